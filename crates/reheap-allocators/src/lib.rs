@@ -1,0 +1,1 @@
+//! The catalogue of memory allocators that reheap knows, and their builds for a target.

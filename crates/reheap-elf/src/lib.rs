@@ -1,0 +1,1 @@
+//! Musl libc archives and ELF files as values: read, derive, audit, mark, identify.

@@ -1,0 +1,16 @@
+//! What the two programs `reheap` and `cargo-reheap` share: arguments, plans, terminal output, exit codes. Nothing else.
+//!
+//! It is a library only so that two executables can be made from it; it has no other users.
+mod cli;
+
+use std::process::ExitCode;
+
+/// Entry point of `reheap`.
+pub fn main_reheap() -> ExitCode {
+    cli::run_reheap(std::env::args_os().collect())
+}
+
+/// Entry point of `cargo-reheap`.
+pub fn main_cargo_reheap() -> ExitCode {
+    cli::run_cargo_reheap(std::env::args_os().collect())
+}

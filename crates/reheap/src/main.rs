@@ -1,0 +1,4 @@
+//! The program `reheap`.
+fn main() -> std::process::ExitCode {
+    reheap_cli::main_reheap()
+}
