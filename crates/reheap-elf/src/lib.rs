@@ -1,1 +1,64 @@
 //! Musl libc archives and ELF files as values: read, derive, audit, mark, identify.
+//!
+//! Bytes in, bytes out: nothing here opens a file, prints, or reads the environment, so everything can be tested and
+//! fuzzed on byte slices. Only 64-bit little-endian ELF is understood (x86-64 and AArch64).
+//!
+//! | module | what it knows |
+//! |---|---|
+//! | [`archive`] | `ar` archives: members in, members out |
+//! | [`symbols`] | the symbol table of one relocatable object |
+//! | [`rewrite`] | renaming, aliasing and hiding symbols of an object without touching its code |
+//! | [`family`] | the names of the malloc family and of what a musl libc hides behind them |
+//! | [`derive`](mod@derive) | the derived libc: take the stock allocator out, put another one in, audit |
+//! | [`marker`] | the ELF note that says what was put in, and whether it won |
+//! | [`baked`] | objects that carry baked-in tuning |
+#![forbid(unsafe_code)]
+
+pub mod archive;
+pub mod baked;
+pub mod derive;
+pub mod family;
+pub mod marker;
+pub mod rewrite;
+pub mod symbols;
+
+/// A processor architecture that reheap can derive a libc for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Architecture {
+    /// x86-64 (`EM_X86_64`).
+    X86_64,
+    /// 64-bit Arm, little-endian (`EM_AARCH64`).
+    Aarch64,
+}
+
+impl Architecture {
+    /// The architecture of an ELF machine number, if reheap knows it.
+    pub(crate) fn from_machine(machine: object::elf::Machine) -> Option<Self> {
+        match machine {
+            object::elf::EM_X86_64 => Some(Self::X86_64),
+            object::elf::EM_AARCH64 => Some(Self::Aarch64),
+            _ => None,
+        }
+    }
+
+    /// The name as target triples and `uname -m` spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::X86_64 => "x86_64",
+            Self::Aarch64 => "aarch64",
+        }
+    }
+
+    fn writer_architecture(self) -> object::Architecture {
+        match self {
+            Self::X86_64 => object::Architecture::X86_64,
+            Self::Aarch64 => object::Architecture::Aarch64,
+        }
+    }
+}
+
+impl std::fmt::Display for Architecture {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,141 @@
+//! `ar` archives as lists of named byte strings.
+//!
+//! A musl `libc.a` is read once, changed as a list, and written anew with a fresh symbol index. Editing it in place with
+//! `ar` looks simpler, but `ar d` removes only the first of two members of one name, and `llvm-ar -M` with several names
+//! on one line removes none and still succeeds.
+//!
+//! The writer is `ar_archive_writer`, which rustc uses for its own archives; times, owners and modes are fixed, so the
+//! same members give the same bytes.
+
+use ar_archive_writer::{ArchiveKind, DEFAULT_OBJECT_READER, NewArchiveMember};
+use object::read::archive::ArchiveFile;
+
+/// One file in an archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// The name as stored, without a folder. Names need not be unique: musl has two `free.lo`.
+    pub name: String,
+    /// The contents.
+    pub data: Vec<u8>,
+}
+
+/// Why bytes are not an archive that reheap can use.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ArchiveError {
+    /// The file has no contents.
+    #[error("the file is empty")]
+    Empty,
+    /// The magic bytes of an archive are missing.
+    #[error("it is not an archive (it does not begin with `!<arch>`)")]
+    NotAnArchive,
+    /// A thin archive holds paths in place of members.
+    #[error("it is a thin archive: its members are other files")]
+    Thin,
+    /// The archive has no members.
+    #[error("the archive has no members")]
+    NoMembers,
+    /// A member header or its data does not lie within the file.
+    #[error("member {index} (after `{after}`) is damaged or cut off: {reason}")]
+    Damaged {
+        /// How many members were read before.
+        index: usize,
+        /// The name of the last member that was read.
+        after: String,
+        /// What the reader said.
+        reason: String,
+    },
+}
+
+/// Reads all members of the archive, in order.
+pub fn read(bytes: &[u8]) -> Result<Vec<Member>, ArchiveError> {
+    if bytes.is_empty() {
+        return Err(ArchiveError::Empty);
+    }
+    if bytes.starts_with(&object::archive::THIN_MAGIC) {
+        return Err(ArchiveError::Thin);
+    }
+    if !bytes.starts_with(&object::archive::MAGIC) {
+        return Err(ArchiveError::NotAnArchive);
+    }
+    let mut members: Vec<Member> = Vec::new();
+    let damaged = |members: &[Member], reason: object::read::Error| ArchiveError::Damaged {
+        index: members.len(),
+        after: members.last().map(|m| m.name.clone()).unwrap_or_default(),
+        reason: reason.to_string(),
+    };
+    let archive = ArchiveFile::parse(bytes).map_err(|e| damaged(&[], e))?;
+    for member in archive.members() {
+        let member = member.map_err(|e| damaged(&members, e))?;
+        let data = member.data(bytes).map_err(|e| damaged(&members, e))?;
+        members.push(Member {
+            name: String::from_utf8_lossy(member.name()).into_owned(),
+            data: data.to_vec(),
+        });
+    }
+    if members.is_empty() {
+        return Err(ArchiveError::NoMembers);
+    }
+    Ok(members)
+}
+
+/// Writes a GNU archive with a symbol index. The same members give the same bytes.
+///
+/// # Errors
+/// The writer's words, if a member is an object whose symbols it cannot read.
+pub fn write(members: &[Member]) -> Result<Vec<u8>, String> {
+    let new_members: Vec<NewArchiveMember<'_>> = members
+        .iter()
+        .map(|m| NewArchiveMember::new(m.data.as_slice(), &DEFAULT_OBJECT_READER, m.name.clone()))
+        .collect();
+    let mut out = std::io::Cursor::new(Vec::new());
+    ar_archive_writer::write_archive_to_stream(&mut out, &new_members, ArchiveKind::Gnu, false, None)
+        .map_err(|e| e.to_string())?;
+    Ok(out.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(name: &str, data: &[u8]) -> Member {
+        Member {
+            name: name.to_owned(),
+            data: data.to_vec(),
+        }
+    }
+
+    #[test]
+    fn members_of_one_name_are_all_kept_in_order() {
+        let members = vec![
+            member("free.lo", b"one"),
+            member("a-name-that-is-longer-than-fifteen.lo", b"two\n"),
+            member("free.lo", b"three"),
+        ];
+        let bytes = write(&members).unwrap();
+        assert_eq!(read(&bytes).unwrap(), members);
+        assert_eq!(
+            write(&members).unwrap(),
+            bytes,
+            "the same members must give the same bytes"
+        );
+    }
+
+    #[test]
+    fn what_is_no_archive_is_refused_with_its_reason() {
+        assert_eq!(read(b""), Err(ArchiveError::Empty));
+        assert_eq!(read(b"\x7fELF..."), Err(ArchiveError::NotAnArchive));
+        assert_eq!(read(b"!<thin>\n"), Err(ArchiveError::Thin));
+        assert_eq!(read(b"!<arch>\n"), Err(ArchiveError::NoMembers));
+    }
+
+    #[test]
+    fn a_cut_off_archive_is_refused_at_every_length() {
+        let bytes = write(&[member("a.o", &[7; 100]), member("b.o", &[8; 100])]).unwrap();
+        for length in 9..bytes.len() {
+            match read(&bytes[..length]) {
+                Err(_) => {}
+                Ok(members) => assert!(members.len() < 2, "cut off at {length}, yet whole"),
+            }
+        }
+    }
+}

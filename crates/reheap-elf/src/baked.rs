@@ -1,0 +1,72 @@
+//! Baked-in tuning: data under hidden symbols, in the member that holds the marker.
+//!
+//! It is written here and not compiled, so that `-t` needs no C compiler and no rebuild of the allocator.
+
+use crate::Architecture;
+use object::elf;
+use object::write::{Object, Relocation, SectionId, Symbol, SymbolSection};
+use object::{RelocationFlags, SectionKind, SymbolFlags, SymbolKind, SymbolScope};
+
+/// One piece of data for the allocator or its glue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Baked {
+    /// A read-only byte string.
+    Bytes {
+        /// The symbol at its first byte.
+        symbol: String,
+        /// The contents.
+        bytes: Vec<u8>,
+    },
+    /// A `const char *`.
+    StringPointer {
+        /// The pointer's symbol.
+        symbol: String,
+        /// What it points to, without the final NUL.
+        text: String,
+    },
+}
+
+impl Baked {
+    pub(crate) fn add_to(&self, object: &mut Object<'static>, architecture: Architecture) {
+        let strings = object.add_section(Vec::new(), b".rodata".to_vec(), SectionKind::ReadOnlyData);
+        match self {
+            Self::Bytes { symbol, bytes } => {
+                let offset = object.append_section_data(strings, bytes, 1);
+                object.add_symbol(defined_symbol(symbol, strings, offset, bytes.len() as u64));
+            }
+            Self::StringPointer { symbol, text } => {
+                let text_offset = object.append_section_data(strings, format!("{text}\0").as_bytes(), 1);
+                let pointers = object.add_section(Vec::new(), b".data.rel.ro".to_vec(), SectionKind::Data);
+                let offset = object.append_section_data(pointers, &[0; 8], 8);
+                object.add_symbol(defined_symbol(symbol, pointers, offset, 8));
+                let r_type = match architecture {
+                    Architecture::X86_64 => elf::R_X86_64_64,
+                    Architecture::Aarch64 => elf::R_AARCH64_ABS64,
+                };
+                let relocation = Relocation {
+                    offset,
+                    symbol: object.section_symbol(strings),
+                    addend: text_offset as i64,
+                    flags: RelocationFlags::Elf { r_type },
+                };
+                object
+                    .add_relocation(pointers, relocation)
+                    .expect("the type is one of the architecture's own");
+            }
+        }
+    }
+}
+
+/// A hidden global data symbol.
+pub(crate) fn defined_symbol(name: &str, section: SectionId, value: u64, size: u64) -> Symbol {
+    Symbol {
+        name: name.into(),
+        value,
+        size,
+        kind: SymbolKind::Data,
+        scope: SymbolScope::Linkage,
+        weak: false,
+        section: SymbolSection::Section(section),
+        flags: SymbolFlags::None,
+    }
+}

@@ -1,0 +1,482 @@
+//! The derived libc: a copy of a musl `libc.a` with another allocator in it.
+//!
+//! Members are taken out by symbol, never by file name: `free.lo` and `realloc.lo` stand in the archive twice (public
+//! wrapper and implementation), and the list of files changes with musl's version. What is put in are the allocator's own
+//! objects, every global symbol of them prefixed and hidden, so that a program may link the same allocator once more;
+//! and the public names as *weak* symbols. Weak is what lets a program bring its own malloc: libc functions such as
+//! `newlocale` call `__libc_malloc` and so pull the allocator in anyway, and a strong `malloc` beside it would be
+//! "multiple definition of `malloc`".
+//!
+//! The passes stand in [`derive_libc`], in order.
+
+use crate::Architecture;
+use crate::archive::{self, ArchiveError, Member};
+use crate::baked::Baked;
+use crate::family;
+use crate::marker::{self, Marker};
+use crate::rewrite::{Alias, Edits, Strength, rewrite};
+use crate::symbols::{self, ObjectError, Role, Symbol};
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// An allocator, compiled for the architecture of the libc.
+#[derive(Debug, Clone)]
+pub struct AllocatorObjects {
+    /// The objects of the allocator itself.
+    pub upstream: Vec<Member>,
+    /// reheap's glue: the rest of the family over the allocator's primitives.
+    pub glue: Vec<Member>,
+    /// Which upstream symbol is the allocator's `malloc`, `calloc`, …: function to symbol. What is not listed is
+    /// defined by the glue under [`family::own_name`].
+    pub entry_points: BTreeMap<String, String>,
+    /// Libc functions that the allocator shall find in the glue instead, such as `getenv`.
+    pub redirects: BTreeMap<String, String>,
+}
+
+/// A musl `libc.a` that was read and recognised.
+#[derive(Debug, Clone)]
+pub struct OriginalLibc {
+    members: Vec<Linkable>,
+    /// What it was compiled for.
+    pub architecture: Architecture,
+    /// musl's version, such as `1.2.5`.
+    pub version: String,
+}
+
+/// A libc with another allocator in it.
+#[derive(Debug, Clone)]
+pub struct DerivedLibc {
+    /// The archive.
+    pub bytes: Vec<u8>,
+    /// The members of the original that are not in it.
+    pub taken_out: Vec<String>,
+    /// The members that the original did not have.
+    pub put_in: Vec<String>,
+}
+
+/// Why no libc can be derived.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DeriveError {
+    /// The file is not a usable archive.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// A member is not a usable object.
+    #[error("member `{member}` is {reason}")]
+    Member {
+        /// The member's name.
+        member: String,
+        /// What is wrong with it.
+        reason: ObjectError,
+    },
+    /// Two members are for different processors.
+    #[error("member `{member}` is for {found}, the others are for {expected}")]
+    MixedArchitectures {
+        /// The member's name.
+        member: String,
+        /// Its architecture.
+        found: Architecture,
+        /// The architecture of the members before it.
+        expected: Architecture,
+    },
+    /// The archive is another library.
+    #[error("it is not a musl libc: no member defines `{0}`")]
+    NotMusl(&'static str),
+    /// reheap made it.
+    #[error("it is already a derived libc, with {} {} in it", .0.allocator, .0.allocator_version)]
+    AlreadyDerived(Box<Marker>),
+    /// The allocator was compiled for another processor.
+    #[error("the libc is for {libc}, the allocator for {allocator}")]
+    OtherArchitecture {
+        /// The libc's architecture.
+        libc: Architecture,
+        /// The allocator's.
+        allocator: Architecture,
+    },
+    /// Taking the allocator out would take something else with it.
+    #[error("member `{member}` defines `{symbol}` beside the allocator's `{family}`, so it cannot be taken out")]
+    Entangled {
+        /// The member's name.
+        member: String,
+        /// The symbol that others may need.
+        symbol: String,
+        /// The symbol of the family.
+        family: String,
+    },
+    /// The audit found a need without a definition.
+    #[error("member `{member}` needs `{symbol}`, which nothing defines once the allocator is replaced")]
+    Undefined {
+        /// The member that needs it.
+        member: String,
+        /// The symbol.
+        symbol: String,
+    },
+    /// The audit found two definitions.
+    #[error("`{symbol}` is defined by `{first}` and by `{second}`")]
+    DefinedTwice {
+        /// The symbol.
+        symbol: String,
+        /// One member.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// An entry point of the catalogue that the allocator does not have.
+    #[error("the allocator does not define `{0}`")]
+    NoEntryPoint(String),
+    /// The archive could not be written.
+    #[error("the archive cannot be written: {0}")]
+    Write(String),
+}
+
+/// A member with its symbols.
+#[derive(Debug, Clone)]
+struct Linkable {
+    member: Member,
+    symbols: Vec<Symbol>,
+}
+
+impl Linkable {
+    fn read(member: Member) -> Result<(Architecture, Self), DeriveError> {
+        match symbols::read(&member.data) {
+            Ok((architecture, symbols)) => Ok((architecture, Self { member, symbols })),
+            Err(reason) => Err(DeriveError::Member {
+                member: member.name,
+                reason,
+            }),
+        }
+    }
+
+    fn definitions(&self) -> impl Iterator<Item = &Symbol> {
+        self.symbols.iter().filter(|s| s.role.is_definition())
+    }
+
+    fn needs(&self) -> impl Iterator<Item = &str> {
+        self.symbols
+            .iter()
+            .filter(|s| !s.role.is_definition())
+            .map(|s| s.name.as_str())
+    }
+
+    fn defines(&self, symbol: &str) -> bool {
+        self.definitions().any(|s| s.name == symbol)
+    }
+
+    /// A definition that is part of the libc's interface, so that somebody else may need it.
+    fn interface(&self) -> Option<&Symbol> {
+        self.definitions()
+            .find(|s| !s.hidden && !family::is_reserved(&s.name) && !family::belongs_to_the_allocator(&s.name))
+    }
+}
+
+/// Reads and recognises a musl `libc.a`.
+pub fn read_original(bytes: &[u8]) -> Result<OriginalLibc, DeriveError> {
+    let mut members = Vec::new();
+    let mut architecture = None;
+    for member in archive::read(bytes)? {
+        if let Some(marker) = marker::read_unlinked(&member.data) {
+            return Err(DeriveError::AlreadyDerived(Box::new(marker)));
+        }
+        let (found, linkable) = Linkable::read(member)?;
+        let expected = *architecture.get_or_insert(found);
+        if found != expected {
+            let member = linkable.member.name;
+            return Err(DeriveError::MixedArchitectures {
+                member,
+                found,
+                expected,
+            });
+        }
+        members.push(linkable);
+    }
+    for symbol in ["__libc_version", "__init_tp", "malloc"] {
+        if !members.iter().any(|m| m.defines(symbol)) {
+            return Err(DeriveError::NotMusl(symbol));
+        }
+    }
+    Ok(OriginalLibc {
+        version: members
+            .iter()
+            .find_map(|m| text_of(&m.member.data, "__libc_version"))
+            .ok_or(DeriveError::NotMusl("__libc_version"))?,
+        architecture: architecture.expect("an archive has at least one member"),
+        members,
+    })
+}
+
+/// The NUL-terminated text at a symbol of an object.
+fn text_of(object: &[u8], symbol: &str) -> Option<String> {
+    let file = object::File::parse(object).ok()?;
+    let symbol = file.symbols().find(|s| s.is_definition() && s.name() == Ok(symbol))?;
+    let section = file.section_by_index(symbol.section_index()?).ok()?;
+    let data = section.data().ok()?.get(usize::try_from(symbol.address()).ok()?..)?;
+    let text = data.split(|&b| b == 0).next()?;
+    String::from_utf8(text.to_vec()).ok().filter(|t| !t.is_empty())
+}
+
+/// Puts another allocator into a musl libc.
+pub fn derive_libc(
+    original: &OriginalLibc,
+    allocator: &AllocatorObjects,
+    marker: &Marker,
+    tuning: &[Baked],
+) -> Result<DerivedLibc, DeriveError> {
+    // The stock allocator goes: every member that defines the family, and what only those members need.
+    let (kept, taken_out) = take_out_allocator(&original.members)?;
+
+    // The other allocator comes in, with all its symbols prefixed and the family's names bound to it.
+    let mut put_in = bind_allocator(allocator, original.architecture)?;
+
+    // The marker is pulled in by the allocator; the allocator is never without it.
+    put_in.push(
+        Linkable::read(Member {
+            name: "reheap-marker.o".to_owned(),
+            data: marker::object_file(marker, tuning, original.architecture),
+        })?
+        .1,
+    );
+
+    // From here on no member is added or removed.
+    audit(&kept, &taken_out, &put_in)?;
+    write(kept, taken_out, put_in)
+}
+
+fn take_out_allocator(members: &[Linkable]) -> Result<(Vec<&Linkable>, Vec<&Linkable>), DeriveError> {
+    let mut out: Vec<bool> = members
+        .iter()
+        .map(|m| m.definitions().any(|s| family::belongs_to_the_allocator(&s.name)))
+        .collect();
+    loop {
+        let before = out.iter().filter(|&&o| o).count();
+        let needed_by_kept: BTreeSet<&str> = selected(members, &out, false).flat_map(Linkable::needs).collect();
+        let needed_by_taken: BTreeSet<&str> = selected(members, &out, true).flat_map(Linkable::needs).collect();
+        let taken_definitions: BTreeSet<&str> = selected(members, &out, true)
+            .flat_map(Linkable::definitions)
+            .map(|s| s.name.as_str())
+            .collect();
+        let kept_definitions: BTreeSet<&str> = selected(members, &out, false)
+            .flat_map(Linkable::definitions)
+            .map(|s| s.name.as_str())
+            .collect();
+        for (member, out) in members
+            .iter()
+            .zip(&mut out)
+            .filter(|(m, out)| !**out && m.interface().is_none())
+        {
+            // Nobody but the allocator uses it (`replaced.lo`) …
+            let served_only_it = member.definitions().any(|s| needed_by_taken.contains(s.name.as_str()))
+                && !member.definitions().any(|s| needed_by_kept.contains(s.name.as_str()));
+            // … or it reaches into the allocator (`donate.lo`).
+            let was_part_of_it = member.needs().any(|need| {
+                taken_definitions.contains(need)
+                    && !kept_definitions.contains(need)
+                    && !family::belongs_to_the_allocator(need)
+            });
+            *out |= served_only_it || was_part_of_it;
+        }
+        if out.iter().filter(|&&o| o).count() == before {
+            break;
+        }
+    }
+    for member in selected(members, &out, true) {
+        if let Some(symbol) = member.interface() {
+            let family = member.definitions().find(|s| family::belongs_to_the_allocator(&s.name));
+            return Err(DeriveError::Entangled {
+                member: member.member.name.clone(),
+                symbol: symbol.name.clone(),
+                family: family.map(|s| s.name.clone()).unwrap_or_default(),
+            });
+        }
+    }
+    Ok((
+        selected(members, &out, false).collect(),
+        selected(members, &out, true).collect(),
+    ))
+}
+
+fn selected<'a>(members: &'a [Linkable], out: &[bool], wanted: bool) -> impl Iterator<Item = &'a Linkable> {
+    members
+        .iter()
+        .zip(out)
+        .filter(move |(_, out)| **out == wanted)
+        .map(|(m, _)| m)
+}
+
+fn bind_allocator(allocator: &AllocatorObjects, architecture: Architecture) -> Result<Vec<Linkable>, DeriveError> {
+    let read = |member: &Member| {
+        let (found, linkable) = Linkable::read(member.clone())?;
+        if found != architecture {
+            return Err(DeriveError::OtherArchitecture {
+                libc: architecture,
+                allocator: found,
+            });
+        }
+        Ok(linkable)
+    };
+    let upstream = allocator.upstream.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let glue = allocator.glue.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+
+    let renames: BTreeMap<String, String> = upstream
+        .iter()
+        .flat_map(Linkable::definitions)
+        .map(|s| (s.name.clone(), family::own_name(&s.name)))
+        .collect();
+    let entry_points: BTreeMap<String, String> = allocator
+        .entry_points
+        .iter()
+        .map(|(function, symbol)| match renames.get(symbol) {
+            Some(renamed) => Ok((function.clone(), renamed.clone())),
+            None => Err(DeriveError::NoEntryPoint(symbol.clone())),
+        })
+        .collect::<Result<_, _>>()?;
+
+    let mut bound = Vec::new();
+    for (index, object) in upstream.iter().enumerate() {
+        let mut renames = renames.clone();
+        renames.extend(allocator.redirects.clone());
+        let name = format!("reheap-{index}-{}", object.member.name);
+        bound.push(rebound(object, name, renames, &entry_points)?);
+    }
+    for object in &glue {
+        let mut renames = renames.clone();
+        renames.retain(|name, _| !object.defines(name));
+        bound.push(rebound(object, object.member.name.clone(), renames, &entry_points)?);
+    }
+    Ok(bound)
+}
+
+/// The object under its new names, with the family's names added to whatever implements them in it.
+fn rebound(
+    object: &Linkable,
+    name: String,
+    renames: BTreeMap<String, String>,
+    entry_points: &BTreeMap<String, String>,
+) -> Result<Linkable, DeriveError> {
+    let defined: BTreeSet<String> = object
+        .definitions()
+        .map(|s| renames.get(&s.name).unwrap_or(&s.name).clone())
+        .collect();
+    let mut aliases = Vec::new();
+    let mut alias = |name: String, of: &str, strength| {
+        if name != of {
+            aliases.push(Alias {
+                name,
+                of: of.to_owned(),
+                strength,
+            });
+        }
+    };
+    for (function, symbol) in entry_points.iter().filter(|(_, symbol)| defined.contains(*symbol)) {
+        alias(family::own_name(function), symbol, Strength::StrongHidden);
+    }
+    let mut binds_malloc = false;
+    for function in family::CORE {
+        let own = family::own_name(function);
+        let implementation = entry_points.get(function).unwrap_or(&own);
+        if defined.contains(implementation) {
+            binds_malloc |= function == "malloc";
+            alias(function.to_owned(), implementation, Strength::WeakPublic);
+            alias(format!("__libc_{function}"), implementation, Strength::StrongHidden);
+        }
+    }
+    let needs = if binds_malloc {
+        vec![marker::SYMBOL.to_owned()]
+    } else {
+        Vec::new()
+    };
+    let edits = Edits {
+        renames,
+        aliases,
+        needs,
+    };
+    let data = rewrite(&object.member.data, &edits).map_err(|reason| DeriveError::Member {
+        member: name.clone(),
+        reason,
+    })?;
+    Ok(Linkable::read(Member { name, data })?.1)
+}
+
+fn audit(kept: &[&Linkable], taken_out: &[&Linkable], put_in: &[Linkable]) -> Result<(), DeriveError> {
+    let mut strong: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut defined: BTreeSet<&str> = BTreeSet::new();
+    for member in kept.iter().copied().chain(put_in) {
+        for symbol in member.definitions() {
+            defined.insert(&symbol.name);
+        }
+    }
+    // What is put in must not define anything a second time, neither among itself nor beside what was kept.
+    for member in kept.iter().copied().chain(put_in) {
+        for symbol in member.definitions().filter(|s| s.role == Role::Strong) {
+            if let Some(first) = strong.insert(&symbol.name, &member.member.name)
+                && put_in.iter().any(|m| m.defines(&symbol.name))
+            {
+                return Err(DeriveError::DefinedTwice {
+                    symbol: symbol.name.clone(),
+                    first: first.to_owned(),
+                    second: member.member.name.clone(),
+                });
+            }
+        }
+    }
+    // What was kept must find everything that it found before.
+    let gone: BTreeSet<&str> = taken_out
+        .iter()
+        .flat_map(|m| m.definitions())
+        .map(|s| s.name.as_str())
+        .filter(|s| !defined.contains(s))
+        .collect();
+    let missing_to_kept = kept
+        .iter()
+        .copied()
+        .flat_map(|m| strongly_needed(m).filter(|s| gone.contains(s)).map(move |s| (m, s)));
+    // What was put in must find everything in the libc or in the compiler's own support library.
+    let missing_to_new = put_in.iter().flat_map(|m| {
+        strongly_needed(m)
+            .filter(|s| !defined.contains(s) && !comes_with_the_linker_or_compiler(s))
+            .map(move |s| (m, s))
+    });
+    if let Some((member, symbol)) = missing_to_kept.chain(missing_to_new).next() {
+        return Err(DeriveError::Undefined {
+            member: member.member.name.clone(),
+            symbol: symbol.to_owned(),
+        });
+    }
+    // Every function of the family that the libc had must still be there.
+    for function in family::PUBLIC.into_iter().chain(family::LIBC_INTERNAL) {
+        if gone.contains(function) {
+            return Err(DeriveError::NoEntryPoint(function.to_owned()));
+        }
+    }
+    Ok(())
+}
+
+fn strongly_needed(member: &Linkable) -> impl Iterator<Item = &str> {
+    member
+        .symbols
+        .iter()
+        .filter(|s| s.role == Role::Needed)
+        .map(|s| s.name.as_str())
+}
+
+/// Symbols that linkers make up, that crt files define, or that libgcc and compiler-rt provide for integer arithmetic
+/// (GCC internals, "Routines for integer manipulation": names such as `__popcountdi2`).
+fn comes_with_the_linker_or_compiler(symbol: &str) -> bool {
+    matches!(
+        symbol,
+        "_GLOBAL_OFFSET_TABLE_" | "__dso_handle" | "_DYNAMIC" | "__ehdr_start"
+    ) || symbol.strip_prefix("__").is_some_and(|rest| {
+        ["si2", "di2", "ti2", "si3", "di3", "ti3"]
+            .iter()
+            .any(|end| rest.ends_with(end))
+    }) || symbol.starts_with("__aarch64_") // outline atomics of libgcc
+}
+
+fn write(kept: Vec<&Linkable>, taken_out: Vec<&Linkable>, put_in: Vec<Linkable>) -> Result<DerivedLibc, DeriveError> {
+    let names = |members: &[&Linkable]| members.iter().map(|m| m.member.name.clone()).collect();
+    let mut members: Vec<Member> = kept.into_iter().map(|m| m.member.clone()).collect();
+    members.extend(put_in.iter().map(|m| m.member.clone()));
+    Ok(DerivedLibc {
+        bytes: archive::write(&members).map_err(DeriveError::Write)?,
+        taken_out: names(&taken_out),
+        put_in: names(&put_in.iter().collect::<Vec<_>>()),
+    })
+}

@@ -1,0 +1,47 @@
+//! The names of the malloc family, and what a musl libc hides behind them.
+//!
+//! To support a libc whose allocator is known by further names, extend the lists here; nothing else names a symbol.
+
+/// The public functions that a derived libc provides, each once.
+///
+/// `free_sized` and `free_aligned_sized` are C23 (7.24.3); `reallocarray` is POSIX.1-2024; `pvalloc` and `cfree` are
+/// left out because musl does not have them.
+pub const PUBLIC: [&str; 12] = [
+    "malloc",
+    "calloc",
+    "realloc",
+    "free",
+    "aligned_alloc",
+    "posix_memalign",
+    "memalign",
+    "valloc",
+    "reallocarray",
+    "malloc_usable_size",
+    "free_sized",
+    "free_aligned_sized",
+];
+
+/// The four functions that are bound to the allocator itself, without a step between.
+pub const CORE: [&str; 4] = ["malloc", "calloc", "realloc", "free"];
+
+/// The names under which musl (since 1.2.2) calls its own allocator, so that a program's own malloc does not get to
+/// hear of the libc's blocks: `atexit`, `aio`, `dlerror`, locales, time zones, `posix_spawn_file_actions_*` and others.
+pub const LIBC_INTERNAL: [&str; 4] = ["__libc_malloc", "__libc_calloc", "__libc_realloc", "__libc_free"];
+
+/// The prefix that every global symbol of an allocator gets, so that a program may bring the same allocator once more.
+pub const PREFIX: &str = "__reheap_";
+
+/// The name under which the allocator's own implementation of a family function is known in a derived libc.
+pub fn own_name(function: &str) -> String {
+    format!("{PREFIX}{function}")
+}
+
+/// Whether a member that defines this symbol belongs to the libc's allocator.
+pub fn belongs_to_the_allocator(symbol: &str) -> bool {
+    PUBLIC.contains(&symbol) || LIBC_INTERNAL.contains(&symbol)
+}
+
+/// Whether C reserves the name for the implementation (C11 7.1.3): such a symbol is no part of a libc's interface.
+pub fn is_reserved(symbol: &str) -> bool {
+    symbol.starts_with("__")
+}

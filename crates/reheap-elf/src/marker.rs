@@ -1,0 +1,202 @@
+//! The marker: the ELF note that reheap leaves in what it links.
+//!
+//! It says which allocator, version and tuning were put in, as JSON, and it *proves* whether they won: in front of the
+//! text stand eight 64-bit words, for each of `malloc`, `calloc`, `realloc` and `free` the distance from the word to the
+//! program's function of that name and to the allocator's own. The linker fills them in. Where both point to the same
+//! code the swap is active; where they do not, the program brought its own malloc. Because a note is loaded memory and
+//! the distances need no run-time relocation, this still holds in a stripped static-pie, where no symbol is left.
+//!
+//! Layout of the note (ELF gABI "Note Section"): name `reheap`, type 1, description = 8 words, then the text.
+
+use crate::baked::{Baked, defined_symbol};
+use crate::{Architecture, family};
+use object::elf;
+use object::read::elf::{FileHeader as _, ProgramHeader as _};
+use object::write::{Object, Relocation, Symbol, SymbolSection};
+use object::{
+    BinaryFormat, Endianness, LittleEndian, RelocationFlags, SectionFlags, SectionKind, SymbolFlags, SymbolKind,
+    SymbolScope,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What the marker says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Marker {
+    /// The allocator's name in the catalogue.
+    pub allocator: String,
+    /// The allocator's own version.
+    pub allocator_version: String,
+    /// The package that it was built from, with the package's version.
+    pub package: String,
+    /// Baked-in tuning.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tuning: BTreeMap<String, String>,
+    /// The libc and its version, such as `musl 1.2.5`.
+    pub libc: String,
+    /// SHA-256 of the libc.a that was derived from, in hexadecimal.
+    pub original_sha256: String,
+    /// The version of reheap that derived it.
+    pub reheap: String,
+}
+
+/// A marker found in a linked file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundMarker {
+    /// What it says.
+    pub marker: Marker,
+    /// The functions of [`family::CORE`] that the program took from elsewhere: empty if the allocator is the program's.
+    pub replaced: Vec<&'static str>,
+}
+
+/// Why a marker cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MarkerError {
+    /// The file is not ELF, or its headers are damaged.
+    #[error("damaged ELF: {0}")]
+    Elf(String),
+    /// The note is there but does not have the layout of a marker.
+    #[error("the reheap note is damaged: {0}")]
+    Note(String),
+}
+
+impl From<object::read::Error> for MarkerError {
+    fn from(error: object::read::Error) -> Self {
+        Self::Elf(error.to_string())
+    }
+}
+
+/// The symbol by which the allocator's objects need the marker, so that it is linked whenever they are.
+pub const SYMBOL: &str = "__reheap_marker";
+/// The section that holds the note.
+pub const SECTION: &str = ".note.reheap";
+
+const NOTE_NAME: &[u8] = b"reheap\0";
+const NOTE_TYPE: elf::NoteType = elf::NoteType(1);
+const WORDS: usize = 2 * family::CORE.len();
+const WORDS_OFFSET: usize = 12 + NOTE_NAME.len().next_multiple_of(4);
+
+/// The relocatable object with the note and the baked-in tuning.
+pub fn object_file(marker: &Marker, tuning: &[Baked], architecture: Architecture) -> Vec<u8> {
+    let mut object = Object::new(
+        BinaryFormat::Elf,
+        architecture.writer_architecture(),
+        Endianness::Little,
+    );
+    // Without this empty section GNU ld takes the object for one that needs an executable stack.
+    object.add_section(Vec::new(), b".note.GNU-stack".to_vec(), SectionKind::Other);
+    add_note(&mut object, marker, architecture);
+    for baked in tuning {
+        baked.add_to(&mut object, architecture);
+    }
+    object
+        .write()
+        .expect("an object with one note and some strings is within all limits")
+}
+
+fn add_note(object: &mut Object<'static>, marker: &Marker, architecture: Architecture) {
+    let text = serde_json::to_vec(marker).expect("a struct of strings is always JSON");
+    let mut note = Vec::new();
+    for field in [NOTE_NAME.len() as u32, (WORDS * 8 + text.len()) as u32, NOTE_TYPE.0] {
+        note.extend_from_slice(&field.to_le_bytes());
+    }
+    note.extend_from_slice(NOTE_NAME);
+    note.resize(WORDS_OFFSET + WORDS * 8, 0);
+    note.extend_from_slice(&text);
+    note.resize(note.len().next_multiple_of(4), 0);
+
+    let section = object.add_section(Vec::new(), SECTION.into(), SectionKind::Note);
+    object.section_mut(section).flags = SectionFlags::Elf {
+        sh_type: elf::SHT_NOTE,
+        sh_flags: elf::SHF_ALLOC,
+    };
+    object.append_section_data(section, &note, 4);
+    object.add_symbol(defined_symbol(SYMBOL, section, 0, note.len() as u64));
+    let r_type = match architecture {
+        Architecture::X86_64 => elf::R_X86_64_PC64,
+        Architecture::Aarch64 => elf::R_AARCH64_PREL64,
+    };
+    let functions = family::CORE
+        .into_iter()
+        .flat_map(|function| [function.to_owned(), family::own_name(function)]);
+    for (index, function) in functions.enumerate() {
+        let relocation = Relocation {
+            offset: (WORDS_OFFSET + index * 8) as u64,
+            symbol: object.add_symbol(undefined_symbol(&function)),
+            addend: 0,
+            flags: RelocationFlags::Elf { r_type },
+        };
+        object
+            .add_relocation(section, relocation)
+            .expect("the type is one of the architecture's own");
+    }
+}
+
+fn undefined_symbol(name: &str) -> Symbol {
+    Symbol {
+        name: name.into(),
+        value: 0,
+        size: 0,
+        kind: SymbolKind::Text,
+        scope: SymbolScope::Unknown,
+        weak: false,
+        section: SymbolSection::Undefined,
+        flags: SymbolFlags::None,
+    }
+}
+
+/// The marker of a linked ELF file, if it has one.
+pub fn read(bytes: &[u8]) -> Result<Option<FoundMarker>, MarkerError> {
+    let header = elf::FileHeader64::<LittleEndian>::parse(bytes)?;
+    if !header.is_little_endian() {
+        return Ok(None);
+    }
+    for segment in header.program_headers(LittleEndian, bytes)? {
+        let Some(mut notes) = segment.notes(LittleEndian, bytes)? else {
+            continue;
+        };
+        while let Some(note) = notes.next()? {
+            if note.name() == b"reheap" && note.n_type(LittleEndian) == NOTE_TYPE {
+                let offset = note.desc().as_ptr() as usize - bytes.as_ptr() as usize;
+                let address = segment
+                    .p_vaddr(LittleEndian)
+                    .wrapping_add(offset as u64)
+                    .wrapping_sub(segment.p_offset(LittleEndian));
+                return parse_description(note.desc(), address).map(Some);
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The marker of a relocatable object, such as a member of a derived libc; the linker has not bound it yet.
+pub fn read_unlinked(bytes: &[u8]) -> Option<Marker> {
+    use object::{Object as _, ObjectSection as _};
+    let file = object::File::parse(bytes).ok()?;
+    let data = file.section_by_name(SECTION)?.data().ok()?;
+    let description = data.get(WORDS_OFFSET..)?;
+    parse_description(description, 0).ok().map(|found| found.marker)
+}
+
+fn parse_description(description: &[u8], address: u64) -> Result<FoundMarker, MarkerError> {
+    let (words, text) = description
+        .split_at_checked(WORDS * 8)
+        .ok_or_else(|| MarkerError::Note(format!("{} bytes are too few", description.len())))?;
+    let targets: Vec<u64> = words
+        .chunks_exact(8)
+        .enumerate()
+        .map(|(index, word)| {
+            let distance = u64::from_le_bytes(word.try_into().expect("a chunk of eight bytes"));
+            address.wrapping_add(index as u64 * 8).wrapping_add(distance)
+        })
+        .collect();
+    let replaced = family::CORE
+        .into_iter()
+        .zip(targets.chunks_exact(2))
+        .filter(|(_, pair)| pair[0] != pair[1])
+        .map(|(function, _)| function)
+        .collect();
+    let text = text.split(|&b| b == 0).next().unwrap_or_default();
+    let marker = serde_json::from_slice(text).map_err(|e| MarkerError::Note(e.to_string()))?;
+    Ok(FoundMarker { marker, replaced })
+}

@@ -1,0 +1,121 @@
+//! The symbol table of one relocatable object, as much of it as linking by archive needs.
+
+use crate::Architecture;
+use object::elf;
+use object::read::elf::{FileHeader as _, Sym as _};
+use object::{LittleEndian, SymbolIndex};
+
+/// How a symbol takes part in linking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Defined; a second strong definition is an error. Common symbols count as strong here.
+    Strong,
+    /// Defined, but any strong definition replaces it.
+    Weak,
+    /// Needed: linking fails without a definition.
+    Needed,
+    /// Used if some definition is there anyway.
+    WeaklyNeeded,
+}
+
+impl Role {
+    /// Whether the object defines the symbol.
+    pub fn is_definition(self) -> bool {
+        matches!(self, Self::Strong | Self::Weak)
+    }
+}
+
+/// A global symbol of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Symbol {
+    /// The name.
+    pub name: String,
+    /// What it means for linking.
+    pub role: Role,
+    /// Hidden or internal: not for other modules, so in a libc not part of its interface.
+    pub hidden: bool,
+}
+
+/// Why the bytes of an object cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ObjectError {
+    /// LLVM bitcode, from `-flto`.
+    #[error("LLVM bitcode, not ELF")]
+    Bitcode,
+    /// Some other format.
+    #[error("not an ELF object")]
+    NotElf,
+    /// An ELF class or byte order that reheap does not read.
+    #[error("{0}, and reheap reads only 64-bit little-endian ELF")]
+    OtherClass(&'static str),
+    /// A processor that reheap does not know.
+    #[error("ELF for machine number {0}, which reheap does not know")]
+    OtherMachine(u16),
+    /// An executable or a shared library.
+    #[error("ELF, but not a relocatable object")]
+    NotRelocatable,
+    /// Tables that lie outside the file or contradict each other.
+    #[error("damaged ELF: {0}")]
+    Damaged(String),
+}
+
+impl From<object::read::Error> for ObjectError {
+    fn from(error: object::read::Error) -> Self {
+        Self::Damaged(error.to_string())
+    }
+}
+
+pub(crate) type Header = elf::FileHeader64<LittleEndian>;
+
+/// The ELF header of a relocatable object and its architecture.
+pub(crate) fn relocatable_header(bytes: &[u8]) -> Result<(&Header, Architecture), ObjectError> {
+    if bytes.starts_with(b"BC\xC0\xDE") || bytes.starts_with(b"\xDE\xC0\x17\x0B") {
+        return Err(ObjectError::Bitcode);
+    }
+    if !bytes.starts_with(&elf::ELFMAG) {
+        return Err(ObjectError::NotElf);
+    }
+    match (
+        bytes.get(4).map(|&b| elf::FileClass(b)),
+        bytes.get(5).map(|&b| elf::DataEncoding(b)),
+    ) {
+        (Some(elf::ELFCLASS64), Some(elf::ELFDATA2LSB)) => {}
+        (Some(elf::ELFCLASS32), _) => return Err(ObjectError::OtherClass("32-bit ELF")),
+        _ => return Err(ObjectError::OtherClass("big-endian ELF")),
+    }
+    let header = Header::parse(bytes)?;
+    let machine = header.e_machine(LittleEndian);
+    let architecture = Architecture::from_machine(machine).ok_or(ObjectError::OtherMachine(machine.0))?;
+    if header.e_type(LittleEndian) != elf::ET_REL {
+        return Err(ObjectError::NotRelocatable);
+    }
+    Ok((header, architecture))
+}
+
+/// The architecture and the global symbols of a relocatable object.
+pub fn read(bytes: &[u8]) -> Result<(Architecture, Vec<Symbol>), ObjectError> {
+    let (header, architecture) = relocatable_header(bytes)?;
+    let sections = header.sections(LittleEndian, bytes)?;
+    let table = sections.symbols(LittleEndian, bytes, elf::SHT_SYMTAB)?;
+    let mut symbols = Vec::new();
+    for index in 1..table.len() {
+        let symbol = table.symbol(SymbolIndex(index))?;
+        if symbol.is_local() {
+            continue;
+        }
+        let name = symbol.name(LittleEndian, table.strings())?;
+        let defined = symbol.st_shndx(LittleEndian) != elf::SHN_UNDEF;
+        let role = match (defined, symbol.is_weak()) {
+            (true, false) => Role::Strong,
+            (true, true) => Role::Weak,
+            (false, false) => Role::Needed,
+            (false, true) => Role::WeaklyNeeded,
+        };
+        symbols.push(Symbol {
+            name: String::from_utf8_lossy(name).into_owned(),
+            role,
+            hidden: matches!(symbol.st_visibility(), elf::STV_HIDDEN | elf::STV_INTERNAL),
+        });
+    }
+    Ok((architecture, symbols))
+}
