@@ -1,1 +1,18 @@
 //! The catalogue of memory allocators that reheap knows, and their builds for a target.
+//!
+//! | module | what it knows |
+//! |---|---|
+//! | [`catalogue`] | the allocators |
+//! | [`tuning`] | their options |
+//! | [`target`], [`compiler`] | musl targets, and compilers for them |
+//! | [`upstream`] | building an allocator |
+//! | [`libc`] | putting it into a libc |
+//! | [`cache`] | keeping both |
+
+pub mod cache;
+pub mod catalogue;
+pub mod compiler;
+pub mod libc;
+pub mod target;
+pub mod tuning;
+pub mod upstream;

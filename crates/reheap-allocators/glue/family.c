@@ -1,0 +1,80 @@
+// The rest of the malloc family, over the allocator's own primitives.
+//
+// An allocator brings malloc, calloc, realloc, free, an aligned allocation and the usable size of a block, under the
+// names `__reheap_…`. The other functions differ between allocators in what they check and what they put into errno, so
+// they are written once, here, to behave as musl's do (C23 7.24.3, POSIX.1-2024). All are weak: a program's own win.
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <unistd.h>
+
+void *__reheap_malloc(size_t);
+void *__reheap_realloc(void *, size_t);
+void __reheap_free(void *);
+void *__reheap_memalign(size_t, size_t);
+size_t __reheap_malloc_usable_size(void *);
+
+#define PUBLIC __attribute__((weak))
+
+// musl takes an alignment of 0 for the least one, and refuses what is no power of two.
+static void *allocate_aligned(size_t alignment, size_t size) {
+    if (alignment & (alignment - 1)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    if (alignment <= _Alignof(max_align_t)) return __reheap_malloc(size);
+    if (size > PTRDIFF_MAX - alignment) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    void *block = __reheap_memalign(alignment, size);
+    if (!block) errno = ENOMEM;
+    return block;
+}
+
+PUBLIC void *aligned_alloc(size_t alignment, size_t size) {
+    return allocate_aligned(alignment, size);
+}
+
+PUBLIC void *memalign(size_t alignment, size_t size) {
+    return allocate_aligned(alignment, size);
+}
+
+// POSIX: the error is the value, errno is left alone, and *out is written only on success.
+PUBLIC int posix_memalign(void **out, size_t alignment, size_t size) {
+    if (alignment < sizeof(void *) || (alignment & (alignment - 1))) return EINVAL;
+    int errno_before = errno;
+    void *block = allocate_aligned(alignment, size);
+    errno = errno_before;
+    if (!block) return ENOMEM;
+    *out = block;
+    return 0;
+}
+
+PUBLIC void *valloc(size_t size) {
+    return allocate_aligned((size_t)sysconf(_SC_PAGESIZE), size);
+}
+
+PUBLIC void *reallocarray(void *block, size_t count, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return __reheap_realloc(block, bytes);
+}
+
+PUBLIC size_t malloc_usable_size(void *block) {
+    return block ? __reheap_malloc_usable_size(block) : 0;
+}
+
+PUBLIC void free_sized(void *block, size_t size) {
+    (void)size;
+    __reheap_free(block);
+}
+
+PUBLIC void free_aligned_sized(void *block, size_t alignment, size_t size) {
+    (void)alignment;
+    (void)size;
+    __reheap_free(block);
+}

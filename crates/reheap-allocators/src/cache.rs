@@ -1,0 +1,125 @@
+//! The cache: where built allocators and derived libcs are kept.
+//!
+//! An entry is a folder named by a hash of everything that goes into it. It is made in a temporary sibling and renamed,
+//! under a lock, so that two builds at once make it once, and an interrupted one leaves nothing that looks whole.
+
+use sha2::{Digest, Sha256};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A cache folder.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    root: PathBuf,
+}
+
+/// What could not be done in the cache.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {action} `{}`: {source}", .path.display())]
+pub struct CacheError {
+    action: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl CacheError {
+    pub(crate) fn new(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self { action, path, source }
+    }
+}
+
+/// A lock on one name; given back when dropped, also when the process dies.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+impl Cache {
+    /// The cache in a given folder, which need not exist yet.
+    pub fn at(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// The user's cache folder, by the XDG base directory specification; `None` without a home folder.
+    pub fn of_user() -> Option<Self> {
+        use etcetera::base_strategy::{BaseStrategy, choose_base_strategy};
+        let strategy = choose_base_strategy().ok()?;
+        Some(Self::at(strategy.cache_dir().join("reheap")))
+    }
+
+    /// The folder itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// A folder of that path below the cache, made if missing.
+    pub fn folder(&self, path: &str) -> Result<PathBuf, CacheError> {
+        let folder = self.root.join(path);
+        fs::create_dir_all(&folder).map_err(CacheError::new("make the folder", &folder))?;
+        Ok(folder)
+    }
+
+    /// Waits for the lock of that name.
+    pub fn lock(&self, name: &str) -> Result<Lock, CacheError> {
+        let path = self.folder("locks")?.join(name);
+        let file = File::create(&path).map_err(CacheError::new("make the lock", &path))?;
+        file.lock().map_err(CacheError::new("take the lock", &path))?;
+        Ok(Lock { _file: file })
+    }
+
+    /// The entry `kind/name`, made by `make` in an empty folder if it is not there yet.
+    pub fn entry<E: From<CacheError>>(&self, kind: &str, name: &str, make: impl FnOnce(&Path) -> Result<(), E>) -> Result<PathBuf, E> {
+        let folder = self.folder(kind)?;
+        let entry = folder.join(name);
+        if entry.is_dir() {
+            return Ok(entry);
+        }
+        let _lock = self.lock(&format!("{kind}-{name}"))?;
+        if entry.is_dir() {
+            return Ok(entry);
+        }
+        let unfinished = tempfile::Builder::new()
+            .prefix(".unfinished-")
+            .tempdir_in(&folder)
+            .map_err(CacheError::new("make a folder in", &folder))?;
+        make(unfinished.path())?;
+        fs::rename(unfinished.path(), &entry).map_err(CacheError::new("rename the finished", &entry))?;
+        let _ = unfinished.keep(); // renamed away: there is nothing left to delete
+        Ok(entry)
+    }
+}
+
+/// Hashes parts of any length so that no two lists of parts give the same input.
+pub(crate) fn hash<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update((part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    hexadecimal(&hasher.finalize())
+}
+
+/// SHA-256 of bytes, in hexadecimal.
+pub fn sha256(bytes: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(bytes))
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Replaces or makes a file by writing a temporary sibling and renaming it.
+pub fn write_by_rename(path: &Path, contents: &[u8]) -> Result<(), CacheError> {
+    use std::io::Write as _;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new()
+        .prefix(".reheap-")
+        .tempfile_in(folder)
+        .map_err(CacheError::new("write in", folder))?;
+    file.write_all(contents).map_err(CacheError::new("write", path))?;
+    file.as_file().sync_all().map_err(CacheError::new("write", path))?;
+    file.persist(path).map_err(|e| CacheError::new("replace", path)(e.error))?;
+    Ok(())
+}

@@ -1,0 +1,343 @@
+//! The catalogue: the allocators that reheap knows.
+//!
+//! To add an allocator: its package and features in `sources/manifest.toml` (then `cargo xtask update-sources`), a row in
+//! [`CATALOGUE`], glue under `glue/` if it lacks one of the six primitives, and its name in the tests of
+//! `crates/reheap/tests/conformance_*.rs`. Nothing else names an allocator.
+
+use crate::tuning::{Applied, Domain, TuningOption};
+
+/// A row of the catalogue.
+#[derive(Debug)]
+pub struct Allocator {
+    /// The name that users type.
+    pub name: &'static str,
+    /// The allocator's own version, which a package's minor update may change.
+    pub version: &'static str,
+    /// What sets it apart, in half a line.
+    pub summary: &'static str,
+    /// Its licence, as an SPDX expression.
+    pub licence: &'static str,
+    /// What it does against memory errors of the program.
+    pub hardening: &'static str,
+    /// What it is known not to work with.
+    pub limits: &'static [&'static str],
+    /// Its options for `-t`.
+    pub tuning: &'static [TuningOption],
+    /// Where it comes from; `None` for the libc's own.
+    pub build: Option<Recipe>,
+}
+
+/// How an allocator is built and bound.
+#[derive(Debug)]
+pub struct Recipe {
+    /// The package of the Rust registry.
+    pub package: &'static str,
+    /// The package's version.
+    pub package_version: &'static str,
+    /// The feature of `sources/manifest.toml` that selects package and variant.
+    pub feature: &'static str,
+    /// The static library that the package's build script leaves in its output folder, as a path in it.
+    pub library: &'static str,
+    /// Whether it takes a C++ compiler.
+    pub needs_cxx: bool,
+    /// Flags for its compiler, beside those of the package.
+    pub compiler_flags: &'static [&'static str],
+    /// Function of the family to upstream symbol; the others are in the glue.
+    pub entry_points: &'static [(&'static str, &'static str)],
+    /// Glue in addition to the family's.
+    pub glue: &'static [Glue],
+    /// Libc functions that the allocator finds in the glue instead.
+    pub redirects: &'static [(&'static str, &'static str)],
+    /// What shows that the build is what this row says.
+    pub evidence: Evidence,
+    /// Whether a build takes more than about twenty seconds.
+    pub builds_slowly: bool,
+}
+
+/// Strings that a build of the right version, variant and kind has or lacks.
+#[derive(Debug)]
+pub struct Evidence {
+    /// Strings or symbols that must be in the objects.
+    pub present: &'static [&'static str],
+    /// Strings or symbols that must not be: those of a debug build, say.
+    pub absent: &'static [&'static str],
+    /// A header of the package and the line in it that gives the allocator's own version.
+    pub version_line: (&'static str, &'static str),
+}
+
+/// A C source of reheap's own.
+#[derive(Debug)]
+pub struct Glue {
+    /// File name without `.c`.
+    pub name: &'static str,
+    /// The source text.
+    pub source: &'static str,
+}
+
+/// Glue for every allocator: the rest of the family.
+pub const FAMILY_GLUE: Glue = Glue {
+    name: "family",
+    source: include_str!("../glue/family.c"),
+};
+const ENVIRONMENT_GLUE: Glue = Glue {
+    name: "environment",
+    source: include_str!("../glue/environment.c"),
+};
+
+/// Position-independent for static-pie, and thread-local storage as only an executable may have it.
+const EXECUTABLE: [&str; 2] = ["-fPIE", "-ftls-model=local-exec"];
+
+const MIMALLOC_ENTRY_POINTS: &[(&str, &str)] = &[
+    ("malloc", "mi_malloc"),
+    ("calloc", "mi_calloc"),
+    ("realloc", "mi_realloc"),
+    ("free", "mi_free"),
+    ("memalign", "mi_memalign"),
+    ("malloc_usable_size", "mi_malloc_usable_size"),
+];
+const MIMALLOC_REDIRECTS: &[(&str, &str)] = &[("getenv", "__reheap_getenv")];
+// MI_USE_ENVIRON=0: options through getenv, which the glue answers.
+const MIMALLOC_FLAGS: &[&str] = &[EXECUTABLE[0], EXECUTABLE[1], "-DMI_USE_ENVIRON=0"];
+
+const MIMALLOC_TUNING: &[TuningOption] = &[
+    TuningOption {
+        key: "purge_delay",
+        domain: Domain::Milliseconds { never: true },
+        applied: Applied::Environment("MIMALLOC_PURGE_DELAY"),
+        summary: "how long freed memory is kept before it goes back to the system; 0 at once, -1 never",
+    },
+    TuningOption {
+        key: "huge_pages",
+        domain: Domain::OneOf(&[("never", "0"), ("allow", "1")]),
+        applied: Applied::Environment("MIMALLOC_ALLOW_THP"),
+        summary: "whether the kernel may use transparent huge pages for the heap",
+    },
+];
+
+/// All allocators; the first is the default.
+pub const CATALOGUE: &[Allocator] = &[
+    Allocator {
+        name: "mimalloc",
+        version: "3.3.2",
+        summary: "fast, small, good with many threads; the default",
+        licence: "MIT",
+        hardening: "none worth the name: a double free or an overflow goes unnoticed",
+        limits: &[],
+        tuning: MIMALLOC_TUNING,
+        build: Some(Recipe {
+            package: "libmimalloc-sys",
+            package_version: "0.1.49",
+            feature: "mimalloc",
+            library: "libmimalloc.a",
+            needs_cxx: false,
+            compiler_flags: MIMALLOC_FLAGS,
+            entry_points: MIMALLOC_ENTRY_POINTS,
+            glue: &[ENVIRONMENT_GLUE],
+            redirects: MIMALLOC_REDIRECTS,
+            evidence: Evidence {
+                present: &["mi_malloc", "page_max_reclaim"],
+                absent: &["mimalloc: assertion failed", "double free detected"],
+                version_line: ("c_src/mimalloc/v3/include/mimalloc.h", "#define MI_MALLOC_VERSION 30302"),
+            },
+            builds_slowly: false,
+        }),
+    },
+    Allocator {
+        name: "mimalloc2",
+        version: "2.3.2",
+        summary: "mimalloc's second generation",
+        licence: "MIT",
+        hardening: "none worth the name: a double free or an overflow goes unnoticed",
+        limits: &[],
+        tuning: MIMALLOC_TUNING,
+        build: Some(Recipe {
+            package: "libmimalloc-sys",
+            package_version: "0.1.49",
+            feature: "mimalloc2",
+            library: "libmimalloc.a",
+            needs_cxx: false,
+            compiler_flags: MIMALLOC_FLAGS,
+            entry_points: MIMALLOC_ENTRY_POINTS,
+            glue: &[ENVIRONMENT_GLUE],
+            redirects: MIMALLOC_REDIRECTS,
+            evidence: Evidence {
+                present: &["mi_malloc", "abandoned_reclaim_on_free"],
+                absent: &["mimalloc: assertion failed", "double free detected"],
+                version_line: ("c_src/mimalloc/v2/include/mimalloc.h", "#define MI_MALLOC_VERSION 20302"),
+            },
+            builds_slowly: false,
+        }),
+    },
+    Allocator {
+        name: "mimalloc-secure",
+        version: "3.3.2",
+        summary: "mimalloc with all its protections (level 4)",
+        licence: "MIT",
+        hardening: "guard pages, encoded free lists, random order; double frees are caught; ignores other invalid frees",
+        limits: &[],
+        tuning: MIMALLOC_TUNING,
+        build: Some(Recipe {
+            package: "libmimalloc-sys",
+            package_version: "0.1.49",
+            feature: "mimalloc-secure",
+            library: "libmimalloc.a",
+            needs_cxx: false,
+            compiler_flags: MIMALLOC_FLAGS,
+            entry_points: MIMALLOC_ENTRY_POINTS,
+            glue: &[ENVIRONMENT_GLUE],
+            redirects: MIMALLOC_REDIRECTS,
+            evidence: Evidence {
+                present: &["mi_malloc", "page_max_reclaim", "double free detected"],
+                absent: &["mimalloc: assertion failed"],
+                version_line: ("c_src/mimalloc/v3/include/mimalloc.h", "#define MI_MALLOC_VERSION 30302"),
+            },
+            builds_slowly: false,
+        }),
+    },
+    Allocator {
+        name: "jemalloc",
+        version: "5.3.1",
+        summary: "long-running servers, little fragmentation, many options",
+        licence: "BSD-2-Clause",
+        hardening: "none by default",
+        limits: &["background threads do not run in a static musl executable"],
+        tuning: &[
+            TuningOption {
+                key: "dirty_decay_ms",
+                domain: Domain::Milliseconds { never: true },
+                applied: Applied::MallocConf("dirty_decay_ms"),
+                summary: "how long unused dirty pages are kept; 0 at once, -1 never",
+            },
+            TuningOption {
+                key: "muzzy_decay_ms",
+                domain: Domain::Milliseconds { never: true },
+                applied: Applied::MallocConf("muzzy_decay_ms"),
+                summary: "how long lazily purged pages are kept; 0 at once, -1 never",
+            },
+            TuningOption {
+                key: "narenas",
+                domain: Domain::Count { least: 1, most: 4094 },
+                applied: Applied::MallocConf("narenas"),
+                summary: "how many arenas threads are spread over; by default four per processor",
+            },
+        ],
+        build: Some(Recipe {
+            package: "tikv-jemalloc-sys",
+            package_version: "0.7.1+5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8",
+            feature: "jemalloc",
+            library: "lib/libjemalloc_pic.a",
+            needs_cxx: false,
+            compiler_flags: &EXECUTABLE,
+            entry_points: &[],
+            glue: &[],
+            redirects: &[],
+            evidence: Evidence {
+                present: &["5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8", "<jemalloc>: "],
+                absent: &["Failed assertion"],
+                version_line: ("jemalloc/VERSION", "5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8"),
+            },
+            builds_slowly: true,
+        }),
+    },
+    Allocator {
+        name: "rpmalloc",
+        version: "1.4.3",
+        summary: "lock-free thread caches, tiny code",
+        licence: "MIT OR Unlicense",
+        hardening: "none",
+        limits: &[],
+        tuning: &[],
+        build: Some(Recipe {
+            package: "rpmalloc-sys",
+            package_version: "0.2.3+b097fd0",
+            feature: "rpmalloc",
+            library: "librpmalloc.a",
+            needs_cxx: false,
+            compiler_flags: &EXECUTABLE,
+            entry_points: &[],
+            glue: &[Glue { name: "rpmalloc", source: include_str!("../glue/rpmalloc.c") }],
+            redirects: &[],
+            evidence: Evidence {
+                present: &["rpmalloc_thread_initialize"],
+                absent: &["pthread_create", "dlsym", "Memory corruption detected"],
+                version_line: ("rpmalloc/CHANGELOG", "1.4.3"),
+            },
+            builds_slowly: false,
+        }),
+    },
+    Allocator {
+        name: "snmalloc",
+        version: "0.7.6",
+        summary: "message passing between threads: one allocates, another frees",
+        licence: "MIT",
+        hardening: "double frees are caught; overflows are not",
+        limits: &["takes a C++20 compiler to build"],
+        tuning: &[],
+        build: Some(Recipe {
+            package: "snmalloc-sys",
+            package_version: "0.7.6",
+            feature: "snmalloc",
+            library: "libsnmallocshim-rust.a",
+            needs_cxx: true,
+            compiler_flags: &[EXECUTABLE[0], EXECUTABLE[1], "-DNDEBUG", "-DSNMALLOC_USE_PTHREAD_DESTRUCTORS"],
+            entry_points: &[
+                ("malloc", "sn_malloc"),
+                ("calloc", "sn_calloc"),
+                ("realloc", "sn_realloc"),
+                ("free", "sn_free"),
+                ("memalign", "sn_memalign"),
+                ("malloc_usable_size", "sn_malloc_usable_size"),
+            ],
+            glue: &[],
+            redirects: &[],
+            evidence: Evidence {
+                present: &["sn_rust_alloc"],
+                absent: &["assert fail"],
+                version_line: ("Cargo.toml", "version = \"0.7.6\""),
+            },
+            builds_slowly: false,
+        }),
+    },
+    Allocator {
+        name: "stock",
+        version: "",
+        summary: "the one that the libc came with",
+        licence: "MIT",
+        hardening: "musl's mallocng: strong against overflows and double frees",
+        limits: &["slow on several threads: one lock for all"],
+        tuning: &[],
+        build: None,
+    },
+];
+
+/// The allocator that is used when none is named.
+pub fn default_allocator() -> &'static Allocator {
+    &CATALOGUE[0]
+}
+
+/// A name that is not in the catalogue.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no allocator `{name}` in the catalogue")]
+pub struct UnknownAllocator {
+    /// What was asked for.
+    pub name: String,
+    /// The name that it may have been meant to be.
+    pub nearest: Option<&'static str>,
+}
+
+/// The row of that name.
+pub fn find(name: &str) -> Result<&'static Allocator, UnknownAllocator> {
+    CATALOGUE.iter().find(|a| a.name == name).ok_or_else(|| UnknownAllocator {
+        name: name.to_owned(),
+        nearest: nearest(name, CATALOGUE.iter().map(|a| a.name)),
+    })
+}
+
+/// The candidate that a mistyped name is likely to mean.
+pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    candidates
+        .map(|candidate| (strsim::jaro_winkler(name, candidate), candidate))
+        .filter(|(similarity, _)| *similarity > 0.7)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}

@@ -1,0 +1,161 @@
+//! Tuning: allocator options given as `-t key=value`, checked against the catalogue before anything is built.
+
+use crate::catalogue::{Allocator, nearest};
+use reheap_elf::baked::Baked;
+use std::collections::BTreeMap;
+
+/// An option of an allocator.
+#[derive(Debug)]
+pub struct TuningOption {
+    /// What users type before the `=`.
+    pub key: &'static str,
+    /// What may stand behind it.
+    pub domain: Domain,
+    /// How the allocator is told.
+    pub applied: Applied,
+    /// What it does.
+    pub summary: &'static str,
+}
+
+/// The values that an option takes.
+#[derive(Debug, Clone, Copy)]
+pub enum Domain {
+    /// Whole milliseconds; `-1` for never where that is allowed.
+    Milliseconds {
+        /// Whether `-1` is allowed.
+        never: bool,
+    },
+    /// A whole number.
+    Count {
+        /// The least one.
+        least: u64,
+        /// The greatest one.
+        most: u64,
+    },
+    /// One of these words, each with what the allocator calls it.
+    OneOf(&'static [(&'static str, &'static str)]),
+}
+
+/// How an allocator is told an option, when linked and when preloaded.
+#[derive(Debug, Clone, Copy)]
+pub enum Applied {
+    /// By an environment variable, which can be baked in.
+    Environment(&'static str),
+    /// By a key of jemalloc's `malloc_conf`.
+    MallocConf(&'static str),
+}
+
+/// Checked options, by key.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tuning(BTreeMap<&'static str, (String, String)>);
+
+/// Why an option was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TuningError {
+    /// There is no `=`.
+    #[error("tuning is given as key=value, not `{0}`")]
+    NoValue(String),
+    /// The allocator has no such option.
+    #[error("{allocator} has no tuning option `{key}`")]
+    UnknownKey {
+        /// The allocator.
+        allocator: &'static str,
+        /// What was asked for.
+        key: String,
+        /// The key that it may have been meant to be.
+        nearest: Option<&'static str>,
+        /// All its keys.
+        known: Vec<&'static str>,
+    },
+    /// The value is not one that the option takes.
+    #[error("`{value}` is no value for {key}: it takes {domain}")]
+    BadValue {
+        /// The option.
+        key: &'static str,
+        /// What was given.
+        value: String,
+        /// What it takes.
+        domain: String,
+    },
+}
+
+impl std::fmt::Display for Domain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Milliseconds { never: true } => f.write_str("whole milliseconds, or -1 for never"),
+            Self::Milliseconds { never: false } => f.write_str("whole milliseconds"),
+            Self::Count { least, most } => write!(f, "a whole number from {least} to {most}"),
+            Self::OneOf(words) => {
+                let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+                f.write_str(&words.join(" or "))
+            }
+        }
+    }
+}
+
+impl Domain {
+    /// What the allocator is to be told for a user's value.
+    fn accept(self, value: &str) -> Option<String> {
+        match self {
+            Self::Milliseconds { never: true } if value == "-1" => Some(value.to_owned()),
+            Self::Milliseconds { .. } => value.parse::<u32>().ok().map(|n| n.to_string()),
+            Self::Count { least, most } => value.parse::<u64>().ok().filter(|n| (least..=most).contains(n)).map(|n| n.to_string()),
+            Self::OneOf(words) => words.iter().find(|(word, _)| *word == value).map(|(_, meant)| (*meant).to_owned()),
+        }
+    }
+}
+
+impl Tuning {
+    /// Checks options of the form `key=value` against what the allocator takes. A later one of the same key wins.
+    pub fn parse<S: AsRef<str>>(allocator: &'static Allocator, options: &[S]) -> Result<Self, TuningError> {
+        let mut tuning = BTreeMap::new();
+        for option in options.iter().map(AsRef::as_ref) {
+            let (key, value) = option.split_once('=').ok_or_else(|| TuningError::NoValue(option.to_owned()))?;
+            let row = allocator.tuning.iter().find(|row| row.key == key).ok_or_else(|| TuningError::UnknownKey {
+                allocator: allocator.name,
+                key: key.to_owned(),
+                nearest: nearest(key, allocator.tuning.iter().map(|row| row.key)),
+                known: allocator.tuning.iter().map(|row| row.key).collect(),
+            })?;
+            let meant = row.domain.accept(value).ok_or_else(|| TuningError::BadValue {
+                key: row.key,
+                value: value.to_owned(),
+                domain: row.domain.to_string(),
+            })?;
+            tuning.insert(row.key, (value.to_owned(), meant));
+        }
+        Ok(Self(tuning))
+    }
+
+    /// The options as the user gave them, for the marker.
+    pub fn as_given(&self) -> BTreeMap<String, String> {
+        self.0.iter().map(|(key, (value, _))| ((*key).to_owned(), value.clone())).collect()
+    }
+
+    /// The data that carries the options into a derived libc. Glue and allocators need it even when it is empty.
+    pub(crate) fn baked(&self, allocator: &Allocator) -> Vec<Baked> {
+        let mut environment = Vec::new();
+        let mut malloc_conf = Vec::new();
+        for row in allocator.tuning {
+            let Some((_, meant)) = self.0.get(row.key) else {
+                continue;
+            };
+            match row.applied {
+                Applied::Environment(name) => environment.extend_from_slice(format!("{name}={meant}\0").as_bytes()),
+                Applied::MallocConf(key) => malloc_conf.push(format!("{key}:{meant}")),
+            }
+        }
+        environment.push(0);
+        let mut baked = vec![Baked::Bytes {
+            symbol: "__reheap_environment".to_owned(),
+            bytes: environment,
+        }];
+        if !malloc_conf.is_empty() {
+            baked.push(Baked::StringPointer {
+                symbol: "__reheap_malloc_conf".to_owned(),
+                text: malloc_conf.join(","),
+            });
+        }
+        baked
+    }
+}

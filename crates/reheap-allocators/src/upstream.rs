@@ -1,0 +1,306 @@
+//! Building an allocator: upstream's own build script, then our glue.
+//!
+//! The sources come from `-sys` packages of the Rust registry, pinned by the lock file that reheap carries, so fetching
+//! uses the user's own Cargo configuration (mirror, proxy, offline) and checksums. Their build scripts do the compiling:
+//! copying the C sources here would mean own build recipes (jemalloc needs its configure) and own updates.
+
+use crate::cache::{Cache, CacheError, hash};
+use crate::catalogue::{Allocator, FAMILY_GLUE, Glue, Recipe};
+use crate::compiler::Compiler;
+use crate::target::Target;
+use reheap_elf::archive::{self, Member};
+use reheap_elf::derive::AllocatorObjects;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const MANIFEST: &str = include_str!("../sources/manifest.toml");
+const LOCK: &str = include_str!("../sources/lock.toml");
+
+/// The programs that a build calls, and the environment that they get.
+#[derive(Debug, Clone)]
+pub struct Toolchain {
+    /// Cargo.
+    pub cargo: PathBuf,
+    /// The C compiler for the target.
+    pub cc: Compiler,
+    /// The C++ compiler for the target, or why there is none.
+    pub cxx: Result<Compiler, String>,
+    /// The environment of the user; what would change the build is left out of what its processes get.
+    pub environment: BTreeMap<OsString, OsString>,
+}
+
+/// Why an allocator could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The cache is not usable.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// It takes a compiler that is not there.
+    #[error("{allocator} needs a C++ compiler for {target}: {reason}")]
+    NoCxx {
+        /// The allocator.
+        allocator: &'static str,
+        /// The target's triple.
+        target: String,
+        /// Why none was found.
+        reason: String,
+    },
+    /// A program could not be started.
+    #[error("cannot start `{program}`: {source}")]
+    Start {
+        /// The program.
+        program: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A program failed.
+    #[error("{what} failed:\n{output}")]
+    Failed {
+        /// What was being done.
+        what: String,
+        /// The end of what the program printed.
+        output: String,
+    },
+    /// The build did not leave what its catalogue row says.
+    #[error("the build of {allocator} is not what the catalogue says: {reason}")]
+    NotAsCatalogued {
+        /// The allocator.
+        allocator: &'static str,
+        /// What differs.
+        reason: String,
+    },
+    /// `stock` is not built.
+    #[error("`stock` is the libc's own allocator: there is nothing to build")]
+    Stock,
+}
+
+/// A built allocator in the cache.
+#[derive(Debug, Clone)]
+pub struct BuiltAllocator {
+    folder: PathBuf,
+    recipe: &'static Recipe,
+}
+
+impl BuiltAllocator {
+    /// The name of its cache entry, which changes with any input of the build.
+    pub fn key(&self) -> String {
+        self.folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Its objects, to derive a libc with.
+    pub fn objects(&self) -> Result<AllocatorObjects, CacheError> {
+        let pairs = |pairs: &[(&str, &str)]| pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+        Ok(AllocatorObjects {
+            upstream: read_objects(&self.folder.join("upstream"))?,
+            glue: read_objects(&self.folder.join("glue"))?,
+            entry_points: pairs(self.recipe.entry_points),
+            redirects: pairs(self.recipe.redirects),
+        })
+    }
+}
+
+fn read_objects(folder: &Path) -> Result<Vec<Member>, CacheError> {
+    let error = || CacheError::new("read", folder);
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder).map_err(error())? {
+        paths.push(entry.map_err(error())?.path());
+    }
+    paths.sort();
+    paths
+        .iter()
+        .map(|path| {
+            Ok(Member {
+                name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+                data: fs::read(path).map_err(CacheError::new("read", path))?,
+            })
+        })
+        .collect()
+}
+
+/// The allocator, built for the target, from the cache or anew.
+pub fn build(allocator: &'static Allocator, target: &Target, toolchain: &Toolchain, cache: &Cache) -> Result<BuiltAllocator, BuildError> {
+    let recipe = allocator.build.as_ref().ok_or(BuildError::Stock)?;
+    let cxx = match (&toolchain.cxx, recipe.needs_cxx) {
+        (Ok(cxx), true) => Some(cxx),
+        (Err(reason), true) => {
+            return Err(BuildError::NoCxx {
+                allocator: allocator.name,
+                target: target.triple().to_owned(),
+                reason: reason.clone(),
+            });
+        }
+        (_, false) => None,
+    };
+    let row = format!("{recipe:?}");
+    let identities = [toolchain.cc.identity.as_str(), cxx.map_or("", |c| c.identity.as_str())];
+    let parts = [MANIFEST, LOCK, &row, FAMILY_GLUE.source, identities[0], identities[1], target.triple()];
+    let key = hash(parts.map(str::as_bytes));
+    let name = format!("{}-{}-{}-{}", allocator.name, allocator.version, target.triple(), &key[..16]);
+    let folder = cache.entry("allocators", &name, |unfinished| make(allocator, recipe, target, toolchain, cxx, cache, unfinished))?;
+    Ok(BuiltAllocator { folder, recipe })
+}
+
+fn make(
+    allocator: &'static Allocator,
+    recipe: &'static Recipe,
+    target: &Target,
+    toolchain: &Toolchain,
+    cxx: Option<&Compiler>,
+    cache: &Cache,
+    unfinished: &Path,
+) -> Result<(), BuildError> {
+    let build_folder = cache.folder(&format!("build/{}/{}", target.triple(), allocator.name))?;
+    let wrappers = Wrappers::write(&build_folder, &toolchain.cc, cxx)?;
+    let library = compile_upstream(recipe, target, toolchain, &wrappers, &build_folder)?;
+    let bytes = fs::read(&library.archive).map_err(CacheError::new("read", &library.archive))?;
+    let members = archive::read(&bytes).map_err(|e| BuildError::NotAsCatalogued {
+        allocator: allocator.name,
+        reason: format!("`{}`: {e}", library.archive.display()),
+    })?;
+    check_evidence(allocator.name, recipe, &members, &library.package_folder)?;
+
+    let upstream = unfinished.join("upstream");
+    fs::create_dir(&upstream).map_err(CacheError::new("make", &upstream))?;
+    for (index, member) in members.iter().enumerate() {
+        // `cc` puts a hash of the path in front of each name; what stands behind it is the same everywhere.
+        let plain = member.name.rsplit('-').next().unwrap_or(&member.name);
+        let path = upstream.join(format!("{index:03}-{plain}"));
+        fs::write(&path, &member.data).map_err(CacheError::new("write", &path))?;
+    }
+    let glue = unfinished.join("glue");
+    fs::create_dir(&glue).map_err(CacheError::new("make", &glue))?;
+    for source in std::iter::once(&FAMILY_GLUE).chain(recipe.glue) {
+        compile_glue(source, recipe, toolchain, &wrappers, &glue)?;
+    }
+    // The objects are copied; the intermediate files of the build have served.
+    let _ = fs::remove_dir_all(&build_folder);
+    Ok(())
+}
+
+/// The compilers as single programs, which is what build scripts want.
+struct Wrappers {
+    cc: PathBuf,
+    cxx: Option<PathBuf>,
+}
+
+impl Wrappers {
+    fn write(folder: &Path, cc: &Compiler, cxx: Option<&Compiler>) -> Result<Self, BuildError> {
+        let write = |compiler: &Compiler, name: &str| {
+            let folder = folder.join(name);
+            fs::create_dir_all(&folder).and_then(|()| compiler.write_wrapper(&folder)).map_err(CacheError::new("write a compiler wrapper in", &folder))
+        };
+        Ok(Self {
+            cc: write(cc, "cc")?,
+            cxx: cxx.map(|c| write(c, "cxx")).transpose()?,
+        })
+    }
+}
+
+struct Library {
+    archive: PathBuf,
+    package_folder: PathBuf,
+}
+
+fn compile_upstream(recipe: &Recipe, target: &Target, toolchain: &Toolchain, wrappers: &Wrappers, build_folder: &Path) -> Result<Library, BuildError> {
+    let sources = build_folder.join("sources");
+    fs::create_dir_all(&sources).map_err(CacheError::new("make", &sources))?;
+    for (name, text) in [("Cargo.toml", MANIFEST), ("Cargo.lock", LOCK), ("lib.rs", "")] {
+        let path = sources.join(name);
+        fs::write(&path, text).map_err(CacheError::new("write", &path))?;
+    }
+    let mut cargo = Command::new(&toolchain.cargo);
+    cargo
+        .current_dir(&sources)
+        .args(["build", "--release", "--locked", "--message-format=json-render-diagnostics"])
+        .args(["--target", target.triple(), "--features", recipe.feature, "--target-dir"])
+        .arg(build_folder.join("target"))
+        .env_clear()
+        .envs(toolchain.environment.iter().filter(|(name, _)| passes(&name.to_string_lossy())))
+        .env(format!("CC_{}", target.env_suffix()), &wrappers.cc)
+        .env(format!("CFLAGS_{}", target.env_suffix()), recipe.compiler_flags.join(" "))
+        .env(format!("CXXFLAGS_{}", target.env_suffix()), recipe.compiler_flags.join(" "));
+    if let Some(cxx) = &wrappers.cxx {
+        cargo.env(format!("CXX_{}", target.env_suffix()), cxx);
+    }
+    let output = run(&mut cargo, || format!("building {} {}", recipe.package, recipe.package_version))?;
+    find_library(recipe, &output).ok_or_else(|| BuildError::Failed {
+        what: format!("finding `{}` of {}", recipe.library, recipe.package),
+        output: "Cargo did not name a build script of that package that left it".to_owned(),
+    })
+}
+
+/// Whether a variable of the user goes on to the build: where Cargo is and how it reaches the registry does, what would
+/// make another build does not.
+fn passes(name: &str) -> bool {
+    const KEPT: [&str; 8] = ["CARGO_HOME", "CARGO_HTTP_", "CARGO_NET_", "CARGO_REGISTR", "CARGO_SOURCE_", "RUSTUP_", "CC_", "CXX_"];
+    const DROPPED: [&str; 14] = [
+        "CARGO", "RUST", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CC", "CXX", "TARGET_", "HOST_", "JEMALLOC_", "SNMALLOC_", "MAKEFLAGS", "REHEAP_",
+    ];
+    KEPT.iter().any(|kept| name.starts_with(kept)) || !DROPPED.iter().any(|dropped| name.starts_with(dropped))
+}
+
+/// The static library and the sources' folder, from Cargo's messages (Cargo book, "External tools", JSON messages).
+fn find_library(recipe: &Recipe, messages: &[u8]) -> Option<Library> {
+    let messages: Vec<serde_json::Value> = messages.split(|&b| b == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
+    let of_package = |message: &serde_json::Value| message["package_id"].as_str().is_some_and(|id| id.contains(recipe.package));
+    let executed = messages.iter().find(|m| m["reason"] == "build-script-executed" && of_package(m))?;
+    let archive = Path::new(executed["out_dir"].as_str()?).join(recipe.library);
+    let artifact = messages.iter().find(|m| m["reason"] == "compiler-artifact" && of_package(m))?;
+    let package_folder = Path::new(artifact["manifest_path"].as_str()?).parent()?.to_owned();
+    archive.is_file().then_some(Library { archive, package_folder })
+}
+
+fn check_evidence(name: &'static str, recipe: &Recipe, members: &[Member], package_folder: &Path) -> Result<(), BuildError> {
+    let differs = |reason: String| BuildError::NotAsCatalogued { allocator: name, reason };
+    let contains = |text: &str| members.iter().any(|m| memchr::memmem::find(&m.data, text.as_bytes()).is_some());
+    for text in recipe.evidence.present {
+        if !contains(text) {
+            return Err(differs(format!("`{text}` is not in it")));
+        }
+    }
+    for text in recipe.evidence.absent {
+        if contains(text) {
+            return Err(differs(format!("`{text}` is in it")));
+        }
+    }
+    let (file, line) = recipe.evidence.version_line;
+    let path = package_folder.join(file);
+    let text = fs::read_to_string(&path).map_err(CacheError::new("read", &path))?;
+    if !text.contains(line) {
+        return Err(differs(format!("`{}` does not say `{line}`", path.display())));
+    }
+    Ok(())
+}
+
+fn compile_glue(glue: &Glue, recipe: &Recipe, toolchain: &Toolchain, wrappers: &Wrappers, folder: &Path) -> Result<(), BuildError> {
+    let source = folder.join(format!("{}.c", glue.name));
+    fs::write(&source, glue.source).map_err(CacheError::new("write", &source))?;
+    let mut cc = Command::new(&wrappers.cc);
+    cc.current_dir(folder)
+        .env_clear()
+        .envs(toolchain.environment.iter().filter(|(name, _)| passes(&name.to_string_lossy())))
+        .args(["-std=gnu11", "-O2", "-fvisibility=default", "-ffunction-sections", "-fno-builtin-malloc", "-Wall", "-c"])
+        .args(recipe.compiler_flags)
+        .arg(format!("{}.c", glue.name))
+        .args(["-o", &format!("{}.o", glue.name)]);
+    run(&mut cc, || format!("compiling the glue `{}.c`", glue.name))?;
+    fs::remove_file(&source).map_err(CacheError::new("remove", &source))
+}
+
+fn run(command: &mut Command, what: impl Fn() -> String) -> Result<Vec<u8>, BuildError> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|source| BuildError::Start { program, source })?;
+    if !output.status.success() {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let lines: Vec<&str> = stderr.lines().collect();
+        return Err(BuildError::Failed {
+            what: what(),
+            output: lines[lines.len().saturating_sub(25)..].join("\n"),
+        });
+    }
+    Ok(output.stdout)
+}
