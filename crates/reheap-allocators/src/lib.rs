@@ -1,1 +1,4 @@
 //! The catalogue of memory allocators that reheap knows, and their builds for a target.
+
+pub mod compiler;
+pub mod target;
