@@ -26,7 +26,11 @@ pub struct CacheError {
 impl CacheError {
     pub(crate) fn new(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
-        move |source| Self { action, path, source }
+        move |source| Self {
+            action,
+            path,
+            source,
+        }
     }
 }
 
@@ -65,12 +69,18 @@ impl Cache {
     pub fn lock(&self, name: &str) -> Result<Lock, CacheError> {
         let path = self.folder("locks")?.join(name);
         let file = File::create(&path).map_err(CacheError::new("make the lock", &path))?;
-        file.lock().map_err(CacheError::new("take the lock", &path))?;
+        file.lock()
+            .map_err(CacheError::new("take the lock", &path))?;
         Ok(Lock { _file: file })
     }
 
     /// The entry `kind/name`, made by `make` in an empty folder if it is not there yet.
-    pub fn entry<E: From<CacheError>>(&self, kind: &str, name: &str, make: impl FnOnce(&Path) -> Result<(), E>) -> Result<PathBuf, E> {
+    pub fn entry<E: From<CacheError>>(
+        &self,
+        kind: &str,
+        name: &str,
+        make: impl FnOnce(&Path) -> Result<(), E>,
+    ) -> Result<PathBuf, E> {
         let folder = self.folder(kind)?;
         let entry = folder.join(name);
         if entry.is_dir() {
@@ -85,7 +95,8 @@ impl Cache {
             .tempdir_in(&folder)
             .map_err(CacheError::new("make a folder in", &folder))?;
         make(unfinished.path())?;
-        fs::rename(unfinished.path(), &entry).map_err(CacheError::new("rename the finished", &entry))?;
+        fs::rename(unfinished.path(), &entry)
+            .map_err(CacheError::new("rename the finished", &entry))?;
         let _ = unfinished.keep(); // renamed away: there is nothing left to delete
         Ok(entry)
     }
@@ -118,8 +129,12 @@ pub fn write_by_rename(path: &Path, contents: &[u8]) -> Result<(), CacheError> {
         .prefix(".reheap-")
         .tempfile_in(folder)
         .map_err(CacheError::new("write in", folder))?;
-    file.write_all(contents).map_err(CacheError::new("write", path))?;
-    file.as_file().sync_all().map_err(CacheError::new("write", path))?;
-    file.persist(path).map_err(|e| CacheError::new("replace", path)(e.error))?;
+    file.write_all(contents)
+        .map_err(CacheError::new("write", path))?;
+    file.as_file()
+        .sync_all()
+        .map_err(CacheError::new("write", path))?;
+    file.persist(path)
+        .map_err(|e| CacheError::new("replace", path)(e.error))?;
     Ok(())
 }

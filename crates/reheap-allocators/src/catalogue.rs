@@ -137,7 +137,10 @@ pub const CATALOGUE: &[Allocator] = &[
             evidence: Evidence {
                 present: &["mi_malloc", "page_max_reclaim"],
                 absent: &["mimalloc: assertion failed", "double free detected"],
-                version_line: ("c_src/mimalloc/v3/include/mimalloc.h", "#define MI_MALLOC_VERSION 30302"),
+                version_line: (
+                    "c_src/mimalloc/v3/include/mimalloc.h",
+                    "#define MI_MALLOC_VERSION 30302",
+                ),
             },
             builds_slowly: false,
         }),
@@ -163,7 +166,10 @@ pub const CATALOGUE: &[Allocator] = &[
             evidence: Evidence {
                 present: &["mi_malloc", "abandoned_reclaim_on_free"],
                 absent: &["mimalloc: assertion failed", "double free detected"],
-                version_line: ("c_src/mimalloc/v2/include/mimalloc.h", "#define MI_MALLOC_VERSION 20302"),
+                version_line: (
+                    "c_src/mimalloc/v2/include/mimalloc.h",
+                    "#define MI_MALLOC_VERSION 20302",
+                ),
             },
             builds_slowly: false,
         }),
@@ -189,7 +195,10 @@ pub const CATALOGUE: &[Allocator] = &[
             evidence: Evidence {
                 present: &["mi_malloc", "page_max_reclaim", "double free detected"],
                 absent: &["mimalloc: assertion failed"],
-                version_line: ("c_src/mimalloc/v3/include/mimalloc.h", "#define MI_MALLOC_VERSION 30302"),
+                version_line: (
+                    "c_src/mimalloc/v3/include/mimalloc.h",
+                    "#define MI_MALLOC_VERSION 30302",
+                ),
             },
             builds_slowly: false,
         }),
@@ -216,7 +225,10 @@ pub const CATALOGUE: &[Allocator] = &[
             },
             TuningOption {
                 key: "narenas",
-                domain: Domain::Count { least: 1, most: 4094 },
+                domain: Domain::Count {
+                    least: 1,
+                    most: 4094,
+                },
                 applied: Applied::MallocConf("narenas"),
                 summary: "how many arenas threads are spread over; by default four per processor",
             },
@@ -232,9 +244,15 @@ pub const CATALOGUE: &[Allocator] = &[
             glue: &[],
             redirects: &[],
             evidence: Evidence {
-                present: &["5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8", "<jemalloc>: "],
+                present: &[
+                    "5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8",
+                    "<jemalloc>: ",
+                ],
                 absent: &["Failed assertion"],
-                version_line: ("jemalloc/VERSION", "5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8"),
+                version_line: (
+                    "jemalloc/VERSION",
+                    "5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8",
+                ),
             },
             builds_slowly: true,
         }),
@@ -255,7 +273,10 @@ pub const CATALOGUE: &[Allocator] = &[
             needs_cxx: false,
             compiler_flags: &EXECUTABLE,
             entry_points: &[],
-            glue: &[Glue { name: "rpmalloc", source: include_str!("../glue/rpmalloc.c") }],
+            glue: &[Glue {
+                name: "rpmalloc",
+                source: include_str!("../glue/rpmalloc.c"),
+            }],
             redirects: &[],
             evidence: Evidence {
                 present: &["rpmalloc_thread_initialize"],
@@ -279,7 +300,12 @@ pub const CATALOGUE: &[Allocator] = &[
             feature: "snmalloc",
             library: "libsnmallocshim-rust.a",
             needs_cxx: true,
-            compiler_flags: &[EXECUTABLE[0], EXECUTABLE[1], "-DNDEBUG", "-DSNMALLOC_USE_PTHREAD_DESTRUCTORS"],
+            compiler_flags: &[
+                EXECUTABLE[0],
+                EXECUTABLE[1],
+                "-DNDEBUG",
+                "-DSNMALLOC_USE_PTHREAD_DESTRUCTORS",
+            ],
             entry_points: &[
                 ("malloc", "sn_malloc"),
                 ("calloc", "sn_calloc"),
@@ -327,14 +353,20 @@ pub struct UnknownAllocator {
 
 /// The row of that name.
 pub fn find(name: &str) -> Result<&'static Allocator, UnknownAllocator> {
-    CATALOGUE.iter().find(|a| a.name == name).ok_or_else(|| UnknownAllocator {
-        name: name.to_owned(),
-        nearest: nearest(name, CATALOGUE.iter().map(|a| a.name)),
-    })
+    CATALOGUE
+        .iter()
+        .find(|a| a.name == name)
+        .ok_or_else(|| UnknownAllocator {
+            name: name.to_owned(),
+            nearest: nearest(name, CATALOGUE.iter().map(|a| a.name)),
+        })
 }
 
 /// The candidate that a mistyped name is likely to mean.
-pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(
+    name: &str,
+    candidates: impl Iterator<Item = &'a str>,
+) -> Option<&'a str> {
     candidates
         .map(|candidate| (strsim::jaro_winkler(name, candidate), candidate))
         .filter(|(similarity, _)| *similarity > 0.7)

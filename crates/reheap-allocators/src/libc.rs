@@ -44,8 +44,14 @@ pub enum LibcError {
 impl Original {
     /// Reads a libc.a and recognises it.
     pub fn read(path: &Path) -> Result<Self, LibcError> {
-        let bytes = fs::read(path).map_err(|source| LibcError::Read { path: path.to_owned(), source })?;
-        let libc = derive::read_original(&bytes).map_err(|source| LibcError::Derive { path: path.to_owned(), source })?;
+        let bytes = fs::read(path).map_err(|source| LibcError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        let libc = derive::read_original(&bytes).map_err(|source| LibcError::Derive {
+            path: path.to_owned(),
+            source,
+        })?;
         Ok(Self {
             path: path.to_owned(),
             libc,
@@ -59,7 +65,10 @@ impl Original {
     }
 
     fn marker(&self, allocator: &Allocator, tuning: &Tuning) -> Marker {
-        let recipe = allocator.build.as_ref().expect("a built allocator has a recipe");
+        let recipe = allocator
+            .build
+            .as_ref()
+            .expect("a built allocator has a recipe");
         Marker {
             allocator: allocator.name.to_owned(),
             allocator_version: allocator.version.to_owned(),
@@ -72,17 +81,35 @@ impl Original {
     }
 
     /// The derived libc, as bytes.
-    pub fn derive(&self, allocator: &Allocator, built: &BuiltAllocator, tuning: &Tuning) -> Result<DerivedLibc, LibcError> {
+    pub fn derive(
+        &self,
+        allocator: &Allocator,
+        built: &BuiltAllocator,
+        tuning: &Tuning,
+    ) -> Result<DerivedLibc, LibcError> {
         let marker = self.marker(allocator, tuning);
-        derive::derive_libc(&self.libc, &built.objects()?, &marker, &tuning.baked(allocator)).map_err(|source| LibcError::Derive {
+        derive::derive_libc(
+            &self.libc,
+            &built.objects()?,
+            &marker,
+            &tuning.baked(allocator),
+        )
+        .map_err(|source| LibcError::Derive {
             path: self.path.clone(),
             source,
         })
     }
 
     /// The folder of the derived libc in the cache, which holds it as `libc.a`.
-    pub fn derived_folder(&self, allocator: &Allocator, built: &BuiltAllocator, tuning: &Tuning, cache: &Cache) -> Result<PathBuf, LibcError> {
-        let marker = serde_json::to_vec(&self.marker(allocator, tuning)).expect("a struct of strings is always JSON");
+    pub fn derived_folder(
+        &self,
+        allocator: &Allocator,
+        built: &BuiltAllocator,
+        tuning: &Tuning,
+        cache: &Cache,
+    ) -> Result<PathBuf, LibcError> {
+        let marker = serde_json::to_vec(&self.marker(allocator, tuning))
+            .expect("a struct of strings is always JSON");
         let key = hash([built.key().as_bytes(), &marker]);
         let name = format!("{}-{}-{}", allocator.name, self.architecture(), &key[..16]);
         cache.entry("libc", &name, |unfinished| {

@@ -82,7 +82,9 @@ pub enum TuningError {
 impl std::fmt::Display for Domain {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Milliseconds { never: true } => f.write_str("whole milliseconds, or -1 for never"),
+            Self::Milliseconds { never: true } => {
+                f.write_str("whole milliseconds, or -1 for never")
+            }
             Self::Milliseconds { never: false } => f.write_str("whole milliseconds"),
             Self::Count { least, most } => write!(f, "a whole number from {least} to {most}"),
             Self::OneOf(words) => {
@@ -99,29 +101,48 @@ impl Domain {
         match self {
             Self::Milliseconds { never: true } if value == "-1" => Some(value.to_owned()),
             Self::Milliseconds { .. } => value.parse::<u32>().ok().map(|n| n.to_string()),
-            Self::Count { least, most } => value.parse::<u64>().ok().filter(|n| (least..=most).contains(n)).map(|n| n.to_string()),
-            Self::OneOf(words) => words.iter().find(|(word, _)| *word == value).map(|(_, meant)| (*meant).to_owned()),
+            Self::Count { least, most } => value
+                .parse::<u64>()
+                .ok()
+                .filter(|n| (least..=most).contains(n))
+                .map(|n| n.to_string()),
+            Self::OneOf(words) => words
+                .iter()
+                .find(|(word, _)| *word == value)
+                .map(|(_, meant)| (*meant).to_owned()),
         }
     }
 }
 
 impl Tuning {
     /// Checks options of the form `key=value` against what the allocator takes. A later one of the same key wins.
-    pub fn parse<S: AsRef<str>>(allocator: &'static Allocator, options: &[S]) -> Result<Self, TuningError> {
+    pub fn parse<S: AsRef<str>>(
+        allocator: &'static Allocator,
+        options: &[S],
+    ) -> Result<Self, TuningError> {
         let mut tuning = BTreeMap::new();
         for option in options.iter().map(AsRef::as_ref) {
-            let (key, value) = option.split_once('=').ok_or_else(|| TuningError::NoValue(option.to_owned()))?;
-            let row = allocator.tuning.iter().find(|row| row.key == key).ok_or_else(|| TuningError::UnknownKey {
-                allocator: allocator.name,
-                key: key.to_owned(),
-                nearest: nearest(key, allocator.tuning.iter().map(|row| row.key)),
-                known: allocator.tuning.iter().map(|row| row.key).collect(),
-            })?;
-            let meant = row.domain.accept(value).ok_or_else(|| TuningError::BadValue {
-                key: row.key,
-                value: value.to_owned(),
-                domain: row.domain.to_string(),
-            })?;
+            let (key, value) = option
+                .split_once('=')
+                .ok_or_else(|| TuningError::NoValue(option.to_owned()))?;
+            let row = allocator
+                .tuning
+                .iter()
+                .find(|row| row.key == key)
+                .ok_or_else(|| TuningError::UnknownKey {
+                    allocator: allocator.name,
+                    key: key.to_owned(),
+                    nearest: nearest(key, allocator.tuning.iter().map(|row| row.key)),
+                    known: allocator.tuning.iter().map(|row| row.key).collect(),
+                })?;
+            let meant = row
+                .domain
+                .accept(value)
+                .ok_or_else(|| TuningError::BadValue {
+                    key: row.key,
+                    value: value.to_owned(),
+                    domain: row.domain.to_string(),
+                })?;
             tuning.insert(row.key, (value.to_owned(), meant));
         }
         Ok(Self(tuning))
@@ -129,7 +150,10 @@ impl Tuning {
 
     /// The options as the user gave them, for the marker.
     pub fn as_given(&self) -> BTreeMap<String, String> {
-        self.0.iter().map(|(key, (value, _))| ((*key).to_owned(), value.clone())).collect()
+        self.0
+            .iter()
+            .map(|(key, (value, _))| ((*key).to_owned(), value.clone()))
+            .collect()
     }
 
     /// The data that carries the options into a derived libc. Glue and allocators need it even when it is empty.
@@ -141,7 +165,9 @@ impl Tuning {
                 continue;
             };
             match row.applied {
-                Applied::Environment(name) => environment.extend_from_slice(format!("{name}={meant}\0").as_bytes()),
+                Applied::Environment(name) => {
+                    environment.extend_from_slice(format!("{name}={meant}\0").as_bytes())
+                }
                 Applied::MallocConf(key) => malloc_conf.push(format!("{key}:{meant}")),
             }
         }

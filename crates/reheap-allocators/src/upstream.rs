@@ -88,12 +88,21 @@ pub struct BuiltAllocator {
 impl BuiltAllocator {
     /// The name of its cache entry, which changes with any input of the build.
     pub fn key(&self) -> String {
-        self.folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+        self.folder
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
     }
 
     /// Its objects, to derive a libc with.
     pub fn objects(&self) -> Result<AllocatorObjects, CacheError> {
-        let pairs = |pairs: &[(&str, &str)]| pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+        let pairs = |pairs: &[(&str, &str)]| {
+            pairs
+                .iter()
+                .map(|(a, b)| ((*a).to_owned(), (*b).to_owned()))
+                .collect()
+        };
         Ok(AllocatorObjects {
             upstream: read_objects(&self.folder.join("upstream"))?,
             glue: read_objects(&self.folder.join("glue"))?,
@@ -114,7 +123,11 @@ fn read_objects(folder: &Path) -> Result<Vec<Member>, CacheError> {
         .iter()
         .map(|path| {
             Ok(Member {
-                name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+                name: path
+                    .file_name()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned(),
                 data: fs::read(path).map_err(CacheError::new("read", path))?,
             })
         })
@@ -122,7 +135,12 @@ fn read_objects(folder: &Path) -> Result<Vec<Member>, CacheError> {
 }
 
 /// The allocator, built for the target, from the cache or anew.
-pub fn build(allocator: &'static Allocator, target: &Target, toolchain: &Toolchain, cache: &Cache) -> Result<BuiltAllocator, BuildError> {
+pub fn build(
+    allocator: &'static Allocator,
+    target: &Target,
+    toolchain: &Toolchain,
+    cache: &Cache,
+) -> Result<BuiltAllocator, BuildError> {
     let recipe = allocator.build.as_ref().ok_or(BuildError::Stock)?;
     let cxx = match (&toolchain.cxx, recipe.needs_cxx) {
         (Ok(cxx), true) => Some(cxx),
@@ -136,11 +154,30 @@ pub fn build(allocator: &'static Allocator, target: &Target, toolchain: &Toolcha
         (_, false) => None,
     };
     let row = format!("{recipe:?}");
-    let identities = [toolchain.cc.identity.as_str(), cxx.map_or("", |c| c.identity.as_str())];
-    let parts = [MANIFEST, LOCK, &row, FAMILY_GLUE.source, identities[0], identities[1], target.triple()];
+    let identities = [
+        toolchain.cc.identity.as_str(),
+        cxx.map_or("", |c| c.identity.as_str()),
+    ];
+    let parts = [
+        MANIFEST,
+        LOCK,
+        &row,
+        FAMILY_GLUE.source,
+        identities[0],
+        identities[1],
+        target.triple(),
+    ];
     let key = hash(parts.map(str::as_bytes));
-    let name = format!("{}-{}-{}-{}", allocator.name, allocator.version, target.triple(), &key[..16]);
-    let folder = cache.entry("allocators", &name, |unfinished| make(allocator, recipe, target, toolchain, cxx, cache, unfinished))?;
+    let name = format!(
+        "{}-{}-{}-{}",
+        allocator.name,
+        allocator.version,
+        target.triple(),
+        &key[..16]
+    );
+    let folder = cache.entry("allocators", &name, |unfinished| {
+        make(allocator, recipe, target, toolchain, cxx, cache, unfinished)
+    })?;
     Ok(BuiltAllocator { folder, recipe })
 }
 
@@ -191,7 +228,9 @@ impl Wrappers {
     fn write(folder: &Path, cc: &Compiler, cxx: Option<&Compiler>) -> Result<Self, BuildError> {
         let write = |compiler: &Compiler, name: &str| {
             let folder = folder.join(name);
-            fs::create_dir_all(&folder).and_then(|()| compiler.write_wrapper(&folder)).map_err(CacheError::new("write a compiler wrapper in", &folder))
+            fs::create_dir_all(&folder)
+                .and_then(|()| compiler.write_wrapper(&folder))
+                .map_err(CacheError::new("write a compiler wrapper in", &folder))
         };
         Ok(Self {
             cc: write(cc, "cc")?,
@@ -205,28 +244,62 @@ struct Library {
     package_folder: PathBuf,
 }
 
-fn compile_upstream(recipe: &Recipe, target: &Target, toolchain: &Toolchain, wrappers: &Wrappers, build_folder: &Path) -> Result<Library, BuildError> {
+fn compile_upstream(
+    recipe: &Recipe,
+    target: &Target,
+    toolchain: &Toolchain,
+    wrappers: &Wrappers,
+    build_folder: &Path,
+) -> Result<Library, BuildError> {
     let sources = build_folder.join("sources");
     fs::create_dir_all(&sources).map_err(CacheError::new("make", &sources))?;
-    for (name, text) in [("Cargo.toml", MANIFEST), ("Cargo.lock", LOCK), ("lib.rs", "")] {
+    for (name, text) in [
+        ("Cargo.toml", MANIFEST),
+        ("Cargo.lock", LOCK),
+        ("lib.rs", ""),
+    ] {
         let path = sources.join(name);
         fs::write(&path, text).map_err(CacheError::new("write", &path))?;
     }
     let mut cargo = Command::new(&toolchain.cargo);
     cargo
         .current_dir(&sources)
-        .args(["build", "--release", "--locked", "--message-format=json-render-diagnostics"])
-        .args(["--target", target.triple(), "--features", recipe.feature, "--target-dir"])
+        .args([
+            "build",
+            "--release",
+            "--locked",
+            "--message-format=json-render-diagnostics",
+        ])
+        .args([
+            "--target",
+            target.triple(),
+            "--features",
+            recipe.feature,
+            "--target-dir",
+        ])
         .arg(build_folder.join("target"))
         .env_clear()
-        .envs(toolchain.environment.iter().filter(|(name, _)| passes(&name.to_string_lossy())))
+        .envs(
+            toolchain
+                .environment
+                .iter()
+                .filter(|(name, _)| passes(&name.to_string_lossy())),
+        )
         .env(format!("CC_{}", target.env_suffix()), &wrappers.cc)
-        .env(format!("CFLAGS_{}", target.env_suffix()), recipe.compiler_flags.join(" "))
-        .env(format!("CXXFLAGS_{}", target.env_suffix()), recipe.compiler_flags.join(" "));
+        .env(
+            format!("CFLAGS_{}", target.env_suffix()),
+            recipe.compiler_flags.join(" "),
+        )
+        .env(
+            format!("CXXFLAGS_{}", target.env_suffix()),
+            recipe.compiler_flags.join(" "),
+        );
     if let Some(cxx) = &wrappers.cxx {
         cargo.env(format!("CXX_{}", target.env_suffix()), cxx);
     }
-    let output = run(&mut cargo, || format!("building {} {}", recipe.package, recipe.package_version))?;
+    let output = run(&mut cargo, || {
+        format!("building {} {}", recipe.package, recipe.package_version)
+    })?;
     find_library(recipe, &output).ok_or_else(|| BuildError::Failed {
         what: format!("finding `{}` of {}", recipe.library, recipe.package),
         output: "Cargo did not name a build script of that package that left it".to_owned(),
@@ -236,27 +309,78 @@ fn compile_upstream(recipe: &Recipe, target: &Target, toolchain: &Toolchain, wra
 /// Whether a variable of the user goes on to the build: where Cargo is and how it reaches the registry does, what would
 /// make another build does not.
 fn passes(name: &str) -> bool {
-    const KEPT: [&str; 8] = ["CARGO_HOME", "CARGO_HTTP_", "CARGO_NET_", "CARGO_REGISTR", "CARGO_SOURCE_", "RUSTUP_", "CC_", "CXX_"];
-    const DROPPED: [&str; 14] = [
-        "CARGO", "RUST", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CC", "CXX", "TARGET_", "HOST_", "JEMALLOC_", "SNMALLOC_", "MAKEFLAGS", "REHEAP_",
+    const KEPT: [&str; 8] = [
+        "CARGO_HOME",
+        "CARGO_HTTP_",
+        "CARGO_NET_",
+        "CARGO_REGISTR",
+        "CARGO_SOURCE_",
+        "RUSTUP_",
+        "CC_",
+        "CXX_",
     ];
-    KEPT.iter().any(|kept| name.starts_with(kept)) || !DROPPED.iter().any(|dropped| name.starts_with(dropped))
+    const DROPPED: [&str; 14] = [
+        "CARGO",
+        "RUST",
+        "CFLAGS",
+        "CXXFLAGS",
+        "CPPFLAGS",
+        "LDFLAGS",
+        "CC",
+        "CXX",
+        "TARGET_",
+        "HOST_",
+        "JEMALLOC_",
+        "SNMALLOC_",
+        "MAKEFLAGS",
+        "REHEAP_",
+    ];
+    KEPT.iter().any(|kept| name.starts_with(kept))
+        || !DROPPED.iter().any(|dropped| name.starts_with(dropped))
 }
 
 /// The static library and the sources' folder, from Cargo's messages (Cargo book, "External tools", JSON messages).
 fn find_library(recipe: &Recipe, messages: &[u8]) -> Option<Library> {
-    let messages: Vec<serde_json::Value> = messages.split(|&b| b == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
-    let of_package = |message: &serde_json::Value| message["package_id"].as_str().is_some_and(|id| id.contains(recipe.package));
-    let executed = messages.iter().find(|m| m["reason"] == "build-script-executed" && of_package(m))?;
+    let messages: Vec<serde_json::Value> = messages
+        .split(|&b| b == b'\n')
+        .filter_map(|line| serde_json::from_slice(line).ok())
+        .collect();
+    let of_package = |message: &serde_json::Value| {
+        message["package_id"]
+            .as_str()
+            .is_some_and(|id| id.contains(recipe.package))
+    };
+    let executed = messages
+        .iter()
+        .find(|m| m["reason"] == "build-script-executed" && of_package(m))?;
     let archive = Path::new(executed["out_dir"].as_str()?).join(recipe.library);
-    let artifact = messages.iter().find(|m| m["reason"] == "compiler-artifact" && of_package(m))?;
-    let package_folder = Path::new(artifact["manifest_path"].as_str()?).parent()?.to_owned();
-    archive.is_file().then_some(Library { archive, package_folder })
+    let artifact = messages
+        .iter()
+        .find(|m| m["reason"] == "compiler-artifact" && of_package(m))?;
+    let package_folder = Path::new(artifact["manifest_path"].as_str()?)
+        .parent()?
+        .to_owned();
+    archive.is_file().then_some(Library {
+        archive,
+        package_folder,
+    })
 }
 
-fn check_evidence(name: &'static str, recipe: &Recipe, members: &[Member], package_folder: &Path) -> Result<(), BuildError> {
-    let differs = |reason: String| BuildError::NotAsCatalogued { allocator: name, reason };
-    let contains = |text: &str| members.iter().any(|m| memchr::memmem::find(&m.data, text.as_bytes()).is_some());
+fn check_evidence(
+    name: &'static str,
+    recipe: &Recipe,
+    members: &[Member],
+    package_folder: &Path,
+) -> Result<(), BuildError> {
+    let differs = |reason: String| BuildError::NotAsCatalogued {
+        allocator: name,
+        reason,
+    };
+    let contains = |text: &str| {
+        members
+            .iter()
+            .any(|m| memchr::memmem::find(&m.data, text.as_bytes()).is_some())
+    };
     for text in recipe.evidence.present {
         if !contains(text) {
             return Err(differs(format!("`{text}` is not in it")));
@@ -271,29 +395,53 @@ fn check_evidence(name: &'static str, recipe: &Recipe, members: &[Member], packa
     let path = package_folder.join(file);
     let text = fs::read_to_string(&path).map_err(CacheError::new("read", &path))?;
     if !text.contains(line) {
-        return Err(differs(format!("`{}` does not say `{line}`", path.display())));
+        return Err(differs(format!(
+            "`{}` does not say `{line}`",
+            path.display()
+        )));
     }
     Ok(())
 }
 
-fn compile_glue(glue: &Glue, recipe: &Recipe, toolchain: &Toolchain, wrappers: &Wrappers, folder: &Path) -> Result<(), BuildError> {
+fn compile_glue(
+    glue: &Glue,
+    recipe: &Recipe,
+    toolchain: &Toolchain,
+    wrappers: &Wrappers,
+    folder: &Path,
+) -> Result<(), BuildError> {
     let source = folder.join(format!("{}.c", glue.name));
     fs::write(&source, glue.source).map_err(CacheError::new("write", &source))?;
     let mut cc = Command::new(&wrappers.cc);
     cc.current_dir(folder)
         .env_clear()
-        .envs(toolchain.environment.iter().filter(|(name, _)| passes(&name.to_string_lossy())))
-        .args(["-std=gnu11", "-O2", "-fvisibility=default", "-ffunction-sections", "-fno-builtin-malloc", "-Wall", "-c"])
+        .envs(
+            toolchain
+                .environment
+                .iter()
+                .filter(|(name, _)| passes(&name.to_string_lossy())),
+        )
+        .args([
+            "-std=gnu11",
+            "-O2",
+            "-fvisibility=default",
+            "-ffunction-sections",
+            "-fno-builtin-malloc",
+            "-Wall",
+            "-c",
+        ])
         .args(recipe.compiler_flags)
         .arg(format!("{}.c", glue.name))
         .args(["-o", &format!("{}.o", glue.name)]);
     run(&mut cc, || format!("compiling the glue `{}.c`", glue.name))?;
-    fs::remove_file(&source).map_err(CacheError::new("remove", &source))
+    Ok(fs::remove_file(&source).map_err(CacheError::new("remove", &source))?)
 }
 
 fn run(command: &mut Command, what: impl Fn() -> String) -> Result<Vec<u8>, BuildError> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().map_err(|source| BuildError::Start { program, source })?;
+    let output = command
+        .output()
+        .map_err(|source| BuildError::Start { program, source })?;
     if !output.status.success() {
         let stderr = String::from_utf8_lossy(&output.stderr);
         let lines: Vec<&str> = stderr.lines().collect();

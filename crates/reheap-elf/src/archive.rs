@@ -88,8 +88,14 @@ pub fn write(members: &[Member]) -> Result<Vec<u8>, String> {
         .map(|m| NewArchiveMember::new(m.data.as_slice(), &DEFAULT_OBJECT_READER, m.name.clone()))
         .collect();
     let mut out = std::io::Cursor::new(Vec::new());
-    ar_archive_writer::write_archive_to_stream(&mut out, &new_members, ArchiveKind::Gnu, false, None)
-        .map_err(|e| e.to_string())?;
+    ar_archive_writer::write_archive_to_stream(
+        &mut out,
+        &new_members,
+        ArchiveKind::Gnu,
+        false,
+        None,
+    )
+    .map_err(|e| e.to_string())?;
     Ok(out.into_inner())
 }
 

@@ -28,15 +28,18 @@ pub enum Baked {
 
 impl Baked {
     pub(crate) fn add_to(&self, object: &mut Object<'static>, architecture: Architecture) {
-        let strings = object.add_section(Vec::new(), b".rodata".to_vec(), SectionKind::ReadOnlyData);
+        let strings =
+            object.add_section(Vec::new(), b".rodata".to_vec(), SectionKind::ReadOnlyData);
         match self {
             Self::Bytes { symbol, bytes } => {
                 let offset = object.append_section_data(strings, bytes, 1);
                 object.add_symbol(defined_symbol(symbol, strings, offset, bytes.len() as u64));
             }
             Self::StringPointer { symbol, text } => {
-                let text_offset = object.append_section_data(strings, format!("{text}\0").as_bytes(), 1);
-                let pointers = object.add_section(Vec::new(), b".data.rel.ro".to_vec(), SectionKind::Data);
+                let text_offset =
+                    object.append_section_data(strings, format!("{text}\0").as_bytes(), 1);
+                let pointers =
+                    object.add_section(Vec::new(), b".data.rel.ro".to_vec(), SectionKind::Data);
                 let offset = object.append_section_data(pointers, &[0; 8], 8);
                 object.add_symbol(defined_symbol(symbol, pointers, offset, 8));
                 let r_type = match architecture {

@@ -93,7 +93,9 @@ pub enum DeriveError {
         allocator: Architecture,
     },
     /// Taking the allocator out would take something else with it.
-    #[error("member `{member}` defines `{symbol}` beside the allocator's `{family}`, so it cannot be taken out")]
+    #[error(
+        "member `{member}` defines `{symbol}` beside the allocator's `{family}`, so it cannot be taken out"
+    )]
     Entangled {
         /// The member's name.
         member: String,
@@ -103,7 +105,9 @@ pub enum DeriveError {
         family: String,
     },
     /// The audit found a need without a definition.
-    #[error("member `{member}` needs `{symbol}`, which nothing defines once the allocator is replaced")]
+    #[error(
+        "member `{member}` needs `{symbol}`, which nothing defines once the allocator is replaced"
+    )]
     Undefined {
         /// The member that needs it.
         member: String,
@@ -163,8 +167,9 @@ impl Linkable {
 
     /// A definition that is part of the libc's interface, so that somebody else may need it.
     fn interface(&self) -> Option<&Symbol> {
-        self.definitions()
-            .find(|s| !s.hidden && !family::is_reserved(&s.name) && !family::belongs_to_the_allocator(&s.name))
+        self.definitions().find(|s| {
+            !s.hidden && !family::is_reserved(&s.name) && !family::belongs_to_the_allocator(&s.name)
+        })
     }
 }
 
@@ -206,11 +211,18 @@ pub fn read_original(bytes: &[u8]) -> Result<OriginalLibc, DeriveError> {
 /// The NUL-terminated text at a symbol of an object.
 fn text_of(object: &[u8], symbol: &str) -> Option<String> {
     let file = object::File::parse(object).ok()?;
-    let symbol = file.symbols().find(|s| s.is_definition() && s.name() == Ok(symbol))?;
+    let symbol = file
+        .symbols()
+        .find(|s| s.is_definition() && s.name() == Ok(symbol))?;
     let section = file.section_by_index(symbol.section_index()?).ok()?;
-    let data = section.data().ok()?.get(usize::try_from(symbol.address()).ok()?..)?;
+    let data = section
+        .data()
+        .ok()?
+        .get(usize::try_from(symbol.address()).ok()?..)?;
     let text = data.split(|&b| b == 0).next()?;
-    String::from_utf8(text.to_vec()).ok().filter(|t| !t.is_empty())
+    String::from_utf8(text.to_vec())
+        .ok()
+        .filter(|t| !t.is_empty())
 }
 
 /// Puts another allocator into a musl libc.
@@ -240,15 +252,24 @@ pub fn derive_libc(
     write(kept, taken_out, put_in)
 }
 
-fn take_out_allocator(members: &[Linkable]) -> Result<(Vec<&Linkable>, Vec<&Linkable>), DeriveError> {
+fn take_out_allocator(
+    members: &[Linkable],
+) -> Result<(Vec<&Linkable>, Vec<&Linkable>), DeriveError> {
     let mut out: Vec<bool> = members
         .iter()
-        .map(|m| m.definitions().any(|s| family::belongs_to_the_allocator(&s.name)))
+        .map(|m| {
+            m.definitions()
+                .any(|s| family::belongs_to_the_allocator(&s.name))
+        })
         .collect();
     loop {
         let before = out.iter().filter(|&&o| o).count();
-        let needed_by_kept: BTreeSet<&str> = selected(members, &out, false).flat_map(Linkable::needs).collect();
-        let needed_by_taken: BTreeSet<&str> = selected(members, &out, true).flat_map(Linkable::needs).collect();
+        let needed_by_kept: BTreeSet<&str> = selected(members, &out, false)
+            .flat_map(Linkable::needs)
+            .collect();
+        let needed_by_taken: BTreeSet<&str> = selected(members, &out, true)
+            .flat_map(Linkable::needs)
+            .collect();
         let taken_definitions: BTreeSet<&str> = selected(members, &out, true)
             .flat_map(Linkable::definitions)
             .map(|s| s.name.as_str())
@@ -263,8 +284,12 @@ fn take_out_allocator(members: &[Linkable]) -> Result<(Vec<&Linkable>, Vec<&Link
             .filter(|(m, out)| !**out && m.interface().is_none())
         {
             // Nobody but the allocator uses it (`replaced.lo`) …
-            let served_only_it = member.definitions().any(|s| needed_by_taken.contains(s.name.as_str()))
-                && !member.definitions().any(|s| needed_by_kept.contains(s.name.as_str()));
+            let served_only_it = member
+                .definitions()
+                .any(|s| needed_by_taken.contains(s.name.as_str()))
+                && !member
+                    .definitions()
+                    .any(|s| needed_by_kept.contains(s.name.as_str()));
             // … or it reaches into the allocator (`donate.lo`).
             let was_part_of_it = member.needs().any(|need| {
                 taken_definitions.contains(need)
@@ -279,7 +304,9 @@ fn take_out_allocator(members: &[Linkable]) -> Result<(Vec<&Linkable>, Vec<&Link
     }
     for member in selected(members, &out, true) {
         if let Some(symbol) = member.interface() {
-            let family = member.definitions().find(|s| family::belongs_to_the_allocator(&s.name));
+            let family = member
+                .definitions()
+                .find(|s| family::belongs_to_the_allocator(&s.name));
             return Err(DeriveError::Entangled {
                 member: member.member.name.clone(),
                 symbol: symbol.name.clone(),
@@ -293,7 +320,11 @@ fn take_out_allocator(members: &[Linkable]) -> Result<(Vec<&Linkable>, Vec<&Link
     ))
 }
 
-fn selected<'a>(members: &'a [Linkable], out: &[bool], wanted: bool) -> impl Iterator<Item = &'a Linkable> {
+fn selected<'a>(
+    members: &'a [Linkable],
+    out: &[bool],
+    wanted: bool,
+) -> impl Iterator<Item = &'a Linkable> {
     members
         .iter()
         .zip(out)
@@ -301,7 +332,10 @@ fn selected<'a>(members: &'a [Linkable], out: &[bool], wanted: bool) -> impl Ite
         .map(|(m, _)| m)
 }
 
-fn bind_allocator(allocator: &AllocatorObjects, architecture: Architecture) -> Result<Vec<Linkable>, DeriveError> {
+fn bind_allocator(
+    allocator: &AllocatorObjects,
+    architecture: Architecture,
+) -> Result<Vec<Linkable>, DeriveError> {
     let read = |member: &Member| {
         let (found, linkable) = Linkable::read(member.clone())?;
         if found != architecture {
@@ -312,8 +346,16 @@ fn bind_allocator(allocator: &AllocatorObjects, architecture: Architecture) -> R
         }
         Ok(linkable)
     };
-    let upstream = allocator.upstream.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-    let glue = allocator.glue.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let upstream = allocator
+        .upstream
+        .iter()
+        .map(read)
+        .collect::<Result<Vec<_>, _>>()?;
+    let glue = allocator
+        .glue
+        .iter()
+        .map(read)
+        .collect::<Result<Vec<_>, _>>()?;
 
     let renames: BTreeMap<String, String> = upstream
         .iter()
@@ -339,7 +381,12 @@ fn bind_allocator(allocator: &AllocatorObjects, architecture: Architecture) -> R
     for object in &glue {
         let mut renames = renames.clone();
         renames.retain(|name, _| !object.defines(name));
-        bound.push(rebound(object, object.member.name.clone(), renames, &entry_points)?);
+        bound.push(rebound(
+            object,
+            object.member.name.clone(),
+            renames,
+            &entry_points,
+        )?);
     }
     Ok(bound)
 }
@@ -365,7 +412,10 @@ fn rebound(
             });
         }
     };
-    for (function, symbol) in entry_points.iter().filter(|(_, symbol)| defined.contains(*symbol)) {
+    for (function, symbol) in entry_points
+        .iter()
+        .filter(|(_, symbol)| defined.contains(*symbol))
+    {
         alias(family::own_name(function), symbol, Strength::StrongHidden);
     }
     let mut binds_malloc = false;
@@ -375,7 +425,11 @@ fn rebound(
         if defined.contains(implementation) {
             binds_malloc |= function == "malloc";
             alias(function.to_owned(), implementation, Strength::WeakPublic);
-            alias(format!("__libc_{function}"), implementation, Strength::StrongHidden);
+            alias(
+                format!("__libc_{function}"),
+                implementation,
+                Strength::StrongHidden,
+            );
         }
     }
     let needs = if binds_malloc {
@@ -395,7 +449,11 @@ fn rebound(
     Ok(Linkable::read(Member { name, data })?.1)
 }
 
-fn audit(kept: &[&Linkable], taken_out: &[&Linkable], put_in: &[Linkable]) -> Result<(), DeriveError> {
+fn audit(
+    kept: &[&Linkable],
+    taken_out: &[&Linkable],
+    put_in: &[Linkable],
+) -> Result<(), DeriveError> {
     let mut strong: BTreeMap<&str, &str> = BTreeMap::new();
     let mut defined: BTreeSet<&str> = BTreeSet::new();
     for member in kept.iter().copied().chain(put_in) {
@@ -424,10 +482,11 @@ fn audit(kept: &[&Linkable], taken_out: &[&Linkable], put_in: &[Linkable]) -> Re
         .map(|s| s.name.as_str())
         .filter(|s| !defined.contains(s))
         .collect();
-    let missing_to_kept = kept
-        .iter()
-        .copied()
-        .flat_map(|m| strongly_needed(m).filter(|s| gone.contains(s)).map(move |s| (m, s)));
+    let missing_to_kept = kept.iter().copied().flat_map(|m| {
+        strongly_needed(m)
+            .filter(|s| gone.contains(s))
+            .map(move |s| (m, s))
+    });
     // What was put in must find everything in the libc or in the compiler's own support library.
     let missing_to_new = put_in.iter().flat_map(|m| {
         strongly_needed(m)
@@ -470,7 +529,11 @@ fn comes_with_the_linker_or_compiler(symbol: &str) -> bool {
     }) || symbol.starts_with("__aarch64_") // outline atomics of libgcc
 }
 
-fn write(kept: Vec<&Linkable>, taken_out: Vec<&Linkable>, put_in: Vec<Linkable>) -> Result<DerivedLibc, DeriveError> {
+fn write(
+    kept: Vec<&Linkable>,
+    taken_out: Vec<&Linkable>,
+    put_in: Vec<Linkable>,
+) -> Result<DerivedLibc, DeriveError> {
     let names = |members: &[&Linkable]| members.iter().map(|m| m.member.name.clone()).collect();
     let mut members: Vec<Member> = kept.into_iter().map(|m| m.member.clone()).collect();
     members.extend(put_in.iter().map(|m| m.member.clone()));

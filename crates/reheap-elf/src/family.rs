@@ -26,7 +26,12 @@ pub const CORE: [&str; 4] = ["malloc", "calloc", "realloc", "free"];
 
 /// The names under which musl (since 1.2.2) calls its own allocator, so that a program's own malloc does not get to
 /// hear of the libc's blocks: `atexit`, `aio`, `dlerror`, locales, time zones, `posix_spawn_file_actions_*` and others.
-pub const LIBC_INTERNAL: [&str; 4] = ["__libc_malloc", "__libc_calloc", "__libc_realloc", "__libc_free"];
+pub const LIBC_INTERNAL: [&str; 4] = [
+    "__libc_malloc",
+    "__libc_calloc",
+    "__libc_realloc",
+    "__libc_free",
+];
 
 /// The prefix that every global symbol of an allocator gets, so that a program may bring the same allocator once more.
 pub const PREFIX: &str = "__reheap_";

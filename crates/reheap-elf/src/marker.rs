@@ -14,8 +14,8 @@ use object::elf;
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use object::write::{Object, Relocation, Symbol, SymbolSection};
 use object::{
-    BinaryFormat, Endianness, LittleEndian, RelocationFlags, SectionFlags, SectionKind, SymbolFlags, SymbolKind,
-    SymbolScope,
+    BinaryFormat, Endianness, LittleEndian, RelocationFlags, SectionFlags, SectionKind,
+    SymbolFlags, SymbolKind, SymbolScope,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -97,7 +97,11 @@ pub fn object_file(marker: &Marker, tuning: &[Baked], architecture: Architecture
 fn add_note(object: &mut Object<'static>, marker: &Marker, architecture: Architecture) {
     let text = serde_json::to_vec(marker).expect("a struct of strings is always JSON");
     let mut note = Vec::new();
-    for field in [NOTE_NAME.len() as u32, (WORDS * 8 + text.len()) as u32, NOTE_TYPE.0] {
+    for field in [
+        NOTE_NAME.len() as u32,
+        (WORDS * 8 + text.len()) as u32,
+        NOTE_TYPE.0,
+    ] {
         note.extend_from_slice(&field.to_le_bytes());
     }
     note.extend_from_slice(NOTE_NAME);
@@ -175,7 +179,9 @@ pub fn read_unlinked(bytes: &[u8]) -> Option<Marker> {
     let file = object::File::parse(bytes).ok()?;
     let data = file.section_by_name(SECTION)?.data().ok()?;
     let description = data.get(WORDS_OFFSET..)?;
-    parse_description(description, 0).ok().map(|found| found.marker)
+    parse_description(description, 0)
+        .ok()
+        .map(|found| found.marker)
 }
 
 fn parse_description(description: &[u8], address: u64) -> Result<FoundMarker, MarkerError> {
@@ -187,7 +193,9 @@ fn parse_description(description: &[u8], address: u64) -> Result<FoundMarker, Ma
         .enumerate()
         .map(|(index, word)| {
             let distance = u64::from_le_bytes(word.try_into().expect("a chunk of eight bytes"));
-            address.wrapping_add(index as u64 * 8).wrapping_add(distance)
+            address
+                .wrapping_add(index as u64 * 8)
+                .wrapping_add(distance)
         })
         .collect();
     let replaced = family::CORE

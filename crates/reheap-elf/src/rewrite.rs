@@ -95,15 +95,17 @@ pub fn rewrite(bytes: &[u8], edits: &Edits) -> Result<Vec<u8>, ObjectError> {
     for need in edits.needs.iter().filter(|n| !positions.contains_key(*n)) {
         symbols.push(undefined(append(&mut strings, need)));
     }
-    Ok(with_tables(bytes, header, &sections, &table, &symbols, &strings))
+    Ok(with_tables(
+        bytes, header, &sections, &table, &symbols, &strings,
+    ))
 }
 
 fn append(strings: &mut Vec<u8>, name: &str) -> u32 {
     if strings.last().is_some_and(|&b| b != 0) {
         strings.push(0);
     }
-    let offset =
-        u32::try_from(strings.len()).expect("a string table below 4 GiB: it was read from a section of the input");
+    let offset = u32::try_from(strings.len())
+        .expect("a string table below 4 GiB: it was read from a section of the input");
     strings.extend_from_slice(name.as_bytes());
     strings.push(0);
     offset
@@ -141,7 +143,9 @@ fn with_tables(
     let headers_offset = header.e_shoff(LE) as usize;
     let header_size = size_of::<elf::SectionHeader64<LittleEndian>>();
     let mut point = |index: object::SectionIndex, offset: usize, size: usize| {
-        let mut section = *sections.section(index).expect("both sections were read before");
+        let mut section = *sections
+            .section(index)
+            .expect("both sections were read before");
         section.sh_offset = U64::new(LE, offset as u64);
         section.sh_size = U64::new(LE, size as u64);
         let at = headers_offset + index.0 * header_size;

@@ -85,7 +85,8 @@ pub(crate) fn relocatable_header(bytes: &[u8]) -> Result<(&Header, Architecture)
     }
     let header = Header::parse(bytes)?;
     let machine = header.e_machine(LittleEndian);
-    let architecture = Architecture::from_machine(machine).ok_or(ObjectError::OtherMachine(machine.0))?;
+    let architecture =
+        Architecture::from_machine(machine).ok_or(ObjectError::OtherMachine(machine.0))?;
     if header.e_type(LittleEndian) != elf::ET_REL {
         return Err(ObjectError::NotRelocatable);
     }

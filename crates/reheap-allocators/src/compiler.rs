@@ -1,0 +1,334 @@
+//! C and C++ compilers that make objects and programs for a musl target.
+//!
+//! No name tells what a compiler is for: `x86_64-linux-musl-gcc` is a real cross compiler on one system and a shell
+//! script around the glibc compiler on another, `cc` is a musl compiler on Alpine, and a cross compiler may be there
+//! without its headers. So a candidate counts only after it compiled a small file for the right processor with headers
+//! that are musl's ([`find`]).
+//!
+//! Build scripts (the `cc` crate, the `configure` of jemalloc) want the name of one program, without arguments, and
+//! pass flags that Zig does not take: [`Compiler::write_wrapper`] makes a script for them.
+//!
+//! To add a kind of compiler: extend [`Kind`], name its candidates in `find.rs`, and, where build scripts pass flags
+//! that it refuses, rewrite these in `wrapper.rs`.
+
+mod find;
+mod wrapper;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+pub use find::{find, find_archiver};
+
+use crate::target::Target;
+
+/// A language that a compiler is wanted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Language {
+    /// C.
+    C,
+    /// C++.
+    Cxx,
+}
+
+impl fmt::Display for Language {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Language::C => "C",
+            Language::Cxx => "C++",
+        })
+    }
+}
+
+/// What a compiler is wanted for. A C++ compiler without a musl C++ library can do the first, but not the second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Purpose {
+    /// Compiling objects, such as those of an allocator, that need nothing of the C++ library when they are linked.
+    Objects,
+    /// Compiling and linking static programs.
+    Programs,
+}
+
+/// How a compiler comes to make musl objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Named by `CC_<target>` or `CXX_<target>`.
+    FromEnvironment,
+    /// The system's own compiler, where the system is a musl system.
+    NativeMusl,
+    /// A GCC that was built for a musl target, such as those of musl.cc and of crosstool-NG.
+    CrossGcc,
+    /// The script `musl-gcc`: the host's GCC with a specs file that puts musl in glibc's place. C only.
+    MuslGcc,
+    /// The host's `g++` with the specs file of `musl-gcc`: C++ objects against musl's C headers and libstdc++'s headers
+    /// for glibc. Good for allocators, which take from the C++ headers no more than types and templates. There is no
+    /// libstdc++ to link programs with.
+    HostGccWithMuslHeaders,
+    /// `zig cc` and `zig c++`, Clang with musl and libc++ on board; also as the Python package `ziglang`.
+    Zig,
+}
+
+impl Kind {
+    /// A word for it that does not change, for hashes, tables and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::FromEnvironment => "from-environment",
+            Kind::NativeMusl => "native-musl",
+            Kind::CrossGcc => "cross-gcc",
+            Kind::MuslGcc => "musl-gcc",
+            Kind::HostGccWithMuslHeaders => "host-gcc-with-musl-headers",
+            Kind::Zig => "zig",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// A compiler that was seen to make objects for its target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compiler {
+    /// How it comes to make musl objects.
+    pub kind: Kind,
+    /// The language that it was tried with.
+    pub language: Language,
+    /// The target that it was tried for.
+    pub target: Target,
+    /// Absolute path of the program.
+    pub program: PathBuf,
+    /// What stands before the arguments of every call.
+    pub arguments: Vec<OsString>,
+    /// What decides about its output, without paths: kind, version, fixed arguments. It belongs into cache hashes.
+    pub identity: String,
+}
+
+impl Compiler {
+    /// The compiler with its fixed arguments, ready for more.
+    ///
+    /// Objects go through this as well as through [`Compiler::write_wrapper`]; only the script rewrites flags that
+    /// Zig does not take.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments);
+        for name in HOST_SEARCH_PATHS {
+            if self.kind != Kind::FromEnvironment {
+                command.env_remove(name);
+            }
+        }
+        command
+    }
+
+    /// Writes a script into `folder` that is this compiler as one program without arguments, and gives its path.
+    ///
+    /// The script appears whole (it is renamed into place), so two builds may write it at once. Its name and its bytes
+    /// depend on the compiler alone.
+    ///
+    /// # Errors
+    ///
+    /// Those of writing a file in `folder`, which must exist.
+    pub fn write_wrapper(&self, folder: &Path) -> std::io::Result<PathBuf> {
+        let role = match self.language {
+            Language::C => "cc",
+            Language::Cxx => "c++",
+        };
+        let path = folder.join(format!("{}-{role}", self.target.zig_triple()));
+        wrapper::write(&path, &wrapper::compiler_script(self))?;
+        Ok(path)
+    }
+}
+
+/// Variables by which GCC and Clang add folders for the host. They would put glibc's headers and libraries in front of
+/// musl's. A compiler named by the user is called as the user would call it, and keeps them.
+const HOST_SEARCH_PATHS: [&str; 5] = [
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "CPLUS_INCLUDE_PATH",
+    "OBJC_INCLUDE_PATH",
+    "LIBRARY_PATH",
+];
+
+/// A program that makes archives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Archiver {
+    /// Absolute path of the program.
+    pub program: PathBuf,
+    /// What stands before the arguments of every call.
+    pub arguments: Vec<OsString>,
+    target: Target,
+}
+
+impl Archiver {
+    /// Writes a script into `folder` that is this archiver as one program without arguments, and gives its path.
+    ///
+    /// # Errors
+    ///
+    /// Those of writing a file in `folder`, which must exist.
+    pub fn write_wrapper(&self, folder: &Path) -> std::io::Result<PathBuf> {
+        let path = folder.join(format!("{}-ar", self.target.zig_triple()));
+        wrapper::write(&path, &wrapper::archiver_script(self))?;
+        Ok(path)
+    }
+}
+
+/// The outside world as a value: only the binary reads the environment (ARCHITECTURE.md, invariant 1).
+#[derive(Debug, Clone, Default)]
+pub struct Search {
+    environment: BTreeMap<OsString, OsString>,
+}
+
+impl Search {
+    /// Looks for compilers as a program with this environment would.
+    pub fn new(environment: impl IntoIterator<Item = (OsString, OsString)>) -> Search {
+        Search {
+            environment: environment.into_iter().collect(),
+        }
+    }
+
+    /// The value of a variable; an empty one counts as not set, as the `cc` crate has it.
+    fn variable(&self, name: &str) -> Option<&OsStr> {
+        self.environment
+            .get(OsStr::new(name))
+            .map(OsString::as_os_str)
+            .filter(|value| !value.is_empty())
+    }
+
+    /// The first executable file of that name on PATH, or the file itself when `name` has a slash in it.
+    pub fn program(&self, name: impl AsRef<Path>) -> Option<PathBuf> {
+        let name = name.as_ref();
+        if name.components().count() > 1 || name.is_absolute() {
+            return is_executable(name)
+                .then(|| std::path::absolute(name).ok())
+                .flatten();
+        }
+        // Relative folders on PATH are passed over: what they name depends on the working directory of the moment.
+        std::env::split_paths(self.variable("PATH")?)
+            .filter(|folder| folder.is_absolute())
+            .map(|folder| folder.join(name))
+            .find(|path| is_executable(path))
+    }
+
+    /// Makes `command` run in this environment, with messages in English and nothing to read.
+    fn prepare(&self, command: &mut Command) {
+        command
+            .env_clear()
+            .envs(&self.environment)
+            .env("LC_ALL", "C")
+            .stdin(Stdio::null());
+    }
+}
+
+fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata()
+        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+/// No compiler for a musl target was found.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct NoCompiler {
+    /// The language that it was for.
+    pub language: Language,
+    /// The target that it was for.
+    pub target: Target,
+    /// What it was for.
+    pub purpose: Purpose,
+    /// What was tried, in order.
+    pub tried: Vec<Rejected>,
+}
+
+impl fmt::Display for NoCompiler {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "no {} compiler for `{}`",
+            self.language, self.target
+        )?;
+        if self.purpose == Purpose::Programs {
+            formatter.write_str(" that links static programs")?;
+        }
+        for (index, rejected) in self.tried.iter().enumerate() {
+            write!(
+                formatter,
+                "{} {rejected}",
+                if index == 0 { ":" } else { ";" }
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// A candidate, and why it is not the compiler that was looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejected {
+    /// The candidate as a person would type it.
+    pub candidate: String,
+    /// Why it is not good.
+    pub reason: Reason,
+}
+
+impl fmt::Display for Rejected {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "`{}` {}", self.candidate, self.reason)
+    }
+}
+
+/// Why a candidate is not the compiler that was looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// There is no such program on PATH, or the variable is not set.
+    NotFound,
+    /// It says that it compiles for another system.
+    OtherMachine {
+        /// What `-dumpmachine` printed.
+        machine: String,
+    },
+    /// Its headers are those of another libc.
+    OtherLibc {
+        /// The libc that the headers belong to.
+        libc: &'static str,
+    },
+    /// The object it made is for another processor, or is no ELF object at all.
+    OtherProcessor,
+    /// It could not compile three lines of C or C++.
+    DoesNotCompile {
+        /// The first line of its complaint.
+        message: String,
+    },
+    /// It compiles, but could not link a static program.
+    DoesNotLink {
+        /// The first line of its complaint.
+        message: String,
+    },
+    /// It could not be started.
+    DoesNotStart {
+        /// What the system said.
+        message: String,
+    },
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::NotFound => formatter.write_str("was not found"),
+            Reason::OtherMachine { machine } => write!(formatter, "compiles for `{machine}`"),
+            Reason::OtherLibc { libc } => write!(formatter, "uses the headers of {libc}"),
+            Reason::OtherProcessor => formatter.write_str("makes objects for another processor"),
+            Reason::DoesNotCompile { message } => {
+                write!(formatter, "cannot compile a small file ({message})")
+            }
+            Reason::DoesNotLink { message } => {
+                write!(formatter, "cannot link a static program ({message})")
+            }
+            Reason::DoesNotStart { message } => write!(formatter, "cannot be started ({message})"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,578 @@
+//! Looks for a compiler, and tries what it finds.
+//!
+//! The order is: what the user named, the compiler of a musl system, cross compilers, `musl-gcc`, Zig. Native and
+//! GNU-like compilers come before Zig because they link without rewriting and because their objects are what the
+//! system's own packages are made of.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use super::{
+    Archiver, Compiler, HOST_SEARCH_PATHS, Kind, Language, NoCompiler, Purpose, Reason, Rejected,
+    Search,
+};
+use crate::target::Target;
+
+/// Finds a compiler that makes objects, or static programs, for a target.
+///
+/// A variable `CC_<target>` or `CXX_<target>` is the user's word: when it names something that does not work, nothing
+/// else is tried.
+///
+/// # Errors
+///
+/// [`NoCompiler`] lists what was tried, and why each was not good.
+pub fn find(
+    target: &Target,
+    language: Language,
+    purpose: Purpose,
+    search: &Search,
+) -> Result<Compiler, NoCompiler> {
+    let trial = Trial {
+        target: *target,
+        language,
+        purpose,
+        search,
+    };
+    let mut tried = Vec::new();
+    let passes = [
+        from_environment,
+        native,
+        cross,
+        musl_gcc,
+        host_gcc_with_musl_headers,
+        zig,
+        zig_of_python,
+    ];
+    for pass in passes {
+        match pass(&trial) {
+            Outcome::Found(compiler) => return Ok(compiler),
+            Outcome::Rejected(rejected) => tried.extend(rejected),
+            Outcome::RejectedForGood(rejected) => {
+                return Err(NoCompiler {
+                    language,
+                    target: *target,
+                    purpose,
+                    tried: vec![rejected],
+                });
+            }
+        }
+    }
+    Err(NoCompiler {
+        language,
+        target: *target,
+        purpose,
+        tried,
+    })
+}
+
+/// Finds a program that makes archives of ELF objects for a target.
+///
+/// Any `ar` does, whatever system it is for: the symbol index of GNU and LLVM archivers covers every ELF machine.
+pub fn find_archiver(target: &Target, search: &Search) -> Option<Archiver> {
+    let archiver = |program: PathBuf, arguments: Vec<OsString>| Archiver {
+        program,
+        arguments,
+        target: *target,
+    };
+    for name in environment_names("AR", target) {
+        if let Some((program, arguments)) = search
+            .variable(&name)
+            .and_then(|value| split_command(value, search))
+        {
+            return Some(archiver(program, arguments));
+        }
+    }
+    let names = [
+        format!("{}-ar", target.zig_triple()),
+        "ar".to_owned(),
+        "llvm-ar".to_owned(),
+    ];
+    if let Some(program) = names.iter().find_map(|name| search.program(name)) {
+        return Some(archiver(program, Vec::new()));
+    }
+    let zig = search
+        .program("zig")
+        .or_else(|| zig_in_python_package(search).ok())?;
+    Some(archiver(zig, vec!["ar".into()]))
+}
+
+struct Trial<'a> {
+    target: Target,
+    language: Language,
+    purpose: Purpose,
+    search: &'a Search,
+}
+
+enum Outcome {
+    Found(Compiler),
+    Rejected(Vec<Rejected>),
+    RejectedForGood(Rejected),
+}
+
+/// A candidate before it was tried.
+struct Candidate {
+    kind: Kind,
+    program: PathBuf,
+    arguments: Vec<OsString>,
+    /// The fixed arguments without the paths in them.
+    identity_arguments: String,
+}
+
+impl Candidate {
+    fn plain(kind: Kind, program: PathBuf) -> Candidate {
+        Candidate {
+            kind,
+            program,
+            arguments: Vec::new(),
+            identity_arguments: String::new(),
+        }
+    }
+}
+
+fn rejected(candidate: impl Into<String>, reason: Reason) -> Rejected {
+    Rejected {
+        candidate: candidate.into(),
+        reason,
+    }
+}
+
+fn environment_names(tool: &str, target: &Target) -> [String; 2] {
+    [
+        format!("{tool}_{}", target.triple()),
+        format!("{tool}_{}", target.env_suffix()),
+    ]
+}
+
+/// Takes a variable's value apart as the `cc` crate does: a path as a whole when there is such a file, otherwise words.
+fn split_command(value: &OsStr, search: &Search) -> Option<(PathBuf, Vec<OsString>)> {
+    use std::os::unix::ffi::OsStrExt;
+    if let Some(program) = search.program(value) {
+        return Some((program, Vec::new()));
+    }
+    let mut words = value
+        .as_bytes()
+        .split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty())
+        .map(|word| OsStr::from_bytes(word).to_owned());
+    let program = search.program(words.next()?)?;
+    Some((program, words.collect()))
+}
+
+fn from_environment(trial: &Trial<'_>) -> Outcome {
+    let tool = match trial.language {
+        Language::C => "CC",
+        Language::Cxx => "CXX",
+    };
+    let names = environment_names(tool, &trial.target);
+    for name in &names {
+        let Some(value) = trial.search.variable(name) else {
+            continue;
+        };
+        let shown = format!("{name}={}", value.to_string_lossy());
+        let Some((program, arguments)) = split_command(value, trial.search) else {
+            return Outcome::RejectedForGood(rejected(shown, Reason::NotFound));
+        };
+        // An argument may hold a path that differs between machines, and still decide about the output.
+        let identity_arguments = without_folders(&arguments);
+        let candidate = Candidate {
+            kind: Kind::FromEnvironment,
+            program,
+            arguments,
+            identity_arguments,
+        };
+        return match trial.run(candidate) {
+            Ok(compiler) => Outcome::Found(compiler),
+            Err(reason) => Outcome::RejectedForGood(rejected(shown, reason)),
+        };
+    }
+    Outcome::Rejected(vec![rejected(names[1].clone(), Reason::NotFound)])
+}
+
+fn native(trial: &Trial<'_>) -> Outcome {
+    let names = match trial.language {
+        Language::C => ["cc", "gcc", "clang"],
+        Language::Cxx => ["c++", "g++", "clang++"],
+    };
+    let mut tried = Vec::new();
+    for name in names {
+        let Some(program) = trial.search.program(name) else {
+            tried.push(rejected(name, Reason::NotFound));
+            continue;
+        };
+        // Asking is ten times quicker than compiling, and most hosts are glibc systems.
+        let outcome = match trial.machine(&program) {
+            Ok(machine) if machine.contains("musl") => {
+                trial.run(Candidate::plain(Kind::NativeMusl, program))
+            }
+            Ok(machine) => Err(Reason::OtherMachine { machine }),
+            Err(reason) => Err(reason),
+        };
+        match outcome {
+            Ok(compiler) => return Outcome::Found(compiler),
+            Err(reason) => tried.push(rejected(name, reason)),
+        }
+    }
+    Outcome::Rejected(tried)
+}
+
+fn cross(trial: &Trial<'_>) -> Outcome {
+    let suffix = match trial.language {
+        Language::C => "gcc",
+        Language::Cxx => "g++",
+    };
+    let architecture = trial.target.arch();
+    let mut tried = Vec::new();
+    for vendor in ["", "unknown-", "alpine-"] {
+        let name = format!("{architecture}-{vendor}linux-musl-{suffix}");
+        let Some(program) = trial.search.program(&name) else {
+            tried.push(rejected(name, Reason::NotFound));
+            continue;
+        };
+        // Debian gives this name to the script `musl-gcc`.
+        let kind = match trial.machine(&program) {
+            Ok(machine) if machine.contains("musl") => Kind::CrossGcc,
+            Ok(_) => Kind::MuslGcc,
+            Err(reason) => {
+                tried.push(rejected(name, reason));
+                continue;
+            }
+        };
+        match trial.run(Candidate::plain(kind, program)) {
+            Ok(compiler) => return Outcome::Found(compiler),
+            Err(reason) => tried.push(rejected(name, reason)),
+        }
+    }
+    Outcome::Rejected(tried)
+}
+
+fn musl_gcc(trial: &Trial<'_>) -> Outcome {
+    if trial.language == Language::Cxx {
+        return Outcome::Rejected(Vec::new());
+    }
+    let Some(program) = trial.search.program("musl-gcc") else {
+        return Outcome::Rejected(vec![rejected("musl-gcc", Reason::NotFound)]);
+    };
+    match trial.run(Candidate::plain(Kind::MuslGcc, program)) {
+        Ok(compiler) => Outcome::Found(compiler),
+        Err(reason) => Outcome::Rejected(vec![rejected("musl-gcc", reason)]),
+    }
+}
+
+fn host_gcc_with_musl_headers(trial: &Trial<'_>) -> Outcome {
+    if trial.language == Language::C || trial.purpose == Purpose::Programs {
+        return Outcome::Rejected(Vec::new());
+    }
+    let shown = "g++ with the specs of musl-gcc";
+    let reject = |reason| Outcome::Rejected(vec![rejected(shown, reason)]);
+    let names = [
+        format!("{}-gcc", trial.target.zig_triple()),
+        "musl-gcc".to_owned(),
+    ];
+    let Some(specs) = names
+        .iter()
+        .find_map(|name| trial.specs_of(&trial.search.program(name)?))
+    else {
+        return reject(Reason::NotFound);
+    };
+    let Some(program) = trial.search.program("g++") else {
+        return reject(Reason::NotFound);
+    };
+    let machine = match trial.machine(&program) {
+        Ok(machine) => machine,
+        Err(reason) => return reject(reason),
+    };
+    // Debian's musl-dev has no kernel headers (<linux/*.h>, <asm/*.h>); behind all others the host's do.
+    let arguments = vec![
+        "-specs".into(),
+        specs.into_os_string(),
+        "-idirafter".into(),
+        "/usr/include".into(),
+        "-idirafter".into(),
+        format!("/usr/include/{machine}").into(),
+    ];
+    let kind = Kind::HostGccWithMuslHeaders;
+    match trial.run(Candidate {
+        kind,
+        program,
+        arguments,
+        identity_arguments: "-specs musl-gcc.specs".into(),
+    }) {
+        Ok(compiler) => Outcome::Found(compiler),
+        Err(reason) => reject(reason),
+    }
+}
+
+fn zig(trial: &Trial<'_>) -> Outcome {
+    match trial.search.program("zig") {
+        Some(program) => trial.run_zig(program, "zig"),
+        None => Outcome::Rejected(vec![rejected("zig", Reason::NotFound)]),
+    }
+}
+
+fn zig_of_python(trial: &Trial<'_>) -> Outcome {
+    let shown = "python3 -m ziglang";
+    match zig_in_python_package(trial.search) {
+        Ok(program) => trial.run_zig(program, shown),
+        Err(reason) => Outcome::Rejected(vec![rejected(shown, reason)]),
+    }
+}
+
+/// The program that `python3 -m ziglang` would start. It is called directly: Python's start takes longer than Zig's.
+fn zig_in_python_package(search: &Search) -> Result<PathBuf, Reason> {
+    let python = search.program("python3").ok_or(Reason::NotFound)?;
+    let mut command = Command::new(python);
+    search.prepare(&mut command);
+    // Python puts the working directory in front of its modules, where a file `ziglang.py` could lie.
+    command.current_dir("/").args([
+        "-c",
+        "import os, ziglang; print(os.path.dirname(ziglang.__file__))",
+    ]);
+    let output = command.output().map_err(does_not_start)?;
+    if !output.status.success() {
+        return Err(Reason::NotFound);
+    }
+    use std::os::unix::ffi::OsStrExt;
+    let folder = OsStr::from_bytes(output.stdout.trim_ascii_end());
+    search
+        .program(Path::new(folder).join("zig"))
+        .ok_or(Reason::NotFound)
+}
+
+/// What every call of Zig's compilers begins with.
+fn zig_arguments(target: &Target, language: Language) -> Vec<OsString> {
+    let subcommand = match language {
+        Language::C => "cc",
+        Language::Cxx => "c++",
+    };
+    vec![
+        subcommand.into(),
+        "-target".into(),
+        target.zig_triple().into(),
+        // Zig adds debug information with absolute paths in it, a sanitizer, two macros, and makes __DATE__ an error,
+        // where another compiler does nothing of that without being told. A later flag of the caller still wins.
+        "-g0".into(),
+        "-fno-sanitize=undefined".into(),
+        "-U_DEBUG".into(),
+        "-UNDEBUG".into(),
+        "-Wno-error=date-time".into(),
+    ]
+}
+
+impl Trial<'_> {
+    fn run_zig(&self, program: PathBuf, shown: &str) -> Outcome {
+        let arguments = zig_arguments(&self.target, self.language);
+        let identity_arguments = without_folders(&arguments);
+        match self.run(Candidate {
+            kind: Kind::Zig,
+            program,
+            arguments,
+            identity_arguments,
+        }) {
+            Ok(compiler) => Outcome::Found(compiler),
+            Err(reason) => Outcome::Rejected(vec![rejected(shown, reason)]),
+        }
+    }
+
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        self.search.prepare(&mut command);
+        command
+    }
+
+    fn machine(&self, program: &Path) -> Result<String, Reason> {
+        let output = self
+            .command(program)
+            .arg("-dumpmachine")
+            .output()
+            .map_err(does_not_start)?;
+        if !output.status.success() {
+            return Err(Reason::DoesNotCompile {
+                message: complaint(&output),
+            });
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    /// The specs file that a script of the kind of `musl-gcc` gives to GCC. `-v` alone makes GCC name it.
+    fn specs_of(&self, program: &Path) -> Option<PathBuf> {
+        let output = self.command(program).arg("-v").output().ok()?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        text.lines()
+            .rev()
+            .filter_map(|line| line.strip_prefix("Reading specs from "))
+            .map(PathBuf::from)
+            .find(|path| path.is_absolute() && path.is_file())
+    }
+
+    /// Compiles, and links where programs are wanted; only what is seen to work is a compiler.
+    fn run(&self, candidate: Candidate) -> Result<Compiler, Reason> {
+        let folder = tempfile::tempdir().map_err(does_not_start)?;
+        let (source, text) = match self.language {
+            Language::C => (folder.path().join("trial.c"), TRIAL_C),
+            Language::Cxx => (folder.path().join("trial.cpp"), TRIAL_CXX),
+        };
+        fs::write(&source, text).map_err(does_not_start)?;
+        let compile = |arguments: &[&OsStr], output: &Path| {
+            let mut command = self.command(&candidate.program);
+            if candidate.kind != Kind::FromEnvironment {
+                HOST_SEARCH_PATHS.iter().for_each(|name| {
+                    command.env_remove(name);
+                });
+            }
+            command
+                .args(&candidate.arguments)
+                .args(arguments)
+                .arg("-o")
+                .arg(output)
+                .current_dir(folder.path());
+            command.output().map_err(does_not_start)
+        };
+
+        let object = folder.path().join("trial.o");
+        let output = compile(&["-c".as_ref(), source.as_os_str()], &object)?;
+        if !output.status.success() {
+            let text = String::from_utf8_lossy(&output.stderr);
+            return Err(
+                match OTHER_LIBCS.iter().find(|(mark, _)| text.contains(mark)) {
+                    Some((_, libc)) => Reason::OtherLibc { libc },
+                    None => Reason::DoesNotCompile {
+                        message: complaint(&output),
+                    },
+                },
+            );
+        }
+        if !is_elf_for(&self.target, &object) {
+            return Err(Reason::OtherProcessor);
+        }
+        if self.purpose == Purpose::Programs {
+            let program = folder.path().join("trial");
+            let output = compile(&["-static".as_ref(), source.as_os_str()], &program)?;
+            if !output.status.success() {
+                return Err(Reason::DoesNotLink {
+                    message: complaint(&output),
+                });
+            }
+            if !is_elf_for(&self.target, &program) {
+                return Err(Reason::OtherProcessor);
+            }
+        }
+        let identity = self.identity(&candidate)?;
+        let Candidate {
+            kind,
+            program,
+            arguments,
+            ..
+        } = candidate;
+        Ok(Compiler {
+            kind,
+            language: self.language,
+            target: self.target,
+            program,
+            arguments,
+            identity,
+        })
+    }
+
+    fn identity(&self, candidate: &Candidate) -> Result<String, Reason> {
+        let mut command = self.command(&candidate.program);
+        let output = command
+            .args(&candidate.arguments)
+            .arg("--version")
+            .output()
+            .map_err(does_not_start)?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let version = text.lines().next().unwrap_or_default().trim();
+        // GCC begins the line with the name that it was called by.
+        let version = match version.split_once(' ') {
+            Some((name, rest)) if name.contains('/') => {
+                format!("{} {rest}", name.rsplit('/').next().unwrap_or_default())
+            }
+            _ => version.to_owned(),
+        };
+        Ok(format!(
+            "{} {} {version} {}",
+            candidate.kind, self.target, candidate.identity_arguments
+        )
+        .trim()
+        .to_owned())
+    }
+}
+
+/// `#error` is the first thing a compiler sees after the first header, so what it says about the libc comes before any
+/// other complaint. musl itself defines no macro by which it could be known.
+const TRIAL_C: &str = "\
+#include <stdlib.h>
+#if defined __GLIBC__
+#error reheap: glibc
+#elif defined __UCLIBC__
+#error reheap: uclibc
+#elif defined __BIONIC__
+#error reheap: bionic
+#elif defined __NEWLIB__
+#error reheap: newlib
+#endif
+int main(void) { void *block = malloc(7); free(block); return 0; }
+";
+
+const TRIAL_CXX: &str = "\
+#include <stdlib.h>
+#if defined __GLIBC__
+#error reheap: glibc
+#elif defined __UCLIBC__
+#error reheap: uclibc
+#elif defined __BIONIC__
+#error reheap: bionic
+#elif defined __NEWLIB__
+#error reheap: newlib
+#endif
+#include <new>
+#include <atomic>
+#include <type_traits>
+template <typename T> struct Box { static_assert(std::is_trivial<T>::value, \"\"); std::atomic<T*> inner; };
+int main() { Box<int> box; box.inner = new (std::nothrow) int(7); delete box.inner.load(); return 0; }
+";
+
+const OTHER_LIBCS: [(&str, &str); 4] = [
+    ("reheap: glibc", "glibc"),
+    ("reheap: uclibc", "uClibc"),
+    ("reheap: bionic", "Bionic"),
+    ("reheap: newlib", "newlib"),
+];
+
+fn does_not_start(error: std::io::Error) -> Reason {
+    Reason::DoesNotStart {
+        message: error.to_string(),
+    }
+}
+
+/// The first line that says what is wrong.
+fn complaint(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let line = text
+        .lines()
+        .find(|line| line.contains("error"))
+        .or_else(|| text.lines().next());
+    line.map_or_else(|| output.status.to_string(), |line| line.trim().to_owned())
+}
+
+/// Whether the file is a 64-bit little-endian ELF file for the target's processor (`e_ident`, `e_machine`).
+fn is_elf_for(target: &Target, path: &Path) -> bool {
+    fs::read(path).is_ok_and(|bytes| {
+        bytes.starts_with(b"\x7fELF\x02\x01")
+            && bytes.get(18..20) == Some(&target.arch().elf_machine().to_le_bytes()[..])
+    })
+}
+
+/// Arguments as text, with only the last part of each absolute path.
+fn without_folders(arguments: &[OsString]) -> String {
+    let words = arguments.iter().map(|argument| {
+        let text = argument.to_string_lossy();
+        match text.strip_prefix('/') {
+            Some(path) => path.rsplit('/').next().unwrap_or_default().to_owned(),
+            None => text.into_owned(),
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}

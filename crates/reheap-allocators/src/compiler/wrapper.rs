@@ -1,0 +1,109 @@
+//! Scripts that are a compiler, or an archiver, as one program without arguments.
+//!
+//! A symbolic link is not enough: `zig` learns from its first argument that it is a compiler, `g++` needs a specs
+//! file, and the flags that the `cc` crate, CMake and configure scripts pass are GCC's. A small shell script starts in
+//! a millisecond and needs nothing that build scripts do not need themselves.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::{Archiver, Compiler, HOST_SEARCH_PATHS, Kind};
+use crate::target::Architecture;
+
+/// The bytes of the script for a compiler.
+pub(super) fn compiler_script(compiler: &Compiler) -> Vec<u8> {
+    let mut script = b"#!/bin/sh\n".to_vec();
+    if compiler.kind != Kind::FromEnvironment {
+        script.extend_from_slice(format!("unset {}\n", HOST_SEARCH_PATHS.join(" ")).as_bytes());
+    }
+    if compiler.kind == Kind::Zig {
+        script.extend_from_slice(zig_rewrites(compiler.target.arch()).as_bytes());
+    }
+    push_exec(&mut script, &compiler.program, &compiler.arguments);
+    script
+}
+
+/// The bytes of the script for an archiver.
+pub(super) fn archiver_script(archiver: &Archiver) -> Vec<u8> {
+    let mut script = b"#!/bin/sh\n".to_vec();
+    push_exec(&mut script, &archiver.program, &archiver.arguments);
+    script
+}
+
+/// Turns GCC's and Clang's spelling of targets and processors into Zig's, which refuses the others.
+///
+/// The target is known already, so flags that name it are dropped; Zig takes `-march` for its own list of processors,
+/// in which `x86-64-v3` is `x86_64_v3` and `armv8.1-a` is `generic+v8_1a`.
+fn zig_rewrites(architecture: Architecture) -> String {
+    let march = match architecture {
+        Architecture::X86_64 => {
+            "    -march=x86-64) argument=-mcpu=x86_64 ;;\n    -march=x86-64-v*) argument=-mcpu=x86_64_v${argument##*-v} ;;\n    -mtune=*) continue ;;\n"
+        }
+        Architecture::Aarch64 => {
+            "    -march=armv8-a*) argument=-mcpu=generic${argument#-march=armv8-a} ;;\n    \
+             -march=armv8.[1-9]-a*) argument=${argument#-march=armv8.}; argument=-mcpu=generic+v8_${argument%%-a*}a${argument#?-a} ;;\n    \
+             -mtune=*) continue ;;\n"
+        }
+    };
+    format!(
+        "skip=
+for argument do
+  shift
+  if [ \"$skip\" ]; then skip=; continue; fi
+  case $argument in
+    -target|--target) skip=1; continue ;;
+    --target=*) continue ;;
+{march}  esac
+  set -- \"$@\" \"$argument\"
+done
+"
+    )
+}
+
+fn push_exec(script: &mut Vec<u8>, program: &Path, arguments: &[OsString]) {
+    script.extend_from_slice(b"exec ");
+    for word in
+        std::iter::once(program.as_os_str()).chain(arguments.iter().map(OsString::as_os_str))
+    {
+        script.extend_from_slice(&quoted(word));
+        script.push(b' ');
+    }
+    script.extend_from_slice(b"\"$@\"\n");
+}
+
+/// A word in single quotes, between which the shell takes every byte but the single quote itself as it is.
+fn quoted(word: &OsStr) -> Vec<u8> {
+    let mut quoted = vec![b'\''];
+    for &byte in word.as_bytes() {
+        match byte {
+            b'\'' => quoted.extend_from_slice(b"'\\''"),
+            _ => quoted.push(byte),
+        }
+    }
+    quoted.push(b'\'');
+    quoted
+}
+
+/// Writes an executable file that appears whole.
+pub(super) fn write(path: &Path, script: &[u8]) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    // A script that is there and right is left alone: another build may be starting it at this moment, and rewriting
+    // it would let time stamps claim that the compiler changed.
+    if std::fs::read(path).is_ok_and(|present| present == script) {
+        return Ok(());
+    }
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let permissions = std::fs::Permissions::from_mode(0o755);
+    let mut file = tempfile::Builder::new()
+        .prefix(".wrapper-")
+        .permissions(permissions)
+        .tempfile_in(folder)?;
+    file.write_all(script)?;
+    // The mode above is subject to the umask; this one is not.
+    file.as_file()
+        .set_permissions(std::fs::Permissions::from_mode(0o755))?;
+    file.persist(path)?;
+    Ok(())
+}

@@ -1,0 +1,222 @@
+//! The targets that reheap links for: static musl, 64-bit, little-endian.
+//!
+//! A triple is spelled in four ways by the programs around us (Cargo, the `cc` crate, Zig, GNU tools), so it is
+//! parsed once, here, and each spelling has a function. To add an architecture, extend [`Architecture`]; the compiler
+//! tells the places.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A processor family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Architecture {
+    /// 64-bit x86.
+    X86_64,
+    /// 64-bit ARM, little-endian.
+    Aarch64,
+}
+
+impl Architecture {
+    /// Every architecture that reheap links for.
+    pub const ALL: [Architecture; 2] = [Architecture::X86_64, Architecture::Aarch64];
+
+    /// The name that target triples begin with.
+    pub fn name(self) -> &'static str {
+        match self {
+            Architecture::X86_64 => "x86_64",
+            Architecture::Aarch64 => "aarch64",
+        }
+    }
+
+    /// The value of `e_machine` in an ELF header (System V ABI, "EM_X86_64" and "EM_AARCH64").
+    pub fn elf_machine(self) -> u16 {
+        match self {
+            Architecture::X86_64 => 62,
+            Architecture::Aarch64 => 183,
+        }
+    }
+}
+
+impl fmt::Display for Architecture {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// A Rust target triple that reheap can link static executables for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Target {
+    architecture: Architecture,
+}
+
+impl Target {
+    /// The musl target of an architecture.
+    pub fn musl(architecture: Architecture) -> Target {
+        Target { architecture }
+    }
+
+    /// The processor family.
+    pub fn arch(&self) -> Architecture {
+        self.architecture
+    }
+
+    /// As `rustc --target` and `rustup target add` spell it: `x86_64-unknown-linux-musl`.
+    pub fn triple(&self) -> &'static str {
+        match self.architecture {
+            Architecture::X86_64 => "x86_64-unknown-linux-musl",
+            Architecture::Aarch64 => "aarch64-unknown-linux-musl",
+        }
+    }
+
+    /// As in the names of environment variables that the `cc` crate reads: `x86_64_unknown_linux_musl`.
+    pub fn env_suffix(&self) -> String {
+        self.triple().replace('-', "_")
+    }
+
+    /// The beginning of Cargo's variables for one target: `CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL`.
+    pub fn cargo_env_prefix(&self) -> String {
+        format!("CARGO_TARGET_{}", self.env_suffix().to_uppercase())
+    }
+
+    /// As `zig cc -target` spells it: `x86_64-linux-musl`. GNU cross compilers are named like this too.
+    pub fn zig_triple(&self) -> String {
+        format!("{}-linux-musl", self.architecture)
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.triple())
+    }
+}
+
+/// Why a target triple cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TargetError {
+    /// The triple names a system whose programs are not linked with musl.
+    #[error(
+        "target `{triple}` does not link with musl: reheap builds static musl executables, and `reheap run` gives dynamic programs another allocator"
+    )]
+    NotMusl {
+        /// The triple as it was given.
+        triple: String,
+    },
+    /// musl, but a 32-bit, big-endian or other processor that no allocator build was tried on.
+    #[error(
+        "target `{triple}` is not supported yet: reheap links for {}",
+        supported_triples()
+    )]
+    UnsupportedArchitecture {
+        /// The triple as it was given.
+        triple: String,
+    },
+    /// Not a target triple at all.
+    #[error("`{triple}` is not a target triple such as `x86_64-unknown-linux-musl`")]
+    NotATriple {
+        /// The text as it was given.
+        triple: String,
+    },
+}
+
+fn supported_triples() -> String {
+    Architecture::ALL
+        .map(|architecture| format!("`{}`", Target::musl(architecture)))
+        .join(" and ")
+}
+
+impl FromStr for Target {
+    type Err = TargetError;
+
+    fn from_str(triple: &str) -> Result<Target, TargetError> {
+        if let Some(architecture) = Architecture::ALL
+            .into_iter()
+            .find(|&a| Target::musl(a).triple() == triple)
+        {
+            return Ok(Target::musl(architecture));
+        }
+        let triple_text = || triple.to_owned();
+        let parts: Vec<&str> = triple.split('-').collect();
+        if parts.len() < 2 || parts.iter().any(|part| part.is_empty()) {
+            return Err(TargetError::NotATriple {
+                triple: triple_text(),
+            });
+        }
+        // `musleabihf` and the like are musl as well; `x86_64-alpine-linux-musl` is another vendor's name for a target
+        // whose start files and libc rustc does not bring, so it is not taken for the supported one.
+        if parts.last().is_some_and(|last| last.starts_with("musl")) {
+            Err(TargetError::UnsupportedArchitecture {
+                triple: triple_text(),
+            })
+        } else {
+            Err(TargetError::NotMusl {
+                triple: triple_text(),
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_supported_triple_is_read_back_as_itself() {
+        for architecture in Architecture::ALL {
+            let target = Target::musl(architecture);
+            assert_eq!(target.triple().parse(), Ok(target));
+        }
+    }
+
+    #[test]
+    fn each_program_gets_its_own_spelling() {
+        let target = Target::musl(Architecture::X86_64);
+        assert_eq!(target.triple(), "x86_64-unknown-linux-musl");
+        assert_eq!(target.env_suffix(), "x86_64_unknown_linux_musl");
+        assert_eq!(
+            target.cargo_env_prefix(),
+            "CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL"
+        );
+        assert_eq!(target.zig_triple(), "x86_64-linux-musl");
+    }
+
+    #[test]
+    fn a_glibc_target_is_refused_and_points_to_reheap_run() {
+        let error = "x86_64-unknown-linux-gnu".parse::<Target>().unwrap_err();
+        assert_eq!(
+            error,
+            TargetError::NotMusl {
+                triple: "x86_64-unknown-linux-gnu".into()
+            }
+        );
+        assert!(error.to_string().contains("`reheap run`"), "{error}");
+    }
+
+    #[test]
+    fn a_32_bit_musl_target_is_refused_as_not_supported_yet() {
+        for triple in [
+            "i686-unknown-linux-musl",
+            "armv7-unknown-linux-musleabihf",
+            "powerpc64-unknown-linux-musl",
+        ] {
+            let error = triple.parse::<Target>().unwrap_err();
+            assert_eq!(
+                error,
+                TargetError::UnsupportedArchitecture {
+                    triple: triple.into()
+                }
+            );
+            assert!(error.to_string().contains("not supported yet"), "{error}");
+        }
+    }
+
+    #[test]
+    fn words_that_are_no_triple_are_called_so() {
+        for word in ["", "musl", "-", "x86_64--musl"] {
+            assert!(
+                matches!(word.parse::<Target>(), Err(TargetError::NotATriple { .. })),
+                "{word:?}"
+            );
+        }
+    }
+}
