@@ -121,9 +121,10 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Replaces or makes a file by writing a temporary sibling and renaming it.
-pub fn write_by_rename(path: &Path, contents: &[u8]) -> Result<(), CacheError> {
+/// Replaces or makes a file with these permission bits by writing a temporary sibling and renaming it.
+pub fn write_by_rename(path: &Path, contents: &[u8], mode: u32) -> Result<(), CacheError> {
     use std::io::Write as _;
+    use std::os::unix::fs::PermissionsExt as _;
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new()
         .prefix(".reheap-")
@@ -132,7 +133,8 @@ pub fn write_by_rename(path: &Path, contents: &[u8]) -> Result<(), CacheError> {
     file.write_all(contents)
         .map_err(CacheError::new("write", path))?;
     file.as_file()
-        .sync_all()
+        .set_permissions(fs::Permissions::from_mode(mode))
+        .and_then(|()| file.as_file().sync_all())
         .map_err(CacheError::new("write", path))?;
     file.persist(path)
         .map_err(|e| CacheError::new("replace", path)(e.error))?;

@@ -84,8 +84,9 @@ const ENVIRONMENT_GLUE: Glue = Glue {
     source: include_str!("../glue/environment.c"),
 };
 
-/// Position-independent for static-pie, and thread-local storage as only an executable may have it.
-const EXECUTABLE: [&str; 2] = ["-fPIE", "-ftls-model=local-exec"];
+/// Position-independent for static-pie, thread-local storage as only an executable may have it, and no debug information:
+/// it would carry paths of this machine into every executable.
+const EXECUTABLE: [&str; 3] = ["-fPIE", "-ftls-model=local-exec", "-g0"];
 
 const MIMALLOC_ENTRY_POINTS: &[(&str, &str)] = &[
     ("malloc", "mi_malloc"),
@@ -97,7 +98,12 @@ const MIMALLOC_ENTRY_POINTS: &[(&str, &str)] = &[
 ];
 const MIMALLOC_REDIRECTS: &[(&str, &str)] = &[("getenv", "__reheap_getenv")];
 // MI_USE_ENVIRON=0: options through getenv, which the glue answers.
-const MIMALLOC_FLAGS: &[&str] = &[EXECUTABLE[0], EXECUTABLE[1], "-DMI_USE_ENVIRON=0"];
+const MIMALLOC_FLAGS: &[&str] = &[
+    EXECUTABLE[0],
+    EXECUTABLE[1],
+    EXECUTABLE[2],
+    "-DMI_USE_ENVIRON=0",
+];
 
 const MIMALLOC_TUNING: &[TuningOption] = &[
     TuningOption {
@@ -250,8 +256,8 @@ pub const CATALOGUE: &[Allocator] = &[
                 ],
                 absent: &["Failed assertion"],
                 version_line: (
-                    "jemalloc/VERSION",
-                    "5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8",
+                    "Cargo.toml",
+                    "version = \"0.7.1+5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8\"",
                 ),
             },
             builds_slowly: true,
@@ -303,6 +309,7 @@ pub const CATALOGUE: &[Allocator] = &[
             compiler_flags: &[
                 EXECUTABLE[0],
                 EXECUTABLE[1],
+                EXECUTABLE[2],
                 "-DNDEBUG",
                 "-DSNMALLOC_USE_PTHREAD_DESTRUCTORS",
             ],

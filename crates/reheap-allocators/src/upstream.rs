@@ -153,32 +153,49 @@ pub fn build(
         }
         (_, false) => None,
     };
+    let name = entry_name(allocator, recipe, target, toolchain);
+    let folder = cache.entry("allocators", &name, |unfinished| {
+        make(allocator, recipe, target, toolchain, cxx, cache, unfinished)
+    })?;
+    Ok(BuiltAllocator { folder, recipe })
+}
+
+/// Whether [`build`] will find the allocator in the cache, so that it takes no time.
+pub fn is_built(
+    allocator: &'static Allocator,
+    target: &Target,
+    toolchain: &Toolchain,
+    cache: &Cache,
+) -> bool {
+    allocator.build.as_ref().is_some_and(|recipe| {
+        let name = entry_name(allocator, recipe, target, toolchain);
+        cache.root().join("allocators").join(name).is_dir()
+    })
+}
+
+/// The cache entry's name, with a hash of everything that goes into the build.
+fn entry_name(
+    allocator: &Allocator,
+    recipe: &Recipe,
+    target: &Target,
+    toolchain: &Toolchain,
+) -> String {
     let row = format!("{recipe:?}");
-    let identities = [
-        toolchain.cc.identity.as_str(),
-        cxx.map_or("", |c| c.identity.as_str()),
-    ];
+    let cxx = match &toolchain.cxx {
+        Ok(cxx) if recipe.needs_cxx => cxx.identity.as_str(),
+        _ => "",
+    };
     let parts = [
         MANIFEST,
         LOCK,
         &row,
         FAMILY_GLUE.source,
-        identities[0],
-        identities[1],
-        target.triple(),
+        &toolchain.cc.identity,
+        cxx,
     ];
     let key = hash(parts.map(str::as_bytes));
-    let name = format!(
-        "{}-{}-{}-{}",
-        allocator.name,
-        allocator.version,
-        target.triple(),
-        &key[..16]
-    );
-    let folder = cache.entry("allocators", &name, |unfinished| {
-        make(allocator, recipe, target, toolchain, cxx, cache, unfinished)
-    })?;
-    Ok(BuiltAllocator { folder, recipe })
+    let (name, version) = (allocator.name, allocator.version);
+    format!("{name}-{version}-{}-{}", target.triple(), &key[..16])
 }
 
 fn make(

@@ -1,11 +1,141 @@
-//! The table of contents: one `match`, one file per subcommand.
+//! The table of contents: one `match` per program, one file per subcommand.
+
+mod cargo;
+mod cc;
+mod generate;
+mod libc;
+mod list;
+
+use crate::link;
+use crate::ui;
+use cargo::Verb;
+use clap::Parser;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-pub(crate) fn run_reheap(_arguments: Vec<OsString>) -> ExitCode {
-    ExitCode::from(2)
+/// Gives any Linux program a better memory allocator, proves that it did, and shows what it changed
+#[derive(Debug, Parser)]
+#[command(
+    name = "reheap",
+    version,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+struct Reheap {
+    #[command(subcommand)]
+    command: Command,
 }
 
-pub(crate) fn run_cargo_reheap(_arguments: Vec<OsString>) -> ExitCode {
-    ExitCode::from(2)
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Compile and link a static C program with another allocator
+    #[command(after_help = cc::EXAMPLES)]
+    Cc(cc::CcArguments),
+    /// Compile and link a static C++ program with another allocator
+    #[command(name = "c++", after_help = cc::EXAMPLES_CXX)]
+    Cxx(cc::CcArguments),
+    /// Make a derived libc and print its folder
+    #[command(after_help = libc::EXAMPLES)]
+    Libc(libc::LibcArguments),
+    /// Show the catalogue of allocators
+    #[command(after_help = list::EXAMPLES)]
+    List(list::ListArguments),
+    /// Print a man page or the completions of a shell
+    #[command(after_help = generate::EXAMPLES)]
+    Generate(generate::GenerateArguments),
+}
+
+/// Cargo's commands, for static executables with another allocator
+#[derive(Debug, Parser)]
+#[command(
+    name = "cargo reheap",
+    bin_name = "cargo reheap",
+    version,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+struct CargoReheap {
+    #[command(subcommand)]
+    command: CargoCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum CargoCommand {
+    /// Build static executables with another allocator
+    #[command(
+        after_help = "Examples:\n  cargo reheap build --release\n  cargo reheap build --release -a jemalloc -t narenas=2"
+    )]
+    Build(cargo::CargoArguments),
+    /// Build and run a static executable with another allocator
+    #[command(
+        after_help = "Example:\n  cargo reheap run --release -a snmalloc -- --the-programs-flag"
+    )]
+    Run(cargo::CargoArguments),
+    /// Build the tests as static executables with another allocator, and run them
+    #[command(after_help = "Example:\n  cargo reheap test -a mimalloc-secure -p one-package")]
+    Test(cargo::CargoArguments),
+    /// Install a static executable with another allocator
+    #[command(
+        after_help = "Examples:\n  cargo reheap install ripgrep\n  cargo reheap install --path . -a jemalloc"
+    )]
+    Install(cargo::CargoArguments),
+}
+
+/// Entry point of `reheap`.
+pub(crate) fn run_reheap(arguments: Vec<OsString>) -> ExitCode {
+    if let Some(code) = cc::run_if_asked(&arguments) {
+        return finish(code);
+    }
+    let Reheap { command } = match parse(&arguments) {
+        Ok(parsed) => parsed,
+        Err(code) => return code,
+    };
+    finish(match command {
+        Command::Cc(_) | Command::Cxx(_) => unreachable!("taken by cc::run_if_asked"),
+        Command::Libc(arguments) => libc::run(&arguments),
+        Command::List(arguments) => list::run(&arguments),
+        Command::Generate(arguments) => generate::run(&arguments),
+    })
+}
+
+/// Entry point of `cargo-reheap`; Cargo passes `reheap` as the first argument.
+pub(crate) fn run_cargo_reheap(mut arguments: Vec<OsString>) -> ExitCode {
+    if arguments.get(1).is_some_and(|a| a == link::SUBCOMMAND) {
+        return finish(link::run(&arguments[2..]));
+    }
+    if arguments.get(1).is_some_and(|a| a == "reheap") {
+        arguments.remove(1);
+    }
+    if arguments.len() > 2 {
+        let rest = arguments.split_off(2);
+        arguments.extend(cargo::separate(&rest));
+    }
+    let CargoReheap { command } = match parse(&arguments) {
+        Ok(parsed) => parsed,
+        Err(code) => return code,
+    };
+    finish(match command {
+        CargoCommand::Build(arguments) => cargo::run(Verb::Build, &arguments),
+        CargoCommand::Run(arguments) => cargo::run(Verb::Run, &arguments),
+        CargoCommand::Test(arguments) => cargo::run(Verb::Test, &arguments),
+        CargoCommand::Install(arguments) => cargo::run(Verb::Install, &arguments),
+    })
+}
+
+fn parse<P: Parser>(arguments: &[OsString]) -> Result<P, ExitCode> {
+    P::try_parse_from(arguments).map_err(|error| {
+        // Where the message cannot be written there is nobody left to tell.
+        let _ = error.print();
+        if error.use_stderr() {
+            ExitCode::from(ui::WRONG_USAGE)
+        } else {
+            ExitCode::SUCCESS
+        }
+    })
+}
+
+fn finish(result: anyhow::Result<ExitCode>) -> ExitCode {
+    result.unwrap_or_else(|error| ui::report(&error))
 }

@@ -1,0 +1,81 @@
+//! `reheap list`: the catalogue.
+
+use crate::ui;
+use reheap_allocators::catalogue::{Allocator, CATALOGUE};
+use serde_json::json;
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+pub(crate) const EXAMPLES: &str = "Examples:\n  reheap list\n  reheap list --json | jq '.[].name'";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListArguments {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the catalogue.
+pub(crate) fn run(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
+    if arguments.json {
+        let rows: Vec<_> = CATALOGUE.iter().map(as_json).collect();
+        ui::data(&format!("{:#}\n", serde_json::Value::from(rows)))?;
+    } else {
+        let rows: Vec<String> = CATALOGUE.iter().map(as_text).collect();
+        ui::data(&rows.join("\n"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn as_text(allocator: &Allocator) -> String {
+    let mut text = String::new();
+    let mut line = |label: &str, value: &str| {
+        let _ = writeln!(text, "  {label:<10} {value}"); // writing to a String cannot fail
+    };
+    if let Some(recipe) = &allocator.build {
+        line(
+            "package",
+            &format!("{} {}", recipe.package, short(recipe.package_version)),
+        );
+    }
+    line("licence", allocator.licence);
+    line("hardening", allocator.hardening);
+    for option in allocator.tuning {
+        line("tuning", &format!("-t {}=…  {}", option.key, option.domain));
+        line("", &format!("    {}", option.summary));
+    }
+    for limit in allocator.limits {
+        line("limit", limit);
+    }
+    let version = if allocator.version.is_empty() {
+        String::new()
+    } else {
+        format!(" {}", allocator.version)
+    };
+    format!("{}{version}: {}\n{text}", allocator.name, allocator.summary)
+}
+
+/// The version without the build metadata (semver.org, item 10).
+fn short(version: &str) -> &str {
+    version.split('+').next().unwrap_or(version)
+}
+
+fn as_json(allocator: &Allocator) -> serde_json::Value {
+    let tuning: Vec<_> = allocator
+        .tuning
+        .iter()
+        .map(|o| json!({"key": o.key, "values": o.domain.to_string(), "summary": o.summary}))
+        .collect();
+    json!({
+        "name": allocator.name,
+        "version": allocator.version,
+        "summary": allocator.summary,
+        "package": allocator.build.as_ref().map(|r| r.package),
+        "package_version": allocator.build.as_ref().map(|r| r.package_version),
+        "licence": allocator.licence,
+        "hardening": allocator.hardening,
+        "limits": allocator.limits,
+        "tuning": tuning,
+        "builds_slowly": allocator.build.as_ref().is_some_and(|r| r.builds_slowly),
+    })
+}

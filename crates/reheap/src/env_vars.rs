@@ -1,0 +1,30 @@
+//! The environment variables that reheap reads, each beside the flag that it equals.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// `--allocator`: for `CC="reheap cc"` and the like, where no flag can be given.
+pub(crate) const ALLOCATOR: &str = "REHEAP_ALLOCATOR";
+/// `--tuning`, several separated by spaces.
+pub(crate) const TUNING: &str = "REHEAP_TUNING";
+/// The cache folder; without it `reheap` in the user's cache folder (XDG base directory specification).
+pub(crate) const CACHE_DIR: &str = "REHEAP_CACHE_DIR";
+/// What the recording linker is to do: a [`crate::link::Plan`] as JSON. Set by `cargo reheap`, not by users.
+pub(crate) const LINK_PLAN: &str = "REHEAP_LINK_PLAN";
+
+/// A variable, unless it is unset or empty.
+pub(crate) fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// The whole environment, for libraries that may not read it themselves.
+pub(crate) fn all() -> impl Iterator<Item = (OsString, OsString)> {
+    std::env::vars_os()
+}
+
+/// A program that the environment names, or the usual one: `CARGO`, `RUSTC`.
+pub(crate) fn program(variable_name: &str, usual: &str) -> PathBuf {
+    variable(variable_name)
+        .unwrap_or_else(|| usual.into())
+        .into()
+}

@@ -1,0 +1,213 @@
+//! From what the user chose to the folder of a derived libc.
+
+use crate::env_vars;
+use crate::ui::{self, Failure};
+use anyhow::Context as _;
+use reheap_allocators::cache::Cache;
+use reheap_allocators::catalogue::{self, Allocator};
+use reheap_allocators::compiler::{self, Compiler, Language, NoCompiler, Purpose, Search};
+use reheap_allocators::libc::Original;
+use reheap_allocators::target::{Target, TargetError};
+use reheap_allocators::tuning::{Tuning, TuningError};
+use reheap_allocators::upstream::{self, BuildError, BuiltAllocator, Toolchain};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Which allocator, how tuned.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ChoiceArguments {
+    /// The allocator to put in; `stock` for the libc's own [default: mimalloc]
+    #[arg(short, long, value_name = "ALLOCATOR")]
+    pub(crate) allocator: Option<String>,
+    /// An allocator option, baked in; `reheap list` shows them
+    #[arg(short, long, value_name = "KEY=VALUE")]
+    pub(crate) tuning: Vec<String>,
+}
+
+/// A checked choice.
+#[derive(Debug, Clone)]
+pub(crate) struct Choice {
+    pub(crate) allocator: &'static Allocator,
+    pub(crate) tuning: Tuning,
+}
+
+impl ChoiceArguments {
+    /// Checks the flags, and the environment variables where a flag is missing, against the catalogue.
+    pub(crate) fn check(&self) -> anyhow::Result<Choice> {
+        let from_environment =
+            |name: &str| env_vars::variable(name).map(|value| value.to_string_lossy().into_owned());
+        let name = self
+            .allocator
+            .clone()
+            .or_else(|| from_environment(env_vars::ALLOCATOR));
+        let allocator = match name {
+            Some(name) => catalogue::find(&name).map_err(|error| {
+                let hint = match error.nearest {
+                    Some(nearest) => {
+                        format!("did you mean `-a {nearest}`? `reheap list` shows all")
+                    }
+                    None => "`reheap list` shows all".to_owned(),
+                };
+                Failure::usage(error.to_string()).hint(hint)
+            })?,
+            None => catalogue::default_allocator(),
+        };
+        let mut options: Vec<String> = self.tuning.clone();
+        if options.is_empty() {
+            let variable = from_environment(env_vars::TUNING).unwrap_or_default();
+            options = variable.split_whitespace().map(str::to_owned).collect();
+        }
+        let tuning = Tuning::parse(allocator, &options).map_err(|error| {
+            let failure = Failure::usage(error.to_string());
+            match &error {
+                TuningError::UnknownKey {
+                    nearest: Some(nearest),
+                    ..
+                } => failure.hint(format!("did you mean `-t {nearest}=…`?")),
+                TuningError::UnknownKey { known, .. } if !known.is_empty() => {
+                    failure.hint(format!("it has {}", known.join(", ")))
+                }
+                _ => failure,
+            }
+        })?;
+        Ok(Choice { allocator, tuning })
+    }
+}
+
+impl Choice {
+    /// Whether the libc stays as it is.
+    pub(crate) fn is_stock(&self) -> bool {
+        self.allocator.build.is_none()
+    }
+}
+
+/// The cache that the environment names, or the user's.
+pub(crate) fn cache() -> anyhow::Result<Cache> {
+    match env_vars::variable(env_vars::CACHE_DIR) {
+        Some(folder) => Ok(Cache::at(std::path::absolute(folder)?)),
+        None => Cache::of_user().ok_or_else(|| {
+            Failure::failed("there is no home folder to keep built allocators in")
+                .hint(format!("name one: {}=<folder>", env_vars::CACHE_DIR))
+                .into()
+        }),
+    }
+}
+
+/// The target of that triple, or the musl target of this machine.
+pub(crate) fn target(triple: Option<&str>) -> anyhow::Result<Target> {
+    let host = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
+    triple
+        .unwrap_or(&host)
+        .parse()
+        .map_err(|error: TargetError| {
+            let failure = Failure::usage(error.to_string());
+            match &error {
+                TargetError::NotMusl { .. } => {
+                    failure.hint("for a dynamic program: reheap run -a mimalloc -- <program>")
+                }
+                _ => failure,
+            }
+            .into()
+        })
+}
+
+/// Rust's own musl libc for the target, which its executables are linked with.
+pub(crate) fn libc_of_rust(target: &Target) -> anyhow::Result<PathBuf> {
+    let rustc = env_vars::program("RUSTC", "rustc");
+    let output = Command::new(&rustc)
+        .args(["--print", "target-libdir", "--target", target.triple()])
+        .output()
+        .with_context(|| format!("cannot start `{}`", rustc.display()))?;
+    let folder = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    let libc = folder.join("self-contained/libc.a");
+    if output.status.success() && libc.is_file() {
+        return Ok(libc);
+    }
+    let failure = Failure::failed(format!("Rust's target `{target}` is not installed"));
+    Err(failure.hint(format!("rustup target add {target}")).into())
+}
+
+/// The compiler for a language, or an error that names the ways to get one.
+pub(crate) fn compiler(
+    target: &Target,
+    language: Language,
+    purpose: Purpose,
+) -> anyhow::Result<Compiler> {
+    let search = Search::new(env_vars::all());
+    Ok(compiler::find(target, language, purpose, &search).map_err(|e| no_compiler(&e))?)
+}
+
+fn no_compiler(error: &NoCompiler) -> Failure {
+    Failure::failed(error.to_string()).hint("reheap doctor --fix")
+}
+
+/// The allocator built for the target, from the cache or now.
+pub(crate) fn build(
+    choice: &Choice,
+    target: &Target,
+    cache: &Cache,
+) -> anyhow::Result<BuiltAllocator> {
+    let cc = compiler(target, Language::C, Purpose::Objects)?;
+    let search = Search::new(env_vars::all());
+    let needs_cxx = choice
+        .allocator
+        .build
+        .as_ref()
+        .is_some_and(|recipe| recipe.needs_cxx);
+    let cxx = if needs_cxx {
+        compiler::find(target, Language::Cxx, Purpose::Objects, &search).map_err(|e| e.to_string())
+    } else {
+        Err("not asked for".to_owned())
+    };
+    let toolchain = Toolchain {
+        cargo: env_vars::program("CARGO", "cargo"),
+        cc,
+        cxx,
+        environment: env_vars::all().collect(),
+    };
+    let build = || upstream::build(choice.allocator, target, &toolchain, cache);
+    let built = if upstream::is_built(choice.allocator, target, &toolchain, cache) {
+        build()
+    } else {
+        let once = if choice
+            .allocator
+            .build
+            .as_ref()
+            .is_some_and(|r| r.builds_slowly)
+        {
+            "once; it takes a minute or two"
+        } else {
+            "once; it takes some seconds"
+        };
+        let name = choice.allocator.name;
+        ui::while_showing(&format!("building {name} for {target} ({once})"), build)
+    };
+    built.map_err(|error| {
+        let name = choice.allocator.name;
+        let failure = Failure::failed(format!("cannot build {name}: {error}"));
+        match error {
+            BuildError::NoCxx { .. } => failure.hint("reheap doctor --fix").into(),
+            _ => failure.into(),
+        }
+    })
+}
+
+/// The folder of the derived libc for a choice; `None` for the stock allocator.
+pub(crate) fn derived_folder(
+    choice: &Choice,
+    target: &Target,
+    original: &Path,
+    cache: &Cache,
+) -> anyhow::Result<Option<PathBuf>> {
+    if choice.is_stock() {
+        return Ok(None);
+    }
+    let original = Original::read(original)?;
+    let built = build(choice, target, cache)?;
+    Ok(Some(original.derived_folder(
+        choice.allocator,
+        &built,
+        &choice.tuning,
+        cache,
+    )?))
+}

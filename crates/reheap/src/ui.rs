@@ -1,0 +1,97 @@
+//! What a person sees on standard error: errors, notes, progress.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::{IsTerminal as _, Write as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Exit code for a use that cannot be meant.
+pub(crate) const WRONG_USAGE: u8 = 2;
+/// Exit code for anything else that did not work.
+pub(crate) const FAILED: u8 = 1;
+
+/// An error with a hint, an exit code, or both.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Failure {
+    message: String,
+    hint: Option<String>,
+    code: u8,
+}
+
+impl Failure {
+    /// Something did not work.
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            hint: None,
+            code: FAILED,
+        }
+    }
+
+    /// The user asked for something that cannot be.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self {
+            code: WRONG_USAGE,
+            ..Self::failed(message)
+        }
+    }
+
+    /// What to do about it, with the command to type.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// Prints an error in the one way that errors are printed, and gives the exit code for it.
+pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    let failure = error
+        .chain()
+        .find_map(|cause| cause.downcast_ref::<Failure>());
+    let mut text = format!("reheap: {error:#}\n");
+    if let Some(hint) = failure.and_then(|f| f.hint.as_ref()) {
+        text.push_str(&format!("\nhint: {hint}\n"));
+    }
+    to_stderr(&text);
+    ExitCode::from(failure.map_or(FAILED, |f| f.code))
+}
+
+/// Prints a line that is neither data nor an error.
+pub(crate) fn note(text: &str) {
+    to_stderr(&format!("reheap: {text}\n"));
+}
+
+fn to_stderr(text: &str) {
+    // Where standard error is closed there is nobody left to tell.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// Prints data.
+///
+/// # Errors
+/// Those of writing; a closed pipe counts as done, because the reader has what it wanted.
+pub(crate) fn data(text: &str) -> anyhow::Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        result => Ok(result?),
+    }
+}
+
+/// Does something that may take long, and shows since when: a spinner on a terminal, a line elsewhere.
+pub(crate) fn while_showing<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    if !std::io::stderr().is_terminal() {
+        note(what);
+        return work();
+    }
+    let spinner = ProgressBar::new_spinner()
+        .with_style(
+            ProgressStyle::with_template("{spinner} {msg} ({elapsed})")
+                .expect("the template has only known keys"),
+        )
+        .with_message(what.to_owned());
+    spinner.enable_steady_tick(Duration::from_millis(100));
+    let result = work();
+    spinner.finish_and_clear();
+    result
+}
