@@ -1,10 +1,20 @@
 // rpmalloc wants every thread to be announced and taken leave of. Its own way, wrapping pthread_create, asks dlsym for
 // the real one and so dies in a static executable; here a thread is announced by its first call instead, and taken leave
 // of by the destructor of a thread-specific value.
+//
+// Fork: a thread that is inside rpmalloc when another one forks does not exist in the child, and its spin locks are never
+// given back there. They are inlined and cannot be intercepted, so there is a gate around each call: every thread has a
+// slot that says whether it is inside; before a fork the gate closes, and fork waits until nobody is. The two sides are
+// ordered by membarrier(2), so that the side that is taken often needs two plain stores and a load only.
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 int rpmalloc_initialize(void);
 void rpmalloc_thread_initialize(void);
@@ -16,71 +26,153 @@ void *rpmemalign(size_t, size_t);
 void rpfree(void *);
 size_t rpmalloc_usable_size(void *);
 
-static _Thread_local int announced;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_key_t leave;
+// Kernel ABI, membarrier(2); not every musl installation has the kernel's headers.
+#define MEMBARRIER_CMD_PRIVATE_EXPEDITED 8
+#define MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED 16
 
+#define likely(condition) __builtin_expect(!!(condition), 1)
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
+
+// Slots are never given back to the system: a thread may allocate after its last destructor and so keep one for good.
+struct slot {
+    _Alignas(64) atomic_int inside;
+    atomic_int taken;
+    struct slot *next;
+};
+
+static _Atomic(struct slot *) slots;
+static _Thread_local struct slot *mine;
+static atomic_int closed;
+static int has_membarrier;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t leave_key;
+
+static struct slot *take_slot(void) {
+    for (struct slot *slot = atomic_load(&slots); slot; slot = slot->next) {
+        int free = 0;
+        if (atomic_compare_exchange_strong(&slot->taken, &free, 1)) return slot;
+    }
+    struct slot *slot = mmap(NULL, sizeof *slot, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (slot == MAP_FAILED) return NULL;
+    atomic_store(&slot->taken, 1);
+    slot->next = atomic_load(&slots);
+    while (!atomic_compare_exchange_weak(&slots, &slot->next, slot)) {}
+    return slot;
+}
+
+static void enter_slot(struct slot *slot) {
+    for (;;) {
+        atomic_store_explicit(&slot->inside, 1, memory_order_relaxed);
+        if (likely(has_membarrier)) atomic_signal_fence(memory_order_seq_cst);
+        else atomic_thread_fence(memory_order_seq_cst);
+        if (likely(!atomic_load_explicit(&closed, memory_order_relaxed))) return;
+        atomic_store(&slot->inside, 0);
+        while (atomic_load(&closed)) sched_yield();
+    }
+}
+
+static void leave_slot(struct slot *slot) {
+    atomic_store_explicit(&slot->inside, 0, memory_order_release);
+}
 
 // A later destructor may allocate again: that announces the thread anew, and sets the value anew, so that this runs once
 // more (POSIX: up to PTHREAD_DESTRUCTOR_ITERATIONS times).
 static void take_leave(void *value) {
-    (void)value;
-    announced = 0;
+    struct slot *slot = value;
+    enter_slot(slot);
     rpmalloc_thread_finalize(1);
+    mine = NULL;
+    leave_slot(slot);
+    atomic_store(&slot->taken, 0);
 }
 
 static void initialize(void) {
+    has_membarrier = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
     rpmalloc_initialize();
-    pthread_key_create(&leave, take_leave);
+    pthread_key_create(&leave_key, take_leave);
 }
 
-__attribute__((noinline, cold)) static void announce(void) {
+__attribute__((noinline, cold)) static struct slot *announce(void) {
     int errno_before = errno;
     pthread_once(&once, initialize);
-    rpmalloc_thread_initialize();
-    announced = 1;
-    pthread_setspecific(leave, &announced);
+    struct slot *slot = take_slot();
+    if (slot) {
+        enter_slot(slot);
+        rpmalloc_thread_initialize();
+        leave_slot(slot);
+        mine = slot;
+        pthread_setspecific(leave_key, slot);
+    }
     errno = errno_before;
+    return slot;
 }
 
-static void *or_no_memory(void *block) {
+// The slot to leave again, or NULL where there is no memory even for that.
+static inline struct slot *enter(void) {
+    struct slot *slot = mine;
+    if (unlikely(!slot) && !(slot = announce())) return NULL;
+    enter_slot(slot);
+    return slot;
+}
+
+static inline void *leave_with(struct slot *slot, void *block) {
+    leave_slot(slot);
     if (unlikely(!block)) errno = ENOMEM;
     return block;
 }
 
+static void *no_memory(void) {
+    errno = ENOMEM;
+    return NULL;
+}
+
 void *__reheap_malloc(size_t size) {
-    if (unlikely(!announced)) announce();
-    if (unlikely(size > PTRDIFF_MAX)) return or_no_memory(NULL);
-    return or_no_memory(rpmalloc(size));
+    if (unlikely(size > PTRDIFF_MAX)) return no_memory();
+    struct slot *slot = enter();
+    return likely(slot) ? leave_with(slot, rpmalloc(size)) : no_memory();
 }
 
 void *__reheap_calloc(size_t count, size_t size) {
     size_t bytes;
-    if (unlikely(!announced)) announce();
-    if (unlikely(__builtin_mul_overflow(count, size, &bytes) || bytes > PTRDIFF_MAX)) return or_no_memory(NULL);
-    return or_no_memory(rpcalloc(count, size));
+    if (unlikely(__builtin_mul_overflow(count, size, &bytes) || bytes > PTRDIFF_MAX)) return no_memory();
+    struct slot *slot = enter();
+    return likely(slot) ? leave_with(slot, rpcalloc(count, size)) : no_memory();
 }
 
 void *__reheap_realloc(void *block, size_t size) {
-    if (unlikely(!announced)) announce();
-    if (unlikely(size > PTRDIFF_MAX)) return or_no_memory(NULL);
-    return or_no_memory(rprealloc(block, size ? size : 1));
+    if (unlikely(size > PTRDIFF_MAX)) return no_memory();
+    struct slot *slot = enter();
+    return likely(slot) ? leave_with(slot, rprealloc(block, size ? size : 1)) : no_memory();
 }
 
 void *__reheap_memalign(size_t alignment, size_t size) {
-    if (unlikely(!announced)) announce();
-    return rpmemalign(alignment, size);
+    struct slot *slot = enter();
+    return likely(slot) ? leave_with(slot, rpmemalign(alignment, size)) : no_memory();
 }
 
 void __reheap_free(void *block) {
-    if (unlikely(!announced)) {
-        if (!block) return;
-        announce();
-    }
+    if (!block) return;
+    struct slot *slot = enter();
+    if (unlikely(!slot)) return; // no memory to announce this thread: the block is lost, which beats a crash
+    int errno_before = errno;
     rpfree(block);
+    errno = errno_before;
+    leave_slot(slot);
 }
 
 size_t __reheap_malloc_usable_size(void *block) {
     return rpmalloc_usable_size(block);
+}
+
+// musl calls it with -1 before a fork, 0 after it in the parent, 1 in the child, and serializes forks.
+void __malloc_atfork(int who) {
+    if (who < 0) {
+        atomic_store(&closed, 1);
+        if (has_membarrier) syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+        for (struct slot *slot = atomic_load(&slots); slot; slot = slot->next) {
+            while (slot != mine && atomic_load(&slot->inside)) sched_yield();
+        }
+        return;
+    }
+    atomic_store(&closed, 0);
 }

@@ -46,6 +46,8 @@ pub struct Recipe {
     pub entry_points: &'static [(&'static str, &'static str)],
     /// Glue in addition to the family's.
     pub glue: &'static [Glue],
+    /// Settings for jemalloc's `malloc_conf` that reheap always bakes in, before those of the user.
+    pub malloc_conf: &'static [&'static str],
     /// Libc functions that the allocator finds in the glue instead.
     pub redirects: &'static [(&'static str, &'static str)],
     /// What shows that the build is what this row says.
@@ -79,10 +81,20 @@ pub const FAMILY_GLUE: Glue = Glue {
     name: "family",
     source: include_str!("../glue/family.c"),
 };
-const ENVIRONMENT_GLUE: Glue = Glue {
-    name: "environment",
-    source: include_str!("../glue/environment.c"),
-};
+const MIMALLOC_GLUE: &[Glue] = &[
+    Glue {
+        name: "environment",
+        source: include_str!("../glue/environment.c"),
+    },
+    Glue {
+        name: "locks",
+        source: include_str!("../glue/locks.c"),
+    },
+    Glue {
+        name: "mimalloc",
+        source: include_str!("../glue/mimalloc.c"),
+    },
+];
 
 /// Position-independent for static-pie, thread-local storage as only an executable may have it, and no debug information:
 /// it would carry paths of this machine into every executable.
@@ -96,13 +108,26 @@ const MIMALLOC_ENTRY_POINTS: &[(&str, &str)] = &[
     ("memalign", "mi_memalign"),
     ("malloc_usable_size", "mi_malloc_usable_size"),
 ];
-const MIMALLOC_REDIRECTS: &[(&str, &str)] = &[("getenv", "__reheap_getenv")];
+const MIMALLOC_REDIRECTS: &[(&str, &str)] = &[
+    ("getenv", "__reheap_getenv"),
+    ("pthread_mutex_lock", "__reheap_mutex_lock"),
+    ("pthread_mutex_trylock", "__reheap_mutex_trylock"),
+    ("pthread_mutex_unlock", "__reheap_mutex_unlock"),
+];
 // MI_USE_ENVIRON=0: options through getenv, which the glue answers.
 const MIMALLOC_FLAGS: &[&str] = &[
     EXECUTABLE[0],
     EXECUTABLE[1],
     EXECUTABLE[2],
     "-DMI_USE_ENVIRON=0",
+];
+// MI_SECURE=4 is what the package's feature sets; the glue has to know it too.
+const MIMALLOC_SECURE_FLAGS: &[&str] = &[
+    EXECUTABLE[0],
+    EXECUTABLE[1],
+    EXECUTABLE[2],
+    "-DMI_USE_ENVIRON=0",
+    "-DMI_SECURE=4",
 ];
 
 const MIMALLOC_TUNING: &[TuningOption] = &[
@@ -138,7 +163,8 @@ pub const CATALOGUE: &[Allocator] = &[
             needs_cxx: false,
             compiler_flags: MIMALLOC_FLAGS,
             entry_points: MIMALLOC_ENTRY_POINTS,
-            glue: &[ENVIRONMENT_GLUE],
+            glue: MIMALLOC_GLUE,
+            malloc_conf: &[],
             redirects: MIMALLOC_REDIRECTS,
             evidence: Evidence {
                 present: &["mi_malloc", "page_max_reclaim"],
@@ -167,7 +193,8 @@ pub const CATALOGUE: &[Allocator] = &[
             needs_cxx: false,
             compiler_flags: MIMALLOC_FLAGS,
             entry_points: MIMALLOC_ENTRY_POINTS,
-            glue: &[ENVIRONMENT_GLUE],
+            glue: MIMALLOC_GLUE,
+            malloc_conf: &[],
             redirects: MIMALLOC_REDIRECTS,
             evidence: Evidence {
                 present: &["mi_malloc", "abandoned_reclaim_on_free"],
@@ -194,9 +221,10 @@ pub const CATALOGUE: &[Allocator] = &[
             feature: "mimalloc-secure",
             library: "libmimalloc.a",
             needs_cxx: false,
-            compiler_flags: MIMALLOC_FLAGS,
+            compiler_flags: MIMALLOC_SECURE_FLAGS,
             entry_points: MIMALLOC_ENTRY_POINTS,
-            glue: &[ENVIRONMENT_GLUE],
+            glue: MIMALLOC_GLUE,
+            malloc_conf: &[],
             redirects: MIMALLOC_REDIRECTS,
             evidence: Evidence {
                 present: &["mi_malloc", "page_max_reclaim", "double free detected"],
@@ -248,6 +276,8 @@ pub const CATALOGUE: &[Allocator] = &[
             compiler_flags: &EXECUTABLE,
             entry_points: &[],
             glue: &[],
+            // As in musl and C23's spirit, realloc(p, 0) gives a block; jemalloc would free and give NULL.
+            malloc_conf: &["zero_realloc:alloc"],
             redirects: &[],
             evidence: Evidence {
                 present: &[
@@ -283,6 +313,7 @@ pub const CATALOGUE: &[Allocator] = &[
                 name: "rpmalloc",
                 source: include_str!("../glue/rpmalloc.c"),
             }],
+            malloc_conf: &[],
             redirects: &[],
             evidence: Evidence {
                 present: &["rpmalloc_thread_initialize"],
@@ -312,6 +343,9 @@ pub const CATALOGUE: &[Allocator] = &[
                 EXECUTABLE[2],
                 "-DNDEBUG",
                 "-DSNMALLOC_USE_PTHREAD_DESTRUCTORS",
+                // Upstream's own cure for forks while other threads allocate.
+                "-DSNMALLOC_PTHREAD_FORK_PROTECTION",
+                "-DSNMALLOC_PTHREAD_ATFORK_WORKS",
             ],
             entry_points: &[
                 ("malloc", "sn_malloc"),
@@ -322,6 +356,7 @@ pub const CATALOGUE: &[Allocator] = &[
                 ("malloc_usable_size", "sn_malloc_usable_size"),
             ],
             glue: &[],
+            malloc_conf: &[],
             redirects: &[],
             evidence: Evidence {
                 present: &["sn_rust_alloc"],

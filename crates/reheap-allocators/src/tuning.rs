@@ -159,7 +159,11 @@ impl Tuning {
     /// The data that carries the options into a derived libc. Glue and allocators need it even when it is empty.
     pub(crate) fn baked(&self, allocator: &Allocator) -> Vec<Baked> {
         let mut environment = Vec::new();
-        let mut malloc_conf = Vec::new();
+        let always = allocator
+            .build
+            .as_ref()
+            .map_or(&[][..], |recipe| recipe.malloc_conf);
+        let mut malloc_conf: Vec<String> = always.iter().map(|s| (*s).to_owned()).collect();
         for row in allocator.tuning {
             let Some((_, meant)) = self.0.get(row.key) else {
                 continue;

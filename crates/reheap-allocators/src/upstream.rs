@@ -441,7 +441,6 @@ fn compile_glue(
         .args([
             "-std=gnu11",
             "-O2",
-            "-fvisibility=default",
             "-ffunction-sections",
             "-fno-builtin-malloc",
             "-Wall",

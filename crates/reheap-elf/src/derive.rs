@@ -371,12 +371,23 @@ fn bind_allocator(
         })
         .collect::<Result<_, _>>()?;
 
+    // Whoever takes the allocator also takes the marker and the glue that is more than public names.
+    let mut needs = vec![marker::SYMBOL.to_owned()];
+    for object in &glue {
+        needs.extend(
+            object
+                .definitions()
+                .find(|s| s.role == Role::Strong)
+                .map(|s| s.name.clone()),
+        );
+    }
+
     let mut bound = Vec::new();
     for (index, object) in upstream.iter().enumerate() {
         let mut renames = renames.clone();
         renames.extend(allocator.redirects.clone());
         let name = format!("reheap-{index}-{}", object.member.name);
-        bound.push(rebound(object, name, renames, &entry_points)?);
+        bound.push(rebound(object, name, renames, &entry_points, &needs)?);
     }
     for object in &glue {
         let mut renames = renames.clone();
@@ -386,6 +397,7 @@ fn bind_allocator(
             object.member.name.clone(),
             renames,
             &entry_points,
+            &needs,
         )?);
     }
     Ok(bound)
@@ -397,6 +409,7 @@ fn rebound(
     name: String,
     renames: BTreeMap<String, String>,
     entry_points: &BTreeMap<String, String>,
+    needs: &[String],
 ) -> Result<Linkable, DeriveError> {
     let defined: BTreeSet<String> = object
         .definitions()
@@ -433,7 +446,7 @@ fn rebound(
         }
     }
     let needs = if binds_malloc {
-        vec![marker::SYMBOL.to_owned()]
+        needs.to_vec()
     } else {
         Vec::new()
     };
