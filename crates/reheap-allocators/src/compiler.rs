@@ -12,6 +12,7 @@
 //! that it refuses, rewrite these in `wrapper.rs`.
 
 mod find;
+mod link;
 mod wrapper;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 pub use find::{find, find_archiver};
+use link::Linking;
+pub use link::{LinkError, Pie};
 
 use crate::target::Target;
 
@@ -62,9 +65,8 @@ pub enum Kind {
     CrossGcc,
     /// The script `musl-gcc`: the host's GCC with a specs file that puts musl in glibc's place. C only.
     MuslGcc,
-    /// The host's `g++` with the specs file of `musl-gcc`: C++ objects against musl's C headers and libstdc++'s headers
-    /// for glibc. Good for allocators, which take from the C++ headers no more than types and templates. There is no
-    /// libstdc++ to link programs with.
+    /// The host's `g++` with the specs file of `musl-gcc`: C++ against musl's C headers, without any part of the C++
+    /// library. Good for allocators that need none (snmalloc with its own few templates); programs cannot be linked.
     HostGccWithMuslHeaders,
     /// `zig cc` and `zig c++`, Clang with musl and libc++ on board; also as the Python package `ziglang`.
     Zig,
@@ -105,21 +107,17 @@ pub struct Compiler {
     pub arguments: Vec<OsString>,
     /// What decides about its output, without paths: kind, version, fixed arguments. It belongs into cache hashes.
     pub identity: String,
+    linking: Linking,
 }
 
 impl Compiler {
-    /// The compiler with its fixed arguments, ready for more.
+    /// The compiler with its fixed arguments, ready for more, in the environment that it was found in.
     ///
-    /// Objects go through this as well as through [`Compiler::write_wrapper`]; only the script rewrites flags that
-    /// Zig does not take.
-    pub fn command(&self) -> Command {
+    /// The script of [`Compiler::write_wrapper`] does the same, and rewrites flags that Zig does not take.
+    pub fn command_in(&self, search: &Search) -> Command {
         let mut command = Command::new(&self.program);
+        search.prepare(&mut command, self.kind);
         command.args(&self.arguments);
-        for name in HOST_SEARCH_PATHS {
-            if self.kind != Kind::FromEnvironment {
-                command.env_remove(name);
-            }
-        }
         command
     }
 
@@ -213,12 +211,17 @@ impl Search {
     }
 
     /// Makes `command` run in this environment, with messages in English and nothing to read.
-    fn prepare(&self, command: &mut Command) {
+    fn prepare(&self, command: &mut Command, kind: Kind) {
         command
             .env_clear()
             .envs(&self.environment)
             .env("LC_ALL", "C")
             .stdin(Stdio::null());
+        if kind != Kind::FromEnvironment {
+            for name in HOST_SEARCH_PATHS {
+                command.env_remove(name);
+            }
+        }
     }
 }
 

@@ -9,10 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use super::{
-    Archiver, Compiler, HOST_SEARCH_PATHS, Kind, Language, NoCompiler, Purpose, Reason, Rejected,
-    Search,
-};
+use super::link::Linking;
+use super::{Archiver, Compiler, Kind, Language, NoCompiler, Purpose, Reason, Rejected, Search};
 use crate::target::Target;
 
 /// Finds a compiler that makes objects, or static programs, for a target.
@@ -118,6 +116,7 @@ struct Candidate {
     arguments: Vec<OsString>,
     /// The fixed arguments without the paths in them.
     identity_arguments: String,
+    linking: Linking,
 }
 
 impl Candidate {
@@ -127,6 +126,20 @@ impl Candidate {
             program,
             arguments: Vec::new(),
             identity_arguments: String::new(),
+            linking: Linking::Driver,
+        }
+    }
+
+    fn with_specs(kind: Kind, gcc: PathBuf, specs: PathBuf, others: Vec<OsString>) -> Candidate {
+        let identity_arguments = format!("-specs musl-gcc.specs {}", without_folders(&others));
+        let mut arguments = vec!["-specs".into(), specs.clone().into_os_string()];
+        arguments.extend(others);
+        Candidate {
+            kind,
+            program: gcc,
+            arguments,
+            identity_arguments: identity_arguments.trim_end().to_owned(),
+            linking: Linking::Specs { specs },
         }
     }
 }
@@ -174,15 +187,7 @@ fn from_environment(trial: &Trial<'_>) -> Outcome {
         let Some((program, arguments)) = split_command(value, trial.search) else {
             return Outcome::RejectedForGood(rejected(shown, Reason::NotFound));
         };
-        // An argument may hold a path that differs between machines, and still decide about the output.
-        let identity_arguments = without_folders(&arguments);
-        let candidate = Candidate {
-            kind: Kind::FromEnvironment,
-            program,
-            arguments,
-            identity_arguments,
-        };
-        return match trial.run(candidate) {
+        return match trial.run(trial.named(program, arguments)) {
             Ok(compiler) => Outcome::Found(compiler),
             Err(reason) => Outcome::RejectedForGood(rejected(shown, reason)),
         };
@@ -239,7 +244,11 @@ fn cross(trial: &Trial<'_>) -> Outcome {
                 continue;
             }
         };
-        match trial.run(Candidate::plain(kind, program)) {
+        let candidate = match kind {
+            Kind::MuslGcc => trial.behind_script(kind, program),
+            _ => Candidate::plain(kind, program),
+        };
+        match trial.run(candidate) {
             Ok(compiler) => return Outcome::Found(compiler),
             Err(reason) => tried.push(rejected(name, reason)),
         }
@@ -254,7 +263,7 @@ fn musl_gcc(trial: &Trial<'_>) -> Outcome {
     let Some(program) = trial.search.program("musl-gcc") else {
         return Outcome::Rejected(vec![rejected("musl-gcc", Reason::NotFound)]);
     };
-    match trial.run(Candidate::plain(Kind::MuslGcc, program)) {
+    match trial.run(trial.behind_script(Kind::MuslGcc, program)) {
         Ok(compiler) => Outcome::Found(compiler),
         Err(reason) => Outcome::Rejected(vec![rejected("musl-gcc", reason)]),
     }
@@ -270,10 +279,11 @@ fn host_gcc_with_musl_headers(trial: &Trial<'_>) -> Outcome {
         format!("{}-gcc", trial.target.zig_triple()),
         "musl-gcc".to_owned(),
     ];
-    let Some(specs) = names
-        .iter()
-        .find_map(|name| trial.specs_of(&trial.search.program(name)?))
-    else {
+    let found = names.iter().find_map(|name| {
+        let script = trial.search.program(name)?;
+        trial.gcc_and_specs(&script, &[])
+    });
+    let Some((_, specs)) = found else {
         return reject(Reason::NotFound);
     };
     let Some(program) = trial.search.program("g++") else {
@@ -286,7 +296,7 @@ fn host_gcc_with_musl_headers(trial: &Trial<'_>) -> Outcome {
     // Debian's musl-dev has no kernel headers (<linux/*.h>, <asm/*.h>); behind all others the host's do.
     let arguments = vec![
         "-specs".into(),
-        specs.into_os_string(),
+        specs.clone().into_os_string(),
         "-idirafter".into(),
         "/usr/include".into(),
         "-idirafter".into(),
@@ -298,6 +308,7 @@ fn host_gcc_with_musl_headers(trial: &Trial<'_>) -> Outcome {
         program,
         arguments,
         identity_arguments: "-specs musl-gcc.specs".into(),
+        linking: Linking::Specs { specs },
     }) {
         Ok(compiler) => Outcome::Found(compiler),
         Err(reason) => reject(reason),
@@ -320,10 +331,10 @@ fn zig_of_python(trial: &Trial<'_>) -> Outcome {
 }
 
 /// The program that `python3 -m ziglang` would start. It is called directly: Python's start takes longer than Zig's.
-fn zig_in_python_package(search: &Search) -> Result<PathBuf, Reason> {
+pub(super) fn zig_in_python_package(search: &Search) -> Result<PathBuf, Reason> {
     let python = search.program("python3").ok_or(Reason::NotFound)?;
     let mut command = Command::new(python);
-    search.prepare(&mut command);
+    search.prepare(&mut command, Kind::Zig);
     // Python puts the working directory in front of its modules, where a file `ziglang.py` could lie.
     command.current_dir("/").args([
         "-c",
@@ -357,6 +368,8 @@ fn zig_arguments(target: &Target, language: Language) -> Vec<OsString> {
         "-U_DEBUG".into(),
         "-UNDEBUG".into(),
         "-Wno-error=date-time".into(),
+        // GCC and Clang do this from -O1 on.
+        "-fomit-frame-pointer".into(),
     ]
 }
 
@@ -369,21 +382,22 @@ impl Trial<'_> {
             program,
             arguments,
             identity_arguments,
+            linking: Linking::Zig,
         }) {
             Ok(compiler) => Outcome::Found(compiler),
             Err(reason) => Outcome::Rejected(vec![rejected(shown, reason)]),
         }
     }
 
-    fn command(&self, program: &Path) -> Command {
+    fn command(&self, program: &Path, kind: Kind) -> Command {
         let mut command = Command::new(program);
-        self.search.prepare(&mut command);
+        self.search.prepare(&mut command, kind);
         command
     }
 
     fn machine(&self, program: &Path) -> Result<String, Reason> {
         let output = self
-            .command(program)
+            .command(program, Kind::NativeMusl)
             .arg("-dumpmachine")
             .output()
             .map_err(does_not_start)?;
@@ -395,32 +409,78 @@ impl Trial<'_> {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
-    /// The specs file that a script of the kind of `musl-gcc` gives to GCC. `-v` alone makes GCC name it.
-    fn specs_of(&self, program: &Path) -> Option<PathBuf> {
-        let output = self.command(program).arg("-v").output().ok()?;
+    /// The GCC that a script of the kind of `musl-gcc` starts, and the specs file that it gives to it; `-v` tells both.
+    fn gcc_and_specs(&self, program: &Path, arguments: &[OsString]) -> Option<(PathBuf, PathBuf)> {
+        let mut command = self.command(program, Kind::MuslGcc);
+        let output = command.args(arguments).arg("-v").output().ok()?;
         let text = String::from_utf8_lossy(&output.stderr);
-        text.lines()
-            .rev()
-            .filter_map(|line| line.strip_prefix("Reading specs from "))
-            .map(PathBuf::from)
-            .find(|path| path.is_absolute() && path.is_file())
+        let after = |prefix| {
+            text.lines()
+                .rev()
+                .find_map(move |line| line.strip_prefix(prefix))
+        };
+        let specs = PathBuf::from(after("Reading specs from ")?);
+        // A native GCC may read a specs file of its own.
+        let of_musl = fs::read_to_string(&specs).is_ok_and(|text| text.contains("ld-musl"));
+        let gcc = self.search.program(after("COLLECT_GCC=")?)?;
+        (specs.is_absolute() && of_musl).then_some((gcc, specs))
+    }
+
+    /// A script of the kind of `musl-gcc`, taken apart: it puts its `-specs` last, so nothing could be said after it.
+    fn behind_script(&self, kind: Kind, script: PathBuf) -> Candidate {
+        match self.gcc_and_specs(&script, &[]) {
+            Some((gcc, specs)) => Candidate::with_specs(kind, gcc, specs, Vec::new()),
+            None => Candidate::plain(kind, script),
+        }
+    }
+
+    /// What the user named, with what it is found to be.
+    fn named(&self, program: PathBuf, arguments: Vec<OsString>) -> Candidate {
+        let kind = Kind::FromEnvironment;
+        if let Some((gcc, specs)) = self.gcc_and_specs(&program, &arguments) {
+            // In `ccache musl-gcc -O2` two words are programs.
+            let is_option = |word: &&OsString| word.as_encoded_bytes().starts_with(b"-");
+            let first_option = arguments
+                .iter()
+                .position(|word| is_option(&word))
+                .unwrap_or(arguments.len());
+            return Candidate::with_specs(kind, gcc, specs, arguments[first_option..].to_vec());
+        }
+        let mut command = self.command(&program, kind);
+        let version = command.args(&arguments).arg("--version").output();
+        // The folder that Clang says it is installed in is Zig's, also where the version is a distribution's Clang.
+        let is_zig = version
+            .is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("zig"))
+            || program.file_name() == Some(OsStr::new("zig"));
+        Candidate {
+            kind,
+            program,
+            // An argument may hold a path that differs between machines, and still decide about the output.
+            identity_arguments: without_folders(&arguments),
+            arguments,
+            linking: if is_zig {
+                Linking::Zig
+            } else {
+                Linking::Driver
+            },
+        }
     }
 
     /// Compiles, and links where programs are wanted; only what is seen to work is a compiler.
     fn run(&self, candidate: Candidate) -> Result<Compiler, Reason> {
         let folder = tempfile::tempdir().map_err(does_not_start)?;
-        let (source, text) = match self.language {
-            Language::C => (folder.path().join("trial.c"), TRIAL_C),
-            Language::Cxx => (folder.path().join("trial.cpp"), TRIAL_CXX),
+        let (source, text) = match (self.language, self.purpose) {
+            (Language::C, _) => (folder.path().join("trial.c"), TRIAL_C),
+            (Language::Cxx, Purpose::Objects) => {
+                (folder.path().join("trial.cpp"), TRIAL_CXX_OBJECT)
+            }
+            (Language::Cxx, Purpose::Programs) => {
+                (folder.path().join("trial.cpp"), TRIAL_CXX_PROGRAM)
+            }
         };
         fs::write(&source, text).map_err(does_not_start)?;
         let compile = |arguments: &[&OsStr], output: &Path| {
-            let mut command = self.command(&candidate.program);
-            if candidate.kind != Kind::FromEnvironment {
-                HOST_SEARCH_PATHS.iter().for_each(|name| {
-                    command.env_remove(name);
-                });
-            }
+            let mut command = self.command(&candidate.program, candidate.kind);
             command
                 .args(&candidate.arguments)
                 .args(arguments)
@@ -463,6 +523,7 @@ impl Trial<'_> {
             kind,
             program,
             arguments,
+            linking,
             ..
         } = candidate;
         Ok(Compiler {
@@ -472,11 +533,12 @@ impl Trial<'_> {
             program,
             arguments,
             identity,
+            linking,
         })
     }
 
     fn identity(&self, candidate: &Candidate) -> Result<String, Reason> {
-        let mut command = self.command(&candidate.program);
+        let mut command = self.command(&candidate.program, candidate.kind);
         let output = command
             .args(&candidate.arguments)
             .arg("--version")
@@ -516,7 +578,8 @@ const TRIAL_C: &str = "\
 int main(void) { void *block = malloc(7); free(block); return 0; }
 ";
 
-const TRIAL_CXX: &str = "\
+/// No header of the C++ library: [`Kind::HostGccWithMuslHeaders`] has none, and allocators need none.
+const TRIAL_CXX_OBJECT: &str = "\
 #include <stdlib.h>
 #if defined __GLIBC__
 #error reheap: glibc
@@ -527,11 +590,24 @@ const TRIAL_CXX: &str = "\
 #elif defined __NEWLIB__
 #error reheap: newlib
 #endif
+template <typename T> struct alignas(64) Box { static_assert(sizeof(T) > 0, \"\"); T *inner; };
+int main() { Box<int> box; box.inner = static_cast<int *>(malloc(7)); free(box.inner); return 0; }
+";
+
+const TRIAL_CXX_PROGRAM: &str = "\
 #include <new>
-#include <atomic>
-#include <type_traits>
-template <typename T> struct Box { static_assert(std::is_trivial<T>::value, \"\"); std::atomic<T*> inner; };
-int main() { Box<int> box; box.inner = new (std::nothrow) int(7); delete box.inner.load(); return 0; }
+#include <string>
+#include <cstdlib>
+#if defined __GLIBC__
+#error reheap: glibc
+#elif defined __UCLIBC__
+#error reheap: uclibc
+#elif defined __BIONIC__
+#error reheap: bionic
+#elif defined __NEWLIB__
+#error reheap: newlib
+#endif
+int main(int count, char **words) { try { throw std::string(words[0]); } catch (std::string &) { return count < 1; } }
 ";
 
 const OTHER_LIBCS: [(&str, &str); 4] = [
@@ -548,7 +624,7 @@ fn does_not_start(error: std::io::Error) -> Reason {
 }
 
 /// The first line that says what is wrong.
-fn complaint(output: &Output) -> String {
+pub(super) fn complaint(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let line = text
         .lines()

@@ -1,3 +1,5 @@
+mod linking;
+
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -143,7 +145,11 @@ fn a_named_compiler_may_come_with_arguments() {
     );
     let compiler = find(&target(), Language::C, Purpose::Objects, &search).unwrap();
     assert_eq!(compiler.kind, Kind::FromEnvironment);
-    assert_eq!(compiler.arguments, ["-O1", "-fPIC"]);
+    assert!(
+        compiler
+            .arguments
+            .ends_with(&["-O1".into(), "-fPIC".into()])
+    );
     assert!(
         compiler.identity.ends_with("-O1 -fPIC"),
         "{}",
@@ -221,6 +227,7 @@ fn a_wrapper_keeps_every_argument_as_it_is_in_a_folder_with_spaces_and_quotes() 
         program: echo,
         arguments: vec!["-B".into(), "a b'c".into()],
         identity: String::new(),
+        linking: Linking::Driver,
     };
     let wrapper = compiler.write_wrapper(&odd).unwrap();
     assert_eq!(
@@ -250,6 +257,7 @@ fn the_wrapper_of_zig_speaks_gcc() {
             program: echo.clone(),
             arguments: vec!["cc".into()],
             identity: String::new(),
+            linking: Linking::Driver,
         };
         let wrapper = compiler.write_wrapper(folder.path()).unwrap();
         let output = Command::new(&wrapper)

@@ -1,0 +1,300 @@
+//! How a compiler is made to link a static program with a given libc.a in place of the one that it comes with.
+//!
+//! There are three ways, because compiler drivers find `-lc` in three ways:
+//!
+//! - Drivers that were made for musl look into the folders given with `-L` first, so `-L<folder>` is all they need.
+//! - The specs file of `musl-gcc` knows dynamic and static programs only: with `-static-pie` it makes, without a word, a
+//!   program that asks for `/lib/ld-musl-x86_64.so.1`. A second specs file, given after it, overrides what it says about
+//!   start files and the linker.
+//! - Zig ignores `-L` for `-lc` and links, without a word, the libc that it compiled itself, last. But its linker is
+//!   lld, which takes the first archive that defines a symbol, so `<folder>/libc.a` is given as an input file. Zig's own
+//!   libc.a then stays on the link line and contributes nothing as long as the given one is complete (a libc.a derived
+//!   from Rust's musl 1.2.5 is: Zig 0.14 brings the same version).
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{Compiler, Kind, Search, wrapper};
+
+/// Whether a static program can be loaded at any address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Pie {
+    /// Static-PIE: it relocates itself, so address space randomisation covers it.
+    Yes,
+    /// Linked for one address.
+    No,
+}
+
+impl Pie {
+    /// What a user's compiler arguments ask for: the last one that says something, and PIE when none does.
+    ///
+    /// `-static` alone does not turn it off. GCC and Clang take it so, but build systems pass it to get a program
+    /// without shared libraries, and that is what reheap makes in any case.
+    pub fn of_arguments<Argument: AsRef<std::ffi::OsStr>>(
+        arguments: impl IntoIterator<Item = Argument>,
+    ) -> Pie {
+        let mut pie = Pie::Yes;
+        for argument in arguments {
+            match argument.as_ref().to_str() {
+                Some("-no-pie" | "-nopie" | "-fno-pie" | "-fno-PIE" | "-fno-pic" | "-fno-PIC") => {
+                    pie = Pie::No
+                }
+                Some("-pie" | "-static-pie" | "-fpie" | "-fPIE") => pie = Pie::Yes,
+                _ => {}
+            }
+        }
+        pie
+    }
+}
+
+/// How a driver finds its libc and its start files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Linking {
+    /// `-L` wins, and `-static-pie` is understood.
+    Driver,
+    /// A GCC for another libc with a specs file such as that of `musl-gcc`.
+    Specs {
+        /// The specs file, which names musl's start files by their paths.
+        specs: PathBuf,
+    },
+    /// Zig.
+    Zig,
+}
+
+/// Why a compiler cannot link with a given libc.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LinkError {
+    /// The compiler has no C++ library for musl.
+    #[error("`{}` compiles objects only: it has no C++ library for musl", .program.display())]
+    ObjectsOnly {
+        /// The compiler.
+        program: PathBuf,
+    },
+    /// The specs file does not say where musl's start files are.
+    #[error("specs file `{}` names no `crti.o`", .specs.display())]
+    NoStartFiles {
+        /// The specs file.
+        specs: PathBuf,
+    },
+    /// This musl was installed without the start file of static position-independent programs.
+    #[error("start file `{}` does not exist", .path.display())]
+    NoStaticPie {
+        /// Where it should be.
+        path: PathBuf,
+    },
+    /// A file could not be read or written.
+    #[error("file `{}` cannot be read or written", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The compiler brings no libc.a that a libc could be derived from.
+    #[error("`{}` has no libc.a of its own", .program.display())]
+    NoLibcOfItsOwn {
+        /// The compiler.
+        program: PathBuf,
+    },
+    /// A small program could not be linked, or the linker did not say which libc.a it took.
+    #[error("`{}` does not tell which libc.a it links: {message}", .program.display())]
+    LibcNotTold {
+        /// The compiler.
+        program: PathBuf,
+        /// What it said instead.
+        message: String,
+    },
+}
+
+impl Compiler {
+    /// Arguments that make this compiler link a static program with the libc.a in `derived_libc`.
+    ///
+    /// They belong in front of the user's own arguments, and only into calls that link: with `-c`, `-S` or `-E` some
+    /// compilers warn that they are not used. `support` is a folder for a file that the compiler may need then; it has
+    /// to stay until the program is linked, and two builds may share it.
+    ///
+    /// # Errors
+    ///
+    /// When the compiler is for objects only, has no start file for such a program, or `support` is not writable.
+    pub fn link_arguments(
+        &self,
+        derived_libc: &Path,
+        pie: Pie,
+        support: &Path,
+    ) -> Result<Vec<OsString>, LinkError> {
+        if self.kind == Kind::HostGccWithMuslHeaders {
+            return Err(LinkError::ObjectsOnly {
+                program: self.program.clone(),
+            });
+        }
+        let folder_first = || {
+            let mut argument = OsString::from("-L");
+            argument.push(derived_libc);
+            argument
+        };
+        Ok(match (&self.linking, pie) {
+            (Linking::Driver, Pie::Yes) => {
+                vec!["-fPIE".into(), "-static-pie".into(), folder_first()]
+            }
+            (Linking::Driver | Linking::Specs { .. }, Pie::No) => {
+                vec![
+                    "-static".into(),
+                    "-no-pie".into(),
+                    "-Wl,--eh-frame-hdr".into(),
+                    folder_first(),
+                ]
+            }
+            (Linking::Specs { specs }, Pie::Yes) => {
+                let text = static_pie_specs(specs)?;
+                let path = support.join(format!("{}-static-pie.specs", self.target.zig_triple()));
+                wrapper::write(&path, text.as_bytes()).map_err(|source| LinkError::File {
+                    path: path.clone(),
+                    source,
+                })?;
+                vec![
+                    "-fPIE".into(),
+                    "-specs".into(),
+                    path.into_os_string(),
+                    folder_first(),
+                ]
+            }
+            // Zig takes `-static-pie` for an unused argument.
+            (Linking::Zig, Pie::Yes) => {
+                vec![
+                    derived_libc.join("libc.a").into_os_string(),
+                    "-static".into(),
+                    "-fPIE".into(),
+                    "-pie".into(),
+                ]
+            }
+            (Linking::Zig, Pie::No) => {
+                vec![
+                    derived_libc.join("libc.a").into_os_string(),
+                    "-static".into(),
+                    "-no-pie".into(),
+                ]
+            }
+        })
+    }
+
+    /// The libc.a that this compiler links static programs with: the one to derive from.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError::NoLibcOfItsOwn`] for Zig, which compiles its libc into a cache of its own when it first needs it;
+    /// the one in Rust's toolchain takes its place. [`LinkError::LibcNotTold`] when a small program cannot be linked.
+    pub fn original_libc(&self, search: &Search) -> Result<PathBuf, LinkError> {
+        if self.linking == Linking::Zig {
+            return Err(LinkError::NoLibcOfItsOwn {
+                program: self.program.clone(),
+            });
+        }
+        if self.kind == Kind::HostGccWithMuslHeaders {
+            return Err(LinkError::ObjectsOnly {
+                program: self.program.clone(),
+            });
+        }
+        // Asking with -print-file-name=libc.a looks simpler, but does not read specs files: `musl-gcc` would name
+        // glibc's.
+        let not_told = |message: String| LinkError::LibcNotTold {
+            program: self.program.clone(),
+            message,
+        };
+        let folder = tempfile::tempdir().map_err(|error| not_told(error.to_string()))?;
+        let source = folder.path().join("trial.c");
+        fs::write(&source, "int main(void) { return 0; }\n")
+            .map_err(|error| not_told(error.to_string()))?;
+        let mut command = self.command_in(search);
+        command
+            .args(["-static", "-Wl,--trace", "-x", "c"])
+            .arg(&source)
+            .arg("-o")
+            .arg(folder.path().join("trial"));
+        let output = command
+            .current_dir(folder.path())
+            .output()
+            .map_err(|error| not_told(error.to_string()))?;
+        if !output.status.success() {
+            return Err(not_told(super::find::complaint(&output)));
+        }
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        traced_libc(&text)
+            .and_then(|path| fs::canonicalize(path).ok())
+            .ok_or_else(|| not_told("no libc.a among the files that the linker read".to_owned()))
+    }
+}
+
+/// The libc.a among the lines of `ld --trace`: plain paths, or `(archive)member` and `archive(member)` for what was
+/// taken from an archive.
+fn traced_libc(text: &str) -> Option<&Path> {
+    text.lines().find_map(|line| {
+        let line = line.trim().trim_start_matches('(');
+        let end = line.find("libc.a")? + "libc.a".len();
+        let path = Path::new(&line[..end]);
+        (path.is_absolute() && path.file_name()? == "libc.a").then_some(path)
+    })
+}
+
+/// What overrides the specs of `musl-gcc` for static position-independent programs.
+///
+/// `rcrt1.o` relocates the program before it calls libc. `-z text` makes the linker refuse what it could not relocate
+/// there. The table of exception frames is for unwinders: `crtbeginS.o` does not register the frames by itself.
+fn static_pie_specs(specs: &Path) -> Result<String, LinkError> {
+    let text = fs::read_to_string(specs).map_err(|source| LinkError::File {
+        path: specs.to_owned(),
+        source,
+    })?;
+    let crti = text
+        .split_whitespace()
+        .map(Path::new)
+        .find(|word| word.is_absolute() && word.ends_with("crti.o"));
+    let Some(folder) = crti.and_then(Path::parent) else {
+        return Err(LinkError::NoStartFiles {
+            specs: specs.to_owned(),
+        });
+    };
+    let start = folder.join("rcrt1.o");
+    if !start.is_file() {
+        return Err(LinkError::NoStaticPie { path: start });
+    }
+    let folder = folder.display();
+    Ok(format!(
+        "*startfile:\n{folder}/rcrt1.o {folder}/crti.o crtbeginS.o%s\n\n\
+         *endfile:\ncrtendS.o%s {folder}/crtn.o\n\n\
+         *link:\n-static -pie --no-dynamic-linker -z text -nostdlib --eh-frame-hdr %{{rdynamic:-export-dynamic}}\n"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_argument_that_speaks_of_pie_wins() {
+        assert_eq!(Pie::of_arguments(["-O2", "a.c"]), Pie::Yes);
+        assert_eq!(Pie::of_arguments(["-static", "a.c"]), Pie::Yes);
+        assert_eq!(Pie::of_arguments(["-static-pie", "-no-pie"]), Pie::No);
+        assert_eq!(Pie::of_arguments(["-fno-pie", "-pie"]), Pie::Yes);
+    }
+
+    #[test]
+    fn the_traced_libc_is_read_from_the_lines_of_every_linker() {
+        let path = Some(Path::new("/usr/lib/musl/lib/libc.a"));
+        for line in [
+            "/usr/lib/musl/lib/libc.a",
+            "(/usr/lib/musl/lib/libc.a)printf.o",
+            "/usr/lib/musl/lib/libc.a(printf.o)",
+        ] {
+            assert_eq!(
+                traced_libc(&format!("/usr/lib/crt1.o\n/x/notlibc.a\n{line}\n")),
+                path,
+                "{line}"
+            );
+        }
+        assert_eq!(traced_libc("/usr/lib/crt1.o\n"), None);
+    }
+}
