@@ -87,7 +87,7 @@ fn text_files(root: &Path) -> Result<Vec<PathBuf>> {
     );
     let files = String::from_utf8(output.stdout).context("a file name is not UTF-8")?;
     let written_by_people = |path: &Path| {
-        const SUFFIXES: [&str; 9] = ["rs", "md", "toml", "c", "cc", "cpp", "h", "sh", "py"];
+        const SUFFIXES: [&str; 10] = ["rs", "md", "toml", "c", "cc", "cpp", "h", "s", "sh", "py"];
         let suffix = path.extension().and_then(|suffix| suffix.to_str());
         let bare =
             path.file_name().is_some_and(|name| name == "Makefile") || path == Path::new(".ci/run");

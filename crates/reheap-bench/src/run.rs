@@ -72,7 +72,7 @@ pub struct Run {
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// There is no launcher for this processor.
-    #[error("cannot measure commands on this processor: only x86_64 is supported")]
+    #[error("cannot measure commands on this processor: only x86_64 and aarch64 are supported")]
     UnsupportedArchitecture,
     /// The launcher could not be put into memory.
     #[error("cannot prepare the launcher of measured commands: {0}")]
