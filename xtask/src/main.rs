@@ -1,2 +1,75 @@
 //! Automation of this repository: `cargo xtask <task>`.
-fn main() {}
+//!
+//! In Rust and not in shell scripts, so that it is checked like everything else; the Makefile and `.ci/run` only call
+//! it. A task is one variant of [`Task`] and one file.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "xtask is a program, and talking is its job"
+)]
+
+mod ci;
+mod comparison;
+mod demo;
+mod figures;
+mod machine;
+mod measure;
+mod prerequisites;
+mod progress;
+mod table;
+mod tidy;
+mod update_sources;
+mod variants;
+mod workspace;
+
+use clap::Parser;
+use std::process::ExitCode;
+use workspace::Workspace;
+
+/// Automation of the reheap repository.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Task {
+    /// Check the format, run clippy, all tests and the tidy checks, as CI does
+    Ci,
+    /// Check what no compiler checks: lengths of files, descriptions, paths of somebody's machine
+    Tidy,
+    /// Build the workloads with every allocator that builds quickly, compare them and print tables
+    Demo {
+        /// Also the allocators that build slowly
+        #[arg(long)]
+        all: bool,
+    },
+    /// Measure everything that the README claims, and write tables and raw data to docs/measurements/
+    Measure {
+        /// How often every variant runs
+        #[arg(long, value_name = "N", default_value_t = 15)]
+        rounds: usize,
+        /// Name of this machine in the folder's name [default: architecture and number of processors]
+        #[arg(long, value_name = "NAME")]
+        machine: Option<String>,
+    },
+    /// Renew the lock file of the packages that allocators are built from
+    UpdateSources,
+}
+
+fn main() -> ExitCode {
+    match run(Task::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> anyhow::Result<()> {
+    let workspace = Workspace::find()?;
+    match task {
+        Task::Ci => ci::run(&workspace),
+        Task::Tidy => tidy::run(&workspace),
+        Task::Demo { all } => demo::run(&workspace, all),
+        Task::Measure { rounds, machine } => measure::run(&workspace, rounds, machine),
+        Task::UpdateSources => update_sources::run(&workspace),
+    }
+}

@@ -1,0 +1,134 @@
+//! What runs when: rounds, in each of which every variant runs once, in an order that is shuffled anew.
+//!
+//! All runs of one variant after another would be shorter to write, but then the first variant pays for the cold page
+//! cache and the last one for the warm processor. The order comes from a seed, so that a report can name it and
+//! anybody can repeat it.
+
+/// The order of the variants in each round: `rounds` permutations of `0..variants`, the same for the same seed.
+pub fn shuffled(variants: usize, rounds: usize, seed: u64) -> Vec<Vec<usize>> {
+    let mut random = SplitMix64(seed);
+    (0..rounds)
+        .map(|_| permutation(variants, &mut random))
+        .collect()
+}
+
+/// Runs every variant once in each round, in the order of [`shuffled`], and returns the results by variant and then by
+/// round. The first failure ends it.
+pub fn interleave<T, E>(
+    variants: usize,
+    rounds: usize,
+    seed: u64,
+    mut run: impl FnMut(Turn) -> Result<T, E>,
+) -> Result<Vec<Vec<T>>, E> {
+    let mut results: Vec<Vec<T>> = (0..variants).map(|_| Vec::with_capacity(rounds)).collect();
+    for (round, order) in shuffled(variants, rounds, seed).into_iter().enumerate() {
+        for variant in order {
+            results[variant].push(run(Turn { round, variant })?);
+        }
+    }
+    Ok(results)
+}
+
+/// Which variant runs in which round, both counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// The round.
+    pub round: usize,
+    /// The variant.
+    pub variant: usize,
+}
+
+/// Fisher and Yates's shuffle in Durstenfeld's form.
+fn permutation(length: usize, random: &mut SplitMix64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..length).collect();
+    for last in (1..length).rev() {
+        order.swap(last, random.below(last as u64 + 1) as usize);
+    }
+    order
+}
+
+/// The generator of Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014), with the constants
+/// of Vigna's `splitmix64.c`. Not for secrets.
+struct SplitMix64(u64);
+
+impl SplitMix64 {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `bound`. The upper half of the product is biased by less than `bound / 2^64`.
+    fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+    use std::convert::Infallible;
+
+    #[test]
+    fn the_generator_gives_the_reference_numbers() {
+        let mut random = SplitMix64(1_234_567);
+        let expected = [
+            6_457_827_717_110_365_317,
+            3_203_168_211_198_807_973,
+            9_817_491_932_198_370_423,
+        ];
+        assert_eq!([random.next(), random.next(), random.next()], expected);
+    }
+
+    #[test]
+    fn every_variant_runs_once_in_every_round() {
+        for order in shuffled(7, 20, 1) {
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, [0, 1, 2, 3, 4, 5, 6], "{order:?}");
+        }
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_order_and_another_seed_another() {
+        assert_eq!(shuffled(7, 20, 1), shuffled(7, 20, 1));
+        assert_ne!(shuffled(7, 20, 1), shuffled(7, 20, 2));
+    }
+
+    #[test]
+    fn all_orders_are_about_equally_frequent() {
+        let mut counts = HashMap::new();
+        for order in shuffled(3, 6000, 3) {
+            *counts.entry(order).or_insert(0) += 1;
+        }
+        assert_eq!(counts.len(), 6);
+        assert!(
+            counts.values().all(|count| (850..1150).contains(count)),
+            "{counts:?}"
+        );
+    }
+
+    #[test]
+    fn results_are_sorted_by_variant_and_round_whatever_the_order_was() {
+        let results = interleave(3, 2, 5, Ok::<_, Infallible>).unwrap();
+        let expected = |variant| [0, 1].map(|round| Turn { round, variant }).to_vec();
+        assert_eq!(results, [expected(0), expected(1), expected(2)]);
+    }
+
+    #[test]
+    fn the_first_failure_ends_the_rounds() {
+        let mut runs = 0;
+        let outcome = interleave(4, 4, 0, |turn| {
+            runs += 1;
+            if turn.round == 1 {
+                Err("crashed")
+            } else {
+                Ok(())
+            }
+        });
+        assert_eq!((outcome, runs), (Err("crashed"), 5));
+    }
+}

@@ -1,0 +1,110 @@
+//! The launcher: an executable of some hundred bytes that starts a command and waits for it.
+//!
+//! `wait4` says how much memory a process had at its peak, but Linux lets `execve` take the peak of the process image
+//! that it replaces along: a command that is started by a program of 300 MiB never shows less than 300 MiB. So the
+//! command has to be started by something smaller than any command, and even a program that prints one line is 2 MiB
+//! with a dynamic libc. Hence machine code, in an ELF file that is made here and executed from memory: two pages. The
+//! code is in `launcher/`.
+//!
+//! Rejected: `VmHWM` at exit, because it takes ptrace to be there in time, which slows signals down and misses the
+//! processes that the command starts; `sh`, which is larger than what reheap measures; a second program beside reheap,
+//! which gets lost. The launcher also reads the clock, so its own start is not in the wall time.
+//!
+//! Protocol, all in the launcher's arguments and its standard input:
+//!
+//! - `argv[1]` is the file that the command gets as standard input, `argv[2]` the path of the program, and the
+//!   command's arguments begin at `argv[2]`.
+//! - Standard input is the report, a file that is written from its beginning; [`Report`] says what stands where.
+//!
+//! To add an architecture: a file in `launcher/`, and its `global_asm!` and its name in the `cfg`s here.
+
+// `global_asm!` and the slice over the two symbols that it defines; see the comment at each.
+#![allow(unsafe_code)]
+
+use std::time::Duration;
+
+// Safety: this is data for this process, in a section of read-only data; nothing here jumps there.
+#[cfg(target_arch = "x86_64")]
+std::arch::global_asm!(
+    include_str!("launcher/elf_header.s"),
+    include_str!("launcher/x86_64.s"),
+    machine = const 62, // EM_X86_64
+);
+
+// Safety: as above.
+#[cfg(target_arch = "aarch64")]
+std::arch::global_asm!(
+    include_str!("launcher/elf_header.s"),
+    include_str!("launcher/aarch64.s"),
+    machine = const 183, // EM_AARCH64
+);
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+unsafe extern "C" {
+    #[link_name = "reheap_launcher_start"]
+    static LAUNCHER_START: u8;
+    #[link_name = "reheap_launcher_end"]
+    static LAUNCHER_END: u8;
+}
+
+/// The launcher as an executable file, or nothing where there is none for this architecture.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(crate) fn launcher() -> Option<&'static [u8]> {
+    let (start, end) = (&raw const LAUNCHER_START, &raw const LAUNCHER_END);
+    // Safety: both symbols stand in one section, the end behind the start, because the `global_asm!` above emits them
+    // in this order between `.pushsection` and `.popsection`; the bytes between are read-only data that is never freed.
+    Some(unsafe { std::slice::from_raw_parts(start, end.offset_from_unsigned(start)) })
+}
+
+/// The launcher as an executable file, or nothing where there is none for this architecture.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub(crate) fn launcher() -> Option<&'static [u8]> {
+    None
+}
+
+/// What the launcher writes: one array of eight-byte words.
+///
+/// | bytes | content |
+/// | --- | --- |
+/// | 0..8 | the negative error code if the command could not be started, else 0 |
+/// | 8..24, 24..40 | `struct timespec` of the monotonic clock, before the start and after the end |
+/// | 40..44 | the wait status |
+/// | 48..192 | `struct rusage` as the kernel lays it out: 18 words |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Report {
+    pub(crate) exec_error: i32,
+    pub(crate) wall: Duration,
+    pub(crate) wait_status: i32,
+    pub(crate) user: Duration,
+    pub(crate) system: Duration,
+    pub(crate) peak_rss_kib: u64,
+    pub(crate) minor_faults: u64,
+    pub(crate) major_faults: u64,
+    pub(crate) voluntary_context_switches: u64,
+    pub(crate) involuntary_context_switches: u64,
+}
+
+impl Report {
+    pub(crate) const BYTES: usize = 192;
+
+    pub(crate) fn parse(bytes: &[u8; Report::BYTES]) -> Report {
+        let (words, _) = bytes.as_chunks::<8>();
+        let word = |offset_bytes: usize| u64::from_le_bytes(words[offset_bytes / 8]);
+        let clock = |offset_bytes| Duration::new(word(offset_bytes), word(offset_bytes + 8) as u32);
+        let cpu = |offset_bytes| {
+            Duration::from_secs(word(offset_bytes)) + Duration::from_micros(word(offset_bytes + 8))
+        };
+        Report {
+            exec_error: -(word(0) as i64 as i32),
+            wall: clock(24).saturating_sub(clock(8)),
+            wait_status: word(40) as u32 as i32,
+            user: cpu(48),
+            system: cpu(64),
+            peak_rss_kib: word(80),
+            minor_faults: word(112),
+            major_faults: word(120),
+            voluntary_context_switches: word(176),
+            involuntary_context_switches: word(184),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! What CI runs, and what a contributor runs before sending a change.
+
+use crate::progress::Progress;
+use crate::workspace::Workspace;
+use anyhow::Result;
+
+/// All checks in the order of what they cost. The tidy checks are tests of xtask, so they come with the tests.
+pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    let checks: [(&str, &[&str]); 3] = [
+        (
+            "the format (`cargo fmt` mends it)",
+            &["fmt", "--all", "--check"],
+        ),
+        (
+            "clippy",
+            &[
+                "clippy",
+                "--workspace",
+                "--all-targets",
+                "--locked",
+                "--",
+                "-D",
+                "warnings",
+            ],
+        ),
+        (
+            "all tests, and the tidy checks with them",
+            &["test", "--workspace", "--locked"],
+        ),
+    ];
+    let progress = Progress::start();
+    for (what, arguments) in checks {
+        progress.step(what, workspace.cargo().args(arguments))?;
+    }
+    progress.say("all checks passed");
+    Ok(())
+}

@@ -1,0 +1,372 @@
+//! What reheap itself costs: relinking, a build through it, the first build of an allocator, bytes in an executable.
+
+use crate::progress::Progress;
+use crate::table::Table;
+use crate::variants::{STOCK_MUSL, Selection, reheap_allocators};
+use crate::workspace::{Workspace, musl_target};
+use anyhow::{Context, Result, ensure};
+use reheap_allocators::catalogue::CATALOGUE;
+use reheap_bench::rounds::interleave;
+use reheap_bench::run::{CommandLine, Launcher, Measurement};
+use reheap_bench::stats::{Sample, paired_ratios};
+use serde::Serialize;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// How often a build is repeated that takes seconds.
+const REPETITIONS: usize = 5;
+/// How often an allocator is built into an empty cache; one that builds slowly is built once.
+const FIRST_BUILDS: usize = 3;
+
+/// The raw runs behind all of these figures.
+#[derive(Serialize)]
+pub(crate) struct Figures {
+    /// Builds that differ from the one before in the allocator alone.
+    relink: Relink,
+    /// Builds of a new project, with Cargo and with reheap.
+    fresh: Fresh,
+    /// Derived libcs, made with an empty cache.
+    first: Vec<FirstBuild>,
+    /// Sizes of a program that prints one line.
+    hello: Vec<Size>,
+}
+
+#[derive(Serialize)]
+struct Relink {
+    executable_bytes: u64,
+    runs: Vec<Measurement>,
+}
+
+#[derive(Serialize)]
+struct Fresh {
+    cargo: Vec<Measurement>,
+    cargo_reheap: Vec<Measurement>,
+}
+
+#[derive(Serialize)]
+struct FirstBuild {
+    allocator: &'static str,
+    runs: Vec<Measurement>,
+}
+
+#[derive(Serialize)]
+struct Size {
+    variant: String,
+    bytes: u64,
+}
+
+/// Measures all of it. The allocators have to be in the user's cache already.
+pub(crate) fn measure(workspace: &Workspace, progress: &Progress) -> Result<Figures> {
+    let launcher = Launcher::new()?;
+    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let hello = hello_project(folder.path())?;
+    Ok(Figures {
+        relink: relink(workspace, progress, &launcher)?,
+        fresh: fresh(workspace, progress, &launcher, &hello)?,
+        hello: sizes(workspace, progress, &launcher, &hello)?,
+        first: first_builds(workspace, progress, &launcher)?,
+    })
+}
+
+/// reheap in the development profile is the executable: large, and here anyway.
+fn relink(workspace: &Workspace, progress: &Progress, launcher: &Launcher) -> Result<Relink> {
+    let build = |allocator: &str| {
+        let manifest = workspace.root.join("Cargo.toml");
+        let mut command = workspace.cargo_reheap();
+        command
+            .args([
+                "build",
+                "-p",
+                "reheap",
+                "--bin",
+                "reheap",
+                "-a",
+                allocator,
+                "--manifest-path",
+            ])
+            .arg(manifest);
+        command
+            .arg("--target-dir")
+            .arg(workspace.target.join("relink"));
+        run(launcher, &command, &[])
+    };
+    let allocators = ["mimalloc", "mimalloc2"];
+    progress.say("relinking with another allocator: the first builds");
+    for allocator in allocators {
+        build(allocator)?;
+    }
+    let mut runs = Vec::new();
+    for repetition in 1..=REPETITIONS {
+        progress.say(format!(
+            "relinking with another allocator: {repetition} of {REPETITIONS}"
+        ));
+        for allocator in allocators {
+            runs.push(build(allocator)?);
+        }
+    }
+    let executable = workspace
+        .target
+        .join("relink")
+        .join(musl_target()?.triple())
+        .join("debug/reheap");
+    Ok(Relink {
+        executable_bytes: bytes(&executable)?,
+        runs,
+    })
+}
+
+fn fresh(
+    workspace: &Workspace,
+    progress: &Progress,
+    launcher: &Launcher,
+    hello: &Path,
+) -> Result<Fresh> {
+    let target = musl_target()?;
+    let mut rounds = interleave(2, REPETITIONS, 1, |turn| {
+        let mut command = if turn.variant == 0 {
+            let mut cargo = workspace.cargo();
+            cargo.args(["build", "--release", "--target", target.triple()]);
+            cargo
+        } else {
+            let mut reheap = workspace.cargo_reheap();
+            reheap.args(["build", "--release"]);
+            reheap
+        };
+        progress.say(format!(
+            "a new project, round {} of {REPETITIONS}: {}",
+            turn.round + 1,
+            ["Cargo", "reheap"][turn.variant]
+        ));
+        let build = tempfile::tempdir().context("cannot make a temporary folder")?;
+        run(
+            launcher,
+            project_arguments(&mut command, hello, build.path()),
+            &[],
+        )
+    })?;
+    let cargo_reheap = rounds.pop().unwrap_or_default();
+    let cargo = rounds.pop().unwrap_or_default();
+    Ok(Fresh {
+        cargo,
+        cargo_reheap,
+    })
+}
+
+fn sizes(
+    workspace: &Workspace,
+    progress: &Progress,
+    launcher: &Launcher,
+    hello: &Path,
+) -> Result<Vec<Size>> {
+    progress.say("the size of a program that prints one line");
+    let target = musl_target()?;
+    let build = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let executable = build.path().join(target.triple()).join("release/hello");
+    let size = |variant: String, mut command: Command| {
+        run(
+            launcher,
+            project_arguments(&mut command, hello, build.path()),
+            &[],
+        )?;
+        Ok::<_, anyhow::Error>(Size {
+            variant,
+            bytes: bytes(&executable)?,
+        })
+    };
+    let mut cargo = workspace.cargo();
+    cargo.args(["build", "--release", "--target", target.triple()]);
+    let mut sizes = vec![size(STOCK_MUSL.to_owned(), cargo)?];
+    for allocator in reheap_allocators(Selection::All) {
+        let mut reheap = workspace.cargo_reheap();
+        reheap.args(["build", "--release", "-a", allocator]);
+        match size(format!("musl+{allocator}"), reheap) {
+            Ok(size) => sizes.push(size),
+            Err(error) => progress.say(format!("left out: {error:#}")),
+        }
+    }
+    Ok(sizes)
+}
+
+fn first_builds(
+    workspace: &Workspace,
+    progress: &Progress,
+    launcher: &Launcher,
+) -> Result<Vec<FirstBuild>> {
+    let mut first = Vec::new();
+    for allocator in CATALOGUE {
+        let Some(recipe) = &allocator.build else {
+            continue;
+        };
+        let repetitions = if recipe.builds_slowly {
+            1
+        } else {
+            FIRST_BUILDS
+        };
+        let mut runs = Vec::new();
+        for repetition in 1..=repetitions {
+            progress.say(format!(
+                "{} into an empty cache: {repetition} of {repetitions}",
+                allocator.name
+            ));
+            let cache = tempfile::tempdir().context("cannot make a temporary folder")?;
+            let mut command = workspace.reheap();
+            command.args(["libc", "-a", allocator.name]);
+            match run(
+                launcher,
+                &command,
+                &[("XDG_CACHE_HOME".into(), cache.path().into())],
+            ) {
+                Ok(measurement) => runs.push(measurement),
+                Err(error) => progress.say(format!("left out: {error:#}")),
+            }
+        }
+        if !runs.is_empty() {
+            first.push(FirstBuild {
+                allocator: allocator.name,
+                runs,
+            });
+        }
+    }
+    Ok(first)
+}
+
+/// A project without dependencies, outside this workspace.
+fn hello_project(folder: &Path) -> Result<PathBuf> {
+    let manifest = folder.join("Cargo.toml");
+    let write = |path: &Path, text: &str| {
+        fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))
+    };
+    write(
+        &manifest,
+        "[package]\nname = \"hello\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n",
+    )?;
+    fs::create_dir(folder.join("src")).context("cannot make the folder `src`")?;
+    write(
+        &folder.join("src/main.rs"),
+        "fn main() {\n    println!(\"Hello, world!\");\n}\n",
+    )?;
+    Ok(manifest)
+}
+
+fn project_arguments<'a>(
+    command: &'a mut Command,
+    manifest: &Path,
+    target_folder: &Path,
+) -> &'a Command {
+    command
+        .arg("--manifest-path")
+        .arg(manifest)
+        .arg("--target-dir")
+        .arg(target_folder)
+}
+
+/// Runs a command with what it costs, which must end well. The launcher does not search `PATH` and keeps the working
+/// folder.
+fn run(
+    launcher: &Launcher,
+    command: &Command,
+    environment: &[(OsString, OsString)],
+) -> Result<Measurement> {
+    let arguments = command.get_args().map(Into::into).collect();
+    let program = command.get_program().into();
+    let run = launcher.run(&CommandLine {
+        program,
+        arguments,
+        environment: environment.to_vec(),
+    })?;
+    ensure!(
+        run.status.success(),
+        "{} failed ({}): {}",
+        crate::progress::shown(command),
+        run.status,
+        String::from_utf8_lossy(&run.stderr).trim()
+    );
+    Ok(run.measurement)
+}
+
+fn bytes(path: &Path) -> Result<u64> {
+    Ok(fs::metadata(path)
+        .with_context(|| format!("cannot read the size of `{}`", path.display()))?
+        .len())
+}
+
+impl Figures {
+    /// The figures as sentences and tables in Markdown.
+    pub(crate) fn markdown(&self) -> Result<String> {
+        let mut text = String::from("## What reheap costs\n\n");
+        text += &format!(
+            "Relinking an executable of {:.1} MB with another allocator, the whole `cargo reheap build`: {} s.\n\n",
+            self.relink.executable_bytes as f64 / 1e6,
+            seconds(&self.relink.runs)?
+        );
+        let mut table = Table::new(["a new project, allocator in the cache", "wall s"]);
+        table.row([
+            "`cargo build --release --target …-musl`".to_owned(),
+            seconds(&self.fresh.cargo)?,
+        ]);
+        table.row([
+            "`cargo reheap build --release`".to_owned(),
+            seconds(&self.fresh.cargo_reheap)?,
+        ]);
+        text += &table.render();
+        text += &format!(
+            "\nreheap takes {} of the time that Cargo takes.\n\n",
+            self.fresh.ratio()?
+        );
+        let mut table = Table::new(["first build into an empty cache", "wall s", "CPU s"]);
+        for first in &self.first {
+            let cpu =
+                Sample::new(first.runs.iter().map(Measurement::cpu_seconds)).context("no runs")?;
+            table.row([
+                first.allocator.to_owned(),
+                seconds(&first.runs)?,
+                format!("{:.1}", cpu.median()),
+            ]);
+        }
+        text += &table.render();
+        let stock = self.hello.first().context("no sizes")?.bytes as i64;
+        let mut table = Table::new([
+            "hello world, not stripped by hand",
+            "KiB",
+            "more than stock",
+        ]);
+        for size in &self.hello {
+            let kib = |bytes: i64| format!("{:.1}", bytes as f64 / 1024.0);
+            table.row([
+                size.variant.clone(),
+                kib(size.bytes as i64),
+                kib(size.bytes as i64 - stock),
+            ]);
+        }
+        Ok(text + "\n" + &table.render())
+    }
+}
+
+impl Fresh {
+    fn ratio(&self) -> Result<String> {
+        let wall =
+            |runs: &[Measurement]| runs.iter().map(|run| run.wall_seconds).collect::<Vec<_>>();
+        let ratios = paired_ratios(&wall(&self.cargo_reheap), &wall(&self.cargo))
+            .context("a build took no time")?;
+        Ok(format!(
+            "{:.2} [{:.2}, {:.2}] times",
+            ratios.median(),
+            ratios.min(),
+            ratios.max()
+        ))
+    }
+}
+
+/// Median, spread and number of the wall times.
+fn seconds(runs: &[Measurement]) -> Result<String> {
+    let sample = Sample::new(runs.iter().map(|run| run.wall_seconds))
+        .context("cannot summarize: no runs")?;
+    Ok(format!(
+        "{:.2} ± {:.2} (n = {})",
+        sample.median(),
+        sample.median_absolute_deviation(),
+        sample.count()
+    ))
+}

@@ -1,0 +1,214 @@
+//! Checks of the repository that no compiler makes. They are ordinary tests too, so `cargo test` holds them.
+//!
+//! To add a check: a function from the workspace or its files to [`Finding`]s, and its call in [`findings`].
+
+use crate::workspace::Workspace;
+use anyhow::{Context, Result, bail, ensure};
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A file that is longer has more than one subject.
+const LINES_MAX: usize = 800;
+
+/// Folders of one machine, which mean nothing on another. In two parts, so that this file does not contain them.
+const MACHINE_PATHS: [&str; 2] = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
+
+/// Something to mend, and how.
+#[derive(Debug, PartialEq, Eq)]
+struct Finding {
+    path: PathBuf,
+    line: Option<usize>,
+    what: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}:", self.path.display())?;
+        if let Some(line) = self.line {
+            write!(out, "{line}:")?;
+        }
+        write!(out, " {}", self.what)
+    }
+}
+
+/// Prints what there is to mend, and fails if there is anything.
+pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    let findings = findings(workspace)?;
+    for finding in &findings {
+        println!("{finding}");
+    }
+    if !findings.is_empty() {
+        bail!("{} findings above", findings.len());
+    }
+    Ok(())
+}
+
+fn findings(workspace: &Workspace) -> Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    for path in text_files(&workspace.root)? {
+        let text = fs::read_to_string(workspace.root.join(&path))
+            .with_context(|| format!("cannot read `{}`", path.display()))?;
+        findings.extend(check_length(&path, &text));
+        findings.extend(check_machine_paths(&path, &text));
+        if path.ends_with("src/lib.rs") || path.ends_with("src/main.rs") {
+            findings.extend(check_header(&path, &text));
+        }
+    }
+    for package in &workspace.packages {
+        let manifest = package
+            .manifest_path
+            .strip_prefix(&workspace.root)
+            .unwrap_or(&package.manifest_path);
+        findings.extend(check_description(manifest, package.description.as_deref()));
+    }
+    findings.extend(check_workload_readmes(&workspace.root)?);
+    Ok(findings)
+}
+
+/// The files that git knows or would add, and that people write and read.
+fn text_files(root: &Path) -> Result<Vec<PathBuf>> {
+    let output = Command::new("git")
+        .args([
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ])
+        .current_dir(root)
+        .output()
+        .context("cannot start git")?;
+    ensure!(
+        output.status.success(),
+        "cannot list the files of the repository: {}",
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    let files = String::from_utf8(output.stdout).context("a file name is not UTF-8")?;
+    let written_by_people = |path: &Path| {
+        const SUFFIXES: [&str; 10] = ["rs", "md", "toml", "c", "cc", "cpp", "h", "s", "sh", "py"];
+        let suffix = path.extension().and_then(|suffix| suffix.to_str());
+        let bare =
+            path.file_name().is_some_and(|name| name == "Makefile") || path == Path::new(".ci/run");
+        let lock = path.ends_with("lock.toml");
+        (bare || suffix.is_some_and(|suffix| SUFFIXES.contains(&suffix))) && !lock
+    };
+    // A file that was deleted but not yet committed is still listed.
+    let exists = |path: &PathBuf| root.join(path).is_file();
+    Ok(files
+        .split_terminator('\0')
+        .map(PathBuf::from)
+        .filter(|path| written_by_people(path))
+        .filter(exists)
+        .collect())
+}
+
+fn check_length(path: &Path, text: &str) -> Option<Finding> {
+    let lines = text.lines().count();
+    (lines > LINES_MAX).then(|| Finding {
+        path: path.to_owned(),
+        line: None,
+        what: format!("{lines} lines, more than {LINES_MAX}: split it by subject"),
+    })
+}
+
+fn check_machine_paths(path: &Path, text: &str) -> Vec<Finding> {
+    let found = |(number, line): (usize, &str)| {
+        let machine_path = MACHINE_PATHS
+            .iter()
+            .find(|machine_path| line.contains(**machine_path))?;
+        let what = format!("names `{machine_path}`, a folder of one machine");
+        Some(Finding {
+            path: path.to_owned(),
+            line: Some(number + 1),
+            what,
+        })
+    };
+    text.lines().enumerate().filter_map(found).collect()
+}
+
+fn check_header(path: &Path, text: &str) -> Option<Finding> {
+    (!text.starts_with("//! ")).then(|| Finding {
+        path: path.to_owned(),
+        line: Some(1),
+        what: "does not begin with a `//!` header that says what it is for and why".to_owned(),
+    })
+}
+
+fn check_description(manifest: &Path, description: Option<&str>) -> Option<Finding> {
+    description.is_none_or(str::is_empty).then(|| Finding {
+        path: manifest.to_owned(),
+        line: None,
+        what: "the package has no `description`".to_owned(),
+    })
+}
+
+fn check_workload_readmes(root: &Path) -> Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    for entry in
+        fs::read_dir(root.join("workloads")).context("cannot read the folder `workloads`")?
+    {
+        let name = entry
+            .context("cannot read the folder `workloads`")?
+            .file_name();
+        let readme = Path::new("workloads").join(name).join("README.md");
+        if !root.join(&readme).is_file() {
+            let what = "is missing: one line that says what the workload stresses".to_owned();
+            findings.push(Finding {
+                path: readme,
+                line: None,
+                what,
+            });
+        }
+    }
+    Ok(findings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_repository_is_tidy() {
+        let findings = findings(&Workspace::find().unwrap()).unwrap();
+        let findings: Vec<String> = findings.iter().map(Finding::to_string).collect();
+        assert!(
+            findings.is_empty(),
+            "{}\n\nto see them again: cargo xtask tidy",
+            findings.join("\n")
+        );
+    }
+
+    #[test]
+    fn a_long_file_is_found() {
+        let path = Path::new("long.rs");
+        assert_eq!(check_length(path, &"line\n".repeat(LINES_MAX)), None);
+        let finding = check_length(path, &"line\n".repeat(LINES_MAX + 1)).unwrap();
+        assert_eq!(
+            finding.to_string(),
+            "long.rs: 801 lines, more than 800: split it by subject"
+        );
+    }
+
+    #[test]
+    fn a_folder_of_one_machine_is_found_with_its_line() {
+        let text = format!("fine\nsee {}notes\n", MACHINE_PATHS[0]);
+        let findings = check_machine_paths(Path::new("notes.md"), &text);
+        assert_eq!(
+            findings
+                .iter()
+                .map(|finding| finding.line)
+                .collect::<Vec<_>>(),
+            [Some(2)]
+        );
+    }
+
+    #[test]
+    fn a_crate_root_without_a_header_and_a_package_without_a_description_are_found() {
+        assert!(check_header(Path::new("src/lib.rs"), "use std::io;\n").is_some());
+        assert!(check_header(Path::new("src/lib.rs"), "//! Why.\n").is_none());
+        assert!(check_description(Path::new("Cargo.toml"), None).is_some());
+        assert!(check_description(Path::new("Cargo.toml"), Some("What it does")).is_none());
+    }
+}
