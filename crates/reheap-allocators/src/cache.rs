@@ -16,7 +16,7 @@ pub struct Cache {
 
 /// What could not be done in the cache.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {action} `{}`: {source}", .path.display())]
+#[error("cannot {action} `{}`", .path.display())]
 pub struct CacheError {
     action: &'static str,
     path: PathBuf,

@@ -21,7 +21,7 @@ pub struct Original {
 #[derive(Debug, thiserror::Error)]
 pub enum LibcError {
     /// The original cannot be read.
-    #[error("cannot read the libc `{}`: {source}", .path.display())]
+    #[error("cannot read the libc `{}`", .path.display())]
     Read {
         /// The file.
         path: PathBuf,
@@ -29,7 +29,7 @@ pub enum LibcError {
         source: std::io::Error,
     },
     /// The original or the allocator does not fit.
-    #[error("cannot derive a libc from `{}`: {source}", .path.display())]
+    #[error("cannot derive a libc from `{}`", .path.display())]
     Derive {
         /// The original.
         path: PathBuf,

@@ -50,7 +50,7 @@ pub enum BuildError {
         reason: String,
     },
     /// A program could not be started.
-    #[error("cannot start `{program}`: {source}")]
+    #[error("cannot start `{program}`")]
     Start {
         /// The program.
         program: String,

@@ -33,6 +33,17 @@ pub const LIBC_INTERNAL: [&str; 4] = [
     "__libc_free",
 ];
 
+/// What only the implementation of musl's allocators has: mallocng (musl 1.2.1 and later), then the old malloc.
+pub const STOCK: [&str; 7] = [
+    "__libc_malloc_impl",
+    "__malloc_context",
+    "__malloc_alloc_meta",
+    "__malloc_donate",
+    "__bin_chunk",
+    "__expand_heap",
+    "__simple_malloc",
+];
+
 /// The prefix that every global symbol of an allocator gets, so that a program may bring the same allocator once more.
 pub const PREFIX: &str = "__reheap_";
 
@@ -43,7 +54,7 @@ pub fn own_name(function: &str) -> String {
 
 /// Whether a member that defines this symbol belongs to the libc's allocator.
 pub fn belongs_to_the_allocator(symbol: &str) -> bool {
-    PUBLIC.contains(&symbol) || LIBC_INTERNAL.contains(&symbol)
+    PUBLIC.contains(&symbol) || LIBC_INTERNAL.contains(&symbol) || STOCK.contains(&symbol)
 }
 
 /// Whether C reserves the name for the implementation (C11 7.1.3): such a symbol is no part of a libc's interface.

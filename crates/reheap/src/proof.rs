@@ -50,7 +50,7 @@ pub(crate) fn of_executable(path: &Path, choice: &Choice) -> anyhow::Result<Proo
         && let Some(symbol) = file
             .symbols()
             .filter(|s| s.is_definition())
-            .find_map(|s| s.name().ok().filter(|n| STOCK.contains(n)))
+            .find_map(|s| s.name().ok().filter(|n| family::STOCK.contains(n)))
     {
         let text = format!("`{shown}` holds a part of musl's own allocator: `{symbol}`");
         return Err(Failure::failed(text).into());
@@ -61,16 +61,6 @@ pub(crate) fn of_executable(path: &Path, choice: &Choice) -> anyhow::Result<Proo
         marker,
     })
 }
-
-/// Symbols that only musl's allocators have: mallocng, the old malloc, and the one of programs that never free.
-const STOCK: [&str; 6] = [
-    "__malloc_context",
-    "__libc_malloc_impl",
-    "__malloc_alloc_meta",
-    "__bin_chunk",
-    "__expand_heap",
-    "__simple_malloc",
-];
 
 impl fmt::Display for Proof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
