@@ -16,6 +16,7 @@ pub(crate) struct Proof {
     position_independent: bool,
     size_bytes: u64,
     marker: Option<FoundMarker>,
+    is_stock: bool,
 }
 
 /// Reads the executable back; fails where it is not static or not linked with what was chosen.
@@ -33,8 +34,19 @@ pub(crate) fn of_executable(path: &Path, choice: &Choice) -> anyhow::Result<Proo
     }
     let marker =
         marker::read(&bytes).with_context(|| format!("cannot read the marker of `{shown}`"))?;
+    let stock_symbol = file
+        .symbols()
+        .filter(|symbol| symbol.is_definition())
+        .find_map(|symbol| {
+            symbol
+                .name()
+                .ok()
+                .filter(|name| family::STOCK.contains(name))
+        });
     match (&marker, choice.is_stock()) {
         (None, true) => {}
+        // A program that never allocates has no allocator in it, and so no marker.
+        (None, false) if stock_symbol.is_none() => {}
         (Some(found), false)
             if found.marker.allocator == choice.allocator.name
                 && found.marker.tuning == choice.tuning.as_given() => {}
@@ -46,12 +58,7 @@ pub(crate) fn of_executable(path: &Path, choice: &Choice) -> anyhow::Result<Proo
             return Err(Failure::failed(text).hint(hint).into());
         }
     }
-    if marker.is_some()
-        && let Some(symbol) = file
-            .symbols()
-            .filter(|s| s.is_definition())
-            .find_map(|s| s.name().ok().filter(|n| family::STOCK.contains(n)))
-    {
+    if let (Some(_), Some(symbol)) = (&marker, stock_symbol) {
         let text = format!("`{shown}` holds a part of musl's own allocator: `{symbol}`");
         return Err(Failure::failed(text).into());
     }
@@ -59,6 +66,7 @@ pub(crate) fn of_executable(path: &Path, choice: &Choice) -> anyhow::Result<Proo
         position_independent: matches!(file.kind(), object::ObjectKind::Dynamic),
         size_bytes: bytes.len() as u64,
         marker,
+        is_stock: choice.is_stock(),
     })
 }
 
@@ -71,7 +79,11 @@ impl fmt::Display for Proof {
         };
         write!(f, "{kind}, {:.1} MB, ", self.size_bytes as f64 / 1e6)?;
         let Some(FoundMarker { marker, replaced }) = &self.marker else {
-            return f.write_str("musl's own allocator");
+            return f.write_str(if self.is_stock {
+                "musl's own allocator"
+            } else {
+                "no allocator, as it never allocates"
+            });
         };
         let options: Vec<String> = marker
             .tuning

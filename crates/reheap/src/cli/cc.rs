@@ -1,13 +1,315 @@
-use crate::setup::ChoiceArguments;
-use std::ffi::OsString;
-use std::process::ExitCode;
-pub(crate) const EXAMPLES: &str = "";
-pub(crate) const EXAMPLES_CXX: &str = "";
-#[derive(Debug, clap::Args)]
+//! `reheap cc` and `reheap c++`: a compiler driver whose executables are static and have another allocator.
+//!
+//! It stands where a compiler stands (`CC="reheap cc"`), so nothing that a compiler would not print is printed on success,
+//! and only what comes before the first compiler argument is reheap's own: `-ansi` or `-target` must not be taken for
+//! `-a nsi` and `-t arget`.
+
+use crate::setup::{self, ChoiceArguments};
+use crate::ui::Failure;
+use crate::{env_vars, proof};
+use anyhow::Context as _;
+use clap::Parser as _;
+use reheap_allocators::compiler::{Compiler, Language, LinkError, Pie, Purpose, Search};
+use reheap_allocators::target::Target;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  reheap cc -O2 hello.c -o hello
+  reheap cc -a jemalloc -t narenas=2 -- -O2 hello.c -o hello
+  CC=\"reheap cc\" ./configure && make
+  REHEAP_ALLOCATOR=snmalloc CC=\"reheap cc\" cmake -B build";
+pub(crate) const EXAMPLES_CXX: &str = "Examples:
+  reheap c++ -O2 hello.cpp -o hello
+  CC=\"reheap cc\" CXX=\"reheap c++\" cmake -B build";
+
+/// What `reheap cc` itself understands.
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct CcArguments {
     #[command(flatten)]
     choice: ChoiceArguments,
+    /// The stack of threads that do not choose their own size, in bytes; 0 for musl's default of 128 KiB
+    #[arg(long, value_name = "BYTES", default_value_t = 8 << 20)]
+    stack_size: u64,
+    /// The libc.a to derive from [default: the compiler's own]
+    #[arg(long, value_name = "FILE")]
+    libc: Option<PathBuf>,
+    /// The compiler's arguments, all that follow
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMPILER ARGUMENTS"
+    )]
+    compiler: Vec<OsString>,
 }
-pub(crate) fn run_if_asked(_arguments: &[OsString]) -> Option<anyhow::Result<ExitCode>> {
-    None
+
+#[derive(Debug, clap::Parser)]
+#[command(name = "reheap cc", bin_name = "reheap cc", after_help = EXAMPLES)]
+struct Own {
+    #[command(flatten)]
+    arguments: CcArguments,
+}
+
+const OWN_FLAGS: [&str; 6] = [
+    "-a",
+    "--allocator",
+    "-t",
+    "--tuning",
+    "--stack-size",
+    "--libc",
+];
+
+/// Puts `--` in front of the first argument that is not reheap's own.
+fn separate(arguments: &[OsString]) -> Vec<OsString> {
+    let mut position = 0;
+    while let Some(argument) = arguments.get(position).and_then(|a| a.to_str()) {
+        if OWN_FLAGS.contains(&argument) {
+            position += 2;
+        } else if OWN_FLAGS
+            .iter()
+            .any(|flag| argument.starts_with(&format!("{flag}=")))
+        {
+            position += 1;
+        } else {
+            break;
+        }
+    }
+    let position = position.min(arguments.len());
+    let mut separated = arguments[..position].to_vec();
+    if arguments
+        .get(position)
+        .is_none_or(|argument| argument != "--")
+    {
+        separated.push("--".into());
+    }
+    separated.extend_from_slice(&arguments[position..]);
+    separated
+}
+
+/// Runs `reheap cc` or `reheap c++`, if it is that, without the parser that would take the compiler's arguments apart.
+pub(crate) fn run_if_asked(arguments: &[OsString]) -> Option<anyhow::Result<ExitCode>> {
+    let language = match arguments.get(1)?.to_str()? {
+        "cc" => Language::C,
+        "c++" => Language::Cxx,
+        _ => return None,
+    };
+    let rest = &arguments[2..];
+    if rest.is_empty() || rest[0] == "--help" || rest[0] == "-h" {
+        return None; // the full parser prints the help
+    }
+    let mut own: Vec<OsString> = vec!["reheap cc".into()];
+    own.extend(separate(rest));
+    Some(match Own::try_parse_from(own) {
+        Ok(own) => run(language, &own.arguments),
+        Err(error) => Err(Failure::usage(error.to_string()).into()),
+    })
+}
+
+/// The full parser took the arguments because there were none.
+pub(crate) fn run_without_arguments() -> anyhow::Result<ExitCode> {
+    Err(Failure::usage("no compiler arguments")
+        .hint("reheap cc -O2 hello.c -o hello")
+        .into())
+}
+
+fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> {
+    let choice = arguments.choice.check()?;
+    let target = setup::target(None)?;
+    let given = &arguments.compiler;
+    let call = Call::of(given);
+    if call == Call::LinksShared {
+        let text = "a shared library has no allocator of its own: it uses that of the program";
+        let hint = "reheap makes static executables; leave -shared out";
+        return Err(Failure::usage(text).hint(hint).into());
+    }
+    let purpose = if call == Call::Links {
+        Purpose::Programs
+    } else {
+        Purpose::Objects
+    };
+    let compiler = setup::compiler(&target, language, purpose)?;
+    let pie = Pie::of_arguments(given);
+    let mut command = compiler.command_in(&Search::new(env_vars::all()));
+    // The user's own terminal, input and language.
+    command.stdin(Stdio::inherit()).env_remove("LC_ALL");
+    command.envs(env_vars::variable("LC_ALL").map(|value| ("LC_ALL", value)));
+    match call {
+        Call::Links => {
+            let cache = setup::cache()?;
+            let original = match &arguments.libc {
+                Some(file) => file.clone(),
+                None => original_libc(&compiler, &target)?,
+            };
+            let folder = match setup::derived_folder(&choice, &target, &original, &cache)? {
+                Some(folder) => folder,
+                None => original.parent().unwrap_or(Path::new(".")).to_owned(),
+            };
+            command.args(compiler.link_arguments(&folder, pie, &cache.folder("compilers")?)?);
+            command.args(given);
+            if arguments.stack_size > 0 {
+                command.arg(format!("-Wl,-z,stack-size={}", arguments.stack_size));
+            }
+        }
+        // Objects that can go into a static-pie; a later flag of the user's wins.
+        Call::Compiles if pie == Pie::Yes => {
+            command.arg("-fPIE").args(given);
+        }
+        _ => {
+            command.args(given);
+        }
+    }
+    let status = command
+        .status()
+        .with_context(|| format!("cannot start `{}`", compiler.program.display()))?;
+    if status.success() && call == Call::Links {
+        proof::of_executable(&output_of(given), &choice)?;
+    }
+    Ok(ExitCode::from(
+        status
+            .code()
+            .and_then(|code| u8::try_from(code).ok())
+            .unwrap_or(1),
+    ))
+}
+
+fn original_libc(compiler: &Compiler, target: &Target) -> anyhow::Result<PathBuf> {
+    match compiler.original_libc(&Search::new(env_vars::all())) {
+        Err(LinkError::NoLibcOfItsOwn { .. }) => setup::libc_of_rust(target),
+        result => Ok(result?),
+    }
+}
+
+/// What a compiler is asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Call {
+    /// It makes an executable with a libc in it.
+    Links,
+    /// It makes a shared library.
+    LinksShared,
+    /// It makes objects, assembly or preprocessed text.
+    Compiles,
+    /// Anything else, such as `--version` or a link without a libc.
+    Other,
+}
+
+impl Call {
+    fn of(arguments: &[OsString]) -> Self {
+        let has = |flags: &[&str]| arguments.iter().any(|a| flags.iter().any(|flag| a == flag));
+        if has(&["-c", "-S", "-E", "-M", "-MM", "-fsyntax-only"]) {
+            Self::Compiles
+        } else if !has_input(arguments) || has(&["-r", "-nostdlib", "-nodefaultlibs", "-nolibc"]) {
+            Self::Other
+        } else if has(&["-shared", "--shared"]) {
+            Self::LinksShared
+        } else {
+            Self::Links
+        }
+    }
+}
+
+/// Options of GCC and Clang whose value is the next argument.
+const TAKE_A_VALUE: [&str; 22] = [
+    "-o",
+    "-I",
+    "-L",
+    "-D",
+    "-U",
+    "-x",
+    "-l",
+    "-u",
+    "-T",
+    "-z",
+    "-e",
+    "-include",
+    "-imacros",
+    "-isystem",
+    "-idirafter",
+    "-iquote",
+    "-MF",
+    "-MT",
+    "-MQ",
+    "-Xlinker",
+    "-specs",
+    "-target",
+];
+
+fn has_input(arguments: &[OsString]) -> bool {
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        let is_option = argument.as_encoded_bytes().first() == Some(&b'-') && argument.len() > 1;
+        if !is_option {
+            return true;
+        }
+        if TAKE_A_VALUE.iter().any(|option| argument == option) {
+            rest.next();
+        }
+    }
+    false
+}
+
+fn output_of(arguments: &[OsString]) -> PathBuf {
+    let mut output = PathBuf::from("a.out");
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        if argument == "-o" {
+            output = rest.next().map(PathBuf::from).unwrap_or(output);
+        } else if let Some(joined) = argument
+            .as_encoded_bytes()
+            .strip_prefix(b"-o")
+            .filter(|p| !p.is_empty())
+        {
+            output = PathBuf::from(std::os::unix::ffi::OsStrExt::from_bytes(joined) as &OsStr);
+        }
+    }
+    output
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strings(arguments: &[&str]) -> Vec<OsString> {
+        arguments.iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn only_what_stands_in_front_is_reheaps_own() {
+        let given = strings(&["-a", "jemalloc", "-ansi", "-a", "-target", "x", "f.c"]);
+        let expected = strings(&["-a", "jemalloc", "--", "-ansi", "-a", "-target", "x", "f.c"]);
+        assert_eq!(separate(&given), expected);
+        assert_eq!(
+            separate(&strings(&["-a", "x", "--", "f.c"])),
+            strings(&["-a", "x", "--", "f.c"])
+        );
+        assert_eq!(
+            separate(&strings(&["-O2", "f.c"])),
+            strings(&["--", "-O2", "f.c"])
+        );
+    }
+
+    #[test]
+    fn what_a_compiler_is_asked_for_is_told_from_its_arguments() {
+        for (arguments, call) in [
+            (&["-O2", "hello.c", "-o", "hello"][..], Call::Links),
+            (&["-c", "hello.c"], Call::Compiles),
+            (&["-E", "-"], Call::Compiles),
+            (&["--version"], Call::Other),
+            (&["-o", "hello", "-I", "include"], Call::Other),
+            (&["-shared", "a.o"], Call::LinksShared),
+            (&["-nostdlib", "start.o"], Call::Other),
+            (&["a.o", "-lm"], Call::Links),
+        ] {
+            assert_eq!(Call::of(&strings(arguments)), call, "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn the_last_output_option_counts_in_both_spellings() {
+        assert_eq!(output_of(&strings(&["a.c"])), Path::new("a.out"));
+        assert_eq!(
+            output_of(&strings(&["-o", "x", "a.c", "-oy"])),
+            Path::new("y")
+        );
+    }
 }

@@ -93,7 +93,7 @@ pub(crate) fn run_reheap(arguments: Vec<OsString>) -> ExitCode {
         Err(code) => return code,
     };
     finish(match command {
-        Command::Cc(_) | Command::Cxx(_) => unreachable!("taken by cc::run_if_asked"),
+        Command::Cc(_) | Command::Cxx(_) => cc::run_without_arguments(),
         Command::Libc(arguments) => libc::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
