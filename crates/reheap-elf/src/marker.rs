@@ -184,7 +184,16 @@ pub fn read_unlinked(bytes: &[u8]) -> Option<Marker> {
         .map(|found| found.marker)
 }
 
-fn parse_description(description: &[u8], address: u64) -> Result<FoundMarker, MarkerError> {
+/// Whether a note of that name and type is a marker.
+pub(crate) fn is_marker(name: &[u8], note_type: u32) -> bool {
+    name == b"reheap" && note_type == NOTE_TYPE.0
+}
+
+/// Reads the description of a note that lies at `address` in memory.
+pub(crate) fn parse_description(
+    description: &[u8],
+    address: u64,
+) -> Result<FoundMarker, MarkerError> {
     let (words, text) = description
         .split_at_checked(WORDS * 8)
         .ok_or_else(|| MarkerError::Note(format!("{} bytes are too few", description.len())))?;

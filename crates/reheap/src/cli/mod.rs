@@ -3,6 +3,7 @@
 mod cargo;
 mod cc;
 mod generate;
+mod inspect;
 mod libc;
 mod list;
 
@@ -38,6 +39,7 @@ enum Command {
     /// Make a derived libc and print its folder
     #[command(after_help = libc::EXAMPLES)]
     Libc(libc::LibcArguments),
+    Inspect(inspect::Arguments),
     /// Show the catalogue of allocators
     #[command(after_help = list::EXAMPLES)]
     List(list::ListArguments),
@@ -95,6 +97,7 @@ pub(crate) fn run_reheap(arguments: Vec<OsString>) -> ExitCode {
     finish(match command {
         Command::Cc(_) | Command::Cxx(_) => cc::run_without_arguments(),
         Command::Libc(arguments) => libc::run(&arguments),
+        Command::Inspect(arguments) => inspect::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
     })

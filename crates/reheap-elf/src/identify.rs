@@ -1,0 +1,511 @@
+//! What an ELF file is: kind, libc, allocators, and who provides its `malloc`, with the evidence for each.
+//!
+//! `nm FILE | grep malloc` answers this for a file that is not stripped and holds one allocator. Shipped programs are
+//! stripped, and many hold two (a Rust program with the `mimalloc` crate on musl has musl's own as well), so several kinds
+//! of evidence are gathered first and concluded from afterwards, and where they do not suffice the answer is "unknown"
+//! with the reason. Never is something concluded from its absence in a stripped file.
+//!
+//! Three steps, one module each: `image` (for archives `members`) reads the file with bounded cost, `findings` collects what `signatures` knows to
+//! be telling, and `verdict` concludes.
+
+mod findings;
+mod image;
+mod members;
+mod signatures;
+mod verdict;
+
+use crate::marker::{self, Marker};
+use findings::Findings;
+use image::{Image, SymbolTable};
+use object::elf;
+use serde::Serialize;
+use std::fmt;
+
+/// What a file is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Identity {
+    /// How it is linked.
+    pub kind: Kind,
+    /// The processor, as `uname -m` spells it.
+    pub architecture: String,
+    /// The dynamic linker that the file asks for.
+    pub interpreter: Option<String>,
+    /// The libc that it is linked with or will meet.
+    pub libc: Libc,
+    /// It has no symbol table beside that of the dynamic linker.
+    pub stripped: bool,
+    /// Shared libraries that it needs, in search order.
+    pub needed: Vec<String>,
+    /// What reheap left in it.
+    pub marker: Option<MarkerIdentity>,
+    /// The allocators whose code is in the file.
+    pub allocators: Vec<FoundAllocator>,
+    /// Who provides `malloc`.
+    pub malloc: MallocVerdict,
+    /// Rust's global allocator, if the file holds Rust code.
+    pub rust_global_allocator: Option<RustGlobalAllocator>,
+    /// The members of an archive.
+    pub members: Option<Members>,
+}
+
+/// How a file is linked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// An executable without a dynamic linker, at a fixed address.
+    Static,
+    /// An executable without a dynamic linker, at any address.
+    StaticPie,
+    /// An executable that a dynamic linker starts.
+    Dynamic,
+    /// A shared library.
+    SharedLibrary,
+    /// A relocatable object.
+    Object,
+    /// An archive of relocatable objects.
+    Archive,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Static => "static",
+            Self::StaticPie => "static-pie",
+            Self::Dynamic => "dynamic",
+            Self::SharedLibrary => "shared library",
+            Self::Object => "object",
+            Self::Archive => "archive",
+        })
+    }
+}
+
+/// How sure a statement is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Confidence {
+    /// A hint that other programs could show as well.
+    Possible,
+    /// It would take an unusual program to be otherwise.
+    Likely,
+    /// The file itself shows it.
+    Certain,
+}
+
+impl fmt::Display for Confidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Possible => "possible",
+            Self::Likely => "likely",
+            Self::Certain => "certain",
+        })
+    }
+}
+
+/// Something in the file that a statement rests on.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "kind", content = "value")]
+pub enum Evidence {
+    /// An ELF note.
+    Note(String),
+    /// A symbol that the file defines.
+    Symbol(String),
+    /// A table of numbers that the code works with.
+    Table(String),
+    /// A text that the code holds.
+    Text(String),
+    /// A shared library that the file needs, or its own name as one.
+    Library(String),
+    /// The dynamic linker.
+    Interpreter(String),
+    /// The highest version of a symbol that the file needs of its libc.
+    SymbolVersion(String),
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Note(note) => write!(f, "note `{}`", note.escape_debug()),
+            Self::Symbol(symbol) => write!(f, "symbol `{}`", symbol.escape_debug()),
+            Self::Table(table) => write!(f, "{table}"),
+            Self::Text(text) => write!(f, "text `{}`", text.escape_debug()),
+            Self::Library(library) => write!(f, "library `{}`", library.escape_debug()),
+            Self::Interpreter(path) => write!(f, "interpreter `{}`", path.escape_debug()),
+            Self::SymbolVersion(version) => {
+                write!(f, "symbol version `{}`", version.escape_debug())
+            }
+        }
+    }
+}
+
+/// The libc of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Libc {
+    /// Which one.
+    pub name: LibcName,
+    /// Its version, where the file tells.
+    pub version: Option<LibcVersion>,
+    /// How sure the name is; `None` if it is unknown.
+    pub confidence: Option<Confidence>,
+    /// What it is concluded from.
+    pub evidence: Vec<Evidence>,
+}
+
+/// Names of libcs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LibcName {
+    /// The musl libc.
+    Musl,
+    /// The GNU C library.
+    Glibc,
+    /// Android's libc.
+    Bionic,
+    /// The file uses none.
+    None,
+    /// The file does not tell.
+    Unknown,
+}
+
+impl fmt::Display for LibcName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Musl => "musl",
+            Self::Glibc => "glibc",
+            Self::Bionic => "bionic",
+            Self::None => "no libc",
+            Self::Unknown => "unknown libc",
+        })
+    }
+}
+
+/// What is known about the version of a libc.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LibcVersion {
+    /// This one.
+    Exactly(String),
+    /// This one or a later one.
+    AtLeast(String),
+}
+
+impl fmt::Display for LibcVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exactly(version) => f.write_str(version),
+            Self::AtLeast(version) => write!(f, "{version} or later"),
+        }
+    }
+}
+
+/// The marker and what it proves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MarkerIdentity {
+    /// What it says.
+    #[serde(flatten)]
+    pub marker: Marker,
+    /// The functions of the malloc family that the linked program took from elsewhere; empty if the swap is active.
+    pub replaced: Vec<&'static str>,
+    /// Whether the words that prove it were bound, which is not so in an object or archive.
+    pub is_linked: bool,
+}
+
+/// An allocator whose code is in the file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FoundAllocator {
+    /// Its name.
+    pub name: String,
+    /// Its own version; `3.x` if only that much is known.
+    pub version: Option<String>,
+    /// A build that differs in what it promises, such as `secure`.
+    pub variant: Option<String>,
+    /// It is what the libc came with.
+    pub is_stock: bool,
+    /// How sure it is that the code is there.
+    pub confidence: Confidence,
+    /// What shows it.
+    pub evidence: Vec<Evidence>,
+}
+
+/// Who provides `malloc`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MallocVerdict {
+    /// Whose code runs.
+    pub provider: Provider,
+    /// How sure that is; `None` if it is unknown or there is nothing to know.
+    pub confidence: Option<Confidence>,
+    /// How we know, or why we do not, as a clause.
+    pub reason: String,
+}
+
+/// Whose code runs when `malloc` is called.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "by")]
+pub enum Provider {
+    /// An allocator in the file.
+    Allocator {
+        /// Its name, as in [`Identity::allocators`].
+        name: String,
+    },
+    /// A shared library of an allocator.
+    Library {
+        /// The allocator's name.
+        name: String,
+        /// The library's file name.
+        library: String,
+    },
+    /// The shared libc, unless something is preloaded.
+    SharedLibc,
+    /// Code in the file that is no allocator reheap knows.
+    OwnCode,
+    /// Whatever the file is linked or loaded into.
+    Outside,
+    /// Nothing in the file has to do with `malloc`.
+    Nobody,
+    /// The file does not tell.
+    Unknown,
+}
+
+/// Rust's global allocator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "is")]
+pub enum RustGlobalAllocator {
+    /// Rust's default, which calls `malloc`.
+    System {
+        /// What shows it.
+        evidence: Evidence,
+    },
+    /// One that the program sets with `#[global_allocator]`.
+    Custom {
+        /// Its name, if only one allocator in the file can be meant.
+        name: Option<String>,
+        /// How sure it is that there is one.
+        confidence: Confidence,
+        /// What shows it.
+        evidence: Evidence,
+    },
+    /// The symbols that tell are gone: the file is stripped, or they were inlined.
+    Unknown,
+}
+
+/// What an archive consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Members {
+    /// ELF objects.
+    pub elf: usize,
+    /// Anything else, such as LLVM bitcode or Rust metadata.
+    pub other: usize,
+}
+
+/// Why a file cannot be identified.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum IdentifyError {
+    /// The file has no contents.
+    #[error("the file is empty")]
+    Empty,
+    /// It is another kind of file.
+    #[error("it is not ELF but {what}")]
+    NotElf {
+        /// What it looks like.
+        what: &'static str,
+    },
+    /// It is ELF, but what a process left behind.
+    #[error("it is a core dump, not a program")]
+    CoreDump,
+    /// A part lies beyond the end of the file.
+    #[error("the file is cut off: its {part} does not lie within it")]
+    Truncated {
+        /// The part.
+        part: &'static str,
+    },
+    /// A part does not make sense.
+    #[error("its {part} is damaged")]
+    Damaged {
+        /// The part.
+        part: &'static str,
+    },
+    /// An archive without an ELF object in it.
+    #[error("none of the {others} members of the archive is an ELF object")]
+    NoObjects {
+        /// How many other members there are.
+        others: usize,
+    },
+    /// A thin archive holds paths in place of members.
+    #[error("it is a thin archive: its members are other files")]
+    ThinArchive,
+    /// The marker is there but cannot be read.
+    #[error("its marker is damaged: {reason}")]
+    Marker {
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// Identifies an ELF file or an archive of them.
+///
+/// Takes time and memory in proportion to the file's size, whatever is in it.
+pub fn identify(bytes: &[u8]) -> Result<Identity, IdentifyError> {
+    check_beginning(bytes)?;
+    if bytes.starts_with(&elf::ELFMAG) {
+        identify_elf(bytes)
+    } else {
+        identify_archive(bytes)
+    }
+}
+
+/// Says from its first bytes whether a file is of a kind that can be identified, so that others need not be read whole.
+pub fn check_beginning(bytes: &[u8]) -> Result<(), IdentifyError> {
+    if bytes.starts_with(&elf::ELFMAG) || bytes.starts_with(&object::archive::MAGIC) {
+        return Ok(());
+    }
+    if bytes.starts_with(&object::archive::THIN_MAGIC) {
+        return Err(IdentifyError::ThinArchive);
+    }
+    const KINDS: [(&[u8], &str); 7] = [
+        (b"#!", "a script"),
+        (b"BC\xc0\xde", "LLVM bitcode"),
+        (b"MZ", "a Windows program"),
+        (b"\xcf\xfa\xed\xfe", "a macOS program"),
+        (b"\xca\xfe\xba\xbe", "a Java class or a macOS program"),
+        (b"\0asm", "WebAssembly"),
+        (b"PK", "a ZIP archive"),
+    ];
+    let known = KINDS.iter().find(|(magic, _)| bytes.starts_with(magic));
+    match (bytes, known) {
+        ([], _) => Err(IdentifyError::Empty),
+        (_, Some((_, what))) => Err(IdentifyError::NotElf { what }),
+        (_, None) => Err(IdentifyError::NotElf { what: "other data" }),
+    }
+}
+
+fn identify_elf(bytes: &[u8]) -> Result<Identity, IdentifyError> {
+    let image = Image::read(bytes, &findings::is_wanted)?;
+    let mut findings = Findings::default();
+    findings.add(&image, bytes);
+    let kind = verdict::kind(&image);
+    let marker = match kind {
+        Kind::Object => unlinked_marker(&image, bytes),
+        _ => linked_marker(&image)?,
+    };
+    Ok(conclude(kind, &image, &findings, marker))
+}
+
+fn identify_archive(bytes: &[u8]) -> Result<Identity, IdentifyError> {
+    let mut findings = Findings::default();
+    let mut members = Members { elf: 0, other: 0 };
+    let mut marker = None;
+    let mut first = None;
+    for member in members::members(bytes) {
+        let member = member?;
+        if !member.starts_with(&elf::ELFMAG) {
+            members.other += 1;
+            continue;
+        }
+        members.elf += 1;
+        let image = Image::read(member, &findings::is_wanted)?;
+        findings.add(&image, member);
+        marker = marker.or_else(|| unlinked_marker(&image, member));
+        first.get_or_insert(image);
+    }
+    let Some(first) = first else {
+        return Err(IdentifyError::NoObjects {
+            others: members.other,
+        });
+    };
+    let mut identity = conclude(Kind::Archive, &first, &findings, marker);
+    identity.members = Some(members);
+    Ok(identity)
+}
+
+/// The marker of a linked file, where the linker has filled in what proves it.
+fn linked_marker(image: &Image<'_>) -> Result<Option<MarkerIdentity>, IdentifyError> {
+    let Some(note) = image
+        .notes
+        .iter()
+        .find(|note| marker::is_marker(note.name, note.note_type))
+    else {
+        return Ok(None);
+    };
+    let found = marker::parse_description(note.description, note.address).map_err(|error| {
+        IdentifyError::Marker {
+            reason: error.to_string(),
+        }
+    })?;
+    Ok(Some(MarkerIdentity {
+        marker: found.marker,
+        replaced: found.replaced,
+        is_linked: true,
+    }))
+}
+
+fn unlinked_marker(image: &Image<'_>, bytes: &[u8]) -> Option<MarkerIdentity> {
+    let has_symbol = image
+        .symbols
+        .iter()
+        .any(|symbol| symbol.name == marker::SYMBOL.as_bytes() && symbol.place.is_some());
+    let marker = has_symbol.then(|| marker::read_unlinked(bytes))??;
+    Some(MarkerIdentity {
+        marker,
+        replaced: Vec::new(),
+        is_linked: false,
+    })
+}
+
+fn conclude(
+    kind: Kind,
+    image: &Image<'_>,
+    findings: &Findings,
+    marker: Option<MarkerIdentity>,
+) -> Identity {
+    let mut allocators = verdict::allocators(findings);
+    if let Some(marker) = &marker {
+        verdict::add_marker(&mut allocators, marker);
+    }
+    let text = |bytes: &&[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let needed: Vec<String> = image.needed.iter().map(text).collect();
+    let malloc = verdict::Question {
+        kind,
+        symbol_table: image.symbol_table,
+        needed: &needed,
+        findings,
+        allocators: &allocators,
+        marker: marker.as_ref(),
+    }
+    .malloc();
+    Identity {
+        kind,
+        architecture: architecture(image),
+        interpreter: image.interpreter.as_ref().map(text),
+        libc: verdict::libc(kind, image, findings, marker.as_ref()),
+        stripped: image.symbol_table != SymbolTable::Full,
+        needed,
+        marker,
+        malloc,
+        rust_global_allocator: verdict::rust_global_allocator(findings, &allocators),
+        allocators,
+        members: None,
+    }
+}
+
+fn architecture(image: &Image<'_>) -> String {
+    let name = match (image.machine, image.is_64_bit, image.is_little_endian) {
+        (elf::EM_X86_64, true, _) => "x86_64",
+        (elf::EM_X86_64, false, _) => "x32",
+        (elf::EM_386, ..) => "i686",
+        (elf::EM_AARCH64, _, true) => "aarch64",
+        (elf::EM_AARCH64, _, false) => "aarch64_be",
+        (elf::EM_ARM, ..) => "arm",
+        (elf::EM_RISCV, true, _) => "riscv64",
+        (elf::EM_RISCV, false, _) => "riscv32",
+        (elf::EM_PPC64, _, true) => "ppc64le",
+        (elf::EM_PPC64, _, false) => "ppc64",
+        (elf::EM_PPC, ..) => "ppc",
+        (elf::EM_S390, true, _) => "s390x",
+        (elf::EM_LOONGARCH, true, _) => "loongarch64",
+        (elf::EM_MIPS, true, _) => "mips64",
+        (elf::EM_MIPS, false, _) => "mips",
+        (machine, ..) => return format!("machine {}", machine.0),
+    };
+    name.to_owned()
+}

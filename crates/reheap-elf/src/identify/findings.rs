@@ -1,0 +1,382 @@
+//! What was seen in a file, or in all members of an archive together, before anything is concluded from it.
+
+use super::image::{Image, Place, Symbol};
+use super::signatures::{self, Detail, Pattern, SEARCH, SIGNATURES, SymbolMeaning};
+use super::{Confidence, Evidence};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::Range;
+use std::sync::LazyLock;
+
+/// Enough to believe it; a C++ namespace alone would give hundreds.
+const SYMBOLS_MAX: usize = 6;
+const EVIDENCE_MAX: usize = 12;
+
+/// Symbols that matter beside those of [`SIGNATURES`].
+const MALLOC: &[u8] = b"malloc";
+const LIBC_VERSION: &[u8] = b"__libc_version";
+const LIBC_START: &[u8] = b"__libc_start_main";
+/// Functions by which each libc starts a static program.
+const STARTS: [(&[u8], &str); 2] = [(b"__init_libc", "musl"), (b"__libc_setup_tls", "glibc")];
+/// rustc's names for the allocator functions; since 1.89 they are mangled and end like this.
+///
+/// With Rust's default allocator, `__rust_alloc` calls `__rdl_alloc`. With another one it calls `__rg_alloc`, or since 1.89
+/// is that function. Fat link-time optimization makes both look alike, and takes the marker function away.
+const RUST_DEFAULT: &[u8] = b"__rdl_alloc";
+const RUST_CUSTOM: &[u8] = b"__rg_alloc";
+const RUST_ALLOC: &[u8] = b"__rust_alloc";
+const RUST_NOT_INLINED: &[u8] = b"__rust_no_alloc_shim_is_unstable_v2";
+
+/// One allocator as it was seen.
+#[derive(Debug, Default)]
+pub(super) struct Sighting {
+    pub(super) evidence: BTreeSet<Evidence>,
+    pub(super) confidence: Option<Confidence>,
+    pub(super) version: Option<String>,
+    pub(super) variant: Option<&'static str>,
+}
+
+impl Sighting {
+    fn add(&mut self, evidence: Evidence, confidence: Confidence) {
+        self.confidence = self.confidence.max(Some(confidence));
+        let is_symbol = |evidence: &Evidence| matches!(evidence, Evidence::Symbol(_));
+        let max = if is_symbol(&evidence) {
+            SYMBOLS_MAX
+        } else {
+            EVIDENCE_MAX
+        };
+        if self.evidence.len() < max {
+            self.evidence.insert(evidence);
+        }
+    }
+}
+
+/// The symbols of Rust's global allocator.
+#[derive(Debug, Default)]
+pub(super) struct RustSymbols {
+    pub(super) is_rust: bool,
+    pub(super) default: Option<String>,
+    pub(super) custom: Option<String>,
+    pub(super) alloc: Option<String>,
+    pub(super) is_not_inlined: bool,
+}
+
+/// Everything that was seen.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    pub(super) allocators: BTreeMap<&'static str, Sighting>,
+    pub(super) libcs: BTreeMap<&'static str, Sighting>,
+    pub(super) libc_version: Option<String>,
+    pub(super) has_libc_start: bool,
+    pub(super) malloc_places: BTreeSet<Place>,
+    pub(super) malloc_is_exported: bool,
+    pub(super) malloc_is_needed: bool,
+    entry_points: HashMap<&'static str, BTreeSet<Place>>,
+    pub(super) rust: RustSymbols,
+    pub(super) is_packed: bool,
+}
+
+static ENTRY_POINTS: LazyLock<HashSet<&'static [u8]>> = LazyLock::new(|| {
+    let names = SIGNATURES.iter().flat_map(|row| row.entry_points);
+    names.map(|name| name.as_bytes()).collect()
+});
+
+/// Whether identification makes use of a symbol of that name.
+pub(super) fn is_wanted(name: &[u8]) -> bool {
+    [
+        MALLOC,
+        LIBC_VERSION,
+        LIBC_START,
+        crate::marker::SYMBOL.as_bytes(),
+    ]
+    .contains(&name)
+        || STARTS.iter().any(|(start, _)| *start == name)
+        || [RUST_DEFAULT, RUST_CUSTOM, RUST_ALLOC, RUST_NOT_INLINED]
+            .iter()
+            .any(|rust| name.ends_with(rust))
+        || ENTRY_POINTS.contains(signatures::own_name(name))
+        || signatures::is_telling(name)
+}
+
+impl Findings {
+    /// Adds what one ELF file shows.
+    pub(super) fn add(&mut self, image: &Image<'_>, bytes: &[u8]) {
+        for symbol in &image.symbols {
+            self.add_symbol(symbol, image);
+        }
+        for range in &image.loaded {
+            self.add_memory(&bytes[range.clone()]);
+        }
+    }
+
+    /// Whether `malloc` stands at the same place as a function that is this allocator's own.
+    pub(super) fn malloc_is_entry_point_of(&self, allocator: &'static str) -> bool {
+        self.entry_places(allocator)
+            .any(|place| self.malloc_places.contains(place))
+    }
+
+    /// Whether the file has a function that is this allocator's own malloc, wherever it stands.
+    pub(super) fn has_entry_point_of(&self, allocator: &'static str) -> bool {
+        self.entry_places(allocator).next().is_some()
+    }
+
+    fn entry_places(&self, allocator: &'static str) -> impl Iterator<Item = &Place> {
+        self.entry_points.get(allocator).into_iter().flatten()
+    }
+
+    fn add_symbol(&mut self, symbol: &Symbol<'_>, image: &Image<'_>) {
+        let name = symbol.name;
+        let Some(place) = symbol.place else {
+            self.malloc_is_needed |= name == MALLOC;
+            return;
+        };
+        match name {
+            MALLOC => {
+                self.malloc_places.insert(place);
+                self.malloc_is_exported |= symbol.is_dynamic;
+            }
+            LIBC_START => self.has_libc_start = true,
+            LIBC_VERSION => {
+                self.libc_version = self
+                    .libc_version
+                    .take()
+                    .or_else(|| version_at(image, place))
+            }
+            _ => {}
+        }
+        let text = || String::from_utf8_lossy(name).into_owned();
+        if let Some((_, libc)) = STARTS.iter().find(|(start, _)| *start == name) {
+            let evidence = Evidence::Symbol(text());
+            self.libcs
+                .entry(libc)
+                .or_default()
+                .add(evidence, Confidence::Certain);
+        }
+        let rust = &mut self.rust;
+        for (ending, slot) in [
+            (RUST_DEFAULT, &mut rust.default),
+            (RUST_CUSTOM, &mut rust.custom),
+            (RUST_ALLOC, &mut rust.alloc),
+        ] {
+            if name.ends_with(ending) {
+                rust.is_rust = true;
+                slot.get_or_insert_with(text);
+            }
+        }
+        rust.is_not_inlined |= name.ends_with(RUST_NOT_INLINED);
+
+        let own_name = signatures::own_name(name);
+        for row in SIGNATURES {
+            if row
+                .entry_points
+                .iter()
+                .any(|entry| entry.as_bytes() == own_name)
+            {
+                self.entry_points
+                    .entry(row.allocator)
+                    .or_default()
+                    .insert(place);
+            }
+        }
+        for meaning in signatures::meanings_of_symbol(name) {
+            match meaning {
+                SymbolMeaning::Signature(allocator) => {
+                    let sighting = self.allocators.entry(allocator).or_default();
+                    sighting.add(Evidence::Symbol(text()), Confidence::Certain);
+                }
+                SymbolMeaning::Detail(allocator, detail) => self.add_detail(allocator, detail),
+            }
+        }
+    }
+
+    fn add_detail(&mut self, allocator: &'static str, detail: Detail) {
+        let sighting = self.allocators.entry(allocator).or_default();
+        match detail {
+            Detail::MajorVersion(major) => {
+                sighting.version.get_or_insert_with(|| format!("{major}.x"));
+            }
+            Detail::Variant(variant) => sighting.variant = Some(variant),
+        }
+    }
+
+    fn add_memory(&mut self, memory: &[u8]) {
+        for (pattern, found) in SEARCH.all(memory) {
+            // A literal of a C program begins after the end of another one. Elsewhere the same words may be part of a
+            // longer text about the allocator.
+            let begins_a_literal = found.start == 0 || memory[found.start - 1] == 0;
+            let text = || {
+                Evidence::Text(
+                    String::from_utf8_lossy(&memory[found.clone()])
+                        .trim_end()
+                        .to_owned(),
+                )
+            };
+            let strength = if begins_a_literal {
+                Confidence::Likely
+            } else {
+                Confidence::Possible
+            };
+            match pattern {
+                Pattern::Text(allocator) => self
+                    .allocators
+                    .entry(allocator)
+                    .or_default()
+                    .add(text(), strength),
+                Pattern::Table(allocator, what) => {
+                    let evidence = Evidence::Table(what.to_owned());
+                    let sighting = self.allocators.entry(allocator).or_default();
+                    sighting.add(evidence, Confidence::Certain);
+                }
+                Pattern::Detail(allocator, detail) if begins_a_literal => {
+                    self.add_detail(allocator, detail)
+                }
+                Pattern::Detail(..) => {}
+                Pattern::Libc(libc) => self.libcs.entry(libc).or_default().add(text(), strength),
+                Pattern::GlibcBanner => self.add_glibc_banner(memory, found),
+                Pattern::JemallocVersion => self.add_jemalloc_version(memory, found),
+                Pattern::Gperftools => {
+                    let version = version_prefix(&memory[found.end - 2..]).map(str::to_owned);
+                    let sighting = self.allocators.entry("tcmalloc").or_default();
+                    sighting.add(text(), strength);
+                    sighting.version = version.or(sighting.version.take());
+                }
+                Pattern::GoBuildInfo => {
+                    let sighting = self.allocators.entry(signatures::GO).or_default();
+                    sighting.add(
+                        Evidence::Text("Go buildinf:".to_owned()),
+                        Confidence::Certain,
+                    );
+                    sighting.version =
+                        go_version(&memory[found.start..]).or(sighting.version.take());
+                }
+                Pattern::RustLibrary => {
+                    let commit = memory.get(found.end..found.end + 40);
+                    self.rust.is_rust |=
+                        commit.is_some_and(|c| c.iter().all(u8::is_ascii_hexdigit));
+                }
+                Pattern::Upx => self.is_packed = true,
+            }
+        }
+    }
+
+    /// `GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.`
+    fn add_glibc_banner(&mut self, memory: &[u8], found: Range<usize>) {
+        let line = &memory[found.start..memory.len().min(found.start + 200)];
+        let line = line
+            .split(|&byte| byte == b'\n' || byte == 0)
+            .next()
+            .unwrap_or_default();
+        let version = String::from_utf8_lossy(line)
+            .rsplit_once(" version ")
+            .and_then(|(_, rest)| version_prefix(rest.as_bytes()).map(str::to_owned));
+        let evidence = Evidence::Text(String::from_utf8_lossy(line).into_owned());
+        self.libcs
+            .entry("glibc")
+            .or_default()
+            .add(evidence, Confidence::Likely);
+        self.libc_version = self.libc_version.take().or(version);
+    }
+
+    /// `5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8`: what jemalloc calls `JEMALLOC_VERSION`.
+    fn add_jemalloc_version(&mut self, memory: &[u8], found: Range<usize>) {
+        let commit = memory.get(found.end..found.end + 40);
+        let start = memory[..found.start]
+            .iter()
+            .rposition(|byte| !byte.is_ascii_digit() && *byte != b'.')
+            .map_or(0, |before| before + 1);
+        let number = version_prefix(&memory[start..found.start]);
+        if let (Some(commit), Some(number)) = (commit, number)
+            && commit.iter().all(u8::is_ascii_hexdigit)
+            && number.split('.').count() == 3
+        {
+            let sighting = self.allocators.entry("jemalloc").or_default();
+            let text = String::from_utf8_lossy(&memory[start..found.end + 40]).into_owned();
+            sighting.add(Evidence::Text(text), Confidence::Likely);
+            sighting.version = Some(number.to_owned());
+        }
+    }
+}
+
+/// Go's `buildinfo`: 16 bytes of magic and flags, 16 that are no longer used, then the length and text of the version.
+fn go_version(info: &[u8]) -> Option<String> {
+    const INLINE_STRINGS: u8 = 2;
+    if info.get(15)? & INLINE_STRINGS == 0 {
+        return None;
+    }
+    let length = usize::from(*info.get(32)?);
+    let version = std::str::from_utf8(info.get(33..33 + length)?).ok()?;
+    // Experiments that were switched on follow after a space.
+    let number = version.strip_prefix("go")?.split(' ').next()?;
+    (number.len() < 20).then(|| number.to_owned())
+}
+
+fn version_at(image: &Image<'_>, place: Place) -> Option<String> {
+    version_prefix(image.contents_from(place)?).map(str::to_owned)
+}
+
+/// Digits and dots at the beginning, if they look like a version.
+fn version_prefix(text: &[u8]) -> Option<&str> {
+    let text = &text[..text.len().min(20)];
+    let end = text
+        .iter()
+        .position(|byte| !byte.is_ascii_digit() && *byte != b'.')
+        .unwrap_or(text.len());
+    let version = std::str::from_utf8(&text[..end])
+        .ok()?
+        .trim_end_matches('.');
+    let looks_like_one = version.contains('.') && version.starts_with(|c: char| c.is_ascii_digit());
+    looks_like_one.then_some(version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_ends_where_digits_and_dots_end() {
+        assert_eq!(version_prefix(b"1.2.5\0"), Some("1.2.5"));
+        assert_eq!(version_prefix(b"2.36.\n"), Some("2.36"));
+        assert_eq!(version_prefix(b"12"), None);
+        assert_eq!(version_prefix(b".5"), None);
+        assert_eq!(version_prefix(b""), None);
+    }
+
+    #[test]
+    fn a_jemalloc_version_needs_a_number_before_it_and_a_commit_after_it() {
+        let version_of = |text: &[u8]| {
+            let mut findings = Findings::default();
+            findings.add_memory(text);
+            findings
+                .allocators
+                .remove("jemalloc")
+                .and_then(|sighting| sighting.version)
+        };
+        let commit = "54eaed1d8b56b1aa528be3bdd1877e59c56fa90c";
+        assert_eq!(
+            version_of(format!("\05.3.0{}g{commit}\0", "-0-").as_bytes()),
+            Some("5.3.0".to_owned())
+        );
+        assert_eq!(
+            version_of(format!("5.3.0{}g{commit}", "-0-").as_bytes()),
+            Some("5.3.0".to_owned())
+        );
+        assert_eq!(version_of(format!("5.3.0{}gcc", "-0-").as_bytes()), None);
+        assert_eq!(version_of(format!("{}g{commit}", "-0-").as_bytes()), None);
+    }
+
+    #[test]
+    fn a_go_version_is_read_and_a_damaged_one_is_not() {
+        let mut info = [
+            vec![0xff],
+            b" Go ".to_vec(),
+            b"buildinf:".to_vec(),
+            vec![8, 2],
+        ]
+        .concat();
+        info.resize(32, 0);
+        info.push(8);
+        info.extend_from_slice(b"go1.22.3");
+        assert_eq!(go_version(&info), Some("1.22.3".to_owned()));
+        assert_eq!(go_version(&info[..36]), None);
+        assert_eq!(go_version(&info[..15]), None);
+    }
+}

@@ -1,0 +1,549 @@
+//! What tells an allocator: one row for each.
+//!
+//! Symbols are sure, but strip removes them. Strings and tables survive, so each row has those that belong to the code
+//! of the allocator itself (the text of an error message, say) and not to its documentation or its callers: the name of
+//! an environment variable also stands in programs that merely set it. A table of numbers counts as sure: nobody has the
+//! same 48 size classes by chance. Where an allocator leaves neither (rpmalloc), a stripped file hides it.
+//!
+//! A program that contains this module must not look like a program with every allocator in it. So no pattern is stored
+//! as it is: a `|` in each string, and run lengths or wider numbers for the tables, are taken out when the search begins.
+//!
+//! To add an allocator: add a row; `every_pattern_is_found_by_itself` then covers it. Give `entry_points` every name that
+//! can stand at the same address as `malloc`, because that is how the provider of malloc is told.
+
+use aho_corasick::{AhoCorasick, MatchKind};
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// How to recognise one allocator.
+#[derive(Debug)]
+pub(super) struct Signature {
+    /// The name that reheap gives it.
+    pub(super) allocator: &'static str,
+    /// It is what a libc comes with.
+    pub(super) is_stock: bool,
+    /// Names of functions that are the allocator's `malloc` itself.
+    pub(super) entry_points: &'static [&'static str],
+    /// Names that only this allocator defines.
+    pub(super) symbols: &'static [&'static str],
+    /// Beginnings of names that only this allocator defines, such as a C++ namespace.
+    pub(super) symbol_prefixes: &'static [&'static str],
+    /// Texts in its code, with one `|` in each that is not part of the text.
+    pub(super) strings: &'static [&'static str],
+    /// Beginnings of the file names of its shared library.
+    pub(super) libraries: &'static [&'static str],
+    /// What narrows the version or variant down.
+    pub(super) details: &'static [(Clue, Detail)],
+}
+
+/// Something to look for besides the signature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Clue {
+    Symbol(&'static str),
+    /// Written as in [`Signature::strings`].
+    Text(&'static str),
+}
+
+/// What a clue tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Detail {
+    MajorVersion(&'static str),
+    Variant(&'static str),
+}
+
+const NONE: Signature = Signature {
+    allocator: "",
+    is_stock: false,
+    entry_points: &[],
+    symbols: &[],
+    symbol_prefixes: &[],
+    strings: &[],
+    libraries: &[],
+    details: &[],
+};
+
+pub(super) const MALLOCNG: &str = "musl-mallocng";
+pub(super) const OLDMALLOC: &str = "musl-oldmalloc";
+pub(super) const BUMP: &str = "musl-bump";
+pub(super) const GLIBC: &str = "glibc";
+pub(super) const GO: &str = "go-runtime";
+
+/// Names under which a musl libc has its own `malloc`, depending on its version.
+const MUSL_MALLOC: &[&str] = &[
+    "default_malloc",
+    "__libc_malloc_impl",
+    "__libc_malloc",
+    "__simple_malloc",
+];
+
+pub(super) static SIGNATURES: &[Signature] = &[
+    Signature {
+        allocator: MALLOCNG,
+        is_stock: true,
+        entry_points: MUSL_MALLOC,
+        symbols: &[
+            "__malloc_context",
+            "__malloc_size_classes",
+            "__malloc_alloc_meta",
+            "__malloc_allzerop",
+        ],
+        ..NONE
+    },
+    Signature {
+        allocator: OLDMALLOC,
+        is_stock: true,
+        entry_points: MUSL_MALLOC,
+        symbols: &["__bin_chunk"],
+        ..NONE
+    },
+    // musl links this instead where nothing frees. With a real allocator beside it, it is not in use.
+    Signature {
+        allocator: BUMP,
+        is_stock: true,
+        entry_points: MUSL_MALLOC,
+        symbols: &["__simple_malloc"],
+        ..NONE
+    },
+    Signature {
+        allocator: GLIBC,
+        is_stock: true,
+        entry_points: &["__libc_malloc", "__malloc"],
+        symbols: &["_int_malloc", "_int_free", "ptmalloc_init"],
+        strings: &[
+            "free(): invalid| next size (fast)",
+            "malloc(): corrupted| top size",
+            "malloc(): memory corrup|tion (fast)",
+        ],
+        ..NONE
+    },
+    Signature {
+        allocator: "mimalloc",
+        entry_points: &["mi_malloc"],
+        symbols: &[
+            "mi_malloc",
+            "mi_free",
+            "mi_version",
+            "mi_heap_malloc",
+            "_mi_malloc_generic",
+            "mi_process_init",
+        ],
+        strings: &[
+            "mimalloc: |warning: ",
+            "environment option| mimalloc_%s has an invalid value.",
+        ],
+        libraries: &["libmimalloc"],
+        details: &[
+            (Clue::Symbol("mi_theap_malloc"), Detail::MajorVersion("3")),
+            (
+                Clue::Text("unable to allocate| theap meta-data"),
+                Detail::MajorVersion("3"),
+            ),
+            (
+                Clue::Symbol("_mi_segment_page_alloc"),
+                Detail::MajorVersion("2"),
+            ),
+            (
+                Clue::Text("segment map found an| invalid segment, possibly"),
+                Detail::MajorVersion("2"),
+            ),
+            (
+                Clue::Symbol("mi_page_free_list_extend_secure"),
+                Detail::Variant("secure"),
+            ),
+            (
+                Clue::Text("double free detected| of block %p with size %zu"),
+                Detail::Variant("secure"),
+            ),
+        ],
+        ..NONE
+    },
+    Signature {
+        allocator: "jemalloc",
+        entry_points: &["je_malloc", "_rjem_malloc", "jemalloc", "je_malloc_default"],
+        symbols: &[
+            "mallctl",
+            "_rjem_mallctl",
+            "je_mallctl",
+            "_rjem_malloc",
+            "jemalloc_constructor",
+        ],
+        symbol_prefixes: &["_rjem_je_", "je_arena_", "je_tcache_"],
+        strings: &["<jemall|oc>: "],
+        libraries: &["libjemalloc"],
+        ..NONE
+    },
+    Signature {
+        allocator: "tcmalloc",
+        entry_points: &["tc_malloc", "TCMallocInternalMalloc"],
+        symbols: &[
+            "tc_malloc",
+            "tc_version",
+            "TCMallocInternalMalloc",
+            "MallocExtension_GetNumericProperty",
+        ],
+        symbol_prefixes: &["_ZN8tcmalloc"],
+        strings: &[
+            "tcmalloc: |large alloc ",
+            "TCMALLOC_MAX_TOTAL|_THREAD_CACHE_BYTES",
+        ],
+        libraries: &["libtcmalloc"],
+        ..NONE
+    },
+    Signature {
+        allocator: "rpmalloc",
+        entry_points: &["rpmalloc"],
+        symbols: &["rpmalloc", "rpfree", "rpmalloc_initialize"],
+        libraries: &["librpmalloc"],
+        ..NONE
+    },
+    Signature {
+        allocator: "snmalloc",
+        entry_points: &["sn_malloc", "__sn_malloc"],
+        symbols: &["sn_malloc", "sn_rust_alloc"],
+        symbol_prefixes: &["_ZN8snmalloc", "_ZNK8snmalloc"],
+        strings: &["Failed to initialise |snmalloc."],
+        libraries: &["libsnmalloc"],
+        ..NONE
+    },
+    Signature {
+        allocator: "scudo",
+        symbols: &["__scudo_print_stats", "__scudo_get_stack_depot_addr"],
+        symbol_prefixes: &["_ZN5scudo"],
+        strings: &["Scudo |ERROR: "],
+        libraries: &["libscudo", "libclang_rt.scudo"],
+        ..NONE
+    },
+    Signature {
+        allocator: "hardened_malloc",
+        entry_points: &["h_malloc"],
+        symbols: &[
+            "h_malloc",
+            "h_malloc_object_size",
+            "malloc_object_size_fast",
+        ],
+        strings: &["fatal alloc|ator error: "],
+        libraries: &["libhardened_malloc"],
+        ..NONE
+    },
+    Signature {
+        allocator: "partition_alloc",
+        symbol_prefixes: &["_ZN15partition_alloc", "_ZNK15partition_alloc"],
+        ..NONE
+    },
+    Signature {
+        allocator: "address-sanitizer",
+        symbols: &["__asan_init", "__hwasan_init"],
+        libraries: &[
+            "libasan",
+            "libhwasan",
+            "libclang_rt.asan",
+            "libclang_rt.hwasan",
+        ],
+        ..NONE
+    },
+    Signature {
+        allocator: "thread-sanitizer",
+        symbols: &["__tsan_init"],
+        libraries: &["libtsan", "libclang_rt.tsan"],
+        ..NONE
+    },
+    Signature {
+        allocator: "memory-sanitizer",
+        symbols: &["__msan_init"],
+        libraries: &["libclang_rt.msan"],
+        ..NONE
+    },
+    Signature {
+        allocator: GO,
+        symbols: &["runtime.mallocgc"],
+        ..NONE
+    },
+];
+
+/// The row for an allocator by its name there or in the catalogue, where `mimalloc-secure` is a name of its own.
+pub(super) fn row_of(allocator: &str) -> Option<&'static str> {
+    let names = SIGNATURES.iter().map(|row| row.allocator);
+    names
+        .filter(|name| allocator.starts_with(name))
+        .max_by_key(|name| name.len())
+}
+
+/// The row of that name.
+pub(super) fn signature(allocator: &str) -> &'static Signature {
+    SIGNATURES
+        .iter()
+        .find(|row| row.allocator == allocator)
+        .unwrap_or_else(|| panic!("`{allocator}` is not in the table of signatures"))
+}
+
+/// A symbol as the table of signatures knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SymbolMeaning {
+    /// Shows that the allocator is there.
+    Signature(&'static str),
+    Detail(&'static str, Detail),
+}
+
+static MEANINGS: LazyLock<HashMap<&'static [u8], Vec<SymbolMeaning>>> = LazyLock::new(|| {
+    let mut meanings: HashMap<&[u8], Vec<_>> = HashMap::new();
+    for row in SIGNATURES {
+        for symbol in row.symbols {
+            let meaning = SymbolMeaning::Signature(row.allocator);
+            meanings.entry(symbol.as_bytes()).or_default().push(meaning);
+        }
+        for (clue, detail) in row.details {
+            if let Clue::Symbol(symbol) = clue {
+                let meaning = SymbolMeaning::Detail(row.allocator, *detail);
+                meanings.entry(symbol.as_bytes()).or_default().push(meaning);
+            }
+        }
+    }
+    meanings
+});
+
+/// The name without the prefix that reheap puts in front of the symbols of an allocator in a derived libc.
+pub(super) fn own_name(symbol: &[u8]) -> &[u8] {
+    symbol.strip_prefix(b"__reheap_").unwrap_or(symbol)
+}
+
+/// What a defined symbol tells about the allocators in a file.
+pub(super) fn meanings_of_symbol(symbol: &[u8]) -> Vec<SymbolMeaning> {
+    let symbol = own_name(symbol);
+    if let Some(meanings) = MEANINGS.get(symbol) {
+        return meanings.clone();
+    }
+    SIGNATURES
+        .iter()
+        .filter(|row| {
+            row.symbol_prefixes
+                .iter()
+                .any(|prefix| symbol.starts_with(prefix.as_bytes()))
+        })
+        .map(|row| SymbolMeaning::Signature(row.allocator))
+        .collect()
+}
+
+/// Whether a defined symbol of that name tells anything.
+pub(super) fn is_telling(symbol: &[u8]) -> bool {
+    let symbol = own_name(symbol);
+    let is_prefixed = |row: &Signature| {
+        row.symbol_prefixes
+            .iter()
+            .any(|p| symbol.starts_with(p.as_bytes()))
+    };
+    MEANINGS.contains_key(symbol) || SIGNATURES.iter().any(is_prefixed)
+}
+
+/// The allocator whose shared library has that file name.
+pub(super) fn allocator_of_library(file_name: &str) -> Option<&'static str> {
+    SIGNATURES
+        .iter()
+        .find(|row| {
+            row.libraries
+                .iter()
+                .any(|library| file_name.starts_with(library))
+        })
+        .map(|row| row.allocator)
+}
+
+/// Something to search for in the memory image of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pattern {
+    /// A text of the allocator.
+    Text(&'static str),
+    /// A table of numbers that the allocator works with.
+    Table(&'static str, &'static str),
+    /// What narrows down the version or variant.
+    Detail(&'static str, Detail),
+    /// Stands in every program that Go links; a version follows.
+    GoBuildInfo,
+    /// The end of a jemalloc version: `-0-g` between `5.3.0` and a commit.
+    JemallocVersion,
+    /// A version of gperftools follows.
+    Gperftools,
+    /// Text of a libc's code; the libc's name.
+    Libc(&'static str),
+    /// The banner of glibc; a version follows.
+    GlibcBanner,
+    /// Where a Rust standard library was built.
+    RustLibrary,
+    /// The file is packed and unpacks itself when it runs.
+    Upx,
+}
+
+/// One search for all patterns, because a file can be a hundred megabytes.
+pub(super) struct Search {
+    automaton: AhoCorasick,
+    patterns: Vec<Pattern>,
+}
+
+pub(super) static SEARCH: LazyLock<Search> = LazyLock::new(|| {
+    let (bytes, patterns): (Vec<Vec<u8>>, Vec<Pattern>) = patterns().into_iter().unzip();
+    let automaton = AhoCorasick::builder()
+        .match_kind(MatchKind::LeftmostFirst)
+        .build(bytes)
+        .unwrap_or_else(|error| panic!("some dozen short patterns are within all limits: {error}"));
+    Search {
+        automaton,
+        patterns,
+    }
+});
+
+impl Search {
+    /// Every pattern in `bytes` with its place, in order.
+    pub(super) fn all<'bytes>(
+        &'bytes self,
+        bytes: &'bytes [u8],
+    ) -> impl Iterator<Item = (Pattern, std::ops::Range<usize>)> + 'bytes {
+        self.automaton
+            .find_iter(bytes)
+            .map(|found| (self.patterns[found.pattern().as_usize()], found.range()))
+    }
+}
+
+fn plain(text: &str) -> Vec<u8> {
+    text.bytes().filter(|&byte| byte != b'|').collect()
+}
+
+fn patterns() -> Vec<(Vec<u8>, Pattern)> {
+    let mut patterns = Vec::new();
+    for row in SIGNATURES {
+        for text in row.strings {
+            patterns.push((plain(text), Pattern::Text(row.allocator)));
+        }
+        for (clue, detail) in row.details {
+            if let Clue::Text(text) = clue {
+                patterns.push((plain(text), Pattern::Detail(row.allocator, *detail)));
+            }
+        }
+    }
+    let size_classes = "the table of size classes";
+    for bytes in mallocng_size_classes() {
+        patterns.push((bytes, Pattern::Table(MALLOCNG, size_classes)));
+    }
+    patterns.push((
+        oldmalloc_bins(),
+        Pattern::Table(OLDMALLOC, "the table of bins"),
+    ));
+    for (text, pattern) in [
+        ("-0-|g", Pattern::JemallocVersion),
+        ("gperftools| 2.", Pattern::Gperftools),
+        ("GNU C |Library (", Pattern::GlibcBanner),
+        ("Fatal |glibc error: ", Pattern::Libc("glibc")),
+        ("GLIBC_|TUNABLES", Pattern::Libc("glibc")),
+        ("No error |information", Pattern::Libc("musl")),
+        ("-0X+0X| 0X-0x+0x 0x", Pattern::Libc("musl")),
+        ("/|rustc/", Pattern::RustLibrary),
+        ("$Info: This file is| packed with the UPX", Pattern::Upx),
+    ] {
+        patterns.push((plain(text), pattern));
+    }
+    let go = [vec![0xff], plain(" Go |buildinf:")].concat();
+    patterns.push((go, Pattern::GoBuildInfo));
+    patterns
+}
+
+/// mallocng's `__malloc_size_classes` in both byte orders (musl `src/malloc/mallocng/malloc.c`, the same since 1.2.1).
+///
+/// Kept as 32-bit numbers, so that this file does not contain the table.
+fn mallocng_size_classes() -> [Vec<u8>; 2] {
+    const CLASSES: [u32; 48] = [
+        1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 18, 20, 25, 31, 36, 42, 50, 63, 72, 84, 102, 127,
+        146, 170, 204, 255, 292, 340, 409, 511, 584, 682, 818, 1023, 1169, 1364, 1637, 2047, 2340,
+        2730, 3276, 4095, 4680, 5460, 6552, 8191,
+    ];
+    let classes = CLASSES.map(|class| class as u16);
+    [
+        classes
+            .iter()
+            .flat_map(|class| class.to_le_bytes())
+            .collect(),
+        classes
+            .iter()
+            .flat_map(|class| class.to_be_bytes())
+            .collect(),
+    ]
+}
+
+/// The old malloc's `bin_tab` (musl `src/malloc/malloc.c` up to 1.2.0, `oldmalloc/malloc.c` since), as run lengths.
+fn oldmalloc_bins() -> Vec<u8> {
+    const RUNS: [(u8, usize); 16] = [
+        (32, 1),
+        (33, 1),
+        (34, 1),
+        (35, 1),
+        (36, 2),
+        (37, 2),
+        (38, 2),
+        (39, 2),
+        (40, 4),
+        (41, 4),
+        (42, 4),
+        (43, 4),
+        (44, 8),
+        (45, 8),
+        (46, 8),
+        (47, 8),
+    ];
+    RUNS.into_iter()
+        .flat_map(|(bin, count)| std::iter::repeat_n(bin, count))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pattern_is_found_by_itself() {
+        for (bytes, pattern) in patterns() {
+            let text = [&b"before\0"[..], &bytes, b"\0after"].concat();
+            let found: Vec<_> = SEARCH.all(&text).collect();
+            assert_eq!(found, [(pattern, 7..7 + bytes.len())]);
+        }
+    }
+
+    /// The search goes on behind a match, so a pattern inside another one would never be found there.
+    #[test]
+    fn no_pattern_is_part_of_another() {
+        let patterns = patterns();
+        for (inner, pattern) in &patterns {
+            let outer = patterns.iter().filter(|(outer, _)| outer != inner);
+            let mut containing =
+                outer.filter(|(outer, _)| outer.windows(inner.len()).any(|part| part == inner));
+            assert!(containing.next().is_none(), "{pattern:?}");
+        }
+    }
+
+    #[test]
+    fn every_text_has_the_stroke_that_keeps_it_out_of_this_program() {
+        for row in SIGNATURES {
+            let in_details = row.details.iter().filter_map(|(clue, _)| match clue {
+                Clue::Text(text) => Some(text),
+                Clue::Symbol(_) => None,
+            });
+            for text in row.strings.iter().chain(in_details) {
+                assert_eq!(text.matches('|').count(), 1, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn symbols_are_known_under_the_prefix_of_a_derived_libc_too() {
+        let mimalloc = [SymbolMeaning::Signature("mimalloc")];
+        assert_eq!(meanings_of_symbol(b"mi_malloc"), mimalloc);
+        assert_eq!(meanings_of_symbol(b"__reheap_mi_malloc"), mimalloc);
+        assert_eq!(
+            meanings_of_symbol(b"_ZN8snmalloc5alloc"),
+            [SymbolMeaning::Signature("snmalloc")]
+        );
+        assert_eq!(meanings_of_symbol(b"malloc"), []);
+    }
+
+    #[test]
+    fn names_of_the_catalogue_lead_to_the_row_of_their_allocator() {
+        assert_eq!(row_of("mimalloc-secure"), Some("mimalloc"));
+        assert_eq!(row_of("musl-mallocng"), Some(MALLOCNG));
+        assert_eq!(row_of("unheard-of"), None);
+    }
+}

@@ -1,0 +1,99 @@
+//! Makes the first inputs of the fuzz targets with the compilers of this machine: `cargo run --example seeds`.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const PROGRAM: &str = "#include <stdio.h>\n#include <stdlib.h>\n\
+    int main(int c, char **v) { char *p = malloc(c); printf(\"%p %f\", p, c / 3.0); free(p); return 0; }\n";
+
+/// An allocator with all that the derived libc asks of one; the fuzzer makes it worse.
+const ALLOCATOR: &str = "#include <stddef.h>\n\
+    static char heap[1 << 20]; static size_t top;\n\
+    void *mi_malloc(size_t n) { void *p = heap + top; top += (n + 15) & -16; return p; }\n\
+    void *mi_calloc(size_t n, size_t m) { return mi_malloc(n * m); }\n\
+    void *mi_realloc(void *p, size_t n) { return mi_malloc(n); }\n\
+    void mi_free(void *p) {}\n";
+
+/// The smallest libc.a that reheap takes for musl's.
+const LIBC: &str = "const char __libc_version[] = \"1.2.5\";\nvoid __init_tp(void) {}\n";
+const LIBC_MALLOC: &str = "#include <stddef.h>\n\
+    void *__libc_malloc_impl(size_t n) { return 0; }\n\
+    void *malloc(size_t n) { return __libc_malloc_impl(n); }\nvoid *calloc(size_t n, size_t m) { return malloc(n * m); }\n\
+    void *realloc(void *p, size_t n) { return malloc(n); }\nvoid free(void *p) {}\n";
+
+fn main() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let folder = folder.path();
+    let run = |command: &str| {
+        let mut words = command.split(' ');
+        let program = words.next().unwrap_or_default();
+        let status = Command::new(program)
+            .args(words)
+            .current_dir(folder)
+            .status();
+        assert!(
+            status.is_ok_and(|s| s.success()),
+            "`{command}` failed; are gcc, musl-gcc, ar and strip installed?"
+        );
+    };
+    for (name, source) in [
+        ("program.c", PROGRAM),
+        ("allocator.c", ALLOCATOR),
+        ("a-libc.c", LIBC),
+        ("malloc.c", LIBC_MALLOC),
+    ] {
+        fs::write(folder.join(name), source).expect("a temporary file can be written");
+    }
+    for command in [
+        "gcc -O1 program.c -o dynamic",
+        "gcc -O1 -shared -fPIC program.c -o library.so",
+        "gcc -O1 -m32 -nostdlib -c -fno-builtin -x c /dev/null -o object-32",
+        "musl-gcc -O1 -static program.c -o static",
+        "strip -o stripped static",
+        "gcc -O1 -c program.c allocator.c a-libc.c malloc.c",
+        "ar rcs libc.a a-libc.o malloc.o",
+        "ar rcs members-with-names-that-are-long.a program.o libc.a static",
+    ] {
+        run(command);
+    }
+    let read = |name: &str| fs::read(folder.join(name)).expect("it was just made");
+    let libc = read("libc.a");
+    let length = u32::try_from(libc.len())
+        .expect("a small archive")
+        .to_le_bytes();
+    let seeds = [
+        (
+            "identify",
+            vec![
+                "dynamic",
+                "library.so",
+                "static",
+                "stripped",
+                "program.o",
+                "object-32",
+                "libc.a",
+            ],
+        ),
+        (
+            "archive",
+            vec!["libc.a", "members-with-names-that-are-long.a"],
+        ),
+    ];
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    let write = |target: &str, name: &str, bytes: &[u8]| {
+        let folder = corpus.join(target);
+        fs::create_dir_all(&folder).expect("the folder of a corpus can be made");
+        fs::write(folder.join(name), bytes).expect("a seed can be written");
+    };
+    for (target, names) in seeds {
+        for name in names {
+            write(target, name, &read(name));
+        }
+    }
+    write(
+        "derive",
+        "libc-and-allocator",
+        &[&length[..], &libc, &read("allocator.o")].concat(),
+    );
+}
