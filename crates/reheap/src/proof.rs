@@ -3,9 +3,8 @@
 use crate::setup::Choice;
 use crate::ui::Failure;
 use anyhow::Context as _;
-use object::{Object as _, ObjectSymbol as _};
 use reheap_elf::family;
-use reheap_elf::marker::{self, FoundMarker};
+use reheap_elf::identify::{Confidence, Kind, MarkerIdentity, identify};
 use std::fmt;
 use std::fs;
 use std::path::Path;
@@ -13,77 +12,77 @@ use std::path::Path;
 /// What was seen in an executable.
 #[derive(Debug)]
 pub(crate) struct Proof {
-    position_independent: bool,
+    kind: Kind,
     size_bytes: u64,
-    marker: Option<FoundMarker>,
-    is_stock: bool,
+    seen: Seen,
+}
+
+#[derive(Debug)]
+enum Seen {
+    Stock,
+    Marker(MarkerIdentity),
+    /// A program that never allocates has no allocator in it, and so no marker.
+    NoAllocator,
 }
 
 /// Reads the executable back; fails where it is not static or not linked with what was chosen.
 pub(crate) fn of_executable(path: &Path, choice: &Choice) -> anyhow::Result<Proof> {
     let shown = path.display();
     let bytes = fs::read(path).with_context(|| format!("cannot read `{shown}`"))?;
-    let file = object::File::parse(&*bytes).with_context(|| format!("cannot read `{shown}`"))?;
-    if file.section_by_name(".interp").is_some() {
+    let identity = identify(&bytes).with_context(|| format!("cannot read `{shown}`"))?;
+    if !matches!(identity.kind, Kind::Static | Kind::StaticPie) {
         let text = format!(
-            "`{shown}` is a dynamic executable, so it takes its malloc from the system's libc"
+            "`{shown}` is a {} file, so it takes its malloc from elsewhere",
+            identity.kind
         );
-        return Err(Failure::failed(text)
-            .hint("remove `-C target-feature=-crt-static` from the Rust flags")
-            .into());
+        let hint = "remove `-C target-feature=-crt-static` from the Rust flags";
+        return Err(Failure::failed(text).hint(hint).into());
     }
-    let marker =
-        marker::read(&bytes).with_context(|| format!("cannot read the marker of `{shown}`"))?;
-    let stock_symbol = file
-        .symbols()
-        .filter(|symbol| symbol.is_definition())
-        .find_map(|symbol| {
-            symbol
-                .name()
-                .ok()
-                .filter(|name| family::STOCK.contains(name))
-        });
-    match (&marker, choice.is_stock()) {
-        (None, true) => {}
-        // A program that never allocates has no allocator in it, and so no marker.
-        (None, false) if stock_symbol.is_none() => {}
-        (Some(found), false)
-            if found.marker.allocator == choice.allocator.name
-                && found.marker.tuning == choice.tuning.as_given() => {}
-        (found, _) => {
-            let name = choice.allocator.name;
-            let seen = found.as_ref().map_or("no marker", |f| &f.marker.allocator);
-            let text = format!("`{shown}` was not linked with {name}: it has {seen}");
-            let hint = "a linker set in RUSTFLAGS (-C linker=…) takes the place of reheap's: set it as target.<triple>.linker";
-            return Err(Failure::failed(text).hint(hint).into());
-        }
-    }
-    if let (Some(_), Some(symbol)) = (&marker, stock_symbol) {
-        let text = format!("`{shown}` holds a part of musl's own allocator: `{symbol}`");
+    let stock = identity
+        .allocators
+        .iter()
+        .find(|found| found.is_stock && found.confidence == Confidence::Certain);
+    let seen = match (identity.marker, choice.is_stock()) {
+        (None, true) => Seen::Stock,
+        (None, false) if stock.is_none() => Seen::NoAllocator,
+        (Some(found), false) if is_of(&found, choice) => Seen::Marker(found),
+        (found, _) => return Err(another(path, choice, found.as_ref()).into()),
+    };
+    if let (Seen::Marker(_), Some(stock)) = (&seen, stock) {
+        let text = format!(
+            "`{shown}` holds a part of {}: {}",
+            stock.name, stock.evidence[0]
+        );
         return Err(Failure::failed(text).into());
     }
     Ok(Proof {
-        position_independent: matches!(file.kind(), object::ObjectKind::Dynamic),
+        kind: identity.kind,
         size_bytes: bytes.len() as u64,
-        marker,
-        is_stock: choice.is_stock(),
+        seen,
     })
+}
+
+fn is_of(found: &MarkerIdentity, choice: &Choice) -> bool {
+    found.marker.allocator == choice.allocator.name
+        && found.marker.tuning == choice.tuning.as_given()
+}
+
+fn another(path: &Path, choice: &Choice, found: Option<&MarkerIdentity>) -> Failure {
+    let seen = found.map_or("musl's own allocator", |found| &found.marker.allocator);
+    let (shown, wanted) = (path.display(), choice.allocator.name);
+    Failure::failed(format!("`{shown}` was not linked with {wanted}: it has {seen}"))
+        .hint("a linker given in the Rust flags (-C linker=…) takes the place of reheap's: set it as target.<triple>.linker")
 }
 
 impl fmt::Display for Proof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = if self.position_independent {
-            "static-pie"
-        } else {
-            "static"
-        };
-        write!(f, "{kind}, {:.1} MB, ", self.size_bytes as f64 / 1e6)?;
-        let Some(FoundMarker { marker, replaced }) = &self.marker else {
-            return f.write_str(if self.is_stock {
-                "musl's own allocator"
-            } else {
-                "no allocator, as it never allocates"
-            });
+        write!(f, "{}, {:.1} MB, ", self.kind, self.size_bytes as f64 / 1e6)?;
+        let MarkerIdentity {
+            marker, replaced, ..
+        } = match &self.seen {
+            Seen::Stock => return f.write_str("musl's own allocator"),
+            Seen::NoAllocator => return f.write_str("no allocator, as it never allocates"),
+            Seen::Marker(found) => found,
         };
         let options: Vec<String> = marker
             .tuning
