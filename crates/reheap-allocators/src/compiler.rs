@@ -268,13 +268,20 @@ impl fmt::Display for NoCompiler {
         if self.purpose == Purpose::Programs {
             formatter.write_str(" that links static programs")?;
         }
-        for (index, rejected) in self.tried.iter().enumerate() {
-            write!(
-                formatter,
-                "{} {rejected}",
-                if index == 0 { ":" } else { ";" }
-            )?;
+        // Names that are not there make a long list that says little; they stand last, in one part.
+        let (absent, present): (Vec<_>, Vec<_>) = self
+            .tried
+            .iter()
+            .partition(|rejected| rejected.reason == Reason::NotFound);
+        let mut parts: Vec<String> = present.iter().map(ToString::to_string).collect();
+        if !absent.is_empty() {
+            let names: Vec<String> = absent
+                .iter()
+                .map(|rejected| format!("`{}`", rejected.candidate))
+                .collect();
+            parts.push(format!("not found: {}", names.join(", ")));
         }
+        write!(formatter, ": {}", parts.join("; "))?;
         Ok(())
     }
 }

@@ -13,8 +13,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde::Serialize;
-
 use crate::compiler::{self, Language, Purpose, Search};
 use crate::target::Target;
 
@@ -30,8 +28,7 @@ pub fn tools_folder(cache: &Path) -> PathBuf {
 }
 
 /// Something that reheap needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Item {
     /// Cargo and rustc.
     Rust,
@@ -73,6 +70,23 @@ impl Item {
         Item::CxxPrograms,
     ];
 
+    /// A word for it that does not change, for arguments and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Item::Rust => "rust",
+            Item::RustTarget => "rust-target",
+            Item::HostLinker => "host-linker",
+            Item::CObjects => "c-objects",
+            Item::CPrograms => "c-programs",
+            Item::CxxObjects => "c++-objects",
+            Item::CxxPrograms => "c++-programs",
+            Item::Archiver => "archiver",
+            Item::Make => "make",
+            Item::Cache => "cache",
+            Item::Disk => "disk",
+        }
+    }
+
     /// A few words for a person.
     pub fn title(self) -> &'static str {
         match self {
@@ -105,8 +119,7 @@ impl Item {
 }
 
 /// What was found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {
     /// It is there: what, in words.
     Good(String),
@@ -177,6 +190,8 @@ impl CommandLine {
         let program = search.program(&self.program);
         let mut command = Command::new(program.unwrap_or_else(|| PathBuf::from(&self.program)));
         search.prepare_plain(&mut command);
+        // apt-get asks questions even with --yes.
+        command.env("DEBIAN_FRONTEND", "noninteractive");
         command.args(&self.arguments);
         command
     }
