@@ -177,6 +177,7 @@ impl Archiver {
 #[derive(Debug, Clone, Default)]
 pub struct Search {
     environment: BTreeMap<OsString, OsString>,
+    tools: Option<PathBuf>,
 }
 
 impl Search {
@@ -184,7 +185,15 @@ impl Search {
     pub fn new(environment: impl IntoIterator<Item = (OsString, OsString)>) -> Search {
         Search {
             environment: environment.into_iter().collect(),
+            tools: None,
         }
+    }
+
+    /// Looks for Zig's Python package in a folder too, when there is nothing else.
+    #[must_use]
+    pub fn with_tools(mut self, folder: PathBuf) -> Search {
+        self.tools = Some(folder);
+        self
     }
 
     /// The value of a variable; an empty one counts as not set, as the `cc` crate has it.
@@ -211,12 +220,17 @@ impl Search {
     }
 
     /// Makes `command` run in this environment, with messages in English and nothing to read.
-    fn prepare(&self, command: &mut Command, kind: Kind) {
+    pub(crate) fn prepare_plain(&self, command: &mut Command) {
         command
             .env_clear()
             .envs(&self.environment)
             .env("LC_ALL", "C")
             .stdin(Stdio::null());
+    }
+
+    /// The same for a compiler.
+    fn prepare(&self, command: &mut Command, kind: Kind) {
+        self.prepare_plain(command);
         if kind != Kind::FromEnvironment {
             for name in HOST_SEARCH_PATHS {
                 command.env_remove(name);
@@ -254,13 +268,20 @@ impl fmt::Display for NoCompiler {
         if self.purpose == Purpose::Programs {
             formatter.write_str(" that links static programs")?;
         }
-        for (index, rejected) in self.tried.iter().enumerate() {
-            write!(
-                formatter,
-                "{} {rejected}",
-                if index == 0 { ":" } else { ";" }
-            )?;
+        // Names that are not there make a long list that says little; they stand last, in one part.
+        let (absent, present): (Vec<_>, Vec<_>) = self
+            .tried
+            .iter()
+            .partition(|rejected| rejected.reason == Reason::NotFound);
+        let mut parts: Vec<String> = present.iter().map(ToString::to_string).collect();
+        if !absent.is_empty() {
+            let names: Vec<String> = absent
+                .iter()
+                .map(|rejected| format!("`{}`", rejected.candidate))
+                .collect();
+            parts.push(format!("not found: {}", names.join(", ")));
         }
+        write!(formatter, ": {}", parts.join("; "))?;
         Ok(())
     }
 }

@@ -8,11 +8,13 @@
 //! | [`upstream`] | building an allocator |
 //! | [`libc`] | putting it into a libc |
 //! | [`cache`] | keeping both |
+//! | [`machine`] | what a machine lacks for that |
 
 pub mod cache;
 pub mod catalogue;
 pub mod compiler;
 pub mod libc;
+pub mod machine;
 pub mod target;
 pub mod tuning;
 pub mod upstream;

@@ -7,6 +7,7 @@ use reheap_allocators::cache::Cache;
 use reheap_allocators::catalogue::{self, Allocator};
 use reheap_allocators::compiler::{self, Compiler, Language, NoCompiler, Purpose, Search};
 use reheap_allocators::libc::Original;
+use reheap_allocators::machine;
 use reheap_allocators::target::{Target, TargetError};
 use reheap_allocators::tuning::{Tuning, TuningError};
 use reheap_allocators::upstream::{self, BuildError, BuiltAllocator, Toolchain};
@@ -127,13 +128,22 @@ pub(crate) fn libc_of_rust(target: &Target) -> anyhow::Result<PathBuf> {
     Err(failure.hint(format!("rustup target add {target}")).into())
 }
 
+/// Where compilers are looked for: the environment, and what `reheap doctor --fix` put into the cache.
+pub(crate) fn search() -> Search {
+    let search = Search::new(env_vars::all());
+    match cache() {
+        Ok(cache) => search.with_tools(machine::tools_folder(cache.root())),
+        Err(_) => search,
+    }
+}
+
 /// The compiler for a language, or an error that names the ways to get one.
 pub(crate) fn compiler(
     target: &Target,
     language: Language,
     purpose: Purpose,
 ) -> anyhow::Result<Compiler> {
-    let search = Search::new(env_vars::all());
+    let search = search();
     Ok(compiler::find(target, language, purpose, &search).map_err(|e| no_compiler(&e))?)
 }
 
@@ -148,7 +158,7 @@ pub(crate) fn build(
     cache: &Cache,
 ) -> anyhow::Result<BuiltAllocator> {
     let cc = compiler(target, Language::C, Purpose::Objects)?;
-    let search = Search::new(env_vars::all());
+    let search = search();
     let needs_cxx = choice
         .allocator
         .build

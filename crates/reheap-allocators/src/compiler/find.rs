@@ -42,6 +42,7 @@ pub fn find(
         host_gcc_with_musl_headers,
         zig,
         zig_of_python,
+        zig_of_tools,
     ];
     for pass in passes {
         match pass(&trial) {
@@ -92,7 +93,8 @@ pub fn find_archiver(target: &Target, search: &Search) -> Option<Archiver> {
     }
     let zig = search
         .program("zig")
-        .or_else(|| zig_in_python_package(search).ok())?;
+        .or_else(|| zig_in_python_package(search).ok())
+        .or_else(|| zig_in_tools(search))?;
     Some(archiver(zig, vec!["ar".into()]))
 }
 
@@ -328,6 +330,20 @@ fn zig_of_python(trial: &Trial<'_>) -> Outcome {
         Ok(program) => trial.run_zig(program, shown),
         Err(reason) => Outcome::Rejected(vec![rejected(shown, reason)]),
     }
+}
+
+fn zig_of_tools(trial: &Trial<'_>) -> Outcome {
+    match zig_in_tools(trial.search) {
+        Some(program) => {
+            let shown = program.display().to_string();
+            trial.run_zig(program, &shown)
+        }
+        None => Outcome::Rejected(Vec::new()),
+    }
+}
+
+fn zig_in_tools(search: &Search) -> Option<PathBuf> {
+    search.program(search.tools.as_ref()?.join("ziglang/zig"))
 }
 
 /// The program that `python3 -m ziglang` would start. It is called directly: Python's start takes longer than Zig's.

@@ -8,7 +8,7 @@ use crate::setup::{self, Choice, ChoiceArguments};
 use crate::ui::{self, Failure};
 use crate::{cargo_config, env_vars};
 use anyhow::Context as _;
-use reheap_allocators::compiler::{self, Language, Purpose, Search};
+use reheap_allocators::compiler::{self, Language, Purpose};
 use reheap_allocators::target::Target;
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -220,7 +220,7 @@ impl Session {
         if named.iter().any(|name| env_vars::variable(name).is_some()) {
             return Ok(None);
         }
-        let search = Search::new(env_vars::all());
+        let search = setup::search();
         match compiler::find(target, Language::C, Purpose::Objects, &search) {
             Ok(compiler) => Ok(Some(compiler.write_wrapper(&cache.folder("compilers")?)?)),
             // Most projects have no C code; those that have will say what is missing.

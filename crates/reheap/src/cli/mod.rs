@@ -2,6 +2,7 @@
 
 mod cargo;
 mod cc;
+mod doctor;
 mod generate;
 mod inspect;
 mod libc;
@@ -43,6 +44,9 @@ enum Command {
     /// Show the catalogue of allocators
     #[command(after_help = list::EXAMPLES)]
     List(list::ListArguments),
+    /// Show what this machine has and lacks, for which command
+    #[command(after_help = doctor::EXAMPLES)]
+    Doctor(doctor::DoctorArguments),
     /// Print a man page or the completions of a shell
     #[command(after_help = generate::EXAMPLES)]
     Generate(generate::GenerateArguments),
@@ -99,6 +103,7 @@ pub(crate) fn run_reheap(arguments: Vec<OsString>) -> ExitCode {
         Command::Libc(arguments) => libc::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
     })
 }

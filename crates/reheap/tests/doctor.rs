@@ -1,0 +1,104 @@
+//! `reheap doctor` on machines that lack things: a PATH with nothing but a few shell scripts on it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Command, Output};
+
+const TARGET: &str = "x86_64-unknown-linux-musl";
+
+fn doctor(scripts: &[(&str, &str)], arguments: &[&str]) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, script) in scripts {
+        let path = folder.path().join(name);
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    Command::new(env!("CARGO_BIN_EXE_reheap"))
+        .args(["doctor", "--target", TARGET])
+        .args(arguments)
+        .env_clear()
+        .env("PATH", folder.path())
+        .env("REHEAP_CACHE_DIR", folder.path().join("cache"))
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// A rustc whose library folder is next to it.
+const RUSTC: (&str, &str) = ("rustc", "echo \"${0%/*}/lib\"");
+
+#[test]
+fn what_is_missing_is_named_with_its_fix_and_nothing_is_run() {
+    let rustup = ("rustup", "echo ran >&2");
+    let output = doctor(&[RUSTC, rustup], &["rust-target"]);
+    assert_eq!(output.status.code(), Some(1));
+    let stdout = text(&output.stdout);
+    assert!(stdout.contains("missing  Rust's musl target"), "{stdout}");
+    assert!(
+        stdout.contains(&format!("fix: rustup target add {TARGET}")),
+        "{stdout}"
+    );
+    assert!(!text(&output.stderr).contains("ran\n"));
+}
+
+#[test]
+fn a_fix_is_announced_then_run_then_checked() {
+    let rustup = (
+        "rustup",
+        "echo installing $3; /bin/mkdir -p \"${0%/*}/lib/self-contained\"; : > \"${0%/*}/lib/self-contained/libc.a\"",
+    );
+    let output = doctor(&[RUSTC, rustup], &["--fix", "rust-target"]);
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{stdout}{stderr}");
+    assert!(
+        stdout.starts_with("ok       Rust's musl target"),
+        "{stdout}"
+    );
+    let announced = stderr.find(&format!("running: rustup target add {TARGET}"));
+    let ran = stderr.find(&format!("installing {TARGET}"));
+    assert!(announced.is_some() && announced < ran, "{stderr}");
+}
+
+#[test]
+fn a_fix_that_fails_is_reported_and_the_item_stays_missing() {
+    let output = doctor(&[RUSTC, ("rustup", "exit 7")], &["--fix", "rust-target"]);
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = text(&output.stderr);
+    assert!(
+        stderr.contains(&format!(
+            "`rustup target add {TARGET}` failed: exit status: 7"
+        )),
+        "{stderr}"
+    );
+    assert!(text(&output.stdout).starts_with("missing"));
+}
+
+#[test]
+fn a_fix_that_changes_nothing_leaves_the_item_missing() {
+    let output = doctor(&[RUSTC, ("rustup", "")], &["--fix", "rust-target"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).starts_with("missing"));
+}
+
+#[test]
+fn json_has_a_row_for_each_item() {
+    let output = doctor(&[], &["--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let rows: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(rows.len(), 11);
+    let make = rows.iter().find(|row| row["item"] == "make").unwrap();
+    assert_eq!(make["state"], "lacking");
+    assert_eq!(make["fix"]["kind"], "by-hand");
+    let cache = rows.iter().find(|row| row["item"] == "cache").unwrap();
+    assert_eq!(cache["state"], "good");
+    assert!(cache["fix"].is_null());
+}
+
+#[test]
+fn an_unknown_item_is_wrong_usage() {
+    let output = doctor(&[], &["coffee"]);
+    assert_eq!(output.status.code(), Some(2));
+}
