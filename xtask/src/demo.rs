@@ -12,6 +12,7 @@ const ROUNDS: usize = 7;
 
 pub(crate) fn run(workspace: &Workspace, all: bool) -> Result<()> {
     let progress = Progress::start();
+    let machine = Machine::describe()?;
     let selection = if all {
         Selection::All
     } else {
@@ -24,7 +25,6 @@ pub(crate) fn run(workspace: &Workspace, all: bool) -> Result<()> {
             .args(["build", "--release", "-p", "reheap"]),
     )?;
     prerequisites::install_missing(workspace, &progress)?;
-    let machine = Machine::describe()?;
     let (built, left_out) = variants::build(workspace, &progress, selection)?;
     let comparisons = compare(&built, &progress, ROUNDS, 1)?;
     progress.say("done");

@@ -216,7 +216,7 @@ fn first_builds(
             match run(
                 launcher,
                 &command,
-                &[("XDG_CACHE_HOME".into(), cache.path().into())],
+                &[("REHEAP_CACHE_DIR".into(), cache.path().into())],
             ) {
                 Ok(measurement) => runs.push(measurement),
                 Err(error) => progress.say(format!("left out: {error:#}")),

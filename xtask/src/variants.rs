@@ -215,12 +215,10 @@ fn check(workspace: &Workspace, executable: &PathBuf, allocator: &str) -> Result
     );
     let report: serde_json::Value = serde_json::from_slice(&output.stdout)
         .with_context(|| format!("{} printed no JSON", shown(&command)))?;
-    let found = report
-        .pointer("/0/allocator/name")
-        .and_then(|name| name.as_str());
+    let marker = &report[0]["marker"];
     ensure!(
-        found == Some(allocator),
-        "`{}` has the allocator {found:?}, not {allocator}",
+        marker["allocator"] == allocator && marker["replaced"] == serde_json::json!([]),
+        "`{}` was built with {allocator}, but its marker is {marker}",
         executable.display()
     );
     Ok(())
