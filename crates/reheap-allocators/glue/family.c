@@ -28,7 +28,7 @@ static void *allocate_aligned(size_t alignment, size_t size) {
         errno = ENOMEM;
         return NULL;
     }
-    void *block = __reheap_memalign(alignment, size);
+    void *block = __reheap_memalign(alignment, size ? size : 1);
     if (!block) errno = ENOMEM;
     return block;
 }

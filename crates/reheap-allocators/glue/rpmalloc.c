@@ -1,22 +1,5 @@
 // rpmalloc wants every thread to be announced and taken leave of. Its own way, wrapping pthread_create, asks dlsym for
-// the real one and so dies in a static executable; here a thread is announced by its first call instead, and taken leave
-// of by the destructor of a thread-specific value.
-//
-// Fork: a thread that is inside rpmalloc when another one forks does not exist in the child, and its spin locks are never
-// given back there. They are inlined and cannot be intercepted, so there is a gate around each call: every thread has a
-// slot that says whether it is inside; before a fork the gate closes, and fork waits until nobody is. The two sides are
-// ordered by membarrier(2), so that the side that is taken often needs two plain stores and a load only.
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
+// the real one and so dies in a static executable; the gate announces a thread at its first call instead.
 int rpmalloc_initialize(void);
 void rpmalloc_thread_initialize(void);
 void rpmalloc_thread_finalize(int release_caches);
@@ -26,107 +9,18 @@ void *rprealloc(void *, size_t);
 void *rpmemalign(size_t, size_t);
 void rpfree(void *);
 size_t rpmalloc_usable_size(void *);
+void *__reheap_malloc(size_t);
 
-// Kernel ABI, membarrier(2); not every musl installation has the kernel's headers.
-#define MEMBARRIER_CMD_PRIVATE_EXPEDITED 8
-#define MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED 16
-
-#define likely(condition) __builtin_expect(!!(condition), 1)
-#define unlikely(condition) __builtin_expect(!!(condition), 0)
-
-// Slots are never given back to the system: a thread may allocate after its last destructor and so keep one for good.
-struct slot {
-    _Alignas(64) atomic_int inside;
-    atomic_int taken;
-    struct slot *next;
-};
-
-static _Atomic(struct slot *) slots;
-static _Thread_local struct slot *mine;
-static atomic_int closed;
-static int has_membarrier;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_key_t leave_key;
-
-void *__reheap_malloc(size_t size);
-
-static struct slot *take_slot(void) {
-    for (struct slot *slot = atomic_load(&slots); slot; slot = slot->next) {
-        int free = 0;
-        if (atomic_compare_exchange_strong(&slot->taken, &free, 1)) return slot;
-    }
-    struct slot *slot = mmap(NULL, sizeof *slot, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (slot == MAP_FAILED) return NULL;
-    atomic_store(&slot->taken, 1);
-    slot->next = atomic_load(&slots);
-    while (!atomic_compare_exchange_weak(&slots, &slot->next, slot)) {}
-    return slot;
-}
-
-static void enter_slot(struct slot *slot) {
-    for (;;) {
-        atomic_store_explicit(&slot->inside, 1, memory_order_relaxed);
-        if (likely(has_membarrier)) atomic_signal_fence(memory_order_seq_cst);
-        else atomic_thread_fence(memory_order_seq_cst);
-        if (likely(!atomic_load_explicit(&closed, memory_order_relaxed))) return;
-        atomic_store(&slot->inside, 0);
-        while (atomic_load(&closed)) sched_yield();
-    }
-}
-
-static void leave_slot(struct slot *slot) {
-    atomic_store_explicit(&slot->inside, 0, memory_order_release);
-}
-
-// A later destructor may allocate again: that announces the thread anew, and sets the value anew, so that this runs once
-// more (POSIX: up to PTHREAD_DESTRUCTOR_ITERATIONS times).
-static void take_leave(void *value) {
-    struct slot *slot = value;
-    enter_slot(slot);
-    rpmalloc_thread_finalize(1);
-    mine = NULL;
-    leave_slot(slot);
-    atomic_store(&slot->taken, 0);
-}
-
-static void initialize(void) {
-    has_membarrier = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+static void allocator_begins(void) {
     rpmalloc_initialize();
-    pthread_key_create(&leave_key, take_leave);
 }
 
-__attribute__((noinline, cold)) static struct slot *announce(void) {
-    int errno_before = errno;
-    pthread_once(&once, initialize);
-    struct slot *slot = take_slot();
-    if (slot) {
-        enter_slot(slot);
-        rpmalloc_thread_initialize();
-        leave_slot(slot);
-        mine = slot;
-        pthread_setspecific(leave_key, slot);
-    }
-    errno = errno_before;
-    return slot;
+static void thread_begins(void) {
+    rpmalloc_thread_initialize();
 }
 
-// The slot to leave again, or NULL where there is no memory even for that.
-static inline struct slot *enter(void) {
-    struct slot *slot = mine;
-    if (unlikely(!slot) && !(slot = announce())) return NULL;
-    enter_slot(slot);
-    return slot;
-}
-
-static inline void *leave_with(struct slot *slot, void *block) {
-    leave_slot(slot);
-    if (unlikely(!block)) errno = ENOMEM;
-    return block;
-}
-
-static void *no_memory(void) {
-    errno = ENOMEM;
-    return NULL;
+static void thread_ends(void) {
+    rpmalloc_thread_finalize(1);
 }
 
 // rpmalloc cannot align to a span (64 KiB) or more, and to more than a page only by trying. Such blocks are mapped here,
@@ -211,22 +105,9 @@ void __reheap_free(void *block) {
     int errno_before = errno;
     rpfree(block);
     errno = errno_before;
-    leave_slot(slot);
+    leave(slot);
 }
 
 size_t __reheap_malloc_usable_size(void *block) {
     return is_mapped(block) ? mapping_of(block)->size : rpmalloc_usable_size(block);
-}
-
-// musl calls it with -1 before a fork, 0 after it in the parent, 1 in the child, and serializes forks.
-void __malloc_atfork(int who) {
-    if (who < 0) {
-        atomic_store(&closed, 1);
-        if (has_membarrier) syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
-        for (struct slot *slot = atomic_load(&slots); slot; slot = slot->next) {
-            while (slot != mine && atomic_load(&slot->inside)) sched_yield();
-        }
-        return;
-    }
-    atomic_store(&closed, 0);
 }

@@ -310,7 +310,10 @@ pub const CATALOGUE: &[Allocator] = &[
             entry_points: &[],
             glue: &[Glue {
                 name: "rpmalloc",
-                source: include_str!("../glue/rpmalloc.c"),
+                source: concat!(
+                    include_str!("../glue/gate.c"),
+                    include_str!("../glue/rpmalloc.c")
+                ),
             }],
             malloc_conf: &[],
             redirects: &[],
@@ -342,22 +345,17 @@ pub const CATALOGUE: &[Allocator] = &[
                 EXECUTABLE[2],
                 "-DNDEBUG",
                 "-DSNMALLOC_USE_PTHREAD_DESTRUCTORS",
-                // Upstream's own cure for forks while other threads allocate.
-                "-DSNMALLOC_PTHREAD_FORK_PROTECTION",
-                "-DSNMALLOC_PTHREAD_ATFORK_WORKS",
             ],
-            entry_points: &[
-                ("malloc", "sn_malloc"),
-                ("calloc", "sn_calloc"),
-                ("memalign", "sn_memalign"),
-                ("malloc_usable_size", "sn_malloc_usable_size"),
-            ],
+            entry_points: &[],
             glue: &[Glue {
                 name: "snmalloc",
-                source: include_str!("../glue/snmalloc.c"),
+                source: concat!(
+                    include_str!("../glue/gate.c"),
+                    include_str!("../glue/snmalloc.c")
+                ),
             }],
             malloc_conf: &[],
-            redirects: &[],
+            redirects: &[("pthread_key_create", "__reheap_key_create")],
             evidence: Evidence {
                 present: &["sn_rust_alloc"],
                 absent: &["assert fail"],
