@@ -9,33 +9,46 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// Building an allocator is part of the first test that needs it.
-pub const BUILD_DEADLINE: Duration = Duration::from_secs(900);
+pub(crate) const BUILD_DEADLINE: Duration = Duration::from_secs(900);
 /// Longer than the deadline that each program sets for itself, whose message says more.
-pub const RUN_DEADLINE: Duration = Duration::from_secs(300);
+pub(crate) const RUN_DEADLINE: Duration = Duration::from_secs(300);
 
 /// What a command left.
 #[derive(Debug)]
-pub struct Outcome {
-    pub status: ExitStatus,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Outcome {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 /// A folder under the build folder that goes when the value does.
-pub fn scratch_folder() -> tempfile::TempDir {
+pub(crate) fn scratch_folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the build folder is writable")
 }
 
 /// A source file or folder of the suites.
-pub fn program(path: &str) -> PathBuf {
+pub(crate) fn program(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/programs")
         .join(path)
 }
 
 /// `reheap`, with a cache that the tests share and the user does not have.
-pub fn reheap() -> Command {
+#[allow(
+    dead_code,
+    reason = "each suite is a crate of its own and uses its part of this module"
+)]
+pub(crate) fn reheap() -> Command {
     with_cache_of_the_tests(Command::new(env!("CARGO_BIN_EXE_reheap")))
+}
+
+/// `cargo-reheap`, likewise.
+#[allow(
+    dead_code,
+    reason = "each suite is a crate of its own and uses its part of this module"
+)]
+pub(crate) fn cargo_reheap() -> Command {
+    with_cache_of_the_tests(Command::new(env!("CARGO_BIN_EXE_cargo-reheap")))
 }
 
 fn with_cache_of_the_tests(mut command: Command) -> Command {
@@ -50,7 +63,7 @@ fn with_cache_of_the_tests(mut command: Command) -> Command {
 }
 
 /// Runs `command` to its end and returns what it printed; panics with all of it when it is not done by the deadline.
-pub fn finish(command: &mut Command, deadline: Duration) -> Outcome {
+pub(crate) fn finish(command: &mut Command, deadline: Duration) -> Outcome {
     let shown = format!("{command:?}");
     let mut child = command
         .stdin(Stdio::null())
@@ -99,7 +112,7 @@ fn collect(mut output: impl Read + Send + 'static) -> mpsc::Receiver<String> {
 
 /// Runs `command`, which must succeed.
 #[track_caller]
-pub fn succeed(command: &mut Command, deadline: Duration) -> Outcome {
+pub(crate) fn succeed(command: &mut Command, deadline: Duration) -> Outcome {
     let outcome = finish(command, deadline);
     assert!(
         outcome.status.success(),
@@ -113,7 +126,7 @@ pub fn succeed(command: &mut Command, deadline: Duration) -> Outcome {
 
 /// Runs a program of the suites, which says `ok NAME` and nothing else when all its checks hold.
 #[track_caller]
-pub fn passes(executable: &Path, name: &str) {
+pub(crate) fn passes(executable: &Path, name: &str) {
     let outcome = succeed(&mut Command::new(executable), RUN_DEADLINE);
     assert_eq!(
         outcome.stdout,
@@ -125,32 +138,35 @@ pub fn passes(executable: &Path, name: &str) {
 
 /// How an executable is loaded: `ET_EXEC` at a fixed address, `ET_DYN` anywhere (ELF specification, `e_type`).
 #[derive(Debug, PartialEq, Eq)]
-pub enum Placement {
+pub(crate) enum Placement {
     Fixed,
     Anywhere,
 }
 
-/// Reads `e_type` and makes sure that no program header asks for an interpreter.
+/// Reads `e_type` and makes sure that no program header asks for an interpreter; offsets are those of `Elf64_Ehdr`.
 #[track_caller]
-pub fn placement_of_static_executable(executable: &Path) -> Placement {
-    use object::read::elf::{FileHeader as _, ProgramHeader as _};
+pub(crate) fn placement_of_static_executable(executable: &Path) -> Placement {
+    const ET_EXEC: u16 = 2;
+    const ET_DYN: u16 = 3;
+    const PT_INTERP: u32 = 3;
     let bytes = std::fs::read(executable).expect("the executable was built");
-    let header = object::elf::FileHeader64::<object::Endianness>::parse(&*bytes)
-        .unwrap_or_else(|error| panic!("{}: {error}", executable.display()));
-    let endian = header.endian().expect("the header was parsed");
-    let segments = header
-        .program_headers(endian, &*bytes)
-        .expect("an executable has program headers");
-    assert!(
-        segments
-            .iter()
-            .all(|segment| segment.p_type(endian) != object::elf::PT_INTERP),
-        "{} wants an interpreter",
-        executable.display()
-    );
-    match header.e_type(endian) {
-        object::elf::ET_EXEC => Placement::Fixed,
-        object::elf::ET_DYN => Placement::Anywhere,
-        other => panic!("{}: e_type {other:?}", executable.display()),
+    assert_eq!(bytes[..6], *b"\x7fELF\x02\x01", "{}", executable.display());
+    let half = |offset: usize| u16::from_le_bytes([bytes[offset], bytes[offset + 1]]);
+    let headers_start = usize::from(half(0x20)); // the upper bits are 0: linkers put the table behind the file header
+    let (header_size, header_count) = (usize::from(half(0x36)), usize::from(half(0x38)));
+    for header in 0..header_count {
+        let start = headers_start + header * header_size;
+        let segment_type = u32::from(half(start)) | u32::from(half(start + 2)) << 16;
+        assert_ne!(
+            segment_type,
+            PT_INTERP,
+            "{} wants an interpreter",
+            executable.display()
+        );
+    }
+    match half(0x10) {
+        ET_EXEC => Placement::Fixed,
+        ET_DYN => Placement::Anywhere,
+        other => panic!("{}: e_type {other}", executable.display()),
     }
 }
