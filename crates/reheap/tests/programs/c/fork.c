@@ -68,30 +68,41 @@ static void use_heap_in_child(unsigned seed)
 	}
 }
 
+static atomic_bool stop_in_child;
+
 static void *thread_of_child(void *seed)
 {
-	use_heap_in_child((unsigned)(uintptr_t)seed);
+	do
+		use_heap_in_child((unsigned)(uintptr_t)seed);
+	while (!stop_in_child);
 	return NULL;
+}
+
+// A child that has threads of its own forks in turn: what the first fork left behind must not stand in the way.
+static void grandchild(unsigned number)
+{
+	pid_t pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		deadline(20);
+		use_heap_in_child(number);
+		_exit(0);
+	}
+	int status;
+	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK(status == 0);
 }
 
 static void child(unsigned number)
 {
-	deadline(60);
+	deadline(40);
 	use_heap_in_child(number);
 	pthread_t thread;
 	CHECK(pthread_create(&thread, NULL, thread_of_child, (void *)(uintptr_t)number) == 0);
+	if (number % 10 == 0)
+		grandchild(number);
+	stop_in_child = 1;
 	CHECK(pthread_join(thread, NULL) == 0);
-	if (number % 100 == 0) { // a grandchild
-		pid_t pid = fork();
-		CHECK(pid >= 0);
-		if (pid == 0) {
-			use_heap_in_child(number);
-			_exit(0);
-		}
-		int status;
-		CHECK(waitpid(pid, &status, 0) == pid);
-		CHECK(status == 0);
-	}
 	_exit(0);
 }
 

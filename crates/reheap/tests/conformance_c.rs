@@ -1,0 +1,182 @@
+//! The C suite: every program under `programs/c` with every allocator of the catalogue, linked by `reheap cc` and run.
+//!
+//! `stock` is musl's own allocator and comes first: what it does is what a program written for musl relies on, so a check
+//! that it fails is a wrong check. To add a program: a file in `programs/c` that prints `ok NAME`, and a line in
+//! `conformance!`; to add an allocator: a line in `allocators!`.
+mod support;
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use support::{Placement, program, reheap, scratch_folder};
+
+/// Builtins off: the compiler may otherwise remove a malloc whose block is only freed, and the check with it.
+const FLAGS: [&str; 3] = ["-std=gnu11", "-O2", "-fno-builtin"];
+
+/// An executable and the folder that it lies in.
+struct Built {
+    _folder: tempfile::TempDir,
+    executable: PathBuf,
+}
+
+#[track_caller]
+fn build_c(allocator: &str, source: &str, flags: &[&str]) -> Built {
+    let folder = scratch_folder();
+    let executable = folder.path().join("program");
+    support::succeed(
+        reheap()
+            .args(["cc", "-a", allocator, "--"])
+            .args(FLAGS)
+            .args(flags)
+            .arg(program(&format!("c/{source}.c")))
+            .args([OsStr::new("-o"), executable.as_os_str()]),
+        support::BUILD_DEADLINE,
+    );
+    Built {
+        _folder: folder,
+        executable,
+    }
+}
+
+#[track_caller]
+fn conforms(allocator: &str, source: &str, name: &str) {
+    let built = build_c(allocator, source, &["-pthread"]);
+    support::placement_of_static_executable(&built.executable);
+    support::passes(&built.executable, name);
+}
+
+#[track_caller]
+fn a_program_is_placed(allocator: &str, flag: &str, expected: Placement) {
+    let built = build_c(allocator, "family", &[flag]);
+    assert_eq!(
+        support::placement_of_static_executable(&built.executable),
+        expected
+    );
+    support::passes(&built.executable, "family");
+    let built = build_c(allocator, "thread_exit", &[flag, "-pthread"]);
+    support::passes(&built.executable, "thread_exit");
+}
+
+/// The tests of one allocator.
+macro_rules! conformance {
+    ($allocator:expr) => {
+        #[test]
+        fn every_function_of_the_family_keeps_its_contract() {
+            super::conforms($allocator, "family", "family");
+        }
+
+        #[test]
+        fn what_cannot_be_had_is_refused_with_errno() {
+            super::conforms($allocator, "refusals", "refusals");
+        }
+
+        #[test]
+        fn sizes_around_every_class_and_of_several_gibibytes_work() {
+            super::conforms($allocator, "sizes", "sizes");
+        }
+
+        #[test]
+        fn running_out_of_memory_is_survived() {
+            super::conforms($allocator, "out_of_memory", "out_of_memory");
+        }
+
+        #[test]
+        fn realloc_chains_keep_their_contents() {
+            super::conforms($allocator, "realloc_chains", "realloc_chains");
+        }
+
+        #[test]
+        fn sixty_four_threads_free_each_others_blocks() {
+            super::conforms($allocator, "threads", "threads");
+        }
+
+        #[test]
+        fn memory_freed_by_another_thread_is_used_again() {
+            super::conforms($allocator, "producer_consumer", "producer_consumer");
+        }
+
+        #[test]
+        fn posix_and_c11_threads_end_with_destructors_that_use_the_heap() {
+            super::conforms($allocator, "thread_exit", "thread_exit");
+        }
+
+        #[test]
+        fn a_thousand_forks_while_other_threads_allocate_succeed() {
+            super::conforms($allocator, "fork", "fork");
+        }
+
+        #[test]
+        fn threads_may_fork_at_once() {
+            super::conforms($allocator, "fork_at_once", "fork_at_once");
+        }
+
+        #[test]
+        fn signals_may_interrupt_allocations() {
+            super::conforms($allocator, "signals", "signals");
+        }
+
+        #[test]
+        fn the_heap_works_before_main_and_at_exit() {
+            super::conforms($allocator, "exit", "exit");
+        }
+
+        #[test]
+        fn the_libc_allocates_for_itself_and_its_caller() {
+            super::conforms($allocator, "libc_paths", "libc_paths");
+        }
+
+        #[test]
+        fn a_program_with_its_own_malloc_family_keeps_it() {
+            super::conforms($allocator, "own_malloc", "own_malloc");
+        }
+
+        #[test]
+        fn a_program_with_only_malloc_calloc_realloc_and_free_keeps_them() {
+            super::conforms($allocator, "own_malloc_c89", "own_malloc");
+        }
+
+        #[test]
+        fn memory_functions_do_what_loops_do() {
+            super::conforms($allocator, "memory_functions", "memory_functions");
+        }
+
+        #[test]
+        fn a_program_may_be_at_a_fixed_address() {
+            super::a_program_is_placed($allocator, "-no-pie", super::Placement::Fixed);
+        }
+
+        #[test]
+        fn a_program_may_be_position_independent() {
+            super::a_program_is_placed($allocator, "-static-pie", super::Placement::Anywhere);
+        }
+    };
+}
+
+/// musl has no `free_sized` and `free_aligned_sized`; every other allocator brings them.
+macro_rules! conformance_beyond_musl {
+    ($allocator:expr) => {
+        #[test]
+        fn the_sized_frees_of_c23_work() {
+            super::conforms($allocator, "free_sized", "free_sized");
+        }
+    };
+}
+
+macro_rules! allocators {
+    ($($module:ident $name:literal: $($suite:ident)*;)*) => {
+        $(
+            mod $module {
+                $($suite!($name);)*
+            }
+        )*
+    };
+}
+
+allocators! {
+    stock "stock": conformance;
+    mimalloc "mimalloc": conformance conformance_beyond_musl;
+    mimalloc2 "mimalloc2": conformance conformance_beyond_musl;
+    mimalloc_secure "mimalloc-secure": conformance conformance_beyond_musl;
+    jemalloc "jemalloc": conformance conformance_beyond_musl;
+    rpmalloc "rpmalloc": conformance conformance_beyond_musl;
+    snmalloc "snmalloc": conformance conformance_beyond_musl;
+}

@@ -1,0 +1,189 @@
+//! The Rust suite: the Cargo projects under `programs/rust`, built by `cargo reheap build` and run.
+//!
+//! `heap` has no dependencies and is built with every allocator; the others show what a real project brings (link-time
+//! optimisation, panic strategies, C code, proc macros, allocators of its own) and are built with the default one.
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use support::{Placement, program, scratch_folder};
+
+/// A copy of a project of the suite: Cargo writes beside its manifest.
+struct Project {
+    folder: tempfile::TempDir,
+    name: &'static str,
+}
+
+impl Project {
+    fn copy_of(name: &'static str) -> Self {
+        let folder = scratch_folder();
+        copy_folder(&program(&format!("rust/{name}")), folder.path());
+        Self { folder, name }
+    }
+
+    /// `cargo reheap build --release` with what the test adds, free of what Cargo sets for the tests themselves.
+    fn build_command(&self) -> Command {
+        let mut command = support::cargo_reheap();
+        command
+            .args(["reheap", "build", "--release", "--locked"])
+            .current_dir(self.folder.path());
+        for name in [
+            "RUSTFLAGS",
+            "CARGO_ENCODED_RUSTFLAGS",
+            "CARGO_BUILD_TARGET",
+            "CARGO_BUILD_RUSTFLAGS",
+            "CARGO_TARGET_DIR",
+        ] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    #[track_caller]
+    fn executable_of(&self, build: &mut Command) -> PathBuf {
+        support::succeed(build, support::BUILD_DEADLINE);
+        self.folder
+            .path()
+            .join("target/x86_64-unknown-linux-musl/release")
+            .join(self.name)
+    }
+
+    #[track_caller]
+    fn builds_and_passes(&self, build: &mut Command, placement: Placement) {
+        let executable = self.executable_of(build);
+        assert_eq!(
+            support::placement_of_static_executable(&executable),
+            placement
+        );
+        support::passes(&executable, self.name);
+    }
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).expect("the project is there") {
+        let entry = entry.expect("a readable folder");
+        // What a build by hand left behind is no part of the project.
+        if entry.file_name() == "target" {
+            continue;
+        }
+        let target = to.join(entry.file_name());
+        if entry.file_type().expect("a file type").is_dir() {
+            std::fs::create_dir(&target).expect("a new folder");
+            copy_folder(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), &target).expect("a copied file");
+        }
+    }
+}
+
+#[track_caller]
+fn the_standard_library_works_with(allocator: &str) {
+    let project = Project::copy_of("heap");
+    project.builds_and_passes(
+        project.build_command().args(["-a", allocator]),
+        Placement::Anywhere,
+    );
+}
+
+mod the_standard_library_works_with {
+    macro_rules! allocators {
+        ($($test:ident $name:literal;)*) => {
+            $(
+                #[test]
+                fn $test() {
+                    super::the_standard_library_works_with($name);
+                }
+            )*
+        };
+    }
+
+    allocators! {
+        stock "stock";
+        mimalloc "mimalloc";
+        mimalloc2 "mimalloc2";
+        mimalloc_secure "mimalloc-secure";
+        jemalloc "jemalloc";
+        rpmalloc "rpmalloc";
+        snmalloc "snmalloc";
+    }
+}
+
+#[test]
+fn fat_link_time_optimisation_works() {
+    let project = Project::copy_of("heap");
+    project.builds_and_passes(
+        project
+            .build_command()
+            .env("CARGO_PROFILE_RELEASE_LTO", "fat")
+            .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1"),
+        Placement::Anywhere,
+    );
+}
+
+#[test]
+fn thin_link_time_optimisation_works() {
+    let project = Project::copy_of("heap");
+    project.builds_and_passes(
+        project
+            .build_command()
+            .env("CARGO_PROFILE_RELEASE_LTO", "thin"),
+        Placement::Anywhere,
+    );
+}
+
+#[test]
+fn aborting_panics_work() {
+    let project = Project::copy_of("heap");
+    project.builds_and_passes(
+        project
+            .build_command()
+            .env("CARGO_PROFILE_RELEASE_PANIC", "abort"),
+        Placement::Anywhere,
+    );
+}
+
+#[test]
+fn a_stripped_executable_works() {
+    let project = Project::copy_of("heap");
+    project.builds_and_passes(
+        project
+            .build_command()
+            .env("CARGO_PROFILE_RELEASE_STRIP", "symbols"),
+        Placement::Anywhere,
+    );
+}
+
+#[test]
+fn a_static_relocation_model_works_through_rustflags() {
+    let project = Project::copy_of("heap");
+    project.builds_and_passes(
+        project
+            .build_command()
+            .env("RUSTFLAGS", "-C relocation-model=static"),
+        Placement::Fixed,
+    );
+}
+
+#[test]
+fn a_program_with_its_own_global_allocator_keeps_it() {
+    let project = Project::copy_of("own_global_allocator");
+    project.builds_and_passes(&mut project.build_command(), Placement::Anywhere);
+}
+
+#[test]
+fn a_program_may_link_a_mimalloc_of_its_own() {
+    let project = Project::copy_of("own_mimalloc");
+    project.builds_and_passes(&mut project.build_command(), Placement::Anywhere);
+}
+
+#[test]
+fn a_program_with_zstd_in_c_works() {
+    let project = Project::copy_of("compressor");
+    project.builds_and_passes(&mut project.build_command(), Placement::Anywhere);
+}
+
+#[test]
+fn proc_macros_and_build_scripts_stay_host_programs() {
+    let project = Project::copy_of("generated");
+    project.builds_and_passes(&mut project.build_command(), Placement::Anywhere);
+}
