@@ -65,11 +65,7 @@ impl Workshop {
     #[track_caller]
     pub(crate) fn compile(&self, name: &str, source: &str, flags: &str) -> Vec<u8> {
         self.write(&format!("{name}.c"), source);
-        self.run(
-            &format!("musl-gcc -O1 -fPIE -c {name}.c -o {name}.o {flags}")
-                .trim_end()
-                .to_owned(),
-        );
+        self.run(format!("musl-gcc -O1 -fPIE -c {name}.c -o {name}.o {flags}").trim_end());
         self.read(&format!("{name}.o"))
     }
 }
