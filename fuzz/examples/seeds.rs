@@ -53,7 +53,8 @@ fn main() {
         "strip -o stripped static",
         "gcc -O1 -c program.c allocator.c a-libc.c malloc.c",
         "ar rcs libc.a a-libc.o malloc.o",
-        "ar rcs members-with-names-that-are-long.a program.o libc.a static",
+        "cp program.o an-object-with-a-name-that-is-long.o",
+        "ar rcs members.a an-object-with-a-name-that-is-long.o program.o",
     ] {
         run(command);
     }
@@ -75,10 +76,7 @@ fn main() {
                 "libc.a",
             ],
         ),
-        (
-            "archive",
-            vec!["libc.a", "members-with-names-that-are-long.a"],
-        ),
+        ("archive", vec!["libc.a", "members.a"]),
     ];
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
     let write = |target: &str, name: &str, bytes: &[u8]| {

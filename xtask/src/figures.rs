@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use reheap_allocators::catalogue::CATALOGUE;
 use reheap_bench::rounds::interleave;
 use reheap_bench::run::{CommandLine, Launcher, Measurement};
-use reheap_bench::stats::{Sample, paired_ratios};
+use reheap_bench::stats::{Sample, paired_differences};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fs;
@@ -296,42 +296,39 @@ impl Figures {
     /// The figures as sentences and tables in Markdown.
     pub(crate) fn markdown(&self) -> Result<String> {
         let mut text = String::from("## What reheap costs\n\n");
-        text += &format!(
-            "Relinking an executable of {:.1} MB with another allocator, the whole `cargo reheap build`: {} s.\n\n",
-            self.relink.executable_bytes as f64 / 1e6,
-            seconds(&self.relink.runs)?
+        let mut table = Table::new(["the whole command", "wall time"]);
+        let relink = format!(
+            "`cargo reheap build` with another allocator, executable of {:.1} MB",
+            self.relink.executable_bytes as f64 / 1e6
         );
-        let mut table = Table::new(["a new project, allocator in the cache", "wall s"]);
+        table.row([relink, seconds(&wall_seconds(&self.relink.runs)?)]);
         table.row([
-            "`cargo build --release --target …-musl`".to_owned(),
-            seconds(&self.fresh.cargo)?,
+            "a new project, `cargo build --release --target …-musl`".to_owned(),
+            seconds(&wall_seconds(&self.fresh.cargo)?),
         ]);
         table.row([
-            "`cargo reheap build --release`".to_owned(),
-            seconds(&self.fresh.cargo_reheap)?,
+            "a new project, `cargo reheap build --release`".to_owned(),
+            seconds(&wall_seconds(&self.fresh.cargo_reheap)?),
+        ]);
+        table.row([
+            "what reheap adds to it, by round".to_owned(),
+            seconds(&self.fresh.difference()?),
         ]);
         text += &table.render();
-        text += &format!(
-            "\nreheap takes {} of the time that Cargo takes.\n\n",
-            self.fresh.ratio()?
-        );
-        let mut table = Table::new(["first build into an empty cache", "wall s", "CPU s"]);
+        let mut table = Table::new(["first build into an empty cache", "wall time", "CPU time"]);
         for first in &self.first {
-            let cpu =
-                Sample::new(first.runs.iter().map(Measurement::cpu_seconds)).context("no runs")?;
+            let cpu = Sample::new(first.runs.iter().map(Measurement::cpu_seconds))
+                .context("cannot summarize: no runs")?;
             table.row([
                 first.allocator.to_owned(),
-                seconds(&first.runs)?,
-                format!("{:.1}", cpu.median()),
+                seconds(&wall_seconds(&first.runs)?),
+                seconds(&cpu),
             ]);
         }
+        text += "\n";
         text += &table.render();
         let stock = self.hello.first().context("no sizes")?.bytes as i64;
-        let mut table = Table::new([
-            "hello world, not stripped by hand",
-            "KiB",
-            "more than stock",
-        ]);
+        let mut table = Table::new(["hello world, symbols included", "KiB", "more than stock"]);
         for size in &self.hello {
             let kib = |bytes: i64| format!("{:.1}", bytes as f64 / 1024.0);
             table.row([
@@ -345,28 +342,39 @@ impl Figures {
 }
 
 impl Fresh {
-    fn ratio(&self) -> Result<String> {
+    /// What reheap adds to Cargo's time.
+    fn difference(&self) -> Result<Sample> {
         let wall =
             |runs: &[Measurement]| runs.iter().map(|run| run.wall_seconds).collect::<Vec<_>>();
-        let ratios = paired_ratios(&wall(&self.cargo_reheap), &wall(&self.cargo))
-            .context("a build took no time")?;
-        Ok(format!(
-            "{:.2} [{:.2}, {:.2}] times",
-            ratios.median(),
-            ratios.min(),
-            ratios.max()
-        ))
+        paired_differences(&wall(&self.cargo_reheap), &wall(&self.cargo))
+            .context("cannot compare: a round is incomplete")
     }
 }
 
-/// Median, spread and number of the wall times.
-fn seconds(runs: &[Measurement]) -> Result<String> {
-    let sample = Sample::new(runs.iter().map(|run| run.wall_seconds))
-        .context("cannot summarize: no runs")?;
-    Ok(format!(
-        "{:.2} ± {:.2} (n = {})",
-        sample.median(),
-        sample.median_absolute_deviation(),
-        sample.count()
-    ))
+fn wall_seconds(runs: &[Measurement]) -> Result<Sample> {
+    Sample::new(runs.iter().map(|run| run.wall_seconds)).context("cannot summarize: no runs")
+}
+
+/// Median, spread and number of the values. A single one has no spread.
+fn seconds(sample: &Sample) -> String {
+    match sample.count() {
+        1 => format!("{:.2} s (n = 1)", sample.median()),
+        count => format!(
+            "{:.2} ± {:.2} s (n = {count})",
+            sample.median(),
+            sample.median_absolute_deviation()
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_value_is_shown_without_a_spread() {
+        let shown = |values: &[f64]| seconds(&Sample::new(values.iter().copied()).unwrap());
+        assert_eq!(shown(&[1.25]), "1.25 s (n = 1)");
+        assert_eq!(shown(&[1.0, 1.25, 2.0]), "1.25 ± 0.25 s (n = 3)");
+    }
 }

@@ -22,7 +22,8 @@ static void *allocate_aligned(size_t alignment, size_t size) {
         errno = EINVAL;
         return NULL;
     }
-    if (alignment <= _Alignof(max_align_t)) return __reheap_malloc(size);
+    // A block of fewer than 16 bytes need not be aligned to 16, so only less than that comes from malloc.
+    if (alignment <= sizeof(void *)) return __reheap_malloc(size);
     if (size > PTRDIFF_MAX - alignment) {
         errno = ENOMEM;
         return NULL;

@@ -1,7 +1,11 @@
 // mimalloc gives NULL for what cannot be had, but leaves errno alone; C programs look at it (POSIX malloc: ENOMEM). Its
-// error handler is called on every such path and on no other, so errno is set there and malloc itself needs no wrapper.
+// error handler is called on these paths and on no other, so errno is set there and malloc itself needs no wrapper. Only
+// a product that overflows in calloc goes by silently.
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
+
+void *mi_zalloc(size_t);
 
 typedef void mi_error_fun(int error, void *argument);
 void mi_register_error(mi_error_fun *handler, void *argument);
@@ -17,4 +21,13 @@ static void on_error(int error, void *argument) {
 // Before the constructors of the program, which may allocate.
 __attribute__((constructor(101))) void __reheap_register_error_handler(void) {
     mi_register_error(on_error, NULL);
+}
+
+void *__reheap_calloc(size_t count, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return mi_zalloc(bytes);
 }

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -46,6 +47,8 @@ static atomic_int closed;
 static int has_membarrier;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t leave_key;
+
+void *__reheap_malloc(size_t size);
 
 static struct slot *take_slot(void) {
     for (struct slot *slot = atomic_load(&slots); slot; slot = slot->next) {
@@ -126,6 +129,52 @@ static void *no_memory(void) {
     return NULL;
 }
 
+// rpmalloc cannot align to a span (64 KiB) or more, and to more than a page only by trying. Such blocks are mapped here,
+// aligned to a span at least. rpmalloc's own blocks never lie at the start of a span, its header does: so the address
+// tells whose a block is. In the page in front of the block stands what was mapped.
+enum { SPAN = 65536, PAGE = 4096 };
+
+struct mapping {
+    char *base;
+    size_t length;
+    size_t size;
+};
+
+static int is_mapped(void *block) {
+    return ((uintptr_t)block & (SPAN - 1)) == 0;
+}
+
+static struct mapping *mapping_of(void *block) {
+    return (struct mapping *)((char *)block - PAGE);
+}
+
+static void *map_aligned(size_t alignment, size_t size) {
+    if (alignment < SPAN) alignment = SPAN;
+    size_t length;
+    if (__builtin_add_overflow(size, alignment + PAGE, &length) || length > PTRDIFF_MAX) return no_memory();
+    char *base = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED) return no_memory();
+    uintptr_t address = ((uintptr_t)base + PAGE + alignment - 1) & ~(uintptr_t)(alignment - 1);
+    *mapping_of((void *)address) = (struct mapping){base, length, size};
+    return (void *)address;
+}
+
+static void unmap(void *block) {
+    int errno_before = errno;
+    munmap(mapping_of(block)->base, mapping_of(block)->length);
+    errno = errno_before;
+}
+
+// Moves the contents to a block of rpmalloc's: realloc need not keep an alignment.
+static void *move_from_mapping(void *block, size_t size) {
+    void *moved = __reheap_malloc(size);
+    if (!moved) return NULL;
+    size_t held = mapping_of(block)->size;
+    memcpy(moved, block, held < size ? held : size);
+    unmap(block);
+    return moved;
+}
+
 void *__reheap_malloc(size_t size) {
     if (unlikely(size > PTRDIFF_MAX)) return no_memory();
     struct slot *slot = enter();
@@ -141,17 +190,22 @@ void *__reheap_calloc(size_t count, size_t size) {
 
 void *__reheap_realloc(void *block, size_t size) {
     if (unlikely(size > PTRDIFF_MAX)) return no_memory();
+    if (unlikely(is_mapped(block)) && block) return move_from_mapping(block, size);
     struct slot *slot = enter();
     return likely(slot) ? leave_with(slot, rprealloc(block, size ? size : 1)) : no_memory();
 }
 
 void *__reheap_memalign(size_t alignment, size_t size) {
+    if (alignment > PAGE) return map_aligned(alignment, size);
     struct slot *slot = enter();
     return likely(slot) ? leave_with(slot, rpmemalign(alignment, size)) : no_memory();
 }
 
 void __reheap_free(void *block) {
-    if (!block) return;
+    if (unlikely(is_mapped(block))) {
+        if (block) unmap(block);
+        return;
+    }
     struct slot *slot = enter();
     if (unlikely(!slot)) return; // no memory to announce this thread: the block is lost, which beats a crash
     int errno_before = errno;
@@ -161,7 +215,7 @@ void __reheap_free(void *block) {
 }
 
 size_t __reheap_malloc_usable_size(void *block) {
-    return rpmalloc_usable_size(block);
+    return is_mapped(block) ? mapping_of(block)->size : rpmalloc_usable_size(block);
 }
 
 // musl calls it with -1 before a fork, 0 after it in the parent, 1 in the child, and serializes forks.

@@ -102,7 +102,6 @@ const EXECUTABLE: [&str; 3] = ["-fPIE", "-ftls-model=local-exec", "-g0"];
 
 const MIMALLOC_ENTRY_POINTS: &[(&str, &str)] = &[
     ("malloc", "mi_malloc"),
-    ("calloc", "mi_calloc"),
     ("realloc", "mi_realloc"),
     ("free", "mi_free"),
     ("memalign", "mi_memalign"),
@@ -350,12 +349,13 @@ pub const CATALOGUE: &[Allocator] = &[
             entry_points: &[
                 ("malloc", "sn_malloc"),
                 ("calloc", "sn_calloc"),
-                ("realloc", "sn_realloc"),
-                ("free", "sn_free"),
                 ("memalign", "sn_memalign"),
                 ("malloc_usable_size", "sn_malloc_usable_size"),
             ],
-            glue: &[],
+            glue: &[Glue {
+                name: "snmalloc",
+                source: include_str!("../glue/snmalloc.c"),
+            }],
             malloc_conf: &[],
             redirects: &[],
             evidence: Evidence {

@@ -68,7 +68,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Member>, ArchiveError> {
         let member = member.map_err(|e| damaged(&members, e))?;
         let data = member.data(bytes).map_err(|e| damaged(&members, e))?;
         members.push(Member {
-            name: String::from_utf8_lossy(member.name()).into_owned(),
+            name: readable_name(member.name()),
             data: data.to_vec(),
         });
     }
@@ -76,6 +76,22 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Member>, ArchiveError> {
         return Err(ArchiveError::NoMembers);
     }
     Ok(members)
+}
+
+/// A name that can be written again.
+///
+/// The writer pads names by characters where the format counts bytes, and an empty name means the symbol index. A name is
+/// only for people here, so it is made plain and short instead of being refused.
+fn readable_name(name: &[u8]) -> String {
+    const NAME_BYTES_MAX: usize = 255;
+    if name.is_empty() {
+        return "?".to_owned();
+    }
+    let plain = |&byte: &u8| match byte {
+        b' '..=b'~' => char::from(byte),
+        _ => '?',
+    };
+    name.iter().take(NAME_BYTES_MAX).map(plain).collect()
 }
 
 /// Writes a GNU archive with a symbol index. The same members give the same bytes.
@@ -124,6 +140,32 @@ mod tests {
             name: name.to_owned(),
             data: data.to_vec(),
         }
+    }
+
+    #[test]
+    fn an_archive_with_odd_names_can_be_written_again() {
+        let names = [
+            &b"p\xc3\xa9.o"[..],
+            b"\xff.o",
+            b"",
+            b"a\tb.o",
+            &[b'n'; 16],
+            b"a b.o",
+        ];
+        let mut bytes = object::archive::MAGIC.to_vec();
+        for name in names {
+            let size = name.len() + 4;
+            bytes.extend(format!("{:<48}{size:<10}`\n", format!("#1/{}", name.len())).bytes());
+            bytes.extend([name, b"data"].concat());
+            bytes.resize(bytes.len().next_multiple_of(2), b'\n');
+        }
+        let members = read(&bytes).unwrap();
+        let read_names: Vec<_> = members.iter().map(|m| m.name.as_str()).collect();
+        assert_eq!(
+            read_names,
+            ["p??.o", "?.o", "?", "a?b.o", "nnnnnnnnnnnnnnnn", "a b.o"]
+        );
+        assert_eq!(read(&write(&members).unwrap()).unwrap(), members);
     }
 
     #[test]

@@ -325,6 +325,14 @@ pub enum IdentifyError {
         /// The part.
         part: &'static str,
     },
+    /// A member of an archive cannot be identified.
+    #[error("member {index} of the archive: {error}")]
+    Member {
+        /// How many members stand before it.
+        index: usize,
+        /// What is wrong with it.
+        error: Box<IdentifyError>,
+    },
     /// An archive without an ELF object in it.
     #[error("none of the {others} members of the archive is an ELF object")]
     NoObjects {
@@ -402,8 +410,12 @@ fn identify_archive(bytes: &[u8]) -> Result<Identity, IdentifyError> {
             members.other += 1;
             continue;
         }
+        let image =
+            Image::read(member, &findings::is_wanted).map_err(|error| IdentifyError::Member {
+                index: members.elf + members.other,
+                error: Box::new(error),
+            })?;
         members.elf += 1;
-        let image = Image::read(member, &findings::is_wanted)?;
         findings.add(&image, member);
         marker = marker.or_else(|| unlinked_marker(&image, member));
         first.get_or_insert(image);

@@ -6,7 +6,6 @@
 use crate::env_vars;
 use anyhow::Context as _;
 use reheap_allocators::target::Target;
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -63,7 +62,7 @@ fn files(directory: &Path) -> impl Iterator<Item = PathBuf> {
             home.push("/.cargo");
             Some(home)
         })
-        .unwrap_or_else(OsString::new);
+        .unwrap_or_default();
     let mut folders: Vec<PathBuf> = directory
         .ancestors()
         .map(|folder| folder.join(".cargo"))

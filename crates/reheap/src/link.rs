@@ -209,10 +209,7 @@ fn record(
         .tempdir_in(records)
         .with_context(cannot)?;
     let mut kept = Vec::new();
-    for path in arguments
-        .iter()
-        .filter_map(|argument| vanishing_file(argument))
-    {
+    for path in arguments.iter().filter_map(vanishing_file) {
         let name = format!("{:04}", kept.len());
         let place = unfinished.path().join(&name);
         fs::hard_link(&path, &place)

@@ -141,21 +141,18 @@ fn read_class<'data, Elf: FileHeader<Endian = Endianness>>(
         elf::ET_CORE => return Err(IdentifyError::CoreDump),
         _ => return Err(damaged("file header")),
     };
-    check_table_end(bytes, header.e_phoff(endian).into(), "program headers")?;
-    check_table_end(bytes, header.e_shoff(endian).into(), "section table")?;
-    let program_headers = header.program_headers(endian, bytes).map_err(|_| {
-        cut_off_or_damaged::<Elf::ProgramHeader>(
-            bytes,
-            header.e_phoff(endian).into(),
-            "program headers",
-        )
+    // Linkers do not look at the program headers of an object.
+    let program_headers = match file_type {
+        FileType::Relocatable => Ok(&[][..]),
+        _ => header.program_headers(endian, bytes),
+    };
+    let program_headers = program_headers.map_err(|_| {
+        let entry_bytes = (header.e_phentsize(endian), size_of::<Elf::ProgramHeader>());
+        unreadable_table(entry_bytes, "program headers")
     })?;
     let section_headers = header.section_headers(endian, bytes).map_err(|_| {
-        cut_off_or_damaged::<Elf::SectionHeader>(
-            bytes,
-            header.e_shoff(endian).into(),
-            "section table",
-        )
+        let entry_bytes = (header.e_shentsize(endian), size_of::<Elf::SectionHeader>());
+        unreadable_table(entry_bytes, "section table")
     })?;
 
     let mut image = Image {
@@ -194,17 +191,9 @@ fn read_class<'data, Elf: FileHeader<Endian = Endianness>>(
     Ok(image)
 }
 
-fn check_table_end(bytes: &[u8], offset: u64, part: &'static str) -> Result<(), IdentifyError> {
-    if offset > bytes.len() as u64 {
-        return Err(IdentifyError::Truncated { part });
-    }
-    Ok(())
-}
-
-/// A table that begins in the file and does not fit was most likely cut off, unless not even one entry makes sense.
-fn cut_off_or_damaged<Entry>(bytes: &[u8], offset: u64, part: &'static str) -> IdentifyError {
-    let left = (bytes.len() as u64).saturating_sub(offset);
-    if left < 64 * size_of::<Entry>() as u64 {
+/// If the size of an entry is as it must be, the table can only reach beyond the end of the file.
+fn unreadable_table((said, expected): (u16, usize), part: &'static str) -> IdentifyError {
+    if usize::from(said) == expected {
         IdentifyError::Truncated { part }
     } else {
         damaged(part)
