@@ -175,7 +175,29 @@ fn a_linker_in_the_rust_flags_is_an_error_that_says_where_it_belongs() {
     let project = Project::new(HELLO);
     let mut build = project.cargo_reheap("build -a rpmalloc");
     let outcome = run(build.env("RUSTFLAGS", "-C linker=cc")).ended_with(1);
-    outcome.said(&["-C linker", ".linker"]);
+    outcome.said(&[
+        "was not linked by reheap",
+        "hint: a linker in the Rust flags (-C linker=…)",
+    ]);
+}
+
+#[test]
+fn a_program_that_another_linker_made_since_is_not_replaced_by_the_one_before() {
+    let project = Project::new(HELLO);
+    run(&mut project.cargo_reheap("build -a mimalloc")).succeeded();
+    project.write(
+        "src/main.rs",
+        "fn main() { println!(\"{}\", String::from(\"newer\")); }",
+    );
+    for allocator in ["rpmalloc", "mimalloc"] {
+        let mut build = project.cargo_reheap(&format!("build -a {allocator}"));
+        run(build.env("RUSTFLAGS", "-C linker=cc"))
+            .ended_with(1)
+            .said(&["was not linked by reheap"]);
+        assert_eq!(common::prints(&project.app()), "newer\n");
+    }
+    run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
+    assert_eq!(common::prints(&project.app()), "newer\n");
 }
 
 #[test]
