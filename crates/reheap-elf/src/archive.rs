@@ -97,7 +97,7 @@ fn readable_name(name: &[u8]) -> String {
 /// Writes a GNU archive with a symbol index. The same members give the same bytes.
 ///
 /// # Errors
-/// The writer's words, if a member is an object whose symbols it cannot read.
+/// The writer's words, if a member is an object whose symbols it cannot read; or the name that cannot be stored.
 pub fn write(members: &[Member]) -> Result<Vec<u8>, String> {
     let new_members: Vec<NewArchiveMember<'_>> = members
         .iter()
@@ -112,7 +112,23 @@ pub fn write(members: &[Member]) -> Result<Vec<u8>, String> {
         None,
     )
     .map_err(|e| e.to_string())?;
-    Ok(out.into_inner())
+    let bytes = out.into_inner();
+    // A name with a letter beyond ASCII, say, shifts whatever stands behind it, without an error.
+    let stored = read(&bytes).unwrap_or_default();
+    match members
+        .iter()
+        .zip(&stored)
+        .find(|(given, stored)| given != stored)
+    {
+        Some((given, _)) => Err(format!(
+            "no archive can hold a member named `{}`",
+            given.name
+        )),
+        None if stored.len() != members.len() => {
+            Err("a member has a name that no archive can hold".to_owned())
+        }
+        None => Ok(bytes),
+    }
 }
 
 #[cfg(test)]
@@ -166,6 +182,21 @@ mod tests {
             bytes,
             "the same members must give the same bytes"
         );
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_stored_is_an_error_and_not_a_damaged_archive() {
+        for name in ["\u{fc}ber.o", "a/\nb.o", ""] {
+            let members = [
+                member("first.o", b"1"),
+                member(name, b"2"),
+                member("last.o", b"3"),
+            ];
+            assert!(
+                write(&members).is_err_and(|e| e.contains("no archive can hold")),
+                "{name:?}"
+            );
+        }
     }
 
     #[test]

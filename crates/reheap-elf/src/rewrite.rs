@@ -72,7 +72,10 @@ pub fn rewrite(bytes: &[u8], edits: &Edits) -> Result<Vec<u8>, ObjectError> {
             symbol.st_other = symbol.st_other.with_visibility(elf::STV_HIDDEN);
             name.clone_from(new_name);
         }
-        positions.insert(name, index);
+        // No compiler gives two symbols one name, but where a file does, the one that is defined counts.
+        if symbol.st_shndx.get(LE) != elf::SHN_UNDEF || !positions.contains_key(&name) {
+            positions.insert(name, index);
+        }
     }
     for alias in &edits.aliases {
         let original = positions.get(&alias.of).map(|&i| symbols[i]);

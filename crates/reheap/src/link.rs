@@ -15,7 +15,7 @@ use anyhow::Context as _;
 use reheap_allocators::cache::{sha256, write_by_rename};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -45,6 +45,9 @@ struct Record {
     directory: PathBuf,
     arguments: Vec<Vec<u8>>,
     output: PathBuf,
+    /// SHA-256 of the output, during a replay also of the next one. Where the file is another, somebody else linked it, and
+    /// a replay would bring back old code.
+    output_sha256: Vec<String>,
     /// Files that are gone after the link: the path on the command line, and the name under which they are kept.
     kept: Vec<(PathBuf, String)>,
     rust_heap: RustHeap,
@@ -223,6 +226,7 @@ fn record(
         rust_heap: rust_heap(arguments),
         arguments: arguments.iter().map(|a| a.as_bytes().to_vec()).collect(),
         output: output.to_owned(),
+        output_sha256: vec![sha256(&fs::read(output).with_context(cannot)?)],
         kept,
     };
     fs::write(unfinished.path().join(RECORD), serde_json::to_vec(&record)?).with_context(cannot)?;
@@ -297,11 +301,20 @@ pub(crate) struct Linked {
 /// Links an executable of Cargo's anew if it was last linked by another plan.
 pub(crate) fn ensure(executable: &Path, plan: &Plan) -> anyhow::Result<Linked> {
     let not_recorded = || {
-        let text = format!("no record tells how `{}` was linked", executable.display());
-        Failure::failed(text).hint("make Cargo link it again: touch a source file, or cargo clean")
+        let (shown, triple) = (executable.display(), &plan.triple);
+        Failure::failed(format!("`{shown}` was not linked by reheap")).hint(format!(
+            "a linker in the Rust flags (-C linker=…) takes the place of reheap's: set it as target.{triple}.linker; \
+             otherwise make Cargo link again: cargo clean --target {triple}"
+        ))
     };
     let records = records_folder(executable, &plan.triple).ok_or_else(not_recorded)?;
+    let _lock = lock(&records)?;
     let (folder, mut record) = find_record(&records, executable)?.ok_or_else(not_recorded)?;
+    let contents =
+        fs::read(executable).with_context(|| format!("cannot read `{}`", executable.display()))?;
+    if !record.output_sha256.contains(&sha256(&contents)) {
+        return Err(not_recorded().into());
+    }
     let rust_heap = record.rust_heap;
     if record.plan.as_ref() == Some(plan) {
         return Ok(Linked {
@@ -315,6 +328,18 @@ pub(crate) fn ensure(executable: &Path, plan: &Plan) -> anyhow::Result<Linked> {
         rust_heap,
         replayed: true,
     })
+}
+
+/// Held while an executable is checked and linked again, so that two commands at once do it one after the other.
+fn lock(records: &Path) -> anyhow::Result<Option<File>> {
+    if !records.is_dir() {
+        return Ok(None);
+    }
+    let path = records.join("lock");
+    let cannot = || format!("cannot take the lock `{}`", path.display());
+    let file = File::create(&path).with_context(cannot)?;
+    file.lock().with_context(cannot)?;
+    Ok(Some(file))
 }
 
 /// The record of a link whose output is the same file: Cargo makes hard links of what rustc made.
@@ -392,6 +417,8 @@ fn replay(
     }
     // A crash between here and the last step must not leave a record that claims to know what the file is.
     record.plan = None;
+    let new_sha256 = sha256(&fs::read(&new_output)?);
+    record.output_sha256.push(new_sha256.clone());
     write_by_rename(&folder.join(RECORD), &serde_json::to_vec(record)?, 0o644)?;
     fs::rename(&new_output, &record.output)?;
     if executable != record.output {
@@ -401,6 +428,7 @@ fn replay(
         fs::rename(&second_name, executable)?;
     }
     record.plan = Some(plan.clone());
+    record.output_sha256 = vec![new_sha256];
     write_by_rename(&folder.join(RECORD), &serde_json::to_vec(record)?, 0o644)?;
     Ok(())
 }

@@ -84,14 +84,22 @@ impl Choice {
 
 /// The cache that the environment names, or the user's.
 pub(crate) fn cache() -> anyhow::Result<Cache> {
-    match env_vars::variable(env_vars::CACHE_DIR) {
-        Some(folder) => Ok(Cache::at(std::path::absolute(folder)?)),
+    let cache = match env_vars::variable(env_vars::CACHE_DIR) {
+        Some(folder) => Cache::at(std::path::absolute(folder)?),
         None => Cache::of_user().ok_or_else(|| {
             Failure::failed("there is no home folder to keep built allocators in")
                 .hint(format!("name one: {}=<folder>", env_vars::CACHE_DIR))
-                .into()
-        }),
+        })?,
+    };
+    if cache.root().to_str().is_none() {
+        let shown = cache.root().display();
+        let text = format!(
+            "cannot use the cache folder `{shown}`: its name is not UTF-8, and Cargo builds only where it is"
+        );
+        let hint = format!("name another: {}=<folder>", env_vars::CACHE_DIR);
+        return Err(Failure::failed(text).hint(hint).into());
     }
+    Ok(cache)
 }
 
 /// The target of that triple, or the musl target of this machine.

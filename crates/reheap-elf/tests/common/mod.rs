@@ -1,0 +1,219 @@
+//! What the tests of derived libcs share: real libcs, a tiny allocator compiled here, and a folder to link programs in.
+#![allow(
+    dead_code,
+    reason = "each test file is a crate of its own and uses its part of this module"
+)]
+
+use reheap_elf::archive::Member;
+use reheap_elf::baked::Baked;
+use reheap_elf::derive::{AllocatorObjects, DerivedLibc, derive_libc, read_original};
+use reheap_elf::marker::Marker;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::LazyLock;
+
+/// A folder with the files of one test.
+pub(crate) struct Workshop(tempfile::TempDir);
+
+impl Workshop {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap())
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
+        fs::write(self.path(name), contents).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap()
+    }
+
+    /// Runs a command in the folder, whatever comes of it; words are separated by spaces.
+    pub(crate) fn try_run(&self, command: &str) -> Output {
+        let mut words = command.split(' ');
+        let program = words.next().unwrap();
+        Command::new(program)
+            .args(words)
+            .current_dir(self.0.path())
+            .output()
+            .unwrap_or_else(|error| {
+                panic!("cannot start `{program}`: {error}; {}", install(program))
+            })
+    }
+
+    /// Runs a command that must succeed, and gives what it printed.
+    #[track_caller]
+    pub(crate) fn run(&self, command: &str) -> String {
+        let output = self.try_run(command);
+        assert!(
+            output.status.success(),
+            "{command}: {}\n{}{}",
+            output.status,
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Compiles C for a static-pie and gives the object.
+    #[track_caller]
+    pub(crate) fn compile(&self, name: &str, source: &str, flags: &str) -> Vec<u8> {
+        self.write(&format!("{name}.c"), source);
+        self.run(format!("musl-gcc -O1 -fPIE -c {name}.c -o {name}.o {flags}").trim_end());
+        self.read(&format!("{name}.o"))
+    }
+}
+
+fn install(program: &str) -> &'static str {
+    match program {
+        "musl-gcc" => "install it: apt-get install musl-tools",
+        "gcc" | "ar" | "ld" | "strip" | "nm" | "readelf" => {
+            "install it: apt-get install gcc binutils"
+        }
+        _ => "it is made by the test",
+    }
+}
+
+/// The architecture as triples and folders spell it.
+pub(crate) const ARCH: &str = std::env::consts::ARCH;
+
+/// Rust's own musl libc.
+pub(crate) fn libc_of_rust() -> Vec<u8> {
+    let target = format!("{ARCH}-unknown-linux-musl");
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(rustc)
+        .args(["--print", "target-libdir", "--target", &target])
+        .output()
+        .unwrap();
+    let folder = String::from_utf8(output.stdout).unwrap();
+    let path = Path::new(folder.trim()).join("self-contained/libc.a");
+    fs::read(&path).unwrap_or_else(|error| {
+        panic!(
+            "cannot read `{}`: {error}; install it: rustup target add {target}",
+            path.display()
+        )
+    })
+}
+
+/// The folder of Debian's musl.
+pub(crate) fn folder_of_debian() -> PathBuf {
+    PathBuf::from(format!("/usr/lib/{ARCH}-linux-musl"))
+}
+
+/// Debian's musl libc.
+pub(crate) fn libc_of_debian() -> Vec<u8> {
+    let path = folder_of_debian().join("libc.a");
+    fs::read(&path).unwrap_or_else(|error| {
+        panic!(
+            "cannot read `{}`: {error}; install it: apt-get install musl-dev",
+            path.display()
+        )
+    })
+}
+
+/// The source of the allocator that stands for a real one.
+pub(crate) const TINY: &str = include_str!("../fixtures/tiny.c");
+pub(crate) const TINY_GLUE: &str = include_str!("../fixtures/tiny_glue.c");
+const TINY_ENVIRONMENT: &str = include_str!("../fixtures/tiny_environment.c");
+
+pub(crate) fn member(name: &str, data: Vec<u8>) -> Member {
+    Member {
+        name: name.to_owned(),
+        data,
+    }
+}
+
+/// An allocator made of these sources, with the entry points of `tiny.c`.
+pub(crate) fn allocator_of(
+    workshop: &Workshop,
+    upstream: &str,
+    glue: &str,
+    flags: &str,
+) -> AllocatorObjects {
+    let entry_points = [
+        ("malloc", "tiny_malloc"),
+        ("calloc", "tiny_calloc"),
+        ("realloc", "tiny_realloc"),
+        ("free", "tiny_free"),
+        ("memalign", "tiny_memalign"),
+        ("malloc_usable_size", "tiny_usable_size"),
+    ];
+    AllocatorObjects {
+        upstream: vec![member("tiny.o", workshop.compile("tiny", upstream, flags))],
+        glue: vec![
+            member("glue.o", workshop.compile("glue", glue, flags)),
+            member(
+                "environment.o",
+                workshop.compile("environment", TINY_ENVIRONMENT, flags),
+            ),
+        ],
+        entry_points: entry_points
+            .map(|(function, symbol)| (function.to_owned(), symbol.to_owned()))
+            .into(),
+        redirects: BTreeMap::from([("getenv".to_owned(), "__reheap_getenv".to_owned())]),
+    }
+}
+
+/// The tiny allocator, compiled once for all tests of a file.
+pub(crate) fn tiny() -> &'static AllocatorObjects {
+    static OBJECTS: LazyLock<AllocatorObjects> =
+        LazyLock::new(|| allocator_of(&Workshop::new(), TINY, TINY_GLUE, ""));
+    &OBJECTS
+}
+
+/// What the marker of a libc with the tiny allocator says.
+pub(crate) fn marker() -> Marker {
+    Marker {
+        allocator: "tiny".to_owned(),
+        allocator_version: "7".to_owned(),
+        package: "tiny-sys 0.7.0".to_owned(),
+        tuning: BTreeMap::from([("option".to_owned(), "on".to_owned())]),
+        libc: "musl 1.2.5".to_owned(),
+        original_sha256: "0123456789abcdef".repeat(4),
+        reheap: "0.1.0".to_owned(),
+    }
+}
+
+/// The tuning of that marker, baked.
+pub(crate) fn tuning() -> Vec<Baked> {
+    vec![Baked::Bytes {
+        symbol: "__reheap_environment".to_owned(),
+        bytes: b"TINY_OPTION=on\0\0".to_vec(),
+    }]
+}
+
+/// A libc with the tiny allocator in it.
+#[track_caller]
+pub(crate) fn derived_from(libc: &[u8]) -> DerivedLibc {
+    let original = read_original(libc).unwrap();
+    derive_libc(&original, tiny(), &marker(), &tuning()).unwrap()
+}
+
+/// An archive without a symbol index, of anything: what `archive::write` makes has to be readable objects.
+pub(crate) fn plain_archive<'a>(members: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Vec<u8> {
+    let mut bytes = b"!<arch>\n".to_vec();
+    for (name, data) in members {
+        assert!(name.len() < 16, "a name that needs no table of names");
+        let header = format!(
+            "{:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n",
+            format!("{name}/"),
+            0,
+            0,
+            0,
+            644,
+            data.len()
+        );
+        bytes.extend_from_slice(header.as_bytes());
+        bytes.extend_from_slice(data);
+        if data.len() % 2 == 1 {
+            bytes.push(b'\n');
+        }
+    }
+    bytes
+}

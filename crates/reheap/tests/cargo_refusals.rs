@@ -1,0 +1,265 @@
+//! What `cargo reheap` refuses, each with its message and exit code, and before anything is built where that is possible.
+
+mod common;
+
+use common::{HELLO, Outcome, Project, cargo_reheap, files_below, of_target, run, target};
+use std::path::Path;
+
+/// Wrong usage is found before Cargo or a compiler is started.
+#[track_caller]
+fn wrong_usage(project: &Project, line: &str, texts: &[&str]) -> Outcome {
+    let outcome = run(&mut project.cargo_reheap(line))
+        .ended_with(2)
+        .said(texts);
+    assert!(
+        !project.folder.join("target").exists(),
+        "something was built"
+    );
+    outcome
+}
+
+#[test]
+fn a_target_that_is_not_musl_is_refused_and_points_to_reheap_run() {
+    let project = Project::new(HELLO);
+    for line in [
+        "build --target x86_64-unknown-linux-gnu",
+        "run --target=aarch64-unknown-linux-gnu",
+    ] {
+        wrong_usage(
+            &project,
+            line,
+            &[
+                "does not link with musl",
+                "hint: for a dynamic program: reheap run",
+            ],
+        );
+    }
+    wrong_usage(
+        &project,
+        "build --target riscv64gc-unknown-linux-musl",
+        &["is not supported yet"],
+    );
+    wrong_usage(
+        &project,
+        "build --target nonsense",
+        &["`nonsense` is not a target triple"],
+    );
+    wrong_usage(
+        &project,
+        &format!("build --target {0} --target {0}", target()),
+        &["one `--target` at a time"],
+    );
+}
+
+#[test]
+fn an_unknown_allocator_is_refused_with_the_nearest_name() {
+    let project = Project::new(HELLO);
+    let unknown = "there is no allocator `mimaloc` in the catalogue";
+    wrong_usage(
+        &project,
+        "build -a mimaloc",
+        &[unknown, "hint: did you mean `-a mimalloc`?"],
+    );
+    wrong_usage(
+        &project,
+        "build --allocator=zzz",
+        &["`zzz`", "hint: `reheap list` shows all"],
+    );
+}
+
+#[test]
+fn tuning_is_checked_against_the_catalogue() {
+    let project = Project::new(HELLO);
+    let cases: [(&str, &[&str]); 6] = [
+        (
+            "-t purge_dealy=0",
+            &[
+                "mimalloc has no tuning option `purge_dealy`",
+                "did you mean `-t purge_delay=…`?",
+            ],
+        ),
+        (
+            "-t zzz=0",
+            &[
+                "mimalloc has no tuning option `zzz`",
+                "hint: it has purge_delay, huge_pages",
+            ],
+        ),
+        (
+            "-t purge_delay=soon",
+            &["`soon` is no value for purge_delay: it takes whole milliseconds, or -1 for never"],
+        ),
+        (
+            "-t huge_pages=1",
+            &["`1` is no value for huge_pages: it takes never or allow"],
+        ),
+        (
+            "-t purge_delay",
+            &["tuning is given as key=value, not `purge_delay`"],
+        ),
+        (
+            "-a rpmalloc -t purge_delay=0",
+            &["rpmalloc has no tuning option `purge_delay`"],
+        ),
+    ];
+    for (flags, texts) in cases {
+        wrong_usage(&project, &format!("build {flags}"), texts);
+    }
+    wrong_usage(&project, "build --stack-size lots", &["--stack-size"]);
+}
+
+#[test]
+fn values_from_the_environment_are_checked_alike() {
+    let project = Project::new(HELLO);
+    let mut build = project.cargo_reheap("build");
+    run(build.env("REHEAP_ALLOCATOR", "jemaloc"))
+        .ended_with(2)
+        .said(&["did you mean `-a jemalloc`?"]);
+    let mut build = project.cargo_reheap("build");
+    run(build.env("REHEAP_TUNING", "purge_delay=0 nonsense"))
+        .ended_with(2)
+        .said(&["not `nonsense`"]);
+}
+
+#[test]
+fn where_there_is_no_project_nothing_is_built() {
+    let folder = tempfile::tempdir().unwrap();
+    for line in ["build", "run", "test"] {
+        let mut command = cargo_reheap(line);
+        let outcome = run(command.current_dir(&folder)).ended_with(1);
+        outcome.said(&[
+            "cannot build a Cargo project here: could not find `Cargo.toml`",
+            "hint: ",
+        ]);
+    }
+    let missing = "build --manifest-path nowhere/Cargo.toml";
+    run(cargo_reheap(missing).current_dir(&folder))
+        .ended_with(1)
+        .said(&["cannot build a Cargo project here", "nowhere/Cargo.toml"]);
+    assert_eq!(files_below(folder.path()), [Path::new(""); 0]);
+}
+
+#[test]
+fn a_target_that_is_not_installed_is_named_with_the_command_that_installs_it() {
+    let project = Project::new(HELLO);
+    let rustc = project.script("rustc", "case \" $* \" in *' target-libdir '*) echo \"${0%/*}/nothing\";; *) exec rustc \"$@\";; esac");
+    let outcome = run(project.cargo_reheap("build").env("RUSTC", rustc)).ended_with(1);
+    let target = target();
+    outcome.said(&[
+        &format!("Rust's target `{target}` is not installed"),
+        &format!("hint: rustup target add {target}"),
+    ]);
+}
+
+#[test]
+fn a_compiler_that_does_not_work_is_named_with_the_ways_to_get_one() {
+    let project = Project::new(HELLO);
+    let mut build = project.cargo_reheap("build");
+    build.env(format!("CC_{}", target().replace('-', "_")), "/nowhere/cc");
+    build.env("REHEAP_CACHE_DIR", project.folder.join("cache"));
+    run(&mut build)
+        .ended_with(1)
+        .said(&["/nowhere/cc", "hint: reheap doctor --fix"]);
+}
+
+#[test]
+fn flags_that_make_the_program_dynamic_are_an_error_that_names_them() {
+    let project = Project::new(HELLO);
+    let mut build = project.cargo_reheap("build -a rpmalloc");
+    let outcome = run(build.env("RUSTFLAGS", "-C target-feature=-crt-static")).ended_with(1);
+    outcome.said(&["-C target-feature=-crt-static"]);
+}
+
+#[test]
+fn a_linker_in_the_rust_flags_is_an_error_that_says_where_it_belongs() {
+    let project = Project::new(HELLO);
+    let mut build = project.cargo_reheap("build -a rpmalloc");
+    let outcome = run(build.env("RUSTFLAGS", "-C linker=cc")).ended_with(1);
+    outcome.said(&[
+        "was not linked by reheap",
+        "hint: a linker in the Rust flags (-C linker=…)",
+    ]);
+}
+
+#[test]
+fn a_program_that_another_linker_made_since_is_not_replaced_by_the_one_before() {
+    let project = Project::new(HELLO);
+    run(&mut project.cargo_reheap("build -a mimalloc")).succeeded();
+    project.write(
+        "src/main.rs",
+        "fn main() { println!(\"{}\", String::from(\"newer\")); }",
+    );
+    for allocator in ["rpmalloc", "mimalloc"] {
+        let mut build = project.cargo_reheap(&format!("build -a {allocator}"));
+        run(build.env("RUSTFLAGS", "-C linker=cc"))
+            .ended_with(1)
+            .said(&["was not linked by reheap"]);
+        assert_eq!(common::prints(&project.app()), "newer\n");
+    }
+    run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
+    assert_eq!(common::prints(&project.app()), "newer\n");
+}
+
+#[test]
+fn cargo_zigbuilds_linker_is_refused() {
+    let project = Project::new(HELLO);
+    let linker = project.script("cargo-zigbuild/zigcc-x86_64.sh", "exec cc \"$@\"");
+    let variable = of_target("CARGO_TARGET_", "_LINKER");
+    let outcome = run(project.cargo_reheap("build").env(variable, linker)).ended_with(1);
+    outcome.said(&[
+        "is cargo-zigbuild's, which ignores a derived libc",
+        "hint: ",
+    ]);
+}
+
+#[test]
+fn a_linker_that_fails_is_reported_and_leaves_the_executable_that_was_there() {
+    let project = Project::new(HELLO);
+    project.script(
+        "my-cc",
+        "[ -e \"${0%/*}/broken\" ] && { echo 'no space left' >&2; exit 3; }\nexec cc \"$@\"",
+    );
+    project.write(
+        ".cargo/config.toml",
+        format!("[target.{}]\nlinker = \"./my-cc\"\n", target()),
+    );
+    run(&mut project.cargo_reheap("build -a mimalloc")).succeeded();
+    let before = std::fs::read(project.app()).unwrap();
+    project.write("broken", "");
+    let outcome = run(&mut project.cargo_reheap("build -a rpmalloc")).ended_with(1);
+    outcome.said(&["cannot link `", "again", "no space left"]);
+    assert!(std::fs::read(project.app()).unwrap() == before);
+    std::fs::remove_file(project.folder.join("broken")).unwrap();
+    run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
+    assert_eq!(common::allocator_in(&project.app()), "rpmalloc");
+}
+
+#[test]
+fn an_executable_that_is_not_reheaps_is_linked_anew_or_refused() {
+    let project = Project::new(HELLO);
+    let mut cargo = std::process::Command::new("cargo");
+    let line = ["build", "--target", &target()];
+    run(cargo
+        .args(line)
+        .current_dir(&project.folder)
+        .env_remove("CARGO_TARGET_DIR"))
+    .succeeded();
+    // The linker is another now, so Cargo links again.
+    run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
+    assert_eq!(common::allocator_in(&project.app()), "rpmalloc");
+}
+
+#[test]
+fn a_cache_in_a_place_where_nothing_can_be_written_is_an_error() {
+    let project = Project::new(HELLO);
+    // Root can write in read-only folders, but not here (sysfs has no user files), nor below a file.
+    project.write("file", "");
+    for cache in [
+        Path::new("/sys/reheap-cache"),
+        &project.folder.join("file/cache"),
+    ] {
+        let mut build = project.cargo_reheap("build -a rpmalloc");
+        let outcome = run(build.env("REHEAP_CACHE_DIR", cache)).ended_with(1);
+        outcome.said(&[&format!("cannot make the folder `{}", cache.display())]);
+    }
+}

@@ -1,0 +1,298 @@
+//! What the tests of the command line share: the two programs, Cargo projects in temporary folders, and reading back what
+//! was linked.
+//!
+//! Projects lie in the system's folder for temporary files and not below the build folder, where Cargo would take them
+//! for members of reheap's own workspace. The cache is one for all tests, so that each allocator is built once.
+#![allow(
+    dead_code,
+    reason = "each test file is a crate of its own and uses its part of this module"
+)]
+
+use reheap_elf::marker::{self, FoundMarker};
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The musl target of this machine.
+pub(crate) fn target() -> String {
+    format!("{}-unknown-linux-musl", std::env::consts::ARCH)
+}
+
+/// A variable of Cargo or the `cc` crate for that target, such as `CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_LINKER`.
+pub(crate) fn of_target(front: &str, end: &str) -> String {
+    format!("{front}{}{end}", target().replace('-', "_").to_uppercase())
+}
+
+/// The cache of all tests.
+pub(crate) fn cache() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")
+}
+
+/// What a program left behind.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Outcome {
+    /// The outcome, which must be a success.
+    #[track_caller]
+    pub(crate) fn succeeded(self) -> Self {
+        self.ended_with(0)
+    }
+
+    /// The outcome, which must be this exit code.
+    #[track_caller]
+    pub(crate) fn ended_with(self, code: i32) -> Self {
+        let Self { stdout, stderr, .. } = &self;
+        assert_eq!(
+            self.code,
+            Some(code),
+            "--- stdout\n{stdout}--- stderr\n{stderr}"
+        );
+        self
+    }
+
+    /// The outcome, which must have said these on standard error.
+    #[track_caller]
+    pub(crate) fn said(self, texts: &[&str]) -> Self {
+        for text in texts {
+            assert!(
+                self.stderr.contains(text),
+                "no `{text}` in:\n{}",
+                self.stderr
+            );
+        }
+        self
+    }
+
+    /// The outcome, which must not have said this.
+    #[track_caller]
+    pub(crate) fn did_not_say(self, text: &str) -> Self {
+        assert!(!self.stderr.contains(text), "`{text}` in:\n{}", self.stderr);
+        self
+    }
+}
+
+/// Runs to the end, without input.
+pub(crate) fn run(command: &mut Command) -> Outcome {
+    run_with_input(command, b"")
+}
+
+/// Runs to the end with this on standard input.
+pub(crate) fn run_with_input(command: &mut Command, input: &[u8]) -> Outcome {
+    let program = command.get_program().to_owned();
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("cannot start {program:?}: {error}{}", install(&program)));
+    let mut stdin = child.stdin.take().unwrap();
+    // The program may end before it has read everything: that is its right.
+    let _ = stdin.write_all(input);
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    Outcome {
+        code: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+fn install(program: &OsStr) -> &'static str {
+    match program.to_str() {
+        Some("readelf" | "strip" | "ar" | "nm") => "; install it: apt-get install binutils",
+        Some("musl-gcc") => "; install it: apt-get install musl-tools",
+        Some("cmake") => "; install it: apt-get install cmake",
+        Some("setpriv") => "; install it: apt-get install util-linux",
+        Some("mkfifo") => "; install it: apt-get install coreutils",
+        Some("groff") => "; install it: apt-get install groff-base",
+        Some("zsh") => "; install it: apt-get install zsh",
+        Some("fish") => "; install it: apt-get install fish",
+        _ => "",
+    }
+}
+
+/// Words of a command line.
+pub(crate) fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+/// Takes out what would make another build of the machine that the tests run on, and sets the cache.
+fn in_a_clean_environment(command: &mut Command) -> &mut Command {
+    for name in [
+        "RUSTFLAGS",
+        "CARGO_ENCODED_RUSTFLAGS",
+        "CARGO_BUILD_RUSTFLAGS",
+        "CARGO_BUILD_TARGET",
+        "CARGO_TARGET_DIR",
+        "CARGO_MANIFEST_DIR",
+        "REHEAP_ALLOCATOR",
+        "REHEAP_TUNING",
+    ] {
+        command.env_remove(name);
+    }
+    command.env("REHEAP_CACHE_DIR", cache())
+}
+
+/// `reheap` with these arguments.
+pub(crate) fn reheap(line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reheap"));
+    in_a_clean_environment(&mut command).args(words(line));
+    command
+}
+
+/// `cargo reheap` with these arguments, started by Cargo as users start it.
+pub(crate) fn cargo_reheap(line: &str) -> Command {
+    let programs = Path::new(env!("CARGO_BIN_EXE_cargo-reheap"))
+        .parent()
+        .unwrap();
+    let mut path = programs.as_os_str().to_owned();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    let mut command = Command::new("cargo");
+    in_a_clean_environment(&mut command)
+        .env("PATH", path)
+        .arg("reheap")
+        .args(words(line));
+    command
+}
+
+/// A Cargo project in a folder of its own.
+pub(crate) struct Project {
+    _temporary: tempfile::TempDir,
+    pub(crate) folder: PathBuf,
+}
+
+/// The least that allocates and says so.
+pub(crate) const HELLO: &str =
+    "fn main() { println!(\"{}\", vec![\"hello\"; std::env::args().count()].concat()); }\n";
+
+impl Project {
+    /// A project with one program `app` of that source.
+    pub(crate) fn new(main: &str) -> Self {
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path().to_owned();
+        Self::at(temporary, folder, main)
+    }
+
+    /// The same in a folder of that name.
+    pub(crate) fn named(name: &OsStr, main: &str) -> Self {
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path().join(name);
+        Self::at(temporary, folder, main)
+    }
+
+    fn at(temporary: tempfile::TempDir, folder: PathBuf, main: &str) -> Self {
+        let project = Self {
+            _temporary: temporary,
+            folder,
+        };
+        project.write(
+            "Cargo.toml",
+            "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n",
+        );
+        project.write("src/main.rs", main);
+        project
+    }
+
+    pub(crate) fn write(&self, path: &str, contents: impl AsRef<[u8]>) {
+        let path = self.folder.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, contents).unwrap();
+    }
+
+    /// Adds to the end of a file.
+    pub(crate) fn append(&self, path: &str, contents: &str) {
+        let mut text = fs::read_to_string(self.folder.join(path)).unwrap();
+        text.push_str(contents);
+        self.write(path, text);
+    }
+
+    /// An executable shell script.
+    pub(crate) fn script(&self, path: &str, text: &str) -> PathBuf {
+        self.write(path, format!("#!/bin/sh\n{text}\n"));
+        let path = self.folder.join(path);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    /// `cargo reheap` in the project's folder.
+    pub(crate) fn cargo_reheap(&self, line: &str) -> Command {
+        let mut command = cargo_reheap(line);
+        command.current_dir(&self.folder);
+        command
+    }
+
+    /// A path below the target's output folder.
+    pub(crate) fn output(&self, path: &str) -> PathBuf {
+        self.folder.join("target").join(target()).join(path)
+    }
+
+    /// The executable `app` of a debug build.
+    pub(crate) fn app(&self) -> PathBuf {
+        self.output("debug/app")
+    }
+}
+
+/// The marker of an executable, if it has one.
+#[track_caller]
+pub(crate) fn marker_in(executable: &Path) -> Option<FoundMarker> {
+    let bytes = fs::read(executable)
+        .unwrap_or_else(|error| panic!("cannot read `{}`: {error}", executable.display()));
+    marker::read(&bytes).unwrap()
+}
+
+/// The allocator in an executable, as its marker says, or `stock`.
+#[track_caller]
+pub(crate) fn allocator_in(executable: &Path) -> String {
+    marker_in(executable).map_or("stock".to_owned(), |found| found.marker.allocator)
+}
+
+/// Starts an executable, which must succeed, and gives what it prints.
+#[track_caller]
+pub(crate) fn prints(executable: &Path) -> String {
+    run(&mut Command::new(executable)).succeeded().stdout
+}
+
+/// What `readelf` prints of a file.
+#[track_caller]
+pub(crate) fn readelf(flags: &str, file: &Path) -> String {
+    run(Command::new("readelf").arg(flags).arg(file))
+        .succeeded()
+        .stdout
+}
+
+/// Checks that the system would load the file by itself, at any address.
+#[track_caller]
+pub(crate) fn is_static_pie(file: &Path) {
+    let headers = readelf("-hlW", file);
+    assert!(
+        headers.contains("DYN (") && !headers.contains("INTERP"),
+        "{headers}"
+    );
+}
+
+/// All files below a folder, as paths relative to it, sorted.
+pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(&next).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.is_symlink() {
+                folders.push(path);
+            } else {
+                files.push(path.strip_prefix(folder).unwrap().to_owned());
+            }
+        }
+    }
+    files.sort();
+    files
+}
