@@ -485,6 +485,8 @@ fn conclude(
         marker: marker.as_ref(),
     }
     .malloc();
+    let put_in = marker.as_ref().map(|found| found.marker.allocator.as_str());
+    let rust_global_allocator = verdict::rust_global_allocator(findings, &allocators, put_in);
     Identity {
         kind,
         architecture: architecture(image),
@@ -494,7 +496,7 @@ fn conclude(
         needed,
         marker,
         malloc,
-        rust_global_allocator: verdict::rust_global_allocator(findings, &allocators),
+        rust_global_allocator,
         allocators,
         members: None,
     }

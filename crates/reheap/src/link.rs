@@ -261,30 +261,28 @@ fn vanishing_file(argument: &OsString) -> Option<PathBuf> {
     ((is_object || is_temporary) && path.is_file()).then_some(path)
 }
 
-/// Looks through the program's own objects for the allocator shim that rustc makes: with Rust's default allocator it
-/// forwards `__rust_alloc` to `__rdl_alloc`, with a `#[global_allocator]` another object defines it.
+/// Looks through the program's own objects for the allocator shim that rustc makes for every program. With Rust's
+/// default allocator the shim defines `__rust_alloc` and forwards it to `__rdl_alloc`; with a `#[global_allocator]` the
+/// crate that sets it defines `__rust_alloc`, and the shim only the symbol below. Fat LTO makes one object of both.
 fn rust_heap(arguments: &[OsString]) -> RustHeap {
-    use reheap_elf::symbols::{Role, read};
+    use reheap_elf::symbols::{Symbol, read};
+    const ONLY_IN_THE_SHIM: &str = "__rust_no_alloc_shim_is_unstable";
     let mut heap = RustHeap::Unknown;
     for path in arguments.iter().filter_map(vanishing_file) {
-        if path.file_name().is_some_and(|name| name == "symbols.o") {
-            continue; // it names both, in every program
-        }
-        let Ok((_, symbols)) = fs::read(&path)
-            .map_err(|_| ())
-            .and_then(|b| read(&b).map_err(|_| ()))
-        else {
+        // `symbols.o` names everything that a link must keep, in every program.
+        let bytes = fs::read(&path).unwrap_or_default();
+        let Ok((_, symbols)) = read(&bytes) else {
             continue;
         };
-        let has = |end: &str, wanted: fn(Role) -> bool| {
-            symbols
-                .iter()
-                .any(|s| s.name.ends_with(end) && wanted(s.role))
-        };
-        if has("rdl_alloc", |role| !role.is_definition()) {
+        // Names are mangled: something stands in front, and behind the shim's a version.
+        let mut definitions = symbols.iter().filter(|s| s.role.is_definition());
+        let is_shim = definitions.any(|s| s.name.contains(ONLY_IN_THE_SHIM));
+        let forwards = |s: &Symbol| s.name.ends_with("__rdl_alloc") && !s.role.is_definition();
+        let allocates = |s: &Symbol| s.name.ends_with("__rust_alloc") && s.role.is_definition();
+        if is_shim && symbols.iter().any(forwards) {
             return RustHeap::Malloc;
         }
-        if has("__rust_alloc", Role::is_definition) {
+        if !is_shim && symbols.iter().any(allocates) {
             heap = RustHeap::Own;
         }
     }

@@ -502,11 +502,16 @@ pub(super) fn add_marker(allocators: &mut Vec<FoundAllocator>, marker: &MarkerId
 pub(super) fn rust_global_allocator(
     findings: &Findings,
     allocators: &[FoundAllocator],
+    put_in: Option<&str>,
 ) -> Option<RustGlobalAllocator> {
     let rust = &findings.rust;
     let evidence = |symbol: &String| Evidence::Symbol(symbol.clone());
     let custom = |symbol, confidence| {
-        let mut own = allocators.iter().filter(|allocator| !allocator.is_stock);
+        // What reheap put in is the program's malloc, which a global allocator may or may not call.
+        let of_the_program = |found: &&FoundAllocator| {
+            !found.is_stock && put_in.is_none_or(|put_in| !put_in.starts_with(&found.name))
+        };
+        let mut own = allocators.iter().filter(of_the_program);
         let only = own.next().filter(|_| own.next().is_none());
         RustGlobalAllocator::Custom {
             name: only.map(|found| found.name.clone()),
