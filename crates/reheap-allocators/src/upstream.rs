@@ -311,6 +311,8 @@ fn compile_upstream(
             format!("CXXFLAGS_{}", target.env_suffix()),
             recipe.compiler_flags.join(" "),
         );
+    // mimalloc prints when it was built; GCC and Clang take this for "now" (reproducible-builds.org).
+    cargo.env("SOURCE_DATE_EPOCH", "0");
     if let Some(cxx) = &wrappers.cxx {
         cargo.env(format!("CXX_{}", target.env_suffix()), cxx);
     }

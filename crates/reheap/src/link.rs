@@ -118,16 +118,21 @@ impl Plan {
         arguments: &[OsString],
         substitute: Option<&dyn Fn(&OsString) -> OsString>,
     ) -> anyhow::Result<Command> {
-        let mut all: Vec<OsString> = Vec::new();
+        let mut all: Vec<OsString> = match substitute {
+            Some(substitute) => arguments.iter().map(substitute).collect(),
+            None => arguments.to_vec(),
+        };
         if let Some(folder) = &self.derived {
-            // In front of everything: the linker takes the first libc.a that it finds.
             let mut option = OsString::from("-L");
             option.push(folder);
-            all.push(option);
-        }
-        match substitute {
-            Some(substitute) => all.extend(arguments.iter().map(substitute)),
-            None => all.extend(arguments.iter().cloned()),
+            // In front of everything, because the linker takes the first libc.a that it finds; only what makes LLD the
+            // linker that it is to be has to stay first.
+            let position = if all.first().is_some_and(|a| a == "-flavor") {
+                2
+            } else {
+                0
+            };
+            all.insert(position.min(all.len()), option);
         }
         if self.stack_size_bytes > 0 {
             let bytes = self.stack_size_bytes;
