@@ -90,8 +90,10 @@ impl Cache {
         if entry.is_dir() {
             return Ok(entry);
         }
+        let prefix = format!(".unfinished-{name}-");
+        clear_away(&folder, &prefix)?;
         let unfinished = tempfile::Builder::new()
-            .prefix(".unfinished-")
+            .prefix(&prefix)
             .tempdir_in(&folder)
             .map_err(CacheError::new("make a folder in", &folder))?;
         make(unfinished.path())?;
@@ -100,6 +102,18 @@ impl Cache {
         let _ = unfinished.keep(); // renamed away: there is nothing left to delete
         Ok(entry)
     }
+}
+
+/// Removes what interrupted builds of an entry left. Its lock is held, so nobody is working there now.
+fn clear_away(folder: &Path, prefix: &str) -> Result<(), CacheError> {
+    for entry in fs::read_dir(folder).map_err(CacheError::new("read", folder))? {
+        let entry = entry.map_err(CacheError::new("read", folder))?;
+        if entry.file_name().to_string_lossy().starts_with(prefix) {
+            let path = entry.path();
+            fs::remove_dir_all(&path).map_err(CacheError::new("remove", &path))?;
+        }
+    }
+    Ok(())
 }
 
 /// Hashes parts of any length so that no two lists of parts give the same input.

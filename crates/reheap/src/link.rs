@@ -352,6 +352,17 @@ fn find_record(records: &Path, executable: &Path) -> anyhow::Result<Option<(Path
     let Ok(entries) = fs::read_dir(records) else {
         return Ok(None);
     };
+    // A copied project brings its records along; they name the files of the project that it was copied from.
+    let own_folder = records
+        .parent()
+        .and_then(|folder| fs::canonicalize(folder).ok());
+    let is_own = |output: &Path| {
+        let output = fs::canonicalize(output).ok();
+        own_folder
+            .as_ref()
+            .zip(output)
+            .is_some_and(|(folder, output)| output.starts_with(folder))
+    };
     let mut same_contents = None;
     for entry in entries {
         let folder = entry?.path();
@@ -361,6 +372,9 @@ fn find_record(records: &Path, executable: &Path) -> anyhow::Result<Option<(Path
         else {
             continue;
         };
+        if !is_own(&record.output) {
+            continue;
+        }
         let found = identity(&record.output);
         if found.is_some() && found == wanted {
             return Ok(Some((folder, record)));

@@ -1,5 +1,6 @@
 //! What a person sees on standard error: errors, notes, progress.
 
+use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -74,7 +75,7 @@ fn to_stderr(text: &str) {
 pub(crate) fn data(text: &str) -> anyhow::Result<()> {
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        result => Ok(result?),
+        result => result.context("cannot write to standard output"),
     }
 }
 

@@ -29,7 +29,8 @@ fn a_build_is_a_static_pie_with_the_default_allocator_and_says_so() {
 fn another_allocator_or_tuning_is_linked_without_compiling() {
     let project = Project::new(HELLO);
     run(&mut project.cargo_reheap("build -a mimalloc")).succeeded();
-    let steps: [(&str, &str, &[(&str, &str)]); 4] = [
+    type Options<'a> = &'a [(&'a str, &'a str)];
+    let steps: [(&str, &str, Options<'_>); 4] = [
         ("-a rpmalloc", "rpmalloc", &[]),
         ("-a mimalloc2", "mimalloc2", &[]),
         ("-t purge_delay=0", "mimalloc", &[("purge_delay", "0")]),
@@ -139,7 +140,8 @@ fn rust_flags_from_every_place_survive_as_cargo_merges_them() {
     let table = format!("[target.{triple}]\n{first}");
     let two_tables =
         format!("[target.{triple}]\n{first}[target.'cfg(target_os = \"linux\")']\n{second}");
-    let cases: [(&str, &[(&str, &str)]); 7] = [
+    type Variables<'a> = &'a [(&'a str, &'a str)];
+    let cases: [(&str, Variables<'_>); 7] = [
         ("", &[("RUSTFLAGS", "--cfg first")]),
         (
             "",

@@ -4,6 +4,7 @@ mod common;
 
 use common::{HELLO, Outcome, Project, cargo_reheap, files_below, of_target, run, target};
 use std::path::Path;
+use std::process::Command;
 
 /// Wrong usage is found before Cargo or a compiler is started.
 #[track_caller]
@@ -136,7 +137,8 @@ fn where_there_is_no_project_nothing_is_built() {
     run(cargo_reheap(missing).current_dir(&folder))
         .ended_with(1)
         .said(&["cannot build a Cargo project here", "nowhere/Cargo.toml"]);
-    assert_eq!(files_below(folder.path()), [Path::new(""); 0]);
+    let files = files_below(folder.path());
+    assert!(files.is_empty(), "{files:?}");
 }
 
 #[test]
@@ -201,6 +203,30 @@ fn a_program_that_another_linker_made_since_is_not_replaced_by_the_one_before() 
 }
 
 #[test]
+fn building_in_a_copy_of_a_project_leaves_the_project_alone() {
+    let project = Project::new(HELLO);
+    run(&mut project.cargo_reheap("build -a mimalloc")).succeeded();
+    for flags in ["-r", "-rl"] {
+        let copy = tempfile::tempdir().unwrap();
+        let mut cp = Command::new("cp");
+        run(cp
+            .arg(flags)
+            .arg(&project.folder)
+            .arg(copy.path().join("copy")))
+        .succeeded();
+        let mut build = cargo_reheap("build -a rpmalloc");
+        run(build.current_dir(copy.path().join("copy")))
+            .ended_with(1)
+            .said(&["was not linked by reheap"]);
+        assert_eq!(common::allocator_in(&project.app()), "mimalloc", "{flags}");
+    }
+    run(&mut project.cargo_reheap("build -a rpmalloc"))
+        .succeeded()
+        .said(&["linked again"]);
+    assert_eq!(common::allocator_in(&project.app()), "rpmalloc");
+}
+
+#[test]
 fn cargo_zigbuilds_linker_is_refused() {
     let project = Project::new(HELLO);
     let linker = project.script("cargo-zigbuild/zigcc-x86_64.sh", "exec cc \"$@\"");
@@ -237,7 +263,7 @@ fn a_linker_that_fails_is_reported_and_leaves_the_executable_that_was_there() {
 #[test]
 fn an_executable_that_is_not_reheaps_is_linked_anew_or_refused() {
     let project = Project::new(HELLO);
-    let mut cargo = std::process::Command::new("cargo");
+    let mut cargo = Command::new("cargo");
     let line = ["build", "--target", &target()];
     run(cargo
         .args(line)

@@ -123,12 +123,8 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
         let hint = "reheap makes static executables; leave -shared out";
         return Err(Failure::usage(text).hint(hint).into());
     }
-    let purpose = if call == Call::Links {
-        Purpose::Programs
-    } else {
-        Purpose::Objects
-    };
-    let compiler = setup::compiler(&target, language, purpose)?;
+    // Also for objects, the compiler that will link them: another one may have other headers, or another C++ library.
+    let compiler = setup::compiler(&target, language, Purpose::Programs)?;
     let pie = Pie::of_arguments(given);
     let mut command = compiler.command_in(&Search::new(env_vars::all()));
     // The user's own terminal, input and language.

@@ -101,6 +101,9 @@ fn kept_beside(file: &Path) -> PathBuf {
 /// Puts new contents in the place of a file; the file itself goes on existing under another name, with its owner, mode
 /// and times. A crash before the last step leaves the original in its place.
 fn replace(file: &Path, contents: &[u8]) -> anyhow::Result<()> {
+    // Where it is a symbolic link, the file is meant: a link that became a file would hide what stays behind it.
+    let file =
+        &fs::canonicalize(file).with_context(|| format!("cannot replace `{}`", file.display()))?;
     let kept = kept_beside(file);
     let cannot = || format!("cannot replace `{}`", file.display());
     let original = fs::metadata(file).with_context(cannot)?;
@@ -132,6 +135,8 @@ fn keep(file: &Path, kept: &Path) -> anyhow::Result<()> {
 }
 
 fn restore(file: &Path) -> anyhow::Result<()> {
+    let file =
+        &fs::canonicalize(file).with_context(|| format!("cannot restore `{}`", file.display()))?;
     let kept = kept_beside(file);
     let cannot = || format!("cannot restore `{}`", file.display());
     let derived = fs::read(file).with_context(cannot)?;

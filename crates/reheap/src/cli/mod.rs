@@ -20,6 +20,7 @@ use std::process::ExitCode;
 #[command(
     name = "reheap",
     version,
+    after_help = "Examples:\n  reheap cc -O2 hello.c -o hello\n  reheap inspect ./hello\n  cargo reheap build --release",
     max_term_width = 100,
     subcommand_required = true,
     arg_required_else_help = true
@@ -58,6 +59,7 @@ enum Command {
     name = "cargo reheap",
     bin_name = "cargo reheap",
     version,
+    after_help = "Example:\n  cargo reheap build --release -a jemalloc",
     max_term_width = 100,
     subcommand_required = true,
     arg_required_else_help = true

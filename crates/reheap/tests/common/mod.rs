@@ -28,7 +28,7 @@ pub(crate) fn of_target(front: &str, end: &str) -> String {
 
 /// The cache of all tests.
 pub(crate) fn cache() -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("reheap-cache")
 }
 
 /// What a program left behind.

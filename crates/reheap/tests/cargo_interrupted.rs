@@ -1,0 +1,311 @@
+//! Two builds at once, and builds that are killed in the middle: what is there afterwards is old or new, never half-made.
+//!
+//! The middle is found without a clock: a compiler or linker of the test's own says through a FIFO that it was called, and
+//! then waits at another one that nobody writes to.
+
+mod common;
+
+use common::{HELLO, Outcome, Project, allocator_in, cache, files_below, prints, run, target};
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+
+/// What a script does to say that it is there and to stay there, while a file `stop` lies beside it.
+const STOPS: &str =
+    "if [ -e \"${0%/*}/stop\" ]; then echo > \"${0%/*}/reached\"; exec cat \"${0%/*}/never\"; fi";
+
+fn fifos(project: &Project) {
+    let made = run(Command::new("mkfifo")
+        .args(["reached", "never"])
+        .current_dir(&project.folder));
+    made.succeeded();
+}
+
+/// Starts a command in a process group of its own, sends the group a Ctrl-C as soon as a script has stopped, and gives
+/// what the command left.
+#[track_caller]
+fn interrupt_when_stopped(project: &Project, command: &mut Command) -> Outcome {
+    project.write("stop", "");
+    let (sender, events) = mpsc::channel();
+    let reached = project.folder.join("reached");
+    let of_script = sender.clone();
+    std::thread::spawn(move || {
+        // Opening waits for the script, and so for ever if none comes; the end of the command is noticed below.
+        let text = fs::File::open(reached).and_then(|mut f| f.read(&mut [0; 1]));
+        let _ = of_script.send(text.map(|_| None).map_err(|e| e.to_string()));
+    });
+    let child = command
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let group = Pid::from_child(&child);
+    let waiting = std::thread::spawn(move || {
+        let output = child.wait_with_output().map_err(|e| e.to_string());
+        let _ = sender.send(output.map(Some));
+    });
+    let mut event = events.recv().unwrap();
+    if let Ok(None) = event {
+        kill_process_group(group, Signal::INT).unwrap();
+        event = events.recv().unwrap();
+    } else {
+        panic!("it ended before a script was called: {event:?}");
+    }
+    waiting.join().unwrap();
+    fs::remove_file(project.folder.join("stop")).unwrap();
+    let output = event.unwrap().expect("the script speaks once");
+    Outcome {
+        code: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// A C compiler that notes each call, and stops at the first file that an allocator is made of. It does not say that it is
+/// `musl-gcc`, which would be called directly then.
+fn compiler(project: &Project) -> PathBuf {
+    fifos(project);
+    let script = format!(
+        "[ \"$*\" = -v ] && exit 0\necho \"$*\" >> \"${{0%/*}}/calls\"\n\
+         case \"$*\" in *rpmalloc.c*) {STOPS};; esac\nexec musl-gcc \"$@\""
+    );
+    project.script("noting-cc", &script)
+}
+
+fn build_with(project: &Project, compiler: &Path) -> Command {
+    let mut build = project.cargo_reheap("build -a rpmalloc");
+    build.env(format!("CC_{}", target().replace('-', "_")), compiler);
+    build.env("REHEAP_CACHE_DIR", project.folder.join("cache"));
+    build
+}
+
+/// The entries of the cache, also hidden and half-made ones.
+fn entries(project: &Project, kind: &str) -> Vec<String> {
+    let folder = project.folder.join("cache").join(kind);
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn two_builds_at_once_with_an_empty_cache_build_the_allocator_once() {
+    let (first, second) = (Project::new(HELLO), Project::new(HELLO));
+    let compiler = compiler(&first);
+    let mut other = second.cargo_reheap("build -a rpmalloc");
+    other.env(format!("CC_{}", target().replace('-', "_")), &compiler);
+    other.env("REHEAP_CACHE_DIR", first.folder.join("cache"));
+    std::thread::scope(|scope| {
+        scope.spawn(|| run(&mut build_with(&first, &compiler)).succeeded());
+        scope.spawn(|| run(&mut other).succeeded());
+    });
+    for project in [&first, &second] {
+        assert_eq!(
+            (
+                allocator_in(&project.app()).as_str(),
+                prints(&project.app()).as_str()
+            ),
+            ("rpmalloc", "hello\n")
+        );
+    }
+    let calls = fs::read_to_string(first.folder.join("calls")).unwrap();
+    let of_glue = calls
+        .lines()
+        .filter(|call| call.contains(" family.c "))
+        .count();
+    assert_eq!(of_glue, 1, "{calls}");
+    for kind in ["allocators", "libc"] {
+        assert_eq!(
+            entries(&first, kind).len(),
+            1,
+            "{:?}",
+            entries(&first, kind)
+        );
+    }
+}
+
+#[test]
+fn an_interrupted_build_of_an_allocator_leaves_nothing_that_looks_whole_and_is_done_again() {
+    let project = Project::new(HELLO);
+    let compiler = compiler(&project);
+    let outcome = interrupt_when_stopped(&project, &mut build_with(&project, &compiler));
+    assert_ne!(outcome.code, Some(0));
+    for kind in ["allocators", "libc"] {
+        let whole: Vec<String> = entries(&project, kind)
+            .into_iter()
+            .filter(|name| !name.starts_with('.'))
+            .collect();
+        assert_eq!(whole, [""; 0]);
+    }
+    assert!(!project.app().exists());
+
+    run(&mut build_with(&project, &compiler)).succeeded();
+    assert_eq!(
+        (
+            allocator_in(&project.app()).as_str(),
+            prints(&project.app()).as_str()
+        ),
+        ("rpmalloc", "hello\n")
+    );
+    for kind in ["allocators", "libc"] {
+        let left: Vec<String> = entries(&project, kind)
+            .into_iter()
+            .filter(|name| name.starts_with('.'))
+            .collect();
+        assert_eq!(
+            left, [""; 0],
+            "what the interrupted build left is cleared away"
+        );
+    }
+}
+
+/// A project with a linker that can be stopped.
+fn linked_by_a_script() -> Project {
+    let project = Project::new(HELLO);
+    fifos(&project);
+    project.script("my-cc", &format!("{STOPS}\nexec cc \"$@\""));
+    project.write(
+        ".cargo/config.toml",
+        format!("[target.{}]\nlinker = \"./my-cc\"\n", target()),
+    );
+    project
+}
+
+#[test]
+fn an_interrupted_replay_leaves_the_old_executable_and_is_done_again() {
+    let project = linked_by_a_script();
+    run(&mut project.cargo_reheap("build -a mimalloc")).succeeded();
+    let before = fs::read(project.app()).unwrap();
+    let outcome = interrupt_when_stopped(&project, &mut project.cargo_reheap("build -a rpmalloc"));
+    assert_ne!(outcome.code, Some(0));
+    assert!(fs::read(project.app()).unwrap() == before);
+    assert_eq!(
+        (
+            allocator_in(&project.app()).as_str(),
+            prints(&project.app()).as_str()
+        ),
+        ("mimalloc", "hello\n")
+    );
+
+    run(&mut project.cargo_reheap("build -a rpmalloc"))
+        .succeeded()
+        .said(&["linked again without compiling"]);
+    assert_eq!(
+        (
+            allocator_in(&project.app()).as_str(),
+            prints(&project.app()).as_str()
+        ),
+        ("rpmalloc", "hello\n")
+    );
+    let left: Vec<PathBuf> = files_below(&project.output("debug/deps"))
+        .into_iter()
+        .filter(|file| file.to_string_lossy().starts_with(".reheap-"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn an_interrupted_first_link_is_done_again() {
+    let project = linked_by_a_script();
+    let outcome = interrupt_when_stopped(&project, &mut project.cargo_reheap("build -a rpmalloc"));
+    assert_ne!(outcome.code, Some(0));
+    assert!(!project.app().exists());
+    run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
+    assert_eq!(
+        (
+            allocator_in(&project.app()).as_str(),
+            prints(&project.app()).as_str()
+        ),
+        ("rpmalloc", "hello\n")
+    );
+}
+
+/// The one record of a project's links.
+fn record(project: &Project) -> PathBuf {
+    let folder = project.output(".reheap-links");
+    let files = files_below(&folder);
+    let records: Vec<_> = files
+        .iter()
+        .filter(|f| f.ends_with("record.json"))
+        .collect();
+    assert_eq!(records.len(), 1, "{files:?}");
+    folder.join(records[0])
+}
+
+#[test]
+fn a_replay_cut_off_between_its_last_steps_is_done_again() {
+    let project = Project::new(HELLO);
+    run(&mut project.cargo_reheap("build -a mimalloc")).succeeded();
+    let old = fs::read(project.app()).unwrap();
+    run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
+    // As if the power had failed after rustc's output was replaced, but not yet Cargo's second name for it, and before
+    // the record was told.
+    let mut text: serde_json::Value =
+        serde_json::from_slice(&fs::read(record(&project)).unwrap()).unwrap();
+    text["plan"] = serde_json::Value::Null;
+    fs::write(record(&project), text.to_string()).unwrap();
+    fs::remove_file(project.app()).unwrap();
+    fs::write(project.app(), old).unwrap();
+
+    run(&mut project.cargo_reheap("build -a rpmalloc"))
+        .succeeded()
+        .said(&["linked again"]);
+    assert_eq!(
+        (
+            allocator_in(&project.app()).as_str(),
+            prints(&project.app()).as_str()
+        ),
+        ("rpmalloc", "hello\n")
+    );
+}
+
+#[test]
+fn a_lost_or_damaged_record_is_an_error_with_the_way_out_and_no_wrong_program() {
+    let project = Project::new(HELLO);
+    run(&mut project.cargo_reheap("build -a mimalloc")).succeeded();
+    let whole = fs::read(record(&project)).unwrap();
+    fs::write(record(&project), &whole[..whole.len() / 2]).unwrap();
+    let outcome = run(&mut project.cargo_reheap("build -a rpmalloc")).ended_with(1);
+    outcome.said(&[
+        "was not linked by reheap",
+        &format!("cargo clean --target {}", target()),
+    ]);
+    assert_eq!(allocator_in(&project.app()), "mimalloc");
+    run(Command::new("cargo")
+        .args(["clean", "--target", &target()])
+        .current_dir(&project.folder))
+    .succeeded();
+    run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
+    assert_eq!(allocator_in(&project.app()), "rpmalloc");
+}
+
+#[test]
+fn a_cleared_cache_is_filled_again() {
+    let project = Project::new(HELLO);
+    let mut build = project.cargo_reheap("build -a rpmalloc");
+    // The allocators of the shared cache; what is made of them is this test's own.
+    let own = project.folder.join("cache");
+    fs::create_dir_all(&own).unwrap();
+    run(&mut common::reheap("libc -a rpmalloc")).succeeded();
+    std::os::unix::fs::symlink(cache().join("allocators"), own.join("allocators")).unwrap();
+    run(build.env("REHEAP_CACHE_DIR", &own)).succeeded();
+    fs::remove_dir_all(own.join("libc")).unwrap();
+    fs::remove_dir_all(own.join("linkers")).unwrap();
+    run(&mut build).succeeded();
+    assert_eq!(
+        (
+            allocator_in(&project.app()).as_str(),
+            prints(&project.app()).as_str()
+        ),
+        ("rpmalloc", "hello\n")
+    );
+}

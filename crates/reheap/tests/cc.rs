@@ -1,0 +1,438 @@
+//! `reheap cc` and `reheap c++` where a compiler stands: alone, in a configure script, in CMake.
+
+mod common;
+
+use common::{
+    allocator_in, cache, is_static_pie, marker_in, prints, readelf, reheap, run, run_with_input,
+};
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const HELLO: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
+    int main(int c, char **v) { char *p = malloc(99); strcpy(p, \"hello\"); while (--c) strcat(p, v[c]); puts(p); free(p); }\n";
+
+const HELLO_CXX: &str = "#include <iostream>\n#include <memory>\n#include <stdexcept>\n#include <vector>\n\
+    int main() {\n    std::vector<std::string> words(100, std::string(100, 'x'));\n\
+    try { if (words.size() == 100) throw std::runtime_error(\"thrown\"); }\n\
+    catch (const std::exception &e) { std::cout << \"caught \" << e.what() << std::endl; } }\n";
+
+/// A folder with sources in it.
+struct Sources(tempfile::TempDir);
+
+impl Sources {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        Self(folder)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// A command in the folder.
+    fn within(&self, mut command: Command) -> Command {
+        command.current_dir(self.0.path());
+        command
+    }
+
+    fn reheap(&self, line: &str) -> Command {
+        self.within(reheap(line))
+    }
+}
+
+#[test]
+fn a_program_is_a_static_pie_with_the_allocator_and_nothing_is_printed() {
+    let sources = Sources::new(&[("hello.c", HELLO)]);
+    run(&mut reheap("libc -a rpmalloc")).succeeded(); // so that building the allocator is not announced below
+    run(&mut sources.reheap("cc -a rpmalloc -O2 hello.c -o warm")).succeeded();
+    let outcome = run(&mut sources.reheap("cc -a rpmalloc -O2 hello.c -o hello")).succeeded();
+    assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str()), ("", ""));
+    let hello = sources.path("hello");
+    is_static_pie(&hello);
+    assert_eq!(
+        (allocator_in(&hello).as_str(), prints(&hello).as_str()),
+        ("rpmalloc", "hello\n")
+    );
+    assert_eq!(marker_in(&hello).unwrap().replaced, [""; 0]);
+}
+
+#[test]
+fn without_an_output_option_it_is_a_out_and_the_default_allocator() {
+    let sources = Sources::new(&[("hello.c", HELLO)]);
+    run(&mut sources.reheap("cc hello.c")).succeeded();
+    assert_eq!(allocator_in(&sources.path("a.out")), "mimalloc");
+}
+
+#[test]
+fn compiling_and_linking_apart_gives_the_same() {
+    let sources = Sources::new(&[
+        (
+            "main.c",
+            "extern char *text(void);\nextern int puts(const char *);\nint main(void) { puts(text()); }",
+        ),
+        (
+            "text.c",
+            "#include <string.h>\nchar *text(void) { return strdup(\"apart\"); }",
+        ),
+    ]);
+    for file in ["main", "text"] {
+        run(&mut sources.reheap(&format!("cc -O2 -c {file}.c -o {file}.o"))).succeeded();
+    }
+    run(&mut sources.reheap("cc -a rpmalloc main.o text.o -o apart")).succeeded();
+    let apart = sources.path("apart");
+    is_static_pie(&apart);
+    assert_eq!(
+        (allocator_in(&apart).as_str(), prints(&apart).as_str()),
+        ("rpmalloc", "apart\n")
+    );
+}
+
+#[test]
+fn stock_links_what_the_compiler_would_link() {
+    let sources = Sources::new(&[("hello.c", HELLO)]);
+    run(&mut sources.reheap("cc -a stock hello.c -o hello")).succeeded();
+    let hello = sources.path("hello");
+    assert_eq!(
+        (allocator_in(&hello).as_str(), prints(&hello).as_str()),
+        ("stock", "hello\n")
+    );
+}
+
+#[test]
+fn position_independence_is_as_asked_for() {
+    let sources = Sources::new(&[("hello.c", HELLO)]);
+    for (flags, kind) in [
+        ("-no-pie", "EXEC ("),
+        ("-static-pie", "DYN ("),
+        ("-static", "DYN ("),
+        ("-static -no-pie", "EXEC ("),
+    ] {
+        let line = format!("cc -a rpmalloc {flags} hello.c -o hello");
+        run(&mut sources.reheap(&line)).succeeded();
+        let hello = sources.path("hello");
+        assert!(readelf("-hW", &hello).contains(kind), "{flags}");
+        assert!(!readelf("-lW", &hello).contains("INTERP"), "{flags}");
+        assert_eq!(
+            (allocator_in(&hello).as_str(), prints(&hello).as_str()),
+            ("rpmalloc", "hello\n"),
+            "{flags}"
+        );
+    }
+}
+
+#[test]
+fn a_shared_library_is_refused_as_wrong_usage() {
+    let sources = Sources::new(&[("hello.c", HELLO)]);
+    let outcome = run(&mut sources.reheap("cc -shared -fPIC hello.c -o hello.so")).ended_with(2);
+    outcome.said(&["a shared library has no allocator of its own", "hint: "]);
+    assert!(!sources.path("hello.so").exists());
+}
+
+#[test]
+fn source_text_can_come_from_standard_input() {
+    let sources = Sources::new(&[]);
+    run_with_input(
+        &mut sources.reheap("cc -a rpmalloc -x c - -o hello"),
+        HELLO.as_bytes(),
+    )
+    .succeeded();
+    assert_eq!(
+        (
+            allocator_in(&sources.path("hello")).as_str(),
+            prints(&sources.path("hello")).as_str()
+        ),
+        ("rpmalloc", "hello\n")
+    );
+    let outcome =
+        run_with_input(&mut sources.reheap("cc -E -P -"), b"#define A b\nA\n").succeeded();
+    assert_eq!(outcome.stdout.trim(), "b");
+}
+
+#[test]
+fn paths_with_blanks_and_quotes_are_taken_as_they_are() {
+    let sources = Sources::new(&[]);
+    let folder = sources.path("a 'b' \"c\" $d");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("it's.c"), HELLO).unwrap();
+    let mut command = sources.reheap("cc -a rpmalloc -o");
+    let output = folder.join("out put");
+    run(command
+        .arg(&output)
+        .arg(folder.join("it's.c"))
+        .env("REHEAP_CACHE_DIR", folder.join("cache")))
+    .succeeded();
+    assert_eq!(
+        (allocator_in(&output).as_str(), prints(&output).as_str()),
+        ("rpmalloc", "hello\n")
+    );
+
+    let mut command = sources.reheap("cc -a rpmalloc -o");
+    let output = sources
+        .path("x")
+        .with_file_name(std::ffi::OsStr::from_bytes(b"not-utf8-\xff"));
+    run(command.arg(&output).arg(folder.join("it's.c"))).succeeded();
+    assert_eq!(allocator_in(&output), "rpmalloc");
+}
+
+#[test]
+fn the_choice_can_come_from_the_environment_and_flags_win() {
+    let sources = Sources::new(&[("hello.c", HELLO)]);
+    let from_environment = |line: &str| {
+        let mut command = sources.reheap(line);
+        command
+            .env("REHEAP_ALLOCATOR", "mimalloc2")
+            .env("REHEAP_TUNING", "purge_delay=3");
+        run(&mut command).succeeded();
+        marker_in(&sources.path("hello")).unwrap().marker
+    };
+    let marker = from_environment("cc hello.c -o hello");
+    assert_eq!(
+        (
+            marker.allocator.as_str(),
+            marker.tuning["purge_delay"].as_str()
+        ),
+        ("mimalloc2", "3")
+    );
+    let marker = from_environment("cc -a mimalloc -t purge_delay=4 -- hello.c -o hello");
+    assert_eq!(
+        (
+            marker.allocator.as_str(),
+            marker.tuning["purge_delay"].as_str()
+        ),
+        ("mimalloc", "4")
+    );
+    let mut wrong = sources.reheap("cc hello.c");
+    run(wrong.env("REHEAP_ALLOCATOR", "mimaloc"))
+        .ended_with(2)
+        .said(&["did you mean `-a mimalloc`?"]);
+}
+
+#[test]
+fn a_program_that_never_allocates_is_no_error() {
+    let sources = Sources::new(&[("a.c", "int main(void) { return 7; }")]);
+    run(&mut sources.reheap("cc a.c -o a")).succeeded();
+    run(&mut Command::new(sources.path("a"))).ended_with(7);
+}
+
+#[test]
+fn what_the_compiler_says_and_its_exit_code_pass_through() {
+    let sources = Sources::new(&[("bad.c", "int main(void) { return nonsense; }")]);
+    run(&mut sources.reheap("cc bad.c -o bad"))
+        .ended_with(1)
+        .said(&["bad.c:1", "nonsense"]);
+    let outcome = run(&mut sources.reheap("cc --version")).succeeded();
+    assert!(
+        outcome.stdout.contains("Free Software Foundation") || outcome.stdout.contains("clang"),
+        "{}",
+        outcome.stdout
+    );
+    run(&mut sources.reheap("cc missing.c"))
+        .ended_with(1)
+        .said(&["missing.c"]);
+}
+
+#[test]
+fn a_compilers_flags_are_not_taken_for_reheaps() {
+    let sources = Sources::new(&[("hello.c", HELLO)]);
+    run(&mut sources.reheap("cc -ansi -traditional-cpp -c hello.c -o hello.o")).succeeded();
+    run(&mut sources.reheap("cc -a rpmalloc hello.o -o hello -lm -lpthread")).succeeded();
+    assert_eq!(allocator_in(&sources.path("hello")), "rpmalloc");
+}
+
+#[test]
+fn the_stack_size_of_threads_is_eight_mebibytes_or_what_is_asked_for() {
+    let sources = Sources::new(&[("hello.c", HELLO)]);
+    for (flag, size) in [
+        ("", "0x800000"),
+        ("--stack-size 262144", "0x040000"),
+        ("--stack-size=0", "0x000000"),
+    ] {
+        run(&mut sources.reheap(&format!("cc -a rpmalloc {flag} hello.c -o hello"))).succeeded();
+        let headers = readelf("-lW", &sources.path("hello"));
+        let line = headers
+            .lines()
+            .find(|line| line.contains("GNU_STACK"))
+            .unwrap();
+        assert_eq!(line.split_whitespace().nth(5), Some(size), "{flag}");
+    }
+}
+
+#[test]
+fn another_libc_can_be_named_and_what_is_none_is_refused() {
+    let sources = Sources::new(&[("hello.c", HELLO), ("libc.a", "")]);
+    let rust = Command::new("rustc")
+        .args(["--print", "target-libdir", "--target", &common::target()])
+        .output()
+        .unwrap();
+    let rust =
+        Path::new(String::from_utf8(rust.stdout).unwrap().trim()).join("self-contained/libc.a");
+    let mut command = sources.reheap("cc -a rpmalloc --libc");
+    run(command.arg(&rust).args(["hello.c", "-o", "hello"])).succeeded();
+    let marker = marker_in(&sources.path("hello")).unwrap().marker;
+    assert_eq!(
+        (
+            marker.libc.as_str(),
+            prints(&sources.path("hello")).as_str()
+        ),
+        ("musl 1.2.5", "hello\n")
+    );
+
+    let outcome = run(&mut sources.reheap("cc --libc libc.a hello.c -o none")).ended_with(1);
+    outcome.said(&["cannot derive a libc from `libc.a`: the file is empty"]);
+    let glibc = run(Command::new("gcc").arg("-print-file-name=libc.a"))
+        .succeeded()
+        .stdout;
+    let outcome = run(&mut sources.reheap(&format!("cc --libc {} hello.c -o none", glibc.trim())))
+        .ended_with(1);
+    outcome.said(&["it is not a musl libc"]);
+    assert!(!sources.path("none").exists());
+}
+
+#[test]
+fn no_arguments_are_wrong_usage_and_wrong_ones_too() {
+    let sources = Sources::new(&[("hello.c", HELLO)]);
+    run(&mut sources.reheap("cc"))
+        .ended_with(2)
+        .said(&["no compiler arguments", "hint: reheap cc"]);
+    run(&mut sources.reheap("c++"))
+        .ended_with(2)
+        .said(&["no compiler arguments"]);
+    run(&mut sources.reheap("cc -a"))
+        .ended_with(2)
+        .said(&["--allocator"]);
+    run(&mut sources.reheap("cc -t purge_dealy=1 hello.c"))
+        .ended_with(2)
+        .said(&["did you mean `-t purge_delay=…`?"]);
+}
+
+#[test]
+fn a_configure_script_takes_it_for_a_compiler() {
+    // What scripts made by Autoconf do: does the compiler work, what does it make, which functions are there, which not.
+    let configure = "set -e\n\
+        echo 'int main(void) { return 0; }' > conftest.c\n$CC conftest.c\n[ -f a.out ] && ./a.out\n\
+        $CC $CFLAGS -c conftest.c && [ -f conftest.o ]\n\
+        $CC -E conftest.c > /dev/null\n\
+        has() { echo \"char $1(void); int main(void) { return $1(); }\" > conftest.c; $CC -o conftest conftest.c 2> /dev/null; }\n\
+        has reallocarray && echo '#define HAVE_REALLOCARRAY 1' > config.h\n\
+        if has mallinfo; then echo '#define HAVE_MALLINFO 1' >> config.h; fi\n\
+        $CC $CFLAGS -o hello hello.c\n";
+    let sources = Sources::new(&[("configure", configure), ("hello.c", HELLO)]);
+    let mut command = Command::new("sh");
+    command
+        .arg("configure")
+        .env("CFLAGS", "-O2 -Wall -Werror")
+        .env("REHEAP_CACHE_DIR", cache());
+    command
+        .env("CC", format!("{} cc", env!("CARGO_BIN_EXE_reheap")))
+        .env("REHEAP_ALLOCATOR", "rpmalloc");
+    run(&mut sources.within(command)).succeeded();
+    assert_eq!(
+        fs::read_to_string(sources.path("config.h")).unwrap(),
+        "#define HAVE_REALLOCARRAY 1\n"
+    );
+    assert_eq!(
+        (
+            allocator_in(&sources.path("hello")).as_str(),
+            prints(&sources.path("hello")).as_str()
+        ),
+        ("rpmalloc", "hello\n")
+    );
+}
+
+#[test]
+fn cmake_takes_both_for_compilers() {
+    let sources = Sources::new(&[
+        (
+            "CMakeLists.txt",
+            "cmake_minimum_required(VERSION 3.10)\nproject(mixed C CXX)\nfind_package(Threads REQUIRED)\n\
+          add_library(part STATIC part.c)\nadd_executable(app app.cpp)\ntarget_link_libraries(app part Threads::Threads)\n",
+        ),
+        (
+            "part.c",
+            "#include <string.h>\nchar *part(void) { return strdup(\"C and\"); }",
+        ),
+        (
+            "app.cpp",
+            "#include <iostream>\n#include <thread>\nextern \"C\" char *part();\n\
+          int main() { std::thread([] { std::cout << part() << std::string(\" C++\") << std::endl; }).join(); }",
+        ),
+    ]);
+    let reheap = env!("CARGO_BIN_EXE_reheap");
+    let mut configure = sources.within(Command::new("cmake"));
+    configure
+        .args(["-S", ".", "-B", "build"])
+        .env("REHEAP_ALLOCATOR", "rpmalloc")
+        .env("REHEAP_CACHE_DIR", cache());
+    run(configure
+        .env("CC", format!("{reheap} cc"))
+        .env("CXX", format!("{reheap} c++")))
+    .succeeded();
+    let mut build = sources.within(Command::new("cmake"));
+    run(build
+        .args(["--build", "build"])
+        .env("REHEAP_ALLOCATOR", "rpmalloc")
+        .env("REHEAP_CACHE_DIR", cache()))
+    .succeeded();
+    let app = sources.path("build/app");
+    assert_eq!(
+        (allocator_in(&app).as_str(), prints(&app).as_str()),
+        ("rpmalloc", "C and C++\n")
+    );
+}
+
+#[test]
+fn a_cxx_program_with_exceptions_is_static_and_has_the_allocator() {
+    let sources = Sources::new(&[("hello.cpp", HELLO_CXX)]);
+    run(&mut sources.reheap("c++ -a rpmalloc -O1 hello.cpp -o hello")).succeeded();
+    let hello = sources.path("hello");
+    is_static_pie(&hello);
+    assert_eq!(
+        (allocator_in(&hello).as_str(), prints(&hello).as_str()),
+        ("rpmalloc", "caught thrown\n")
+    );
+    assert_eq!(marker_in(&hello).unwrap().replaced, [""; 0]);
+}
+
+#[test]
+fn a_compiler_that_does_not_work_is_named_with_the_way_to_get_one() {
+    let sources = Sources::new(&[("hello.c", HELLO)]);
+    let mut command = sources.reheap("cc hello.c");
+    command.env(
+        format!("CC_{}", common::target().replace('-', "_")),
+        "/nowhere/cc",
+    );
+    run(&mut command)
+        .ended_with(1)
+        .said(&["/nowhere/cc", "hint: reheap doctor --fix"]);
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_the_compilers_error() {
+    let sources = Sources::new(&[("hello.c", HELLO)]);
+    let outcome = run(&mut sources.reheap("cc -a rpmalloc hello.c -o nowhere/hello"));
+    assert_eq!(outcome.code, Some(1));
+    outcome.said(&["nowhere/hello"]);
+}
+
+#[test]
+fn relocatable_objects_and_assembly_are_left_to_the_compiler() {
+    let sources = Sources::new(&[("hello.c", HELLO)]);
+    run(&mut sources.reheap("cc -S hello.c -o hello.s")).succeeded();
+    run(&mut sources.reheap("cc -c hello.s -o hello.o")).succeeded();
+    run(&mut sources.reheap("cc -r -nostdlib hello.o -o both.o")).succeeded();
+    assert!(readelf("-hW", &sources.path("both.o")).contains("REL ("));
+    assert_eq!(
+        fs::metadata(sources.path("hello.o"))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o111,
+        0
+    );
+}
