@@ -33,12 +33,12 @@ static void *worker(void *number)
 	while (!stop) {
 		pthread_t thread;
 		CHECK(pthread_create(&thread, NULL, short_lived, (void *)(uintptr_t)next_random(&state)) == 0);
-		for (int step = 0; step < 200; step++) {
+		for (int step = 0; step < 50; step++) {
 			unsigned i = next_random(&state) % 64;
 			if (step % 7 == 0)
 				blocks[i] = atomic_exchange(&mailboxes[i], blocks[i]);
 			free(blocks[i]);
-			blocks[i] = malloc(next_random(&state) % (step % 50 == 0 ? 100000 : 3000) + 1);
+			blocks[i] = malloc(next_random(&state) % (step == 0 ? 100000 : 3000) + 1);
 			CHECK(blocks[i] != NULL);
 			blocks[i][0] = 1;
 		}
@@ -51,8 +51,8 @@ static void *worker(void *number)
 
 static void use_heap_in_child(unsigned seed)
 {
-	char *blocks[200];
-	for (size_t i = 0; i < 200; i++) {
+	char *blocks[60];
+	for (size_t i = 0; i < 60; i++) {
 		blocks[i] = malloc(i * 37 + 1);
 		CHECK(blocks[i] != NULL);
 		fill(blocks[i], i * 37 + 1, seed);
@@ -62,7 +62,7 @@ static void use_heap_in_child(unsigned seed)
 	char *large = calloc(3, MIB);
 	CHECK(large != NULL && large[2 * MIB] == 0);
 	free(large);
-	for (size_t i = 0; i < 200; i++) {
+	for (size_t i = 0; i < 60; i++) {
 		CHECK(holds(blocks[i], i * 37 + 1, i * 37 + 1, seed));
 		free(blocks[i]);
 	}

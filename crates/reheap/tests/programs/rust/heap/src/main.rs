@@ -264,19 +264,21 @@ fn the_operating_system_side_works() {
 #[cfg(panic = "unwind")]
 fn panics_unwind_through_allocations() {
     std::panic::set_hook(Box::new(|_| {}));
-    for i in 0..500usize {
-        let caught = std::panic::catch_unwind(|| {
-            let held: Vec<String> = (0..i % 20).map(|k| "held".repeat(k)).collect();
-            std::panic::panic_any(held.len());
-        });
+    let caught: Vec<_> = (0..500usize)
+        .map(|i| {
+            std::panic::catch_unwind(|| {
+                let held: Vec<String> = (0..i % 20).map(|k| "held".repeat(k)).collect();
+                std::panic::panic_any(held.len());
+            })
+        })
+        .collect();
+    let panicked = thread::spawn(|| std::panic::panic_any(vec![1u8; 3_000])).join();
+    let _ = std::panic::take_hook();
+    for (i, caught) in caught.into_iter().enumerate() {
         assert_eq!(*caught.unwrap_err().downcast::<usize>().unwrap(), i % 20);
     }
-    let panicked = thread::spawn(|| -> () { panic!("in a thread, {}", 1) }).join();
-    assert_eq!(
-        *panicked.unwrap_err().downcast::<String>().unwrap(),
-        "in a thread, 1"
-    );
-    let _ = std::panic::take_hook();
+    let payload = panicked.unwrap_err().downcast::<Vec<u8>>().unwrap();
+    assert_eq!(*payload, [1; 3_000]);
 }
 
 #[cfg(not(panic = "unwind"))]
