@@ -4,6 +4,7 @@ use super::{CargoReheap, Reheap};
 use crate::ui;
 use clap::CommandFactory as _;
 use clap_complete::Shell;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -57,17 +58,41 @@ pub(crate) fn run(arguments: &GenerateArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One page: the program, then each subcommand with all its flags.
+/// One page: the program, then a section for each subcommand with all its flags.
+///
+/// clap_mangen writes a page for each subcommand and refers to them; here they are sections, so titles go one level down.
 fn man_pages(command: &clap::Command, out: &mut Vec<u8>) -> anyhow::Result<()> {
     let mut command = command.clone();
     command.build();
-    clap_mangen::Man::new(command.clone()).render(out)?;
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command.clone()).render(&mut page)?;
+    for line in String::from_utf8_lossy(&page).lines() {
+        match line.strip_suffix("(1)").and_then(|l| l.rsplit_once("\\-")) {
+            Some((_, subcommand)) => writeln!(out, "\\fB{subcommand}\\fR")?,
+            None if line == ".SH EXTRA" => writeln!(out, ".SH EXAMPLES")?,
+            None => writeln!(out, "{line}")?,
+        }
+    }
     for subcommand in command.get_subcommands().filter(|c| c.get_name() != "help") {
-        let page = clap_mangen::Man::new(subcommand.clone());
-        page.render_synopsis_section(out)?;
-        page.render_description_section(out)?;
-        page.render_options_section(out)?;
-        page.render_extra_section(out)?;
+        let mut sections = Vec::new();
+        let man = clap_mangen::Man::new(subcommand.clone());
+        man.render_synopsis_section(&mut sections)?;
+        man.render_description_section(&mut sections)?;
+        man.render_options_section(&mut sections)?;
+        man.render_extra_section(&mut sections)?;
+        writeln!(
+            out,
+            ".SH \"{}\"",
+            subcommand.get_bin_name().unwrap_or_default().to_uppercase()
+        )?;
+        for line in String::from_utf8_lossy(&sections).lines() {
+            match line.strip_prefix(".SH ") {
+                Some("EXTRA") => {}
+                Some(title) => writeln!(out, ".SS {title}")?,
+                None if line.starts_with(".ie ") || line.starts_with(".el ") => {}
+                None => writeln!(out, "{line}")?,
+            }
+        }
     }
     Ok(())
 }
