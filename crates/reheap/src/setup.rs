@@ -17,7 +17,8 @@ use std::process::Command;
 /// Which allocator, how tuned.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ChoiceArguments {
-    /// The allocator to put in; `stock` for the libc's own [default: mimalloc]
+    /// The allocator to put in; `stock` for the libc's own, which finds more memory errors than the
+    /// fast ones do (`reheap list`) [default: mimalloc]
     #[arg(short, long, value_name = "ALLOCATOR")]
     pub(crate) allocator: Option<String>,
     /// An allocator option, baked in; `reheap list` shows them

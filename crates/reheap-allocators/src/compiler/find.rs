@@ -453,7 +453,11 @@ impl Trial<'_> {
     /// What the user named, with what it is found to be.
     fn named(&self, program: PathBuf, arguments: Vec<OsString>) -> Candidate {
         let kind = Kind::FromEnvironment;
-        if let Some((gcc, specs)) = self.gcc_and_specs(&program, &arguments) {
+        // A script of the user's own may do more than start GCC, so only musl's is taken apart.
+        let is_musl_gcc = std::iter::once(program.as_os_str())
+            .chain(arguments.iter().map(OsString::as_os_str))
+            .any(|word| word.as_encoded_bytes().ends_with(b"musl-gcc"));
+        if is_musl_gcc && let Some((gcc, specs)) = self.gcc_and_specs(&program, &arguments) {
             // In `ccache musl-gcc -O2` two words are programs.
             let is_option = |word: &&OsString| word.as_encoded_bytes().starts_with(b"-");
             let first_option = arguments

@@ -297,11 +297,23 @@ impl Session {
     /// Reads an executable back and says what it is, or fails where it is not what was asked for.
     fn check(&self, executable: &Path, linked: Option<Linked>) -> anyhow::Result<()> {
         let proof = crate::proof::of_executable(executable, &self.choice)?;
+        if self
+            .flags
+            .iter()
+            .any(|flag| flag == "-q" || flag == "--quiet")
+        {
+            return Ok(());
+        }
         let how = match linked {
             Some(Linked { replayed: true, .. }) => ", linked again without compiling",
             _ => "",
         };
-        ui::note(&format!("{}: {proof}{how}", executable.display()));
+        let directory = std::env::current_dir().context("cannot find the current folder")?;
+        let shown = executable
+            .strip_prefix(&directory)
+            .unwrap_or(executable)
+            .display();
+        ui::note(&format!("{shown}: {proof}{how}"));
         if linked.is_some_and(|l| l.rust_heap == RustHeap::Own) && !self.choice.is_stock() {
             let name = self.choice.allocator.name;
             ui::note(&format!(
