@@ -1,47 +1,13 @@
 //! The targets that reheap links for: static musl, 64-bit, little-endian.
 //!
 //! A triple is spelled in four ways by the programs around us (Cargo, the `cc` crate, Zig, GNU tools), so it is
-//! parsed once, here, and each spelling has a function. To add an architecture, extend [`Architecture`]; the compiler
+//! parsed once, here, and each spelling has a function. To add an architecture, extend `reheap_elf::Architecture`; the compiler
 //! tells the places.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A processor family.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Architecture {
-    /// 64-bit x86.
-    X86_64,
-    /// 64-bit ARM, little-endian.
-    Aarch64,
-}
-
-impl Architecture {
-    /// Every architecture that reheap links for.
-    pub const ALL: [Architecture; 2] = [Architecture::X86_64, Architecture::Aarch64];
-
-    /// The name that target triples begin with.
-    pub fn name(self) -> &'static str {
-        match self {
-            Architecture::X86_64 => "x86_64",
-            Architecture::Aarch64 => "aarch64",
-        }
-    }
-
-    /// The value of `e_machine` in an ELF header (System V ABI, "EM_X86_64" and "EM_AARCH64").
-    pub fn elf_machine(self) -> u16 {
-        match self {
-            Architecture::X86_64 => 62,
-            Architecture::Aarch64 => 183,
-        }
-    }
-}
-
-impl fmt::Display for Architecture {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
-    }
-}
+pub use reheap_elf::Architecture;
 
 /// A Rust target triple that reheap can link static executables for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -25,7 +25,7 @@ pub mod rewrite;
 pub mod symbols;
 
 /// A processor architecture that reheap can derive a libc for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Architecture {
     /// x86-64 (`EM_X86_64`).
     X86_64,
@@ -34,6 +34,17 @@ pub enum Architecture {
 }
 
 impl Architecture {
+    /// Every architecture that reheap links for.
+    pub const ALL: [Self; 2] = [Self::X86_64, Self::Aarch64];
+
+    /// The value of `e_machine` in an ELF header.
+    pub fn elf_machine(self) -> u16 {
+        match self {
+            Self::X86_64 => object::elf::EM_X86_64.0,
+            Self::Aarch64 => object::elf::EM_AARCH64.0,
+        }
+    }
+
     /// The architecture of an ELF machine number, if reheap knows it.
     pub(crate) fn from_machine(machine: object::elf::Machine) -> Option<Self> {
         match machine {

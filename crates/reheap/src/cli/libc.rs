@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &LibcArguments) -> anyhow::Result<ExitCode> {
         None => setup::libc_of_rust(&named.map_or_else(|| setup::target(None), Ok)?)?,
     };
     let original = Original::read(&path)?;
-    let target = target_of(&original)?;
+    let target = Target::musl(original.architecture());
     if named.is_some_and(|named| named != target) {
         let text = format!("`{}` is a libc for {target}", path.display());
         return Err(Failure::usage(text).hint("leave --target out").into());
@@ -82,13 +82,6 @@ pub(crate) fn run(arguments: &LibcArguments) -> anyhow::Result<ExitCode> {
     let folder = original.derived_folder(choice.allocator, &built, &choice.tuning, &cache)?;
     ui::data(&format!("{}\n", folder.display()))?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn target_of(original: &Original) -> anyhow::Result<Target> {
-    setup::target(Some(&format!(
-        "{}-unknown-linux-musl",
-        original.architecture()
-    )))
 }
 
 /// Where the original is kept.
