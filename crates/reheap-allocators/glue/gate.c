@@ -138,6 +138,12 @@ void __malloc_atfork(int who) {
         }
         return;
     }
+    // In the child there are no other threads: one that was about to look at `closed` will not leave its slot.
+    for (struct slot *slot = atomic_load(&slots); who > 0 && slot; slot = slot->next) {
+        if (slot == mine) continue;
+        atomic_store(&slot->inside, 0);
+        atomic_store(&slot->taken, 0);
+    }
     atomic_store(&closed, 0);
 }
 

@@ -68,6 +68,8 @@ void __malloc_atfork(int who) {
         for (int count; (count = atomic_load(&holders)) > 0;) futex_wait(&holders, count);
         return;
     }
+    // A thread that counted itself, was about to look at `closed`, and is not in the child will not take that back.
+    if (who > 0) atomic_store(&holders, 0);
     atomic_store(&closed, 0);
     futex_wake(&closed);
 }

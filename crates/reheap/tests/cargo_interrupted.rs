@@ -25,6 +25,26 @@ fn fifos(project: &Project) {
     made.succeeded();
 }
 
+/// The command as a shell with job control starts it: where the tests themselves run in the background, Ctrl-C is ignored,
+/// and children inherit that.
+fn as_from_a_terminal(command: &Command) -> Command {
+    let mut wrapped = Command::new("env");
+    wrapped
+        .arg("--default-signal=INT")
+        .arg(command.get_program())
+        .args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => wrapped.env(name, value),
+            None => wrapped.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        wrapped.current_dir(folder);
+    }
+    wrapped
+}
+
 /// Starts a command in a process group of its own, sends the group a Ctrl-C as soon as a script has stopped, and gives
 /// what the command left.
 #[track_caller]
@@ -38,7 +58,7 @@ fn interrupt_when_stopped(project: &Project, command: &mut Command) -> Outcome {
         let text = fs::File::open(reached).and_then(|mut f| f.read(&mut [0; 1]));
         let _ = of_script.send(text.map(|_| None).map_err(|e| e.to_string()));
     });
-    let child = command
+    let child = as_from_a_terminal(command)
         .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
