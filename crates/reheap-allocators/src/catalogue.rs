@@ -211,7 +211,7 @@ pub const CATALOGUE: &[Allocator] = &[
         version: "3.3.2",
         summary: "mimalloc with all its protections (level 4)",
         licence: "MIT",
-        hardening: "guard pages, encoded free lists, random order; double frees are caught; ignores other invalid frees",
+        hardening: "guard pages, encoded free lists; catches double frees, ignores other invalid ones",
         limits: &[],
         tuning: MIMALLOC_TUNING,
         build: Some(Recipe {

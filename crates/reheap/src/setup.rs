@@ -112,9 +112,9 @@ pub(crate) fn target(triple: Option<&str>) -> anyhow::Result<Target> {
         .map_err(|error: TargetError| {
             let failure = Failure::usage(error.to_string());
             match &error {
-                TargetError::NotMusl { .. } => {
-                    failure.hint("for a dynamic program: reheap run -a mimalloc -- <program>")
-                }
+                TargetError::NotMusl { .. } => failure.hint(
+                    "dynamic programs are for `reheap run`, which this version does not have yet",
+                ),
                 _ => failure,
             }
             .into()

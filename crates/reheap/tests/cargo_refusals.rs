@@ -31,7 +31,7 @@ fn a_target_that_is_not_musl_is_refused_and_points_to_reheap_run() {
             line,
             &[
                 "does not link with musl",
-                "hint: for a dynamic program: reheap run",
+                "hint: dynamic programs are for `reheap run`",
             ],
         );
     }
