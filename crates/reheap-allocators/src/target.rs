@@ -153,7 +153,10 @@ mod tests {
                 triple: "x86_64-unknown-linux-gnu".into()
             }
         );
-        assert!(error.to_string().contains("static musl executables"), "{error}");
+        assert!(
+            error.to_string().contains("static musl executables"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -21,7 +21,8 @@ fn a_build_is_a_static_pie_with_the_default_allocator_and_says_so() {
     let found = marker_in(&app).unwrap();
     assert_eq!(found.marker.allocator, "mimalloc");
     assert_eq!(found.replaced, [""; 0]);
-    let said = format!("reheap: {}: static-pie, ", app.display());
+    let shown = app.strip_prefix(&project.folder).unwrap();
+    let said = format!("reheap: {}: static-pie, ", shown.display());
     outcome.said(&[&said, "mimalloc 3.", " in musl 1.2."]);
 }
 
