@@ -11,6 +11,7 @@ use reheap_allocators::machine;
 use reheap_allocators::target::{Target, TargetError};
 use reheap_allocators::tuning::{Tuning, TuningError};
 use reheap_allocators::upstream::{self, BuildError, BuiltAllocator, Toolchain};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -31,6 +32,16 @@ pub(crate) struct ChoiceArguments {
 pub(crate) struct Choice {
     pub(crate) allocator: &'static Allocator,
     pub(crate) tuning: Tuning,
+    pub(crate) network: Network,
+}
+
+/// Whether the sources of an allocator may be fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Network {
+    /// Cargo decides by its configuration.
+    AsConfigured,
+    /// The user gave `--offline` or `--frozen`.
+    Forbidden,
 }
 
 impl ChoiceArguments {
@@ -72,7 +83,11 @@ impl ChoiceArguments {
                 _ => failure,
             }
         })?;
-        Ok(Choice { allocator, tuning })
+        Ok(Choice {
+            allocator,
+            tuning,
+            network: Network::AsConfigured,
+        })
     }
 }
 
@@ -178,11 +193,15 @@ pub(crate) fn build(
     } else {
         Err("not asked for".to_owned())
     };
+    let mut environment: BTreeMap<_, _> = env_vars::all().collect();
+    if choice.network == Network::Forbidden {
+        environment.insert("CARGO_NET_OFFLINE".into(), "true".into());
+    }
     let toolchain = Toolchain {
         cargo: env_vars::program("CARGO", "cargo"),
         cc,
         cxx,
-        environment: env_vars::all().collect(),
+        environment,
     };
     let build = || upstream::build(choice.allocator, target, &toolchain, cache);
     let built = if upstream::is_built(choice.allocator, target, &toolchain, cache) {
@@ -206,6 +225,9 @@ pub(crate) fn build(
         let failure = Failure::failed(format!("cannot build {name}: {error}"));
         match error {
             BuildError::NoCxx { .. } => failure.hint("reheap doctor --fix").into(),
+            _ if choice.network == Network::Forbidden => failure
+                .hint("its sources are fetched once: try again without --offline")
+                .into(),
             _ => failure.into(),
         }
     })

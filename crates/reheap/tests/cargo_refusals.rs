@@ -289,3 +289,18 @@ fn a_cache_in_a_place_where_nothing_can_be_written_is_an_error() {
         outcome.said(&[&format!("cannot make the folder `{}", cache.display())]);
     }
 }
+
+#[test]
+fn offline_fetches_nothing_for_an_allocator_either() {
+    let project = Project::new(HELLO);
+    let empty = project.folder.join("empty");
+    run(project
+        .cargo_reheap("build --offline")
+        .env("REHEAP_CACHE_DIR", empty.join("cache"))
+        .env("CARGO_HOME", empty.join("cargo")))
+    .ended_with(1)
+    .said(&[
+        "cannot build mimalloc",
+        "hint: its sources are fetched once",
+    ]);
+}

@@ -4,7 +4,7 @@
 //! links that Cargo had no reason to do again, and reads the marker of each executable back.
 
 use crate::link::{self, Linked, Plan, RustHeap};
-use crate::setup::{self, Choice, ChoiceArguments};
+use crate::setup::{self, Choice, ChoiceArguments, Network};
 use crate::ui::{self, Failure};
 use crate::{cargo_config, env_vars};
 use anyhow::Context as _;
@@ -131,9 +131,16 @@ impl Session {
             }
         };
         let message_format = take_values(&mut flags, "--message-format").pop();
+        let mut choice = arguments.choice.check()?;
+        if flags
+            .iter()
+            .any(|flag| flag == "--offline" || flag == "--frozen")
+        {
+            choice.network = Network::Forbidden;
+        }
         let session = Self {
             verb,
-            choice: arguments.choice.check()?,
+            choice,
             target: setup::target(configured.as_deref())?,
             flags,
             program_arguments,
