@@ -278,7 +278,7 @@ fn compile_upstream(
         let path = sources.join(name);
         fs::write(&path, text).map_err(CacheError::new("write", &path))?;
     }
-    let mut cargo = Command::new(&toolchain.cargo);
+    let mut cargo = toolchain.command(&toolchain.cargo);
     cargo
         .current_dir(&sources)
         .args([
@@ -295,13 +295,6 @@ fn compile_upstream(
             "--target-dir",
         ])
         .arg(build_folder.join("target"))
-        .env_clear()
-        .envs(
-            toolchain
-                .environment
-                .iter()
-                .filter(|(name, _)| passes(&name.to_string_lossy())),
-        )
         .env(format!("CC_{}", target.env_suffix()), &wrappers.cc)
         .env(
             format!("CFLAGS_{}", target.env_suffix()),
@@ -323,6 +316,19 @@ fn compile_upstream(
         what: format!("finding `{}` of {}", recipe.library, recipe.package),
         output: "Cargo did not name a build script of that package that left it".to_owned(),
     })
+}
+
+impl Toolchain {
+    /// A program that gets of the user's environment only what does not change a build.
+    fn command(&self, program: &Path) -> Command {
+        let kept = self
+            .environment
+            .iter()
+            .filter(|(name, _)| passes(&name.to_string_lossy()));
+        let mut command = Command::new(program);
+        command.env_clear().envs(kept);
+        command
+    }
 }
 
 /// Whether a variable of the user goes on to the build: where Cargo is and how it reaches the registry does, what would
@@ -431,15 +437,8 @@ fn compile_glue(
 ) -> Result<(), BuildError> {
     let source = folder.join(format!("{}.c", glue.name));
     fs::write(&source, glue.source).map_err(CacheError::new("write", &source))?;
-    let mut cc = Command::new(&wrappers.cc);
+    let mut cc = toolchain.command(&wrappers.cc);
     cc.current_dir(folder)
-        .env_clear()
-        .envs(
-            toolchain
-                .environment
-                .iter()
-                .filter(|(name, _)| passes(&name.to_string_lossy())),
-        )
         .args([
             "-std=gnu11",
             "-O2",

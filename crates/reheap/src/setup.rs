@@ -222,13 +222,18 @@ pub(crate) fn build(
     };
     built.map_err(|error| {
         let name = choice.allocator.name;
-        let failure = Failure::failed(format!("cannot build {name}: {error}"));
-        match error {
-            BuildError::NoCxx { .. } => failure.hint("reheap doctor --fix").into(),
-            _ if choice.network == Network::Forbidden => failure
-                .hint("its sources are fetched once: try again without --offline")
-                .into(),
-            _ => failure.into(),
+        let hint = match error {
+            BuildError::NoCxx { .. } => Some("reheap doctor --fix"),
+            _ if choice.network == Network::Forbidden => {
+                Some("its sources are fetched once: try again without --offline")
+            }
+            _ => None,
+        };
+        let reasons = anyhow::Error::new(error);
+        let failure = Failure::failed(format!("cannot build {name}: {reasons:#}"));
+        match hint {
+            Some(hint) => failure.hint(hint).into(),
+            None => failure.into(),
         }
     })
 }
