@@ -257,7 +257,7 @@ fn the_wrapper_of_zig_speaks_gcc() {
             program: echo.clone(),
             arguments: vec!["cc".into()],
             identity: String::new(),
-            linking: Linking::Driver,
+            linking: Linking::Zig,
         };
         let wrapper = compiler.write_wrapper(folder.path()).unwrap();
         let output = Command::new(&wrapper)

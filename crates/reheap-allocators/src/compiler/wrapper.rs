@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use super::link::Linking;
 use super::{Archiver, Compiler, HOST_SEARCH_PATHS, Kind};
 use crate::target::Architecture;
 
@@ -18,7 +19,7 @@ pub(super) fn compiler_script(compiler: &Compiler) -> Vec<u8> {
     if compiler.kind != Kind::FromEnvironment {
         script.extend_from_slice(format!("unset {}\n", HOST_SEARCH_PATHS.join(" ")).as_bytes());
     }
-    if compiler.kind == Kind::Zig {
+    if compiler.linking == Linking::Zig {
         script.extend_from_slice(zig_rewrites(compiler.target.arch()).as_bytes());
     }
     push_exec(&mut script, &compiler.program, &compiler.arguments);
