@@ -134,7 +134,7 @@ const MIMALLOC_TUNING: &[TuningOption] = &[
         key: "purge_delay",
         domain: Domain::Milliseconds { never: true },
         applied: Applied::Environment("MIMALLOC_PURGE_DELAY"),
-        summary: "how long freed memory is kept before it goes back to the system; 0 at once, -1 never",
+        summary: "how long freed memory is kept for reuse; 0 not at all, -1 for ever",
     },
     TuningOption {
         key: "huge_pages",
