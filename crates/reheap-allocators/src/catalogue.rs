@@ -144,6 +144,28 @@ const MIMALLOC_TUNING: &[TuningOption] = &[
     },
 ];
 
+/// A variant of mimalloc: the same package and glue, another feature.
+const fn mimalloc(
+    feature: &'static str,
+    compiler_flags: &'static [&'static str],
+    evidence: Evidence,
+) -> Recipe {
+    Recipe {
+        package: "libmimalloc-sys",
+        package_version: "0.1.49",
+        feature,
+        library: "libmimalloc.a",
+        needs_cxx: false,
+        compiler_flags,
+        entry_points: MIMALLOC_ENTRY_POINTS,
+        glue: MIMALLOC_GLUE,
+        malloc_conf: &[],
+        redirects: MIMALLOC_REDIRECTS,
+        evidence,
+        builds_slowly: false,
+    }
+}
+
 /// All allocators; the first is the default.
 pub const CATALOGUE: &[Allocator] = &[
     Allocator {
@@ -154,18 +176,10 @@ pub const CATALOGUE: &[Allocator] = &[
         hardening: "none worth the name: a double free or an overflow goes unnoticed",
         limits: &[],
         tuning: MIMALLOC_TUNING,
-        build: Some(Recipe {
-            package: "libmimalloc-sys",
-            package_version: "0.1.49",
-            feature: "mimalloc",
-            library: "libmimalloc.a",
-            needs_cxx: false,
-            compiler_flags: MIMALLOC_FLAGS,
-            entry_points: MIMALLOC_ENTRY_POINTS,
-            glue: MIMALLOC_GLUE,
-            malloc_conf: &[],
-            redirects: MIMALLOC_REDIRECTS,
-            evidence: Evidence {
+        build: Some(mimalloc(
+            "mimalloc",
+            MIMALLOC_FLAGS,
+            Evidence {
                 present: &["mi_malloc", "page_max_reclaim"],
                 absent: &["mimalloc: assertion failed", "double free detected"],
                 version_line: (
@@ -173,8 +187,7 @@ pub const CATALOGUE: &[Allocator] = &[
                     "#define MI_MALLOC_VERSION 30302",
                 ),
             },
-            builds_slowly: false,
-        }),
+        )),
     },
     Allocator {
         name: "mimalloc2",
@@ -184,18 +197,10 @@ pub const CATALOGUE: &[Allocator] = &[
         hardening: "none worth the name: a double free or an overflow goes unnoticed",
         limits: &[],
         tuning: MIMALLOC_TUNING,
-        build: Some(Recipe {
-            package: "libmimalloc-sys",
-            package_version: "0.1.49",
-            feature: "mimalloc2",
-            library: "libmimalloc.a",
-            needs_cxx: false,
-            compiler_flags: MIMALLOC_FLAGS,
-            entry_points: MIMALLOC_ENTRY_POINTS,
-            glue: MIMALLOC_GLUE,
-            malloc_conf: &[],
-            redirects: MIMALLOC_REDIRECTS,
-            evidence: Evidence {
+        build: Some(mimalloc(
+            "mimalloc2",
+            MIMALLOC_FLAGS,
+            Evidence {
                 present: &["mi_malloc", "abandoned_reclaim_on_free"],
                 absent: &["mimalloc: assertion failed", "double free detected"],
                 version_line: (
@@ -203,8 +208,7 @@ pub const CATALOGUE: &[Allocator] = &[
                     "#define MI_MALLOC_VERSION 20302",
                 ),
             },
-            builds_slowly: false,
-        }),
+        )),
     },
     Allocator {
         name: "mimalloc-secure",
@@ -214,18 +218,10 @@ pub const CATALOGUE: &[Allocator] = &[
         hardening: "guard pages, encoded free lists; catches double frees, ignores other invalid ones",
         limits: &[],
         tuning: MIMALLOC_TUNING,
-        build: Some(Recipe {
-            package: "libmimalloc-sys",
-            package_version: "0.1.49",
-            feature: "mimalloc-secure",
-            library: "libmimalloc.a",
-            needs_cxx: false,
-            compiler_flags: MIMALLOC_SECURE_FLAGS,
-            entry_points: MIMALLOC_ENTRY_POINTS,
-            glue: MIMALLOC_GLUE,
-            malloc_conf: &[],
-            redirects: MIMALLOC_REDIRECTS,
-            evidence: Evidence {
+        build: Some(mimalloc(
+            "mimalloc-secure",
+            MIMALLOC_SECURE_FLAGS,
+            Evidence {
                 present: &["mi_malloc", "page_max_reclaim", "double free detected"],
                 absent: &["mimalloc: assertion failed"],
                 version_line: (
@@ -233,8 +229,7 @@ pub const CATALOGUE: &[Allocator] = &[
                     "#define MI_MALLOC_VERSION 30302",
                 ),
             },
-            builds_slowly: false,
-        }),
+        )),
     },
     Allocator {
         name: "jemalloc",

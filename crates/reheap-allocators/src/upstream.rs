@@ -19,6 +19,13 @@ use std::process::Command;
 
 const MANIFEST: &str = include_str!("../sources/manifest.toml");
 const LOCK: &str = include_str!("../sources/lock.toml");
+const GLUE_FLAGS: [&str; 5] = [
+    "-std=gnu11",
+    "-O2",
+    "-ffunction-sections",
+    "-fno-builtin-malloc",
+    "-Wall",
+];
 
 /// The programs that a build calls, and the environment that they get.
 #[derive(Debug, Clone)]
@@ -181,6 +188,7 @@ fn entry_name(
     toolchain: &Toolchain,
 ) -> String {
     let row = format!("{recipe:?}");
+    let glue_flags = GLUE_FLAGS.join(" ");
     let cxx = match &toolchain.cxx {
         Ok(cxx) if recipe.needs_cxx => cxx.identity.as_str(),
         _ => "",
@@ -190,6 +198,7 @@ fn entry_name(
         LOCK,
         &row,
         FAMILY_GLUE.source,
+        &glue_flags,
         &toolchain.cc.identity,
         cxx,
     ];
@@ -439,14 +448,8 @@ fn compile_glue(
     fs::write(&source, glue.source).map_err(CacheError::new("write", &source))?;
     let mut cc = toolchain.command(&wrappers.cc);
     cc.current_dir(folder)
-        .args([
-            "-std=gnu11",
-            "-O2",
-            "-ffunction-sections",
-            "-fno-builtin-malloc",
-            "-Wall",
-            "-c",
-        ])
+        .args(GLUE_FLAGS)
+        .arg("-c")
         .args(recipe.compiler_flags)
         .arg(format!("{}.c", glue.name))
         .args(["-o", &format!("{}.o", glue.name)]);
