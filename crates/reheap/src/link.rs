@@ -303,34 +303,57 @@ pub(crate) struct Linked {
 
 /// Links an executable of Cargo's anew if it was last linked by another plan.
 pub(crate) fn ensure(executable: &Path, plan: &Plan) -> anyhow::Result<Linked> {
-    let not_recorded = || {
-        let (shown, triple) = (executable.display(), &plan.triple);
-        Failure::failed(format!("`{shown}` was not linked by reheap")).hint(format!(
-            "a linker in the Rust flags (-C linker=…) takes the place of reheap's: set it as target.{triple}.linker; \
-             otherwise make Cargo link again: cargo clean --target {triple}"
-        ))
-    };
-    let records = records_folder(executable, &plan.triple).ok_or_else(not_recorded)?;
+    let records = records_of(executable, plan)?;
     let _lock = lock(&records)?;
-    let (folder, mut record) = find_record(&records, executable)?.ok_or_else(not_recorded)?;
+    let (folder, mut record) = recorded(&records, executable, plan)?;
+    let rust_heap = record.rust_heap;
+    let replayed = record.plan.as_ref() != Some(plan);
+    if replayed {
+        replay(&folder, &mut record, executable, plan)
+            .with_context(|| format!("cannot link `{}` again", executable.display()))?;
+    }
+    Ok(Linked {
+        rust_heap,
+        replayed,
+    })
+}
+
+/// Links what an executable of Cargo's was made of once more, by this plan, into another file. The executable stays.
+pub(crate) fn link_beside(executable: &Path, plan: &Plan, output: &Path) -> anyhow::Result<Linked> {
+    let records = records_of(executable, plan)?;
+    let _lock = lock(&records)?;
+    let (folder, record) = recorded(&records, executable, plan)?;
+    relink(&folder, &record, plan, output)
+        .with_context(|| format!("cannot link `{}`", output.display()))?;
+    Ok(Linked {
+        rust_heap: record.rust_heap,
+        replayed: true,
+    })
+}
+
+fn records_of(executable: &Path, plan: &Plan) -> anyhow::Result<PathBuf> {
+    let records = records_folder(executable, &plan.triple);
+    Ok(records.ok_or_else(|| not_recorded(executable, plan))?)
+}
+
+/// The record of an executable that is still the one that was linked.
+fn recorded(records: &Path, executable: &Path, plan: &Plan) -> anyhow::Result<(PathBuf, Record)> {
+    let (folder, record) =
+        find_record(records, executable)?.ok_or_else(|| not_recorded(executable, plan))?;
     let contents =
         fs::read(executable).with_context(|| format!("cannot read `{}`", executable.display()))?;
     if !record.output_sha256.contains(&sha256(&contents)) {
-        return Err(not_recorded().into());
+        return Err(not_recorded(executable, plan).into());
     }
-    let rust_heap = record.rust_heap;
-    if record.plan.as_ref() == Some(plan) {
-        return Ok(Linked {
-            rust_heap,
-            replayed: false,
-        });
-    }
-    replay(&folder, &mut record, executable, plan)
-        .with_context(|| format!("cannot link `{}` again", executable.display()))?;
-    Ok(Linked {
-        rust_heap,
-        replayed: true,
-    })
+    Ok((folder, record))
+}
+
+fn not_recorded(executable: &Path, plan: &Plan) -> Failure {
+    let (shown, triple) = (executable.display(), &plan.triple);
+    Failure::failed(format!("`{shown}` was not linked by reheap")).hint(format!(
+        "a linker in the Rust flags (-C linker=…) takes the place of reheap's: set it as target.{triple}.linker; \
+         otherwise make Cargo link again: cargo clean --target {triple}"
+    ))
 }
 
 /// Held while an executable is checked and linked again, so that two commands at once do it one after the other.
@@ -401,9 +424,30 @@ fn replay(
         .prefix(".reheap-")
         .tempdir_in(output_folder)?;
     let new_output = unfinished.path().join("output");
+    relink(folder, record, plan, &new_output)?;
+    // A crash between here and the last step must not leave a record that claims to know what the file is.
+    record.plan = None;
+    let new_sha256 = sha256(&fs::read(&new_output)?);
+    record.output_sha256.push(new_sha256.clone());
+    write_by_rename(&folder.join(RECORD), &serde_json::to_vec(record)?, 0o644)?;
+    fs::rename(&new_output, &record.output)?;
+    if executable != record.output {
+        let second_name = unfinished.path().join("second-name");
+        fs::hard_link(&record.output, &second_name)
+            .or_else(|_| fs::copy(&record.output, &second_name).map(|_| ()))?;
+        fs::rename(&second_name, executable)?;
+    }
+    record.plan = Some(plan.clone());
+    record.output_sha256 = vec![new_sha256];
+    write_by_rename(&folder.join(RECORD), &serde_json::to_vec(record)?, 0o644)?;
+    Ok(())
+}
+
+/// Runs a recorded link again, by another plan and into another file.
+fn relink(folder: &Path, record: &Record, plan: &Plan, new_output: &Path) -> anyhow::Result<()> {
     let substitute = |argument: &OsString| -> OsString {
         if Path::new(argument) == record.output {
-            return new_output.clone().into();
+            return new_output.into();
         }
         for (path, name) in &record.kept {
             if let Some(front) = argument
@@ -432,21 +476,6 @@ fn replay(
         let text = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         return Err(Failure::failed(format!("`{}` failed:\n{text}", plan.linker.display())).into());
     }
-    // A crash between here and the last step must not leave a record that claims to know what the file is.
-    record.plan = None;
-    let new_sha256 = sha256(&fs::read(&new_output)?);
-    record.output_sha256.push(new_sha256.clone());
-    write_by_rename(&folder.join(RECORD), &serde_json::to_vec(record)?, 0o644)?;
-    fs::rename(&new_output, &record.output)?;
-    if executable != record.output {
-        let second_name = unfinished.path().join("second-name");
-        fs::hard_link(&record.output, &second_name)
-            .or_else(|_| fs::copy(&record.output, &second_name).map(|_| ()))?;
-        fs::rename(&second_name, executable)?;
-    }
-    record.plan = Some(plan.clone());
-    record.output_sha256 = vec![new_sha256];
-    write_by_rename(&folder.join(RECORD), &serde_json::to_vec(record)?, 0o644)?;
     Ok(())
 }
 

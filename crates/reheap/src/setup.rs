@@ -53,24 +53,29 @@ impl ChoiceArguments {
             .allocator
             .clone()
             .or_else(|| from_environment(env_vars::ALLOCATOR));
-        let allocator = match name {
-            Some(name) => catalogue::find(&name).map_err(|error| {
-                let hint = match error.nearest {
-                    Some(nearest) => {
-                        format!("did you mean `-a {nearest}`? `reheap list` shows all")
-                    }
-                    None => "`reheap list` shows all".to_owned(),
-                };
-                Failure::usage(error.to_string()).hint(hint)
-            })?,
-            None => catalogue::default_allocator(),
-        };
+        let name = name.unwrap_or_else(|| catalogue::default_allocator().name.to_owned());
         let mut options: Vec<String> = self.tuning.clone();
         if options.is_empty() {
             let variable = from_environment(env_vars::TUNING).unwrap_or_default();
             options = variable.split_whitespace().map(str::to_owned).collect();
         }
-        let tuning = Tuning::parse(allocator, &options).map_err(|error| {
+        Choice::of(&name, &options)
+    }
+}
+
+impl Choice {
+    /// Checks an allocator's name and its options against the catalogue.
+    pub(crate) fn of(name: &str, options: &[String]) -> anyhow::Result<Self> {
+        let allocator = catalogue::find(name).map_err(|error| {
+            let hint = match error.nearest {
+                Some(nearest) => {
+                    format!("did you mean `-a {nearest}`? `reheap list` shows all")
+                }
+                None => "`reheap list` shows all".to_owned(),
+            };
+            Failure::usage(error.to_string()).hint(hint)
+        })?;
+        let tuning = Tuning::parse(allocator, options).map_err(|error| {
             let failure = Failure::usage(error.to_string());
             match &error {
                 TuningError::UnknownKey {
@@ -83,15 +88,13 @@ impl ChoiceArguments {
                 _ => failure,
             }
         })?;
-        Ok(Choice {
+        Ok(Self {
             allocator,
             tuning,
             network: Network::AsConfigured,
         })
     }
-}
 
-impl Choice {
     /// Whether the libc stays as it is.
     pub(crate) fn is_stock(&self) -> bool {
         self.allocator.build.is_none()

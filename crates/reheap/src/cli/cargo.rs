@@ -13,7 +13,7 @@ use reheap_allocators::target::Target;
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
 /// The arguments that reheap adds to a Cargo command.
 #[derive(Debug, Clone, clap::Args)]
@@ -52,34 +52,53 @@ impl Verb {
     }
 }
 
-/// Puts reheap's own flags in front and `--` behind them, so that every other flag is Cargo's.
-pub(crate) fn separate(arguments: &[OsString]) -> Vec<OsString> {
+/// Puts the flags that reheap's command defines in front and `--` behind them, so that every other flag is Cargo's.
+pub(crate) fn separate(command: &clap::Command, arguments: &[OsString]) -> Vec<OsString> {
     let (mut own, mut cargo) = (Vec::new(), Vec::new());
-    let mut rest = arguments.iter();
+    let mut rest = arguments.iter().peekable();
     while let Some(argument) = rest.next() {
         let text = argument.to_string_lossy();
-        match &*text {
-            "--" => {
-                cargo.push(argument.clone());
-                cargo.extend(rest.by_ref().cloned());
-            }
-            "-h" | "--help" => own.push(argument.clone()),
-            "-a" | "--allocator" | "-t" | "--tuning" | "--stack-size" => {
-                own.push(argument.clone());
+        if text == "--" {
+            cargo.push(argument.clone());
+            cargo.extend(rest.by_ref().cloned());
+        } else if text == "-h" || text == "--help" {
+            own.push(argument.clone());
+        } else if let Some((flag, value)) = own_flag(command, &text) {
+            own.push(argument.clone());
+            let values = flag.get_num_args().unwrap_or_default();
+            let next = rest.peek().map(|next| next.to_string_lossy());
+            let is_value = |next: &str| next == "-" || !next.starts_with('-');
+            let takes_next = values.min_values() > 0
+                || (values.max_values() > 0 && next.is_some_and(|next| is_value(&next)));
+            if value.is_none() && takes_next {
                 own.extend(rest.next().cloned());
             }
-            text if ["--allocator=", "--tuning=", "--stack-size="]
-                .iter()
-                .any(|flag| text.starts_with(flag)) =>
-            {
-                own.push(argument.clone());
-            }
-            _ => cargo.push(argument.clone()),
+        } else {
+            cargo.push(argument.clone());
         }
     }
     own.push("--".into());
     own.extend(cargo);
     own
+}
+
+/// The flag of a command that an argument is, with the value that stands in the same argument.
+fn own_flag<'a>(command: &'a clap::Command, text: &str) -> Option<(&'a clap::Arg, Option<String>)> {
+    if let Some(long) = text.strip_prefix("--") {
+        let (name, value) = match long.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (long, None),
+        };
+        let flag = command.get_arguments().find(|a| a.get_long() == Some(name));
+        return flag.map(|flag| (flag, value));
+    }
+    let mut characters = text.strip_prefix('-')?.chars();
+    let short = characters.next()?;
+    let value = Some(characters.as_str().to_owned()).filter(|value| !value.is_empty());
+    let flag = command
+        .get_arguments()
+        .find(|a| a.get_short() == Some(short));
+    flag.map(|flag| (flag, value))
 }
 
 /// What is going to be done, checked before anything is built.
@@ -115,8 +134,18 @@ pub(crate) fn run(verb: Verb, arguments: &CargoArguments) -> anyhow::Result<Exit
 
 impl Session {
     fn new(verb: Verb, arguments: &CargoArguments) -> anyhow::Result<Self> {
+        let choice = arguments.choice.check()?;
+        Self::of(verb, choice, &arguments.cargo, arguments.stack_size)
+    }
+
+    fn of(
+        verb: Verb,
+        mut choice: Choice,
+        arguments: &[OsString],
+        stack_size_bytes: u64,
+    ) -> anyhow::Result<Self> {
         let directory = std::env::current_dir().context("cannot find the current folder")?;
-        let mut flags = arguments.cargo.clone();
+        let mut flags = arguments.to_vec();
         let end = flags.iter().position(|f| f == "--").unwrap_or(flags.len());
         let program_arguments = flags.split_off(end);
         let targets = take_values(&mut flags, "--target");
@@ -131,7 +160,6 @@ impl Session {
             }
         };
         let message_format = take_values(&mut flags, "--message-format").pop();
-        let mut choice = arguments.choice.check()?;
         if flags
             .iter()
             .any(|flag| flag == "--offline" || flag == "--frozen")
@@ -145,7 +173,7 @@ impl Session {
             flags,
             program_arguments,
             message_format,
-            stack_size_bytes: arguments.stack_size,
+            stack_size_bytes,
         };
         if verb != Verb::Install {
             session.find_project()?;
@@ -237,45 +265,15 @@ impl Session {
 
     /// Cargo builds; then every executable is linked as planned, and checked.
     fn build(&self, plan: &Plan, environment: &[(String, OsString)]) -> anyhow::Result<ExitCode> {
-        let mut cargo = cargo();
-        cargo.arg(match self.verb {
-            Verb::Run => "build",
-            verb => verb.name(),
-        });
-        if self.verb == Verb::Test {
-            cargo.arg("--no-run");
-        }
-        let forwarded = self
-            .message_format
-            .as_deref()
-            .filter(|format| format.starts_with("json"));
-        let format = forwarded.unwrap_or("json-render-diagnostics");
-        cargo.args(["--target", self.target.triple(), "--message-format", format]);
-        cargo.args(&self.flags);
-        cargo.envs(environment.iter().map(|(name, value)| (name, value)));
-        let mut child = cargo
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("cannot start Cargo")?;
-        let messages = BufReader::new(child.stdout.take().expect("standard output was piped"));
         let mut executables = Vec::new();
-        for line in messages.lines() {
-            let line = line.context("cannot read Cargo's messages")?;
-            let executable = executable_of(&line);
-            match executable {
-                // What Cargo installs it links anew, in a folder that is gone afterwards.
-                Some(path) if self.verb == Verb::Install => self.check(&path, None)?,
-                Some(path) => executables.push(path),
-                None if forwarded.is_none() && !line.starts_with('{') => {
-                    ui::data(&format!("{line}\n"))?
-                }
-                None => {}
+        let status = self.run_cargo(environment, |path| {
+            // What Cargo installs it links anew, in a folder that is gone afterwards.
+            if self.verb == Verb::Install {
+                return self.check(&path, None);
             }
-            if forwarded.is_some() {
-                ui::data(&format!("{line}\n"))?;
-            }
-        }
-        let status = child.wait().context("cannot wait for Cargo")?;
+            executables.push(path);
+            Ok(())
+        })?;
         if !status.success() {
             return Ok(exit_code(status));
         }
@@ -284,6 +282,26 @@ impl Session {
             self.check(&path, Some(linked))?;
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Cargo does its work for the session's target, and every executable that it names is handed on.
+    fn run_cargo(
+        &self,
+        environment: &[(String, OsString)],
+        found: impl FnMut(PathBuf) -> anyhow::Result<()>,
+    ) -> anyhow::Result<ExitStatus> {
+        let mut cargo = cargo();
+        cargo.arg(match self.verb {
+            Verb::Run => "build",
+            verb => verb.name(),
+        });
+        if self.verb == Verb::Test {
+            cargo.arg("--no-run");
+        }
+        cargo.args(["--target", self.target.triple()]);
+        cargo.args(&self.flags);
+        cargo.envs(environment.iter().map(|(name, value)| (name, value)));
+        read_messages(cargo, self.message_format.as_deref(), found)
     }
 
     /// Cargo finds nothing left to build, and starts what was built.
@@ -329,6 +347,37 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// Starts Cargo and hands on every executable that it names in its messages. The messages themselves go to standard output
+/// in the JSON form that the user asked for, if any.
+fn read_messages(
+    mut cargo: Command,
+    message_format: Option<&str>,
+    mut found: impl FnMut(PathBuf) -> anyhow::Result<()>,
+) -> anyhow::Result<ExitStatus> {
+    let forwarded = message_format.filter(|format| format.starts_with("json"));
+    let format = forwarded.unwrap_or("json-render-diagnostics");
+    let mut child = cargo
+        .args(["--message-format", format])
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start Cargo")?;
+    let messages = BufReader::new(child.stdout.take().expect("standard output was piped"));
+    for line in messages.lines() {
+        let line = line.context("cannot read Cargo's messages")?;
+        match executable_of(&line) {
+            Some(path) => found(path)?,
+            None if forwarded.is_none() && !line.starts_with('{') => {
+                ui::data(&format!("{line}\n"))?
+            }
+            None => {}
+        }
+        if forwarded.is_some() {
+            ui::data(&format!("{line}\n"))?;
+        }
+    }
+    child.wait().context("cannot wait for Cargo")
 }
 
 fn cargo() -> Command {
@@ -421,9 +470,25 @@ mod tests {
         arguments.iter().map(OsString::from).collect()
     }
 
+    #[derive(clap::Parser)]
+    struct OfTheTest {
+        #[command(flatten)]
+        choice: ChoiceArguments,
+        #[arg(long, num_args = 0..=1)]
+        json: Option<String>,
+        #[arg(long)]
+        offline_too: bool,
+    }
+
+    fn separated(arguments: &[&str]) -> Vec<OsString> {
+        let mut command = <OfTheTest as clap::CommandFactory>::command();
+        command.build();
+        separate(&command, &strings(arguments))
+    }
+
     #[test]
     fn own_flags_are_found_anywhere_before_the_double_dash() {
-        let given = strings(&[
+        let given = [
             "--release",
             "-a",
             "jemalloc",
@@ -433,7 +498,7 @@ mod tests {
             "--",
             "-a",
             "b",
-        ]);
+        ];
         let expected = [
             "-a",
             "jemalloc",
@@ -446,7 +511,19 @@ mod tests {
             "-a",
             "b",
         ];
-        assert_eq!(separate(&given), strings(&expected));
+        assert_eq!(separated(&given), strings(&expected));
+    }
+
+    #[test]
+    fn a_flag_takes_the_next_argument_only_where_it_has_a_value() {
+        assert_eq!(
+            separated(&["--offline-too", "--json", "f.json", "-q"]),
+            strings(&["--offline-too", "--json", "f.json", "--", "-q"])
+        );
+        assert_eq!(
+            separated(&["--json", "--release", "-anew", "x"]),
+            strings(&["--json", "-anew", "--", "--release", "x"])
+        );
     }
 
     #[test]

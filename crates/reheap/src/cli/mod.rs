@@ -11,7 +11,7 @@ mod list;
 use crate::link;
 use crate::ui;
 use cargo::Verb;
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -118,9 +118,13 @@ pub(crate) fn run_cargo_reheap(mut arguments: Vec<OsString>) -> ExitCode {
     if arguments.get(1).is_some_and(|a| a == "reheap") {
         arguments.remove(1);
     }
-    if arguments.len() > 2 {
+    let mut program = CargoReheap::command();
+    program.build();
+    let asked = arguments.get(1).and_then(|name| name.to_str());
+    let asked = asked.filter(|name| *name != "help");
+    if let Some(command) = asked.and_then(|name| program.find_subcommand(name)) {
         let rest = arguments.split_off(2);
-        arguments.extend(cargo::separate(&rest));
+        arguments.extend(cargo::separate(command, &rest));
     }
     let CargoReheap { command } = match parse(&arguments) {
         Ok(parsed) => parsed,
