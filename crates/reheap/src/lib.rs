@@ -1,6 +1,7 @@
 //! What the two programs `reheap` and `cargo-reheap` share: arguments, plans, terminal output, exit codes. Nothing else.
 //!
 //! It is a library only so that two executables can be made from it; it has no other users.
+mod bench;
 mod cargo_config;
 mod cli;
 mod env_vars;

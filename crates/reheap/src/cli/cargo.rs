@@ -15,13 +15,16 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
+/// What glibc gives threads that do not choose; musl's 128 KiB are too few for programs that were never run with it.
+const DEFAULT_STACK_BYTES: u64 = 8 << 20;
+
 /// The arguments that reheap adds to a Cargo command.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct CargoArguments {
     #[command(flatten)]
     choice: ChoiceArguments,
     /// The stack of threads that do not choose their own size, in bytes; 0 for musl's default of 128 KiB
-    #[arg(long, value_name = "BYTES", default_value_t = 8 << 20)]
+    #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_STACK_BYTES)]
     stack_size: u64,
     /// Flags of the Cargo command, all of them, anywhere; after `--` those of the program
     #[arg(
@@ -102,7 +105,7 @@ fn own_flag<'a>(command: &'a clap::Command, text: &str) -> Option<(&'a clap::Arg
 }
 
 /// What is going to be done, checked before anything is built.
-struct Session {
+pub(crate) struct Session {
     verb: Verb,
     choice: Choice,
     target: Target,
@@ -118,7 +121,7 @@ struct Session {
 /// Runs one of the commands.
 pub(crate) fn run(verb: Verb, arguments: &CargoArguments) -> anyhow::Result<ExitCode> {
     let session = Session::new(verb, arguments)?;
-    let plan = session.plan()?;
+    let plan = session.plan_for(&session.choice)?;
     let environment = session.environment(&plan)?;
     match verb {
         Verb::Build | Verb::Install => session.build(&plan, &environment),
@@ -203,7 +206,61 @@ impl Session {
             .into())
     }
 
-    fn plan(&self) -> anyhow::Result<Plan> {
+    /// A session that builds executables to be measured, in the release profile unless a flag names another. The
+    /// allocator is chosen afterwards, by [`Self::plan_for`].
+    pub(crate) fn for_measuring(flags: &[OsString]) -> anyhow::Result<Self> {
+        let stock = Choice::of("stock", &[])?;
+        let mut session = Self::of(Verb::Build, stock, flags, DEFAULT_STACK_BYTES)?;
+        let names_profile = |flag: &OsString| {
+            let flag = flag.to_string_lossy();
+            flag == "--release" || flag == "-r" || flag.starts_with("--profile")
+        };
+        if !session.flags.iter().any(names_profile) {
+            session.flags.push("--release".into());
+        }
+        Ok(session)
+    }
+
+    /// What stands behind `--`.
+    pub(crate) fn program_arguments(&self) -> &[OsString] {
+        self.program_arguments.get(1..).unwrap_or_default()
+    }
+
+    /// The triple of the musl target.
+    pub(crate) fn triple(&self) -> &str {
+        self.target.triple()
+    }
+
+    /// Builds the static executables.
+    pub(crate) fn executables(&self) -> anyhow::Result<Vec<PathBuf>> {
+        let environment = self.environment(&self.plan_for(&self.choice)?)?;
+        let mut executables = Vec::new();
+        let status = self.run_cargo(&environment, |path| {
+            executables.push(path);
+            Ok(())
+        })?;
+        built(status)?;
+        Ok(executables)
+    }
+
+    /// Builds the same executables for the glibc of this machine, with Cargo alone.
+    pub(crate) fn executables_for_glibc(&self) -> anyhow::Result<Vec<PathBuf>> {
+        let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+        let mut cargo = cargo();
+        cargo
+            .args(["build", "--target", &triple])
+            .args(&self.flags);
+        let mut executables = Vec::new();
+        let status = read_messages(cargo, self.message_format.as_deref(), |path| {
+            executables.push(path);
+            Ok(())
+        })?;
+        built(status)?;
+        Ok(executables)
+    }
+
+    /// How to link with a choice.
+    pub(crate) fn plan_for(&self, choice: &Choice) -> anyhow::Result<Plan> {
         let directory = std::env::current_dir().context("cannot find the current folder")?;
         let linker = match cargo_config::linker(&self.target, &directory)? {
             Some(linker) => refuse_zigbuild(linker)?,
@@ -215,7 +272,7 @@ impl Session {
         let cache = setup::cache()?;
         Ok(Plan {
             linker,
-            derived: setup::derived_folder(&self.choice, &self.target, &libc, &cache)?,
+            derived: setup::derived_folder(choice, &self.target, &libc, &cache)?,
             stack_size_bytes: self.stack_size_bytes,
             triple: self.target.triple().to_owned(),
         })
@@ -384,7 +441,15 @@ fn cargo() -> Command {
     Command::new(env_vars::program("CARGO", "cargo"))
 }
 
-fn exit_code(status: std::process::ExitStatus) -> ExitCode {
+/// Cargo has said why it failed.
+fn built(status: ExitStatus) -> anyhow::Result<()> {
+    if status.success() {
+        return Ok(());
+    }
+    Err(Failure::failed("Cargo could not build the project").into())
+}
+
+fn exit_code(status: ExitStatus) -> ExitCode {
     ExitCode::from(
         status
             .code()

@@ -1,6 +1,6 @@
 //! The table of contents: one `match` per program, one file per subcommand.
 
-mod cargo;
+pub(crate) mod cargo;
 mod cc;
 mod doctor;
 mod generate;

@@ -1,0 +1,6 @@
+//! What the commands that measure have in common: variants, options, the way from commands to results.
+
+pub(crate) mod interrupt;
+pub(crate) mod linked;
+pub(crate) mod options;
+pub(crate) mod variants;

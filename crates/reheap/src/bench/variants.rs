@@ -1,0 +1,232 @@
+//! Variants as users type them: `glibc`, `musl+mimalloc[purge_delay=0]`, `jemalloc`, or `NAME=COMMAND`.
+
+use crate::setup::Choice;
+use crate::ui::Failure;
+use reheap_allocators::catalogue;
+use std::fmt;
+
+/// The libcs that a variant can name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Libc {
+    Glibc,
+    Musl,
+}
+
+impl fmt::Display for Libc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Glibc => "glibc",
+            Self::Musl => "musl",
+        })
+    }
+}
+
+/// A libc, or the one that is there anyway, and an allocator for it.
+#[derive(Debug, Clone)]
+pub(crate) struct OfLibc {
+    pub(crate) libc: Option<Libc>,
+    pub(crate) choice: Choice,
+}
+
+/// A command of the user's own under a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OwnCommand {
+    pub(crate) name: String,
+    pub(crate) words: Vec<String>,
+}
+
+/// A variant as it was typed.
+#[derive(Debug, Clone)]
+pub(crate) enum Typed {
+    OfLibc(OfLibc),
+    OwnCommand(OwnCommand),
+}
+
+/// Reads the values of `--variant`, each a list separated by commas or one `NAME=COMMAND`.
+pub(crate) fn parse(values: &[String]) -> anyhow::Result<Vec<Typed>> {
+    let mut variants = Vec::new();
+    for value in values {
+        match own_command(value)? {
+            Some(command) => variants.push(Typed::OwnCommand(command)),
+            None => {
+                for text in split_outside_brackets(value) {
+                    variants.push(Typed::OfLibc(of_libc(text)?));
+                }
+            }
+        }
+    }
+    Ok(variants)
+}
+
+/// `NAME=COMMAND`: the first `=` stands outside brackets, where tuning has it inside.
+fn own_command(value: &str) -> anyhow::Result<Option<OwnCommand>> {
+    let Some((name, command)) = value.split_once('=').filter(|(name, _)| !name.contains('['))
+    else {
+        return Ok(None);
+    };
+    let (name, command) = (name.trim(), command.trim());
+    if name.is_empty() || command.is_empty() {
+        let text = format!("a variant with a command is given as NAME=COMMAND, not `{value}`");
+        return Err(Failure::usage(text).into());
+    }
+    Ok(Some(OwnCommand {
+        name: name.to_owned(),
+        words: words(command)?,
+    }))
+}
+
+/// Splits a command as a POSIX shell does into words, without anything else that a shell does.
+pub(crate) fn words(command: &str) -> anyhow::Result<Vec<String>> {
+    let words = shell_words::split(command).map_err(|_| {
+        Failure::usage(format!(
+            "cannot split `{command}` into words: a quote is missing"
+        ))
+    })?;
+    if words.is_empty() {
+        return Err(Failure::usage("a command is empty").into());
+    }
+    Ok(words)
+}
+
+fn split_outside_brackets(list: &str) -> Vec<&str> {
+    let mut depth = 0_usize;
+    list.split(|c: char| {
+        match c {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    })
+    .map(str::trim)
+    .filter(|text| !text.is_empty())
+    .collect()
+}
+
+/// `[LIBC][+ALLOCATOR][TUNING]`, or an allocator alone.
+fn of_libc(text: &str) -> anyhow::Result<OfLibc> {
+    let (name, tuning) = match text.split_once('[') {
+        None => (text, ""),
+        Some((name, rest)) => {
+            let tuning = rest.strip_suffix(']').ok_or_else(|| {
+                Failure::usage(format!("the variant `{text}` lacks a `]` at its end"))
+            })?;
+            (name, tuning)
+        }
+    };
+    let (libc, allocator) = match name.split_once('+') {
+        Some((libc, allocator)) => (Some(parse_libc(libc, text)?), allocator),
+        None => match parse_libc(name, text) {
+            Ok(libc) => (Some(libc), "stock"),
+            Err(unknown) if catalogue::find(name).is_err() => return Err(unknown.into()),
+            Err(_) => (None, name),
+        },
+    };
+    let options: Vec<String> = split_outside_brackets(tuning)
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+    Ok(OfLibc {
+        libc,
+        choice: Choice::of(allocator, &options)?,
+    })
+}
+
+fn parse_libc(name: &str, variant: &str) -> Result<Libc, Failure> {
+    match name {
+        "glibc" => Ok(Libc::Glibc),
+        "musl" => Ok(Libc::Musl),
+        _ => Err(Failure::usage(format!("there is no variant `{variant}`")).hint(
+            "glibc, musl, glibc+jemalloc, musl+mimalloc[purge_delay=0], jemalloc, or NAME=COMMAND; \
+             `reheap list` shows the allocators",
+        )),
+    }
+}
+
+/// The name of a variant as reports write it.
+pub(crate) fn name(libc: &str, choice: &Choice) -> String {
+    let mut name = libc.to_owned();
+    if !choice.is_stock() {
+        name = format!("{name}+{}", choice.allocator.name);
+    }
+    let options: Vec<String> = choice
+        .tuning
+        .as_given()
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    if !options.is_empty() {
+        name = format!("{name}[{}]", options.join(","));
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(values: &[&str]) -> Vec<String> {
+        let values: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();
+        let variants = parse(&values).unwrap();
+        let as_text = |variant: &Typed| match variant {
+            Typed::OfLibc(variant) => {
+                let libc = variant
+                    .libc
+                    .map_or_else(|| "?".to_owned(), |libc| libc.to_string());
+                name(&libc, &variant.choice)
+            }
+            Typed::OwnCommand(OwnCommand { name, words }) => format!("{name}: {words:?}"),
+        };
+        variants.iter().map(as_text).collect()
+    }
+
+    fn refusal(value: &str) -> String {
+        parse(&[value.to_owned()]).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn variants_are_written_as_they_are_read() {
+        let list = "glibc,musl,glibc+jemalloc[narenas=2,dirty_decay_ms=0],musl+mimalloc";
+        let expected = [
+            "glibc",
+            "musl",
+            "glibc+jemalloc[dirty_decay_ms=0,narenas=2]",
+            "musl+mimalloc",
+        ];
+        assert_eq!(names(&[list]), expected);
+    }
+
+    #[test]
+    fn an_allocator_alone_takes_the_libc_that_is_there() {
+        assert_eq!(names(&["jemalloc", "stock"]), ["?+jemalloc", "?"]);
+    }
+
+    #[test]
+    fn a_command_keeps_its_commas_and_its_quotes() {
+        assert_eq!(
+            names(&["old=./a --list 1,2 'x y'"]),
+            [r#"old: ["./a", "--list", "1,2", "x y"]"#]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        assert_eq!(refusal("uclibc"), "there is no variant `uclibc`");
+        assert_eq!(
+            refusal("bionic+mimalloc"),
+            "there is no variant `bionic+mimalloc`"
+        );
+        assert_eq!(
+            refusal("glibc+jemaloc"),
+            "there is no allocator `jemaloc` in the catalogue"
+        );
+        assert_eq!(
+            refusal("musl+mimalloc[purge_delay=0"),
+            "the variant `musl+mimalloc[purge_delay=0` lacks a `]` at its end"
+        );
+        assert_eq!(
+            refusal("old='x"),
+            "cannot split `'x` into words: a quote is missing"
+        );
+    }
+}

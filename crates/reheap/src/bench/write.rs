@@ -1,0 +1,46 @@
+//! Results as files and on standard output.
+
+use crate::bench::options::{Destination, Form, Outputs};
+use crate::env_vars;
+use crate::ui;
+use reheap_allocators::cache::write_by_rename;
+use reheap_bench::results::Results;
+use reheap_report::text::{Colour, Style};
+use std::io::IsTerminal as _;
+
+/// Writes every form that was asked for. Where none goes to standard output, the tables do.
+pub(crate) fn all(results: &[Results], outputs: &Outputs) -> anyhow::Result<()> {
+    for (form, destination) in &outputs.0 {
+        let text = rendered(*form, results);
+        match destination {
+            Destination::StandardOutput => ui::data(&text)?,
+            Destination::File(path) => {
+                write_by_rename(path, text.as_bytes(), 0o644)?;
+                ui::note(&format!("wrote {}", path.display()));
+            }
+        }
+    }
+    if outputs.to_standard_output() == 0 {
+        ui::data(&reheap_report::text::render(results, style()))?;
+    }
+    Ok(())
+}
+
+fn rendered(form: Form, results: &[Results]) -> String {
+    match form {
+        Form::Json => results.iter().map(Results::to_json).collect(),
+        Form::Html => reheap_report::html::render(results),
+        Form::Markdown => reheap_report::markdown::render(results),
+        Form::Csv => reheap_report::csv::render(results),
+        Form::Hyperfine => reheap_report::hyperfine::render(results),
+        Form::Bencher => reheap_report::bencher::render(results),
+    }
+}
+
+fn style() -> Style {
+    let colourful = std::io::stdout().is_terminal()
+        && env_vars::variable(env_vars::NO_COLOR).is_none();
+    Style {
+        colour: if colourful { Colour::Always } else { Colour::Never },
+    }
+}

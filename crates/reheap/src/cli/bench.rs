@@ -1,0 +1,71 @@
+//! `reheap bench`: which allocator is best for this command.
+//!
+//! A dynamic program is run with each allocator preloaded; other variants are commands of the user's.
+
+use crate::bench::measure::{self, Comparison};
+use crate::bench::options::{MeasuringArguments, OutputArguments, ServerArguments};
+use crate::bench::preloaded;
+use crate::bench::variants::{self, Typed};
+use crate::cli::compare;
+use crate::ui::Failure;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+pub(crate) const EXAMPLES: &str = "Examples:\n  \
+    reheap bench -- python3 script.py\n  \
+    reheap bench --variant glibc,jemalloc,mimalloc --rounds 20 --html report.html -- ./server --selftest\n  \
+    reheap bench --variant old='./old {threads}' --variant new='./new {threads}' -L threads=1,2,4\n  \
+    reheap bench --server 'redis-server --port 7777' --ready-port 7777 --load 'redis-benchmark -p 7777 -q'";
+
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct BenchArguments {
+    #[command(subcommand)]
+    subcommand: Option<Subcommand>,
+    /// What to compare, the first being the baseline: glibc, jemalloc, glibc+mimalloc[purge_delay=0],
+    /// or NAME=COMMAND [default: the libc's own allocator, and all of `reheap list`]
+    #[arg(long, value_name = "VARIANT,…")]
+    variant: Vec<String>,
+    #[command(flatten)]
+    measuring: MeasuringArguments,
+    #[command(flatten)]
+    server: ServerArguments,
+    #[command(flatten)]
+    output: OutputArguments,
+    /// The command to run under each variant
+    #[arg(last = true)]
+    command: Vec<OsString>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Subcommand {
+    /// Compare two files of results, for CI
+    #[command(after_help = compare::EXAMPLES)]
+    Compare(compare::CompareArguments),
+}
+
+/// Measures and reports.
+pub(crate) fn run(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
+    if let Some(Subcommand::Compare(arguments)) = &arguments.subcommand {
+        return compare::run(arguments);
+    }
+    let typed = variants::parse(&arguments.variant)?;
+    let server = arguments.server.check()?;
+    let outputs = arguments.output.check()?;
+    let words = match &server {
+        Some(server) => server.words.clone(),
+        None => arguments.command.clone(),
+    };
+    let own_commands = typed
+        .iter()
+        .filter(|variant| matches!(variant, Typed::OwnCommand(_)))
+        .count();
+    if words.is_empty() && (typed.is_empty() || own_commands < typed.len()) {
+        let failure = Failure::usage("there is no command to run");
+        return Err(failure.hint("reheap bench -- COMMAND").into());
+    }
+    let comparison = Comparison::new(&arguments.measuring, server.map(|server| server.load))?;
+    let (ready, left_out) = preloaded::prepare(&typed, &words, &comparison)?;
+    let results = comparison.run(&ready, &left_out)?;
+    measure::finish(results, &outputs)
+}

@@ -1,0 +1,44 @@
+//! `reheap report`: reports of what was measured earlier, also on several machines.
+
+use crate::bench::options::ReportArguments;
+use crate::bench::write;
+use crate::ui::Failure;
+use anyhow::Context as _;
+use reheap_bench::results::Results;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+pub(crate) const EXAMPLES: &str = "Examples:\n  reheap bench --json results.json -- ./server --selftest\n  \
+    reheap report results.json --html report.html\n  \
+    reheap report laptop.json server.json --markdown";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReportingArguments {
+    /// What `reheap bench --json` wrote; several files make one report
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    reports: ReportArguments,
+}
+
+/// Writes the reports.
+pub(crate) fn run(arguments: &ReportingArguments) -> anyhow::Result<ExitCode> {
+    let outputs = arguments.reports.check()?;
+    let results = arguments.files.iter().map(|file| read(file));
+    let results: Vec<Results> = results.collect::<anyhow::Result<_>>()?;
+    write::all(&results, &outputs)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads a file of results.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Results> {
+    let shown = path.display();
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read `{shown}`"))?;
+    Results::from_json(&text).map_err(|reason| {
+        let failure = Failure::failed(format!("cannot read results from `{shown}`: {reason}"));
+        failure
+            .hint("files for it are made by `reheap bench --json FILE -- COMMAND`")
+            .into()
+    })
+}
