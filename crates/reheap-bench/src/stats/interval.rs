@@ -248,18 +248,19 @@ fn medians_of_odd(values: &[f64]) -> Vec<(f64, f64)> {
 fn medians_of_even(values: &[f64]) -> Vec<(f64, f64)> {
     let (count, half) = (values.len(), values.len() / 2);
     let n = count as f64;
+    // How likely it is that one half of the values drawn lies among so many, with half of the ways to choose that half.
+    // By logarithms, because the number of ways exceeds what a floating-point number holds.
     let ln_ways = ln_gamma(n + 1.0) - 2.0 * ln_gamma(half as f64 + 1.0);
-    // The chance that half of the values drawn lie among these many, the rest being paid for by the caller; as a
-    // logarithm, because the number of ways exceeds what a floating-point number holds.
-    let within = |ranks: usize| (ln_ways / 2.0 + half as f64 * (ranks as f64 / n).ln()).exp();
-    let step = |ranks: usize| within(ranks) - within(ranks - 1);
+    let within: Vec<f64> = (0..=count)
+        .map(|among| (ln_ways / 2.0 + half as f64 * (among as f64 / n).ln()).exp())
+        .collect();
+    let step = |rank: usize| within[rank] - within[rank - 1];
     let mut medians = Vec::new();
     for i in 1..=count {
-        let step_i = step(i);
         let lower_is_i = chance_of_rank(count, half, i) - chance_of_rank(count, half, i - 1);
-        medians.push((values[i - 1], lower_is_i - step_i * within(count - i)));
+        medians.push((values[i - 1], lower_is_i - step(i) * within[count - i]));
         for j in i + 1..=count {
-            let chance = step_i * step(count - j + 1);
+            let chance = step(i) * step(count - j + 1);
             if chance > NEGLIGIBLE {
                 medians.push((f64::midpoint(values[i - 1], values[j - 1]), chance));
             }
