@@ -49,10 +49,10 @@ fn permutation(length: usize, random: &mut SplitMix64) -> Vec<usize> {
 
 /// The generator of Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014), with the constants
 /// of Vigna's `splitmix64.c`. Not for secrets.
-struct SplitMix64(u64);
+pub(crate) struct SplitMix64(pub(crate) u64);
 
 impl SplitMix64 {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -61,7 +61,7 @@ impl SplitMix64 {
     }
 
     /// A number below `bound`. The upper half of the product is biased by less than `bound / 2^64`.
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 }
