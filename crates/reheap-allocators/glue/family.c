@@ -2,7 +2,8 @@
 //
 // An allocator brings malloc, calloc, realloc, free, an aligned allocation and the usable size of a block, under the
 // names `__reheap_…`. The other functions differ between allocators in what they check and what they put into errno, so
-// they are written once, here, to behave as musl's do (C23 7.24.3, POSIX.1-2024). All are weak: a program's own win.
+// they are written once, here, to behave as musl's do (C23 7.24.3, POSIX.1-2024). In a libc all are weak: a program's own
+// win. In a preload that is so without it, because the dynamic linker searches the program first.
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,7 +15,11 @@ void __reheap_free(void *);
 void *__reheap_memalign(size_t, size_t);
 size_t __reheap_malloc_usable_size(void *);
 
+#ifdef REHEAP_PRELOAD
+#define PUBLIC __attribute__((visibility("default")))
+#else
 #define PUBLIC __attribute__((weak))
+#endif
 
 // musl takes an alignment of 0 for the least one, and refuses what is no power of two.
 static void *allocate_aligned(size_t alignment, size_t size) {
@@ -79,3 +84,22 @@ PUBLIC void free_aligned_sized(void *block, size_t alignment, size_t size) {
     (void)size;
     __reheap_free(block);
 }
+
+#ifdef REHEAP_PRELOAD
+// musl does not have it; glibc rounds the size up to whole pages.
+PUBLIC void *pvalloc(size_t size) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (size > PTRDIFF_MAX - page) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return allocate_aligned(page, size ? (size + page - 1) & ~(page - 1) : page);
+}
+
+#ifdef __GLIBC__
+// Programs that were linked with glibc 2.25 or earlier may still call it.
+PUBLIC void cfree(void *block) {
+    __reheap_free(block);
+}
+#endif
+#endif

@@ -39,6 +39,7 @@ struct slot {
 
 static _Atomic(struct slot *) slots;
 static _Thread_local struct slot *mine;
+static _Thread_local int forking;
 static atomic_int closed;
 static int has_membarrier;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -62,7 +63,7 @@ static void enter_slot(struct slot *slot) {
         atomic_store_explicit(&slot->inside, 1, memory_order_relaxed);
         if (likely(has_membarrier)) atomic_signal_fence(memory_order_seq_cst);
         else atomic_thread_fence(memory_order_seq_cst);
-        if (likely(!atomic_load_explicit(&closed, memory_order_relaxed))) return;
+        if (likely(!atomic_load_explicit(&closed, memory_order_relaxed)) || forking) return;
         atomic_store(&slot->inside, 0);
         while (atomic_load(&closed)) sched_yield();
     }
@@ -128,8 +129,10 @@ static void *no_memory(void) {
     return NULL;
 }
 
-// -1 before a fork, 0 after it in the parent, 1 in the child. musl serializes forks.
+// -1 before a fork, 0 after it in the parent, 1 in the child; forks are serialized. The thread that forks may go on: in
+// a preload, handlers of others run after this.
 void __malloc_atfork(int who) {
+    forking = who < 0;
     if (who < 0) {
         atomic_store(&closed, 1);
         if (has_membarrier) syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);

@@ -61,13 +61,16 @@ int __reheap_mutex_unlock(pthread_mutex_t *mutex) {
     return error;
 }
 
-// -1 before a fork, 0 after it in the parent, 1 in the child. musl serializes forks.
+// -1 before a fork, 0 after it in the parent, 1 in the child; forks are serialized. The thread that forks may go on: in
+// a preload, handlers of others run after this.
 void __malloc_atfork(int who) {
     if (who < 0) {
         atomic_store(&closed, 1);
         for (int count; (count = atomic_load(&holders)) > 0;) futex_wait(&holders, count);
+        depth++;
         return;
     }
+    depth--;
     // A thread that counted itself, was about to look at `closed`, and is not in the child will not take that back.
     if (who > 0) atomic_store(&holders, 0);
     atomic_store(&closed, 0);

@@ -40,7 +40,7 @@ pub struct Recipe {
     pub library: &'static str,
     /// Whether it takes a C++ compiler.
     pub needs_cxx: bool,
-    /// Flags for its compiler, beside those of the package.
+    /// Flags for its compiler, beside those of the package and of what it is linked into.
     pub compiler_flags: &'static [&'static str],
     /// Function of the family to upstream symbol; the others are in the glue.
     pub entry_points: &'static [(&'static str, &'static str)],
@@ -50,10 +50,25 @@ pub struct Recipe {
     pub malloc_conf: &'static [&'static str],
     /// Libc functions that the allocator finds in the glue instead.
     pub redirects: &'static [(&'static str, &'static str)],
+    /// What comes to that in an executable.
+    pub executable: Additions,
+    /// What comes to that in a preload.
+    pub preload: Additions,
     /// What shows that the build is what this row says.
     pub evidence: Evidence,
     /// Whether a build takes more than about twenty seconds.
     pub builds_slowly: bool,
+}
+
+/// What an allocator takes only where it is linked into one kind of file.
+#[derive(Debug)]
+pub struct Additions {
+    /// Flags for its compiler.
+    pub compiler_flags: &'static [&'static str],
+    /// Glue.
+    pub glue: &'static [Glue],
+    /// Libc functions that the allocator finds in the glue instead.
+    pub redirects: &'static [(&'static str, &'static str)],
 }
 
 /// Strings that a build of the right version, variant and kind has or lacks.
@@ -81,11 +96,20 @@ pub const FAMILY_GLUE: Glue = Glue {
     name: "family",
     source: include_str!("../glue/family.c"),
 };
+const NOTHING_MORE: Additions = Additions {
+    compiler_flags: &[],
+    glue: &[],
+    redirects: &[],
+};
+/// For glue that has a `__malloc_atfork`, which only a libc that the allocator is a part of calls.
+const FORK_HANDLERS: Additions = Additions {
+    glue: &[Glue {
+        name: "fork",
+        source: include_str!("../glue/fork.c"),
+    }],
+    ..NOTHING_MORE
+};
 const MIMALLOC_GLUE: &[Glue] = &[
-    Glue {
-        name: "environment",
-        source: include_str!("../glue/environment.c"),
-    },
     Glue {
         name: "locks",
         source: include_str!("../glue/locks.c"),
@@ -96,10 +120,6 @@ const MIMALLOC_GLUE: &[Glue] = &[
     },
 ];
 
-/// Position-independent for static-pie, thread-local storage as only an executable may have it, and no debug information:
-/// it would carry paths of this machine into every executable.
-const EXECUTABLE: [&str; 3] = ["-fPIE", "-ftls-model=local-exec", "-g0"];
-
 const MIMALLOC_ENTRY_POINTS: &[(&str, &str)] = &[
     ("malloc", "mi_malloc"),
     ("realloc", "mi_realloc"),
@@ -108,26 +128,21 @@ const MIMALLOC_ENTRY_POINTS: &[(&str, &str)] = &[
     ("malloc_usable_size", "mi_malloc_usable_size"),
 ];
 const MIMALLOC_REDIRECTS: &[(&str, &str)] = &[
-    ("getenv", "__reheap_getenv"),
     ("pthread_mutex_lock", "__reheap_mutex_lock"),
     ("pthread_mutex_trylock", "__reheap_mutex_trylock"),
     ("pthread_mutex_unlock", "__reheap_mutex_unlock"),
 ];
 // MI_USE_ENVIRON=0: options through getenv, which the glue answers.
-const MIMALLOC_FLAGS: &[&str] = &[
-    EXECUTABLE[0],
-    EXECUTABLE[1],
-    EXECUTABLE[2],
-    "-DMI_USE_ENVIRON=0",
-];
-// MI_SECURE=4 is what the package's feature sets; the glue has to know it too.
-const MIMALLOC_SECURE_FLAGS: &[&str] = &[
-    EXECUTABLE[0],
-    EXECUTABLE[1],
-    EXECUTABLE[2],
-    "-DMI_USE_ENVIRON=0",
-    "-DMI_SECURE=4",
-];
+const MIMALLOC_EXECUTABLE: Additions = Additions {
+    compiler_flags: &["-DMI_USE_ENVIRON=0"],
+    glue: &[Glue {
+        name: "environment",
+        source: include_str!("../glue/environment.c"),
+    }],
+    redirects: &[("getenv", "__reheap_getenv")],
+};
+// What the package's feature sets; the glue has to know it too.
+const MIMALLOC_SECURE_FLAGS: &[&str] = &["-DMI_SECURE=4"];
 
 const MIMALLOC_TUNING: &[TuningOption] = &[
     TuningOption {
@@ -161,6 +176,8 @@ const fn mimalloc(
         glue: MIMALLOC_GLUE,
         malloc_conf: &[],
         redirects: MIMALLOC_REDIRECTS,
+        executable: MIMALLOC_EXECUTABLE,
+        preload: FORK_HANDLERS,
         evidence,
         builds_slowly: false,
     }
@@ -178,7 +195,7 @@ pub const CATALOGUE: &[Allocator] = &[
         tuning: MIMALLOC_TUNING,
         build: Some(mimalloc(
             "mimalloc",
-            MIMALLOC_FLAGS,
+            &[],
             Evidence {
                 present: &["mi_malloc", "page_max_reclaim"],
                 absent: &["mimalloc: assertion failed", "double free detected"],
@@ -199,7 +216,7 @@ pub const CATALOGUE: &[Allocator] = &[
         tuning: MIMALLOC_TUNING,
         build: Some(mimalloc(
             "mimalloc2",
-            MIMALLOC_FLAGS,
+            &[],
             Evidence {
                 present: &["mi_malloc", "abandoned_reclaim_on_free"],
                 absent: &["mimalloc: assertion failed", "double free detected"],
@@ -267,12 +284,14 @@ pub const CATALOGUE: &[Allocator] = &[
             feature: "jemalloc",
             library: "lib/libjemalloc_pic.a",
             needs_cxx: false,
-            compiler_flags: &EXECUTABLE,
+            compiler_flags: &[],
             entry_points: &[],
             glue: &[],
             // As in musl and C23's spirit, realloc(p, 0) gives a block; jemalloc would free and give NULL.
             malloc_conf: &["zero_realloc:alloc"],
             redirects: &[],
+            executable: NOTHING_MORE,
+            preload: NOTHING_MORE,
             evidence: Evidence {
                 present: &[
                     "5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8",
@@ -301,7 +320,7 @@ pub const CATALOGUE: &[Allocator] = &[
             feature: "rpmalloc",
             library: "librpmalloc.a",
             needs_cxx: false,
-            compiler_flags: &EXECUTABLE,
+            compiler_flags: &[],
             entry_points: &[],
             glue: &[Glue {
                 name: "rpmalloc",
@@ -312,6 +331,8 @@ pub const CATALOGUE: &[Allocator] = &[
             }],
             malloc_conf: &[],
             redirects: &[],
+            executable: NOTHING_MORE,
+            preload: FORK_HANDLERS,
             evidence: Evidence {
                 present: &["rpmalloc_thread_initialize"],
                 absent: &["pthread_create", "dlsym", "Memory corruption detected"],
@@ -334,13 +355,7 @@ pub const CATALOGUE: &[Allocator] = &[
             feature: "snmalloc",
             library: "libsnmallocshim-rust.a",
             needs_cxx: true,
-            compiler_flags: &[
-                EXECUTABLE[0],
-                EXECUTABLE[1],
-                EXECUTABLE[2],
-                "-DNDEBUG",
-                "-DSNMALLOC_USE_PTHREAD_DESTRUCTORS",
-            ],
+            compiler_flags: &["-DNDEBUG", "-DSNMALLOC_USE_PTHREAD_DESTRUCTORS"],
             entry_points: &[],
             glue: &[Glue {
                 name: "snmalloc",
@@ -351,6 +366,8 @@ pub const CATALOGUE: &[Allocator] = &[
             }],
             malloc_conf: &[],
             redirects: &[("pthread_key_create", "__reheap_key_create")],
+            executable: NOTHING_MORE,
+            preload: FORK_HANDLERS,
             evidence: Evidence {
                 present: &["sn_rust_alloc"],
                 absent: &["assert fail"],

@@ -1,9 +1,9 @@
-//! C and C++ compilers that make objects and programs for a musl target.
+//! C and C++ compilers that make objects and programs for a musl target, and objects and libraries for a glibc one.
 //!
 //! No name tells what a compiler is for: `x86_64-linux-musl-gcc` is a real cross compiler on one system and a shell
 //! script around the glibc compiler on another, `cc` is a musl compiler on Alpine, and a cross compiler may be there
 //! without its headers. So a candidate counts only after it compiled a small file for the right processor with headers
-//! that are musl's ([`find`]).
+//! that are the target libc's ([`find`]).
 //!
 //! Build scripts (the `cc` crate, the `configure` of jemalloc) want the name of one program, without arguments, and
 //! pass flags that Zig does not take: [`Compiler::write_wrapper`] makes a script for them.
@@ -61,7 +61,9 @@ pub enum Kind {
     FromEnvironment,
     /// The system's own compiler, where the system is a musl system.
     NativeMusl,
-    /// A GCC that was built for a musl target, such as those of musl.cc and of crosstool-NG.
+    /// The system's own compiler, where the system is a glibc system and the target too.
+    NativeGlibc,
+    /// A GCC that was built for the target, such as those of musl.cc and of crosstool-NG.
     CrossGcc,
     /// The script `musl-gcc`: the host's GCC with a specs file that puts musl in glibc's place. C only.
     MuslGcc,
@@ -78,6 +80,7 @@ impl Kind {
         match self {
             Kind::FromEnvironment => "from-environment",
             Kind::NativeMusl => "native-musl",
+            Kind::NativeGlibc => "native-glibc",
             Kind::CrossGcc => "cross-gcc",
             Kind::MuslGcc => "musl-gcc",
             Kind::HostGccWithMuslHeaders => "host-gcc-with-musl-headers",

@@ -4,10 +4,11 @@
 //! |---|---|
 //! | [`catalogue`] | the allocators |
 //! | [`tuning`] | their options |
-//! | [`target`], [`compiler`] | musl targets, and compilers for them |
+//! | [`target`], [`compiler`] | targets, and compilers for them |
 //! | [`upstream`] | building an allocator |
 //! | [`libc`] | putting it into a libc |
-//! | [`cache`] | keeping both |
+//! | [`preload`] | linking it to a shared library for `LD_PRELOAD` |
+//! | [`cache`] | keeping all that |
 //! | [`machine`] | what a machine lacks for that |
 
 pub mod cache;
@@ -15,6 +16,7 @@ pub mod catalogue;
 pub mod compiler;
 pub mod libc;
 pub mod machine;
+pub mod preload;
 pub mod target;
 pub mod tuning;
 pub mod upstream;

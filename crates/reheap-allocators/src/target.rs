@@ -1,4 +1,4 @@
-//! The targets that reheap links for: static musl, 64-bit, little-endian.
+//! The targets that reheap links for: 64-bit, little-endian; musl for executables, and musl and glibc for preloads.
 //!
 //! A triple is spelled in four ways by the programs around us (Cargo, the `cc` crate, Zig, GNU tools), so it is
 //! parsed once, here, and each spelling has a function. To add an architecture, extend `reheap_elf::Architecture`; the compiler
@@ -9,16 +9,47 @@ use std::str::FromStr;
 
 pub use reheap_elf::Architecture;
 
-/// A Rust target triple that reheap can link static executables for.
+/// A libc that reheap links with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Libc {
+    /// The musl libc.
+    Musl,
+    /// The GNU C library; for preloads only.
+    Glibc,
+}
+
+impl fmt::Display for Libc {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Libc::Musl => "musl",
+            Libc::Glibc => "glibc",
+        })
+    }
+}
+
+/// A Rust target triple that reheap can link for.
+///
+/// Only musl targets are read from text: what users name is a target for static executables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Target {
     architecture: Architecture,
+    libc: Libc,
 }
 
 impl Target {
+    /// The target of an architecture and a libc.
+    pub fn new(architecture: Architecture, libc: Libc) -> Target {
+        Target { architecture, libc }
+    }
+
     /// The musl target of an architecture.
     pub fn musl(architecture: Architecture) -> Target {
-        Target { architecture }
+        Target::new(architecture, Libc::Musl)
+    }
+
+    /// The libc.
+    pub fn libc(&self) -> Libc {
+        self.libc
     }
 
     /// The processor family.
@@ -28,9 +59,11 @@ impl Target {
 
     /// As `rustc --target` and `rustup target add` spell it: `x86_64-unknown-linux-musl`.
     pub fn triple(&self) -> &'static str {
-        match self.architecture {
-            Architecture::X86_64 => "x86_64-unknown-linux-musl",
-            Architecture::Aarch64 => "aarch64-unknown-linux-musl",
+        match (self.architecture, self.libc) {
+            (Architecture::X86_64, Libc::Musl) => "x86_64-unknown-linux-musl",
+            (Architecture::X86_64, Libc::Glibc) => "x86_64-unknown-linux-gnu",
+            (Architecture::Aarch64, Libc::Musl) => "aarch64-unknown-linux-musl",
+            (Architecture::Aarch64, Libc::Glibc) => "aarch64-unknown-linux-gnu",
         }
     }
 
@@ -46,7 +79,11 @@ impl Target {
 
     /// As `zig cc -target` spells it: `x86_64-linux-musl`. GNU cross compilers are named like this too.
     pub fn zig_triple(&self) -> String {
-        format!("{}-linux-musl", self.architecture)
+        let environment = match self.libc {
+            Libc::Musl => "musl",
+            Libc::Glibc => "gnu",
+        };
+        format!("{}-linux-{environment}", self.architecture)
     }
 }
 

@@ -5,7 +5,7 @@
 //! copying the C sources here would mean own build recipes (jemalloc needs its configure) and own updates.
 
 use crate::cache::{Cache, CacheError, hash};
-use crate::catalogue::{Allocator, FAMILY_GLUE, Glue, Recipe};
+use crate::catalogue::{Additions, Allocator, FAMILY_GLUE, Glue, Recipe};
 use crate::compiler::Compiler;
 use crate::target::Target;
 use reheap_elf::archive::{self, Member};
@@ -26,6 +26,42 @@ const GLUE_FLAGS: [&str; 5] = [
     "-fno-builtin-malloc",
     "-Wall",
 ];
+
+/// What an allocator is linked into, which decides how its code is addressed and where its thread-local storage lies.
+///
+/// No debug information in either: it would carry paths of this machine into what is linked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkKind {
+    /// A static executable, at a fixed address or position-independent.
+    Executable,
+    /// A preload: it is there when the program starts, so its thread-local storage is beside the program's, and access
+    /// to it takes no call. `dlopen` may have no room for such a library.
+    Preload,
+}
+
+impl LinkKind {
+    fn compiler_flags(self) -> &'static [&'static str] {
+        match self {
+            Self::Executable => &["-fPIE", "-ftls-model=local-exec", "-g0"],
+            Self::Preload => &["-fPIC", "-ftls-model=initial-exec", "-g0"],
+        }
+    }
+
+    fn additions(self, recipe: &'static Recipe) -> &'static Additions {
+        match self {
+            Self::Executable => &recipe.executable,
+            Self::Preload => &recipe.preload,
+        }
+    }
+
+    /// What sets the names of cache entries apart.
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Executable => "",
+            Self::Preload => "-preload",
+        }
+    }
+}
 
 /// The programs that a build calls, and the environment that they get.
 #[derive(Debug, Clone)]
@@ -90,6 +126,7 @@ pub enum BuildError {
 pub struct BuiltAllocator {
     folder: PathBuf,
     recipe: &'static Recipe,
+    kind: LinkKind,
 }
 
 impl BuiltAllocator {
@@ -102,19 +139,21 @@ impl BuiltAllocator {
             .into_owned()
     }
 
-    /// Its objects, to derive a libc with.
+    /// Its objects, to derive a libc with or to link a preload from.
     pub fn objects(&self) -> Result<AllocatorObjects, CacheError> {
-        let pairs = |pairs: &[(&str, &str)]| {
+        let pairs = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
             pairs
                 .iter()
                 .map(|(a, b)| ((*a).to_owned(), (*b).to_owned()))
                 .collect()
         };
+        let mut redirects = pairs(self.recipe.redirects);
+        redirects.extend(pairs(self.kind.additions(self.recipe).redirects));
         Ok(AllocatorObjects {
             upstream: read_objects(&self.folder.join("upstream"))?,
             glue: read_objects(&self.folder.join("glue"))?,
             entry_points: pairs(self.recipe.entry_points),
-            redirects: pairs(self.recipe.redirects),
+            redirects,
         })
     }
 }
@@ -145,6 +184,7 @@ fn read_objects(folder: &Path) -> Result<Vec<Member>, CacheError> {
 pub fn build(
     allocator: &'static Allocator,
     target: &Target,
+    kind: LinkKind,
     toolchain: &Toolchain,
     cache: &Cache,
 ) -> Result<BuiltAllocator, BuildError> {
@@ -160,35 +200,49 @@ pub fn build(
         }
         (_, false) => None,
     };
-    let name = entry_name(allocator, recipe, target, toolchain);
+    let name = entry_name(allocator, recipe, target, kind, toolchain);
+    let making = Making {
+        allocator,
+        recipe,
+        target,
+        kind,
+        toolchain,
+        cxx,
+    };
     let folder = cache.entry("allocators", &name, |unfinished| {
-        make(allocator, recipe, target, toolchain, cxx, cache, unfinished)
+        making.make(cache, unfinished)
     })?;
-    Ok(BuiltAllocator { folder, recipe })
+    Ok(BuiltAllocator {
+        folder,
+        recipe,
+        kind,
+    })
 }
 
 /// Whether [`build`] will find the allocator in the cache, so that it takes no time.
 pub fn is_built(
     allocator: &'static Allocator,
     target: &Target,
+    kind: LinkKind,
     toolchain: &Toolchain,
     cache: &Cache,
 ) -> bool {
     allocator.build.as_ref().is_some_and(|recipe| {
-        let name = entry_name(allocator, recipe, target, toolchain);
+        let name = entry_name(allocator, recipe, target, kind, toolchain);
         cache.root().join("allocators").join(name).is_dir()
     })
 }
 
 /// The cache entry's name, with a hash of everything that goes into the build.
-fn entry_name(
+pub(crate) fn entry_name(
     allocator: &Allocator,
     recipe: &Recipe,
     target: &Target,
+    kind: LinkKind,
     toolchain: &Toolchain,
 ) -> String {
     let row = format!("{recipe:?}");
-    let glue_flags = GLUE_FLAGS.join(" ");
+    let flags = glue_flags(kind).join(" ");
     let cxx = match &toolchain.cxx {
         Ok(cxx) if recipe.needs_cxx => cxx.identity.as_str(),
         _ => "",
@@ -198,60 +252,153 @@ fn entry_name(
         LOCK,
         &row,
         FAMILY_GLUE.source,
-        &glue_flags,
+        &flags,
         &toolchain.cc.identity,
         cxx,
     ];
     let key = hash(parts.map(str::as_bytes));
     let (name, version) = (allocator.name, allocator.version);
-    format!("{name}-{version}-{}-{}", target.triple(), &key[..16])
+    let suffix = kind.suffix();
+    format!(
+        "{name}-{version}-{}{suffix}-{}",
+        target.triple(),
+        &key[..16]
+    )
 }
 
-fn make(
+/// The flags that all glue is compiled with. Only the functions of the family are seen outside of a preload.
+pub(crate) fn glue_flags(kind: LinkKind) -> Vec<&'static str> {
+    let visibility: &[&str] = match kind {
+        LinkKind::Executable => &[],
+        LinkKind::Preload => &["-fvisibility=hidden", "-DREHEAP_PRELOAD"],
+    };
+    [&GLUE_FLAGS, visibility, kind.compiler_flags()].concat()
+}
+
+/// A build that is not in the cache yet.
+struct Making<'a> {
     allocator: &'static Allocator,
     recipe: &'static Recipe,
-    target: &Target,
-    toolchain: &Toolchain,
-    cxx: Option<&Compiler>,
-    cache: &Cache,
-    unfinished: &Path,
-) -> Result<(), BuildError> {
-    let build_folder = cache.folder(&format!("build/{}/{}", target.triple(), allocator.name))?;
-    let wrappers = Wrappers::write(&build_folder, &toolchain.cc, cxx)?;
-    let library = compile_upstream(recipe, target, toolchain, &wrappers, &build_folder)?;
-    let bytes = fs::read(&library.archive).map_err(CacheError::new("read", &library.archive))?;
-    let members = archive::read(&bytes).map_err(|e| BuildError::NotAsCatalogued {
-        allocator: allocator.name,
-        reason: format!("`{}`: {e}", library.archive.display()),
-    })?;
-    check_evidence(allocator.name, recipe, &members, &library.package_folder)?;
+    target: &'a Target,
+    kind: LinkKind,
+    toolchain: &'a Toolchain,
+    cxx: Option<&'a Compiler>,
+}
 
-    let upstream = unfinished.join("upstream");
-    fs::create_dir(&upstream).map_err(CacheError::new("make", &upstream))?;
-    for (index, member) in members.iter().enumerate() {
-        // `cc` puts a hash of the path in front of each name; what stands behind it is the same everywhere.
-        let plain = member.name.rsplit('-').next().unwrap_or(&member.name);
-        let path = upstream.join(format!("{index:03}-{plain}"));
-        fs::write(&path, &member.data).map_err(CacheError::new("write", &path))?;
+impl Making<'_> {
+    fn make(&self, cache: &Cache, unfinished: &Path) -> Result<(), BuildError> {
+        let build_folder = cache.folder(&format!(
+            "build/{}{}/{}",
+            self.target.triple(),
+            self.kind.suffix(),
+            self.allocator.name
+        ))?;
+        let wrappers = Wrappers::write(&build_folder, &self.toolchain.cc, self.cxx)?;
+        let library = self.compile_upstream(&wrappers, &build_folder)?;
+        let archive = &library.archive;
+        let bytes = fs::read(archive).map_err(CacheError::new("read", archive))?;
+        let members = archive::read(&bytes).map_err(|e| BuildError::NotAsCatalogued {
+            allocator: self.allocator.name,
+            reason: format!("`{}`: {e}", archive.display()),
+        })?;
+        let name = self.allocator.name;
+        check_evidence(name, self.recipe, &members, &library.package_folder)?;
+
+        let upstream = unfinished.join("upstream");
+        fs::create_dir(&upstream).map_err(CacheError::new("make", &upstream))?;
+        for (index, member) in members.iter().enumerate() {
+            // `cc` puts a hash of the path in front of each name; what stands behind it is the same everywhere.
+            let plain = member.name.rsplit('-').next().unwrap_or(&member.name);
+            let path = upstream.join(format!("{index:03}-{plain}"));
+            fs::write(&path, &member.data).map_err(CacheError::new("write", &path))?;
+        }
+        let glue = unfinished.join("glue");
+        fs::create_dir(&glue).map_err(CacheError::new("make", &glue))?;
+        let additions = self.kind.additions(self.recipe);
+        for source in std::iter::once(&FAMILY_GLUE)
+            .chain(self.recipe.glue)
+            .chain(additions.glue)
+        {
+            let flags = self.allocator_flags();
+            compile_glue(source, self.kind, &flags, self.toolchain, &wrappers, &glue)?;
+        }
+        // The objects are copied; the intermediate files of the build have served.
+        let _ = fs::remove_dir_all(&build_folder);
+        Ok(())
     }
-    let glue = unfinished.join("glue");
-    fs::create_dir(&glue).map_err(CacheError::new("make", &glue))?;
-    for source in std::iter::once(&FAMILY_GLUE).chain(recipe.glue) {
-        compile_glue(source, recipe, toolchain, &wrappers, &glue)?;
+
+    /// The flags of this allocator, for itself and for its glue.
+    fn allocator_flags(&self) -> Vec<&'static str> {
+        let additions = self.kind.additions(self.recipe);
+        [self.recipe.compiler_flags, additions.compiler_flags].concat()
     }
-    // The objects are copied; the intermediate files of the build have served.
-    let _ = fs::remove_dir_all(&build_folder);
-    Ok(())
+
+    fn compile_upstream(
+        &self,
+        wrappers: &Wrappers,
+        build_folder: &Path,
+    ) -> Result<Library, BuildError> {
+        let sources = build_folder.join("sources");
+        fs::create_dir_all(&sources).map_err(CacheError::new("make", &sources))?;
+        for (name, text) in [
+            ("Cargo.toml", MANIFEST),
+            ("Cargo.lock", LOCK),
+            ("lib.rs", ""),
+        ] {
+            let path = sources.join(name);
+            fs::write(&path, text).map_err(CacheError::new("write", &path))?;
+        }
+        let (recipe, target) = (self.recipe, self.target);
+        let compiler_flags = [self.kind.compiler_flags(), &self.allocator_flags()]
+            .concat()
+            .join(" ");
+        let mut cargo = self.toolchain.command(&self.toolchain.cargo);
+        cargo
+            .current_dir(&sources)
+            .args([
+                "build",
+                "--release",
+                "--locked",
+                "--message-format=json-render-diagnostics",
+            ])
+            .args([
+                "--target",
+                target.triple(),
+                "--features",
+                recipe.feature,
+                "--target-dir",
+            ])
+            .arg(build_folder.join("target"))
+            .env(format!("CC_{}", target.env_suffix()), &wrappers.cc)
+            .env(format!("CFLAGS_{}", target.env_suffix()), &compiler_flags)
+            .env(format!("CXXFLAGS_{}", target.env_suffix()), &compiler_flags);
+        // mimalloc prints when it was built; GCC and Clang take this for "now" (reproducible-builds.org).
+        cargo.env("SOURCE_DATE_EPOCH", "0");
+        if let Some(cxx) = &wrappers.cxx {
+            cargo.env(format!("CXX_{}", target.env_suffix()), cxx);
+        }
+        let output = run(&mut cargo, || {
+            format!("building {} {}", recipe.package, recipe.package_version)
+        })?;
+        find_library(recipe, &output).ok_or_else(|| BuildError::Failed {
+            what: format!("finding `{}` of {}", recipe.library, recipe.package),
+            output: "Cargo did not name a build script of that package that left it".to_owned(),
+        })
+    }
 }
 
 /// The compilers as single programs, which is what build scripts want.
-struct Wrappers {
-    cc: PathBuf,
+pub(crate) struct Wrappers {
+    pub(crate) cc: PathBuf,
     cxx: Option<PathBuf>,
 }
 
 impl Wrappers {
-    fn write(folder: &Path, cc: &Compiler, cxx: Option<&Compiler>) -> Result<Self, BuildError> {
+    pub(crate) fn write(
+        folder: &Path,
+        cc: &Compiler,
+        cxx: Option<&Compiler>,
+    ) -> Result<Self, BuildError> {
         let write = |compiler: &Compiler, name: &str| {
             let folder = folder.join(name);
             fs::create_dir_all(&folder)
@@ -270,66 +417,9 @@ struct Library {
     package_folder: PathBuf,
 }
 
-fn compile_upstream(
-    recipe: &Recipe,
-    target: &Target,
-    toolchain: &Toolchain,
-    wrappers: &Wrappers,
-    build_folder: &Path,
-) -> Result<Library, BuildError> {
-    let sources = build_folder.join("sources");
-    fs::create_dir_all(&sources).map_err(CacheError::new("make", &sources))?;
-    for (name, text) in [
-        ("Cargo.toml", MANIFEST),
-        ("Cargo.lock", LOCK),
-        ("lib.rs", ""),
-    ] {
-        let path = sources.join(name);
-        fs::write(&path, text).map_err(CacheError::new("write", &path))?;
-    }
-    let mut cargo = toolchain.command(&toolchain.cargo);
-    cargo
-        .current_dir(&sources)
-        .args([
-            "build",
-            "--release",
-            "--locked",
-            "--message-format=json-render-diagnostics",
-        ])
-        .args([
-            "--target",
-            target.triple(),
-            "--features",
-            recipe.feature,
-            "--target-dir",
-        ])
-        .arg(build_folder.join("target"))
-        .env(format!("CC_{}", target.env_suffix()), &wrappers.cc)
-        .env(
-            format!("CFLAGS_{}", target.env_suffix()),
-            recipe.compiler_flags.join(" "),
-        )
-        .env(
-            format!("CXXFLAGS_{}", target.env_suffix()),
-            recipe.compiler_flags.join(" "),
-        );
-    // mimalloc prints when it was built; GCC and Clang take this for "now" (reproducible-builds.org).
-    cargo.env("SOURCE_DATE_EPOCH", "0");
-    if let Some(cxx) = &wrappers.cxx {
-        cargo.env(format!("CXX_{}", target.env_suffix()), cxx);
-    }
-    let output = run(&mut cargo, || {
-        format!("building {} {}", recipe.package, recipe.package_version)
-    })?;
-    find_library(recipe, &output).ok_or_else(|| BuildError::Failed {
-        what: format!("finding `{}` of {}", recipe.library, recipe.package),
-        output: "Cargo did not name a build script of that package that left it".to_owned(),
-    })
-}
-
 impl Toolchain {
     /// A program that gets of the user's environment only what does not change a build.
-    fn command(&self, program: &Path) -> Command {
+    pub(crate) fn command(&self, program: &Path) -> Command {
         let kept = self
             .environment
             .iter()
@@ -437,9 +527,10 @@ fn check_evidence(
     Ok(())
 }
 
-fn compile_glue(
+pub(crate) fn compile_glue(
     glue: &Glue,
-    recipe: &Recipe,
+    kind: LinkKind,
+    flags: &[&str],
     toolchain: &Toolchain,
     wrappers: &Wrappers,
     folder: &Path,
@@ -448,16 +539,16 @@ fn compile_glue(
     fs::write(&source, glue.source).map_err(CacheError::new("write", &source))?;
     let mut cc = toolchain.command(&wrappers.cc);
     cc.current_dir(folder)
-        .args(GLUE_FLAGS)
+        .args(glue_flags(kind))
         .arg("-c")
-        .args(recipe.compiler_flags)
+        .args(flags)
         .arg(format!("{}.c", glue.name))
         .args(["-o", &format!("{}.o", glue.name)]);
     run(&mut cc, || format!("compiling the glue `{}.c`", glue.name))?;
     Ok(fs::remove_file(&source).map_err(CacheError::new("remove", &source))?)
 }
 
-fn run(command: &mut Command, what: impl Fn() -> String) -> Result<Vec<u8>, BuildError> {
+pub(crate) fn run(command: &mut Command, what: impl Fn() -> String) -> Result<Vec<u8>, BuildError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command
         .output()

@@ -134,8 +134,8 @@ pub enum DeriveError {
 
 /// A member with its symbols.
 #[derive(Debug, Clone)]
-struct Linkable {
-    member: Member,
+pub(crate) struct Linkable {
+    pub(crate) member: Member,
     symbols: Vec<Symbol>,
 }
 
@@ -236,7 +236,7 @@ pub fn derive_libc(
     let (kept, taken_out) = take_out_allocator(&original.members)?;
 
     // The other allocator comes in, with all its symbols prefixed and the family's names bound to it.
-    let mut put_in = bind_allocator(allocator, original.architecture)?;
+    let mut put_in = bind_allocator(allocator, original.architecture, Host::Libc)?;
 
     // The marker is pulled in by the allocator; the allocator is never without it.
     put_in.push(
@@ -332,9 +332,19 @@ fn selected<'a>(
         .map(|(m, _)| m)
 }
 
-fn bind_allocator(
+/// What an allocator becomes a part of, which decides about the names that it is given beside its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Host {
+    /// A libc, whose other members call the allocator too, and whose users may bring their own malloc.
+    Libc,
+    /// A shared library for itself.
+    Preload,
+}
+
+pub(crate) fn bind_allocator(
     allocator: &AllocatorObjects,
     architecture: Architecture,
+    host: Host,
 ) -> Result<Vec<Linkable>, DeriveError> {
     let read = |member: &Member| {
         let (found, linkable) = Linkable::read(member.clone())?;
@@ -387,7 +397,7 @@ fn bind_allocator(
         let mut renames = renames.clone();
         renames.extend(allocator.redirects.clone());
         let name = format!("reheap-{index}-{}", object.member.name);
-        bound.push(rebound(object, name, renames, &entry_points, &needs)?);
+        bound.push(rebound(object, name, renames, &entry_points, &needs, host)?);
     }
     for object in &glue {
         let mut renames = renames.clone();
@@ -398,6 +408,7 @@ fn bind_allocator(
             renames,
             &entry_points,
             &needs,
+            host,
         )?);
     }
     Ok(bound)
@@ -410,6 +421,7 @@ fn rebound(
     renames: BTreeMap<String, String>,
     entry_points: &BTreeMap<String, String>,
     needs: &[String],
+    host: Host,
 ) -> Result<Linkable, DeriveError> {
     let defined: BTreeSet<String> = object
         .definitions()
@@ -437,15 +449,18 @@ fn rebound(
         let implementation = entry_points.get(function).unwrap_or(&own);
         if defined.contains(implementation) {
             binds_malloc |= function == "malloc";
-            alias(function.to_owned(), implementation, Strength::WeakPublic);
-            alias(
-                format!("__libc_{function}"),
-                implementation,
-                Strength::StrongHidden,
-            );
+            match host {
+                Host::Libc => {
+                    alias(function.to_owned(), implementation, Strength::WeakPublic);
+                    let internal = format!("__libc_{function}");
+                    alias(internal, implementation, Strength::StrongHidden);
+                }
+                Host::Preload => alias(function.to_owned(), implementation, Strength::StrongPublic),
+            }
         }
     }
-    let needs = if binds_malloc {
+    // What a preload is linked from is named to the linker, object by object.
+    let needs = if binds_malloc && host == Host::Libc {
         needs.to_vec()
     } else {
         Vec::new()

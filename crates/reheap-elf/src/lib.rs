@@ -10,6 +10,7 @@
 //! | [`rewrite`] | renaming, aliasing and hiding symbols of an object without touching its code |
 //! | [`family`] | the names of the malloc family and of what a musl libc hides behind them |
 //! | [`derive`](mod@derive) | the derived libc: take the stock allocator out, put another one in, audit |
+//! | [`preload`] | the objects that a preload is linked from, and what it must export |
 //! | [`identify`](mod@identify) | what an ELF file is: kind, libc, allocators, who provides malloc, and how we know |
 //! | [`marker`] | the ELF note that says what was put in, and whether it won |
 //! | [`baked`] | objects that carry baked-in tuning |
@@ -21,6 +22,7 @@ pub mod derive;
 pub mod family;
 pub mod identify;
 pub mod marker;
+pub mod preload;
 pub mod rewrite;
 pub mod symbols;
 

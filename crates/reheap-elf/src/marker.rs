@@ -32,9 +32,10 @@ pub struct Marker {
     /// Baked-in tuning.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tuning: BTreeMap<String, String>,
-    /// The libc and its version, such as `musl 1.2.5`.
+    /// The libc and its version, such as `musl 1.2.5`; without a version in a preload.
     pub libc: String,
-    /// SHA-256 of the libc.a that was derived from, in hexadecimal.
+    /// SHA-256 of the libc.a that was derived from, in hexadecimal; empty in a preload, which is derived from none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub original_sha256: String,
     /// The version of reheap that derived it.
     pub reheap: String,

@@ -27,6 +27,8 @@ pub struct Alias {
 pub enum Strength {
     /// A public name that a program's own definition replaces.
     WeakPublic,
+    /// A public name that is meant to be the only one of its kind.
+    StrongPublic,
     /// A name inside the libc, not for other modules.
     StrongHidden,
 }
@@ -89,6 +91,7 @@ pub fn rewrite(bytes: &[u8], edits: &Edits) -> Result<Vec<u8>, ObjectError> {
         symbol.st_name = U32::new(LE, append(&mut strings, &alias.name));
         let (binding, visibility) = match alias.strength {
             Strength::WeakPublic => (elf::STB_WEAK, elf::STV_DEFAULT),
+            Strength::StrongPublic => (elf::STB_GLOBAL, elf::STV_DEFAULT),
             Strength::StrongHidden => (elf::STB_GLOBAL, elf::STV_HIDDEN),
         };
         symbol.set_st_info(binding, symbol.st_type());

@@ -8,9 +8,10 @@ use reheap_allocators::catalogue::{self, Allocator};
 use reheap_allocators::compiler::{self, Compiler, Language, NoCompiler, Purpose, Search};
 use reheap_allocators::libc::Original;
 use reheap_allocators::machine;
+use reheap_allocators::preload::{self, PreloadError};
 use reheap_allocators::target::{Target, TargetError};
 use reheap_allocators::tuning::{Tuning, TuningError};
-use reheap_allocators::upstream::{self, BuildError, BuiltAllocator, Toolchain};
+use reheap_allocators::upstream::{self, BuildError, BuiltAllocator, LinkKind, Toolchain};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -184,6 +185,29 @@ pub(crate) fn build(
     target: &Target,
     cache: &Cache,
 ) -> anyhow::Result<BuiltAllocator> {
+    let toolchain = toolchain(choice, target)?;
+    let kind = LinkKind::Executable;
+    let is_built = upstream::is_built(choice.allocator, target, kind, &toolchain, cache);
+    while_building(choice, target, is_built, || {
+        upstream::build(choice.allocator, target, kind, &toolchain, cache)
+    })
+}
+
+/// The preload of the allocator for the target's libc, from the cache or now.
+pub(crate) fn build_preload(
+    choice: &Choice,
+    target: &Target,
+    cache: &Cache,
+) -> anyhow::Result<PathBuf> {
+    let toolchain = toolchain(choice, target)?;
+    let is_built = preload::is_built(choice.allocator, target, &toolchain, cache);
+    while_building(choice, target, is_built, || {
+        preload::build(choice.allocator, target, &toolchain, cache)
+    })
+}
+
+/// The programs that build the allocator for the target.
+pub(crate) fn toolchain(choice: &Choice, target: &Target) -> anyhow::Result<Toolchain> {
     let cc = compiler(target, Language::C, Purpose::Objects)?;
     let search = search();
     let needs_cxx = choice
@@ -200,14 +224,25 @@ pub(crate) fn build(
     if choice.network == Network::Forbidden {
         environment.insert("CARGO_NET_OFFLINE".into(), "true".into());
     }
-    let toolchain = Toolchain {
+    Ok(Toolchain {
         cargo: env_vars::program("CARGO", "cargo"),
         cc,
         cxx,
         environment,
-    };
-    let build = || upstream::build(choice.allocator, target, &toolchain, cache);
-    let built = if upstream::is_built(choice.allocator, target, &toolchain, cache) {
+    })
+}
+
+/// Builds, and says so where it takes time.
+fn while_building<T, E>(
+    choice: &Choice,
+    target: &Target,
+    is_built: bool,
+    build: impl FnOnce() -> Result<T, E>,
+) -> anyhow::Result<T>
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let built = if is_built {
         build()
     } else {
         let once = if choice
@@ -225,20 +260,27 @@ pub(crate) fn build(
     };
     built.map_err(|error| {
         let name = choice.allocator.name;
-        let hint = match error {
-            BuildError::NoCxx { .. } => Some("reheap doctor --fix"),
-            _ if choice.network == Network::Forbidden => {
-                Some("its sources are fetched once: try again without --offline")
-            }
-            _ => None,
-        };
         let reasons = anyhow::Error::new(error);
+        let hint = match choice.network {
+            _ if lacks_cxx(&reasons) => Some("reheap doctor --fix"),
+            Network::Forbidden => Some("its sources are fetched once: try again without --offline"),
+            Network::AsConfigured => None,
+        };
         let failure = Failure::failed(format!("cannot build {name}: {reasons:#}"));
         match hint {
             Some(hint) => failure.hint(hint).into(),
             None => failure.into(),
         }
     })
+}
+
+fn lacks_cxx(error: &anyhow::Error) -> bool {
+    let of_preload = error.downcast_ref().map(|error| match error {
+        PreloadError::Build(error) => Some(error),
+        _ => None,
+    });
+    let error = of_preload.flatten().or_else(|| error.downcast_ref());
+    matches!(error, Some(BuildError::NoCxx { .. }))
 }
 
 /// The folder of the derived libc for a choice; `None` for the stock allocator.

@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 
 use super::link::Linking;
 use super::{Archiver, Compiler, Kind, Language, NoCompiler, Purpose, Reason, Rejected, Search};
-use crate::target::Target;
+use crate::target::{Libc, Target};
 
 /// Finds a compiler that makes objects, or static programs, for a target.
 ///
@@ -209,9 +209,13 @@ fn native(trial: &Trial<'_>) -> Outcome {
             continue;
         };
         // Asking is ten times quicker than compiling, and most hosts are glibc systems.
+        let kind = match trial.target.libc() {
+            Libc::Musl => Kind::NativeMusl,
+            Libc::Glibc => Kind::NativeGlibc,
+        };
         let outcome = match trial.machine(&program) {
-            Ok(machine) if machine.contains("musl") => {
-                trial.run(Candidate::plain(Kind::NativeMusl, program))
+            Ok(machine) if trial.is_for_libc(&machine) => {
+                trial.run(Candidate::plain(kind, program))
             }
             Ok(machine) => Err(Reason::OtherMachine { machine }),
             Err(reason) => Err(reason),
@@ -230,16 +234,20 @@ fn cross(trial: &Trial<'_>) -> Outcome {
         Language::Cxx => "g++",
     };
     let architecture = trial.target.arch();
+    let environment = match trial.target.libc() {
+        Libc::Musl => "musl",
+        Libc::Glibc => "gnu",
+    };
     let mut tried = Vec::new();
     for vendor in ["", "unknown-", "alpine-"] {
-        let name = format!("{architecture}-{vendor}linux-musl-{suffix}");
+        let name = format!("{architecture}-{vendor}linux-{environment}-{suffix}");
         let Some(program) = trial.search.program(&name) else {
             tried.push(rejected(name, Reason::NotFound));
             continue;
         };
         // Debian gives this name to the script `musl-gcc`.
         let kind = match trial.machine(&program) {
-            Ok(machine) if machine.contains("musl") => Kind::CrossGcc,
+            Ok(machine) if trial.is_for_libc(&machine) => Kind::CrossGcc,
             Ok(_) => Kind::MuslGcc,
             Err(reason) => {
                 tried.push(rejected(name, reason));
@@ -259,7 +267,7 @@ fn cross(trial: &Trial<'_>) -> Outcome {
 }
 
 fn musl_gcc(trial: &Trial<'_>) -> Outcome {
-    if trial.language == Language::Cxx {
+    if trial.language == Language::Cxx || trial.target.libc() != Libc::Musl {
         return Outcome::Rejected(Vec::new());
     }
     let Some(program) = trial.search.program("musl-gcc") else {
@@ -272,7 +280,10 @@ fn musl_gcc(trial: &Trial<'_>) -> Outcome {
 }
 
 fn host_gcc_with_musl_headers(trial: &Trial<'_>) -> Outcome {
-    if trial.language == Language::C || trial.purpose == Purpose::Programs {
+    if trial.language == Language::C
+        || trial.purpose == Purpose::Programs
+        || trial.target.libc() != Libc::Musl
+    {
         return Outcome::Rejected(Vec::new());
     }
     let shown = "g++ with the specs of musl-gcc";
@@ -425,6 +436,18 @@ impl Trial<'_> {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
+    /// Whether a compiler that says this of itself is for the target's libc. Fedora's calls glibc nothing at all.
+    fn is_for_libc(&self, machine: &str) -> bool {
+        match self.target.libc() {
+            Libc::Musl => machine.contains("musl"),
+            Libc::Glibc => {
+                machine.contains("linux")
+                    && !machine.contains("musl")
+                    && !machine.contains("android")
+            }
+        }
+    }
+
     /// The GCC that a script of the kind of `musl-gcc` starts, and the specs file that it gives to it; `-v` tells both.
     fn gcc_and_specs(&self, program: &Path, arguments: &[OsString]) -> Option<(PathBuf, PathBuf)> {
         let mut command = self.command(program, Kind::MuslGcc);
@@ -498,7 +521,12 @@ impl Trial<'_> {
                 (folder.path().join("trial.cpp"), TRIAL_CXX_PROGRAM)
             }
         };
-        fs::write(&source, text).map_err(does_not_start)?;
+        let headers = match self.target.libc() {
+            Libc::Musl => ONLY_MUSL,
+            Libc::Glibc => ONLY_GLIBC,
+        };
+        fs::write(&source, format!("#include <stdlib.h>\n{headers}{text}"))
+            .map_err(does_not_start)?;
         let compile = |arguments: &[&OsStr], output: &Path| {
             let mut command = self.command(&candidate.program, candidate.kind);
             command
@@ -584,8 +612,7 @@ impl Trial<'_> {
 
 /// `#error` is the first thing a compiler sees after the first header, so what it says about the libc comes before any
 /// other complaint. musl itself defines no macro by which it could be known.
-const TRIAL_C: &str = "\
-#include <stdlib.h>
+const ONLY_MUSL: &str = "\
 #if defined __GLIBC__
 #error reheap: glibc
 #elif defined __UCLIBC__
@@ -595,21 +622,20 @@ const TRIAL_C: &str = "\
 #elif defined __NEWLIB__
 #error reheap: newlib
 #endif
+";
+
+const ONLY_GLIBC: &str = "\
+#if !defined __GLIBC__
+#error reheap: not glibc
+#endif
+";
+
+const TRIAL_C: &str = "\
 int main(void) { void *block = malloc(7); free(block); return 0; }
 ";
 
 /// No header of the C++ library: [`Kind::HostGccWithMuslHeaders`] has none, and allocators need none.
 const TRIAL_CXX_OBJECT: &str = "\
-#include <stdlib.h>
-#if defined __GLIBC__
-#error reheap: glibc
-#elif defined __UCLIBC__
-#error reheap: uclibc
-#elif defined __BIONIC__
-#error reheap: bionic
-#elif defined __NEWLIB__
-#error reheap: newlib
-#endif
 template <typename T> struct alignas(64) Box { static_assert(sizeof(T) > 0, \"\"); T *inner; };
 int main() { Box<int> box; box.inner = static_cast<int *>(malloc(7)); free(box.inner); return 0; }
 ";
@@ -618,19 +644,11 @@ const TRIAL_CXX_PROGRAM: &str = "\
 #include <new>
 #include <string>
 #include <cstdlib>
-#if defined __GLIBC__
-#error reheap: glibc
-#elif defined __UCLIBC__
-#error reheap: uclibc
-#elif defined __BIONIC__
-#error reheap: bionic
-#elif defined __NEWLIB__
-#error reheap: newlib
-#endif
 int main(int count, char **words) { try { throw std::string(words[0]); } catch (std::string &) { return count < 1; } }
 ";
 
-const OTHER_LIBCS: [(&str, &str); 4] = [
+const OTHER_LIBCS: [(&str, &str); 5] = [
+    ("reheap: not glibc", "another libc"),
     ("reheap: glibc", "glibc"),
     ("reheap: uclibc", "uClibc"),
     ("reheap: bionic", "Bionic"),

@@ -69,10 +69,10 @@ pub(super) fn libc(
             .unwrap_or((&marker.marker.libc, ""));
         let evidence = vec![Evidence::Note(crate::marker::SECTION.to_owned())];
         return Libc {
-            name: if name == "musl" {
-                LibcName::Musl
-            } else {
-                LibcName::Unknown
+            name: match name {
+                "musl" => LibcName::Musl,
+                "glibc" => LibcName::Glibc,
+                _ => LibcName::Unknown,
             },
             version: (!version.is_empty()).then(|| LibcVersion::Exactly(version.to_owned())),
             confidence: Some(Confidence::Certain),

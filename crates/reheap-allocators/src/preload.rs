@@ -1,0 +1,223 @@
+//! Preloads in the cache: shared libraries with an allocator, for `LD_PRELOAD`.
+//!
+//! Made from what a derived libc is made from, upstream's objects and reheap's glue, compiled for a library. The shared
+//! libraries that distributions have would be quicker to get, but each exports something else (C++ operators,
+//! `pthread_create`, no `aligned_alloc`), Alpine's `libmimalloc.so` is the secure build, and none is of a known version.
+//!
+//! One library is for one libc: glibc and musl lay out `errno`, thread-local storage and locks differently.
+
+use crate::cache::{Cache, CacheError, hash};
+use crate::catalogue::{Allocator, Glue};
+use crate::target::{Libc, Target};
+use crate::tuning::Tuning;
+use crate::upstream::{self, BuildError, LinkKind, Toolchain, Wrappers};
+use reheap_elf::archive::Member;
+use reheap_elf::derive::DeriveError;
+use reheap_elf::family;
+use reheap_elf::marker::Marker;
+use reheap_elf::preload::AuditError;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Flags for the compiler driver that links. Calls inside the library do not go by way of the dynamic linker, whose
+/// tables are read-only once the program runs; what is undefined is an error now and not then.
+const LINK_FLAGS: [&str; 7] = [
+    "-shared",
+    "-pthread",
+    "-static-libgcc",
+    "-Wl,-Bsymbolic",
+    "-Wl,-z,defs",
+    "-Wl,-z,now",
+    "-Wl,-z,relro",
+];
+
+/// Why there is no preload.
+#[derive(Debug, thiserror::Error)]
+pub enum PreloadError {
+    /// The allocator or the library could not be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The allocator's objects do not fit together.
+    #[error("cannot link {allocator}")]
+    Bind {
+        /// The allocator.
+        allocator: &'static str,
+        /// What does not fit.
+        source: DeriveError,
+    },
+    /// What was linked is not a preload.
+    #[error("cannot use the library of {name}")]
+    Audit {
+        /// The allocator, or what the library is named after.
+        name: String,
+        /// What is wrong with it.
+        source: AuditError,
+    },
+    /// The cache is not usable.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+}
+
+/// The names that a preload exports: the malloc family.
+pub fn exports(libc: Libc) -> Vec<&'static str> {
+    let mut names = family::PUBLIC.to_vec();
+    names.push("pvalloc");
+    if libc == Libc::Glibc {
+        names.push("cfree");
+    }
+    names
+}
+
+/// The preload of an allocator for a libc, from the cache or anew.
+///
+/// # Errors
+/// [`BuildError::Stock`] for `stock`, which needs none; otherwise what a build can fail with.
+pub fn build(
+    allocator: &'static Allocator,
+    target: &Target,
+    toolchain: &Toolchain,
+    cache: &Cache,
+) -> Result<PathBuf, PreloadError> {
+    let names = exports(target.libc());
+    let file_name = file_name(allocator);
+    let marker = marker(allocator, target);
+    let entry = entry_name(allocator, target, toolchain);
+    let folder = cache.entry("preloads", &entry, |unfinished| {
+        let built = upstream::build(allocator, target, LinkKind::Preload, toolchain, cache)?;
+        let tuning = Tuning::default().baked(allocator);
+        let objects = built.objects()?;
+        let members = reheap_elf::preload::objects(&objects, target.arch(), &marker, &tuning)
+            .map_err(|source| PreloadError::Bind {
+                allocator: allocator.name,
+                source,
+            })?;
+        link(&members, &file_name, &names, toolchain, unfinished)
+    })?;
+    Ok(folder.join(file_name))
+}
+
+/// Whether [`build`] will find everything in the cache, so that it takes no time.
+pub fn is_built(
+    allocator: &'static Allocator,
+    target: &Target,
+    toolchain: &Toolchain,
+    cache: &Cache,
+) -> bool {
+    let entry = entry_name(allocator, target, toolchain);
+    cache.root().join("preloads").join(entry).is_dir()
+}
+
+/// A library of one C source of reheap's own, such as a probe: compiled and linked as preloads are, exporting `names`
+/// and nothing else. In the cache it has the name `lib<name of the source>.so`.
+///
+/// # Errors
+/// What a compiler can fail with.
+pub fn build_source(
+    source: &Glue,
+    names: &[&str],
+    target: &Target,
+    toolchain: &Toolchain,
+    cache: &Cache,
+) -> Result<PathBuf, PreloadError> {
+    let name = source.name;
+    let list = names.join(" ");
+    let link_flags = LINK_FLAGS.join(" ");
+    let flags = upstream::glue_flags(LinkKind::Preload).join(" ");
+    let identity = &toolchain.cc.identity;
+    let parts = [source.source, &list, &link_flags, &flags, identity];
+    let key = hash(parts.map(str::as_bytes));
+    let entry = format!("{name}-{target}-{}", &key[..16]);
+    let file_name = format!("lib{name}.so");
+    let folder = cache.entry("preloads", &entry, |unfinished| {
+        let objects = tempfile::tempdir_in(unfinished)
+            .map_err(CacheError::new("make a folder in", unfinished))?;
+        let wrappers = Wrappers::write(objects.path(), &toolchain.cc, None)?;
+        let kind = LinkKind::Preload;
+        upstream::compile_glue(source, kind, &[], toolchain, &wrappers, objects.path())?;
+        let object = objects.path().join(format!("{name}.o"));
+        let member = Member {
+            name: format!("{name}.o"),
+            data: fs::read(&object).map_err(CacheError::new("read", &object))?,
+        };
+        link(&[member], &file_name, names, toolchain, unfinished)
+    })?;
+    Ok(folder.join(file_name))
+}
+
+/// As a user would recognise it in `/proc/PID/maps`.
+fn file_name(allocator: &Allocator) -> String {
+    format!("lib{}-{}.so", allocator.name, allocator.version)
+}
+
+fn entry_name(allocator: &'static Allocator, target: &Target, toolchain: &Toolchain) -> String {
+    let Some(recipe) = &allocator.build else {
+        return allocator.name.to_owned(); // `stock` is never built
+    };
+    let built = upstream::entry_name(allocator, recipe, target, LinkKind::Preload, toolchain);
+    let marker =
+        serde_json::to_vec(&marker(allocator, target)).expect("a struct of strings is always JSON");
+    let names = exports(target.libc()).join(" ");
+    let flags = LINK_FLAGS.join(" ");
+    let key = hash([
+        built.as_bytes(),
+        &marker,
+        names.as_bytes(),
+        flags.as_bytes(),
+    ]);
+    let (name, version) = (allocator.name, allocator.version);
+    format!("{name}-{version}-{target}-{}", &key[..16])
+}
+
+fn marker(allocator: &Allocator, target: &Target) -> Marker {
+    let package = allocator.build.as_ref().map_or_else(String::new, |recipe| {
+        format!("{} {}", recipe.package, recipe.package_version)
+    });
+    Marker {
+        allocator: allocator.name.to_owned(),
+        allocator_version: allocator.version.to_owned(),
+        package,
+        tuning: Tuning::default().as_given(),
+        libc: target.libc().to_string(),
+        original_sha256: String::new(),
+        reheap: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+/// Links objects to a shared library that exports `names`, and reads it back.
+fn link(
+    objects: &[Member],
+    file_name: &str,
+    names: &[&str],
+    toolchain: &Toolchain,
+    folder: &Path,
+) -> Result<(), PreloadError> {
+    let scratch =
+        tempfile::tempdir_in(folder).map_err(CacheError::new("make a folder in", folder))?;
+    let write = |name: &str, contents: &[u8]| {
+        let path = scratch.path().join(name);
+        fs::write(&path, contents).map_err(CacheError::new("write", &path))
+    };
+    // The version script of GNU ld and lld: an anonymous version, outside of which everything is local.
+    let script = format!("{{ global: {}; local: *; }};\n", names.join("; "));
+    write("exports.map", script.as_bytes())?;
+    for object in objects {
+        write(&object.name, &object.data)?;
+    }
+    let wrappers = Wrappers::write(scratch.path(), &toolchain.cc, None)?;
+    let library = folder.join(file_name);
+    let mut cc = toolchain.command(&wrappers.cc);
+    cc.current_dir(scratch.path())
+        .args(LINK_FLAGS)
+        .arg("-Wl,--version-script=exports.map")
+        .arg(format!("-Wl,-soname,{file_name}"))
+        .args(objects.iter().map(|object| &object.name))
+        .arg("-o")
+        .arg(&library);
+    upstream::run(&mut cc, || format!("linking `{file_name}`"))?;
+
+    let bytes = fs::read(&library).map_err(CacheError::new("read", &library))?;
+    reheap_elf::preload::audit(&bytes, names).map_err(|source| PreloadError::Audit {
+        name: file_name.to_owned(),
+        source,
+    })
+}

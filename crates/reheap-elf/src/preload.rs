@@ -1,0 +1,85 @@
+//! Preloads: the objects that a shared library with an allocator is linked from, and the audit of the linked library.
+//!
+//! Whatever such a library exports takes the place of what the program and all its libraries would have found: a symbol
+//! too many (a `pthread_create` of jemalloc's, an `operator new`) changes the program in ways that nobody asked for, one
+//! too few lets two allocators meet in one block. So the allocator's own symbols are prefixed and hidden, as in a derived
+//! libc, and what the linked library exports is read back and compared.
+
+use crate::Architecture;
+use crate::archive::Member;
+use crate::baked::Baked;
+use crate::derive::{AllocatorObjects, DeriveError, Host, bind_allocator};
+use crate::marker::{self, Marker};
+use object::elf;
+use object::read::elf::{FileHeader as _, Sym as _};
+use object::{LittleEndian, SymbolIndex};
+use std::collections::BTreeSet;
+
+/// Why a linked library is not a preload.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AuditError {
+    /// It is not an ELF file that can be read.
+    #[error("the library is damaged: {0}")]
+    Damaged(String),
+    /// A name that it should export is not there.
+    #[error("it does not export `{0}`")]
+    Missing(String),
+    /// It exports a name that would take the place of somebody else's.
+    #[error("it exports `{0}`")]
+    TooMuch(String),
+}
+
+impl From<object::read::Error> for AuditError {
+    fn from(error: object::read::Error) -> Self {
+        Self::Damaged(error.to_string())
+    }
+}
+
+/// The objects to link: the allocator with the family's names bound to it, its glue, and the marker.
+///
+/// # Errors
+/// When an object cannot be read, is for another processor, or lacks an entry point.
+pub fn objects(
+    allocator: &AllocatorObjects,
+    architecture: Architecture,
+    marker: &Marker,
+    tuning: &[Baked],
+) -> Result<Vec<Member>, DeriveError> {
+    let bound = bind_allocator(allocator, architecture, Host::Preload)?;
+    let mut members: Vec<Member> = bound.into_iter().map(|object| object.member).collect();
+    members.push(Member {
+        name: "reheap-marker.o".to_owned(),
+        data: marker::object_file(marker, tuning, architecture),
+    });
+    Ok(members)
+}
+
+/// Whether the library exports these names and no others.
+///
+/// # Errors
+/// The first name that is missing or too much.
+pub fn audit(library: &[u8], names: &[&str]) -> Result<(), AuditError> {
+    let exported = exports(library)?;
+    if let Some(missing) = names.iter().find(|name| !exported.contains(**name)) {
+        return Err(AuditError::Missing((*missing).to_owned()));
+    }
+    match exported.iter().find(|name| !names.contains(&name.as_str())) {
+        Some(name) => Err(AuditError::TooMuch(name.clone())),
+        None => Ok(()),
+    }
+}
+
+fn exports(library: &[u8]) -> Result<BTreeSet<String>, AuditError> {
+    let header = elf::FileHeader64::<LittleEndian>::parse(library)?;
+    let sections = header.sections(LittleEndian, library)?;
+    let table = sections.symbols(LittleEndian, library, elf::SHT_DYNSYM)?;
+    let mut exported = BTreeSet::new();
+    for index in 1..table.len() {
+        let symbol = table.symbol(SymbolIndex(index))?;
+        if !symbol.is_local() && symbol.st_shndx(LittleEndian) != elf::SHN_UNDEF {
+            let name = symbol.name(LittleEndian, table.strings())?;
+            exported.insert(String::from_utf8_lossy(name).into_owned());
+        }
+    }
+    Ok(exported)
+}
