@@ -4,8 +4,9 @@ use crate::progress::Progress;
 use crate::table::Table;
 use crate::variants::{Built, GLIBC, STOCK_MUSL, WORKLOADS, Workload};
 use anyhow::{Context, Result, ensure};
+use reheap_bench::results::Cost;
 use reheap_bench::rounds::{Turn, interleave};
-use reheap_bench::run::{CommandLine, Launcher, Measurement};
+use reheap_bench::run::{CommandLine, Launcher, Limits};
 use reheap_bench::stats::{Sample, paired_ratios};
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +27,7 @@ pub(crate) struct Comparison {
 #[derive(Serialize)]
 pub(crate) struct VariantRuns {
     pub(crate) variant: String,
-    pub(crate) runs: Vec<Measurement>,
+    pub(crate) runs: Vec<Cost>,
 }
 
 /// The line that a workload prints.
@@ -89,7 +90,7 @@ fn run(
     index: usize,
     workload: Workload,
     threads: usize,
-) -> Result<Measurement> {
+) -> Result<Cost> {
     let arguments = [
         "--threads",
         &threads.to_string(),
@@ -98,20 +99,21 @@ fn run(
     ]
     .map(Into::into);
     let program = built.executables[index].clone();
-    let run = launcher.run(&CommandLine {
+    let command = CommandLine {
         program,
         arguments: arguments.to_vec(),
-        environment: Vec::new(),
-    })?;
+        ..CommandLine::default()
+    };
+    let run = launcher.run(&command, &Limits::default(), &[])?;
     let what = || format!("{} as {}", workload.name, built.variant.name);
     ensure!(
-        run.status.success(),
+        run.outcome.is_success(),
         "{} failed ({}): {}",
         what(),
-        run.status,
-        String::from_utf8_lossy(&run.stderr).trim()
+        run.outcome,
+        run.stderr.last_lines(20)
     );
-    let line: Line = serde_json::from_slice(&run.stdout)
+    let line: Line = serde_json::from_slice(&run.stdout.head)
         .with_context(|| format!("{} printed no result", what()))?;
     ensure!(
         line.workload == workload.name
@@ -119,9 +121,9 @@ fn run(
             && line.operations == workload.amount,
         "{} did something else than it was asked: {}",
         what(),
-        String::from_utf8_lossy(&run.stdout).trim()
+        run.stdout.last_lines(20)
     );
-    Ok(run.measurement)
+    Ok(run.cost)
 }
 
 impl Comparison {
@@ -172,7 +174,7 @@ pub(crate) fn legend(rounds: usize) -> String {
     )
 }
 
-fn with_spread(runs: &[Measurement], value: impl Fn(&Measurement) -> f64) -> Result<String> {
+fn with_spread(runs: &[Cost], value: impl Fn(&Cost) -> f64) -> Result<String> {
     let sample = Sample::new(runs.iter().map(value)).context("cannot summarize: no runs")?;
     Ok(format!(
         "{:.1} ± {:.1}",
@@ -200,23 +202,19 @@ fn three_digits(ratio: f64) -> String {
 mod tests {
     use super::*;
 
-    fn measurement(wall_seconds: f64) -> Measurement {
-        Measurement {
+    fn cost(wall_seconds: f64) -> Cost {
+        Cost {
             wall_seconds,
             user_seconds: wall_seconds,
-            system_seconds: 0.0,
             peak_rss_bytes: 3 * 1024 * 1024,
-            minor_faults: 0,
-            major_faults: 0,
-            voluntary_context_switches: 0,
-            involuntary_context_switches: 0,
+            ..Cost::default()
         }
     }
 
     fn comparison(variants: &[(&str, [f64; 3])]) -> Comparison {
         let runs = |(variant, wall): &(&str, [f64; 3])| VariantRuns {
             variant: (*variant).to_owned(),
-            runs: wall.map(measurement).to_vec(),
+            runs: wall.map(cost).to_vec(),
         };
         let variants = variants.iter().map(runs).collect();
         Comparison {

@@ -6,8 +6,9 @@ use crate::variants::{STOCK_MUSL, Selection, reheap_allocators};
 use crate::workspace::{Workspace, musl_target};
 use anyhow::{Context, Result, ensure};
 use reheap_allocators::catalogue::CATALOGUE;
+use reheap_bench::results::Cost;
 use reheap_bench::rounds::interleave;
-use reheap_bench::run::{CommandLine, Launcher, Measurement};
+use reheap_bench::run::{CommandLine, Launcher, Limits};
 use reheap_bench::stats::{Sample, paired_differences};
 use serde::Serialize;
 use std::ffi::OsString;
@@ -36,19 +37,19 @@ pub(crate) struct Figures {
 #[derive(Serialize)]
 struct Relink {
     executable_bytes: u64,
-    runs: Vec<Measurement>,
+    runs: Vec<Cost>,
 }
 
 #[derive(Serialize)]
 struct Fresh {
-    cargo: Vec<Measurement>,
-    cargo_reheap: Vec<Measurement>,
+    cargo: Vec<Cost>,
+    cargo_reheap: Vec<Cost>,
 }
 
 #[derive(Serialize)]
 struct FirstBuild {
     allocator: &'static str,
-    runs: Vec<Measurement>,
+    runs: Vec<Cost>,
 }
 
 #[derive(Serialize)]
@@ -268,22 +269,24 @@ fn run(
     launcher: &Launcher,
     command: &Command,
     environment: &[(OsString, OsString)],
-) -> Result<Measurement> {
+) -> Result<Cost> {
     let arguments = command.get_args().map(Into::into).collect();
     let program = command.get_program().into();
-    let run = launcher.run(&CommandLine {
+    let measured = CommandLine {
         program,
         arguments,
         environment: environment.to_vec(),
-    })?;
+        input: None,
+    };
+    let run = launcher.run(&measured, &Limits::default(), &[])?;
     ensure!(
-        run.status.success(),
+        run.outcome.is_success(),
         "{} failed ({}): {}",
         crate::progress::shown(command),
-        run.status,
-        String::from_utf8_lossy(&run.stderr).trim()
+        run.outcome,
+        run.stderr.last_lines(20)
     );
-    Ok(run.measurement)
+    Ok(run.cost)
 }
 
 fn bytes(path: &Path) -> Result<u64> {
@@ -317,7 +320,7 @@ impl Figures {
         text += &table.render();
         let mut table = Table::new(["first build into an empty cache", "wall time", "CPU time"]);
         for first in &self.first {
-            let cpu = Sample::new(first.runs.iter().map(Measurement::cpu_seconds))
+            let cpu = Sample::new(first.runs.iter().map(Cost::cpu_seconds))
                 .context("cannot summarize: no runs")?;
             table.row([
                 first.allocator.to_owned(),
@@ -344,14 +347,13 @@ impl Figures {
 impl Fresh {
     /// What reheap adds to Cargo's time.
     fn difference(&self) -> Result<Sample> {
-        let wall =
-            |runs: &[Measurement]| runs.iter().map(|run| run.wall_seconds).collect::<Vec<_>>();
+        let wall = |runs: &[Cost]| runs.iter().map(|run| run.wall_seconds).collect::<Vec<_>>();
         paired_differences(&wall(&self.cargo_reheap), &wall(&self.cargo))
             .context("cannot compare: a round is incomplete")
     }
 }
 
-fn wall_seconds(runs: &[Measurement]) -> Result<Sample> {
+fn wall_seconds(runs: &[Cost]) -> Result<Sample> {
     Sample::new(runs.iter().map(|run| run.wall_seconds)).context("cannot summarize: no runs")
 }
 

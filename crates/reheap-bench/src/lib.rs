@@ -1,12 +1,22 @@
 //! Runs variants of a command side by side and measures time and memory.
 //!
-//! [`run`] owns processes and is the only part that does. [`rounds`] decides what runs when, and [`stats`] turns runs
-//! into numbers with a spread; both are pure, so a report can be made again from the raw runs.
+//! [`run`] owns processes and is the only part that does. [`experiment`] is the loop over it: [`rounds`] decides what
+//! runs when, [`results`] is what comes out. [`analysis`] says what it means, with the formulas of [`stats`]; both do no
+//! input or output, so a report can be made again from the raw runs.
 
 pub mod analysis;
+mod counters;
+pub mod experiment;
+pub mod memory_limit;
+pub mod metrics;
+mod output;
+mod process_tree;
+mod resident;
 pub mod results;
 pub mod rounds;
 pub mod run;
+mod running;
+pub mod server;
 #[cfg(test)]
 mod simulated;
 pub mod stats;

@@ -4,12 +4,19 @@
 //! cache and the last one for the warm processor. The order comes from a seed, so that a report can name it and
 //! anybody can repeat it.
 
-/// The order of the variants in each round: `rounds` permutations of `0..variants`, the same for the same seed.
-pub fn shuffled(variants: usize, rounds: usize, seed: u64) -> Vec<Vec<usize>> {
+use crate::results::{Ending, Settings};
+use std::time::Duration;
+
+/// The order of the variants in each round, for any number of rounds: permutations of `0..variants`, the same for the
+/// same seed.
+pub fn orders(variants: usize, seed: u64) -> impl Iterator<Item = Vec<usize>> {
     let mut random = SplitMix64(seed);
-    (0..rounds)
-        .map(|_| permutation(variants, &mut random))
-        .collect()
+    std::iter::repeat_with(move || permutation(variants, &mut random))
+}
+
+/// The first orders of [`orders`].
+pub fn shuffled(variants: usize, rounds: usize, seed: u64) -> Vec<Vec<usize>> {
+    orders(variants, seed).take(rounds).collect()
 }
 
 /// Runs every variant once in each round, in the order of [`shuffled`], and returns the results by variant and then by
@@ -27,6 +34,56 @@ pub fn interleave<T, E>(
         }
     }
     Ok(results)
+}
+
+/// Fewer rounds give no interval.
+const ROUNDS_MIN: usize = 3;
+/// Intervals of fewer rounds are narrow by chance too often to stop there.
+const ROUNDS_BEFORE_PRECISE: usize = 10;
+
+/// When there were enough rounds.
+pub(crate) struct Schedule {
+    rounds: Option<usize>,
+    budget_seconds: f64,
+    next_look: usize,
+}
+
+impl Schedule {
+    pub(crate) fn new(settings: &Settings) -> Schedule {
+        Schedule {
+            rounds: settings.rounds,
+            budget_seconds: settings.budget_seconds,
+            next_look: ROUNDS_BEFORE_PRECISE,
+        }
+    }
+
+    /// Why no round is begun after this many; none if one is. The time that has elapsed contains the warm-up's.
+    ///
+    /// Precision is looked at after 10 rounds and then each time that a tenth more was run: who looks after each round
+    /// stops when an interval happens to be narrow.
+    pub(crate) fn ending(
+        &mut self,
+        rounds: usize,
+        warm_up: Duration,
+        elapsed: Duration,
+        is_precise: impl FnOnce() -> bool,
+    ) -> Option<Ending> {
+        if let Some(asked) = self.rounds {
+            return (rounds >= asked).then_some(Ending::Rounds);
+        }
+        if rounds < ROUNDS_MIN {
+            return None;
+        }
+        if rounds >= self.next_look {
+            self.next_look = rounds + rounds.div_ceil(10);
+            if is_precise() {
+                return Some(Ending::Precise);
+            }
+        }
+        let half_a_round = (elapsed - warm_up).as_secs_f64() / rounds as f64 / 2.0;
+        let would_overrun = elapsed.as_secs_f64() + half_a_round > self.budget_seconds;
+        would_overrun.then_some(Ending::Budget)
+    }
 }
 
 /// Which variant runs in which round, both counted from 0.
@@ -69,6 +126,7 @@ impl SplitMix64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::OutputCheck;
     use std::collections::HashMap;
     use std::convert::Infallible;
 
@@ -130,5 +188,78 @@ mod tests {
             }
         });
         assert_eq!((outcome, runs), (Err("crashed"), 5));
+    }
+
+    fn settings(rounds: Option<usize>, budget_seconds: f64) -> Settings {
+        Settings {
+            seed: 1,
+            rounds,
+            budget_seconds,
+            precision: 0.02,
+            time_limit_seconds: None,
+            output: OutputCheck::Same,
+        }
+    }
+
+    /// How many rounds there are if each takes as many seconds as the warm-up, and why they end.
+    fn rounds_and_ending(settings: &Settings, seconds: f64, precise: bool) -> (usize, Ending) {
+        let mut schedule = Schedule::new(settings);
+        let at = |turns: usize| Duration::from_secs_f64(seconds * turns as f64);
+        (0..1000)
+            .find_map(|rounds| {
+                let ending = schedule.ending(rounds, at(1), at(rounds + 1), || precise)?;
+                Some((rounds, ending))
+            })
+            .unwrap()
+    }
+
+    #[test]
+    fn as_many_rounds_are_run_as_were_asked_for_whatever_they_take() {
+        let asked = settings(Some(7), 1.0);
+        assert_eq!(rounds_and_ending(&asked, 100.0, true), (7, Ending::Rounds));
+    }
+
+    #[test]
+    fn the_last_round_overruns_the_budget_by_half_a_round_at_most() {
+        // The warm-up takes a round's time as well.
+        assert_eq!(
+            rounds_and_ending(&settings(None, 10.4), 1.0, false),
+            (9, Ending::Budget)
+        );
+        assert_eq!(
+            rounds_and_ending(&settings(None, 10.6), 1.0, false),
+            (10, Ending::Budget)
+        );
+    }
+
+    #[test]
+    fn there_are_three_rounds_even_without_a_budget() {
+        assert_eq!(
+            rounds_and_ending(&settings(None, 0.0), 1.0, true),
+            (3, Ending::Budget)
+        );
+    }
+
+    #[test]
+    fn precise_results_end_the_rounds_but_not_before_the_tenth() {
+        assert_eq!(
+            rounds_and_ending(&settings(None, 1e6), 1.0, true),
+            (10, Ending::Precise)
+        );
+    }
+
+    #[test]
+    fn precision_is_looked_at_more_rarely_the_more_rounds_there_were() {
+        let mut schedule = Schedule::new(&settings(None, 1e6));
+        let mut looks = Vec::new();
+        for rounds in 0..40 {
+            let elapsed = Duration::from_secs(rounds as u64);
+            let ending = schedule.ending(rounds, Duration::ZERO, elapsed, || {
+                looks.push(rounds);
+                false
+            });
+            assert_eq!(ending, None);
+        }
+        assert_eq!(looks, [10, 11, 13, 15, 17, 19, 21, 24, 27, 30, 33, 37]);
     }
 }

@@ -1,22 +1,36 @@
 //! Runs one command and says what it cost.
 //!
 //! The command is started by a launcher of two pages, because its peak memory would otherwise include that of the
-//! program that started it; `sys.rs` tells why. It gets an empty standard input, its output is kept.
+//! program that started it; `sys.rs` tells why. It has a process group of its own, in a session without a terminal: a
+//! terminal's Ctrl-C reaches reheap alone, and a program that asks for a terminal is told that there is none instead of
+//! being stopped. When the command has ended, everything that it left running is ended too.
 
+use crate::counters;
+use crate::memory_limit::MemoryLimit;
+use crate::metrics::{Metric, Readings};
+pub use crate::output::Output;
+use crate::output::{OnLine, Source};
+use crate::results::{Cost, Counters, Outcome};
+use crate::running::{Remains, Running};
 use crate::sys::{self, Report};
 use rustix::fs::{MemfdFlags, memfd_create};
-use serde::{Deserialize, Serialize};
+use rustix::pipe::{PipeFlags, pipe_with};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a command that was asked to end has for it.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// A command to measure.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandLine {
     /// The path of the executable file. It is not searched for in `PATH`.
     pub program: PathBuf,
@@ -24,51 +38,39 @@ pub struct CommandLine {
     pub arguments: Vec<OsString>,
     /// Environment variables in addition to, or in place of, those of this process.
     pub environment: Vec<(OsString, OsString)>,
+    /// The file that it gets as standard input, opened anew for each run; `/dev/null` if there is none.
+    pub input: Option<PathBuf>,
 }
 
-/// What one run of a command cost. Processes that the command started and waited for are part of it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Measurement {
-    /// From before the process was made until its end was noticed.
-    pub wall_seconds: f64,
-    /// CPU time in the program's own code, of all threads.
-    pub user_seconds: f64,
-    /// CPU time in the kernel, of all threads.
-    pub system_seconds: f64,
-    /// The largest resident set: of the largest process, if there were several. Linux counts pages for each processor
-    /// by itself and adds them up in steps of 32 (since 6.2), so this is off by up to 128 KiB a processor.
-    pub peak_rss_bytes: u64,
-    /// Page faults that needed no input or output.
-    pub minor_faults: u64,
-    /// Page faults that had to wait for a disk.
-    pub major_faults: u64,
-    /// How often the command gave up the CPU by waiting.
-    pub voluntary_context_switches: u64,
-    /// How often the kernel took the CPU from the command.
-    pub involuntary_context_switches: u64,
+/// When a run is ended before its time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits<'a> {
+    /// How long it may take.
+    pub time: Option<Duration>,
+    /// How much memory it may use.
+    pub memory: Option<&'a MemoryLimit>,
+    /// Set when somebody presses Ctrl-C. It is seen within 50 ms.
+    pub interrupted: Option<&'a AtomicBool>,
 }
 
-impl Measurement {
-    /// User and system time together.
-    pub fn cpu_seconds(&self) -> f64 {
-        self.user_seconds + self.system_seconds
-    }
-}
-
-/// One run of a command: what it cost, how it ended and what it printed.
+/// A run that has ended, in whatever way.
 #[derive(Clone, Debug)]
-pub struct Run {
-    /// What the run cost.
-    pub measurement: Measurement,
-    /// How the command ended.
-    pub status: ExitStatus,
-    /// What the command wrote to its standard output.
-    pub stdout: Vec<u8>,
-    /// What the command wrote to its standard error.
-    pub stderr: Vec<u8>,
+pub struct Finished {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What it cost.
+    pub cost: Cost,
+    /// Hardware counters, where there are any.
+    pub counters: Option<Counters>,
+    /// The metrics that were found in its output.
+    pub metrics: BTreeMap<String, f64>,
+    /// What it wrote to standard output.
+    pub stdout: Output,
+    /// What it wrote to standard error.
+    pub stderr: Output,
 }
 
-/// Why a command could not be measured. A command that fails was measured: see [`Run::status`].
+/// Why a command could not be measured. A command that fails was measured: see [`Finished::outcome`].
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// There is no launcher for this processor.
@@ -77,6 +79,17 @@ pub enum RunError {
     /// The launcher could not be put into memory.
     #[error("cannot prepare the launcher of measured commands: {0}")]
     Prepare(#[source] io::Error),
+    /// The file for standard input cannot be read.
+    #[error("cannot open the input `{}` of `{}`: {reason}", input.display(), program.display())]
+    Input {
+        /// The command's program.
+        program: PathBuf,
+        /// The file.
+        input: PathBuf,
+        /// What the system said.
+        #[source]
+        reason: io::Error,
+    },
     /// The kernel refused to execute the launcher, or its arguments.
     #[error("cannot start the launcher of `{}`: {reason}", program.display())]
     Launch {
@@ -95,6 +108,21 @@ pub enum RunError {
         #[source]
         reason: io::Error,
     },
+    /// Its output could not be read, or it could not be waited for.
+    #[error("cannot follow `{}`: {reason}", program.display())]
+    Follow {
+        /// The command's program.
+        program: PathBuf,
+        /// What the system said.
+        #[source]
+        reason: io::Error,
+    },
+    /// A process that the command left does not end, not even when it is killed.
+    #[error("cannot end what `{}` left running", program.display())]
+    StillRunning {
+        /// The command's program.
+        program: PathBuf,
+    },
     /// The launcher ended without a report, because somebody killed it or no process could be made.
     #[error("cannot measure `{}`: its launcher ended early ({status})", program.display())]
     NoReport {
@@ -103,35 +131,133 @@ pub enum RunError {
         /// How the launcher ended.
         status: ExitStatus,
     },
+    /// Somebody pressed Ctrl-C. Nothing of the command runs any more.
+    #[error("interrupted")]
+    Interrupted,
 }
 
 /// Starts commands and measures them.
 #[derive(Debug)]
 pub struct Launcher {
     executable: File,
+    no_counters_because: Option<String>,
 }
 
 impl Launcher {
     /// Puts the launcher into memory, ready for any number of runs.
+    ///
+    /// # Errors
+    /// If there is none for this processor, or no file can be made in memory.
     pub fn new() -> Result<Launcher, RunError> {
         let bytes = sys::launcher().ok_or(RunError::UnsupportedArchitecture)?;
         let mut executable = executable_in_memory().map_err(RunError::Prepare)?;
         executable.write_all(bytes).map_err(RunError::Prepare)?;
-        Ok(Launcher { executable })
+        Ok(Launcher {
+            executable,
+            no_counters_because: counters::missing_because(),
+        })
     }
 
-    /// Runs a command to its end.
+    /// Why there are no hardware counters here; none if there are.
+    pub fn no_counters_because(&self) -> Option<&str> {
+        self.no_counters_because.as_deref()
+    }
+
+    /// Runs a command to its end, and reads these metrics from its output. It has ended when the command itself has:
+    /// what it left running in the background is ended.
     ///
-    /// That includes the end of its output: a process that outlives the command and keeps its standard output or error
-    /// open keeps this function waiting.
-    pub fn run(&self, command: &CommandLine) -> Result<Run, RunError> {
-        let program = || command.program.clone();
-        let report = memfd_create("reheap-report", MemfdFlags::CLOEXEC)
-            .map(File::from)
-            .map_err(|errno| RunError::Prepare(errno.into()))?;
-        let output = Command::new(format!("/proc/self/fd/{}", self.executable.as_raw_fd()))
+    /// # Errors
+    /// If the command could not be started, was interrupted, or could not be ended.
+    pub fn run(
+        &self,
+        command: &CommandLine,
+        limits: &Limits<'_>,
+        metrics: &[Metric],
+    ) -> Result<Finished, RunError> {
+        self.run_until(command, limits, metrics, &|| None)
+    }
+
+    /// The same, but somebody else may stop the command, which is no failure: `stop` says then how long it has for it.
+    pub(crate) fn run_until(
+        &self,
+        command: &CommandLine,
+        limits: &Limits<'_>,
+        metrics: &[Metric],
+        stop: &dyn Fn() -> Option<Duration>,
+    ) -> Result<Finished, RunError> {
+        let mut readings = Readings::default();
+        let mut on_line = |source: Source, line: &[u8]| readings.read(metrics, source, line);
+        let on_line: Option<&mut OnLine<'_>> = match metrics {
+            [] => None,
+            _ => Some(&mut on_line),
+        };
+        let (_, finished) = self.follow(command, limits, on_line, stop)?;
+        Ok(Finished {
+            metrics: readings.finish(),
+            ..finished
+        })
+    }
+
+    /// The same, for somebody who reads the lines of the output. No metrics are found here.
+    pub(crate) fn follow<'a>(
+        &self,
+        command: &CommandLine,
+        limits: &Limits<'_>,
+        on_line: Option<&'a mut OnLine<'a>>,
+        stop: &dyn Fn() -> Option<Duration>,
+    ) -> Result<(Ending, Finished), RunError> {
+        let kills_before = limits.memory.map_or(0, MemoryLimit::kills);
+        let counters = match self.no_counters_because {
+            None => Some(counters::Open::new()),
+            Some(_) => None,
+        };
+        let (ending, remains) = self.start(command, limits, on_line).and_then(|running| {
+            follow_to_the_end(running, limits, stop).map_err(|reason| match reason.kind() {
+                io::ErrorKind::TimedOut => RunError::StillRunning {
+                    program: command.program.clone(),
+                },
+                _ => RunError::Follow {
+                    program: command.program.clone(),
+                    reason,
+                },
+            })
+        })?;
+        let report = report_of(command, &remains)?;
+        if ending == Ending::Interrupted {
+            return Err(RunError::Interrupted);
+        }
+        let was_killed = limits.memory.map_or(0, MemoryLimit::kills) > kills_before;
+        let finished = Finished {
+            outcome: match ending {
+                Ending::OutOfTime => Outcome::TimedOut,
+                _ if was_killed => Outcome::OutOfMemory,
+                _ => outcome(report.wait_status),
+            },
+            cost: cost(&report, remains.mean_rss_bytes),
+            counters: counters.map(counters::Open::read),
+            metrics: BTreeMap::new(),
+            stdout: remains.stdout,
+            stderr: remains.stderr,
+        };
+        Ok((ending, finished))
+    }
+
+    fn start<'a>(
+        &self,
+        command: &CommandLine,
+        limits: &Limits<'_>,
+        on_line: Option<&'a mut OnLine<'a>>,
+    ) -> Result<Running<'a>, RunError> {
+        let input = readable_input(command)?;
+        let launch = |reason: io::Error| RunError::Launch {
+            program: command.program.clone(),
+            reason,
+        };
+        let (report, report_end) = pipe_with(PipeFlags::CLOEXEC).map_err(|it| launch(it.into()))?;
+        let mut launcher = Command::new(format!("/proc/self/fd/{}", self.executable.as_raw_fd()));
+        launcher
             .arg0("reheap-launcher")
-            .arg("/dev/null")
+            .arg(input)
             .arg(&command.program)
             .args(&command.arguments)
             .envs(
@@ -140,35 +266,102 @@ impl Launcher {
                     .iter()
                     .map(|(name, value)| (name, value)),
             )
-            .stdin(report.try_clone().map_err(RunError::Prepare)?)
+            .stdin(report_end)
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .output()
-            .map_err(|reason| RunError::Launch {
-                program: program(),
-                reason,
-            })?;
-        let mut bytes = [0; Report::BYTES];
-        if report.read_exact_at(&mut bytes, 0).is_err() {
-            return Err(RunError::NoReport {
-                program: program(),
-                status: output.status,
-            });
+            .stderr(Stdio::piped());
+        if let Some(memory) = limits.memory {
+            memory.apply_to(&mut launcher).map_err(launch)?;
         }
-        let report = Report::parse(&bytes);
-        if report.exec_error != 0 {
-            let reason = io::Error::from_raw_os_error(report.exec_error);
-            return Err(RunError::Start {
-                program: program(),
-                reason,
-            });
+        let launcher = launcher.spawn().map_err(launch)?;
+        Running::new(launcher, report, on_line).map_err(launch)
+    }
+}
+
+/// How a command came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    ByItself,
+    OutOfTime,
+    Interrupted,
+    Stopped(Duration),
+}
+
+fn follow_to_the_end(
+    mut running: Running<'_>,
+    limits: &Limits<'_>,
+    stop: &dyn Fn() -> Option<Duration>,
+) -> io::Result<(Ending, Remains)> {
+    let ending = follow_until_ending(&mut running, limits, stop)?;
+    let grace = match ending {
+        Ending::ByItself => Duration::ZERO,
+        Ending::OutOfTime | Ending::Interrupted => GRACE,
+        Ending::Stopped(grace) => grace,
+    };
+    if ending != Ending::ByItself {
+        running.terminate();
+        let until = Instant::now() + grace;
+        while !running.has_ended() && Instant::now() < until {
+            running.attend(until)?;
         }
-        Ok(Run {
-            measurement: measurement(&report),
-            status: ExitStatus::from_raw(report.wait_status),
-            stdout: output.stdout,
-            stderr: output.stderr,
-        })
+    }
+    Ok((ending, running.end()?))
+}
+
+fn follow_until_ending(
+    running: &mut Running<'_>,
+    limits: &Limits<'_>,
+    stop: &dyn Fn() -> Option<Duration>,
+) -> io::Result<Ending> {
+    // A limit beyond what the clock can say is none.
+    let deadline = limits
+        .time
+        .and_then(|time| Instant::now().checked_add(time));
+    while !running.has_ended() {
+        let now = Instant::now();
+        if limits
+            .interrupted
+            .is_some_and(|it| it.load(Ordering::Relaxed))
+        {
+            return Ok(Ending::Interrupted);
+        }
+        if deadline.is_some_and(|deadline| deadline <= now) {
+            return Ok(Ending::OutOfTime);
+        }
+        if let Some(grace) = stop() {
+            return Ok(Ending::Stopped(grace));
+        }
+        running.attend(deadline.unwrap_or(now + Duration::from_secs(1)))?;
+    }
+    Ok(Ending::ByItself)
+}
+
+fn report_of(command: &CommandLine, remains: &Remains) -> Result<Report, RunError> {
+    let program = command.program.clone();
+    match remains.report {
+        None => Err(RunError::NoReport {
+            program,
+            status: remains.launcher,
+        }),
+        Some(report) if report.exec_error != 0 => Err(RunError::Start {
+            program,
+            reason: io::Error::from_raw_os_error(report.exec_error),
+        }),
+        Some(report) => Ok(report),
+    }
+}
+
+/// The path of the input, which is opened here once, so that it is not the program that seems to be missing.
+fn readable_input(command: &CommandLine) -> Result<&Path, RunError> {
+    let Some(input) = &command.input else {
+        return Ok(Path::new("/dev/null"));
+    };
+    match File::open(input) {
+        Ok(_) => Ok(input),
+        Err(reason) => Err(RunError::Input {
+            program: command.program.clone(),
+            input: input.clone(),
+            reason,
+        }),
     }
 }
 
@@ -182,12 +375,22 @@ fn executable_in_memory() -> io::Result<File> {
         .map_err(io::Error::from)
 }
 
-fn measurement(report: &Report) -> Measurement {
-    Measurement {
+fn outcome(wait_status: i32) -> Outcome {
+    let status = ExitStatus::from_raw(wait_status);
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Outcome::Exited(code),
+        (None, Some(signal)) => Outcome::Signalled(signal),
+        (None, None) => unreachable!("wait4 without options reports only ends: {wait_status}"),
+    }
+}
+
+fn cost(report: &Report, mean_rss_bytes: Option<u64>) -> Cost {
+    Cost {
         wall_seconds: report.wall.as_secs_f64(),
         user_seconds: report.user.as_secs_f64(),
         system_seconds: report.system.as_secs_f64(),
         peak_rss_bytes: report.peak_rss_kib * 1024,
+        mean_rss_bytes,
         minor_faults: report.minor_faults,
         major_faults: report.major_faults,
         voluntary_context_switches: report.voluntary_context_switches,

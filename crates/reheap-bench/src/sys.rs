@@ -10,18 +10,57 @@
 //! processes that the command starts; `sh`, which is larger than what reheap measures; a second program beside reheap,
 //! which gets lost. The launcher also reads the clock, so its own start is not in the wall time.
 //!
+//! It is also what keeps a run together. Whatever the command starts stays below the launcher, because orphans become
+//! children of the nearest ancestor that is a "child subreaper" (prctl(2)), also when they left the command's process
+//! group and session as daemons do. So `run` finds everything that is left by walking down from the launcher, without
+//! global state in this process and without a cgroup, which takes rights. The launcher stays until nothing is left. If
+//! the thread that started it dies, the kernel ends the launcher, and with it the command.
+//!
 //! Protocol, all in the launcher's arguments and its standard input:
 //!
 //! - `argv[1]` is the file that the command gets as standard input, `argv[2]` the path of the program, and the
 //!   command's arguments begin at `argv[2]`.
-//! - Standard input is the report, a file that is written from its beginning; [`Report`] says what stands where.
+//! - Standard input is the report, a pipe; [`Report`] says what comes through it. It is closed when the launcher ends.
 //!
 //! To add an architecture: a file in `launcher/`, and its `global_asm!` and its name in the `cfg`s here.
 
-// `global_asm!` and the slice over the two symbols that it defines; see the comment at each.
+// `pre_exec`, `global_asm!` and the slice over the two symbols that it defines; see the comment at each.
 #![allow(unsafe_code)]
 
+use rustix::io::Errno;
+use std::fs::File;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::time::Duration;
+
+/// Makes a command write this to a file before it becomes its program.
+pub(crate) fn write_before_exec(command: &mut Command, file: File, text: &'static [u8]) {
+    // Safety: between fork and exec only functions may run that are async-signal-safe, because another thread may have
+    // held any lock when this one forked. `write` is (signal-safety(7)), rustix adds no lock and no memory to it, and
+    // an `Errno` becomes an `io::Error` without allocating.
+    unsafe {
+        command.pre_exec(move || match rustix::io::write(&file, text) {
+            Ok(_) => Ok(()),
+            Err(errno) => Err(io::Error::from(errno)),
+        });
+    }
+}
+
+/// Writes to a file from a new process, which does nothing else.
+pub(crate) fn write_in_child(file: File, text: &'static [u8]) -> io::Result<()> {
+    // An error that `write` does not know, so that the process ends before it becomes a program, and we see why.
+    const DONE: i32 = Errno::CANCELED.raw_os_error();
+    let mut command = Command::new("/");
+    write_before_exec(&mut command, file, text);
+    // Safety: as above; this only makes a number an error.
+    unsafe { command.pre_exec(|| Err(io::Error::from_raw_os_error(DONE))) };
+    match command.spawn() {
+        Ok(_) => unreachable!("a process that ends before exec was started"),
+        Err(error) if error.raw_os_error() == Some(DONE) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
 
 // Safety: this is data for this process, in a section of read-only data; nothing here jumps there.
 #[cfg(target_arch = "x86_64")]
@@ -62,14 +101,16 @@ pub(crate) fn launcher() -> Option<&'static [u8]> {
     None
 }
 
-/// What the launcher writes: one array of eight-byte words.
+/// What the launcher writes when the command has ended: one array of eight-byte words.
 ///
 /// | bytes | content |
 /// | --- | --- |
-/// | 0..8 | the negative error code if the command could not be started, else 0 |
+/// | 0..8 | the negative error code; only there if the command could not be started |
 /// | 8..24, 24..40 | `struct timespec` of the monotonic clock, before the start and after the end |
 /// | 40..44 | the wait status |
 /// | 48..192 | `struct rusage` as the kernel lays it out: 18 words |
+///
+/// Both parts are written at once, and a pipe does not divide what is shorter than 512 bytes (POSIX).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Report {
     pub(crate) exec_error: i32,
@@ -85,9 +126,21 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(crate) const BYTES: usize = 192;
+    const BYTES: usize = 192;
+    const BYTES_WITHOUT_ERROR: usize = 184;
 
-    pub(crate) fn parse(bytes: &[u8; Report::BYTES]) -> Report {
+    /// The report, once it is there as a whole.
+    pub(crate) fn parse(received: &[u8]) -> Option<Report> {
+        if received.len() < Report::BYTES_WITHOUT_ERROR {
+            return None;
+        }
+        let mut bytes = [0; Report::BYTES];
+        let start = Report::BYTES.checked_sub(received.len())?;
+        bytes[start..].copy_from_slice(received);
+        Some(Report::from_bytes(&bytes))
+    }
+
+    fn from_bytes(bytes: &[u8; Report::BYTES]) -> Report {
         let (words, _) = bytes.as_chunks::<8>();
         let word = |offset_bytes: usize| u64::from_le_bytes(words[offset_bytes / 8]);
         let clock = |offset_bytes| Duration::new(word(offset_bytes), word(offset_bytes + 8) as u32);

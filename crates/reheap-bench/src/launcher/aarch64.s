@@ -3,6 +3,17 @@
 60: mov x19, sp
     sub sp, sp, 256
 
+    mov x8, 167                 /* prctl(PR_SET_PDEATHSIG, SIGKILL): nothing is measured for nobody */
+    mov x0, 1
+    mov x1, 9
+    svc 0
+    mov x8, 167                 /* prctl(PR_SET_CHILD_SUBREAPER, 1): daemons become children of the launcher */
+    mov x0, 36
+    mov x1, 1
+    svc 0
+    mov x8, 157                 /* setsid: no controlling terminal, and no signals from one */
+    svc 0
+
     mov x8, 113                 /* clock_gettime(CLOCK_MONOTONIC, report.started) */
     mov x0, 1
     add x1, sp, 8
@@ -19,33 +30,54 @@
     b.eq 30f
     mov x20, x0
 
-20: mov x8, 260                 /* wait4(command, report.status, 0, report.rusage) */
-    mov x0, x20
+20: mov x8, 260                 /* wait4(-1, report.status, 0, report.rusage) until it was the command */
+    mov x0, -1
     add x1, sp, 40
     mov x2, 0
     add x3, sp, 48
     svc 0
+    cmp x0, x20
+    b.eq 25f
+    cmp x0, 0
+    b.ge 20b                    /* an orphan of the command's */
     cmn x0, 4                   /* EINTR: once more */
     b.eq 20b
-    cmp x0, 0
-    b.lt 40f
-    mov x8, 113                 /* clock_gettime(CLOCK_MONOTONIC, report.ended) */
+    b 40f
+25: mov x8, 113                 /* clock_gettime(CLOCK_MONOTONIC, report.ended) */
     mov x0, 1
     add x1, sp, 24
     svc 0
-    mov x8, 68                  /* pwrite64(0, report + 8, 184, 8) */
+    mov x8, 64                  /* write(0, report + 8, 184) */
     mov x0, 0
     add x1, sp, 8
     mov x2, 184
-    mov x3, 8
     svc 0
     cmp x0, 184
     b.ne 40f
+
+28: mov x8, 260                 /* wait4(-1, 0, 0, 0) until nothing is left of what the command started */
+    mov x0, -1
+    mov x1, 0
+    mov x2, 0
+    mov x3, 0
+    svc 0
+    cmp x0, 0
+    b.ge 28b
+    cmn x0, 4
+    b.eq 28b
     mov x0, 0
     b 50f
 
-    /* The command: the report moves to another descriptor, and its place is taken. */
-30: mov x8, 25                  /* fcntl(0, F_DUPFD_CLOEXEC, 3) */
+    /* The command: a process group of its own; the report moves to another descriptor, and its place is taken. */
+30: mov x8, 154                 /* setpgid(0, 0) */
+    mov x0, 0
+    mov x1, 0
+    svc 0
+    mov x8, 167                 /* prctl(PR_SET_PDEATHSIG, SIGKILL) */
+    mov x0, 1
+    mov x1, 9
+    svc 0
+    mov x8, 25                  /* fcntl(0, F_DUPFD_CLOEXEC, 3) */
     mov x0, 0
     mov x1, 1030
     mov x2, 3
@@ -71,12 +103,11 @@
     add x2, x19, x2, lsl 3
     add x2, x2, 16
     svc 0
-35: str x0, [sp]                /* still here: pwrite64(report, the negative error code, 8, 0) */
-    mov x8, 68
+35: str x0, [sp]                /* still here: write(report, the negative error code, 8) */
+    mov x8, 64
     mov x0, x21
     mov x1, sp
     mov x2, 8
-    mov x3, 0
     svc 0
     mov x0, 127
     b 50f

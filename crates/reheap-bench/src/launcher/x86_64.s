@@ -3,6 +3,17 @@
 60: mov r12, rsp
     sub rsp, 256
 
+    mov eax, 157                /* prctl(PR_SET_PDEATHSIG, SIGKILL): nothing is measured for nobody */
+    mov edi, 1
+    mov esi, 9
+    syscall
+    mov eax, 157                /* prctl(PR_SET_CHILD_SUBREAPER, 1): daemons become children of the launcher */
+    mov edi, 36
+    mov esi, 1
+    syscall
+    mov eax, 112                /* setsid: no controlling terminal, and no signals from one */
+    syscall
+
     mov eax, 228                /* clock_gettime(CLOCK_MONOTONIC, report.started) */
     mov edi, 1
     lea rsi, [rsp + 8]
@@ -14,33 +25,54 @@
     jz 30f
     mov r13d, eax
 
-20: mov eax, 61                 /* wait4(command, report.status, 0, report.rusage) */
-    mov edi, r13d
+20: mov eax, 61                 /* wait4(-1, report.status, 0, report.rusage) until it was the command */
+    mov rdi, -1
     lea rsi, [rsp + 40]
     xor edx, edx
     lea r10, [rsp + 48]
     syscall
+    cmp eax, r13d
+    je 25f
+    test eax, eax
+    jns 20b                     /* an orphan of the command's */
     cmp eax, -4                 /* EINTR: once more */
     je 20b
-    test eax, eax
-    js 40f
-    mov eax, 228                /* clock_gettime(CLOCK_MONOTONIC, report.ended) */
+    jmp 40f
+25: mov eax, 228                /* clock_gettime(CLOCK_MONOTONIC, report.ended) */
     mov edi, 1
     lea rsi, [rsp + 24]
     syscall
-    mov eax, 18                 /* pwrite64(0, report + 8, 184, 8) */
+    mov eax, 1                  /* write(0, report + 8, 184) */
     xor edi, edi
     lea rsi, [rsp + 8]
     mov edx, 184
-    mov r10d, 8
     syscall
     cmp eax, 184
     jne 40f
+
+28: mov eax, 61                 /* wait4(-1, 0, 0, 0) until nothing is left of what the command started */
+    mov rdi, -1
+    xor esi, esi
+    xor edx, edx
+    xor r10d, r10d
+    syscall
+    test eax, eax
+    jns 28b
+    cmp eax, -4
+    je 28b
     xor edi, edi
     jmp 50f
 
-    /* The command: the report moves to another descriptor, and its place is taken. */
-30: mov eax, 72                 /* fcntl(0, F_DUPFD_CLOEXEC, 3) */
+    /* The command: a process group of its own; the report moves to another descriptor, and its place is taken. */
+30: mov eax, 109                /* setpgid(0, 0) */
+    xor edi, edi
+    xor esi, esi
+    syscall
+    mov eax, 157                /* prctl(PR_SET_PDEATHSIG, SIGKILL) */
+    mov edi, 1
+    mov esi, 9
+    syscall
+    mov eax, 72                 /* fcntl(0, F_DUPFD_CLOEXEC, 3) */
     xor edi, edi
     mov esi, 1030
     mov edx, 3
@@ -64,12 +96,11 @@
     mov rdx, [r12]
     lea rdx, [r12 + rdx * 8 + 16]
     syscall
-35: mov [rsp], rax              /* still here: pwrite64(report, the negative error code, 8, 0) */
-    mov eax, 18
+35: mov [rsp], rax              /* still here: write(report, the negative error code, 8) */
+    mov eax, 1
     mov rdi, r14
     mov rsi, rsp
     mov edx, 8
-    xor r10d, r10d
     syscall
     mov edi, 127
     jmp 50f

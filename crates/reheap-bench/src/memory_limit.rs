@@ -1,0 +1,211 @@
+//! Runs commands with little memory, for real: in a cgroup, as containers do.
+//!
+//! `setrlimit` cannot do it. RLIMIT_RSS has no effect since Linux 2.4, and RLIMIT_AS limits addresses: allocators
+//! reserve many of them and touch few, so they would fail in an order that has nothing to do with memory.
+//!
+//! A cgroup takes rights: those of root, or a part of the tree that was delegated to the user. There are two kinds
+//! (cgroups(7)): one tree for everything, version 2; or a tree for memory alone, version 1, on older systems and some
+//! virtual machines. Swap is off in either, or a limit would be a matter of the disk's speed.
+
+use crate::sys;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{self, Command};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The start of the names of cgroups that are made here; the process and a number follow.
+const PREFIX: &str = "reheap-bench-";
+
+/// A cgroup with a memory limit, for any number of runs, one after another. It is removed when this is dropped.
+#[derive(Debug)]
+pub struct MemoryLimit {
+    folder: PathBuf,
+    version: Version,
+}
+
+/// Why no memory limit can be set.
+#[derive(Debug, thiserror::Error)]
+pub enum NoMemoryLimit {
+    /// There is no cgroup file system with a memory controller.
+    #[error("cannot limit memory: no memory controller is mounted below `/sys/fs/cgroup`")]
+    NoController,
+    /// No cgroup could be made in the places where one would help.
+    #[error("cannot limit memory: cannot make a cgroup in `{}`: {reason}", folder.display())]
+    Refused {
+        /// The place that was tried last.
+        folder: PathBuf,
+        /// What the system said.
+        #[source]
+        reason: io::Error,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+impl MemoryLimit {
+    /// Makes a cgroup whose processes together have this much memory.
+    ///
+    /// # Errors
+    /// If this system has no cgroups for memory, or this user may make none.
+    pub fn prepare(bytes: u64) -> Result<MemoryLimit, NoMemoryLimit> {
+        let mut refused = NoMemoryLimit::NoController;
+        for (version, parent) in parents() {
+            remove_stale(&parent);
+            match make(version, &parent, bytes) {
+                Ok(limit) => return Ok(limit),
+                Err(reason) => {
+                    refused = NoMemoryLimit::Refused {
+                        folder: parent,
+                        reason,
+                    };
+                }
+            }
+        }
+        Err(refused)
+    }
+
+    /// How many processes the kernel ended in it for want of memory.
+    pub(crate) fn kills(&self) -> u64 {
+        let events = match self.version {
+            Version::One => "memory.oom_control",
+            Version::Two => "memory.events",
+        };
+        let text = fs::read_to_string(self.folder.join(events)).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        line.and_then(|count| count.trim().parse().ok())
+            .unwrap_or(0)
+    }
+
+    /// Lets a process join before it becomes its program.
+    pub(crate) fn apply_to(&self, command: &mut Command) -> io::Result<()> {
+        // 0 is the process that writes.
+        sys::write_before_exec(command, self.processes()?, b"0");
+        Ok(())
+    }
+
+    fn processes(&self) -> io::Result<File> {
+        let path = self.folder.join("cgroup.procs");
+        OpenOptions::new().write(true).open(path)
+    }
+}
+
+impl Drop for MemoryLimit {
+    fn drop(&mut self) {
+        // What could not be removed is removed by the next call that finds its process gone.
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+/// Where a cgroup may be made, the best place first: below the cgroup of this process, then below those above it,
+/// because a cgroup of version 2 with processes in it cannot have others with limits below it.
+fn parents() -> Vec<(Version, PathBuf)> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    parents_in(&mounts, &own)
+}
+
+fn parents_in(mounts: &str, own: &str) -> Vec<(Version, PathBuf)> {
+    let mut parents = Vec::new();
+    for mount in mounts.lines() {
+        let mut fields = mount.split(' ').skip(1);
+        let (Some(root), Some(kind), Some(options)) = (fields.next(), fields.next(), fields.next())
+        else {
+            continue;
+        };
+        let version = match kind {
+            "cgroup2" => Version::Two,
+            "cgroup" if options.split(',').any(|option| option == "memory") => Version::One,
+            _ => continue,
+        };
+        let root = Path::new(root);
+        let inside = own_path(own, version)
+            .unwrap_or("/")
+            .trim_start_matches('/');
+        let places = Path::new(inside).ancestors();
+        parents.extend(places.map(|place| (version, root.join(place))));
+    }
+    parents
+}
+
+/// The path in a line `4:memory:/path`, or `0::/path` for version 2.
+fn own_path(own: &str, version: Version) -> Option<&str> {
+    own.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next()?, fields.next()?);
+        let fits = match version {
+            Version::One => controllers.split(',').any(|name| name == "memory"),
+            Version::Two => controllers.is_empty(),
+        };
+        fits.then_some(path)
+    })
+}
+
+fn make(version: Version, parent: &Path, bytes: u64) -> io::Result<MemoryLimit> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    if version == Version::Two {
+        enable_memory_below(parent)?;
+    }
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let folder = parent.join(format!("{PREFIX}{}-{number}", process::id()));
+    fs::create_dir(&folder)?;
+    // From here on it is removed if something fails.
+    let limit = MemoryLimit { folder, version };
+    let set = |file: &str, value: &str| fs::write(limit.folder.join(file), value);
+    let bytes = bytes.to_string();
+    match version {
+        Version::One => {
+            set("memory.limit_in_bytes", &bytes)?;
+            // The file is missing where the kernel does not count swap; then it may not swap at all.
+            set("memory.memsw.limit_in_bytes", &bytes)
+                .or_else(|_| set("memory.swappiness", "0"))?;
+        }
+        Version::Two => {
+            set("memory.max", &bytes)?;
+            // The file is missing where there is no swap.
+            if limit.folder.join("memory.swap.max").exists() {
+                set("memory.swap.max", "0")?;
+            }
+        }
+    }
+    // To write the file is not enough: moving takes rights also in the cgroup that is above both the old and the new
+    // one (cgroups(7), "Cgroups delegation containment"). So a process tries it.
+    sys::write_in_child(limit.processes()?, b"0")?;
+    Ok(limit)
+}
+
+fn enable_memory_below(parent: &Path) -> io::Result<()> {
+    let control = parent.join("cgroup.subtree_control");
+    let enabled = fs::read_to_string(&control)?;
+    if enabled.split_whitespace().any(|name| name == "memory") {
+        return Ok(());
+    }
+    let available = fs::read_to_string(parent.join("cgroup.controllers"))?;
+    if !available.split_whitespace().any(|name| name == "memory") {
+        return Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "it has no memory controller",
+        ));
+    }
+    fs::write(control, "+memory")
+}
+
+/// Removes cgroups of processes that were killed before they could do it.
+fn remove_stale(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let owner = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(PREFIX)?.split('-').next());
+        if let Some(owner) = owner
+            && !Path::new("/proc").join(owner).exists()
+        {
+            // Refused as long as processes are in it, which is right.
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The processes below another one: what a command started, and what those started.
+//!
+//! Neither process groups nor sessions say that, because daemons leave both. Parents do, as long as orphans stay in the
+//! tree; the launcher sees to that (`sys.rs`).
+
+use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
+use std::collections::BTreeSet;
+use std::fs;
+
+/// All processes below this one, as far as `/proc` shows them: what starts meanwhile may be missing, so whoever wants
+/// to end them asks again.
+pub(crate) fn descendants(root: Pid) -> Vec<Pid> {
+    let mut found = Vec::new();
+    let mut parents = vec![root];
+    while let Some(parent) = parents.pop() {
+        let Some(children) = children(parent) else {
+            return descendants_by_parent(root);
+        };
+        found.extend(&children);
+        parents.extend(children);
+    }
+    found
+}
+
+/// Sends a signal to everything below this process.
+///
+/// To process groups where possible: the kernel signals a group at once, so a process that forks all the time does not
+/// get away. The group of the root itself is left alone.
+pub(crate) fn signal_descendants(root: Pid, signal: Signal) {
+    let mut groups = BTreeSet::new();
+    for process in descendants(root) {
+        // An error says that the process has just ended, or belongs to another user; the caller sees what is left.
+        match getpgid(Some(process)) {
+            Ok(group) if group != root => {
+                if groups.insert(group.as_raw_nonzero()) {
+                    let _ = kill_process_group(group, signal);
+                }
+            }
+            _ => {
+                let _ = kill_process(process, signal);
+            }
+        }
+    }
+}
+
+/// The children of all threads of a process; none if this kernel does not list them (CONFIG_PROC_CHILDREN).
+fn children(parent: Pid) -> Option<Vec<Pid>> {
+    let mut children = Vec::new();
+    let Ok(threads) = fs::read_dir(format!("/proc/{}/task", parent.as_raw_nonzero())) else {
+        return Some(children); // it has ended
+    };
+    for thread in threads.flatten().map(|entry| entry.path()) {
+        match fs::read_to_string(thread.join("children")) {
+            Ok(list) => children.extend(list.split_whitespace().filter_map(pid)),
+            Err(_) if thread.join("stat").exists() => return None,
+            Err(_) => {} // the thread has ended
+        }
+    }
+    Some(children)
+}
+
+/// The same from the parent that each process of the machine names: slower, and always there.
+fn descendants_by_parent(root: Pid) -> Vec<Pid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pairs: Vec<(Pid, Pid)> = entries
+        .filter_map(|entry| {
+            let process = pid(entry.file_name().to_str()?)?;
+            Some((process, parent(process)?))
+        })
+        .collect();
+    let mut found = Vec::new();
+    let mut parents = vec![root];
+    while let Some(parent) = parents.pop() {
+        let children = pairs.iter().filter(|pair| pair.1 == parent);
+        let children: Vec<Pid> = children.map(|pair| pair.0).collect();
+        found.extend(&children);
+        parents.extend(children);
+    }
+    found
+}
+
+/// The fourth field of `/proc/PID/stat`. The second, a name in brackets, may contain spaces and brackets.
+fn parent(process: Pid) -> Option<Pid> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).ok()?;
+    let (_, after_name) = stat.rsplit_once(") ")?;
+    pid(after_name.split_whitespace().nth(1)?)
+}
+
+fn pid(text: &str) -> Option<Pid> {
+    Pid::from_raw(text.parse().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn both_ways_find_children_and_grandchildren() {
+        let script = "sh -c 'sleep 1000 & echo $! $$; wait' & wait";
+        let mut shell = Command::new("/bin/sh")
+            .args(["-c", script])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(shell.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let mut expected: Vec<Pid> = line.split_whitespace().filter_map(pid).collect();
+        expected.sort_unstable_by_key(|pid| pid.as_raw_nonzero());
+
+        let root = Pid::from_child(&shell);
+        for mut found in [descendants(root), descendants_by_parent(root)] {
+            found.sort_unstable_by_key(|pid| pid.as_raw_nonzero());
+            assert_eq!(found, expected);
+        }
+        for process in expected {
+            kill_process(process, Signal::KILL).unwrap();
+        }
+        shell.wait().unwrap();
+    }
+}

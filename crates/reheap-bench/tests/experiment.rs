@@ -1,0 +1,210 @@
+//! Whole benchmarks, of real commands.
+
+use reheap_bench::experiment::{
+    MeasureError, Plan, PlannedVariant, Progress, Stage, Watch, measure,
+};
+use reheap_bench::metrics::Metric;
+use reheap_bench::results::{
+    Activity, Benchmark, Direction, Ending, Outcome, OutputCheck, Role, Settings,
+};
+use reheap_bench::run::{CommandLine, Finished, Launcher, RunError};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+fn variant(name: &str, role: Role, script: &str) -> PlannedVariant {
+    PlannedVariant {
+        name: name.to_owned(),
+        role,
+        allocator: None,
+        tuning: BTreeMap::new(),
+        command: CommandLine {
+            program: "/bin/sh".into(),
+            arguments: vec!["-c".into(), script.into()],
+            ..CommandLine::default()
+        },
+        executable_bytes: None,
+        activity: Activity::NothingClaimed,
+    }
+}
+
+fn plan(rounds: Option<usize>, variants: Vec<PlannedVariant>) -> Plan {
+    Plan {
+        name: "test".to_owned(),
+        parameters: BTreeMap::new(),
+        memory_limit_bytes: None,
+        metrics: Vec::new(),
+        variants,
+        left_out: Vec::new(),
+        load: None,
+        settings: Settings {
+            seed: 7,
+            rounds,
+            budget_seconds: 0.0,
+            precision: 0.02,
+            time_limit_seconds: None,
+            output: OutputCheck::Same,
+        },
+        widest_interval: |_| None,
+    }
+}
+
+/// Notes what happens, and presses Ctrl-C in one round if it is told to.
+#[derive(Default)]
+struct Notes<'a> {
+    begun: Vec<(String, Stage)>,
+    ended: Vec<(String, Stage, Outcome)>,
+    interrupt: Option<(usize, &'a AtomicBool)>,
+}
+
+impl Watch for Notes<'_> {
+    fn run_begins(&mut self, progress: &Progress<'_>) {
+        self.begun
+            .push((progress.variant.to_owned(), progress.stage));
+        if let Some((round, interrupted)) = self.interrupt
+            && progress.stage == Stage::Round(round)
+        {
+            interrupted.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn run_ended(&mut self, progress: &Progress<'_>, finished: &Finished) {
+        let note = (
+            progress.variant.to_owned(),
+            progress.stage,
+            finished.outcome,
+        );
+        self.ended.push(note);
+    }
+}
+
+fn measured(plan: &Plan) -> Benchmark {
+    let launcher = Launcher::new().unwrap();
+    let interrupted = AtomicBool::new(false);
+    measure(&launcher, plan, &interrupted, &mut Notes::default()).unwrap()
+}
+
+fn outcomes(benchmark: &Benchmark, variant: usize) -> Vec<Outcome> {
+    let runs = benchmark.variants[variant].runs.iter();
+    runs.map(|run| run.outcome).collect()
+}
+
+#[test]
+fn every_variant_runs_once_to_warm_up_and_once_in_each_round() {
+    let variants = vec![
+        variant("one", Role::Baseline, "echo hello"),
+        variant("two", Role::BaselineCopy, "echo hello"),
+        variant("three", Role::Candidate, "echo hello"),
+    ];
+    let plan = plan(Some(4), variants);
+    let mut notes = Notes::default();
+    let launcher = Launcher::new().unwrap();
+    let benchmark = measure(&launcher, &plan, &AtomicBool::new(false), &mut notes).unwrap();
+
+    assert_eq!(benchmark.ended, Ending::Rounds);
+    let warm_ups = notes
+        .begun
+        .iter()
+        .filter(|(_, stage)| *stage == Stage::WarmUp);
+    assert_eq!(warm_ups.count(), 3);
+    assert_eq!((notes.begun.len(), notes.ended.len()), (15, 15));
+    for (variant, planned) in benchmark.variants.iter().zip(&plan.variants) {
+        assert_eq!((&variant.name, variant.role), (&planned.name, planned.role));
+        assert_eq!(variant.command, ["/bin/sh", "-c", "echo hello"]);
+        let rounds: Vec<usize> = variant.runs.iter().map(|run| run.round).collect();
+        assert_eq!(rounds, [0, 1, 2, 3]);
+        assert!(variant.runs.iter().all(|run| run.stdout_bytes == 6));
+    }
+    // The places are those in which the runs began.
+    let runs = benchmark.variants.iter().flat_map(|variant| &variant.runs);
+    let mut runs: Vec<_> = runs.collect();
+    runs.sort_by(|a, b| a.started_seconds.total_cmp(&b.started_seconds));
+    let places: Vec<_> = runs.iter().map(|run| (run.round, run.position)).collect();
+    let expected: Vec<_> = (0..12).map(|number| (number / 3, number % 3)).collect();
+    assert_eq!(places, expected);
+}
+
+#[test]
+fn a_variant_that_always_crashes_does_not_stop_the_others() {
+    let variants = vec![
+        variant("fine", Role::Baseline, "exit 0"),
+        variant("crashes", Role::Candidate, "kill -ABRT $$"),
+        variant("fails", Role::Candidate, "exit 3"),
+    ];
+    let benchmark = measured(&plan(Some(3), variants));
+    assert_eq!(outcomes(&benchmark, 0), [Outcome::Exited(0); 3]);
+    assert_eq!(outcomes(&benchmark, 1), [Outcome::Signalled(6); 3]);
+    assert_eq!(outcomes(&benchmark, 2), [Outcome::Exited(3); 3]);
+}
+
+#[test]
+fn a_variant_that_takes_too_long_is_a_result_too() {
+    let variants = vec![
+        variant("quick", Role::Baseline, "exit 0"),
+        variant("slow", Role::Candidate, "sleep 1000"),
+    ];
+    let mut plan = plan(Some(1), variants);
+    plan.settings.time_limit_seconds = Some(0.1);
+    let benchmark = measured(&plan);
+    assert_eq!(outcomes(&benchmark, 1), [Outcome::TimedOut]);
+}
+
+#[test]
+fn a_program_that_cannot_be_started_ends_the_benchmark() {
+    let mut missing = variant("missing", Role::Candidate, "");
+    missing.command.program = "/no/such/program".into();
+    let plan = plan(Some(1), vec![variant("fine", Role::Baseline, ""), missing]);
+    let launcher = Launcher::new().unwrap();
+    let interrupted = AtomicBool::new(false);
+    let error = measure(&launcher, &plan, &interrupted, &mut Notes::default()).unwrap_err();
+    assert!(
+        matches!(error, MeasureError::Run(RunError::Start { .. })),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn what_was_measured_before_an_interruption_is_kept() {
+    let interrupted = AtomicBool::new(false);
+    let mut notes = Notes {
+        interrupt: Some((2, &interrupted)),
+        ..Notes::default()
+    };
+    let variants = vec![
+        variant("one", Role::Baseline, "echo hello"),
+        variant("two", Role::Candidate, "echo hello"),
+    ];
+    let launcher = Launcher::new().unwrap();
+    let benchmark = measure(
+        &launcher,
+        &plan(Some(9), variants),
+        &interrupted,
+        &mut notes,
+    )
+    .unwrap();
+    assert_eq!(benchmark.ended, Ending::Interrupted);
+    let counts = benchmark.variants.iter().map(|variant| variant.runs.len());
+    assert_eq!(counts.collect::<Vec<_>>(), [2, 2]);
+}
+
+#[test]
+fn rounds_end_when_the_time_is_used_up_or_the_intervals_are_narrow() {
+    let variants = || vec![variant("one", Role::Baseline, "exit 0")];
+    assert_eq!(measured(&plan(None, variants())).ended, Ending::Budget);
+
+    let mut precise = plan(None, variants());
+    precise.settings.budget_seconds = 1e6;
+    precise.widest_interval = |benchmark| (benchmark.variants[0].runs.len() >= 11).then_some(0.01);
+    let benchmark = measured(&precise);
+    assert_eq!(benchmark.ended, Ending::Precise);
+    assert_eq!(benchmark.variants[0].runs.len(), 11);
+}
+
+#[test]
+fn metrics_are_kept_with_their_direction() {
+    let script = "echo rate $((40 + 2))";
+    let mut plan = plan(Some(1), vec![variant("one", Role::Baseline, script)]);
+    plan.metrics = vec![Metric::parse("rate=rate (.*)", Direction::Higher).unwrap()];
+    let benchmark = measured(&plan);
+    assert_eq!(benchmark.metrics["rate"], Direction::Higher);
+    assert_eq!(benchmark.variants[0].runs[0].metrics["rate"], 42.0);
+}
