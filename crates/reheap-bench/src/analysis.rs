@@ -133,13 +133,14 @@ impl Failures {
             ..Failures::default()
         };
         for run in benchmark.failures(variant, output) {
-            let known = failures.outcomes.iter_mut();
             if Some(run.outcome) == expected {
                 failures.other_output += 1;
-            } else if let Some(seen) = { known }.find(|seen| seen.0 == run.outcome) {
-                seen.1 += 1;
-            } else {
-                failures.outcomes.push((run.outcome, 1));
+                continue;
+            }
+            let mut known = failures.outcomes.iter_mut();
+            match known.find(|(outcome, _)| *outcome == run.outcome) {
+                Some((_, count)) => *count += 1,
+                None => failures.outcomes.push((run.outcome, 1)),
             }
         }
         failures
@@ -266,10 +267,65 @@ pub fn widest_interval(benchmark: &Benchmark, output: OutputCheck) -> Option<f64
         .max_by(f64::total_cmp)
 }
 
+/// The variants that no other one beats in both quantities, by their places in the benchmark, from the best in `x` on.
+///
+/// The baseline takes part; its copy, the limit and variants with a run that failed are nothing to choose. Medians decide,
+/// so on the front too two neighbours may be indistinguishable.
+pub fn pareto_front(
+    benchmark: &Benchmark,
+    x: &Quantity,
+    y: &Quantity,
+    output: OutputCheck,
+) -> Vec<usize> {
+    let (Some(x), Some(y)) = (analyse(benchmark, x, output), analyse(benchmark, y, output)) else {
+        return Vec::new();
+    };
+    let costs = |variant: usize| Some((x.cost(variant)?, y.cost(variant)?));
+    let mut points: Vec<(usize, (f64, f64))> = (0..benchmark.variants.len())
+        .filter(|&variant| x.rows[variant].is_eligible())
+        .filter_map(|variant| Some((variant, costs(variant)?)))
+        .collect();
+    points.sort_by(|(_, left), (_, right)| {
+        let by_x = left.0.total_cmp(&right.0);
+        by_x.then(left.1.total_cmp(&right.1))
+    });
+    let mut least_y = f64::INFINITY;
+    points.retain(|&(_, (_, y))| {
+        let is_new = y < least_y;
+        least_y = least_y.min(y);
+        is_new
+    });
+    points.into_iter().map(|(variant, _)| variant).collect()
+}
+
+impl Row {
+    /// Whether one may choose it: the baseline, or a candidate of which no run failed.
+    pub fn is_eligible(&self) -> bool {
+        matches!(self.role, Role::Baseline | Role::Candidate) && self.failures.count() == 0
+    }
+}
+
 impl Analysis {
+    /// A variant's median, with the sign turned where more is better.
+    fn cost(&self, variant: usize) -> Option<f64> {
+        let median = self.rows[variant].summary.as_ref()?.median.value;
+        Some(match self.direction {
+            Direction::Lower => median,
+            Direction::Higher => -median,
+        })
+    }
+
     /// The comparison of a variant, by its place in the benchmark.
     pub fn comparison(&self, variant: usize) -> Option<&Comparison> {
         self.rows.get(variant)?.comparison.as_ref()
+    }
+
+    /// How far the baseline seems to differ from itself: 0.012 for a noise floor of 1.2 %. None without a copy of it, or
+    /// with too few rounds to tell.
+    pub fn noise_floor(&self) -> Option<f64> {
+        let floor = self.noise?.ratio?;
+        let reach = floor.high.max(1.0 / floor.low) - 1.0;
+        (floor.confidence >= interval::CONFIDENCE).then_some(reach)
     }
 
     /// The median ratio to the baseline of a variant, by its place in the benchmark; 1 for the baseline.
@@ -381,7 +437,7 @@ fn adjust_candidates(rows: &mut [Row]) {
 }
 
 /// A variant's figures by round, of the runs that count.
-fn figures(
+pub(crate) fn figures(
     benchmark: &Benchmark,
     variant: &Variant,
     quantity: &Quantity,
@@ -404,7 +460,7 @@ fn figures(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulated::Simulated;
+    use crate::simulated::{Simulated, lose_runs};
 
     const MIB: f64 = 1024.0 * 1024.0;
 
@@ -453,6 +509,163 @@ mod tests {
                 ..quiet
             },
         }
+    }
+
+    #[test]
+    fn a_ratio_below_one_is_less_and_its_inverse_says_how_many_times_as_fast() {
+        let benchmark = walls(Simulated::quiet(20, 1), &[0.5]);
+        let comparison = wall(&benchmark).rows[2].comparison.unwrap();
+        let (ratio, speed) = (
+            comparison.ratio.unwrap(),
+            comparison.times_as_good().unwrap(),
+        );
+        assert!((ratio.value - 0.5).abs() < 0.02, "{ratio:?}");
+        assert!(speed.interval.contains(2.0) && (speed.value * ratio.value - 1.0).abs() < 1e-12);
+        assert!((comparison.difference.value + 0.5).abs() < 0.05);
+        assert_eq!(comparison.verdict, Verdict::Better);
+    }
+
+    #[test]
+    fn swapping_variant_and_baseline_gives_the_inverse() {
+        let forth = walls(Simulated::quiet(20, 4), &[0.9]);
+        let mut back = forth.clone();
+        back.variants[0].role = Role::Candidate;
+        back.variants[2].role = Role::Baseline;
+        let forth = wall(&forth).rows[2].comparison.unwrap();
+        let back = wall(&back).rows[0].comparison.unwrap();
+        let (inverse, ratio) = (back.ratio.unwrap().inverse(), forth.ratio.unwrap());
+        assert!((inverse.value - ratio.value).abs() < 1e-12);
+        assert!((inverse.interval.low - ratio.interval.low).abs() < 1e-12);
+        assert_eq!(back.p, forth.p);
+    }
+
+    #[test]
+    fn where_more_is_better_more_is_better() {
+        let benchmark = walls(Simulated::quiet(20, 2), &[0.8, 1.2]);
+        let throughput = Quantity::Metric("throughput".into());
+        let analysis = analyse(&benchmark, &throughput, OutputCheck::Same).unwrap();
+        assert!(analysis.ratio(2).unwrap() > 1.2);
+        assert_eq!(verdicts(&analysis), [Verdict::Better, Verdict::Worse]);
+    }
+
+    #[test]
+    fn rounds_in_which_one_of_both_failed_count_for_neither_and_are_told() {
+        let mut benchmark = walls(Simulated::quiet(20, 3), &[0.8]);
+        lose_runs(&mut benchmark.variants[2], 0..3);
+        lose_runs(&mut benchmark.variants[0], 2..5);
+        benchmark.variants[2].runs[19].stdout_sha256 = "other".into();
+        let analysis = wall(&benchmark);
+        let row = &analysis.rows[2];
+        assert_eq!(row.comparison.unwrap().pairs, 14);
+        assert_eq!(row.summary.as_ref().unwrap().sample.count(), 16);
+        assert_eq!(
+            row.failures.to_string(),
+            "4 of 20 runs failed: 3 with signal 11, 1 with other output"
+        );
+        let ignored = analyse(&benchmark, &Quantity::Wall, OutputCheck::Ignored).unwrap();
+        assert_eq!(ignored.rows[2].failures.count(), 3);
+    }
+
+    #[test]
+    fn a_variant_that_always_crashes_has_no_figures_and_keeps_nobody_waiting() {
+        let mut benchmark = walls(Simulated::quiet(20, 3), &[0.8, 0.9]);
+        lose_runs(&mut benchmark.variants[2], 0..20);
+        let analysis = wall(&benchmark);
+        assert_eq!(
+            (&analysis.rows[2].summary, analysis.rows[2].comparison),
+            (&None, None)
+        );
+        assert!(widest_interval(&benchmark, OutputCheck::Same).is_some());
+    }
+
+    #[test]
+    fn zeros_are_compared_by_difference() {
+        let mut benchmark = walls(Simulated::quiet(12, 3), &[1.0, 1.0]);
+        for (variant, seconds) in [(0, 0.0), (1, 0.0), (2, 0.01), (3, 0.0)] {
+            for run in &mut benchmark.variants[variant].runs {
+                run.cost.system_seconds = seconds;
+            }
+        }
+        let analysis = analyse(&benchmark, &Quantity::System, OutputCheck::Same).unwrap();
+        let slower = analysis.rows[2].comparison.unwrap();
+        assert_eq!((slower.ratio, slower.difference.value), (None, 0.01));
+        assert_eq!(
+            verdicts(&analysis),
+            [Verdict::Worse, Verdict::Indistinguishable]
+        );
+    }
+
+    #[test]
+    fn a_quantity_that_no_run_has_is_not_analysed() {
+        let benchmark = walls(Simulated::quiet(6, 3), &[1.0]);
+        assert_eq!(
+            analyse(&benchmark, &Quantity::MeanRss, OutputCheck::Same),
+            None
+        );
+    }
+
+    #[test]
+    fn five_rounds_claim_nothing_however_large_the_difference() {
+        let benchmark = walls(Simulated::quiet(5, 3), &[0.2]);
+        assert_eq!(verdicts(&wall(&benchmark)), [Verdict::Indistinguishable]);
+        let benchmark = walls(Simulated::quiet(6, 3), &[0.2]);
+        assert_eq!(verdicts(&wall(&benchmark)), [Verdict::Better]);
+    }
+
+    #[test]
+    fn without_a_copy_the_interval_has_to_leave_one() {
+        let mut benchmark = walls(Simulated::quiet(20, 3), &[0.9]);
+        benchmark.variants.remove(1);
+        let analysis = wall(&benchmark);
+        assert_eq!(analysis.noise, None);
+        assert_eq!(verdicts(&analysis), [Verdict::Better]);
+    }
+
+    #[test]
+    fn a_difference_within_that_of_the_copy_is_none() {
+        // The copy of the baseline is 5 % slower, as if its code lay badly in memory; so 4 % are nothing.
+        let benchmark = Simulated::quiet(30, 3).run(&[
+            ("base", Role::Baseline, 1.0, MIB),
+            ("copy", Role::BaselineCopy, 1.05, MIB),
+            ("a", Role::Candidate, 1.04, MIB),
+        ]);
+        let comparison = wall(&benchmark).rows[2].comparison.unwrap();
+        assert!(comparison.p_adjusted < SIGNIFICANCE);
+        assert_eq!(comparison.verdict, Verdict::Indistinguishable);
+    }
+
+    #[test]
+    fn the_widest_interval_narrows_with_the_rounds() {
+        let width = |rounds| {
+            widest_interval(
+                &walls(Simulated::quiet(rounds, 3), &[1.0]),
+                OutputCheck::Same,
+            )
+        };
+        assert_eq!(width(5), None);
+        assert!(width(100).unwrap() < width(10).unwrap());
+        assert!(width(100).unwrap() < 0.01);
+    }
+
+    #[test]
+    fn the_front_holds_what_nothing_else_beats_in_both() {
+        let mut benchmark = Simulated::quiet(20, 3).run(&[
+            ("base", Role::Baseline, 1.0, 50.0 * MIB),
+            ("copy", Role::BaselineCopy, 1.0, 50.0 * MIB),
+            ("limit", Role::Limit, 0.3, 10.0 * MIB),
+            ("fast", Role::Candidate, 0.7, 80.0 * MIB),
+            ("beaten", Role::Candidate, 1.1, 60.0 * MIB),
+            ("small", Role::Candidate, 1.3, 30.0 * MIB),
+            ("crashes", Role::Candidate, 0.5, 30.0 * MIB),
+        ]);
+        lose_runs(&mut benchmark.variants[6], 4..5);
+        let front = pareto_front(
+            &benchmark,
+            &Quantity::Wall,
+            &Quantity::PeakRss,
+            OutputCheck::Same,
+        );
+        assert_eq!(front, [3, 0, 5]);
     }
 
     #[test]

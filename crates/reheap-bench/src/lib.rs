@@ -7,6 +7,7 @@
 pub mod analysis;
 mod counters;
 pub mod experiment;
+pub mod figures;
 pub mod memory_limit;
 pub mod metrics;
 mod output;
@@ -20,4 +21,6 @@ pub mod server;
 #[cfg(test)]
 mod simulated;
 pub mod stats;
+pub mod sweeps;
 mod sys;
+pub mod warnings;

@@ -1,6 +1,9 @@
 //! Benchmarks of a machine that does not exist, so that tests know the truth about it.
 
-use crate::results::{Activity, Benchmark, Cost, Direction, Ending, Outcome, Role, Run, Variant};
+use crate::results::{
+    Activity, Benchmark, Cost, Direction, Ending, FORMAT, Machine, Outcome, OutputCheck, Results,
+    Role, Run, Settings, Variant,
+};
 use crate::rounds::{SplitMix64, shuffled};
 use std::collections::BTreeMap;
 
@@ -118,4 +121,47 @@ fn uniform(random: &mut SplitMix64) -> f64 {
 fn normal(random: &mut SplitMix64) -> f64 {
     let radius = (-2.0 * uniform(random).ln()).sqrt();
     radius * (2.0 * std::f64::consts::PI * uniform(random)).cos()
+}
+
+/// Lets a variant crash in these rounds.
+pub(crate) fn lose_runs(variant: &mut Variant, rounds: std::ops::Range<usize>) {
+    for run in &mut variant.runs {
+        if rounds.contains(&run.round) {
+            run.outcome = Outcome::Signalled(11);
+        }
+    }
+}
+
+/// A file with these benchmarks, of a machine that has nothing else to do.
+pub(crate) fn results(benchmarks: Vec<Benchmark>) -> Results {
+    Results {
+        format: FORMAT,
+        reheap_version: "0.0.0".into(),
+        started_at: "2026-01-01T00:00:00Z".into(),
+        typed: Vec::new(),
+        machine: Machine {
+            name: "simulated".into(),
+            architecture: "x86_64".into(),
+            processor: "none".into(),
+            processors: 4,
+            memory_bytes: 1 << 30,
+            kernel: "Linux 6.1".into(),
+            libc: None,
+            distribution: None,
+            huge_pages: None,
+            governor: None,
+            is_virtual: false,
+            load_average: Some(0.1),
+            no_counters_because: None,
+        },
+        settings: Settings {
+            seed: 1,
+            rounds: None,
+            budget_seconds: 60.0,
+            precision: 0.02,
+            time_limit_seconds: None,
+            output: OutputCheck::Same,
+        },
+        benchmarks,
+    }
 }

@@ -1,0 +1,204 @@
+//! Figures as people read them, the same in every report and message: `12.3 ms`, `50.1 MiB`, `18 % less wall time`.
+//!
+//! A change is said as "less" or "more" of the quantity and never as "faster": "18 % faster" means 18 % less time to some
+//! and 18 % more speed, which is 15 % less time, to others.
+
+use crate::analysis::Estimate;
+use crate::results::Quantity;
+
+/// Above this ratio "3.4 times the wall time" is easier to grasp than "240 % more".
+const SAID_IN_TIMES: f64 = 2.0;
+
+/// A number with three significant digits, without an exponent: `0.0123`, `12.3`, `1235`.
+pub fn number(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return value.to_string();
+    }
+    let magnitude = value.abs().log10().floor() as i32;
+    let decimals = (2 - magnitude).clamp(0, 12) as usize;
+    let text = format!("{value:.decimals$}");
+    // 9.996 has become 10.00, which is one digit too many.
+    let digits = text.trim_start_matches(['-', '0', '.']);
+    let has_one_more = digits.chars().filter(char::is_ascii_digit).count() > 3;
+    match has_one_more && decimals > 0 {
+        true => format!("{value:.*}", decimals - 1),
+        false => text,
+    }
+}
+
+/// A time: `5.65 s`, `12.3 ms`, `45.0 µs`, `120 ns`.
+pub fn seconds(value: f64) -> String {
+    scaled(
+        value,
+        &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")],
+    )
+}
+
+/// An amount of memory: `1.20 GiB`, `50.1 MiB`, `4.00 KiB`, `17 B`.
+pub fn bytes(value: f64) -> String {
+    const KIB: f64 = 1024.0;
+    if value.abs() < KIB {
+        return format!("{value:.0} B");
+    }
+    let units = [(KIB * KIB * KIB, "GiB"), (KIB * KIB, "MiB"), (KIB, "KiB")];
+    scaled(value, &units)
+}
+
+/// A share: `18 %`, `3.1 %`, `0.25 %`, `0 %`.
+pub fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    // What rounds to two digits before the point has none after it: 9.96 becomes 10 and not 10.0.
+    let decimals = match percent.abs() {
+        below if below < 0.005 => return "0 %".into(),
+        below if below < 0.995 => 2,
+        below if below < 9.95 => 1,
+        _ => 0,
+    };
+    format!("{percent:.decimals$} %")
+}
+
+/// A value of a quantity, with its unit.
+pub fn value(quantity: &Quantity, value: f64) -> String {
+    match quantity {
+        Quantity::Wall | Quantity::Cpu | Quantity::User | Quantity::System => seconds(value),
+        Quantity::PeakRss | Quantity::MeanRss => bytes(value),
+        Quantity::MinorFaults | Quantity::Metric(_) => number(value),
+    }
+}
+
+/// What a quantity is called in a sentence.
+pub fn noun(quantity: &Quantity) -> &str {
+    match quantity {
+        Quantity::Wall => "wall time",
+        Quantity::Cpu => "CPU time",
+        Quantity::User => "user time",
+        Quantity::System => "system time",
+        Quantity::PeakRss => "peak memory",
+        Quantity::MeanRss => "average memory",
+        Quantity::MinorFaults => "page faults",
+        Quantity::Metric(name) => name,
+    }
+}
+
+/// A ratio to the baseline, as a change of the quantity: `18 % less wall time`, `3.40 times the peak memory`.
+pub fn change(quantity: &Quantity, ratio: f64) -> String {
+    let noun = noun(quantity);
+    if ratio >= SAID_IN_TIMES {
+        return format!("{} times the {noun}", number(ratio));
+    }
+    let word = if ratio < 1.0 { "less" } else { "more" };
+    format!("{} {word} {noun}", percent((ratio - 1.0).abs()))
+}
+
+/// The same with its interval: `18 % less wall time [16 %, 20 %]`.
+pub fn change_with_interval(quantity: &Quantity, ratio: &Estimate) -> String {
+    let Estimate { value, interval } = ratio;
+    let (low, high) = if *value >= SAID_IN_TIMES {
+        (number(interval.low), number(interval.high))
+    } else if *value < 1.0 {
+        (percent(1.0 - interval.high), percent(1.0 - interval.low))
+    } else {
+        (percent(interval.low - 1.0), percent(interval.high - 1.0))
+    };
+    format!("{} [{low}, {high}]", change(quantity, *value))
+}
+
+/// How many of something: `1 run`, `3 runs`.
+pub fn count(count: usize, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
+/// In the first unit of which there is at least one; units fall in size.
+fn scaled(value: f64, units: &[(f64, &str)]) -> String {
+    let last = units[units.len() - 1];
+    // What would be rounded up to 1000 of a unit is one of the next.
+    let fits = |size: f64| value.abs() >= size * 0.9995;
+    let (size, unit) = match value {
+        0.0 => units[0],
+        _ => units
+            .iter()
+            .copied()
+            .find(|&(size, _)| fits(size))
+            .unwrap_or(last),
+    };
+    format!("{} {unit}", number(value / size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::interval::Interval;
+    use proptest::prelude::*;
+
+    #[test]
+    fn numbers_have_three_digits() {
+        let numbers = [
+            0.0, 0.01234, 1.0, 9.994, 9.996, 12.34, 99.96, 123.4, 1234.5, -12.34,
+        ];
+        let expected = [
+            "0", "0.0123", "1.00", "9.99", "10.0", "12.3", "100", "123", "1234", "-12.3",
+        ];
+        assert_eq!(numbers.map(number), expected);
+    }
+
+    #[test]
+    fn times_and_sizes_get_the_unit_that_keeps_them_short() {
+        let times = [5.65, 0.0123, 0.99996, 0.000_045, 1.2e-7, 0.0];
+        assert_eq!(
+            times.map(seconds),
+            ["5.65 s", "12.3 ms", "1.00 s", "45.0 µs", "120 ns", "0 s"]
+        );
+        let sizes = [17.0, 4096.0, 52_500_000.0, 1.3e9];
+        assert_eq!(
+            sizes.map(bytes),
+            ["17 B", "4.00 KiB", "50.1 MiB", "1.21 GiB"]
+        );
+    }
+
+    #[test]
+    fn percentages_have_two_digits() {
+        let shares = [0.0, 0.000_01, 0.0025, 0.031, 0.0996, 0.183, 2.5, -0.02];
+        let expected = [
+            "0 %", "0 %", "0.25 %", "3.1 %", "10 %", "18 %", "250 %", "-2.0 %",
+        ];
+        assert_eq!(shares.map(percent), expected);
+    }
+
+    #[test]
+    fn a_change_says_less_or_more_and_in_which_range() {
+        let ratio = |value, low, high| Estimate {
+            value,
+            interval: Interval {
+                low,
+                high,
+                confidence: 0.95,
+            },
+        };
+        let said = |ratio| change_with_interval(&Quantity::Wall, &ratio);
+        assert_eq!(
+            said(ratio(0.82, 0.80, 0.84)),
+            "18 % less wall time [16 %, 20 %]"
+        );
+        assert_eq!(
+            said(ratio(1.12, 1.1, 1.15)),
+            "12 % more wall time [10 %, 15 %]"
+        );
+        assert_eq!(
+            said(ratio(1.01, 0.99, 1.03)),
+            "1.0 % more wall time [-1.0 %, 3.0 %]"
+        );
+        assert_eq!(
+            said(ratio(3.4, 3.2, 3.6)),
+            "3.40 times the wall time [3.20, 3.60]"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn a_number_is_off_by_half_a_digit_at_most(value in -1e9f64..1e9) {
+            let shown: f64 = number(value).parse().unwrap();
+            prop_assert!((shown - value).abs() <= value.abs() * 0.0051 + 1e-12, "{value} {shown}");
+        }
+    }
+}

@@ -1,0 +1,577 @@
+//! What makes a benchmark less trustworthy than it looks, with what was measured and what helps.
+//!
+//! A warning never changes a figure. Its advice knows which options were used, so nobody is told to do what he did.
+
+use crate::analysis::{Analysis, Failures, Row, SIGNIFICANCE, analyse, figures};
+use crate::figures::{count, number, percent, seconds};
+use crate::results::{Benchmark, OutputCheck, Quantity, Results, Role, Settings};
+use crate::stats::{Sample, ranks};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A run that is shorter is mostly the start of a process, which takes about a millisecond and varies as much as that.
+const SHORT_SECONDS: f64 = 0.005;
+
+/// With a wider noise floor most differences between allocators stay unseen.
+const NOISY: f64 = 0.03;
+
+/// How much slower the first round has to be than the others.
+const SLOW_FIRST_ROUND: f64 = 1.05;
+
+/// How unlikely a drift has to be by chance, and how large it has to be from the first round to the last.
+const DRIFT_P: f64 = 0.01;
+const DRIFT_SIZE: f64 = 0.02;
+
+/// Among fewer runs the spread is too uncertain to call any of them an outlier.
+const RUNS_FOR_OUTLIERS: usize = 10;
+
+/// The share of the processors that may be busy with something else.
+const BUSY_SHARE: f64 = 0.25;
+
+/// Something that a reader of a benchmark has to know.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Warning {
+    /// The noise floor is high.
+    NoisyMachine {
+        /// How far the same program seems to differ from itself: 0.04 for 4 %.
+        spread: f64,
+    },
+    /// The first round took longer than all others.
+    FirstRoundSlower {
+        /// How many times as long as the others in the middle.
+        ratio: f64,
+    },
+    /// The command ends so soon that its start is most of it.
+    TooShort {
+        /// The baseline's median.
+        wall_seconds: f64,
+    },
+    /// Runs became slower or faster in the course of the benchmark.
+    Drift {
+        /// By how much each round; below zero if faster.
+        per_round: f64,
+        /// The rounds.
+        rounds: usize,
+        /// The chance of it without a drift.
+        p: f64,
+    },
+    /// The machine had something else to do when it began.
+    OtherLoad {
+        /// The one-minute load average.
+        load_average: f64,
+        /// The processors that there were for it.
+        processors: usize,
+    },
+    /// Some runs of a variant took quite another time than the rest of them.
+    Outliers {
+        /// The variant.
+        variant: String,
+        /// How many runs.
+        count: usize,
+        /// Of how many.
+        runs: usize,
+    },
+    /// With so few rounds no difference can be told from chance, however large it is.
+    FewRounds {
+        /// The rounds.
+        rounds: usize,
+        /// How many it takes with so many candidates.
+        needed: usize,
+    },
+    /// A figure is missing in some runs.
+    MetricMissing {
+        /// The variant.
+        variant: String,
+        /// The metric.
+        metric: String,
+        /// The runs without it.
+        missing: usize,
+        /// Of how many.
+        runs: usize,
+    },
+    /// A variant crashed, took too long or ended otherwise than the baseline.
+    Failed {
+        /// The variant.
+        variant: String,
+        /// How often, and how.
+        failures: Failures,
+    },
+    /// A variant printed something else than the baseline.
+    OutputDiffers {
+        /// The variant; the baseline, if it printed different things in its own runs.
+        variant: String,
+        /// Whether it is the baseline.
+        role: Role,
+        /// The runs with other output.
+        count: usize,
+        /// Of how many.
+        runs: usize,
+    },
+}
+
+/// All warnings about one benchmark of a file, those that concern the machine first.
+pub fn warnings(results: &Results, benchmark: &Benchmark) -> Vec<Warning> {
+    let output = results.settings.output;
+    let mut all = Vec::new();
+    all.extend(other_load(results));
+    all.extend(few_rounds(benchmark));
+    let wall = analyse(benchmark, &Quantity::Wall, output);
+    all.extend(wall.as_ref().and_then(too_short));
+    all.extend(wall.as_ref().and_then(noisy_machine));
+    let rounds = relative_rounds(benchmark, output);
+    all.extend(first_round_slower(&rounds));
+    all.extend(drift(&rounds));
+    for variant in &benchmark.variants {
+        let failures = Failures::of(benchmark, variant, output);
+        all.extend(failed(&variant.name, failures, variant.role));
+    }
+    all.extend(wall.iter().flat_map(outliers));
+    all.extend(metrics_missing(benchmark, output));
+    all
+}
+
+/// The fewest rounds with which Wilcoxon's test, corrected by Holm for so many candidates, can claim a difference: there
+/// are `2^n` ways to choose the signs, and a two-sided test counts two of them.
+pub fn rounds_needed(candidates: usize) -> usize {
+    let smallest_p = |rounds: usize| candidates.max(1) as f64 * 0.5f64.powi(rounds as i32 - 1);
+    (1..)
+        .find(|&rounds| smallest_p(rounds) < SIGNIFICANCE)
+        .expect("the chance halves with each round")
+}
+
+fn other_load(results: &Results) -> Option<Warning> {
+    let (load_average, processors) = (results.machine.load_average?, results.machine.processors);
+    (load_average > BUSY_SHARE * processors as f64).then_some(Warning::OtherLoad {
+        load_average,
+        processors,
+    })
+}
+
+fn few_rounds(benchmark: &Benchmark) -> Option<Warning> {
+    let candidates = benchmark
+        .variants
+        .iter()
+        .filter(|variant| variant.role == Role::Candidate);
+    let needed = rounds_needed(candidates.count());
+    let rounds = benchmark.baseline()?.runs.len();
+    (rounds < needed).then_some(Warning::FewRounds { rounds, needed })
+}
+
+fn too_short(wall: &Analysis) -> Option<Warning> {
+    let baseline = wall.rows.iter().find(|row| row.role == Role::Baseline)?;
+    let wall_seconds = baseline.summary.as_ref()?.median.value;
+    (wall_seconds < SHORT_SECONDS).then_some(Warning::TooShort { wall_seconds })
+}
+
+fn noisy_machine(wall: &Analysis) -> Option<Warning> {
+    let spread = wall.noise_floor()?;
+    (spread > NOISY).then_some(Warning::NoisyMachine { spread })
+}
+
+fn first_round_slower(rounds: &[f64]) -> Option<Warning> {
+    let (first, others) = rounds.split_first()?;
+    let others = Sample::new(others.iter().copied())?;
+    let ratio = first / others.median();
+    let stands_out = others.count() >= 3 && ratio > SLOW_FIRST_ROUND && *first > others.max();
+    stands_out.then_some(Warning::FirstRoundSlower { ratio })
+}
+
+fn drift(rounds: &[f64]) -> Option<Warning> {
+    let trend = ranks::trend(rounds)?;
+    let all = trend.slope.abs() * rounds.len() as f64;
+    (trend.p < DRIFT_P && all > DRIFT_SIZE).then_some(Warning::Drift {
+        per_round: trend.slope,
+        rounds: rounds.len(),
+        p: trend.p,
+    })
+}
+
+fn failed(variant: &str, failures: Failures, role: Role) -> Vec<Warning> {
+    let mut all = Vec::new();
+    if failures.other_output > 0 {
+        all.push(Warning::OutputDiffers {
+            variant: variant.to_owned(),
+            role,
+            count: failures.other_output,
+            runs: failures.runs,
+        });
+    }
+    if !failures.outcomes.is_empty() {
+        all.push(Warning::Failed {
+            variant: variant.to_owned(),
+            failures: Failures {
+                other_output: 0,
+                ..failures
+            },
+        });
+    }
+    all
+}
+
+fn outliers(wall: &Analysis) -> Vec<Warning> {
+    let of_row = |row: &Row| {
+        let sample = &row.summary.as_ref()?.sample;
+        let count = sample.outliers().count();
+        (count > 0 && sample.count() >= RUNS_FOR_OUTLIERS).then(|| Warning::Outliers {
+            variant: row.variant.clone(),
+            count,
+            runs: sample.count(),
+        })
+    };
+    wall.rows.iter().filter_map(of_row).collect()
+}
+
+/// A run that failed has the right to print nothing, so only those that count are looked at.
+fn metrics_missing(benchmark: &Benchmark, output: OutputCheck) -> Vec<Warning> {
+    let mut all = Vec::new();
+    for variant in &benchmark.variants {
+        let runs = figures(benchmark, variant, &Quantity::Wall, output).len();
+        for metric in benchmark.metrics.keys() {
+            let quantity = Quantity::Metric(metric.clone());
+            let missing = runs - figures(benchmark, variant, &quantity, output).len();
+            if missing > 0 {
+                all.push(Warning::MetricMissing {
+                    variant: variant.name.clone(),
+                    metric: metric.clone(),
+                    missing,
+                    runs,
+                });
+            }
+        }
+    }
+    all
+}
+
+/// How long each round took, relative to a usual one: the median over the variants, each relative to its own median, so
+/// that it is the machine that is seen and not a variant.
+fn relative_rounds(benchmark: &Benchmark, output: OutputCheck) -> Vec<f64> {
+    let mut by_round: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    for variant in &benchmark.variants {
+        let walls = figures(benchmark, variant, &Quantity::Wall, output);
+        let Some(sample) = Sample::new(walls.values().copied()) else {
+            continue;
+        };
+        for (round, wall) in walls {
+            by_round
+                .entry(round)
+                .or_default()
+                .push(wall / sample.median());
+        }
+    }
+    by_round
+        .into_values()
+        .filter_map(|ratios| Some(Sample::new(ratios)?.median()))
+        .collect()
+}
+
+impl Warning {
+    /// What helps, as a sentence; knows what was asked for.
+    pub fn advice(&self, settings: &Settings) -> String {
+        let more_rounds = match settings.rounds {
+            Some(rounds) => format!("ask for more rounds than `--rounds {rounds}`"),
+            None => "ask for more rounds with `--rounds`".to_owned(),
+        };
+        match self {
+            Warning::NoisyMachine { .. } => {
+                format!("Close other programs, or {more_rounds}: the noise falls with their square root.")
+            }
+            Warning::FirstRoundSlower { .. } => {
+                "The machine had to warm up; if files are read for the first time, run the command once before.".into()
+            }
+            Warning::TooShort { .. } => "Give the command more to do, so that it runs for a tenth of a second.".into(),
+            Warning::Drift { per_round, .. } => {
+                let cause = match *per_round > 0.0 {
+                    true => "the processor became hot, or the command leaves something behind that it finds again",
+                    false => "something else on the machine came to an end",
+                };
+                format!("Ratios are paired by round and hardly suffer; probably {cause}.")
+            }
+            Warning::OtherLoad { .. } => "Measure again when the machine has nothing else to do.".into(),
+            Warning::Outliers { .. } => {
+                "They count like all others; the median hardly feels them. Something else ran, or waited, at that time."
+                    .into()
+            }
+            Warning::FewRounds { needed, .. } => match settings.rounds {
+                Some(_) => format!("Use `--rounds {needed}` or more."),
+                None => format!("Use `--rounds {needed}` or more, or a command that takes less time."),
+            },
+            Warning::MetricMissing { metric, .. } => {
+                format!("See whether the command prints `{metric}` each time. Runs without it are left out of its figures.")
+            }
+            Warning::Failed { .. } => {
+                "These runs are left out of all figures. Run the variant by itself to see what it says.".into()
+            }
+            Warning::OutputDiffers { role: Role::Baseline | Role::BaselineCopy, .. } => {
+                "The command does not always print the same; if that is as it should be, use `--ignore-output`.".into()
+            }
+            Warning::OutputDiffers { .. } => {
+                "Look at the difference first: it may be a crash that went unnoticed. If the output may differ, use \
+                 `--ignore-output`."
+                    .into()
+            }
+        }
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Warning::NoisyMachine { spread } => {
+                write!(
+                    f,
+                    "differences below {} are noise on this machine",
+                    percent(*spread)
+                )
+            }
+            Warning::FirstRoundSlower { ratio } => {
+                write!(
+                    f,
+                    "the first round took {} longer than the others",
+                    percent(ratio - 1.0)
+                )
+            }
+            Warning::TooShort { wall_seconds } => {
+                let wall = seconds(*wall_seconds);
+                write!(
+                    f,
+                    "the command takes {wall}, of which starting a process is a large part"
+                )
+            }
+            Warning::Drift {
+                per_round,
+                rounds,
+                p,
+            } => {
+                let word = if *per_round > 0.0 { "slower" } else { "faster" };
+                let all = percent(per_round.abs() * *rounds as f64);
+                write!(
+                    f,
+                    "runs became {all} {word} over {rounds} rounds (p = {})",
+                    number(*p)
+                )
+            }
+            Warning::OtherLoad {
+                load_average,
+                processors,
+            } => write!(
+                f,
+                "the machine was busy when it began: load {load_average:.1} on {}",
+                count(*processors, "processor")
+            ),
+            Warning::Outliers {
+                variant,
+                count,
+                runs,
+            } => {
+                write!(
+                    f,
+                    "{variant}: {count} of {runs} runs took quite another time than the rest"
+                )
+            }
+            Warning::FewRounds { rounds, needed } => write!(
+                f,
+                "with {} no difference can be told from chance; it takes {needed}",
+                count(*rounds, "round")
+            ),
+            Warning::MetricMissing {
+                variant,
+                metric,
+                missing,
+                runs,
+            } => {
+                write!(
+                    f,
+                    "{variant}: {missing} of {runs} runs did not print `{metric}`"
+                )
+            }
+            Warning::Failed { variant, failures } => write!(f, "{variant}: {failures}"),
+            Warning::OutputDiffers {
+                variant,
+                role: Role::Baseline,
+                count,
+                runs,
+            } => {
+                write!(
+                    f,
+                    "{variant}: {count} of {runs} runs printed something else than the others"
+                )
+            }
+            Warning::OutputDiffers {
+                variant,
+                count,
+                runs,
+                ..
+            } => {
+                write!(
+                    f,
+                    "{variant}: {count} of {runs} runs printed something else than the baseline"
+                )
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulated::{Simulated, lose_runs, results};
+
+    fn variants(seconds: f64) -> [(&'static str, Role, f64, f64); 3] {
+        [
+            ("base", Role::Baseline, seconds, 1e6),
+            ("copy", Role::BaselineCopy, seconds, 1e6),
+            ("a", Role::Candidate, seconds, 1e6),
+        ]
+    }
+
+    fn warned(benchmark: &Benchmark) -> Vec<Warning> {
+        let results = results(vec![benchmark.clone()]);
+        warnings(&results, benchmark)
+    }
+
+    /// What is said and advised, where there is one warning.
+    fn said(warnings: &[Warning], rounds: Option<usize>) -> String {
+        let [warning] = warnings else {
+            panic!("{warnings:?}");
+        };
+        let settings = Settings {
+            rounds,
+            ..results(Vec::new()).settings
+        };
+        format!("{warning}. {}", warning.advice(&settings))
+    }
+
+    #[test]
+    fn a_quiet_machine_gets_no_warning() {
+        let quiet = Simulated::quiet(20, 2).run(&variants(1.0));
+        assert_eq!(warned(&quiet), []);
+    }
+
+    #[test]
+    fn a_noisy_machine_says_how_noisy_and_how_many_rounds_there_were() {
+        let noisy = Simulated {
+            noise: 0.15,
+            ..Simulated::quiet(20, 2)
+        };
+        let warnings = warned(&noisy.run(&variants(1.0)));
+        assert!(matches!(warnings[..], [Warning::NoisyMachine { spread }] if spread > 0.05));
+        let said = said(&warnings, Some(20));
+        assert!(said.contains("more rounds than `--rounds 20`"), "{said}");
+    }
+
+    #[test]
+    fn a_slow_first_round_is_seen_in_all_variants() {
+        let mut benchmark = Simulated::quiet(20, 2).run(&variants(1.0));
+        for variant in &mut benchmark.variants {
+            variant.runs[0].cost.wall_seconds *= 1.3;
+        }
+        let warnings = warned(&benchmark);
+        assert!(
+            warnings.iter().any(|warning| matches!(
+                warning,
+                Warning::FirstRoundSlower { ratio } if (1.2..1.4).contains(ratio)
+            )),
+            "{warnings:?}"
+        );
+    }
+
+    #[test]
+    fn a_drift_is_told_with_its_size() {
+        let drifting = Simulated {
+            drift: 0.002,
+            ..Simulated::quiet(40, 2)
+        };
+        let said = said(&warned(&drifting.run(&variants(1.0))), None);
+        assert!(said.starts_with("runs became "), "{said}");
+        assert!(
+            said.contains(" slower over 40 rounds") && said.contains("hot"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn a_command_of_two_milliseconds_is_too_short() {
+        let said = said(
+            &warned(&Simulated::quiet(20, 2).run(&variants(0.002))),
+            None,
+        );
+        assert!(said.contains(" ms, of which starting a process"), "{said}");
+    }
+
+    #[test]
+    fn load_is_measured_against_the_processors() {
+        let benchmark = Simulated::quiet(20, 2).run(&variants(1.0));
+        let mut results = results(vec![benchmark.clone()]);
+        results.machine.load_average = Some(1.5);
+        results.machine.processors = 8;
+        assert_eq!(warnings(&results, &benchmark), []);
+        results.machine.processors = 2;
+        let said = said(&warnings(&results, &benchmark), None);
+        assert!(said.contains("load 1.5 on 2 processors"), "{said}");
+    }
+
+    #[test]
+    fn rounds_that_cannot_show_anything_are_told_how_many_it_takes() {
+        assert_eq!([0, 1, 2, 10, 20].map(rounds_needed), [6, 6, 7, 9, 10]);
+        let benchmark = Simulated::quiet(4, 2).run(&variants(1.0));
+        let few = Warning::FewRounds {
+            rounds: 4,
+            needed: 6,
+        };
+        assert_eq!(warned(&benchmark)[0], few);
+        assert!(few.to_string().contains("with 4 rounds no difference"));
+    }
+
+    #[test]
+    fn failures_other_output_and_missing_metrics_are_counted_by_variant() {
+        let mut benchmark = Simulated::quiet(10, 2).run(&variants(1.0));
+        let runs = &mut benchmark.variants[2].runs;
+        runs[3].stdout_sha256 = "other".into();
+        runs[4].metrics.clear();
+        runs[5].metrics.clear();
+        lose_runs(&mut benchmark.variants[2], 7..8);
+        let said: Vec<String> = warned(&benchmark).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            said,
+            [
+                "a: 1 of 10 runs printed something else than the baseline",
+                "a: 1 of 10 runs failed: 1 with signal 11",
+                "a: 2 of 8 runs did not print `throughput`",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_command_that_never_prints_the_same_is_told_how_to_go_on() {
+        let mut benchmark = Simulated::quiet(10, 2).run(&variants(1.0));
+        for (place, run) in benchmark.variants[0].runs.iter_mut().enumerate() {
+            run.stdout_sha256 = place.to_string();
+        }
+        let warnings = warned(&benchmark);
+        let settings = results(Vec::new()).settings;
+        let advice = warnings
+            .iter()
+            .find(|warning| {
+                matches!(
+                    warning,
+                    Warning::OutputDiffers {
+                        role: Role::Baseline,
+                        ..
+                    }
+                )
+            })
+            .map(|warning| warning.advice(&settings));
+        assert!(advice.is_some_and(|advice| advice.contains("--ignore-output")));
+    }
+
+    #[test]
+    fn a_run_that_was_disturbed_is_counted() {
+        let mut benchmark = Simulated::quiet(20, 2).run(&variants(1.0));
+        benchmark.variants[1].runs[9].cost.wall_seconds *= 2.0;
+        let said = said(&warned(&benchmark), None);
+        assert!(
+            said.starts_with("copy: 1 of 20 runs took quite another time"),
+            "{said}"
+        );
+    }
+}
