@@ -1,0 +1,62 @@
+//! Bencher Metric Format: what `bencher run --adapter json` reads, and what anything that stores benchmarks can read.
+//!
+//! An object of benchmarks, each with measures, each with `value` and optionally `lower_value` and `upper_value`
+//! (<https://bencher.dev/docs/reference/bencher-metric-format/>). Bencher has `latency` in nanoseconds built in; the
+//! others are made when they are first seen, with the unit in their name, because the format has no place for it. Names
+//! of benchmarks have at most 1024 characters, those of measures 64.
+
+use crate::view::views;
+use reheap_bench::results::{Quantity, Results};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+const BENCHMARK_NAME: usize = 1024;
+const MEASURE_NAME: usize = 64;
+
+#[derive(Serialize)]
+struct Metric {
+    value: f64,
+    lower_value: f64,
+    upper_value: f64,
+}
+
+/// The medians of all variants with their intervals, in Bencher Metric Format.
+pub fn bencher_json(all: &[Results]) -> String {
+    let mut benchmarks: BTreeMap<String, BTreeMap<String, Metric>> = BTreeMap::new();
+    for view in views(all) {
+        for shown in &view.shown {
+            let of = view.qualified.as_deref().unwrap_or(&view.benchmark.name);
+            let name = cut(&format!("{of}: {}", shown.variant.name), BENCHMARK_NAME);
+            let measures = view.analyses.iter().filter_map(|analysis| {
+                let median = analysis.rows[shown.index].summary.as_ref()?.median;
+                let (measure, factor) = measure(&analysis.quantity);
+                let metric = Metric {
+                    value: median.value * factor,
+                    lower_value: median.interval.low * factor,
+                    upper_value: median.interval.high * factor,
+                };
+                Some((cut(&measure, MEASURE_NAME), metric))
+            });
+            benchmarks.entry(name).or_default().extend(measures);
+        }
+    }
+    let mut text = serde_json::to_string_pretty(&benchmarks).expect("all keys are strings");
+    text.push('\n');
+    text
+}
+
+/// The name of a measure, and what its figures are multiplied with.
+fn measure(quantity: &Quantity) -> (String, f64) {
+    match quantity {
+        Quantity::Wall => ("latency".to_owned(), 1e9),
+        Quantity::Cpu | Quantity::User | Quantity::System => {
+            (format!("{}-seconds", quantity.name()), 1.0)
+        }
+        Quantity::PeakRss | Quantity::MeanRss => (format!("{}-bytes", quantity.name()), 1.0),
+        Quantity::MinorFaults | Quantity::Metric(_) => (quantity.name().to_owned(), 1.0),
+    }
+}
+
+fn cut(name: &str, characters: usize) -> String {
+    name.chars().take(characters).collect()
+}

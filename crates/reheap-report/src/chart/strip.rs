@@ -1,0 +1,165 @@
+//! Strip plots: every run as a dot, one row for each variant, on one axis.
+//!
+//! All runs, because a bar of the mean hides the two things that matter: how far runs lie apart, and whether they fall
+//! into two groups. A dot that would lie on another is moved up or down, never sideways.
+
+use super::{At, Axis, Drawing, Tone, Unit};
+
+const ROW: f64 = 46.0;
+const RADIUS: f64 = 3.4;
+/// The width for which dots are kept apart; on a wider page they lie further apart.
+const NARROW: f64 = 330.0;
+
+/// A strip plot.
+pub(crate) struct Strip<'a> {
+    pub(crate) title: &'a str,
+    pub(crate) unit: Unit,
+    pub(crate) rows: Vec<Row<'a>>,
+}
+
+/// The runs of a variant.
+pub(crate) struct Row<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) tone: Tone,
+    pub(crate) marks: Vec<Mark>,
+    pub(crate) median: Option<f64>,
+    /// The median in words, at the right end.
+    pub(crate) note: String,
+}
+
+/// A run.
+pub(crate) struct Mark {
+    pub(crate) value: f64,
+    pub(crate) is_failure: bool,
+    /// What a reader who points at it sees.
+    pub(crate) title: String,
+}
+
+impl Strip<'_> {
+    pub(crate) fn axis(&self) -> Axis {
+        let values = self
+            .rows
+            .iter()
+            .flat_map(|row| row.marks.iter().map(|mark| mark.value));
+        Axis::of(values, self.unit, 5)
+    }
+
+    pub(crate) fn draw(&self) -> String {
+        let axis = self.axis();
+        let bottom = self.rows.len() as f64 * ROW + 4.0;
+        let mut drawing = Drawing::new(bottom + 22.0);
+        drawing.across(&axis, 0.0, bottom);
+        for (index, row) in self.rows.iter().enumerate() {
+            row.draw(&mut drawing, &axis, index as f64 * ROW);
+        }
+        drawing.finish("strip", self.title, &self.in_words())
+    }
+
+    fn in_words(&self) -> String {
+        let rows: Vec<String> = self
+            .rows
+            .iter()
+            .map(|row| format!("{}: {}, {} runs", row.name, row.note, row.marks.len()))
+            .collect();
+        rows.join("; ")
+    }
+}
+
+impl Row<'_> {
+    fn draw(&self, drawing: &mut Drawing, axis: &Axis, top: f64) {
+        let class = self.tone.class();
+        let middle = top + 31.0;
+        drawing.text(
+            "name",
+            At {
+                across: 0.0,
+                down: top + 13.0,
+            },
+            0.0,
+            self.name,
+        );
+        drawing.text(
+            "note end",
+            At {
+                across: 1.0,
+                down: top + 13.0,
+            },
+            0.0,
+            &self.note,
+        );
+        drawing.line(
+            "lane",
+            At {
+                across: 0.0,
+                down: middle,
+            },
+            At {
+                across: 1.0,
+                down: middle,
+            },
+        );
+        let places: Vec<f64> = self.marks.iter().map(|mark| axis.at(mark.value)).collect();
+        for (mark, (&across, shift)) in self.marks.iter().zip(places.iter().zip(spread(&places))) {
+            let at = At {
+                across,
+                down: middle + shift,
+            };
+            if mark.is_failure {
+                drawing.path("failure", at, "M-4-4L4 4M-4 4L4-4", &mark.title);
+            } else {
+                drawing.dot(&format!("run {class}"), at, RADIUS, &mark.title);
+            }
+        }
+        if let Some(median) = self.median {
+            let across = axis.at(median);
+            drawing.line(
+                &format!("median {class}"),
+                At {
+                    across,
+                    down: middle - 10.0,
+                },
+                At {
+                    across,
+                    down: middle + 10.0,
+                },
+            );
+        }
+    }
+}
+
+/// How far each dot is moved down, so that it lies on no other as long as there is room.
+fn spread(places: &[f64]) -> Vec<f64> {
+    const SHIFTS: [f64; 5] = [0.0, -5.0, 5.0, -10.0, 10.0];
+    let mut order: Vec<usize> = (0..places.len()).collect();
+    order.sort_by(|&left, &right| places[left].total_cmp(&places[right]));
+    let mut last_in_lane = [f64::NEG_INFINITY; SHIFTS.len()];
+    let mut shifts = vec![0.0; places.len()];
+    for index in order {
+        let place = places[index] * NARROW;
+        // Where no lane is free, the one whose last dot is furthest away.
+        let lane = (0..SHIFTS.len())
+            .find(|&lane| place - last_in_lane[lane] >= 1.7 * RADIUS)
+            .or_else(|| {
+                (0..SHIFTS.len()).min_by(|&a, &b| last_in_lane[a].total_cmp(&last_in_lane[b]))
+            })
+            .unwrap_or(0);
+        last_in_lane[lane] = place;
+        shifts[index] = SHIFTS[lane];
+    }
+    shifts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::spread;
+
+    #[test]
+    fn dots_that_lie_apart_stay_in_the_middle() {
+        assert_eq!(spread(&[0.1, 0.5, 0.9]), [0.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn equal_dots_are_moved_apart() {
+        assert_eq!(spread(&[0.5, 0.5, 0.5]), [0.0, -5.0, 5.0]);
+    }
+}

@@ -1,0 +1,26 @@
+//! Shows what reheap measured: in a terminal, a pull request, a spreadsheet, another tool, a browser.
+//!
+//! Results in, text out: no file, no clock, no terminal is asked, and the same results give the same bytes. So a report
+//! can be made anywhere and at any time from files that were measured elsewhere, several of them at once. What is
+//! computed is computed by [`reheap_bench::analysis`]; here it is only laid out.
+
+mod bencher;
+mod chart;
+mod csv;
+mod escape;
+mod html;
+mod hyperfine;
+mod markdown;
+mod names;
+mod numbers;
+mod overview;
+mod text;
+mod view;
+mod words;
+
+pub use bencher::bencher_json;
+pub use csv::csv;
+pub use html::html;
+pub use hyperfine::{HyperfineFormat, hyperfine_json};
+pub use markdown::markdown;
+pub use text::{Colour, Style, text};

@@ -1,0 +1,61 @@
+//! Figures in the cells of tables. What is said in sentences is worded by [`reheap_bench::figures`].
+
+use reheap_bench::analysis::{Estimate, Row, Summary};
+use reheap_bench::figures;
+use reheap_bench::results::Quantity;
+
+/// Stands where there is no figure.
+pub(crate) const NONE: &str = "–";
+
+/// The median of a row.
+pub(crate) fn median(row: &Row) -> Option<f64> {
+    row.summary.as_ref().map(|summary| summary.median.value)
+}
+
+/// The median of a row as text.
+pub(crate) fn median_text(row: &Row, quantity: &Quantity) -> String {
+    median(row).map_or_else(
+        || NONE.to_owned(),
+        |median| figures::value(quantity, median),
+    )
+}
+
+/// The median of a row with its spread: `10.5 s ± 0.4 %`.
+pub(crate) fn median_with_spread(row: &Row, quantity: &Quantity) -> String {
+    match &row.summary {
+        Some(summary) => {
+            let value = figures::value(quantity, summary.median.value);
+            format!("{value} {}", spread(summary)).trim_end().to_owned()
+        }
+        None => NONE.to_owned(),
+    }
+}
+
+/// The median absolute deviation as a part of the median, because a spread is compared with differences, and these are
+/// parts too; nothing for a single run.
+pub(crate) fn spread(summary: &Summary) -> String {
+    let share = summary.sample.median_absolute_deviation() / summary.median.value;
+    if summary.sample.count() < 2 || !share.is_finite() {
+        return String::new();
+    }
+    format!("± {}", figures::percent(share))
+}
+
+/// A ratio, with as many decimals as make a part of a percent visible.
+pub(crate) fn ratio(value: f64) -> String {
+    match value {
+        v if v < 2.0 => format!("{v:.3}"),
+        v if v < 10.0 => format!("{v:.2}"),
+        v if v < 100.0 => format!("{v:.1}"),
+        v => format!("{v:.0}"),
+    }
+}
+
+/// The interval of a ratio.
+pub(crate) fn interval(estimate: &Estimate) -> String {
+    format!(
+        "[{}, {}]",
+        ratio(estimate.interval.low),
+        ratio(estimate.interval.high)
+    )
+}

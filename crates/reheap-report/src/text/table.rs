@@ -1,0 +1,329 @@
+//! Lays columns out for a terminal.
+//!
+//! A table library would cut or wrap cells when a table is too wide. Figures that are cut in two are worse than none, so
+//! columns that find no place go into another table below, with the names repeated; only names are wrapped. That makes
+//! one layout serve any width and any number of metrics.
+
+use crate::escape::visible;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+/// What stands between two columns.
+const GAP: &str = "  ";
+/// Headings that are longer take several lines, unless the figures need the room anyway.
+const HEADING: usize = 12;
+
+/// Whether colours are used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Colour {
+    /// No escape sequences.
+    #[default]
+    Never,
+    /// Differences that are claimed are coloured.
+    Always,
+}
+
+/// What a cell says, beyond its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Paint {
+    Plain,
+    Heading,
+    Faint,
+    Better,
+    Worse,
+}
+
+impl Paint {
+    /// The text in its colour.
+    pub(crate) fn on(self, text: &str, colour: Colour) -> String {
+        let code = match (colour, self) {
+            (Colour::Never, _) | (Colour::Always, Paint::Plain) => return text.to_owned(),
+            (Colour::Always, Paint::Heading) => "1",
+            (Colour::Always, Paint::Faint) => "2",
+            (Colour::Always, Paint::Better) => "32",
+            (Colour::Always, Paint::Worse) => "31",
+        };
+        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+    }
+}
+
+/// A text with its paint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cell {
+    pub(crate) text: String,
+    pub(crate) paint: Paint,
+}
+
+impl Cell {
+    pub(crate) fn plain(text: impl Into<String>) -> Cell {
+        Cell {
+            text: text.into(),
+            paint: Paint::Plain,
+        }
+    }
+
+    pub(crate) fn painted(text: impl Into<String>, paint: Paint) -> Cell {
+        Cell {
+            text: text.into(),
+            paint,
+        }
+    }
+}
+
+/// Columns that are read together, such as a figure and its ratio: they are never parted.
+pub(crate) struct Group {
+    pub(crate) columns: Vec<Column>,
+}
+
+/// A heading and a cell for each row.
+pub(crate) struct Column {
+    pub(crate) heading: String,
+    pub(crate) cells: Vec<Cell>,
+}
+
+/// What stands to the left of a row, and below it.
+pub(crate) struct RowName {
+    pub(crate) name: String,
+    /// Lines below the row: how often it crashed.
+    pub(crate) notes: Vec<Cell>,
+    /// Whether an empty line parts it from the row above.
+    pub(crate) is_apart: bool,
+}
+
+/// A table, or several where one would be too wide.
+pub(crate) struct Table {
+    pub(crate) heading: String,
+    pub(crate) rows: Vec<RowName>,
+    pub(crate) groups: Vec<Group>,
+}
+
+impl Table {
+    /// The table's lines, none wider than `width`.
+    pub(crate) fn lines(&self, width: usize, colour: Colour) -> Vec<String> {
+        let widest_group = self.groups.iter().map(Group::width).max().unwrap_or(0);
+        let names = self
+            .rows
+            .iter()
+            .map(|row| visible(&row.name).width())
+            .max()
+            .unwrap_or(0)
+            .max(self.heading.width());
+        let all_groups: usize = self.groups.iter().map(Group::width).sum();
+        // As wide as the names where all columns still fit; else as narrow as keeps them readable.
+        let for_names = names
+            .min(width.saturating_sub(all_groups).max(28))
+            .min(width.saturating_sub(widest_group))
+            .max(8);
+        let mut lines = Vec::new();
+        let mut rest = self.groups.as_slice();
+        while !rest.is_empty() {
+            let mut used = for_names;
+            let fitting = rest
+                .iter()
+                .take_while(|group| {
+                    used += group.width();
+                    used <= width
+                })
+                .count()
+                .max(1);
+            let (here, later) = rest.split_at(fitting);
+            if !lines.is_empty() {
+                lines.push(String::new());
+            }
+            self.block(here, for_names, width, colour, later.is_empty(), &mut lines);
+            rest = later;
+        }
+        lines
+    }
+
+    /// The table of some of the columns; notes stand only below the last.
+    fn block(
+        &self,
+        groups: &[Group],
+        for_names: usize,
+        width: usize,
+        colour: Colour,
+        is_last: bool,
+        lines: &mut Vec<String>,
+    ) {
+        let columns: Vec<(&Column, usize)> = groups
+            .iter()
+            .flat_map(|group| &group.columns)
+            .map(|column| (column, column.width()))
+            .collect();
+        self.headings(&columns, for_names, colour, lines);
+        for (index, row) in self.rows.iter().enumerate() {
+            if row.is_apart {
+                lines.push(String::new());
+            }
+            let mut name = wrapped(&visible(&row.name), for_names).into_iter();
+            let mut line = padded(&name.next().unwrap_or_default(), for_names);
+            for (column, column_width) in &columns {
+                line.push_str(GAP);
+                line.push_str(&right(&column.cells[index], *column_width, colour));
+            }
+            lines.push(line.trim_end().to_owned());
+            lines.extend(name);
+            if is_last {
+                for note in &row.notes {
+                    let indented = wrapped(&visible(&note.text), width.saturating_sub(2));
+                    lines.extend(
+                        indented
+                            .iter()
+                            .map(|text| format!("  {}", note.paint.on(text, colour))),
+                    );
+                }
+            }
+        }
+    }
+}
+
+impl Table {
+    /// Headings end on the line above the first row, however many lines they take.
+    fn headings(
+        &self,
+        columns: &[(&Column, usize)],
+        for_names: usize,
+        colour: Colour,
+        lines: &mut Vec<String>,
+    ) {
+        let parts: Vec<Vec<String>> = columns
+            .iter()
+            .map(|(column, width)| wrapped(&visible(&column.heading), *width))
+            .collect();
+        let height = parts.iter().map(Vec::len).max().unwrap_or(1);
+        for at in 0..height {
+            let own = if at + 1 == height {
+                self.heading.as_str()
+            } else {
+                ""
+            };
+            let mut line = Paint::Heading.on(&padded(own, for_names), colour);
+            for ((_, width), part) in columns.iter().zip(&parts) {
+                let text = (at + part.len())
+                    .checked_sub(height)
+                    .map_or("", |at| &part[at]);
+                line.push_str(GAP);
+                line.push_str(&right(&Cell::painted(text, Paint::Heading), *width, colour));
+            }
+            lines.push(line.trim_end().to_owned());
+        }
+    }
+}
+
+impl Group {
+    /// With the gaps before its columns.
+    fn width(&self) -> usize {
+        self.columns
+            .iter()
+            .map(|column| column.width() + GAP.len())
+            .sum()
+    }
+}
+
+impl Column {
+    fn width(&self) -> usize {
+        let cells = self.cells.iter().map(|cell| cell.text.width());
+        let heading = visible(&self.heading).width().min(HEADING);
+        cells.max().unwrap_or(0).max(heading)
+    }
+}
+
+fn padded(text: &str, width: usize) -> String {
+    format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
+}
+
+fn right(cell: &Cell, width: usize, colour: Colour) -> String {
+    let space = " ".repeat(width.saturating_sub(cell.text.width()));
+    if cell.text.is_empty() {
+        return space;
+    }
+    format!("{space}{}", cell.paint.on(&cell.text, colour))
+}
+
+/// The text in lines of at most this width, broken at spaces, or after the signs of variants' names, or anywhere.
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(1);
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    let mut line_width = 0;
+    // Where the line could be broken: after this many bytes.
+    let mut break_at = None;
+    for character in text.chars() {
+        let character_width = character.width().unwrap_or(0);
+        if line_width + character_width > width {
+            let at = break_at.take().filter(|&at| at > 0).unwrap_or(line.len());
+            let next = line.split_off(at);
+            lines.push(
+                std::mem::replace(&mut line, next.trim_start().to_owned())
+                    .trim_end()
+                    .to_owned(),
+            );
+            line_width = line.width();
+        }
+        line.push(character);
+        line_width += character_width;
+        if " +,".contains(character) {
+            break_at = Some(line.len());
+        }
+    }
+    lines.push(line);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_wrapped_at_spaces_first() {
+        assert_eq!(wrapped("one two three", 8), ["one two", "three"]);
+        assert_eq!(wrapped("abcdefgh", 3), ["abc", "def", "gh"]);
+        assert_eq!(wrapped("", 3), [""]);
+    }
+
+    #[test]
+    fn names_of_variants_are_wrapped_at_their_signs() {
+        assert_eq!(
+            wrapped("musl+mimalloc[purge_delay=0,arena=1]", 28),
+            ["musl+mimalloc[purge_delay=0,", "arena=1]"]
+        );
+    }
+
+    #[test]
+    fn wide_characters_count_twice() {
+        assert_eq!(wrapped("変種変種", 4), ["変種", "変種"]);
+    }
+
+    #[test]
+    fn a_column_without_room_goes_into_another_table_with_the_names() {
+        let column = |heading: &str| Group {
+            columns: vec![Column {
+                heading: heading.to_owned(),
+                cells: vec![Cell::plain("123456")],
+            }],
+        };
+        let table = Table {
+            heading: "variant".to_owned(),
+            rows: vec![RowName {
+                name: "a".to_owned(),
+                notes: Vec::new(),
+                is_apart: false,
+            }],
+            groups: vec![column("x"), column("y")],
+        };
+        assert_eq!(
+            table.lines(18, Colour::Never),
+            [
+                "variant        x",
+                "a         123456",
+                "",
+                "variant        y",
+                "a         123456"
+            ]
+        );
+        assert_eq!(
+            table.lines(40, Colour::Never),
+            ["variant       x       y", "a        123456  123456"]
+        );
+    }
+}

@@ -1,0 +1,215 @@
+//! What is said in sentences, the same in all forms of a report.
+
+use crate::names;
+use crate::view::{Shown, View};
+use reheap_bench::analysis::Verdict;
+use reheap_bench::results::{Ending, Machine, OutputCheck, Quantity, Results};
+use reheap_bench::{figures, warnings};
+
+/// How to read a table.
+pub(crate) const LEGEND: &str = "Median ± median absolute deviation. Ratio: variant / baseline, paired by round, with \
+its 95 % interval; ~ where a difference is not more than noise and chance.";
+
+/// Why there is no table.
+pub(crate) fn nothing_measured(view: &View<'_>) -> String {
+    match view.benchmark.ended {
+        Ending::Interrupted => {
+            "Nothing was measured: it was interrupted before the first round ended.".to_owned()
+        }
+        _ => "Nothing was measured.".to_owned(),
+    }
+}
+
+/// How many rounds, why no more, and what noise looks like.
+pub(crate) fn rounds_and_noise(view: &View<'_>) -> String {
+    let rounds = figures::count(view.rounds(), "round");
+    let ended = match view.benchmark.ended {
+        Ending::Rounds => "",
+        Ending::Budget => " (the time was used up)",
+        Ending::Precise => " (precise enough)",
+        Ending::Interrupted => " (interrupted)",
+    };
+    format!("{rounds}{ended}; {}", noise(view))
+}
+
+/// The noise floor in words.
+fn noise(view: &View<'_>) -> String {
+    let main = view.main_quantity();
+    match view
+        .analysis(&main)
+        .and_then(|analysis| analysis.noise_floor())
+    {
+        Some(floor) => format!(
+            "noise floor of the {}: {}",
+            figures::noun(&main),
+            figures::percent(floor)
+        ),
+        None => "too few rounds for a noise floor".to_owned(),
+    }
+}
+
+/// What to be careful about, each with what helps.
+pub(crate) fn warnings(view: &View<'_>) -> Vec<(String, String)> {
+    warnings::warnings(view.results, view.benchmark)
+        .iter()
+        .map(|warning| (warning.to_string(), warning.advice(&view.results.settings)))
+        .collect()
+}
+
+/// The result in one sentence.
+pub(crate) fn headline(views: &[View<'_>]) -> String {
+    match views {
+        [] => "Nothing was measured".to_owned(),
+        [view] => headline_of_one(view),
+        several => headline_of_several(several),
+    }
+}
+
+fn headline_of_one(view: &View<'_>) -> String {
+    if view.rounds() == 0 {
+        return "Nothing was measured".to_owned();
+    }
+    let baseline = view.baseline();
+    match view.best() {
+        Some((shown, comparison)) => {
+            let ratio = comparison.ratio.map_or(1.0, |estimate| estimate.value);
+            let change = figures::change(&view.main_quantity(), ratio);
+            format!(
+                "{}: {change} than {baseline}{}",
+                shown.variant.name,
+                memory(view, shown)
+            )
+        }
+        None => format!("No variant was found to be better than {baseline}"),
+    }
+}
+
+/// The best variant of most benchmarks, and in how many it is.
+fn headline_of_several(views: &[View<'_>]) -> String {
+    let mut wins: Vec<(&str, usize)> = Vec::new();
+    for view in views {
+        let Some((shown, _)) = view.best() else {
+            continue;
+        };
+        match wins
+            .iter_mut()
+            .find(|(name, _)| *name == shown.variant.name)
+        {
+            Some((_, count)) => *count += 1,
+            None => wins.push((&shown.variant.name, 1)),
+        }
+    }
+    // Of several with equally many, the first.
+    let most = wins.iter().rev().max_by_key(|(_, count)| *count);
+    let total = views.len();
+    match most {
+        Some((name, count)) if *count == total => {
+            format!("{name} is the best in all {total} benchmarks")
+        }
+        Some((name, count)) => format!("{name} is the best in {count} of {total} benchmarks"),
+        None => format!(
+            "In none of {total} benchmarks was a variant found to be better than the baseline"
+        ),
+    }
+}
+
+/// What the variant does to peak memory, to be put after a sentence.
+fn memory(view: &View<'_>, shown: &Shown<'_>) -> String {
+    let Some(comparison) = view.comparison(&Quantity::PeakRss, shown) else {
+        return String::new();
+    };
+    let ratio = comparison.ratio.map_or(1.0, |estimate| estimate.value);
+    let change = figures::change(&Quantity::PeakRss, ratio);
+    match comparison.verdict {
+        Verdict::Indistinguishable => ", and no more peak memory".to_owned(),
+        Verdict::Worse => format!(", but {change}"),
+        Verdict::Better => format!(", and {change}"),
+    }
+}
+
+/// What was compared, in a few words for a title.
+pub(crate) fn subject(views: &[View<'_>]) -> String {
+    let mut subjects: Vec<&str> = Vec::new();
+    for view in views {
+        if !subjects.contains(&view.benchmark.name.as_str()) {
+            subjects.push(&view.benchmark.name);
+        }
+    }
+    match subjects.as_slice() {
+        [] => "nothing".to_owned(),
+        [one] => (*one).to_owned(),
+        several => format!("{} benchmarks", several.len()),
+    }
+}
+
+/// The allocator of a variant, with its version.
+pub(crate) fn allocator(shown: &Shown<'_>) -> Option<String> {
+    let allocator = shown.variant.allocator.as_ref()?;
+    Some(match allocator.version.as_str() {
+        "" => allocator.name.clone(),
+        version => format!("{} {version}", allocator.name),
+    })
+}
+
+/// How it was measured, as names and values.
+pub(crate) fn settings(results: &Results) -> Vec<(&'static str, String)> {
+    let settings = &results.settings;
+    let mut pairs = vec![("seed", settings.seed.to_string())];
+    match settings.rounds {
+        Some(rounds) => pairs.push(("rounds asked for", rounds.to_string())),
+        None => {
+            pairs.push((
+                "time for a benchmark",
+                format!("{} s", settings.budget_seconds),
+            ));
+            pairs.push((
+                "precision aimed at",
+                format!("{} %", settings.precision * 100.0),
+            ));
+        }
+    }
+    if let Some(limit) = settings.time_limit_seconds {
+        pairs.push(("time limit of a run", format!("{limit} s")));
+    }
+    pairs.push((
+        "output",
+        match settings.output {
+            OutputCheck::Same => "has to be the baseline's".to_owned(),
+            OutputCheck::Ignored => "ignored".to_owned(),
+        },
+    ));
+    pairs.push(("measured by", format!("reheap {}", results.reheap_version)));
+    pairs.push(("begun", results.started_at.clone()));
+    pairs
+}
+
+/// Where it ran, as names and values.
+pub(crate) fn machine(machine: &Machine) -> Vec<(&'static str, String)> {
+    let optional = |name, value: &Option<String>| value.clone().map(|value| (name, value));
+    let mut pairs = vec![
+        ("name", machine.name.clone()),
+        (
+            "processor",
+            format!(
+                "{} × {} ({})",
+                machine.processors, machine.processor, machine.architecture
+            ),
+        ),
+        ("memory", names::whole_gib(machine.memory_bytes)),
+        ("kernel", machine.kernel.clone()),
+    ];
+    pairs.extend(optional("system", &machine.distribution));
+    pairs.extend(optional("libc", &machine.libc));
+    pairs.extend(optional("huge pages", &machine.huge_pages));
+    pairs.extend(optional("frequency governor", &machine.governor));
+    if machine.is_virtual {
+        pairs.push(("virtual machine", "yes".to_owned()));
+    }
+    pairs.extend(
+        machine
+            .load_average
+            .map(|load| ("load when it began", format!("{load:.2}"))),
+    );
+    pairs.extend(optional("no counters", &machine.no_counters_because));
+    pairs
+}
