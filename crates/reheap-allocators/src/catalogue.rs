@@ -30,14 +30,8 @@ pub struct Allocator {
 /// How an allocator is built and bound.
 #[derive(Debug)]
 pub struct Recipe {
-    /// The package of the Rust registry.
-    pub package: &'static str,
-    /// The package's version.
-    pub package_version: &'static str,
-    /// The feature of `sources/manifest.toml` that selects package and variant.
-    pub feature: &'static str,
-    /// The static library that the package's build script leaves in its output folder, as a path in it.
-    pub library: &'static str,
+    /// The package that upstream's code comes from; `None` where all of it is glue.
+    pub package: Option<Package>,
     /// Whether it takes a C++ compiler.
     pub needs_cxx: bool,
     /// Flags for its compiler, beside those of the package and of what it is linked into.
@@ -54,10 +48,33 @@ pub struct Recipe {
     pub executable: Additions,
     /// What comes to that in a preload.
     pub preload: Additions,
-    /// What shows that the build is what this row says.
-    pub evidence: Evidence,
     /// Whether a build takes more than about twenty seconds.
     pub builds_slowly: bool,
+}
+
+/// A package of the Rust registry whose build script compiles an allocator.
+#[derive(Debug)]
+pub struct Package {
+    /// Its name.
+    pub name: &'static str,
+    /// Its version.
+    pub version: &'static str,
+    /// The feature of `sources/manifest.toml` that selects package and variant.
+    pub feature: &'static str,
+    /// The static library that the build script leaves in its output folder, as a path in it.
+    pub library: &'static str,
+    /// What shows that the build is what the row of the catalogue says.
+    pub evidence: Evidence,
+}
+
+impl Recipe {
+    /// Where the code comes from, as markers say it.
+    pub fn origin(&self) -> String {
+        match &self.package {
+            Some(package) => format!("{} {}", package.name, package.version),
+            None => concat!("reheap ", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
 }
 
 /// What an allocator takes only where it is linked into one kind of file.
@@ -166,10 +183,13 @@ const fn mimalloc(
     evidence: Evidence,
 ) -> Recipe {
     Recipe {
-        package: "libmimalloc-sys",
-        package_version: "0.1.49",
-        feature,
-        library: "libmimalloc.a",
+        package: Some(Package {
+            name: "libmimalloc-sys",
+            version: "0.1.49",
+            feature,
+            library: "libmimalloc.a",
+            evidence,
+        }),
         needs_cxx: false,
         compiler_flags,
         entry_points: MIMALLOC_ENTRY_POINTS,
@@ -178,7 +198,6 @@ const fn mimalloc(
         redirects: MIMALLOC_REDIRECTS,
         executable: MIMALLOC_EXECUTABLE,
         preload: FORK_HANDLERS,
-        evidence,
         builds_slowly: false,
     }
 }
@@ -279,10 +298,23 @@ pub const CATALOGUE: &[Allocator] = &[
             },
         ],
         build: Some(Recipe {
-            package: "tikv-jemalloc-sys",
-            package_version: "0.7.1+5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8",
-            feature: "jemalloc",
-            library: "lib/libjemalloc_pic.a",
+            package: Some(Package {
+                name: "tikv-jemalloc-sys",
+                version: "0.7.1+5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8",
+                feature: "jemalloc",
+                library: "lib/libjemalloc_pic.a",
+                evidence: Evidence {
+                    present: &[
+                        "5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8",
+                        "<jemalloc>: ",
+                    ],
+                    absent: &["Failed assertion"],
+                    version_line: (
+                        "Cargo.toml",
+                        "version = \"0.7.1+5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8\"",
+                    ),
+                },
+            }),
             needs_cxx: false,
             compiler_flags: &[],
             entry_points: &[],
@@ -292,17 +324,6 @@ pub const CATALOGUE: &[Allocator] = &[
             redirects: &[],
             executable: NOTHING_MORE,
             preload: NOTHING_MORE,
-            evidence: Evidence {
-                present: &[
-                    "5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8",
-                    "<jemalloc>: ",
-                ],
-                absent: &["Failed assertion"],
-                version_line: (
-                    "Cargo.toml",
-                    "version = \"0.7.1+5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8\"",
-                ),
-            },
             builds_slowly: true,
         }),
     },
@@ -315,10 +336,17 @@ pub const CATALOGUE: &[Allocator] = &[
         limits: &[],
         tuning: &[],
         build: Some(Recipe {
-            package: "rpmalloc-sys",
-            package_version: "0.2.3+b097fd0",
-            feature: "rpmalloc",
-            library: "librpmalloc.a",
+            package: Some(Package {
+                name: "rpmalloc-sys",
+                version: "0.2.3+b097fd0",
+                feature: "rpmalloc",
+                library: "librpmalloc.a",
+                evidence: Evidence {
+                    present: &["rpmalloc_thread_initialize"],
+                    absent: &["pthread_create", "dlsym", "Memory corruption detected"],
+                    version_line: ("rpmalloc/CHANGELOG", "1.4.3"),
+                },
+            }),
             needs_cxx: false,
             compiler_flags: &[],
             entry_points: &[],
@@ -333,11 +361,6 @@ pub const CATALOGUE: &[Allocator] = &[
             redirects: &[],
             executable: NOTHING_MORE,
             preload: FORK_HANDLERS,
-            evidence: Evidence {
-                present: &["rpmalloc_thread_initialize"],
-                absent: &["pthread_create", "dlsym", "Memory corruption detected"],
-                version_line: ("rpmalloc/CHANGELOG", "1.4.3"),
-            },
             builds_slowly: false,
         }),
     },
@@ -350,10 +373,17 @@ pub const CATALOGUE: &[Allocator] = &[
         limits: &["takes a C++20 compiler to build"],
         tuning: &[],
         build: Some(Recipe {
-            package: "snmalloc-sys",
-            package_version: "0.7.6",
-            feature: "snmalloc",
-            library: "libsnmallocshim-rust.a",
+            package: Some(Package {
+                name: "snmalloc-sys",
+                version: "0.7.6",
+                feature: "snmalloc",
+                library: "libsnmallocshim-rust.a",
+                evidence: Evidence {
+                    present: &["sn_rust_alloc"],
+                    absent: &["assert fail"],
+                    version_line: ("Cargo.toml", "version = \"0.7.6\""),
+                },
+            }),
             needs_cxx: true,
             compiler_flags: &["-DNDEBUG", "-DSNMALLOC_USE_PTHREAD_DESTRUCTORS"],
             entry_points: &[],
@@ -368,11 +398,6 @@ pub const CATALOGUE: &[Allocator] = &[
             redirects: &[("pthread_key_create", "__reheap_key_create")],
             executable: NOTHING_MORE,
             preload: FORK_HANDLERS,
-            evidence: Evidence {
-                present: &["sn_rust_alloc"],
-                absent: &["assert fail"],
-                version_line: ("Cargo.toml", "version = \"0.7.6\""),
-            },
             builds_slowly: false,
         }),
     },
@@ -387,6 +412,34 @@ pub const CATALOGUE: &[Allocator] = &[
         build: None,
     },
 ];
+
+/// The cheapest allocator imaginable, and no row of the catalogue: nobody should use it.
+///
+/// A benchmark shows how much time any allocator could still save by it. It is built and linked like the others.
+pub static LIMIT: Allocator = Allocator {
+    name: "limit",
+    version: env!("CARGO_PKG_VERSION"),
+    summary: "how much time any allocator could still save; not meant for use",
+    licence: "MIT OR Apache-2.0",
+    hardening: "none",
+    limits: &["never gives memory back to the system, and refuses blocks of more than 16 GiB"],
+    tuning: &[],
+    build: Some(Recipe {
+        package: None,
+        needs_cxx: false,
+        compiler_flags: &[],
+        entry_points: &[],
+        glue: &[Glue {
+            name: "limit",
+            source: include_str!("../glue/limit.c"),
+        }],
+        malloc_conf: &[],
+        redirects: &[],
+        executable: NOTHING_MORE,
+        preload: NOTHING_MORE,
+        builds_slowly: false,
+    }),
+};
 
 /// The allocator that is used when none is named.
 pub fn default_allocator() -> &'static Allocator {

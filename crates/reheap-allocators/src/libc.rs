@@ -72,7 +72,7 @@ impl Original {
         Marker {
             allocator: allocator.name.to_owned(),
             allocator_version: allocator.version.to_owned(),
-            package: format!("{} {}", recipe.package, recipe.package_version),
+            package: recipe.origin(),
             tuning: tuning.as_given(),
             libc: format!("musl {}", self.libc.version),
             original_sha256: self.sha256.clone(),

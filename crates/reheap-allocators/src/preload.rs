@@ -7,7 +7,7 @@
 //! One library is for one libc: glibc and musl lay out `errno`, thread-local storage and locks differently.
 
 use crate::cache::{Cache, CacheError, hash};
-use crate::catalogue::{Allocator, Glue};
+use crate::catalogue::{Allocator, Glue, Recipe};
 use crate::target::{Libc, Target};
 use crate::tuning::Tuning;
 use crate::upstream::{self, BuildError, LinkKind, Toolchain, Wrappers};
@@ -169,13 +169,11 @@ fn entry_name(allocator: &'static Allocator, target: &Target, toolchain: &Toolch
 }
 
 fn marker(allocator: &Allocator, target: &Target) -> Marker {
-    let package = allocator.build.as_ref().map_or_else(String::new, |recipe| {
-        format!("{} {}", recipe.package, recipe.package_version)
-    });
+    let recipe = allocator.build.as_ref();
     Marker {
         allocator: allocator.name.to_owned(),
         allocator_version: allocator.version.to_owned(),
-        package,
+        package: recipe.map_or_else(String::new, Recipe::origin),
         tuning: Tuning::default().as_given(),
         libc: target.libc().to_string(),
         original_sha256: String::new(),

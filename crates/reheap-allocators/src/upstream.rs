@@ -5,7 +5,7 @@
 //! copying the C sources here would mean own build recipes (jemalloc needs its configure) and own updates.
 
 use crate::cache::{Cache, CacheError, hash};
-use crate::catalogue::{Additions, Allocator, FAMILY_GLUE, Glue, Recipe};
+use crate::catalogue::{Additions, Allocator, Evidence, FAMILY_GLUE, Glue, Package, Recipe};
 use crate::compiler::Compiler;
 use crate::target::Target;
 use reheap_elf::archive::{self, Member};
@@ -294,23 +294,10 @@ impl Making<'_> {
             self.allocator.name
         ))?;
         let wrappers = Wrappers::write(&build_folder, &self.toolchain.cc, self.cxx)?;
-        let library = self.compile_upstream(&wrappers, &build_folder)?;
-        let archive = &library.archive;
-        let bytes = fs::read(archive).map_err(CacheError::new("read", archive))?;
-        let members = archive::read(&bytes).map_err(|e| BuildError::NotAsCatalogued {
-            allocator: self.allocator.name,
-            reason: format!("`{}`: {e}", archive.display()),
-        })?;
-        let name = self.allocator.name;
-        check_evidence(name, self.recipe, &members, &library.package_folder)?;
-
         let upstream = unfinished.join("upstream");
         fs::create_dir(&upstream).map_err(CacheError::new("make", &upstream))?;
-        for (index, member) in members.iter().enumerate() {
-            // `cc` puts a hash of the path in front of each name; what stands behind it is the same everywhere.
-            let plain = member.name.rsplit('-').next().unwrap_or(&member.name);
-            let path = upstream.join(format!("{index:03}-{plain}"));
-            fs::write(&path, &member.data).map_err(CacheError::new("write", &path))?;
+        if let Some(package) = &self.recipe.package {
+            self.make_upstream(package, &wrappers, &build_folder, &upstream)?;
         }
         let glue = unfinished.join("glue");
         fs::create_dir(&glue).map_err(CacheError::new("make", &glue))?;
@@ -327,6 +314,32 @@ impl Making<'_> {
         Ok(())
     }
 
+    /// Puts the objects of upstream's static library into `folder`.
+    fn make_upstream(
+        &self,
+        package: &Package,
+        wrappers: &Wrappers,
+        build_folder: &Path,
+        folder: &Path,
+    ) -> Result<(), BuildError> {
+        let library = self.compile_upstream(package, wrappers, build_folder)?;
+        let archive = &library.archive;
+        let bytes = fs::read(archive).map_err(CacheError::new("read", archive))?;
+        let name = self.allocator.name;
+        let members = archive::read(&bytes).map_err(|e| BuildError::NotAsCatalogued {
+            allocator: name,
+            reason: format!("`{}`: {e}", archive.display()),
+        })?;
+        check_evidence(name, &package.evidence, &members, &library.package_folder)?;
+        for (index, member) in members.iter().enumerate() {
+            // `cc` puts a hash of the path in front of each name; what stands behind it is the same everywhere.
+            let plain = member.name.rsplit('-').next().unwrap_or(&member.name);
+            let path = folder.join(format!("{index:03}-{plain}"));
+            fs::write(&path, &member.data).map_err(CacheError::new("write", &path))?;
+        }
+        Ok(())
+    }
+
     /// The flags of this allocator, for itself and for its glue.
     fn allocator_flags(&self) -> Vec<&'static str> {
         let additions = self.kind.additions(self.recipe);
@@ -335,6 +348,7 @@ impl Making<'_> {
 
     fn compile_upstream(
         &self,
+        package: &Package,
         wrappers: &Wrappers,
         build_folder: &Path,
     ) -> Result<Library, BuildError> {
@@ -348,7 +362,7 @@ impl Making<'_> {
             let path = sources.join(name);
             fs::write(&path, text).map_err(CacheError::new("write", &path))?;
         }
-        let (recipe, target) = (self.recipe, self.target);
+        let target = self.target;
         let compiler_flags = [self.kind.compiler_flags(), &self.allocator_flags()]
             .concat()
             .join(" ");
@@ -365,7 +379,7 @@ impl Making<'_> {
                 "--target",
                 target.triple(),
                 "--features",
-                recipe.feature,
+                package.feature,
                 "--target-dir",
             ])
             .arg(build_folder.join("target"))
@@ -378,10 +392,10 @@ impl Making<'_> {
             cargo.env(format!("CXX_{}", target.env_suffix()), cxx);
         }
         let output = run(&mut cargo, || {
-            format!("building {} {}", recipe.package, recipe.package_version)
+            format!("building {} {}", package.name, package.version)
         })?;
-        find_library(recipe, &output).ok_or_else(|| BuildError::Failed {
-            what: format!("finding `{}` of {}", recipe.library, recipe.package),
+        find_library(package, &output).ok_or_else(|| BuildError::Failed {
+            what: format!("finding `{}` of {}", package.library, package.name),
             output: "Cargo did not name a build script of that package that left it".to_owned(),
         })
     }
@@ -464,7 +478,7 @@ fn passes(name: &str) -> bool {
 }
 
 /// The static library and the sources' folder, from Cargo's messages (Cargo book, "External tools", JSON messages).
-fn find_library(recipe: &Recipe, messages: &[u8]) -> Option<Library> {
+fn find_library(package: &Package, messages: &[u8]) -> Option<Library> {
     let messages: Vec<serde_json::Value> = messages
         .split(|&b| b == b'\n')
         .filter_map(|line| serde_json::from_slice(line).ok())
@@ -472,12 +486,12 @@ fn find_library(recipe: &Recipe, messages: &[u8]) -> Option<Library> {
     let of_package = |message: &serde_json::Value| {
         message["package_id"]
             .as_str()
-            .is_some_and(|id| id.contains(recipe.package))
+            .is_some_and(|id| id.contains(package.name))
     };
     let executed = messages
         .iter()
         .find(|m| m["reason"] == "build-script-executed" && of_package(m))?;
-    let archive = Path::new(executed["out_dir"].as_str()?).join(recipe.library);
+    let archive = Path::new(executed["out_dir"].as_str()?).join(package.library);
     let artifact = messages
         .iter()
         .find(|m| m["reason"] == "compiler-artifact" && of_package(m))?;
@@ -492,7 +506,7 @@ fn find_library(recipe: &Recipe, messages: &[u8]) -> Option<Library> {
 
 fn check_evidence(
     name: &'static str,
-    recipe: &Recipe,
+    evidence: &Evidence,
     members: &[Member],
     package_folder: &Path,
 ) -> Result<(), BuildError> {
@@ -505,17 +519,17 @@ fn check_evidence(
             .iter()
             .any(|m| memchr::memmem::find(&m.data, text.as_bytes()).is_some())
     };
-    for text in recipe.evidence.present {
+    for text in evidence.present {
         if !contains(text) {
             return Err(differs(format!("`{text}` is not in it")));
         }
     }
-    for text in recipe.evidence.absent {
+    for text in evidence.absent {
         if contains(text) {
             return Err(differs(format!("`{text}` is in it")));
         }
     }
-    let (file, line) = recipe.evidence.version_line;
+    let (file, line) = evidence.version_line;
     let path = package_folder.join(file);
     let text = fs::read_to_string(&path).map_err(CacheError::new("read", &path))?;
     if !text.contains(line) {

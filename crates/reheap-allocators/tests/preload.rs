@@ -1,34 +1,11 @@
 //! Preloads of quick allocators are linked, and export the family and nothing else.
 
-use reheap_allocators::cache::Cache;
+mod common;
+
+use common::{cache, target, toolchain};
 use reheap_allocators::catalogue::{self, Glue};
-use reheap_allocators::compiler::{self, Language, Purpose, Search};
 use reheap_allocators::preload;
-use reheap_allocators::target::{Architecture, Libc, Target};
-use reheap_allocators::upstream::Toolchain;
-use std::path::Path;
-
-fn target(libc: Libc) -> Target {
-    let architecture = Architecture::ALL
-        .into_iter()
-        .find(|architecture| architecture.name() == std::env::consts::ARCH);
-    Target::new(architecture.expect("a known processor"), libc)
-}
-
-fn toolchain(target: &Target) -> Toolchain {
-    let search = Search::new(std::env::vars_os());
-    let find = |language| compiler::find(target, language, Purpose::Objects, &search);
-    Toolchain {
-        cargo: "cargo".into(),
-        cc: find(Language::C).unwrap(),
-        cxx: find(Language::Cxx).map_err(|error| error.to_string()),
-        environment: std::env::vars_os().collect(),
-    }
-}
-
-fn cache() -> Cache {
-    Cache::at(Path::new(env!("CARGO_TARGET_TMPDIR")).join("reheap-cache"))
-}
+use reheap_allocators::target::Libc;
 
 #[test]
 fn a_preload_for_each_libc_is_made_once_and_says_what_it_is() {

@@ -1,7 +1,7 @@
 //! `reheap list`: the catalogue.
 
 use crate::ui;
-use reheap_allocators::catalogue::{Allocator, CATALOGUE};
+use reheap_allocators::catalogue::{Allocator, CATALOGUE, Package};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -32,11 +32,9 @@ fn as_text(allocator: &Allocator) -> String {
     let mut line = |label: &str, value: &str| {
         let _ = writeln!(text, "  {label:<10} {value}"); // writing to a String cannot fail
     };
-    if let Some(recipe) = &allocator.build {
-        line(
-            "package",
-            &format!("{} {}", recipe.package, short(recipe.package_version)),
-        );
+    if let Some(package) = package(allocator) {
+        let version = short(package.version);
+        line("package", &format!("{} {version}", package.name));
     }
     line("licence", allocator.licence);
     line("hardening", allocator.hardening);
@@ -55,6 +53,10 @@ fn as_text(allocator: &Allocator) -> String {
     format!("{}{version}: {}\n{text}", allocator.name, allocator.summary)
 }
 
+fn package(allocator: &Allocator) -> Option<&Package> {
+    allocator.build.as_ref()?.package.as_ref()
+}
+
 /// The version without the build metadata (semver.org, item 10).
 fn short(version: &str) -> &str {
     version.split('+').next().unwrap_or(version)
@@ -70,8 +72,8 @@ fn as_json(allocator: &Allocator) -> serde_json::Value {
         "name": allocator.name,
         "version": allocator.version,
         "summary": allocator.summary,
-        "package": allocator.build.as_ref().map(|r| r.package),
-        "package_version": allocator.build.as_ref().map(|r| r.package_version),
+        "package": package(allocator).map(|p| p.name),
+        "package_version": package(allocator).map(|p| p.version),
         "licence": allocator.licence,
         "hardening": allocator.hardening,
         "limits": allocator.limits,

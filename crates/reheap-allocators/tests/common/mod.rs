@@ -1,0 +1,88 @@
+//! What the tests of this crate share: targets of this machine, compilers for them, and C programs that are built and run.
+#![allow(
+    dead_code,
+    reason = "each test file is a crate of its own and uses its part of this module"
+)]
+
+use reheap_allocators::cache::Cache;
+use reheap_allocators::compiler::{self, Compiler, Language, Purpose, Search};
+use reheap_allocators::target::{Architecture, Libc, Target};
+use reheap_allocators::upstream::Toolchain;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The target of this machine's processor with that libc.
+pub(crate) fn target(libc: Libc) -> Target {
+    let architecture = Architecture::ALL
+        .into_iter()
+        .find(|architecture| architecture.name() == std::env::consts::ARCH);
+    Target::new(architecture.expect("a known processor"), libc)
+}
+
+pub(crate) fn search() -> Search {
+    Search::new(std::env::vars_os())
+}
+
+pub(crate) fn toolchain(target: &Target) -> Toolchain {
+    let find = |language| compiler::find(target, language, Purpose::Objects, &search());
+    Toolchain {
+        cargo: "cargo".into(),
+        cc: find(Language::C).unwrap(),
+        cxx: find(Language::Cxx).map_err(|error| error.to_string()),
+        environment: std::env::vars_os().collect(),
+    }
+}
+
+/// The cache of all tests of this crate.
+pub(crate) fn cache() -> Cache {
+    Cache::at(Path::new(env!("CARGO_TARGET_TMPDIR")).join("reheap-cache"))
+}
+
+/// A folder that goes when the value does.
+pub(crate) fn scratch_folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the build folder is writable")
+}
+
+/// A C compiler that links programs with the target's libc.
+pub(crate) fn compiler(target: &Target) -> Compiler {
+    compiler::find(target, Language::C, Purpose::Programs, &search()).unwrap()
+}
+
+/// A source of this crate's tests.
+pub(crate) fn program(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    folder.join(format!("{name}.c"))
+}
+
+/// A source of the conformance suite, which prints `ok NAME` when all is well.
+pub(crate) fn conformance_program(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reheap/tests/programs/c");
+    folder.join(format!("{name}.c"))
+}
+
+/// Compiles and links; builtins are off, because a compiler may remove a malloc whose block is only freed.
+#[track_caller]
+pub(crate) fn compile(compiler: &Compiler, source: &Path, arguments: &[&str], output: &Path) {
+    let mut command = compiler.command_in(&search());
+    command
+        .args(["-std=gnu11", "-O2", "-fno-builtin", "-pthread"])
+        .arg(source)
+        .args(arguments)
+        .arg("-o")
+        .arg(output);
+    succeed(&mut command);
+}
+
+/// Runs to the end, which must be a success, and gives what was printed.
+#[track_caller]
+pub(crate) fn succeed(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n--- stdout\n{stdout}--- stderr\n{stderr}",
+        output.status
+    );
+    stdout
+}
