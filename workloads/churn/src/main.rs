@@ -7,8 +7,7 @@ use std::hint::black_box;
 use std::io;
 use std::num::NonZeroU64;
 use std::process::ExitCode;
-use std::thread;
-use workload::{Arguments, Workload};
+use workload::Workload;
 
 const SIZE_BYTES_MAX: usize = 1000;
 
@@ -17,30 +16,21 @@ const CHURN: Workload = Workload {
     about: "Allocates, fills and drops vectors of growing size, 1 to 1000 bytes, on several threads.",
     operations: "vectors",
     amount: NonZeroU64::new(4_000_000).unwrap(),
+    file: None,
 };
 
 fn main() -> ExitCode {
-    workload::run(CHURN, churn_on_threads)
-}
-
-fn churn_on_threads(arguments: Arguments) -> io::Result<()> {
-    thread::scope(|scope| {
-        let threads: Vec<_> = arguments
-            .shares()
-            .map(|vectors| thread::Builder::new().spawn_scoped(scope, move || churn(vectors)))
-            .collect::<io::Result<_>>()?;
-        threads.into_iter().try_for_each(|thread| {
-            thread
-                .join()
-                .map_err(|_| io::Error::other("a thread panicked"))
-        })
+    workload::run(CHURN, |arguments| {
+        arguments.on_threads(churn)?;
+        Ok(None)
     })
 }
 
-fn churn(vectors: u64) {
+fn churn(vectors: u64) -> io::Result<()> {
     let sizes_bytes = (1..=SIZE_BYTES_MAX).cycle();
     for (_, size_bytes) in (0..vectors).zip(sizes_bytes) {
         // The bottom bit is set because a vector of zeros would come from calloc, which need not fill it.
         black_box(vec![black_box(size_bytes as u8 | 1); size_bytes]);
     }
+    Ok(())
 }

@@ -8,7 +8,6 @@ use std::hint::black_box;
 use std::io::{self, BufReader, Read};
 use std::num::NonZeroU64;
 use std::process::ExitCode;
-use std::thread;
 use workload::{Arguments, Workload};
 
 const RANDOM_BYTES: usize = 24; // 32 characters of six bits
@@ -19,31 +18,22 @@ const PASSWORDS: Workload = Workload {
     about: "Makes random passwords of 32 characters on several threads and collects them.",
     operations: "passwords",
     amount: NonZeroU64::new(1_000_000).unwrap(),
+    file: None,
 };
 
 fn main() -> ExitCode {
     workload::run(PASSWORDS, |arguments| {
-        drop(black_box(collect(arguments)?));
-        Ok(())
+        drop(black_box(collect(&arguments)?));
+        Ok(None)
     })
 }
 
-fn collect(arguments: Arguments) -> io::Result<Vec<String>> {
-    thread::scope(|scope| {
-        let threads: Vec<_> = arguments
-            .shares()
-            .map(|amount| thread::Builder::new().spawn_scoped(scope, move || passwords(amount)))
-            .collect::<io::Result<_>>()?;
-        let mut all = Vec::new();
-        for thread in threads {
-            all.append(
-                &mut thread
-                    .join()
-                    .map_err(|_| io::Error::other("a thread panicked"))??,
-            );
-        }
-        Ok(all)
-    })
+fn collect(arguments: &Arguments) -> io::Result<Vec<String>> {
+    let mut all = Vec::new();
+    for mut share in arguments.on_threads(passwords)? {
+        all.append(&mut share);
+    }
+    Ok(all)
 }
 
 fn passwords(amount: u64) -> io::Result<Vec<String>> {
@@ -91,8 +81,9 @@ mod tests {
         let arguments = Arguments {
             threads: 3.try_into().unwrap(),
             amount: NonZeroU64::new(1000).unwrap(),
+            file: None,
         };
-        let all = collect(arguments).unwrap();
+        let all = collect(&arguments).unwrap();
         assert_eq!(all.len(), 1000);
         assert!(all.iter().all(|password| password.len() == 32));
         assert_eq!(all.iter().collect::<HashSet<_>>().len(), 1000);

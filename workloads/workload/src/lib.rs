@@ -1,18 +1,28 @@
 //! What the workloads share: their arguments, their line of output, and a crate as global allocator.
 //!
 //! A workload is measured from outside, as a whole process, so everything here is small: no argument parser and no JSON
-//! library, whose start-up and allocations would be measured too. The features `mimalloc-crate` and `jemalloc-crate`
-//! stand for what a Rust project does today, with `#[global_allocator]`: reheap is compared with that.
+//! library, whose start-up and allocations would be measured too. For the same reason the line says nothing of time,
+//! and is the same in every run: a benchmark can tell from it that all variants computed the same.
+//!
+//! The features `mimalloc-crate` and `jemalloc-crate` stand for what a Rust project does today, with
+//! `#[global_allocator]`: reheap is compared with that.
 //!
 //! To add a workload: a crate `workloads/<name>` with a `main` that calls [`run`], a README line that says what it
-//! stresses, and the two features handed on; then a row in `xtask/src/workloads.rs`.
+//! stresses, and the two features handed on. One with many dependencies goes to `workloads/heavy/`. Then `make bench`
+//! has to know it: `xtask/src/variants.rs` for the small ones, `xtask/src/real_workloads.rs` for real programs.
 
-use std::ffi::OsString;
-use std::fmt;
+mod arguments;
+mod digest;
+mod random;
+
+pub use arguments::Arguments;
+pub use digest::Digest;
+pub use random::Random;
+
+use arguments::{Request, parse};
 use std::io::{self, Write};
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 #[cfg(all(feature = "mimalloc-crate", feature = "jemalloc-crate"))]
 compile_error!("a program has one global allocator: choose `mimalloc-crate` or `jemalloc-crate`");
@@ -36,53 +46,31 @@ pub struct Workload {
     pub operations: &'static str,
     /// How many operations are done when `--amount` is not given.
     pub amount: NonZeroU64,
+    /// The file that has to be given, as the usage calls it: `MODULE`; none where the workload reads none.
+    pub file: Option<&'static str>,
 }
 
-/// How much a workload does, and on how many threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arguments {
-    /// The number of threads that work at the same time.
-    pub threads: NonZeroUsize,
-    /// The number of operations of all threads together.
-    pub amount: NonZeroU64,
-}
-
-impl Arguments {
-    /// The operations of each thread: as even as possible, and `amount` in all.
-    pub fn shares(self) -> impl Iterator<Item = u64> {
-        let threads = self.threads.get() as u64;
-        let (share, rest) = (self.amount.get() / threads, self.amount.get() % threads);
-        (0..threads).map(move |thread| share + u64::from(thread < rest))
-    }
-}
-
-/// The body of a workload's `main`: reads the arguments, times `work` and prints one line of JSON.
-pub fn run(workload: Workload, work: impl FnOnce(Arguments) -> io::Result<()>) -> ExitCode {
-    let arguments = match parse(workload, std::env::args_os().skip(1)) {
-        Ok(Request::Work(arguments)) => arguments,
-        Ok(Request::Help) => {
-            return finish(io::stdout().write_all(help(workload).as_bytes()), workload);
+/// The body of a workload's `main`: reads the arguments, does `work` and prints one line of JSON.
+///
+/// `work` returns the digest of what it computed, or none where that is random, or nothing.
+pub fn run(
+    workload: Workload,
+    work: impl FnOnce(Arguments) -> io::Result<Option<Digest>>,
+) -> ExitCode {
+    let outcome = match parse(workload, std::env::args_os().skip(1)) {
+        Ok(Request::Work(arguments)) => {
+            let (threads, amount) = (arguments.threads, arguments.amount);
+            work(arguments).map(|digest| line(workload, threads, amount, digest))
         }
+        Ok(Request::Help) => Ok(arguments::help(workload)),
         Err(error) => {
+            let usage = arguments::usage(workload);
             // A closed stderr leaves the exit code as the only message.
-            let _ = writeln!(
-                io::stderr(),
-                "{}: {error}\n\n{}",
-                workload.name,
-                usage(workload)
-            );
+            let _ = writeln!(io::stderr(), "{}: {error}\n\n{usage}", workload.name);
             return ExitCode::from(2);
         }
     };
-    let started = Instant::now();
-    let outcome = work(arguments).and_then(|()| {
-        io::stdout().write_all(line(workload, arguments, started.elapsed()).as_bytes())
-    });
-    finish(outcome, workload)
-}
-
-fn finish(outcome: io::Result<()>, workload: Workload) -> ExitCode {
-    match outcome {
+    match outcome.and_then(|text| io::stdout().write_all(text.as_bytes())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(io::stderr(), "{}: {error}", workload.name);
@@ -91,89 +79,15 @@ fn finish(outcome: io::Result<()>, workload: Workload) -> ExitCode {
     }
 }
 
-fn line(workload: Workload, arguments: Arguments, elapsed: Duration) -> String {
-    let seconds = elapsed.as_secs_f64();
-    format!(
-        "{{\"workload\":\"{}\",\"threads\":{},\"operations\":{},\"seconds\":{seconds:.6},\"million_operations_per_second\":{:.3}}}\n",
-        workload.name,
-        arguments.threads,
-        arguments.amount,
-        arguments.amount.get() as f64 / seconds / 1e6,
-    )
-}
-
-enum Request {
-    Work(Arguments),
-    Help,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum UsageError {
-    UnknownArgument(OsString),
-    MissingValue(&'static str),
-    NotAPositiveNumber(&'static str, OsString),
-}
-
-impl fmt::Display for UsageError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            UsageError::UnknownArgument(argument) => {
-                write!(out, "unknown argument `{}`", argument.display())
-            }
-            UsageError::MissingValue(flag) => write!(out, "`{flag}` needs a value"),
-            UsageError::NotAPositiveNumber(flag, value) => {
-                write!(
-                    out,
-                    "`{flag}` needs a whole number above 0, not `{}`",
-                    value.display()
-                )
-            }
-        }
-    }
-}
-
-fn parse(
+fn line(
     workload: Workload,
-    mut arguments: impl Iterator<Item = OsString>,
-) -> Result<Request, UsageError> {
-    let mut parsed = Arguments {
-        threads: NonZeroUsize::MIN,
-        amount: workload.amount,
-    };
-    while let Some(argument) = arguments.next() {
-        match argument.to_str() {
-            Some("--threads") => parsed.threads = number("--threads", arguments.next())?,
-            Some("--amount") => parsed.amount = number("--amount", arguments.next())?,
-            Some("-h" | "--help") => return Ok(Request::Help),
-            _ => return Err(UsageError::UnknownArgument(argument)),
-        }
-    }
-    Ok(Request::Work(parsed))
-}
-
-fn number<N: std::str::FromStr>(
-    flag: &'static str,
-    value: Option<OsString>,
-) -> Result<N, UsageError> {
-    let value = value.ok_or(UsageError::MissingValue(flag))?;
-    value
-        .to_str()
-        .and_then(|text| text.parse().ok())
-        .ok_or(UsageError::NotAPositiveNumber(flag, value))
-}
-
-fn usage(workload: Workload) -> String {
-    format!("usage: {} [--threads N] [--amount N]", workload.name)
-}
-
-fn help(workload: Workload) -> String {
-    format!(
-        "{}\n\n{}\n\n  --threads N  threads that work at the same time [default: 1]\n  --amount N   {} of all threads together [default: {}]\n",
-        workload.about,
-        usage(workload),
-        workload.operations,
-        workload.amount,
-    )
+    threads: NonZeroUsize,
+    amount: NonZeroU64,
+    digest: Option<Digest>,
+) -> String {
+    let name = workload.name;
+    let digest = digest.map_or_else(String::new, |digest| format!(r#","digest":"{digest}""#));
+    format!(r#"{{"workload":"{name}","threads":{threads},"operations":{amount}{digest}}}"#) + "\n"
 }
 
 #[cfg(test)]
@@ -185,70 +99,19 @@ mod tests {
         about: "Does nothing.",
         operations: "nothings",
         amount: NonZeroU64::new(10).unwrap(),
+        file: None,
     };
 
-    fn parsed(arguments: &[&str]) -> Result<Arguments, UsageError> {
-        match parse(WORKLOAD, arguments.iter().map(OsString::from))? {
-            Request::Work(arguments) => Ok(arguments),
-            Request::Help => panic!("{arguments:?} asked for help"),
-        }
-    }
-
-    fn arguments(threads: usize, amount: u64) -> Arguments {
-        Arguments {
-            threads: NonZeroUsize::new(threads).unwrap(),
-            amount: NonZeroU64::new(amount).unwrap(),
-        }
-    }
-
     #[test]
-    fn without_arguments_one_thread_does_the_default_amount() {
-        assert_eq!(parsed(&[]), Ok(arguments(1, 10)));
-    }
-
-    #[test]
-    fn threads_and_amount_are_read_in_any_order() {
+    fn the_line_is_one_json_object_that_is_the_same_in_every_run() {
+        let (threads, amount) = (NonZeroUsize::new(2).unwrap(), NonZeroU64::new(3).unwrap());
         assert_eq!(
-            parsed(&["--amount", "7", "--threads", "2"]),
-            Ok(arguments(2, 7))
-        );
-    }
-
-    #[test]
-    fn wrong_arguments_are_refused_by_name() {
-        assert_eq!(
-            parsed(&["--thread", "2"]),
-            Err(UsageError::UnknownArgument("--thread".into()))
+            line(WORKLOAD, threads, amount, None),
+            "{\"workload\":\"sample\",\"threads\":2,\"operations\":3}\n"
         );
         assert_eq!(
-            parsed(&["--amount"]),
-            Err(UsageError::MissingValue("--amount"))
-        );
-        assert_eq!(
-            parsed(&["--threads", "0"]),
-            Err(UsageError::NotAPositiveNumber("--threads", "0".into()))
-        );
-        assert_eq!(
-            parsed(&["--threads", "two"]),
-            Err(UsageError::NotAPositiveNumber("--threads", "two".into()))
-        );
-    }
-
-    #[test]
-    fn the_shares_are_even_and_add_up_to_the_amount() {
-        assert_eq!(arguments(3, 11).shares().collect::<Vec<_>>(), [4, 4, 3]);
-        assert_eq!(arguments(3, 2).shares().collect::<Vec<_>>(), [1, 1, 0]);
-    }
-
-    #[test]
-    fn the_line_is_one_json_object_with_the_rate() {
-        assert_eq!(
-            line(
-                WORKLOAD,
-                arguments(2, 3_000_000),
-                Duration::from_millis(1500)
-            ),
-            "{\"workload\":\"sample\",\"threads\":2,\"operations\":3000000,\"seconds\":1.500000,\"million_operations_per_second\":2.000}\n"
+            line(WORKLOAD, threads, amount, Some(Digest::default())),
+            "{\"workload\":\"sample\",\"threads\":2,\"operations\":3,\"digest\":\"0000000000000000\"}\n"
         );
     }
 }
