@@ -176,6 +176,50 @@ const MIMALLOC_TUNING: &[TuningOption] = &[
     },
 ];
 
+/// Options of glibc's own allocator (glibc manual, "Memory Allocation Tunables"); musl's has none.
+const GLIBC_TUNING: &[TuningOption] = &[
+    TuningOption {
+        key: "arena_max",
+        domain: Domain::Count {
+            least: 1,
+            most: 65_536,
+        },
+        applied: Applied::GlibcTunable("glibc.malloc.arena_max"),
+        summary: "glibc: how many arenas threads are spread over; by default eight per processor",
+    },
+    TuningOption {
+        key: "tcache_count",
+        domain: Domain::Count {
+            least: 0,
+            most: 65_535,
+        },
+        applied: Applied::GlibcTunable("glibc.malloc.tcache_count"),
+        summary: "glibc: how many freed blocks of a size a thread keeps; by default 7",
+    },
+    TuningOption {
+        key: "mmap_threshold",
+        domain: BYTES,
+        applied: Applied::GlibcTunable("glibc.malloc.mmap_threshold"),
+        summary: "glibc: from which size in bytes on a block is mapped for itself",
+    },
+    TuningOption {
+        key: "trim_threshold",
+        domain: BYTES,
+        applied: Applied::GlibcTunable("glibc.malloc.trim_threshold"),
+        summary: "glibc: how many free bytes at the heap's end are kept",
+    },
+    TuningOption {
+        key: "hugetlb",
+        domain: Domain::OneOf(&[("off", "0"), ("transparent", "1"), ("reserved", "2")]),
+        applied: Applied::GlibcTunable("glibc.malloc.hugetlb"),
+        summary: "glibc 2.35: whether the heap asks for huge pages, transparent or reserved ones",
+    },
+];
+const BYTES: Domain = Domain::Count {
+    least: 0,
+    most: i64::MAX as u64,
+};
+
 /// A variant of mimalloc: the same package and glue, another feature.
 const fn mimalloc(
     feature: &'static str,
@@ -407,8 +451,8 @@ pub const CATALOGUE: &[Allocator] = &[
         summary: "the one that the libc came with",
         licence: "MIT",
         hardening: "musl's mallocng: strong against overflows and double frees",
-        limits: &["slow on several threads: one lock for all"],
-        tuning: &[],
+        limits: &["slow on several threads in musl: one lock for all"],
+        tuning: GLIBC_TUNING,
         build: None,
     },
 ];

@@ -3,6 +3,7 @@
 use crate::catalogue::{Allocator, nearest};
 use reheap_elf::baked::Baked;
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 
 /// An option of an allocator.
 #[derive(Debug)]
@@ -41,8 +42,48 @@ pub enum Domain {
 pub enum Applied {
     /// By an environment variable, which can be baked in.
     Environment(&'static str),
-    /// By a key of jemalloc's `malloc_conf`.
+    /// By a key of jemalloc's `malloc_conf`, or of its variable.
     MallocConf(&'static str),
+    /// By a tunable of glibc, which only the environment can set.
+    GlibcTunable(&'static str),
+}
+
+/// An environment variable for a program that an allocator is preloaded into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Variable {
+    /// One for each option.
+    Plain(&'static str),
+    /// `MALLOC_CONF`, a list of settings between commas.
+    MallocConf,
+    /// `GLIBC_TUNABLES`, a list of settings between colons.
+    GlibcTunables,
+}
+
+impl Variable {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plain(name) => name,
+            Self::MallocConf => "MALLOC_CONF",
+            Self::GlibcTunables => "GLIBC_TUNABLES",
+        }
+    }
+
+    /// What is to be in it: of two settings of one option in a list, the last one counts, which is the one that was given
+    /// with the command.
+    pub fn merged(self, present: Option<&OsStr>, setting: &str) -> OsString {
+        let separator = match self {
+            Self::Plain(_) => return setting.into(),
+            Self::MallocConf => ",",
+            Self::GlibcTunables => ":",
+        };
+        let mut value = present.unwrap_or_default().to_owned();
+        if !value.is_empty() {
+            value.push(separator);
+        }
+        value.push(setting);
+        value
+    }
 }
 
 /// Checked options, by key.
@@ -156,6 +197,40 @@ impl Tuning {
             .collect()
     }
 
+    /// Whether no option was given.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The options as variables with what is to be added to each, for an allocator that is not linked in.
+    pub fn variables(&self, allocator: &Allocator) -> BTreeMap<Variable, String> {
+        let mut variables: BTreeMap<Variable, String> = BTreeMap::new();
+        let mut add = |variable: Variable, setting: String| {
+            let separator = match variable {
+                Variable::GlibcTunables => ":",
+                Variable::MallocConf | Variable::Plain(_) => ",",
+            };
+            let value = variables.entry(variable).or_default();
+            if !value.is_empty() {
+                value.push_str(separator);
+            }
+            value.push_str(&setting);
+        };
+        for row in allocator.tuning {
+            let Some((_, meant)) = self.0.get(row.key) else {
+                continue;
+            };
+            match row.applied {
+                Applied::Environment(name) => add(Variable::Plain(name), meant.clone()),
+                Applied::MallocConf(key) => add(Variable::MallocConf, format!("{key}:{meant}")),
+                Applied::GlibcTunable(key) => {
+                    add(Variable::GlibcTunables, format!("{key}={meant}"));
+                }
+            }
+        }
+        variables
+    }
+
     /// The data that carries the options into a derived libc. Glue and allocators need it even when it is empty.
     pub(crate) fn baked(&self, allocator: &Allocator) -> Vec<Baked> {
         let mut environment = Vec::new();
@@ -173,6 +248,7 @@ impl Tuning {
                     environment.extend_from_slice(format!("{name}={meant}\0").as_bytes())
                 }
                 Applied::MallocConf(key) => malloc_conf.push(format!("{key}:{meant}")),
+                Applied::GlibcTunable(_) => {} // of `stock`, which is not put in anywhere
             }
         }
         environment.push(0);

@@ -28,3 +28,8 @@ pub(crate) fn program(variable_name: &str, usual: &str) -> PathBuf {
         .unwrap_or_else(|| usual.into())
         .into()
 }
+
+/// Where programs are searched for; an empty value is a value, and means the working directory.
+pub(crate) fn path() -> Option<OsString> {
+    std::env::var_os("PATH")
+}

@@ -6,6 +6,8 @@ mod cargo_config;
 mod cli;
 mod env_vars;
 mod link;
+mod preload;
+mod program;
 mod proof;
 mod setup;
 mod ui;

@@ -46,8 +46,20 @@ pub(crate) enum Network {
 }
 
 impl ChoiceArguments {
-    /// Checks the flags, and the environment variables where a flag is missing, against the catalogue.
+    /// Checks the flags for a static executable, and the environment variables where a flag is missing, against the
+    /// catalogue.
     pub(crate) fn check(&self) -> anyhow::Result<Choice> {
+        let choice = self.check_for_run()?;
+        if choice.is_stock() && !choice.tuning.is_empty() {
+            let text =
+                "`stock` in a static executable is musl's allocator, which has no tuning options";
+            return Err(Failure::usage(text).into());
+        }
+        Ok(choice)
+    }
+
+    /// The same for a dynamic program, whose `stock` may be glibc's allocator.
+    pub(crate) fn check_for_run(&self) -> anyhow::Result<Choice> {
         let from_environment =
             |name: &str| env_vars::variable(name).map(|value| value.to_string_lossy().into_owned());
         let name = self
@@ -131,9 +143,8 @@ pub(crate) fn target(triple: Option<&str>) -> anyhow::Result<Target> {
         .map_err(|error: TargetError| {
             let failure = Failure::usage(error.to_string());
             match &error {
-                TargetError::NotMusl { .. } => failure.hint(
-                    "dynamic programs are for `reheap run`, which this version does not have yet",
-                ),
+                TargetError::NotMusl { .. } => failure
+                    .hint("dynamic programs are for `reheap run -a <allocator> -- <command>`"),
                 _ => failure,
             }
             .into()

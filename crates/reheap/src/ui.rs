@@ -38,6 +38,12 @@ impl Failure {
         }
     }
 
+    /// Another exit code.
+    pub(crate) fn code(mut self, code: u8) -> Self {
+        self.code = code;
+        self
+    }
+
     /// What to do about it, with the command to type.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

@@ -7,6 +7,7 @@ mod generate;
 mod inspect;
 mod libc;
 mod list;
+mod run;
 
 use crate::link;
 use crate::ui;
@@ -41,6 +42,9 @@ enum Command {
     /// Make a derived libc and print its folder
     #[command(after_help = libc::EXAMPLES)]
     Libc(libc::LibcArguments),
+    /// Run a dynamic program with another allocator
+    #[command(after_help = run::EXAMPLES)]
+    Run(run::RunArguments),
     Inspect(inspect::Arguments),
     /// Show the catalogue of allocators
     #[command(after_help = list::EXAMPLES)]
@@ -103,6 +107,7 @@ pub(crate) fn run_reheap(arguments: Vec<OsString>) -> ExitCode {
     finish(match command {
         Command::Cc(_) | Command::Cxx(_) => cc::run_without_arguments(),
         Command::Libc(arguments) => libc::run(&arguments),
+        Command::Run(arguments) => run::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),

@@ -1,0 +1,195 @@
+//! `reheap run`: one dynamic program with another allocator.
+//!
+//! The program takes this process over, so signals, terminal, input and exit code are its own, and nothing of reheap
+//! stays. What would make the allocator be ignored in silence, or the program crash, is found before.
+
+use crate::preload;
+use crate::program::{NotRunnable, Obstacle, Program};
+use crate::setup::{Choice, ChoiceArguments};
+use crate::ui::{self, Failure};
+use reheap_allocators::target::Libc;
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode};
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  reheap run -a jemalloc -- java -jar app.jar
+  reheap run -a mimalloc -t purge_delay=0 -- python3 train.py
+  reheap run -a stock -t arena_max=2 -- ./server
+  reheap run --check -- ./server";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArguments {
+    /// The allocator; `stock` for the libc's own, which finds more memory errors than the fast
+    /// ones do (`reheap list`) [default: mimalloc]
+    #[arg(short, long, value_name = "ALLOCATOR")]
+    allocator: Option<String>,
+    /// An allocator option, set in the program's environment; `reheap list` shows them
+    #[arg(short, long, value_name = "KEY=VALUE")]
+    tuning: Vec<String>,
+    /// Run it although it brings an allocator of its own
+    #[arg(long)]
+    force: bool,
+    /// Say what would be run and whether it would work, and run nothing
+    #[arg(long)]
+    check: bool,
+    /// The program and its arguments
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required = true,
+        value_name = "COMMAND"
+    )]
+    command: Vec<OsString>,
+}
+
+/// Becomes the program, unless something is in the way.
+pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
+    let choice = ChoiceArguments {
+        allocator: arguments.allocator.clone(),
+        tuning: arguments.tuning.clone(),
+    }
+    .check_for_run()?;
+    let program = Program::resolve(&arguments.command[0]).map_err(with_exit_code)?;
+    let verdict = Verdict::of(&program, &choice, arguments.force);
+    if arguments.check {
+        ui::data(&explanation(&program, &verdict))?;
+        return Ok(ExitCode::from(match verdict {
+            Verdict::Works | Verdict::Risky(_) => 0,
+            Verdict::Refused { .. } => ui::FAILED,
+        }));
+    }
+    match verdict {
+        Verdict::Works => {}
+        Verdict::Risky(obstacle) => ui::note(&format!("warning: {obstacle}")),
+        Verdict::Refused { reason, way_out } => {
+            let shown = program.file.display();
+            let name = choice.allocator.name;
+            let failure = Failure::failed(format!("cannot run `{shown}` with {name}: {reason}"));
+            return Err(match way_out {
+                Some(way_out) => failure.hint(way_out),
+                None => failure,
+            }
+            .into());
+        }
+    }
+    let library = preload::library(&choice, &program)?;
+    let environment = preload::environment(&choice, library.as_deref());
+    become_program(&program, &arguments.command, environment)
+}
+
+fn with_exit_code(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref::<NotRunnable>() {
+        Some(not_runnable) => Failure::failed(not_runnable.to_string())
+            .code(not_runnable.exit_code())
+            .into(),
+        None => error,
+    }
+}
+
+/// Whether the program will have the allocator.
+enum Verdict {
+    Works,
+    Risky(Obstacle),
+    Refused {
+        reason: String,
+        way_out: Option<&'static str>,
+    },
+}
+
+impl Verdict {
+    fn of(program: &Program, choice: &Choice, force: bool) -> Self {
+        if choice.is_stock() {
+            return Self::of_stock(program, choice);
+        }
+        match program.obstacles().into_iter().next() {
+            None => Self::Works,
+            Some(obstacle) if obstacle.is_only_risky() && force => Self::Risky(obstacle),
+            Some(obstacle) => Self::refused(&obstacle),
+        }
+    }
+
+    /// Without options nothing is asked of the program. The options are glibc's, which also static programs read.
+    fn of_stock(program: &Program, choice: &Choice) -> Self {
+        if choice.tuning.is_empty() {
+            return Self::Works;
+        }
+        if let Some(privilege) = program.privilege {
+            return Self::refused(&Obstacle::Privileged(privilege));
+        }
+        match program.target().map(|target| target.libc()) {
+            Some(Libc::Glibc) => Self::Works,
+            _ => Self::Refused {
+                reason:
+                    "the options of `stock` are those of glibc's allocator, which it does not have"
+                        .to_owned(),
+                way_out: None,
+            },
+        }
+    }
+
+    fn refused(obstacle: &Obstacle) -> Self {
+        Self::Refused {
+            reason: obstacle.to_string(),
+            way_out: obstacle.way_out(),
+        }
+    }
+}
+
+/// The facts and the verdict, for `--check`.
+fn explanation(program: &Program, verdict: &Verdict) -> String {
+    let identity = &program.identity;
+    let mut text = String::new();
+    let mut line = |label: &str, value: &str| {
+        let _ = writeln!(text, "{label:<10} {value}"); // writing to a String cannot fail
+    };
+    for script in &program.through {
+        line("script", &script.display().to_string());
+    }
+    line("program", &program.file.display().to_string());
+    line(
+        "kind",
+        &format!("{}, {}", identity.kind, identity.architecture),
+    );
+    let version = identity.libc.version.as_ref();
+    let version = version.map_or_else(String::new, |version| format!(" {version}"));
+    line("libc", &format!("{}{version}", identity.libc.name));
+    line("malloc", &identity.malloc.reason);
+    match verdict {
+        Verdict::Works => line("verdict", "works"),
+        Verdict::Risky(obstacle) => line("verdict", &format!("risky: {obstacle}")),
+        Verdict::Refused { reason, way_out } => {
+            line("verdict", &format!("refused: {reason}"));
+            if let Some(way_out) = way_out {
+                line("hint", way_out);
+            }
+        }
+    }
+    text
+}
+
+fn become_program(
+    program: &Program,
+    command: &[OsString],
+    environment: Vec<(OsString, OsString)>,
+) -> anyhow::Result<ExitCode> {
+    let (file, first_arguments) = program.launch();
+    let name: &OsStr = match first_arguments.is_empty() {
+        true => &command[0],
+        false => file.as_os_str(),
+    };
+    let error = Command::new(file)
+        .arg0(name)
+        .args(first_arguments)
+        .args(&command[1..])
+        .envs(environment)
+        .exec();
+    let code = match error.kind() {
+        io::ErrorKind::NotFound => 127, // the interpreter that the file names
+        _ => 126,
+    };
+    let failure = Failure::failed(format!("cannot run `{}`: {error}", file.display())).code(code);
+    Err(failure.into())
+}

@@ -1,0 +1,68 @@
+//! Preloads for commands that start programs: the library for a program, and the environment that brings it in.
+
+use crate::env_vars;
+use crate::program::Program;
+use crate::setup::{self, Choice};
+use crate::ui::Failure;
+use anyhow::Context as _;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+const LD_PRELOAD: &str = "LD_PRELOAD";
+
+/// The library of the chosen allocator for this program's libc, from the cache or built now; `None` for `stock`.
+///
+/// Obstacles are the caller's to weigh ([`Program::obstacles`]); a program that no library fits is an error here too.
+pub(crate) fn library(choice: &Choice, program: &Program) -> anyhow::Result<Option<PathBuf>> {
+    if choice.is_stock() {
+        return Ok(None);
+    }
+    let target = program.target().with_context(|| {
+        let shown = program.file.display();
+        format!("there is no library for `{shown}`")
+    })?;
+    let cache = setup::cache()?;
+    let library = setup::build_preload(choice, &target, &cache)?;
+    check_path(&library)?;
+    Ok(Some(library))
+}
+
+/// All variables to set for a program: `LD_PRELOAD` with the library in front of what is in it, and the tuning, merged
+/// with what the user has set.
+pub(crate) fn environment(choice: &Choice, library: Option<&Path>) -> Vec<(OsString, OsString)> {
+    let mut environment: Vec<(OsString, OsString)> = choice
+        .tuning
+        .variables(choice.allocator)
+        .into_iter()
+        .map(|(variable, setting)| {
+            let present = env_vars::variable(variable.name());
+            let value = variable.merged(present.as_deref(), &setting);
+            (variable.name().into(), value)
+        })
+        .collect();
+    if let Some(library) = library {
+        let mut value = library.as_os_str().to_owned();
+        if let Some(present) = env_vars::variable(LD_PRELOAD) {
+            value.push(":");
+            value.push(present);
+        }
+        environment.push((LD_PRELOAD.into(), value));
+    }
+    environment
+}
+
+/// ld.so(8) takes blanks and colons for separators and expands what stands behind a dollar sign; there is no quoting.
+fn check_path(library: &Path) -> anyhow::Result<()> {
+    let bytes = library.as_os_str().as_bytes();
+    let is_special = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b':' | b'$');
+    if !bytes.iter().any(is_special) {
+        return Ok(());
+    }
+    let text = format!(
+        "cannot preload `{}`: LD_PRELOAD takes no path with a blank, a colon or a dollar sign",
+        library.display()
+    );
+    let hint = format!("keep the cache elsewhere: {}=<folder>", env_vars::CACHE_DIR);
+    Err(Failure::failed(text).hint(hint).into())
+}

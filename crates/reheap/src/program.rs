@@ -1,0 +1,415 @@
+//! From a command as typed to the program that will really be executed, and what stands in the way of preloading it.
+//!
+//! `LD_PRELOAD` fails in silence: a static program has nobody to read it, AT_SECURE drops it, a library for the other
+//! libc is "ignored" in one line among many, and a script only ever starts another program. So it is looked up before
+//! anything is started what the kernel will load in the end: PATH as execvp(3) searches it, `#!` lines as execve(2) and
+//! env(1) take them, and then the ELF file itself.
+
+mod script;
+
+use crate::env_vars;
+use anyhow::Context as _;
+use reheap_allocators::target::{Architecture, Libc, Target};
+use reheap_elf::identify::{
+    Confidence, Identity, Kind, LibcName, Provider, RustGlobalAllocator, identify,
+};
+use script::Line;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs::{self, Metadata};
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// Where execvp(3) looks when PATH is not set (glibc's and musl's defaults agree on these).
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
+/// How many scripts may follow each other: Linux gives up after five (fs/exec.c).
+const SCRIPTS_MAX: usize = 5;
+
+/// A program as the kernel will load it.
+#[derive(Debug)]
+pub(crate) struct Program {
+    /// The scripts that lead to it, first the one that was typed.
+    pub(crate) through: Vec<PathBuf>,
+    /// The ELF file.
+    pub(crate) file: PathBuf,
+    /// What it is.
+    pub(crate) identity: Identity,
+    /// Why the kernel starts it in secure mode, if it does.
+    pub(crate) privilege: Option<Privilege>,
+    start: Start,
+}
+
+/// Who makes sense of the file that was typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Start {
+    Kernel,
+    /// A script without a `#!` line is for the shell (POSIX, "Command Search and Execution").
+    Shell,
+}
+
+/// What makes the kernel set AT_SECURE, so that the dynamic linker ignores LD_PRELOAD (ld.so(8)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Privilege {
+    SetUid,
+    SetGid,
+    Capabilities,
+}
+
+impl fmt::Display for Privilege {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SetUid => "setuid",
+            Self::SetGid => "setgid",
+            Self::Capabilities => "file capabilities",
+        })
+    }
+}
+
+/// Why there is nothing to run.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotRunnable {
+    #[error("cannot run `{}`: it was not found", .0.display())]
+    NotFound(PathBuf),
+    #[error("cannot run `{}`: it is no executable file", .0.display())]
+    NotExecutable(PathBuf),
+    #[error("cannot run `{}`: its scripts lead to more than {SCRIPTS_MAX} others", .0.display())]
+    TooManyScripts(PathBuf),
+}
+
+impl NotRunnable {
+    /// The exit code of a shell (POSIX, "Exit Status for Commands").
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::NotFound(_) => 127,
+            Self::NotExecutable(_) | Self::TooManyScripts(_) => 126,
+        }
+    }
+}
+
+impl Program {
+    /// What a command will run.
+    ///
+    /// # Errors
+    /// [`NotRunnable`] where a shell would give 126 or 127; otherwise when a file cannot be read.
+    pub(crate) fn resolve(command: &OsStr) -> anyhow::Result<Self> {
+        let mut file = find(command)?;
+        let mut through = Vec::new();
+        let mut start = Start::Kernel;
+        loop {
+            let cannot = || format!("cannot read `{}`", file.display());
+            let line = script::read(&beginning(&file).with_context(cannot)?);
+            if through.len() > SCRIPTS_MAX {
+                return Err(NotRunnable::TooManyScripts(find(command)?).into());
+            }
+            let next = match line {
+                Line::Elf => break,
+                Line::Interpreter(interpreter) => find_file(Path::new(&interpreter))?,
+                // Where env finds nothing it says so itself: then it is env that is run.
+                Line::Env { env, name } => match find(&name) {
+                    Ok(program) => program,
+                    Err(_) => find_file(Path::new(&env))?,
+                },
+                Line::None => {
+                    if !through.is_empty() {
+                        // The kernel takes no interpreter that is neither ELF nor a script with a `#!` line.
+                        return Err(NotRunnable::NotExecutable(file).into());
+                    }
+                    start = Start::Shell;
+                    find_file(Path::new("/bin/sh"))?
+                }
+            };
+            through.push(std::mem::replace(&mut file, next));
+        }
+        let cannot = || format!("cannot read `{}`", file.display());
+        let identity = identify(&fs::read(&file).with_context(cannot)?).with_context(cannot)?;
+        let metadata = fs::metadata(&file).with_context(cannot)?;
+        Ok(Self {
+            privilege: privilege(&file, &metadata),
+            through,
+            file,
+            identity,
+            start,
+        })
+    }
+
+    /// The file to execute and the arguments that come before the user's.
+    pub(crate) fn launch(&self) -> (&Path, Vec<&OsStr>) {
+        match (self.through.first(), self.start) {
+            (None, _) => (&self.file, Vec::new()),
+            (Some(script), Start::Kernel) => (script, Vec::new()),
+            (Some(script), Start::Shell) => (Path::new("/bin/sh"), vec![script.as_os_str()]),
+        }
+    }
+
+    /// What a library for this program is built for; `None` where reheap has none.
+    pub(crate) fn target(&self) -> Option<Target> {
+        let libc = match self.identity.libc.name {
+            LibcName::Glibc => Libc::Glibc,
+            LibcName::Musl => Libc::Musl,
+            LibcName::Bionic | LibcName::None | LibcName::Unknown => return None,
+        };
+        let architecture = Architecture::ALL
+            .into_iter()
+            .find(|known| known.name() == self.identity.architecture)
+            .filter(|known| known.name() == std::env::consts::ARCH)?;
+        Some(Target::new(architecture, libc))
+    }
+
+    /// What stands in the way of preloading, the worst first.
+    pub(crate) fn obstacles(&self) -> Vec<Obstacle> {
+        let identity = &self.identity;
+        let mut obstacles = Vec::new();
+        match identity.kind {
+            Kind::Dynamic => {}
+            Kind::Static | Kind::StaticPie => obstacles.push(Obstacle::Static),
+            kind => obstacles.push(Obstacle::NotAProgram(kind)),
+        }
+        obstacles.extend(self.privilege.map(Obstacle::Privileged));
+        if identity.architecture != std::env::consts::ARCH {
+            obstacles.push(Obstacle::OtherArchitecture(identity.architecture.clone()));
+        } else if self.target().is_none() && identity.kind == Kind::Dynamic {
+            let libc = identity.libc.name.to_string();
+            obstacles.push(Obstacle::OtherLibc(libc));
+        }
+        obstacles.extend(own_allocator(identity).map(Obstacle::OwnAllocator));
+        obstacles
+    }
+}
+
+/// Something that keeps a preload from working.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// No dynamic linker starts it.
+    Static,
+    /// It can be started like a program, but is something else.
+    NotAProgram(Kind),
+    /// It runs in secure mode.
+    Privileged(Privilege),
+    /// Its libc is none that reheap has libraries for.
+    OtherLibc(String),
+    /// It is for another processor than this one.
+    OtherArchitecture(String),
+    /// It brings an allocator, which goes on being used for some or all of its blocks.
+    OwnAllocator(String),
+}
+
+impl Obstacle {
+    /// Whether it may work all the same.
+    pub(crate) fn is_only_risky(&self) -> bool {
+        matches!(self, Self::OwnAllocator(_))
+    }
+
+    /// What to do instead, where something can be done.
+    pub(crate) fn way_out(&self) -> Option<&'static str> {
+        match self {
+            Self::Static => {
+                Some("link it anew with another allocator: `cargo reheap build` or `reheap cc`")
+            }
+            Self::Privileged(_) => Some(
+                "run it as the user or with the capabilities that it needs, from a copy without them",
+            ),
+            Self::OwnAllocator(_) => Some("to try all the same: --force"),
+            Self::NotAProgram(_) | Self::OtherLibc(_) | Self::OtherArchitecture(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Static => f.write_str("it is static, so no dynamic linker reads LD_PRELOAD"),
+            Self::NotAProgram(kind) => write!(f, "it is no dynamic program (kind: {kind})"),
+            Self::Privileged(privilege) => write!(
+                f,
+                "it has more rights than its caller ({privilege}), so the dynamic linker ignores LD_PRELOAD"
+            ),
+            Self::OtherLibc(libc) => {
+                write!(
+                    f,
+                    "it is linked with {libc}, and reheap has libraries for glibc and musl"
+                )
+            }
+            Self::OtherArchitecture(architecture) => write!(
+                f,
+                "it is for {architecture}, and this machine's libraries are for {}",
+                std::env::consts::ARCH
+            ),
+            Self::OwnAllocator(which) => write!(
+                f,
+                "{which}, so blocks of two allocators could meet, or nothing would change"
+            ),
+        }
+    }
+}
+
+/// What the program brings, as a clause.
+fn own_allocator(identity: &Identity) -> Option<String> {
+    if identity.kind != Kind::Dynamic {
+        return None; // something else stands in the way already
+    }
+    match &identity.malloc.provider {
+        Provider::Allocator { name } => return Some(format!("its malloc is {name}")),
+        Provider::OwnCode => return Some("it has a malloc of its own".to_owned()),
+        Provider::Library { name, library } => {
+            return Some(format!("it takes its malloc from {name} (`{library}`)"));
+        }
+        _ => {}
+    }
+    if let Some(RustGlobalAllocator::Custom { name, .. }) = &identity.rust_global_allocator {
+        let name = name.as_deref().unwrap_or("another allocator than malloc");
+        return Some(format!("its Rust code uses {name}"));
+    }
+    let found = identity
+        .allocators
+        .iter()
+        .find(|found| !found.is_stock && found.confidence >= Confidence::Likely)?;
+    Some(format!("it has {} in it", found.name))
+}
+
+/// The file of a command, as execvp(3) finds it.
+fn find(command: &OsStr) -> Result<PathBuf, NotRunnable> {
+    if command.as_bytes().contains(&b'/') {
+        return find_file(Path::new(command));
+    }
+    let path = env_vars::path().unwrap_or_else(|| OsString::from(DEFAULT_PATH));
+    let mut present = None;
+    for folder in std::env::split_paths(&path) {
+        // An empty entry is the working directory; with its `./` it is no name to search for again.
+        let file = match folder.as_os_str().is_empty() {
+            true => Path::new(".").join(command),
+            false => folder.join(command),
+        };
+        match find_file(&file) {
+            Ok(file) if !command.is_empty() => return Ok(file),
+            Err(NotRunnable::NotExecutable(file)) if !file.is_dir() => {
+                present.get_or_insert(file);
+            }
+            _ => {}
+        }
+    }
+    Err(match present {
+        Some(file) => NotRunnable::NotExecutable(file),
+        None => NotRunnable::NotFound(command.into()),
+    })
+}
+
+fn find_file(path: &Path) -> Result<PathBuf, NotRunnable> {
+    let metadata = fs::metadata(path).map_err(|_| NotRunnable::NotFound(path.to_owned()))?;
+    let may_execute =
+        rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && has_execute_bit(&metadata);
+    match metadata.is_file() && may_execute {
+        true => Ok(path.to_owned()),
+        false => Err(NotRunnable::NotExecutable(path.to_owned())),
+    }
+}
+
+/// For the superuser access(2) looks at more than execve(2) does on some file systems.
+fn has_execute_bit(metadata: &Metadata) -> bool {
+    metadata.permissions().mode() & 0o111 != 0
+}
+
+/// As much of a file as the kernel looks at to tell what it is (`BINPRM_BUF_SIZE`).
+fn beginning(file: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    fs::File::open(file)?.take(256).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// What the kernel would start this file in secure mode for.
+fn privilege(file: &Path, metadata: &Metadata) -> Option<Privilege> {
+    let gives_none = rustix::fs::statvfs(file).is_ok_and(|system| {
+        system
+            .f_flag
+            .contains(rustix::fs::StatVfsMountFlags::NOSUID)
+    });
+    if gives_none {
+        return None;
+    }
+    let has_capabilities = || {
+        let mut value = [0_u8; 64];
+        rustix::fs::getxattr(file, "security.capability", &mut value).is_ok_and(|size| size > 0)
+    };
+    let caller = Caller {
+        uid: rustix::process::getuid().as_raw(),
+        gid: rustix::process::getgid().as_raw(),
+    };
+    caller.gains(
+        metadata.mode(),
+        metadata.uid(),
+        metadata.gid(),
+        has_capabilities,
+    )
+}
+
+struct Caller {
+    uid: u32,
+    gid: u32,
+}
+
+impl Caller {
+    /// Secure mode is for who gets an identity that is not the caller's own (security/commoncap.c): a setuid-root program
+    /// run by root is not in it, and root gains nothing by capabilities.
+    fn gains(
+        &self,
+        mode: u32,
+        owner: u32,
+        group: u32,
+        has_capabilities: impl FnOnce() -> bool,
+    ) -> Option<Privilege> {
+        const SET_UID: u32 = 0o4000;
+        const SET_GID_AND_EXECUTE: u32 = 0o2010;
+        if mode & SET_UID != 0 && owner != self.uid {
+            Some(Privilege::SetUid)
+        } else if mode & SET_GID_AND_EXECUTE == SET_GID_AND_EXECUTE && group != self.gid {
+            Some(Privilege::SetGid)
+        } else if self.uid != 0 && has_capabilities() {
+            Some(Privilege::Capabilities)
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secure_mode_is_for_who_gains_an_identity() {
+        let user = Caller {
+            uid: 1000,
+            gid: 1000,
+        };
+        let root = Caller { uid: 0, gid: 0 };
+        let none = || false;
+        assert_eq!(user.gains(0o4755, 0, 0, none), Some(Privilege::SetUid));
+        assert_eq!(user.gains(0o4755, 1000, 0, none), None);
+        assert_eq!(root.gains(0o4755, 0, 0, none), None);
+        assert_eq!(user.gains(0o2755, 0, 0, none), Some(Privilege::SetGid));
+        // Without the group's execute bit it once meant mandatory locking.
+        assert_eq!(user.gains(0o2745, 0, 0, none), None);
+        assert_eq!(
+            user.gains(0o755, 0, 0, || true),
+            Some(Privilege::Capabilities)
+        );
+        assert_eq!(root.gains(0o755, 0, 0, || true), None);
+    }
+
+    #[test]
+    fn a_command_without_a_slash_is_searched_and_one_with_it_is_not() {
+        assert!(find(OsStr::new("sh")).unwrap().is_absolute());
+        let missing = find(OsStr::new("./no-such-program")).unwrap_err();
+        assert_eq!(missing.exit_code(), 127);
+        assert_eq!(find(OsStr::new("/")).unwrap_err().exit_code(), 126);
+        assert_eq!(find(OsStr::new("")).unwrap_err().exit_code(), 127);
+    }
+
+    #[test]
+    fn the_test_itself_is_a_dynamic_program_without_obstacles() {
+        let program = Program::resolve(std::env::current_exe().unwrap().as_os_str()).unwrap();
+        assert_eq!(program.obstacles(), []);
+        assert!(program.through.is_empty());
+    }
+}
