@@ -9,6 +9,8 @@ pub(crate) const ALLOCATOR: &str = "REHEAP_ALLOCATOR";
 pub(crate) const TUNING: &str = "REHEAP_TUNING";
 /// The cache folder; without it `reheap` in the user's cache folder (XDG base directory specification).
 pub(crate) const CACHE_DIR: &str = "REHEAP_CACHE_DIR";
+/// No colours, whatever its value (no-color.org).
+pub(crate) const NO_COLOR: &str = "NO_COLOR";
 /// What the recording linker is to do: a [`crate::link::Plan`] as JSON. Set by `cargo reheap`, not by users.
 pub(crate) const LINK_PLAN: &str = "REHEAP_LINK_PLAN";
 

@@ -108,6 +108,15 @@ impl Choice {
         })
     }
 
+    /// The allocator that bounds what any other could save; for measuring only.
+    pub(crate) fn limit() -> Self {
+        Self {
+            allocator: &catalogue::LIMIT,
+            tuning: Tuning::default(),
+            network: Network::AsConfigured,
+        }
+    }
+
     /// Whether the libc stays as it is.
     pub(crate) fn is_stock(&self) -> bool {
         self.allocator.build.is_none()

@@ -1,12 +1,13 @@
 //! The variants of a Rust project: compiled once for each libc, linked once more for each allocator.
 
-use crate::bench::variants::{self, Libc, OfLibc};
+use crate::bench::variants::{self, OfLibc};
 use crate::cli::cargo::Session;
 use crate::link;
 use crate::proof;
 use crate::ui::{self, Failure};
 use anyhow::Context as _;
-use reheap_bench::results::{Activity, LeftOut};
+use reheap_allocators::target::Libc;
+use reheap_bench::results::Activity;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -56,7 +57,7 @@ impl Project<'_> {
                 activity: Activity::NothingClaimed,
             });
         }
-        let output = self.place(built, &variants::name("musl", &variant.choice))?;
+        let output = self.place(built, &variants::name(Libc::Musl, &variant.choice))?;
         link::link_beside(built, &self.session.plan_for(&variant.choice)?, &output)?;
         let proof = proof::of_executable(&output, &variant.choice)?;
         Ok(Executable {

@@ -2,5 +2,10 @@
 
 pub(crate) mod interrupt;
 pub(crate) mod linked;
+pub(crate) mod measure;
 pub(crate) mod options;
+pub(crate) mod preloaded;
+pub(crate) mod progress;
+pub(crate) mod ready;
 pub(crate) mod variants;
+pub(crate) mod write;

@@ -1,10 +1,16 @@
 //! The flags of every command that measures, and what they say once checked.
 
+use crate::bench::ready::command_line;
 use crate::bench::variants::words;
 use crate::ui::Failure;
 use anyhow::Context as _;
-use reheap_bench::results::{OutputCheck, Settings};
+use regex::bytes::Regex;
+use reheap_bench::metrics::Metric;
+use reheap_bench::results::{Direction, OutputCheck, Settings};
+use reheap_bench::server::{Load, Ready};
 use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -32,11 +38,11 @@ pub(crate) struct MeasuringArguments {
     ignore_output: bool,
     /// Give each run this file as standard input; without it the input is empty
     #[arg(long, value_name = "FILE")]
-    pub(crate) input: Option<PathBuf>,
+    input: Option<PathBuf>,
     /// Read a figure from the output: the first group of the expression, in its last match; for a
     /// figure that is better when lower: NAME:lower=REGEX
     #[arg(long, value_name = "NAME=REGEX")]
-    pub(crate) metric: Vec<String>,
+    metric: Vec<String>,
     /// Run under each of these memory limits
     #[arg(long, value_name = "BYTES,…", value_delimiter = ',', value_parser = bytes)]
     pub(crate) memory_limit: Vec<u64>,
@@ -60,6 +66,35 @@ impl MeasuringArguments {
                 OutputCheck::Same
             },
         })
+    }
+
+    /// The file for standard input, with its whole path.
+    pub(crate) fn input(&self) -> anyhow::Result<Option<PathBuf>> {
+        let Some(path) = &self.input else {
+            return Ok(None);
+        };
+        let shown = path.display();
+        File::open(path).with_context(|| format!("cannot read the input `{shown}`"))?;
+        Ok(Some(std::path::absolute(path)?))
+    }
+
+    /// What is to be read from the output. More of a figure is better, unless its name is followed by `:lower`.
+    pub(crate) fn metrics(&self) -> anyhow::Result<Vec<Metric>> {
+        let metric = |text: &String| {
+            let (name, rest) = text.split_once('=').unwrap_or((text, ""));
+            let (name, direction) = match name.split_once(':') {
+                None => (name, Direction::Higher),
+                Some((name, "higher")) => (name, Direction::Higher),
+                Some((name, "lower")) => (name, Direction::Lower),
+                Some((_, other)) => {
+                    let text = format!("a metric is better when `higher` or `lower`, not `{other}`");
+                    return Err(Failure::usage(text).into());
+                }
+            };
+            Metric::parse(&format!("{name}={rest}"), direction)
+                .map_err(|error| Failure::usage(error.to_string()).into())
+        };
+        self.metric.iter().map(metric).collect()
     }
 
     /// All combinations of the values of all parameters; one without any where there are none.
@@ -116,17 +151,55 @@ pub(crate) struct ServerArguments {
     pub(crate) load: Option<String>,
 }
 
+/// How long a server may take until it is ready.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+/// How long a server may take to stop.
+const STOP_WITHIN: Duration = Duration::from_secs(10);
+
+/// A server and what keeps it busy, as words that a sweep may change.
+#[derive(Debug, Clone)]
+pub(crate) struct Server {
+    pub(crate) words: Vec<OsString>,
+    pub(crate) load: Vec<OsString>,
+    pub(crate) ready: Ready,
+}
+
 impl ServerArguments {
-    /// The server and its load as words.
-    pub(crate) fn commands(&self) -> anyhow::Result<Option<(Vec<String>, Vec<String>)>> {
+    /// The server, if one is to be measured.
+    pub(crate) fn check(&self) -> anyhow::Result<Option<Server>> {
         let (Some(server), Some(load)) = (&self.server, &self.load) else {
             return Ok(None);
         };
-        if self.ready_port.is_none() && self.ready_line.is_none() {
-            let failure = Failure::usage("when is the server ready?");
-            return Err(failure.hint("say it by --ready-port or --ready-line").into());
-        }
-        Ok(Some((words(server)?, words(load)?)))
+        let ready = match (self.ready_port, &self.ready_line) {
+            (Some(port), _) => Ready::Port(port),
+            (None, Some(line)) => Ready::Line(Regex::new(line).map_err(|error| {
+                Failure::usage(format!("cannot read the expression `{line}`: {error}"))
+            })?),
+            (None, None) => {
+                let failure = Failure::usage("when is the server ready?");
+                return Err(failure.hint("say it by --ready-port or --ready-line").into());
+            }
+        };
+        let words = |text| -> anyhow::Result<Vec<OsString>> {
+            Ok(words(text)?.into_iter().map(OsString::from).collect())
+        };
+        Ok(Some(Server {
+            words: words(server)?,
+            load: words(load)?,
+            ready,
+        }))
+    }
+}
+
+impl Server {
+    /// The load with the values of a sweep.
+    pub(crate) fn load(&self, parameters: &BTreeMap<String, String>) -> anyhow::Result<Load> {
+        Ok(Load {
+            command: command_line(&self.load, parameters)?,
+            ready: self.ready.clone(),
+            ready_within: READY_WITHIN,
+            stop_within: STOP_WITHIN,
+        })
     }
 }
 

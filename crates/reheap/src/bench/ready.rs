@@ -1,7 +1,7 @@
-//! Variants that are ready to be run, and the comparisons that they are run in.
+//! Variants that are ready to be run.
 
 use crate::bench::options::substitute;
-use crate::program;
+use crate::program::Program;
 use reheap_bench::experiment::PlannedVariant;
 use reheap_bench::results::{Activity, AllocatorVersion, Role};
 use reheap_bench::run::CommandLine;
@@ -28,9 +28,11 @@ impl Ready {
     pub(crate) fn planned(
         &self,
         parameters: &BTreeMap<String, String>,
-        input: Option<PathBuf>,
+        input: Option<&PathBuf>,
     ) -> anyhow::Result<PlannedVariant> {
-        let command = command_line(&self.words, parameters, &self.environment, input)?;
+        let mut command = command_line(&self.words, parameters)?;
+        command.environment = self.environment.clone();
+        command.input = input.cloned();
         Ok(PlannedVariant {
             name: self.name.clone(),
             role: self.role,
@@ -50,4 +52,27 @@ impl Ready {
             ..self.clone()
         }
     }
+}
+
+/// The command that a person types, as the kernel is to be asked for it.
+pub(crate) fn command_line(
+    words: &[OsString],
+    parameters: &BTreeMap<String, String>,
+) -> anyhow::Result<CommandLine> {
+    let words: Vec<OsString> = words
+        .iter()
+        .map(|word| match word.to_str() {
+            Some(text) => substitute(text, parameters).into(),
+            None => word.clone(),
+        })
+        .collect();
+    let (typed, arguments) = words.split_first().expect("a command has a word");
+    let program = Program::resolve(typed)?;
+    let (file, leading) = program.launch();
+    let leading = leading.into_iter().map(OsString::from);
+    Ok(CommandLine {
+        program: std::path::absolute(file)?,
+        arguments: leading.chain(arguments.iter().cloned()).collect(),
+        ..CommandLine::default()
+    })
 }

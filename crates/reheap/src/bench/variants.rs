@@ -3,23 +3,7 @@
 use crate::setup::Choice;
 use crate::ui::Failure;
 use reheap_allocators::catalogue;
-use std::fmt;
-
-/// The libcs that a variant can name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Libc {
-    Glibc,
-    Musl,
-}
-
-impl fmt::Display for Libc {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Glibc => "glibc",
-            Self::Musl => "musl",
-        })
-    }
-}
+use reheap_allocators::target::Libc;
 
 /// A libc, or the one that is there anyway, and an allocator for it.
 #[derive(Debug, Clone)]
@@ -144,8 +128,8 @@ fn parse_libc(name: &str, variant: &str) -> Result<Libc, Failure> {
 }
 
 /// The name of a variant as reports write it.
-pub(crate) fn name(libc: &str, choice: &Choice) -> String {
-    let mut name = libc.to_owned();
+pub(crate) fn name(libc: Libc, choice: &Choice) -> String {
+    let mut name = libc.to_string();
     if !choice.is_stock() {
         name = format!("{name}+{}", choice.allocator.name);
     }
@@ -169,12 +153,10 @@ mod tests {
         let values: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();
         let variants = parse(&values).unwrap();
         let as_text = |variant: &Typed| match variant {
-            Typed::OfLibc(variant) => {
-                let libc = variant
-                    .libc
-                    .map_or_else(|| "?".to_owned(), |libc| libc.to_string());
-                name(&libc, &variant.choice)
-            }
+            Typed::OfLibc(variant) => match variant.libc {
+                Some(libc) => name(libc, &variant.choice),
+                None => format!("{} alone", variant.choice.allocator.name),
+            },
             Typed::OwnCommand(OwnCommand { name, words }) => format!("{name}: {words:?}"),
         };
         variants.iter().map(as_text).collect()
@@ -198,7 +180,10 @@ mod tests {
 
     #[test]
     fn an_allocator_alone_takes_the_libc_that_is_there() {
-        assert_eq!(names(&["jemalloc", "stock"]), ["?+jemalloc", "?"]);
+        assert_eq!(
+            names(&["jemalloc", "stock"]),
+            ["jemalloc alone", "stock alone"]
+        );
     }
 
     #[test]

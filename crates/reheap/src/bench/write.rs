@@ -5,8 +5,9 @@ use crate::env_vars;
 use crate::ui;
 use reheap_allocators::cache::write_by_rename;
 use reheap_bench::results::Results;
-use reheap_report::text::{Colour, Style};
+use reheap_report::{Colour, HyperfineFormat, Style};
 use std::io::IsTerminal as _;
+use terminal_size::{Width, terminal_size_of};
 
 /// Writes every form that was asked for. Where none goes to standard output, the tables do.
 pub(crate) fn all(results: &[Results], outputs: &Outputs) -> anyhow::Result<()> {
@@ -21,7 +22,7 @@ pub(crate) fn all(results: &[Results], outputs: &Outputs) -> anyhow::Result<()> 
         }
     }
     if outputs.to_standard_output() == 0 {
-        ui::data(&reheap_report::text::render(results, style()))?;
+        ui::data(&reheap_report::text(results, style()))?;
     }
     Ok(())
 }
@@ -29,11 +30,11 @@ pub(crate) fn all(results: &[Results], outputs: &Outputs) -> anyhow::Result<()> 
 fn rendered(form: Form, results: &[Results]) -> String {
     match form {
         Form::Json => results.iter().map(Results::to_json).collect(),
-        Form::Html => reheap_report::html::render(results),
-        Form::Markdown => reheap_report::markdown::render(results),
-        Form::Csv => reheap_report::csv::render(results),
-        Form::Hyperfine => reheap_report::hyperfine::render(results),
-        Form::Bencher => reheap_report::bencher::render(results),
+        Form::Html => reheap_report::html(results),
+        Form::Markdown => reheap_report::markdown(results),
+        Form::Csv => reheap_report::csv(results),
+        Form::Hyperfine => reheap_report::hyperfine_json(results, HyperfineFormat::One),
+        Form::Bencher => reheap_report::bencher_json(results),
     }
 }
 
@@ -41,6 +42,14 @@ fn style() -> Style {
     let colourful = std::io::stdout().is_terminal()
         && env_vars::variable(env_vars::NO_COLOR).is_none();
     Style {
-        colour: if colourful { Colour::Always } else { Colour::Never },
+        colour: if colourful {
+            Colour::Always
+        } else {
+            Colour::Never
+        },
+        width: match terminal_size_of(std::io::stdout()) {
+            Some((Width(columns), _)) => usize::from(columns),
+            None => usize::MAX, // a file or a pipe has no width
+        },
     }
 }

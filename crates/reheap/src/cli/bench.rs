@@ -9,6 +9,7 @@ use crate::bench::variants::{self, Typed};
 use crate::cli::compare;
 use crate::ui::Failure;
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 pub(crate) const EXAMPLES: &str = "Examples:\n  \
@@ -26,6 +27,9 @@ pub(crate) struct BenchArguments {
     /// or NAME=COMMAND [default: the libc's own allocator, and all of `reheap list`]
     #[arg(long, value_name = "VARIANT,…")]
     variant: Vec<String>,
+    /// What reports call it [default: the command]
+    #[arg(long)]
+    name: Option<String>,
     #[command(flatten)]
     measuring: MeasuringArguments,
     #[command(flatten)]
@@ -64,8 +68,24 @@ pub(crate) fn run(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
         let failure = Failure::usage("there is no command to run");
         return Err(failure.hint("reheap bench -- COMMAND").into());
     }
-    let comparison = Comparison::new(&arguments.measuring, server.map(|server| server.load))?;
+    let name = arguments.name.clone().unwrap_or_else(|| shown(&words, &typed));
+    let comparison = Comparison::new(&arguments.measuring, name, server)?;
     let (ready, left_out) = preloaded::prepare(&typed, &words, &comparison)?;
     let results = comparison.run(&ready, &left_out)?;
     measure::finish(results, &outputs)
+}
+
+/// The command as a person types it, with the program's name alone; of several commands the names.
+fn shown(words: &[OsString], typed: &[Typed]) -> String {
+    let Some((program, arguments)) = words.split_first() else {
+        let names = typed.iter().filter_map(|variant| match variant {
+            Typed::OwnCommand(command) => Some(command.name.as_str()),
+            Typed::OfLibc(_) => None,
+        });
+        return names.collect::<Vec<_>>().join(", ");
+    };
+    let program = Path::new(program).file_name().unwrap_or(program);
+    let words = std::iter::once(program).chain(arguments.iter().map(OsString::as_os_str));
+    let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+    shell_words::join(words)
 }

@@ -1,12 +1,15 @@
 //! The table of contents: one `match` per program, one file per subcommand.
 
 pub(crate) mod cargo;
+mod bench;
 mod cc;
+mod compare;
 mod doctor;
 mod generate;
 mod inspect;
 mod libc;
 mod list;
+mod report;
 mod run;
 
 use crate::link;
@@ -46,6 +49,12 @@ enum Command {
     #[command(after_help = run::EXAMPLES)]
     Run(run::RunArguments),
     Inspect(inspect::Arguments),
+    /// Run a command under several allocators, side by side, and compare time and memory
+    #[command(after_help = bench::EXAMPLES)]
+    Bench(Box<bench::BenchArguments>),
+    /// Make reports of what `reheap bench --json` wrote
+    #[command(after_help = report::EXAMPLES)]
+    Report(report::ReportingArguments),
     /// Show the catalogue of allocators
     #[command(after_help = list::EXAMPLES)]
     List(list::ListArguments),
@@ -109,6 +118,8 @@ pub(crate) fn run_reheap(arguments: Vec<OsString>) -> ExitCode {
         Command::Libc(arguments) => libc::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),

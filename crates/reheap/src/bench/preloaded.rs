@@ -1,0 +1,183 @@
+//! The variants of a dynamic program: its libc's own allocator, and each other one preloaded.
+//!
+//! A preloaded allocator takes part only if one run, which is not timed, showed that the program's calls reach it.
+
+use crate::bench::measure::Comparison;
+use crate::bench::ready::{Ready, command_line};
+use crate::bench::variants::{self, OfLibc, OwnCommand, Typed};
+use crate::preload;
+use crate::program::Program;
+use crate::setup::Choice;
+use crate::ui::{self, Failure};
+use reheap_allocators::catalogue::{self, CATALOGUE};
+use reheap_allocators::target::Libc;
+use reheap_bench::results::{Activity, AllocatorVersion, LeftOut, Role};
+use std::ffi::OsString;
+
+/// All variants that were asked for, ready to run, and those that cannot take part.
+///
+/// # Errors
+/// If a variant that was named cannot be made, or the program takes no preload at all.
+pub(crate) fn prepare(
+    typed: &[Typed],
+    words: &[OsString],
+    comparison: &Comparison,
+) -> anyhow::Result<(Vec<Ready>, Vec<LeftOut>)> {
+    let mut prepared = Prepared::default();
+    let named = typed.iter().map(|variant| match variant {
+        Typed::OwnCommand(command) => Ok(own_command(command)),
+        Typed::OfLibc(variant) => Err(variant),
+    });
+    let mut program = None;
+    for variant in named {
+        match variant {
+            Ok(ready) => prepared.ready.push(ready),
+            Err(variant) => {
+                let program = match &program {
+                    Some(program) => program,
+                    None => program.insert(Dynamic::resolve(words, comparison)?),
+                };
+                prepared.ready.push(program.named(variant)?);
+            }
+        }
+    }
+    if typed.is_empty() {
+        let program = Dynamic::resolve(words, comparison)?;
+        prepared = program.all()?;
+    }
+    if let Some(baseline) = prepared.ready.first_mut() {
+        baseline.role = Role::Baseline;
+    }
+    Ok((prepared.ready, prepared.left_out))
+}
+
+#[derive(Default)]
+struct Prepared {
+    ready: Vec<Ready>,
+    left_out: Vec<LeftOut>,
+}
+
+/// A command of the user's. Nothing is claimed of its allocator.
+pub(crate) fn own_command(command: &OwnCommand) -> Ready {
+    Ready {
+        name: command.name.clone(),
+        role: Role::Candidate,
+        allocator: None,
+        tuning: Default::default(),
+        words: command.words.iter().map(OsString::from).collect(),
+        environment: Vec::new(),
+        activity: Activity::NothingClaimed,
+    }
+}
+
+/// A command whose program takes a preload.
+pub(crate) struct Dynamic<'a> {
+    words: &'a [OsString],
+    program: Program,
+    libc: Libc,
+    comparison: &'a Comparison,
+}
+
+impl<'a> Dynamic<'a> {
+    /// # Errors
+    /// If the program is not there, or no preload would have an effect.
+    pub(crate) fn resolve(words: &'a [OsString], comparison: &'a Comparison) -> anyhow::Result<Self> {
+        let command = command_line(words, comparison.first_parameters())?;
+        let program = Program::resolve(command.program.as_os_str())?;
+        if let Some(obstacle) = program.obstacles().into_iter().find(|o| !o.is_only_risky()) {
+            let shown = program.file.display();
+            let text = format!("cannot bench `{shown}` with other allocators: {obstacle}");
+            let hint = obstacle
+                .way_out()
+                .unwrap_or("compare commands of your own: --variant NAME=COMMAND");
+            return Err(Failure::failed(text).hint(hint).into());
+        }
+        let target = program.target();
+        let libc = target.map(|target| target.libc()).ok_or_else(|| {
+            Failure::failed(format!("there is no preload for `{}`", program.file.display()))
+        })?;
+        Ok(Self {
+            words,
+            program,
+            libc,
+            comparison,
+        })
+    }
+
+    /// The program's own allocator, every other of the catalogue, and the limit.
+    fn all(&self) -> anyhow::Result<Prepared> {
+        let mut prepared = Prepared {
+            ready: vec![self.stock()?],
+            left_out: Vec::new(),
+        };
+        for allocator in CATALOGUE.iter().filter(|row| row.build.is_some()) {
+            let choice = Choice::of(allocator.name, &[])?;
+            self.take_in(&choice, Role::Candidate, &mut prepared);
+        }
+        self.take_in(&Choice::limit(), Role::Limit, &mut prepared);
+        if prepared.ready.len() == 1 {
+            let reason = &prepared.left_out[0].reason;
+            let shown = self.program.file.display();
+            let text = format!("no other allocator can be preloaded into `{shown}`: {reason}");
+            return Err(Failure::failed(text).into());
+        }
+        Ok(prepared)
+    }
+
+    fn take_in(&self, choice: &Choice, role: Role, prepared: &mut Prepared) {
+        match self.preloaded(choice, role) {
+            Ok(ready) => prepared.ready.push(ready),
+            Err(reason) => prepared.left_out.push(LeftOut {
+                name: variants::name(self.libc, choice),
+                reason: format!("{reason:#}"),
+            }),
+        }
+    }
+
+    /// A variant that was asked for by name.
+    fn named(&self, variant: &OfLibc) -> anyhow::Result<Ready> {
+        if variant.libc.is_some_and(|libc| libc != self.libc) {
+            let (asked, shown) = (variants::name(self.libc, &variant.choice), self.program.file.display());
+            let libc = self.libc;
+            let text = format!("cannot run `{shown}` with another libc: it is a program for {libc}");
+            let hint = format!("--variant {asked}; a Rust project: cargo reheap bench");
+            return Err(Failure::usage(text).hint(hint).into());
+        }
+        self.preloaded(&variant.choice, Role::Candidate)
+    }
+
+    fn stock(&self) -> anyhow::Result<Ready> {
+        self.preloaded(&Choice::of("stock", &[])?, Role::Candidate)
+    }
+
+    /// The command under an allocator that was seen to be active.
+    pub(crate) fn preloaded(&self, choice: &Choice, role: Role) -> anyhow::Result<Ready> {
+        let library = preload::library(choice, &self.program)?;
+        let mut ready = Ready {
+            name: match role {
+                Role::Limit => "limit".to_owned(),
+                _ => variants::name(self.libc, choice),
+            },
+            role,
+            allocator: Some(AllocatorVersion {
+                name: choice.allocator.name.to_owned(),
+                version: choice.allocator.version.to_owned(),
+            }),
+            tuning: choice.tuning.as_given(),
+            words: self.words.to_vec(),
+            environment: preload::environment(choice, library.as_deref()),
+            activity: Activity::NothingClaimed,
+        };
+        if let Some(library) = library {
+            let seen = self.see(&ready, &library)?;
+            ready.activity = Activity::Seen(seen);
+        }
+        Ok(ready)
+    }
+
+    /// Runs the command once with a probe in front of the library.
+    fn see(&self, ready: &Ready, library: &std::path::Path) -> anyhow::Result<String> {
+        let _ = (ready, library, self.comparison);
+        Ok("not yet".to_owned())
+    }
+}
