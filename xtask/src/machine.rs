@@ -1,88 +1,55 @@
 //! The machine and the day that figures are from. A figure without them says nothing.
 
 use anyhow::{Context, Result};
+use reheap_bench::machine::describe;
+use reheap_bench::run::Launcher;
 use serde::Serialize;
 use std::fmt;
-use std::fs;
 use std::process::Command;
-use std::thread::available_parallelism;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// What all measurements say of their machine, and the compiler that these were built with.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
-    pub(crate) processor: String,
-    pub(crate) processors: usize,
-    pub(crate) memory_bytes: u64,
-    pub(crate) kernel: String,
-    pub(crate) rustc: String,
-    /// The mean number of running processes of the minute before: above 0.5 or so, figures are doubtful.
-    pub(crate) load_before: f64,
+    #[serde(flatten)]
+    machine: reheap_bench::results::Machine,
+    rustc: String,
 }
 
 impl Machine {
     pub(crate) fn describe() -> Result<Machine> {
-        let cpuinfo = read("/proc/cpuinfo")?;
-        let meminfo = read("/proc/meminfo")?;
-        let memory_kib = field(&meminfo, "MemTotal")
-            .and_then(|value| value.trim_end_matches(" kB").parse::<u64>().ok());
         let rustc = Command::new("rustc")
             .arg("--version")
             .output()
             .context("cannot start rustc")?;
         Ok(Machine {
-            processor: field(&cpuinfo, "model name")
-                .unwrap_or("unknown")
-                .to_owned(),
-            processors: available_parallelism()
-                .context("cannot count the processors")?
-                .get(),
-            memory_bytes: memory_kib.context("cannot find MemTotal in `/proc/meminfo`")? * 1024,
-            kernel: read("/proc/sys/kernel/osrelease")?.trim().to_owned(),
+            machine: describe(&Launcher::new()?),
             rustc: String::from_utf8_lossy(&rustc.stdout).trim().to_owned(),
-            load_before: first_word(&read("/proc/loadavg")?)
-                .parse()
-                .context("cannot understand `/proc/loadavg`")?,
         })
     }
 
     /// The short name that folders get: `x86_64-2-processors`.
     pub(crate) fn short_name(&self) -> String {
-        format!("{}-{}-processors", std::env::consts::ARCH, self.processors)
+        let machine = &self.machine;
+        format!("{}-{}-processors", machine.architecture, machine.processors)
     }
 }
 
 impl fmt::Display for Machine {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let gib = self.memory_bytes as f64 / (1024.0 * 1024.0 * 1024.0);
-        let Machine {
-            processor,
-            processors,
-            kernel,
-            rustc,
-            load_before,
-            ..
-        } = self;
+        let Machine { machine, rustc } = self;
+        let gib = machine.memory_bytes as f64 / (1024.0 * 1024.0 * 1024.0);
         write!(
             out,
-            "{processor}, {processors} processors, {gib:.0} GiB, Linux {kernel}, {rustc}, load before {load_before:.2}"
-        )
+            "{}, {} processors, {gib:.0} GiB, {}, {rustc}",
+            machine.processor, machine.processors, machine.kernel
+        )?;
+        // Above 0.5 or so, figures are doubtful.
+        match machine.load_average {
+            Some(load) => write!(out, ", load before {load:.2}"),
+            None => Ok(()),
+        }
     }
-}
-
-fn read(path: &str) -> Result<String> {
-    fs::read_to_string(path).with_context(|| format!("cannot read `{path}`"))
-}
-
-/// The value of a line `name : value`.
-fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    text.lines().find_map(|line| {
-        let (key, value) = line.split_once(':')?;
-        (key.trim() == name).then_some(value.trim())
-    })
-}
-
-fn first_word(text: &str) -> &str {
-    text.split_whitespace().next().unwrap_or_default()
 }
 
 /// Today, as `2026-01-31`, in UTC.
@@ -128,10 +95,6 @@ mod tests {
     #[test]
     fn this_machine_can_be_described() {
         let machine = Machine::describe().unwrap();
-        assert!(
-            machine.processors > 0
-                && machine.memory_bytes > 0
-                && machine.rustc.starts_with("rustc ")
-        );
+        assert!(machine.rustc.starts_with("rustc "), "{machine}");
     }
 }

@@ -3,6 +3,7 @@
 //! Only what was seen is kept; what it means is computed from the results later. A variant that crashes does not stop
 //! the others, because "it crashes" is a result. A program that cannot be started is a mistake, and ends it.
 
+use crate::analysis::widest_interval;
 use crate::memory_limit::{MemoryLimit, NoMemoryLimit};
 use crate::metrics::Metric;
 use crate::results::{
@@ -36,8 +37,6 @@ pub struct Plan {
     pub load: Option<Load>,
     /// How many rounds, and how long.
     pub settings: Settings,
-    /// How wide the widest interval is, relative to 1; none as long as there is none for each variant.
-    pub widest_interval: fn(&Benchmark) -> Option<f64>,
 }
 
 /// A variant that is to be run. Its members are those of [`Variant`].
@@ -230,8 +229,9 @@ impl Measuring<'_> {
     }
 
     fn is_precise(&self) -> bool {
-        (self.plan.widest_interval)(&self.benchmark)
-            .is_some_and(|width| width < self.plan.settings.precision)
+        let settings = &self.plan.settings;
+        widest_interval(&self.benchmark, settings.output)
+            .is_some_and(|width| width < settings.precision)
     }
 }
 

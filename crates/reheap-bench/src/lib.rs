@@ -8,6 +8,7 @@ pub mod analysis;
 mod counters;
 pub mod experiment;
 pub mod figures;
+pub mod machine;
 pub mod memory_limit;
 pub mod metrics;
 mod output;

@@ -44,7 +44,6 @@ fn plan(rounds: Option<usize>, variants: Vec<PlannedVariant>) -> Plan {
             time_limit_seconds: None,
             output: OutputCheck::Same,
         },
-        widest_interval: |_| None,
     }
 }
 
@@ -188,15 +187,20 @@ fn what_was_measured_before_an_interruption_is_kept() {
 
 #[test]
 fn rounds_end_when_the_time_is_used_up_or_the_intervals_are_narrow() {
-    let variants = || vec![variant("one", Role::Baseline, "exit 0")];
+    let variants = || {
+        vec![
+            variant("one", Role::Baseline, "exit 0"),
+            variant("two", Role::Candidate, "exit 0"),
+        ]
+    };
     assert_eq!(measured(&plan(None, variants())).ended, Ending::Budget);
 
     let mut precise = plan(None, variants());
     precise.settings.budget_seconds = 1e6;
-    precise.widest_interval = |benchmark| (benchmark.variants[0].runs.len() >= 11).then_some(0.01);
+    precise.settings.precision = 1e6;
     let benchmark = measured(&precise);
     assert_eq!(benchmark.ended, Ending::Precise);
-    assert_eq!(benchmark.variants[0].runs.len(), 11);
+    assert_eq!(benchmark.variants[0].runs.len(), 10);
 }
 
 #[test]

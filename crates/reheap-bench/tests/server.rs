@@ -1,0 +1,202 @@
+//! Servers under a load, both real.
+
+use reheap_bench::metrics::Metric;
+use reheap_bench::results::{Direction, Outcome};
+use reheap_bench::run::{CommandLine, Finished, Launcher, Limits, RunError};
+use reheap_bench::server::{Load, Ready, ServeError, serve};
+use std::net::TcpListener;
+use std::time::Duration;
+
+const MIB: u64 = 1024 * 1024;
+
+/// Allocates 64 MiB, listens on the port of its argument, answers each connection with its process id.
+const SERVER: &str = "
+import os, socket, sys
+memory = bytearray(64 << 20)
+server = socket.create_server(('127.0.0.1', int(sys.argv[1])))
+print('listening', flush=True)
+while True:
+    connection, _ = server.accept()
+    try:
+        connection.sendall(b'%d' % os.getpid())
+    except OSError:
+        pass
+    connection.close()
+";
+
+/// Asks once, and says what came.
+const LOAD: &str = "
+import socket, sys
+connection = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+print('server', connection.recv(100).decode())
+";
+
+fn python(script: &str, port: u16) -> CommandLine {
+    let arguments = ["python3", "-c", script, &port.to_string()];
+    CommandLine {
+        program: "/usr/bin/env".into(),
+        arguments: arguments.iter().map(Into::into).collect(),
+        ..CommandLine::default()
+    }
+}
+
+fn load(command: CommandLine, ready: Ready) -> Load {
+    Load {
+        command,
+        ready,
+        ready_within: Duration::from_secs(60),
+        stop_within: Duration::from_secs(10),
+    }
+}
+
+/// A port that nobody listens on; the kernel does not give it to anybody else soon.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+fn line(pattern: &str) -> Ready {
+    Ready::Line(pattern.parse().unwrap())
+}
+
+fn served(server: &CommandLine, load: &Load) -> Result<Finished, ServeError> {
+    let metrics = [Metric::parse("pid=server (.*)", Direction::Lower).unwrap()];
+    let launcher = Launcher::new().unwrap();
+    serve(&launcher, server, load, &Limits::default(), &metrics)
+}
+
+fn assert_was_served(finished: &Finished) {
+    assert_eq!(
+        finished.outcome,
+        Outcome::Exited(0),
+        "{}",
+        finished.stderr.last_lines(9)
+    );
+    // Python with 64 MiB of its own is the server; the load generator is smaller.
+    let peak = finished.cost.peak_rss_bytes;
+    assert!((64 * MIB..128 * MIB).contains(&peak), "{peak} bytes");
+    let pid = finished.metrics["pid"];
+    assert!(
+        !std::path::Path::new(&format!("/proc/{pid}")).exists(),
+        "{pid} still runs"
+    );
+}
+
+#[test]
+fn a_server_is_measured_while_a_load_generator_asks_it() {
+    let port = free_port();
+    let load = load(python(LOAD, port), Ready::Port(port));
+    assert_was_served(&served(&python(SERVER, port), &load).unwrap());
+}
+
+#[test]
+fn a_server_can_say_that_it_is_ready() {
+    let port = free_port();
+    let load = load(python(LOAD, port), line("^listening$"));
+    assert_was_served(&served(&python(SERVER, port), &load).unwrap());
+}
+
+#[test]
+fn the_wall_time_is_the_load_generators_and_the_processor_time_the_servers() {
+    let port = free_port();
+    let work = "sum(range(3000000)); print('ready', flush=True); import time; time.sleep(1000)";
+    let load = load(python("pass", port), line("ready"));
+    let cost = served(&python(work, port), &load).unwrap().cost;
+    // The server was busy before the load generator began.
+    assert!(cost.user_seconds > 0.0, "{cost:?}");
+    assert!(cost.wall_seconds > 0.0, "{cost:?}");
+    let alone = Launcher::new()
+        .unwrap()
+        .run(&python("pass", port), &Limits::default(), &[])
+        .unwrap();
+    assert!(
+        cost.user_seconds > alone.cost.user_seconds,
+        "{cost:?} {alone:?}"
+    );
+}
+
+#[test]
+fn a_port_that_somebody_else_listens_on_is_refused() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let load = load(python(LOAD, port), Ready::Port(port));
+    let error = served(&python(SERVER, port), &load).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("cannot start `/usr/bin/env`: something listens on port {port} already")
+    );
+}
+
+#[test]
+fn a_server_that_crashes_at_its_start_is_a_result() {
+    let port = free_port();
+    let load = load(python(LOAD, port), Ready::Port(port));
+    let finished = served(&python("import os; os.abort()", port), &load).unwrap();
+    assert_eq!(finished.outcome, Outcome::Signalled(6));
+}
+
+#[test]
+fn a_server_that_crashes_under_the_load_is_a_result_and_ends_the_load() {
+    let port = free_port();
+    let crashing = SERVER.replace(
+        "connection.sendall",
+        "os.kill(os.getpid(), 11)\n        connection.sendall",
+    );
+    let waiting = format!("{LOAD}\nimport time; time.sleep(1000)");
+    let load = load(python(&waiting, port), line("listening"));
+    let finished = served(&python(&crashing, port), &load).unwrap();
+    assert_eq!(finished.outcome, Outcome::Signalled(11));
+}
+
+#[test]
+fn a_server_that_goes_into_the_background_is_refused() {
+    let port = free_port();
+    let forks = format!("import os\nif os.fork(): os._exit(0)\n{SERVER}");
+    let load = load(python(LOAD, port), line("never printed"));
+    let error = served(&python(&forks, port), &load).unwrap_err();
+    assert!(
+        matches!(error, ServeError::NotInForeground { .. }),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn a_server_that_never_gets_ready_took_too_long() {
+    let port = free_port();
+    let mut load = load(python(LOAD, port), Ready::Port(port));
+    load.ready_within = Duration::from_millis(100);
+    let finished = served(&python("import time; time.sleep(1000)", port), &load).unwrap();
+    assert_eq!(finished.outcome, Outcome::TimedOut);
+}
+
+#[test]
+fn a_load_generator_that_fails_is_the_outcome() {
+    let port = free_port();
+    let load = load(python("raise SystemExit(7)", port), Ready::Port(port));
+    let finished = served(&python(SERVER, port), &load).unwrap();
+    assert_eq!(finished.outcome, Outcome::Exited(7));
+}
+
+#[test]
+fn a_load_generator_that_does_not_exist_is_an_error_and_the_server_is_stopped() {
+    let port = free_port();
+    let mut missing = python(LOAD, port);
+    missing.program = "/no/such/load".into();
+    let load = load(missing, Ready::Port(port));
+    let error = served(&python(SERVER, port), &load).unwrap_err();
+    assert!(
+        matches!(error, ServeError::Run(RunError::Start { .. })),
+        "{error:?}"
+    );
+    TcpListener::bind(("127.0.0.1", port)).expect("the port is free again");
+}
+
+#[test]
+fn a_server_that_does_not_end_when_asked_is_killed() {
+    let port = free_port();
+    let stubborn =
+        format!("import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{SERVER}");
+    let mut load = load(python(LOAD, port), Ready::Port(port));
+    load.stop_within = Duration::from_millis(10);
+    assert_was_served(&served(&python(&stubborn, port), &load).unwrap());
+}
