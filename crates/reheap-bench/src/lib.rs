@@ -5,6 +5,7 @@
 //! input or output, so a report can be made again from the raw runs.
 
 pub mod analysis;
+pub mod compare;
 mod counters;
 pub mod experiment;
 pub mod figures;
@@ -23,4 +24,5 @@ mod simulated;
 pub mod stats;
 pub mod sweeps;
 mod sys;
+pub mod threshold;
 pub mod warnings;
