@@ -13,6 +13,7 @@ pub mod memory_limit;
 pub mod metrics;
 mod output;
 mod process_tree;
+pub mod recommend;
 mod resident;
 pub mod results;
 pub mod rounds;
