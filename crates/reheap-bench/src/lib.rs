@@ -5,6 +5,7 @@
 //! input or output, so a report can be made again from the raw runs.
 
 pub mod analysis;
+pub mod compare;
 mod counters;
 pub mod experiment;
 pub mod figures;
@@ -13,6 +14,7 @@ pub mod memory_limit;
 pub mod metrics;
 mod output;
 mod process_tree;
+pub mod recommend;
 mod resident;
 pub mod results;
 pub mod rounds;
@@ -24,4 +26,5 @@ mod simulated;
 pub mod stats;
 pub mod sweeps;
 mod sys;
+pub mod threshold;
 pub mod warnings;

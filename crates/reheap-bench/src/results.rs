@@ -334,6 +334,23 @@ impl Quantity {
         }
     }
 
+    /// The quantity that users call so; what is none of the others is a metric.
+    pub fn named(name: &str) -> Quantity {
+        let known = [
+            Quantity::Wall,
+            Quantity::Cpu,
+            Quantity::User,
+            Quantity::System,
+            Quantity::PeakRss,
+            Quantity::MeanRss,
+            Quantity::MinorFaults,
+        ];
+        known
+            .into_iter()
+            .find(|quantity| quantity.name() == name)
+            .unwrap_or_else(|| Quantity::Metric(name.to_owned()))
+    }
+
     /// The name that users type and read: `wall`, `cpu`, `peak-rss`; a metric has its own.
     pub fn name(&self) -> &str {
         match self {

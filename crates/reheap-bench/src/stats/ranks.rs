@@ -166,11 +166,11 @@ fn subset_sums_of(numbers: &[usize], drawn: usize) -> Vec<f64> {
     // ways[k][s]: in how many ways k numbers have the sum s.
     let mut ways = vec![vec![0.0; sums]; drawn + 1];
     ways[0][0] = 1.0;
-    for &number in numbers {
-        for k in (1..=drawn).rev() {
+    for (seen, &number) in numbers.iter().enumerate() {
+        for k in (1..=drawn.min(seen + 1)).rev() {
             let (fewer, more) = ways.split_at_mut(k);
-            for sum in number..sums {
-                more[0][sum] += fewer[k - 1][sum - number];
+            for (with, without) in more[0][number..].iter_mut().zip(&fewer[k - 1]) {
+                *with += without;
             }
         }
     }

@@ -1,0 +1,615 @@
+//! Two files of results, measured at different times: what changed, and whether that breaks a threshold.
+//!
+//! The runs of two files are not paired, so the medians are compared as those of independent samples: their ratio with
+//! its bootstrap interval ([`interval::of_difference_of_medians`], of logarithms) and the test of Mann and Whitney
+//! ([`ranks::rank_sum`]), corrected by Holm over all that is compared in a quantity.
+//!
+//! A gate in CI must neither fail by noise nor let a real regression pass. So a threshold on a change is violated if the
+//! change is larger than the threshold *and* it is more than chance: its interval leaves the noise floors of both files,
+//! and the corrected p is below 0.05. That the whole interval lies beyond the threshold is not asked for: a change of 3 %
+//! would then pass a threshold of 2 % until hundreds of rounds were run. What is larger than the threshold and cannot be
+//! told from chance is [`Check::Unclear`], which asks for more rounds and is no pass in silence.
+
+use crate::analysis::{Estimate, Failures, SIGNIFICANCE, Verdict, analyse, figures};
+use crate::figures::{bytes, change_with_interval, noun, value};
+use crate::results::{
+    Benchmark, Direction, Outcome, OutputCheck, Quantity, Results, Role, Variant,
+};
+use crate::stats::interval::{self, Interval};
+use crate::stats::{Sample, ranks};
+use crate::threshold::{Bound, Side, Threshold};
+use std::fmt;
+
+/// What two files have in common, and what changed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    /// In what the machines differ: two files of different machines show the machines and not the programs.
+    pub machines: Vec<MachineDifference>,
+    /// What both have: each baseline and candidate in each quantity.
+    pub changes: Vec<Change>,
+    /// What only the old file has.
+    pub missing: Vec<Missing>,
+    /// What only the new file has, by name.
+    pub added: Vec<String>,
+}
+
+/// Something that is not the same on both machines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineDifference {
+    /// What: `processor`.
+    pub property: &'static str,
+    /// Of the old file.
+    pub old: String,
+    /// Of the new one.
+    pub new: String,
+}
+
+/// A variant in one quantity, old and new.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// The benchmark, with its parameters.
+    pub benchmark: String,
+    /// The variant.
+    pub variant: String,
+    /// The quantity.
+    pub quantity: Quantity,
+    /// In which direction it is better.
+    pub direction: Direction,
+    /// The median of the old runs.
+    pub old: Estimate,
+    /// The median of the new runs.
+    pub new: Estimate,
+    /// The ratio of the medians, `new / old`; none if there are figures of zero or below.
+    pub ratio: Option<Estimate>,
+    /// The noise floors of both files together.
+    pub noise: Interval,
+    /// The chance of such figures without a change.
+    pub p: f64,
+    /// The same after Holm's correction over all changes of this quantity.
+    pub p_adjusted: f64,
+    /// What may be claimed.
+    pub verdict: Verdict,
+}
+
+/// Something of the old file that the new one does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// A benchmark.
+    Benchmark(String),
+    /// The way in which the baseline used to end.
+    Outcome {
+        /// The benchmark.
+        benchmark: String,
+        /// How it ended in the old file.
+        old: Outcome,
+        /// How it ends in the new one.
+        new: Outcome,
+    },
+    /// A variant of a benchmark.
+    Variant {
+        /// The benchmark.
+        benchmark: String,
+        /// The variant.
+        variant: String,
+    },
+    /// A variant's figures: no run that counts has any.
+    Figures {
+        /// The benchmark.
+        benchmark: String,
+        /// The variant.
+        variant: String,
+        /// The quantity.
+        quantity: Quantity,
+        /// The new runs that failed.
+        failures: Failures,
+    },
+}
+
+/// Whether a change keeps a threshold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// It does.
+    Kept,
+    /// It does not.
+    Violated,
+    /// The figure does not, but noise may be all there is to it: more rounds would tell.
+    Unclear,
+}
+
+/// Compares two files in these quantities.
+pub fn compare(old: &Results, new: &Results, quantities: &[Quantity]) -> Changes {
+    let mut changes = Changes {
+        machines: machine_differences(old, new),
+        ..Changes::default()
+    };
+    for before in &old.benchmarks {
+        match new.benchmarks.iter().find(|after| is_same(before, after)) {
+            Some(after) => {
+                let old = Measured::of(before, old);
+                let new = Measured::of(after, new);
+                changes.add_benchmark(old, new, quantities);
+            }
+            None => changes.missing.push(Missing::Benchmark(title(before))),
+        }
+    }
+    let is_added = |after: &&Benchmark| !old.benchmarks.iter().any(|before| is_same(before, after));
+    let added = new.benchmarks.iter().filter(is_added).map(title);
+    changes.added.extend(added);
+    for quantity in quantities {
+        changes.judge(quantity);
+    }
+    changes
+}
+
+impl Changes {
+    /// Every threshold against every change of its quantity: which threshold, which change, and what came of it.
+    pub fn check<'a>(
+        &'a self,
+        thresholds: &'a [Threshold],
+    ) -> impl Iterator<Item = (&'a Threshold, &'a Change, Check)> {
+        thresholds.iter().flat_map(move |threshold| {
+            let of_quantity = |change: &&Change| change.quantity == threshold.quantity;
+            let changes = self.changes.iter().filter(of_quantity);
+            changes.map(move |change| (threshold, change, change.check(threshold)))
+        })
+    }
+
+    fn add_benchmark(&mut self, old: Measured, new: Measured, quantities: &[Quantity]) {
+        let benchmark = title(old.benchmark);
+        if let (Some(before), Some(after)) = (
+            old.benchmark.expected_outcome(),
+            new.benchmark.expected_outcome(),
+        ) && before != after
+        {
+            self.missing.push(Missing::Outcome {
+                benchmark: benchmark.clone(),
+                old: before,
+                new: after,
+            });
+        }
+        let noise_floors: Vec<Interval> = quantities
+            .iter()
+            .map(|quantity| old.noise(quantity).joined_with(new.noise(quantity)))
+            .collect();
+        for before in &old.benchmark.variants {
+            if !matches!(before.role, Role::Baseline | Role::Candidate) {
+                continue;
+            }
+            let mut variants = new.benchmark.variants.iter();
+            let Some(after) = variants.find(|after| after.name == before.name) else {
+                self.missing.push(Missing::Variant {
+                    benchmark: benchmark.clone(),
+                    variant: before.name.clone(),
+                });
+                continue;
+            };
+            for (quantity, &noise) in quantities.iter().zip(&noise_floors) {
+                self.add((old, before), (new, after), quantity, noise);
+            }
+        }
+    }
+
+    fn add(
+        &mut self,
+        (old, before): (Measured, &Variant),
+        (new, after): (Measured, &Variant),
+        quantity: &Quantity,
+        noise: Interval,
+    ) {
+        // What the old file does not have cannot have changed.
+        let Some(old_figures) = old.figures(before, quantity) else {
+            return;
+        };
+        let Some(new_figures) = new.figures(after, quantity) else {
+            self.missing.push(Missing::Figures {
+                benchmark: title(old.benchmark),
+                variant: before.name.clone(),
+                quantity: quantity.clone(),
+                failures: Failures::of(new.benchmark, after, new.output),
+            });
+            return;
+        };
+        let p = ranks::rank_sum(&old_figures, &new_figures);
+        self.changes.push(Change {
+            benchmark: title(old.benchmark),
+            variant: before.name.clone(),
+            quantity: quantity.clone(),
+            direction: new.benchmark.direction(quantity),
+            ratio: ratio_of_medians(&old_figures, &new_figures),
+            noise,
+            old: Estimate::of_median(&old_figures),
+            new: Estimate::of_median(&new_figures),
+            p,
+            p_adjusted: p,
+            verdict: Verdict::Indistinguishable,
+        });
+    }
+
+    fn judge(&mut self, quantity: &Quantity) {
+        let of_quantity = |change: &&mut Change| change.quantity == *quantity;
+        let mut changes: Vec<&mut Change> = self.changes.iter_mut().filter(of_quantity).collect();
+        let p_values: Vec<f64> = changes.iter().map(|change| change.p).collect();
+        for (change, p) in changes.iter_mut().zip(ranks::holm(&p_values)) {
+            change.p_adjusted = p;
+            change.verdict = change.judge();
+        }
+    }
+}
+
+impl Change {
+    /// Whether it keeps a threshold of its quantity; for the rule see [this module](self).
+    ///
+    /// A threshold on a value has only the new runs to look at: it is violated if the whole interval of their median lies
+    /// on the wrong side, and unclear if only the median does.
+    pub fn check(&self, threshold: &Threshold) -> Check {
+        let is_beyond = |figure: f64, bound: f64| match threshold.side {
+            Side::Above => figure > bound,
+            Side::Below => figure < bound,
+        };
+        let (is_violated, is_certain) = match (threshold.bound, self.ratio) {
+            (Bound::Ratio(bound), Some(ratio)) => (
+                is_beyond(ratio.value, bound),
+                self.verdict != Verdict::Indistinguishable,
+            ),
+            // Nothing became something, or something nothing: no percentage says how much that is.
+            (Bound::Ratio(_), None) => (is_beyond(self.new.value, self.old.value), false),
+            (Bound::Value(bound), _) => (
+                is_beyond(self.new.value, bound),
+                is_beyond(self.new.interval.low, bound) && is_beyond(self.new.interval.high, bound),
+            ),
+        };
+        match (is_violated, is_certain) {
+            (false, _) => Check::Kept,
+            (true, true) => Check::Violated,
+            (true, false) => Check::Unclear,
+        }
+    }
+
+    fn judge(&self) -> Verdict {
+        let Some(ratio) = self.ratio else {
+            return Verdict::Indistinguishable;
+        };
+        if !ratio.interval.is_apart_from(&self.noise) || self.p_adjusted >= SIGNIFICANCE {
+            return Verdict::Indistinguishable;
+        }
+        match (ratio.value < 1.0, self.direction) {
+            (true, Direction::Lower) | (false, Direction::Higher) => Verdict::Better,
+            _ => Verdict::Worse,
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = |estimate: Estimate| value(&self.quantity, estimate.value);
+        let (old, new) = (of(self.old), of(self.new));
+        write!(f, "{}, {}: ", self.benchmark, self.variant)?;
+        match &self.ratio {
+            Some(ratio) => f.write_str(&change_with_interval(&self.quantity, ratio))?,
+            None => f.write_str(noun(&self.quantity))?,
+        }
+        write!(f, ", {old} to {new}")
+    }
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Missing::Benchmark(benchmark) => write!(f, "{benchmark}: was not measured again"),
+            Missing::Outcome {
+                benchmark,
+                old,
+                new,
+            } => write!(f, "{benchmark}: ended with {old} and ends with {new} now"),
+            Missing::Variant { benchmark, variant } => {
+                write!(f, "{benchmark}, {variant}: was not measured again")
+            }
+            Missing::Figures {
+                benchmark,
+                variant,
+                quantity,
+                failures,
+            } => {
+                let noun = noun(quantity);
+                write!(f, "{benchmark}, {variant}: has no {noun} any more")?;
+                match failures.count() {
+                    0 => Ok(()),
+                    _ => write!(f, " ({failures})"),
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for MachineDifference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let MachineDifference { property, old, new } = self;
+        write!(f, "the {property} differs: {old}, and {new} now")
+    }
+}
+
+/// A benchmark, with the rule that its file has for outputs.
+#[derive(Clone, Copy)]
+struct Measured<'a> {
+    benchmark: &'a Benchmark,
+    output: OutputCheck,
+}
+
+impl<'a> Measured<'a> {
+    fn of(benchmark: &'a Benchmark, results: &Results) -> Measured<'a> {
+        Measured {
+            benchmark,
+            output: results.settings.output,
+        }
+    }
+
+    fn figures(&self, variant: &Variant, quantity: &Quantity) -> Option<Sample> {
+        Sample::new(figures(self.benchmark, variant, quantity, self.output).into_values())
+    }
+
+    /// The noise floor of a quantity; without one, all that is certain is that 1 is no change.
+    fn noise(&self, quantity: &Quantity) -> Interval {
+        analyse(self.benchmark, quantity, self.output)
+            .and_then(|analysis| analysis.noise?.ratio)
+            .unwrap_or(Interval {
+                low: 1.0,
+                high: 1.0,
+                confidence: interval::CONFIDENCE,
+            })
+    }
+}
+
+fn ratio_of_medians(old: &Sample, new: &Sample) -> Option<Estimate> {
+    let logarithms = |sample: &Sample| Sample::new(sample.values().iter().map(|value| value.ln()));
+    let (old, new) = (logarithms(old)?, logarithms(new)?);
+    let estimate = Estimate {
+        value: new.median() - old.median(),
+        interval: interval::of_difference_of_medians(&new, &old),
+    };
+    Some(estimate.exp())
+}
+
+/// Whether both measured the same thing.
+fn is_same(old: &Benchmark, new: &Benchmark) -> bool {
+    old.name == new.name
+        && old.parameters == new.parameters
+        && old.memory_limit_bytes == new.memory_limit_bytes
+}
+
+/// What a benchmark is called: its name, and what sets it apart from others of that name.
+pub fn title(benchmark: &Benchmark) -> String {
+    let parameters = benchmark.parameters.iter();
+    let mut apart: Vec<String> = parameters
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    if let Some(limit) = benchmark.memory_limit_bytes {
+        apart.push(format!("{} of memory", bytes(limit as f64)));
+    }
+    match apart.is_empty() {
+        true => benchmark.name.clone(),
+        false => format!("{} ({})", benchmark.name, apart.join(", ")),
+    }
+}
+
+/// The name does not count: in CI each run has another host name on the same kind of machine.
+fn machine_differences(old: &Results, new: &Results) -> Vec<MachineDifference> {
+    let (old, new) = (&old.machine, &new.machine);
+    let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".into());
+    let properties = [
+        (
+            "architecture",
+            old.architecture.clone(),
+            new.architecture.clone(),
+        ),
+        ("processor", old.processor.clone(), new.processor.clone()),
+        (
+            "number of processors",
+            old.processors.to_string(),
+            new.processors.to_string(),
+        ),
+        (
+            "memory",
+            bytes(old.memory_bytes as f64),
+            bytes(new.memory_bytes as f64),
+        ),
+        ("kernel", old.kernel.clone(), new.kernel.clone()),
+        ("libc", known(&old.libc), known(&new.libc)),
+        (
+            "use of huge pages",
+            known(&old.huge_pages),
+            known(&new.huge_pages),
+        ),
+        (
+            "frequency governor",
+            known(&old.governor),
+            known(&new.governor),
+        ),
+    ];
+    properties
+        .into_iter()
+        .filter(|(_, old, new)| old != new)
+        .map(|(property, old, new)| MachineDifference { property, old, new })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulated::{Simulated, lose_runs, results};
+
+    const QUANTITIES: [Quantity; 2] = [Quantity::Wall, Quantity::PeakRss];
+
+    /// A file with one benchmark, whose candidate takes so long.
+    fn file(rounds: usize, seed: u64, seconds: f64) -> Results {
+        results(vec![Simulated::quiet(rounds, seed).run(&[
+            ("base", Role::Baseline, 1.0, 50e6),
+            ("copy", Role::BaselineCopy, 1.0, 50e6),
+            ("a", Role::Candidate, seconds, 40e6),
+        ])])
+    }
+
+    fn checks(old: &Results, new: &Results, threshold: &str) -> Vec<Check> {
+        let thresholds: [Threshold; 1] = [threshold.parse().unwrap()];
+        let changes = compare(old, new, &[thresholds[0].quantity.clone()]);
+        changes
+            .check(&thresholds)
+            .map(|(_, _, check)| check)
+            .collect()
+    }
+
+    #[test]
+    fn baseline_and_candidates_are_compared_and_copies_are_not() {
+        let changes = compare(&file(20, 1, 1.0), &file(20, 2, 1.2), &QUANTITIES);
+        let seen: Vec<_> = changes
+            .changes
+            .iter()
+            .map(|change| {
+                (
+                    change.variant.as_str(),
+                    change.quantity.name(),
+                    change.verdict,
+                )
+            })
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                ("base", "wall", Verdict::Indistinguishable),
+                ("base", "peak-rss", Verdict::Indistinguishable),
+                ("a", "wall", Verdict::Worse),
+                ("a", "peak-rss", Verdict::Indistinguishable),
+            ]
+        );
+        let ratio = changes.changes[2].ratio.unwrap();
+        assert!(ratio.interval.contains(1.2), "{ratio:?}");
+        assert!(
+            changes.changes[2].to_string().starts_with("simulated, a: "),
+            "{}",
+            changes.changes[2]
+        );
+    }
+
+    #[test]
+    fn a_threshold_is_violated_by_more_than_it_and_kept_by_less() {
+        let (old, slower) = (file(30, 1, 1.0), file(30, 2, 1.1));
+        assert_eq!(
+            checks(&old, &slower, "wall>+5%"),
+            [Check::Kept, Check::Violated]
+        );
+        assert_eq!(
+            checks(&old, &slower, "wall>+20%"),
+            [Check::Kept, Check::Kept]
+        );
+        assert_eq!(
+            checks(&slower, &old, "wall>+5%"),
+            [Check::Kept, Check::Kept]
+        );
+        assert_eq!(
+            checks(&old, &slower, "throughput<-5%"),
+            [Check::Kept, Check::Violated]
+        );
+    }
+
+    #[test]
+    fn too_few_rounds_are_unclear_and_no_silent_pass() {
+        let (old, slower) = (file(3, 1, 1.0), file(3, 2, 1.3));
+        assert_eq!(checks(&old, &slower, "wall>+5%")[1], Check::Unclear);
+    }
+
+    #[test]
+    fn a_value_is_held_against_the_new_runs_alone() {
+        let (old, new) = (file(20, 1, 1.0), file(20, 2, 1.0));
+        assert_eq!(
+            checks(&old, &new, "peak-rss>45MiB"),
+            [Check::Violated, Check::Kept]
+        );
+        assert_eq!(
+            checks(&old, &new, "peak-rss>1GiB"),
+            [Check::Kept, Check::Kept]
+        );
+    }
+
+    #[test]
+    fn a_gate_fails_by_noise_in_at_most_one_of_twenty_comparisons() {
+        let failed = (0..200)
+            .filter(|seed| {
+                let machine = |seed| Simulated {
+                    disturbed: 0.1,
+                    noise: 0.01,
+                    ..Simulated::quiet(15, seed)
+                };
+                let variants = ["a", "b", "c"].map(|name| (name, Role::Candidate, 1.0, 1e6));
+                let base = [
+                    ("base", Role::Baseline, 1.0, 1e6),
+                    ("copy", Role::BaselineCopy, 1.0, 1e6),
+                ];
+                let file =
+                    |seed| results(vec![machine(seed).run(&[&base[..], &variants].concat())]);
+                checks(&file(*seed), &file(seed + 1000), "wall>+1%").contains(&Check::Violated)
+            })
+            .count();
+        assert!(failed <= 10, "{failed} of 200");
+    }
+
+    #[test]
+    fn a_regression_of_five_percent_does_not_pass_a_gate_of_two() {
+        let found = (0..100)
+            .filter(|seed| {
+                let (old, new) = (file(20, *seed, 1.0), file(20, seed + 1000, 1.05));
+                checks(&old, &new, "wall>+2%")[1] != Check::Kept
+            })
+            .count();
+        assert!(found >= 95, "{found} of 100");
+    }
+
+    #[test]
+    fn what_is_missing_in_the_new_file_is_told() {
+        let mut old = file(10, 1, 1.0);
+        let mut other = old.benchmarks[0].clone();
+        other.parameters.insert("threads".into(), "4".into());
+        old.benchmarks.push(other);
+        let mut new = file(10, 2, 1.0);
+        lose_runs(&mut new.benchmarks[0].variants[2], 0..10);
+        new.benchmarks[0].variants[2].runs.truncate(10);
+        let mut third = new.benchmarks[0].clone();
+        third.memory_limit_bytes = Some(1 << 30);
+        new.benchmarks.push(third);
+        let changes = compare(&old, &new, &[Quantity::Wall]);
+        let missing: Vec<String> = changes.missing.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            missing,
+            [
+                "simulated, a: has no wall time any more (10 of 10 runs failed: 10 with signal 11)",
+                "simulated (threads=4): was not measured again",
+            ]
+        );
+        assert_eq!(changes.added, ["simulated (1.00 GiB of memory)"]);
+    }
+
+    #[test]
+    fn a_baseline_that_crashes_now_is_told_though_its_runs_agree() {
+        let (old, mut new) = (file(10, 1, 1.0), file(10, 2, 1.0));
+        for variant in &mut new.benchmarks[0].variants {
+            lose_runs(variant, 0..10);
+        }
+        let changes = compare(&old, &new, &[Quantity::Wall]);
+        let missing: Vec<String> = changes.missing.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            missing,
+            ["simulated: ended with exit code 0 and ends with signal 11 now"]
+        );
+    }
+
+    #[test]
+    fn another_machine_is_told_by_what_differs() {
+        let (old, mut new) = (file(10, 1, 1.0), file(10, 2, 1.0));
+        new.machine.name = "another-runner".into();
+        assert_eq!(compare(&old, &new, &[]).machines, []);
+        new.machine.processors = 64;
+        let differences = compare(&old, &new, &[]).machines;
+        assert_eq!(
+            differences[0].to_string(),
+            "the number of processors differs: 4, and 64 now"
+        );
+    }
+}

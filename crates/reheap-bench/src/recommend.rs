@@ -1,0 +1,614 @@
+//! Which variant to use, for a goal, and what it costs; often the answer is to keep what there is.
+//!
+//! Another allocator is a change to a program that somebody has to answer for, so the burden of proof lies with it: only
+//! differences that [`crate::analysis`] claims count, and a variant of which one run failed is out. What each goal means:
+//!
+//! - **speed**: the least wall time. Variants that cannot be told from the fastest are told apart by CPU time. Where no
+//!   wall time differs, less CPU time is a reason too. Memory is named as a price and never decides.
+//! - **memory**: the least peak memory, without more than [`ACCEPTED_SLOWDOWN`] of claimed slowdown.
+//! - **balanced**: the least geometric mean of the ratios of wall time and of peak memory. Both weigh the same: 10 % less
+//!   time for 10 % more memory is worth nothing. Of the Pareto front this is the point that lies furthest in.
+//! - **security**: the hardened variant that costs least, by the same mean, even if it costs something.
+//!
+//! The limit variant bounds what can be hoped for: if the cheapest allocator imaginable saves nothing, none will.
+
+use crate::analysis::{Estimate, Failures};
+use crate::figures::{bytes, change_with_interval, noun, percent};
+use crate::results::{Benchmark, Outcome, OutputCheck, Quantity};
+use field::Field;
+use std::collections::BTreeSet;
+use std::fmt;
+
+mod field;
+
+/// How much slower a variant may be that is recommended for its memory.
+pub const ACCEPTED_SLOWDOWN: f64 = 0.02;
+
+/// If no allocator could save more than this, there is no point in looking for one.
+pub const WORTH_A_SEARCH: f64 = 0.02;
+
+/// What counts most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// Little time.
+    Speed,
+    /// Little memory.
+    Memory,
+    /// Little of both.
+    Balanced,
+    /// An allocator that stops attacks.
+    Security,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// What counts most.
+    pub goal: Goal,
+    /// The names of the variants that are hardened, the baseline's too if it is.
+    pub hardened: BTreeSet<String>,
+    /// Whether other output than the baseline's was accepted.
+    pub output: OutputCheck,
+}
+
+/// What to use, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recommendation {
+    /// What was asked for.
+    pub goal: Goal,
+    /// What to use.
+    pub choice: Choice,
+    /// Why: at least one, the one that decided first.
+    pub reasons: Vec<Reason>,
+    /// What it costs; nothing to keep what there is.
+    pub prices: Vec<Price>,
+    /// How much time any allocator could save; none where there was no limit variant, or it showed nothing.
+    pub bound: Option<Bound>,
+    /// Candidates that were out because runs failed.
+    pub failed: Vec<(String, Failures)>,
+}
+
+/// What to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The baseline.
+    Keep,
+    /// The variant at this place of the benchmark.
+    Take(usize),
+}
+
+/// Why something is recommended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reason {
+    /// It is better in a quantity.
+    Better {
+        /// In what.
+        quantity: Quantity,
+        /// The ratio to the baseline.
+        ratio: Estimate,
+    },
+    /// It is hardened against attacks on the heap.
+    Hardened,
+    /// It got through where the baseline was ended.
+    Survives(Outcome),
+    /// Keep: nothing differs from the baseline by more than noise.
+    Indistinguishable {
+        /// How far the baseline seems to differ from itself.
+        noise_floor: Option<f64>,
+    },
+    /// Keep: there are differences, and none makes another variant the better one for this goal.
+    NothingBetter,
+    /// Keep: the variant with the least memory is too slow.
+    TooSlow {
+        /// The variant.
+        variant: String,
+        /// Its wall time's ratio to the baseline's.
+        ratio: Estimate,
+    },
+    /// Keep: even the cheapest allocator imaginable would save next to nothing.
+    NothingToSave(Bound),
+    /// Keep: the baseline is hardened, and no hardened candidate costs less.
+    AlreadyHardened,
+    /// Keep: no candidate that works is hardened.
+    NothingHardened,
+    /// Keep: all candidates failed, or there were none.
+    NoCandidate,
+    /// Keep: no candidate got through either.
+    NoneSurvives(Outcome),
+}
+
+/// What a choice costs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Price {
+    /// It is worse in a quantity.
+    Worse {
+        /// In what.
+        quantity: Quantity,
+        /// The ratio to the baseline.
+        ratio: Estimate,
+    },
+    /// The executable file grows by so many bytes.
+    LargerExecutable(u64),
+    /// The baseline was hardened, and this is not.
+    LessHardened,
+}
+
+/// How much of the wall time any allocator could save, going by the limit variant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bound {
+    /// As a share: 0.12 for 12 %.
+    pub saving: Estimate,
+}
+
+/// The verdict on a finished benchmark.
+pub fn recommend(benchmark: &Benchmark, wish: &Wish) -> Recommendation {
+    let field = Field::of(benchmark, wish);
+    let (choice, reasons) = match benchmark.expected_outcome() {
+        Some(outcome @ (Outcome::OutOfMemory | Outcome::TimedOut)) => field.survivor(outcome),
+        _ => match field.best() {
+            Some(variant) => (Choice::Take(variant), field.merits(variant)),
+            None => (Choice::Keep, vec![field.reason_to_keep()]),
+        },
+    };
+    Recommendation {
+        goal: wish.goal,
+        choice,
+        reasons,
+        prices: match choice {
+            Choice::Keep => Vec::new(),
+            Choice::Take(variant) => field.prices(variant),
+        },
+        bound: field.bound().filter(|bound| match choice {
+            Choice::Keep => true,
+            Choice::Take(variant) => !field.exceeds(variant, bound),
+        }),
+        failed: field.failed(),
+    }
+}
+
+/// Whether a first short phase, with the baseline, its copy and the limit only, already shows that no allocator will help.
+///
+/// For speed alone: what the limit says of memory says nothing of other allocators, because it never gives any back. Both
+/// wall and CPU time have to be bounded, with the whole interval, so few rounds end nothing early.
+pub fn stop_early(benchmark: &Benchmark, wish: &Wish) -> Option<Reason> {
+    if wish.goal != Goal::Speed {
+        return None;
+    }
+    let field = Field::of(benchmark, wish);
+    let wall = field.saving_of_limit(&field.wall)?;
+    let cpu = field.saving_of_limit(&field.cpu).unwrap_or(wall);
+    let most = wall.saving.interval.high.max(cpu.saving.interval.high);
+    (most <= WORTH_A_SEARCH).then_some(Reason::NothingToSave(wall))
+}
+
+/// The variants that go into the second round of a search, where their tuning is tried: the best two of different
+/// allocators, by their places in the benchmark. Few rounds claim little, so the figures decide; but what is claimed to be
+/// worse is out.
+pub fn finalists(benchmark: &Benchmark, wish: &Wish) -> Vec<usize> {
+    let field = Field::of(benchmark, wish);
+    let mut ranked: Vec<(f64, usize)> = field
+        .eligible()
+        .filter(|&variant| wish.goal != Goal::Security || field.is_hardened(variant))
+        .filter(|&variant| wish.goal == Goal::Security || !field.is_claimed_worse(variant))
+        .filter_map(|variant| Some((field.figure(variant)?, variant)))
+        .collect();
+    ranked.sort_by(|left, right| left.0.total_cmp(&right.0));
+    let allocator = |variant: usize| benchmark.variants[variant].allocator.as_ref();
+    let mut finalists: Vec<usize> = Vec::new();
+    for (_, variant) in ranked {
+        let is_another = |chosen: &usize| match (allocator(*chosen), allocator(variant)) {
+            (Some(chosen), Some(other)) => chosen.name != other.name,
+            _ => true,
+        };
+        if finalists.len() < 2 && finalists.iter().all(is_another) {
+            finalists.push(variant);
+        }
+    }
+    finalists
+}
+
+impl Recommendation {
+    /// The verdict in one sentence: `glibc+jemalloc: 18 % less wall time [16 %, 20 %]; costs 12 % more peak memory
+    /// [11 %, 13 %]`, or `keep what you have: …`.
+    pub fn sentence(&self, benchmark: &Benchmark) -> String {
+        let reasons = joined(&self.reasons);
+        let Choice::Take(variant) = self.choice else {
+            return format!("keep what you have: {reasons}");
+        };
+        let name = &benchmark.variants[variant].name;
+        match self.prices.is_empty() {
+            true => format!("{name}: {reasons}"),
+            false => format!("{name}: {reasons}; costs {}", joined(&self.prices)),
+        }
+    }
+}
+
+fn joined(parts: &[impl fmt::Display]) -> String {
+    let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
+    parts.join(", ")
+}
+
+impl Goal {
+    /// All goals.
+    pub const ALL: [Goal; 4] = [Goal::Speed, Goal::Memory, Goal::Balanced, Goal::Security];
+
+    /// As users type it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Goal::Speed => "speed",
+            Goal::Memory => "memory",
+            Goal::Balanced => "balanced",
+            Goal::Security => "security",
+        }
+    }
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Better { quantity, ratio } => {
+                f.write_str(&change_with_interval(quantity, ratio))
+            }
+            Reason::Hardened => f.write_str("hardened against attacks on the heap"),
+            Reason::Survives(outcome) => {
+                write!(
+                    f,
+                    "it gets through in all runs, and the baseline does not ({outcome})"
+                )
+            }
+            Reason::Indistinguishable {
+                noise_floor: Some(floor),
+            } => {
+                let floor = percent(*floor);
+                write!(
+                    f,
+                    "nothing differs from it by more than the noise, which is {floor} here"
+                )
+            }
+            Reason::Indistinguishable { noise_floor: None } => {
+                f.write_str("nothing differs from it by more than the noise")
+            }
+            Reason::NothingBetter => f.write_str("nothing is better for this goal"),
+            Reason::TooSlow { variant, ratio } => {
+                let slower = change_with_interval(&Quantity::Wall, ratio);
+                write!(f, "{variant} needs the least memory, but {slower}")
+            }
+            Reason::NothingToSave(bound) => bound.fmt(f),
+            Reason::AlreadyHardened => {
+                f.write_str("it is hardened, and nothing that is hardened too costs less")
+            }
+            Reason::NothingHardened => f.write_str("no hardened variant works with this command"),
+            Reason::NoCandidate => f.write_str("no other variant works with this command"),
+            Reason::NoneSurvives(outcome) => {
+                write!(
+                    f,
+                    "no other variant gets through in all runs either ({outcome})"
+                )
+            }
+        }
+    }
+}
+
+impl fmt::Display for Price {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Price::Worse { quantity, ratio } => f.write_str(&change_with_interval(quantity, ratio)),
+            Price::LargerExecutable(more) => {
+                write!(f, "{} more executable file", bytes(*more as f64))
+            }
+            Price::LessHardened => f.write_str("the hardening that there was"),
+        }
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Estimate { value, interval } = self.saving;
+        let noun = noun(&Quantity::Wall);
+        if value <= 0.0 {
+            let most = percent(interval.high.max(0.0));
+            return write!(f, "no allocator could save more than {most} of the {noun}");
+        }
+        let (low, high) = (percent(interval.low.max(0.0)), percent(interval.high));
+        write!(
+            f,
+            "no allocator could save more than {} of the {noun} [{low}, {high}]",
+            percent(value)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{AllocatorVersion, Role};
+    use crate::simulated::{Simulated, lose_runs};
+    use proptest::prelude::*;
+
+    const MIB: f64 = 1024.0 * 1024.0;
+
+    /// A baseline of a second and 100 MiB, its copy, a limit with so many seconds, and candidates with seconds and MiB.
+    fn measured(limit: f64, candidates: &[(&'static str, f64, f64)]) -> Benchmark {
+        let mut variants = vec![
+            ("base", Role::Baseline, 1.0, 100.0 * MIB),
+            ("copy", Role::BaselineCopy, 1.0, 100.0 * MIB),
+            ("limit", Role::Limit, limit, 300.0 * MIB),
+        ];
+        let candidates = candidates.iter();
+        variants
+            .extend(candidates.map(|&(name, wall, mib)| (name, Role::Candidate, wall, mib * MIB)));
+        Simulated::quiet(20, 5).run(&variants)
+    }
+
+    fn wish(goal: Goal) -> Wish {
+        Wish {
+            goal,
+            hardened: BTreeSet::from(["hard".to_owned(), "harder".to_owned()]),
+            output: OutputCheck::Same,
+        }
+    }
+
+    fn verdict(benchmark: &Benchmark, goal: Goal) -> (String, Recommendation) {
+        let recommendation = recommend(benchmark, &wish(goal));
+        let name = match recommendation.choice {
+            Choice::Keep => "keep".to_owned(),
+            Choice::Take(variant) => benchmark.variants[variant].name.clone(),
+        };
+        (name, recommendation)
+    }
+
+    fn names(benchmark: &Benchmark, goal: Goal) -> Vec<&str> {
+        let finalists = finalists(benchmark, &wish(goal)).into_iter();
+        finalists
+            .map(|variant| benchmark.variants[variant].name.as_str())
+            .collect()
+    }
+
+    #[test]
+    fn each_goal_has_its_own_answer() {
+        let benchmark = measured(
+            0.6,
+            &[
+                ("fast", 0.7, 250.0),
+                ("balanced", 0.75, 70.0),
+                ("small", 1.0, 60.0),
+                ("slow", 1.8, 50.0),
+                ("hard", 1.1, 110.0),
+                ("harder", 1.4, 180.0),
+            ],
+        );
+        let answers = Goal::ALL.map(|goal| verdict(&benchmark, goal).0);
+        assert_eq!(answers, ["fast", "small", "balanced", "hard"]);
+    }
+
+    #[test]
+    fn speed_names_its_price_in_memory() {
+        let benchmark = measured(0.6, &[("fast", 0.82, 112.0)]);
+        let (_, recommendation) = verdict(&benchmark, Goal::Speed);
+        let sentence = recommendation.sentence(&benchmark);
+        assert!(
+            sentence.starts_with("fast: 17 % less wall time ["),
+            "{sentence}"
+        );
+        assert!(
+            sentence.contains("; costs 12 % more peak memory ["),
+            "{sentence}"
+        );
+        assert!(
+            recommendation
+                .bound
+                .unwrap()
+                .to_string()
+                .contains("40 % of the wall time [")
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_told_apart_is_kept() {
+        let benchmark = measured(0.7, &[("a", 1.0, 100.0), ("b", 1.001, 100.0)]);
+        for goal in [Goal::Speed, Goal::Memory, Goal::Balanced] {
+            let (name, recommendation) = verdict(&benchmark, goal);
+            assert_eq!(name, "keep");
+            assert!(matches!(
+                recommendation.reasons[..],
+                [Reason::Indistinguishable {
+                    noise_floor: Some(_)
+                }]
+            ));
+            let sentence = recommendation.sentence(&benchmark);
+            assert!(
+                sentence.starts_with("keep what you have: nothing differs from it"),
+                "{sentence}"
+            );
+        }
+    }
+
+    #[test]
+    fn where_the_limit_saves_nothing_the_search_ends_early() {
+        let nothing = measured(1.0, &[]);
+        let reason = stop_early(&nothing, &wish(Goal::Speed))
+            .unwrap()
+            .to_string();
+        assert!(
+            reason.starts_with("no allocator could save more than "),
+            "{reason}"
+        );
+        assert_eq!(stop_early(&nothing, &wish(Goal::Memory)), None);
+        assert_eq!(stop_early(&measured(0.9, &[]), &wish(Goal::Speed)), None);
+        let mut few = measured(1.0, &[]);
+        for variant in &mut few.variants {
+            variant.runs.truncate(4);
+        }
+        assert_eq!(stop_early(&few, &wish(Goal::Speed)), None);
+    }
+
+    #[test]
+    fn a_limit_that_is_slower_is_no_limit() {
+        let benchmark = measured(1.3, &[("fast", 0.8, 100.0)]);
+        assert_eq!(stop_early(&benchmark, &wish(Goal::Speed)), None);
+        let (name, recommendation) = verdict(&benchmark, Goal::Speed);
+        assert_eq!((name.as_str(), recommendation.bound), ("fast", None));
+    }
+
+    #[test]
+    fn a_variant_that_failed_once_is_out_and_named() {
+        let mut benchmark = measured(0.6, &[("fast", 0.5, 100.0), ("safe", 0.8, 100.0)]);
+        lose_runs(&mut benchmark.variants[3], 7..8);
+        let (name, recommendation) = verdict(&benchmark, Goal::Speed);
+        assert_eq!(name, "safe");
+        assert_eq!(recommendation.failed.len(), 1);
+        assert_eq!(recommendation.failed[0].0, "fast");
+    }
+
+    #[test]
+    fn variants_as_fast_as_each_other_are_told_apart_by_cpu_time() {
+        let mut benchmark = measured(0.6, &[("a", 0.8, 100.0), ("b", 0.8, 100.0)]);
+        for (place, share) in [(3, 0.95), (4, 0.6)] {
+            for run in &mut benchmark.variants[place].runs {
+                run.cost.user_seconds = run.cost.wall_seconds * share;
+            }
+        }
+        assert_eq!(verdict(&benchmark, Goal::Speed).0, "b");
+    }
+
+    #[test]
+    fn the_smallest_is_not_recommended_for_memory_if_it_is_slow() {
+        let benchmark = measured(0.6, &[("small", 1.3, 50.0)]);
+        let (name, recommendation) = verdict(&benchmark, Goal::Memory);
+        let sentence = recommendation.sentence(&benchmark);
+        assert_eq!(name, "keep");
+        assert!(
+            sentence.contains("small needs the least memory, but 31 % more wall time ["),
+            "{sentence}"
+        );
+    }
+
+    #[test]
+    fn a_hardened_baseline_is_kept_unless_another_hardened_one_costs_less() {
+        let mut benchmark = measured(0.6, &[("hard", 1.2, 120.0), ("fast", 0.7, 100.0)]);
+        assert_eq!(verdict(&benchmark, Goal::Security).0, "hard");
+        benchmark.variants[0].name = "harder".into();
+        let (name, recommendation) = verdict(&benchmark, Goal::Security);
+        assert_eq!(
+            (name.as_str(), &recommendation.reasons[..]),
+            ("keep", &[Reason::AlreadyHardened][..])
+        );
+        let (_, recommendation) = verdict(&benchmark, Goal::Speed);
+        assert_eq!(recommendation.prices, [Price::LessHardened]);
+    }
+
+    #[test]
+    fn without_a_hardened_candidate_there_is_nothing_to_take_for_security() {
+        let benchmark = measured(0.6, &[("fast", 0.7, 100.0)]);
+        let (name, recommendation) = verdict(&benchmark, Goal::Security);
+        assert_eq!(
+            (name.as_str(), &recommendation.reasons[..]),
+            ("keep", &[Reason::NothingHardened][..])
+        );
+        let nothing = measured(0.6, &[]);
+        assert_eq!(
+            verdict(&nothing, Goal::Speed).1.reasons,
+            [Reason::NoCandidate]
+        );
+    }
+
+    #[test]
+    fn what_survives_a_memory_limit_is_taken_although_the_baseline_has_no_figures() {
+        let mut benchmark = measured(
+            1.0,
+            &[
+                ("big", 0.9, 110.0),
+                ("small", 1.1, 70.0),
+                ("least", 1.2, 60.0),
+            ],
+        );
+        for place in 0..4 {
+            for run in &mut benchmark.variants[place].runs {
+                run.outcome = Outcome::OutOfMemory;
+            }
+        }
+        assert_eq!(verdict(&benchmark, Goal::Speed).0, "small");
+        let (name, recommendation) = verdict(&benchmark, Goal::Memory);
+        assert_eq!(name, "least");
+        let sentence = recommendation.sentence(&benchmark);
+        assert!(
+            sentence.contains("the baseline does not (out of memory)"),
+            "{sentence}"
+        );
+        benchmark.variants.truncate(4);
+        assert_eq!(
+            verdict(&benchmark, Goal::Speed).1.reasons,
+            [Reason::NoneSurvives(Outcome::OutOfMemory)]
+        );
+    }
+
+    #[test]
+    fn a_larger_executable_is_a_price() {
+        let mut benchmark = measured(0.6, &[("fast", 0.7, 100.0)]);
+        benchmark.variants[0].executable_bytes = Some(1_000_000);
+        benchmark.variants[3].executable_bytes = Some(1_000_000 + 400 * 1024);
+        let (_, recommendation) = verdict(&benchmark, Goal::Speed);
+        assert!(
+            recommendation
+                .sentence(&benchmark)
+                .ends_with("costs 400 KiB more executable file")
+        );
+    }
+
+    #[test]
+    fn the_best_two_allocators_go_on() {
+        let mut benchmark = measured(
+            0.5,
+            &[
+                ("je", 0.8, 90.0),
+                ("je tuned", 0.79, 90.0),
+                ("mi", 0.85, 120.0),
+                ("slow", 1.5, 50.0),
+                ("hard", 1.2, 130.0),
+            ],
+        );
+        for (place, allocator) in [(3, "je"), (4, "je"), (5, "mi")] {
+            benchmark.variants[place].allocator = Some(AllocatorVersion {
+                name: allocator.into(),
+                version: String::new(),
+            });
+        }
+        let speed = names(&benchmark, Goal::Speed);
+        assert!(speed[0].starts_with("je") && speed[1] == "mi", "{speed:?}");
+        assert_eq!(names(&benchmark, Goal::Memory).len(), 1);
+        assert_eq!(names(&benchmark, Goal::Security), ["hard"]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+        #[test]
+        fn what_is_taken_for_speed_is_claimed_to_save_time(
+            seed in any::<u64>(),
+            walls in prop::collection::vec(0.9f64..1.1, 1..4),
+        ) {
+            let names = ["a", "b", "c"];
+            let mut variants = vec![
+                ("base", Role::Baseline, 1.0, MIB),
+                ("copy", Role::BaselineCopy, 1.0, MIB),
+            ];
+            variants.extend(names.iter().zip(&walls).map(|(&name, &wall)| (name, Role::Candidate, wall, MIB)));
+            let benchmark = Simulated::quiet(12, seed).run(&variants);
+            let recommendation = recommend(&benchmark, &wish(Goal::Speed));
+            prop_assert!(!recommendation.reasons.is_empty());
+            if let Choice::Take(variant) = recommendation.choice {
+                let is_time = |reason: &Reason| matches!(
+                    reason,
+                    Reason::Better { quantity: Quantity::Wall | Quantity::Cpu, ratio } if ratio.value < 1.0
+                );
+                prop_assert!(is_time(&recommendation.reasons[0]), "{recommendation:?}");
+                prop_assert!(variant >= 2);
+            }
+        }
+    }
+}
