@@ -11,6 +11,8 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 const GAP: &str = "  ";
 /// Headings that are longer take several lines, unless the figures need the room anyway.
 const HEADING: usize = 12;
+/// Names are wrapped to this if no column has to go into another table then.
+const NAMES: usize = 16;
 
 /// Whether colours are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,11 +110,11 @@ impl Table {
             .unwrap_or(0)
             .max(self.heading.width());
         let all_groups: usize = self.groups.iter().map(Group::width).sum();
-        // As wide as the names where all columns still fit; else as narrow as keeps them readable.
-        let for_names = names
-            .min(width.saturating_sub(all_groups).max(28))
-            .min(width.saturating_sub(widest_group))
-            .max(8);
+        let for_names = match width.saturating_sub(all_groups) {
+            // All columns fit, the more so if names take several lines.
+            room if room >= NAMES => names.min(room),
+            _ => names.min(28).min(width.saturating_sub(widest_group)).max(8),
+        };
         let mut lines = Vec::new();
         let mut rest = self.groups.as_slice();
         while !rest.is_empty() {
@@ -262,7 +264,9 @@ pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
         }
         line.push(character);
         line_width += character_width;
-        if " +,".contains(character) {
+        if character == '[' {
+            break_at = Some(line.len() - 1);
+        } else if " +,".contains(character) {
             break_at = Some(line.len());
         }
     }
