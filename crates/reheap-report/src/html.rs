@@ -13,7 +13,7 @@ use crate::view::{Shown, View, Weight, views};
 use crate::{names, numbers, words};
 use askama::Template;
 use reheap_bench::analysis::{self, Analysis, Comparison, Verdict};
-use reheap_bench::results::{Activity, Benchmark, Direction, Quantity, Results, Role, Variant};
+use reheap_bench::results::{Activity, Direction, Quantity, Results, Role, Variant};
 use reheap_bench::{figures, sweeps};
 
 /// Results that are longer than this as JSON are not put into the page once more.
@@ -227,11 +227,7 @@ impl Part {
                 charts(view)
             },
             nothing,
-            ran: view
-                .shown
-                .iter()
-                .map(|shown| Ran::of(shown, view.benchmark))
-                .collect(),
+            ran: view.shown.iter().map(Ran::of).collect(),
         }
     }
 }
@@ -281,6 +277,7 @@ fn columns(view: &View<'_>, analysis: &Analysis) -> Vec<String> {
     let heading = figures::noun(&analysis.quantity).to_owned();
     match view.weight(&analysis.quantity) {
         Weight::Explains => vec![heading],
+        Weight::Matters if analysis.quantity == Quantity::Wall => vec![heading, "ratio".to_owned()],
         Weight::Decides | Weight::Matters => vec![heading, format!("ratio to {}", view.baseline())],
     }
 }
@@ -315,7 +312,7 @@ fn cells(view: &View<'_>, shown: &Shown<'_>, analysis: &Analysis, plots: &Plots)
     let spread = row
         .summary
         .as_ref()
-        .filter(|_| weight != Weight::Explains)
+        .filter(|_| plots.axis.is_some())
         .map(numbers::spread);
     let figure = TableCell {
         label: figures::noun(quantity).to_owned(),
@@ -351,7 +348,8 @@ fn ratio_cell(shown: &Shown<'_>, analysis: &Analysis, plots: &Plots) -> TableCel
     TableCell {
         label: "ratio".to_owned(),
         class: match (comparison, &plots.axis) {
-            (None, _) => "plot first",
+            (None, Some(_)) => "plot first",
+            (None, None) => "first",
             (Some(_), Some(_)) => "plot",
             (Some(_), None) => "",
         },
@@ -394,7 +392,7 @@ fn breakable(name: &str) -> String {
 }
 
 impl Ran {
-    fn of(shown: &Shown<'_>, _benchmark: &Benchmark) -> Ran {
+    fn of(shown: &Shown<'_>) -> Ran {
         let variant: &Variant = shown.variant;
         let mut typed: Vec<String> = variant
             .environment
@@ -412,13 +410,9 @@ impl Ran {
                 .collect();
             pairs.push(("tuning", tuning.join(", ")));
         }
-        pairs.push((
-            "seen active",
-            match &variant.activity {
-                Activity::Seen(evidence) => evidence.clone(),
-                Activity::NothingClaimed => "nothing is claimed of it".to_owned(),
-            },
-        ));
+        if let Activity::Seen(evidence) = &variant.activity {
+            pairs.push(("seen active", evidence.clone()));
+        }
         if let Some(bytes) = variant.executable_bytes {
             pairs.push(("executable", figures::bytes(bytes as f64)));
         }
@@ -771,6 +765,7 @@ fn capitalised(text: &str) -> String {
 /// All benchmarks in one table.
 struct Matrix {
     title: String,
+    /// Escaped, with places where they may be broken.
     variants: Vec<String>,
     rows: Vec<(String, bool, Vec<(String, &'static str)>)>,
 }
@@ -785,7 +780,7 @@ impl Matrix {
         };
         Matrix {
             title: capitalised(figures::noun(&matrix.quantity)),
-            variants: matrix.variants,
+            variants: matrix.variants.iter().map(|name| breakable(name)).collect(),
             rows: matrix
                 .rows
                 .into_iter()

@@ -154,11 +154,27 @@ fn headline_of_several(views: &[View<'_>]) -> String {
         Some((name, count)) if count == total => {
             format!("{name} is the best in all {total} benchmarks")
         }
-        Some((name, count)) => format!("{name} is the best in {count} of {total} benchmarks"),
+        Some((name, count)) => {
+            let failed = match failed_in(views, name) {
+                0 => String::new(),
+                failed => format!(", and failed in {failed}"),
+            };
+            format!("{name} is the best in {count} of {total} benchmarks{failed}")
+        }
         None => format!(
             "In none of {total} benchmarks was a variant found to be better than the baseline"
         ),
     }
+}
+
+/// In how many benchmarks a run of a variant failed.
+fn failed_in(views: &[View<'_>], name: &str) -> usize {
+    let failed = |view: &&View<'_>| {
+        view.shown
+            .iter()
+            .any(|shown| shown.variant.name == name && shown.failures.count() > 0)
+    };
+    views.iter().filter(failed).count()
 }
 
 /// The variant that is the best in most benchmarks, and in how many; of several with equally many, the first.
