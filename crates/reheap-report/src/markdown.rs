@@ -29,12 +29,14 @@ pub fn markdown(all: &[Results]) -> String {
         line(&overview_table(&matrix));
     }
     for view in &views {
-        line(&benchmark(view));
+        line(benchmark(view).trim_end());
+        line("");
     }
     line(words::LEGEND);
     line("");
     for results in all {
-        line(&how(results, &views));
+        line(how(results, &views).trim_end());
+        line("");
     }
     page.truncate(page.trim_end().len());
     page.push('\n');
@@ -92,9 +94,12 @@ fn table(view: &View<'_>) -> String {
         let mut cells = vec![variant(shown)];
         for &quantity in &quantities {
             let row = view.row(quantity, shown);
-            cells.push(row.map_or_else(String::new, |row| {
-                numbers::median_with_spread(row, quantity)
-            }));
+            cells.push(
+                row.map_or_else(String::new, |row| match view.weight(quantity) {
+                    Weight::Explains => numbers::median_text(row, quantity),
+                    Weight::Decides | Weight::Matters => numbers::median_with_spread(row, quantity),
+                }),
+            );
             if view.weight(quantity) != Weight::Explains {
                 cells.push(ratio(view.comparison(quantity, shown)));
             }
