@@ -29,11 +29,11 @@ pub fn bencher_json(all: &[Results]) -> String {
             let name = cut(&format!("{of}: {}", shown.variant.name), BENCHMARK_NAME);
             let measures = view.analyses.iter().filter_map(|analysis| {
                 let median = analysis.rows[shown.index].summary.as_ref()?.median;
-                let (measure, factor) = measure(&analysis.quantity);
+                let (measure, in_unit) = measure(&analysis.quantity);
                 let metric = Metric {
-                    value: median.value * factor,
-                    lower_value: median.interval.low * factor,
-                    upper_value: median.interval.high * factor,
+                    value: in_unit(median.value),
+                    lower_value: in_unit(median.interval.low),
+                    upper_value: in_unit(median.interval.high),
                 };
                 Some((cut(&measure, MEASURE_NAME), metric))
             });
@@ -45,15 +45,16 @@ pub fn bencher_json(all: &[Results]) -> String {
     text
 }
 
-/// The name of a measure, and what its figures are multiplied with.
-fn measure(quantity: &Quantity) -> (String, f64) {
+/// The name of a measure, and how its figures come into its unit.
+fn measure(quantity: &Quantity) -> (String, fn(f64) -> f64) {
+    let name = quantity.name();
     match quantity {
-        Quantity::Wall => ("latency".to_owned(), 1e9),
+        Quantity::Wall => ("latency".to_owned(), |seconds| (seconds * 1e9).round()),
         Quantity::Cpu | Quantity::User | Quantity::System => {
-            (format!("{}-seconds", quantity.name()), 1.0)
+            (format!("{name}-seconds"), |seconds| seconds)
         }
-        Quantity::PeakRss | Quantity::MeanRss => (format!("{}-bytes", quantity.name()), 1.0),
-        Quantity::MinorFaults | Quantity::Metric(_) => (quantity.name().to_owned(), 1.0),
+        Quantity::PeakRss | Quantity::MeanRss => (format!("{name}-bytes"), |bytes| bytes),
+        Quantity::MinorFaults | Quantity::Metric(_) => (name.to_owned(), |count| count),
     }
 }
 

@@ -7,13 +7,13 @@
 use crate::chart::{
     self, Dot, Interval, Lines, Mark, Point, Row, Scatter, Series, Steps, Strip, Unit,
 };
-use crate::escape::{data_url, shell, shell_word};
+use crate::escape::{self, data_url, shell, shell_word};
 use crate::overview::{self, Entry};
-use crate::view::{Shown, View, views};
+use crate::view::{Shown, View, Weight, views};
 use crate::{names, numbers, words};
 use askama::Template;
 use reheap_bench::analysis::{self, Analysis, Comparison, Verdict};
-use reheap_bench::results::{Activity, Benchmark, Quantity, Results, Role, Variant};
+use reheap_bench::results::{Activity, Direction, Quantity, Results, Role, Variant};
 use reheap_bench::{figures, sweeps};
 
 /// Results that are longer than this as JSON are not put into the page once more.
@@ -26,16 +26,15 @@ const ROUNDS_FOR_DRIFT: usize = 4;
 /// The report as a page.
 pub fn html(all: &[Results]) -> String {
     let views = views(all);
+    let matrices = overview::matrices(&views);
     let page = Page {
         style: include_str!("../templates/report.css"),
         subject: words::subject(&views),
         headline: words::headline(&views),
+        lead: words::lead(&views, &matrices),
         facts: facts(all, &views),
         legend: words::LEGEND,
-        matrices: overview::matrices(&views)
-            .into_iter()
-            .map(Matrix::of)
-            .collect(),
+        matrices: matrices.into_iter().map(Matrix::of).collect(),
         scaling: scaling(all, &views),
         benchmarks: views
             .iter()
@@ -58,6 +57,7 @@ struct Page<'a> {
     style: &'a str,
     subject: String,
     headline: String,
+    lead: Option<String>,
     facts: Vec<(String, &'static str)>,
     legend: &'a str,
     matrices: Vec<Matrix>,
@@ -121,7 +121,7 @@ struct Part {
     /// What is said of it where it is folded away.
     summary: String,
     rounds: String,
-    warnings: Vec<(String, String)>,
+    warnings: Vec<Warned>,
     left_out: Vec<(String, String)>,
     nothing: Option<String>,
     columns: Vec<String>,
@@ -130,7 +130,39 @@ struct Part {
     ran: Vec<Ran>,
 }
 
+/// A warning, escaped.
+struct Warned {
+    said: Vec<String>,
+    advice: String,
+}
+
+impl Warned {
+    fn of(warned: words::Warned) -> Warned {
+        Warned {
+            said: warned.said.iter().map(|said| with_code(said)).collect(),
+            advice: with_code(&warned.advice),
+        }
+    }
+}
+
+/// The text, escaped; what stands between backticks is code.
+fn with_code(text: &str) -> String {
+    let parts: Vec<String> = text.split('`').map(escape::html).collect();
+    if parts.len() % 2 == 0 {
+        return parts.join("`");
+    }
+    let marked = parts
+        .iter()
+        .enumerate()
+        .map(|(index, part)| match index % 2 {
+            0 => part.clone(),
+            _ => format!("<code>{part}</code>"),
+        });
+    marked.collect()
+}
+
 struct TableRow {
+    /// Escaped, with places where it may be broken.
     name: String,
     swatch: String,
     class: &'static str,
@@ -144,6 +176,7 @@ struct TableCell {
     text: String,
     spread: String,
     class: &'static str,
+    verdict: &'static str,
     svg: String,
 }
 
@@ -171,7 +204,7 @@ impl Part {
                 .unwrap_or_else(|| names::full(view.benchmark)),
             summary: words::headline(std::slice::from_ref(view)),
             rounds: words::rounds_and_noise(view),
-            warnings: words::warnings(view),
+            warnings: words::warnings(view).into_iter().map(Warned::of).collect(),
             left_out: view
                 .benchmark
                 .left_out
@@ -181,8 +214,7 @@ impl Part {
             columns: view
                 .analyses
                 .iter()
-                .zip(&plots)
-                .flat_map(|(analysis, plots)| columns(view, analysis, plots))
+                .flat_map(|analysis| columns(view, analysis))
                 .collect(),
             rows: view
                 .shown
@@ -195,11 +227,7 @@ impl Part {
                 charts(view)
             },
             nothing,
-            ran: view
-                .shown
-                .iter()
-                .map(|shown| Ran::of(shown, view.benchmark))
-                .collect(),
+            ran: view.shown.iter().map(Ran::of).collect(),
         }
     }
 }
@@ -215,21 +243,25 @@ impl Plots {
         let intervals: Vec<Interval> = view
             .shown
             .iter()
+            .filter(|shown| is_drawn(shown, &analysis.quantity))
             .filter_map(|shown| analysis.comparison(shown.index))
             .filter_map(plotted)
             .collect();
-        let is_drawn = matches!(
-            analysis.quantity,
-            Quantity::Wall | Quantity::PeakRss | Quantity::Metric(_)
-        );
+        let is_plotted = view.weight(&analysis.quantity) == Weight::Decides
+            || analysis.quantity == Quantity::PeakRss;
         Plots {
-            axis: (is_drawn && !intervals.is_empty()).then(|| chart::interval_axis(&intervals)),
+            axis: (is_plotted && !intervals.is_empty()).then(|| chart::interval_axis(&intervals)),
             noise: analysis
                 .noise
                 .and_then(|noise| noise.ratio)
                 .map(|floor| (floor.low, floor.high)),
         }
     }
+}
+
+/// The limit buys its time with as much memory as there is; on an axis with it, all others would fall together.
+fn is_drawn(shown: &Shown<'_>, quantity: &Quantity) -> bool {
+    shown.variant.role != Role::Limit || !matches!(quantity, Quantity::PeakRss | Quantity::MeanRss)
 }
 
 fn plotted(comparison: &Comparison) -> Option<Interval> {
@@ -241,21 +273,18 @@ fn plotted(comparison: &Comparison) -> Option<Interval> {
     })
 }
 
-fn columns(view: &View<'_>, analysis: &Analysis, plots: &Plots) -> Vec<String> {
+fn columns(view: &View<'_>, analysis: &Analysis) -> Vec<String> {
     let heading = figures::noun(&analysis.quantity).to_owned();
-    match plots.axis {
-        Some(_) => vec![
-            heading,
-            format!("ratio to {}", view.baseline()),
-            String::new(),
-        ],
-        None => vec![heading],
+    match view.weight(&analysis.quantity) {
+        Weight::Explains => vec![heading],
+        Weight::Matters if analysis.quantity == Quantity::Wall => vec![heading, "ratio".to_owned()],
+        Weight::Decides | Weight::Matters => vec![heading, format!("ratio to {}", view.baseline())],
     }
 }
 
 fn table_row(view: &View<'_>, shown: &Shown<'_>, plots: &[Plots]) -> TableRow {
     TableRow {
-        name: shown.variant.name.clone(),
+        name: breakable(&shown.variant.name),
         swatch: shown.tone.swatch(),
         class: match shown.variant.role {
             Role::Limit => "limit",
@@ -271,63 +300,72 @@ fn table_row(view: &View<'_>, shown: &Shown<'_>, plots: &[Plots]) -> TableRow {
             .analyses
             .iter()
             .zip(plots)
-            .flat_map(|(analysis, plots)| cells(shown, analysis, plots))
+            .flat_map(|(analysis, plots)| cells(view, shown, analysis, plots))
             .collect(),
     }
 }
 
-fn cells(shown: &Shown<'_>, analysis: &Analysis, plots: &Plots) -> Vec<TableCell> {
+fn cells(view: &View<'_>, shown: &Shown<'_>, analysis: &Analysis, plots: &Plots) -> Vec<TableCell> {
     let row = &analysis.rows[shown.index];
     let quantity = &analysis.quantity;
-    let median = numbers::median_text(row, quantity);
-    let spread = row.summary.as_ref().map(|summary| numbers::spread(summary));
-    let is_empty = row.summary.is_none();
-    let mut cells = vec![TableCell {
+    let weight = view.weight(quantity);
+    let spread = row
+        .summary
+        .as_ref()
+        .filter(|_| plots.axis.is_some())
+        .map(numbers::spread);
+    let figure = TableCell {
         label: figures::noun(quantity).to_owned(),
-        text: median,
+        text: numbers::median_text(row, quantity),
         spread: spread.unwrap_or_default(),
-        class: if is_empty { "empty" } else { "" },
+        class: if row.summary.is_none() { "empty" } else { "" },
+        verdict: "",
         svg: String::new(),
-    }];
-    let Some(axis) = &plots.axis else {
-        return cells;
     };
-    let comparison = row.comparison.as_ref();
-    let (text, class) = ratio(comparison);
-    let interval = comparison
-        .and_then(|comparison| comparison.ratio)
-        .map(|estimate| numbers::interval(&estimate));
+    match weight {
+        Weight::Explains => vec![figure],
+        Weight::Decides | Weight::Matters => vec![figure, ratio_cell(shown, analysis, plots)],
+    }
+}
+
+/// The ratio, and below it its place on the column's axis.
+fn ratio_cell(shown: &Shown<'_>, analysis: &Analysis, plots: &Plots) -> TableCell {
+    let comparison = analysis.rows[shown.index].comparison.as_ref();
+    let (text, verdict) = ratio(comparison);
     let title = format!(
         "{}, {}: {text}",
         shown.variant.name,
-        figures::noun(quantity)
+        figures::noun(&analysis.quantity)
     );
-    let svg = chart::interval(
-        comparison.and_then(plotted).as_ref(),
-        plots.noise,
-        axis,
-        shown.tone,
-        &title,
-    );
-    cells.push(TableCell {
+    let axis = plots
+        .axis
+        .as_ref()
+        .filter(|_| is_drawn(shown, &analysis.quantity));
+    let estimate = comparison.and_then(|comparison| comparison.ratio);
+    let spread = estimate
+        .filter(|_| plots.axis.is_some())
+        .map(|estimate| numbers::interval(&estimate));
+    TableCell {
         label: "ratio".to_owned(),
-        class: if comparison.is_none() { "empty" } else { class },
-        text,
-        spread: interval.unwrap_or_default(),
-        svg: String::new(),
-    });
-    cells.push(TableCell {
-        label: String::new(),
-        text: String::new(),
-        spread: String::new(),
-        class: if comparison.is_none() {
-            "plot empty"
-        } else {
-            "plot"
+        class: match (comparison, &plots.axis) {
+            (None, Some(_)) => "plot first",
+            (None, None) => "first",
+            (Some(_), Some(_)) => "plot",
+            (Some(_), None) => "",
         },
-        svg,
-    });
-    cells
+        verdict,
+        text,
+        spread: spread.unwrap_or_default(),
+        svg: axis.map_or_else(String::new, |axis| {
+            chart::interval(
+                comparison.and_then(plotted).as_ref(),
+                plots.noise,
+                axis,
+                shown.tone,
+                &title,
+            )
+        }),
+    }
 }
 
 /// A ratio and the class that says what may be claimed.
@@ -346,8 +384,15 @@ fn ratio(comparison: Option<&Comparison>) -> (String, &'static str) {
     }
 }
 
+/// A variant's name, which may be broken at its signs.
+fn breakable(name: &str) -> String {
+    escape::html(name)
+        .replace('+', "+<wbr/>")
+        .replace('[', "<wbr/>[")
+}
+
 impl Ran {
-    fn of(shown: &Shown<'_>, _benchmark: &Benchmark) -> Ran {
+    fn of(shown: &Shown<'_>) -> Ran {
         let variant: &Variant = shown.variant;
         let mut typed: Vec<String> = variant
             .environment
@@ -365,13 +410,9 @@ impl Ran {
                 .collect();
             pairs.push(("tuning", tuning.join(", ")));
         }
-        pairs.push((
-            "seen active",
-            match &variant.activity {
-                Activity::Seen(evidence) => evidence.clone(),
-                Activity::NothingClaimed => "nothing is claimed of it".to_owned(),
-            },
-        ));
+        if let Activity::Seen(evidence) = &variant.activity {
+            pairs.push(("seen active", evidence.clone()));
+        }
         if let Some(bytes) = variant.executable_bytes {
             pairs.push(("executable", figures::bytes(bytes as f64)));
         }
@@ -395,39 +436,43 @@ fn charts(view: &View<'_>) -> Vec<Chart> {
 fn strip(view: &View<'_>, quantity: Quantity) -> Option<Chart> {
     let analysis = view.analysis(&quantity)?;
     let output = view.results.settings.output;
-    let rows = view.shown.iter().map(|shown| {
-        let failed: Vec<usize> = view
-            .benchmark
-            .failures(shown.variant, output)
-            .map(|run| run.round)
-            .collect();
-        let row = &analysis.rows[shown.index];
-        let marks = shown.variant.runs.iter().filter_map(|run| {
-            let value = quantity.of(run)?;
-            let is_failure = failed.contains(&run.round);
-            let outcome = if is_failure {
-                format!(", {}", run.outcome)
-            } else {
-                String::new()
-            };
-            Some(Mark {
-                value,
-                is_failure,
-                title: format!(
-                    "round {}: {}{outcome}",
-                    run.round + 1,
-                    figures::value(&quantity, value)
-                ),
-            })
+    let rows = view
+        .shown
+        .iter()
+        .filter(|shown| is_drawn(shown, &quantity))
+        .map(|shown| {
+            let failed: Vec<usize> = view
+                .benchmark
+                .failures(shown.variant, output)
+                .map(|run| run.round)
+                .collect();
+            let row = &analysis.rows[shown.index];
+            let marks = shown.variant.runs.iter().filter_map(|run| {
+                let value = quantity.of(run)?;
+                let is_failure = failed.contains(&run.round);
+                let outcome = if is_failure {
+                    format!(", {}", run.outcome)
+                } else {
+                    String::new()
+                };
+                Some(Mark {
+                    value,
+                    is_failure,
+                    title: format!(
+                        "round {}: {}{outcome}",
+                        run.round + 1,
+                        figures::value(&quantity, value)
+                    ),
+                })
+            });
+            Row {
+                name: &shown.variant.name,
+                tone: shown.tone,
+                marks: marks.collect(),
+                median: numbers::median(row),
+                note: numbers::median_text(row, &quantity),
+            }
         });
-        Row {
-            name: &shown.variant.name,
-            tone: shown.tone,
-            marks: marks.collect(),
-            median: numbers::median(row),
-            note: numbers::median_text(row, &quantity),
-        }
-    });
     let title = format!("{} of every run", capitalised(figures::noun(&quantity)));
     let strip = Strip {
         title: &title,
@@ -448,31 +493,31 @@ fn strip(view: &View<'_>, quantity: Quantity) -> Option<Chart> {
     })
 }
 
-/// Time against memory.
+/// What the benchmark is about, against memory.
 fn scatter(view: &View<'_>) -> Option<Chart> {
-    let (time, memory) = (
-        view.analysis(&Quantity::Wall)?,
-        view.analysis(&Quantity::PeakRss)?,
-    );
+    let main = view.main_quantity();
+    let (across, memory) = (view.analysis(&main)?, view.analysis(&Quantity::PeakRss)?);
     let output = view.results.settings.output;
-    let front = analysis::pareto_front(view.benchmark, &Quantity::Wall, &Quantity::PeakRss, output);
-    let dots: Vec<Dot<'_>> = view
-        .shown
-        .iter()
-        .filter(|shown| shown.variant.role != Role::Limit)
+    let front = analysis::pareto_front(view.benchmark, &main, &Quantity::PeakRss, output);
+    let chosen = || {
+        view.shown
+            .iter()
+            .filter(|shown| is_drawn(shown, &Quantity::PeakRss))
+    };
+    let dots: Vec<Dot<'_>> = chosen()
         .filter_map(|shown| {
-            let seconds = numbers::median(&time.rows[shown.index])?;
+            let figure = numbers::median(&across.rows[shown.index])?;
             let bytes = numbers::median(&memory.rows[shown.index])?;
             Some(Dot {
                 name: &shown.variant.name,
                 tone: shown.tone,
-                seconds,
+                across: figure,
                 bytes,
                 is_on_front: front.contains(&shown.index),
                 title: format!(
                     "{}: {}, {}",
                     shown.variant.name,
-                    figures::seconds(seconds),
+                    figures::value(&main, figure),
                     figures::bytes(bytes)
                 ),
             })
@@ -481,25 +526,32 @@ fn scatter(view: &View<'_>) -> Option<Chart> {
     if dots.len() < 2 {
         return None;
     }
+    let noun = capitalised(figures::noun(&main));
+    let title = match main {
+        Quantity::Wall => "Time against memory".to_owned(),
+        _ => format!("{noun} against memory"),
+    };
     let scatter = Scatter {
-        title: "Time against memory",
+        title: &title,
+        unit: unit(&main),
+        direction: across.direction,
         dots,
     };
-    let (across, down) = scatter.axes();
+    let (axis_across, axis_down) = scatter.axes();
+    let corner = match across.direction {
+        Direction::Lower => "left",
+        Direction::Higher => "right",
+    };
     Some(Chart {
-        title: "Time against memory".to_owned(),
         caption: format!(
-            "Wall time across, peak memory down: nearer to the lower left is better. No variant beats those on the \
-             dashed line, the Pareto front, in both.{}",
-            cautions(&[across, down])
+            "{noun} across, peak memory down: nearer to the lower {corner} is better. No variant beats those on the \
+             dashed line, the Pareto front, in both; the hollow ones are beaten or failed.{}",
+            cautions(&[axis_across, axis_down])
         ),
         svg: scatter.draw(),
-        legend: legend(
-            view.shown
-                .iter()
-                .filter(|shown| shown.variant.role != Role::Limit),
-        ),
+        legend: legend(chosen()),
         class: "",
+        title: title.clone(),
     })
 }
 
@@ -713,6 +765,7 @@ fn capitalised(text: &str) -> String {
 /// All benchmarks in one table.
 struct Matrix {
     title: String,
+    /// Escaped, with places where they may be broken.
     variants: Vec<String>,
     rows: Vec<(String, bool, Vec<(String, &'static str)>)>,
 }
@@ -726,8 +779,8 @@ impl Matrix {
             Entry::Compared(comparison) => ratio(Some(comparison)),
         };
         Matrix {
-            title: matrix.title,
-            variants: matrix.variants,
+            title: capitalised(figures::noun(&matrix.quantity)),
+            variants: matrix.variants.iter().map(|name| breakable(name)).collect(),
             rows: matrix
                 .rows
                 .into_iter()
@@ -748,7 +801,7 @@ struct File {
 
 impl File {
     fn of(results: &Results) -> File {
-        let json = results.to_json();
+        let json = serde_json::to_string(results).expect("all keys are strings");
         File {
             machine: words::machine(&results.machine),
             settings: words::settings(results),

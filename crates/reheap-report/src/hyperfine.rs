@@ -13,7 +13,6 @@ use crate::names;
 use reheap_bench::results::{Benchmark, Outcome, Quantity, Results, Run, Variant};
 use reheap_bench::stats::Sample;
 use serde::Serialize;
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Which of hyperfine's formats.
@@ -29,149 +28,232 @@ pub enum HyperfineFormat {
 ///
 /// Variants without a run are left out, because hyperfine has a mean for each.
 pub fn hyperfine_json(all: &[Results], format: HyperfineFormat) -> String {
-    let several = names::several(all);
-    let mut written = Vec::new();
-    for results in all {
-        for benchmark in &results.benchmarks {
-            for variant in benchmark
-                .variants
-                .iter()
-                .filter(|variant| !variant.runs.is_empty())
-            {
-                let name = match names::qualified(results, benchmark, several) {
-                    Some(of) => format!("{} ({of})", variant.name),
-                    None => variant.name.clone(),
-                };
-                written.push(match format {
-                    HyperfineFormat::One => first_format(name, benchmark, variant),
-                    HyperfineFormat::Two => second_format(name, benchmark, variant),
-                });
-            }
-        }
-    }
-    let document = match format {
-        HyperfineFormat::One => json!({ "results": written }),
-        HyperfineFormat::Two => json!({
-            "schema_version": 2,
-            "metadata": metadata(all),
-            "primary_metric": "time_wall_clock",
-            "results": written,
+    let text = match format {
+        HyperfineFormat::One => serde_json::to_string_pretty(&FirstFormat {
+            results: measured(all)
+                .map(|measured| FirstResult::of(&measured))
+                .collect(),
+        }),
+        HyperfineFormat::Two => serde_json::to_string_pretty(&SecondFormat {
+            schema_version: 2,
+            metadata: Metadata::of(all),
+            primary_metric: "time_wall_clock",
+            results: measured(all)
+                .map(|measured| SecondResult::of(&measured))
+                .collect(),
         }),
     };
-    let mut text = serde_json::to_string_pretty(&document).expect("all keys are strings");
+    let mut text = text.expect("all keys are strings");
     text.push('\n');
     text
 }
 
-fn first_format(name: String, benchmark: &Benchmark, variant: &Variant) -> Value {
-    #[derive(Serialize)]
-    struct Written<'a> {
-        command: String,
-        mean: f64,
-        stddev: Option<f64>,
-        median: f64,
-        user: f64,
-        system: f64,
-        min: f64,
-        max: f64,
-        times: Vec<f64>,
-        memory_usage_byte: Vec<u64>,
-        exit_codes: Vec<Option<i32>>,
-        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-        parameters: &'a BTreeMap<String, String>,
-    }
-    let times = values(variant, &Quantity::Wall);
-    let summary = Summary::of(&times);
-    let written = Written {
-        command: name,
-        mean: summary.mean,
-        stddev: summary.stddev,
-        median: summary.median,
-        user: mean(&values(variant, &Quantity::User)),
-        system: mean(&values(variant, &Quantity::System)),
-        min: summary.min,
-        max: summary.max,
-        times,
-        memory_usage_byte: variant
-            .runs
-            .iter()
-            .map(|run| run.cost.peak_rss_bytes)
-            .collect(),
-        exit_codes: variant.runs.iter().map(exit_code).collect(),
-        parameters: &benchmark.parameters,
-    };
-    serde_json::to_value(written).expect("all keys are strings")
+/// A variant that was run at least once.
+struct Measured<'a> {
+    name: String,
+    benchmark: &'a Benchmark,
+    variant: &'a Variant,
 }
 
-fn second_format(name: String, benchmark: &Benchmark, variant: &Variant) -> Value {
-    const MEASURED: [(&str, Quantity, &str); 5] = [
-        ("time_wall_clock", Quantity::Wall, "second"),
-        ("time_cpu", Quantity::Cpu, "second"),
-        ("time_user", Quantity::User, "second"),
-        ("time_system", Quantity::System, "second"),
-        ("memory_peak_resident", Quantity::PeakRss, "byte"),
-    ];
-    let measurements: Vec<Value> = variant
-        .runs
-        .iter()
-        .map(|run| {
-            let mut measurement: serde_json::Map<String, Value> = MEASURED
+fn measured(all: &[Results]) -> impl Iterator<Item = Measured<'_>> {
+    let several = names::several(all);
+    let benchmarks = all.iter().flat_map(|results| {
+        results
+            .benchmarks
+            .iter()
+            .map(move |benchmark| (results, benchmark))
+    });
+    benchmarks.flat_map(move |(results, benchmark)| {
+        let of = names::qualified(results, benchmark, several);
+        let variants = benchmark
+            .variants
+            .iter()
+            .filter(|variant| !variant.runs.is_empty());
+        variants.map(move |variant| Measured {
+            name: match &of {
+                Some(of) => format!("{} ({of})", variant.name),
+                None => variant.name.clone(),
+            },
+            benchmark,
+            variant,
+        })
+    })
+}
+
+#[derive(Serialize)]
+struct FirstFormat<'a> {
+    results: Vec<FirstResult<'a>>,
+}
+
+#[derive(Serialize)]
+struct FirstResult<'a> {
+    command: String,
+    mean: f64,
+    stddev: Option<f64>,
+    median: f64,
+    user: f64,
+    system: f64,
+    min: f64,
+    max: f64,
+    times: Vec<f64>,
+    memory_usage_byte: Vec<u64>,
+    exit_codes: Vec<Option<i32>>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    parameters: &'a BTreeMap<String, String>,
+}
+
+impl<'a> FirstResult<'a> {
+    fn of(measured: &Measured<'a>) -> FirstResult<'a> {
+        let variant = measured.variant;
+        let times = values(variant, &Quantity::Wall);
+        let summary = Summary::of(&times, "second");
+        FirstResult {
+            command: measured.name.clone(),
+            mean: summary.mean,
+            stddev: summary.stddev,
+            median: summary.median,
+            user: mean(&values(variant, &Quantity::User)),
+            system: mean(&values(variant, &Quantity::System)),
+            min: summary.min,
+            max: summary.max,
+            times,
+            memory_usage_byte: variant
+                .runs
                 .iter()
-                .map(|(key, quantity, unit)| {
+                .map(|run| run.cost.peak_rss_bytes)
+                .collect(),
+            exit_codes: variant.runs.iter().map(exit_code).collect(),
+            parameters: &measured.benchmark.parameters,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct SecondFormat<'a> {
+    schema_version: u32,
+    metadata: Metadata<'a>,
+    primary_metric: &'static str,
+    results: Vec<SecondResult<'a>>,
+}
+
+#[derive(Serialize)]
+struct Metadata<'a> {
+    /// Whose format it is; that it was reheap that measured has no place.
+    hyperfine_version: &'static str,
+    start_time: Option<&'a str>,
+    platform: Platform<'a>,
+}
+
+#[derive(Serialize)]
+struct Platform<'a> {
+    os: &'static str,
+    architecture: Option<&'a str>,
+}
+
+impl<'a> Metadata<'a> {
+    /// There is room for one machine: the first file's.
+    fn of(all: &'a [Results]) -> Metadata<'a> {
+        Metadata {
+            hyperfine_version: "2.0.0",
+            start_time: all.first().map(|results| results.started_at.as_str()),
+            platform: Platform {
+                os: "Linux",
+                architecture: all
+                    .first()
+                    .map(|results| results.machine.architecture.as_str()),
+            },
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct SecondResult<'a> {
+    command: String,
+    name: String,
+    measurements: Vec<Measurement>,
+    summary: BTreeMap<&'static str, Summary>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    parameters: BTreeMap<&'a str, Value<&'a str>>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    environment: &'a BTreeMap<String, String>,
+}
+
+#[derive(Serialize)]
+struct Measurement {
+    time_wall_clock: Value<f64>,
+    time_cpu: Value<f64>,
+    time_user: Value<f64>,
+    time_system: Value<f64>,
+    memory_peak_resident: Value<u64>,
+    exit_code: Option<i32>,
+}
+
+#[derive(Serialize)]
+struct Value<T> {
+    value: T,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unit: Option<&'static str>,
+}
+
+impl<'a> SecondResult<'a> {
+    fn of(measured: &Measured<'a>) -> SecondResult<'a> {
+        const SUMMARISED: [(&str, Quantity, &str); 5] = [
+            ("time_wall_clock", Quantity::Wall, "second"),
+            ("time_cpu", Quantity::Cpu, "second"),
+            ("time_user", Quantity::User, "second"),
+            ("time_system", Quantity::System, "second"),
+            ("memory_peak_resident", Quantity::PeakRss, "byte"),
+        ];
+        let variant = measured.variant;
+        let parameters = measured.benchmark.parameters.iter();
+        SecondResult {
+            command: shell(&variant.command),
+            name: measured.name.clone(),
+            measurements: variant.runs.iter().map(Measurement::of).collect(),
+            summary: SUMMARISED
+                .iter()
+                .map(|(key, quantity, unit)| (*key, Summary::of(&values(variant, quantity), unit)))
+                .collect(),
+            parameters: parameters
+                .map(|(name, value)| {
                     (
-                        key.to_string(),
-                        json!({ "value": quantity.of(run), "unit": unit }),
+                        name.as_str(),
+                        Value {
+                            value: value.as_str(),
+                            unit: None,
+                        },
                     )
                 })
-                .collect();
-            measurement.insert("exit_code".to_owned(), json!(exit_code(run)));
-            Value::Object(measurement)
-        })
-        .collect();
-    let summary: serde_json::Map<String, Value> = MEASURED
-        .iter()
-        .map(|(key, quantity, unit)| {
-            let mut of = serde_json::to_value(Summary::of(&values(variant, quantity)))
-                .expect("all keys are strings");
-            of["unit"] = json!(unit);
-            (key.to_string(), of)
-        })
-        .collect();
-    let mut written = json!({
-        "command": shell(&variant.command),
-        "name": name,
-        "measurements": measurements,
-        "summary": summary,
-    });
-    if !benchmark.parameters.is_empty() {
-        written["parameters"] = benchmark
-            .parameters
-            .iter()
-            .map(|(name, value)| (name.clone(), json!({ "value": value })))
-            .collect();
+                .collect(),
+            environment: &variant.environment,
+        }
     }
-    if !variant.environment.is_empty() {
-        written["environment"] = json!(variant.environment);
-    }
-    written
 }
 
-/// The version that is written is that of the format, not that of reheap.
-fn metadata(all: &[Results]) -> Value {
-    let first = all.first();
-    json!({
-        "hyperfine_version": "2.0.0",
-        "start_time": first.map(|results| &results.started_at),
-        "platform": {
-            "os": "Linux",
-            "architecture": first.map(|results| &results.machine.architecture),
-        },
-    })
+impl Measurement {
+    fn of(run: &Run) -> Measurement {
+        let seconds = |value| Value {
+            value,
+            unit: Some("second"),
+        };
+        Measurement {
+            time_wall_clock: seconds(run.cost.wall_seconds),
+            time_cpu: seconds(run.cost.cpu_seconds()),
+            time_user: seconds(run.cost.user_seconds),
+            time_system: seconds(run.cost.system_seconds),
+            memory_peak_resident: Value {
+                value: run.cost.peak_rss_bytes,
+                unit: Some("byte"),
+            },
+            exit_code: exit_code(run),
+        }
+    }
 }
 
 /// The figures that hyperfine gives; it has a mean and a standard deviation where reheap has medians.
 #[derive(Serialize)]
 struct Summary {
+    unit: &'static str,
     count: usize,
     mean: f64,
     stddev: Option<f64>,
@@ -181,12 +263,13 @@ struct Summary {
 }
 
 impl Summary {
-    fn of(values: &[f64]) -> Summary {
+    fn of(values: &[f64], unit: &'static str) -> Summary {
         let sample =
             Sample::new(values.iter().copied()).expect("there is a run, and costs are finite");
         let mean = mean(values);
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
         Summary {
+            unit,
             count: values.len(),
             mean,
             stddev: (values.len() > 1).then(|| (squares / (values.len() - 1) as f64).sqrt()),

@@ -4,7 +4,7 @@
 //! may hold anything: in a table a `|` or a line break would end the cell, and markup would be obeyed.
 
 use crate::escape::{shell, visible};
-use crate::view::{Shown, View, views};
+use crate::view::{Shown, View, Weight, views};
 use crate::{names, numbers, overview, words};
 use reheap_bench::analysis::{Comparison, Verdict};
 use reheap_bench::figures;
@@ -21,17 +21,22 @@ pub fn markdown(all: &[Results]) -> String {
     line(&format!("**{}**", plain(&words::headline(&views))));
     line("");
     for matrix in overview::matrices(&views) {
-        line(&format!("#### {}", plain(&matrix.title)));
+        line(&format!(
+            "#### All benchmarks: {}",
+            plain(figures::noun(&matrix.quantity))
+        ));
         line("");
         line(&overview_table(&matrix));
     }
     for view in &views {
-        line(&benchmark(view));
+        line(benchmark(view).trim_end());
+        line("");
     }
     line(words::LEGEND);
     line("");
     for results in all {
-        line(&how(results, &views));
+        line(how(results, &views).trim_end());
+        line("");
     }
     page.truncate(page.trim_end().len());
     page.push('\n');
@@ -51,11 +56,12 @@ fn benchmark(view: &View<'_>) -> String {
     }
     text.push_str(&table(view));
     text.push('\n');
-    for (warning, advice) in words::warnings(view) {
+    for warning in words::warnings(view) {
+        let said: Vec<String> = warning.said.iter().map(|said| plain(said)).collect();
         text.push_str(&format!(
             "> **Warning:** {}. {}\n\n",
-            plain(&warning),
-            plain(&advice)
+            said.join("; "),
+            plain(&warning.advice)
         ));
     }
     for left_out in &view.benchmark.left_out {
@@ -79,7 +85,7 @@ fn table(view: &View<'_>) -> String {
     let mut heading = vec!["variant".to_owned()];
     for quantity in &quantities {
         heading.push(plain(figures::noun(quantity)));
-        if is_compared(quantity) {
+        if view.weight(quantity) != Weight::Explains {
             heading.push("ratio".to_owned());
         }
     }
@@ -88,23 +94,19 @@ fn table(view: &View<'_>) -> String {
         let mut cells = vec![variant(shown)];
         for &quantity in &quantities {
             let row = view.row(quantity, shown);
-            cells.push(row.map_or_else(String::new, |row| {
-                numbers::median_with_spread(row, quantity)
-            }));
-            if is_compared(quantity) {
+            cells.push(
+                row.map_or_else(String::new, |row| match view.weight(quantity) {
+                    Weight::Explains => numbers::median_text(row, quantity),
+                    Weight::Decides | Weight::Matters => numbers::median_with_spread(row, quantity),
+                }),
+            );
+            if view.weight(quantity) != Weight::Explains {
                 cells.push(ratio(view.comparison(quantity, shown)));
             }
         }
         rows.push(cells);
     }
     rows_of(&heading, &rows)
-}
-
-fn is_compared(quantity: &Quantity) -> bool {
-    matches!(
-        quantity,
-        Quantity::Wall | Quantity::PeakRss | Quantity::Metric(_)
-    )
 }
 
 /// The name, and below it how often it failed.

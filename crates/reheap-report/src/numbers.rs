@@ -44,6 +44,7 @@ pub(crate) fn spread(summary: &Summary) -> String {
 /// A ratio, with as many decimals as make a part of a percent visible.
 pub(crate) fn ratio(value: f64) -> String {
     match value {
+        v if v < 0.1 => format!("{v:.4}"),
         v if v < 2.0 => format!("{v:.3}"),
         v if v < 10.0 => format!("{v:.2}"),
         v if v < 100.0 => format!("{v:.1}"),

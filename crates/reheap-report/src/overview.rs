@@ -3,13 +3,12 @@
 use crate::names;
 use crate::view::View;
 use reheap_bench::analysis::Comparison;
-use reheap_bench::figures;
 use reheap_bench::results::{Quantity, Role};
 use reheap_bench::stats::geometric_mean;
 
 /// The ratios of several benchmarks in one quantity.
 pub(crate) struct Matrix {
-    pub(crate) title: String,
+    pub(crate) quantity: Quantity,
     pub(crate) variants: Vec<String>,
     pub(crate) rows: Vec<MatrixRow>,
 }
@@ -32,6 +31,15 @@ pub(crate) enum Entry {
     Compared(Comparison),
     /// The geometric mean of its ratios.
     Mean(f64),
+}
+
+impl Matrix {
+    /// What the last row says of a variant.
+    pub(crate) fn mean_of(&self, variant: &str) -> Option<Entry> {
+        let column = self.variants.iter().position(|name| name == variant)?;
+        let row = self.rows.iter().find(|row| row.is_mean)?;
+        Some(row.cells[column])
+    }
 }
 
 /// One matrix for what the benchmarks are about, and one for peak memory; none for a single benchmark.
@@ -99,7 +107,7 @@ fn matrix(views: &[&View<'_>], quantity: &Quantity) -> Matrix {
         });
     }
     Matrix {
-        title: format!("All benchmarks: {}", figures::noun(quantity)),
+        quantity: quantity.clone(),
         variants,
         rows,
     }

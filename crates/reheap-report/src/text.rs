@@ -8,11 +8,11 @@ mod table;
 pub use table::Colour;
 
 use crate::escape::visible;
-use crate::view::{Shown, View, views};
+use crate::view::{Shown, View, Weight, views};
 use crate::{names, numbers, overview, words};
 use reheap_bench::analysis::{Analysis, Comparison, Verdict};
 use reheap_bench::figures;
-use reheap_bench::results::{Quantity, Results, Role};
+use reheap_bench::results::{Results, Role};
 use table::{Cell, Column, Group, Paint, RowName, Table, wrapped};
 
 /// Stands where a difference is not more than noise.
@@ -82,15 +82,24 @@ impl Page {
                 Paint::Plain,
             );
         }
-        for (warning, advice) in words::warnings(view) {
-            self.paragraph(&format!("warning: {warning}. {advice}"), Paint::Plain);
+        if view.rounds() == 0 {
+            return;
+        }
+        for warning in words::warnings(view) {
+            for said in &warning.said {
+                self.paragraph(&format!("warning: {said}"), Paint::Plain);
+            }
+            self.paragraph(&warning.advice, Paint::Faint);
         }
         self.paragraph(&words::rounds_and_noise(view), Paint::Faint);
         self.gap();
     }
 
     fn matrix(&mut self, matrix: &overview::Matrix) {
-        self.paragraph(&matrix.title, Paint::Heading);
+        self.paragraph(
+            &format!("All benchmarks: {}", figures::noun(&matrix.quantity)),
+            Paint::Heading,
+        );
         self.gap();
         let rows = matrix.rows.iter().map(|row| RowName {
             name: row.name.clone(),
@@ -145,17 +154,14 @@ impl Page {
 
 /// A row for each variant; columns for what the benchmark is about, and for what it cost.
 fn table(view: &View<'_>) -> Table {
-    let mut order = vec![view.main_quantity()];
-    let others = view
-        .analyses
-        .iter()
-        .map(|analysis| analysis.quantity.clone());
-    order.extend(others.filter(|quantity| *quantity != view.main_quantity()));
-    let analyses = order.iter().filter_map(|quantity| view.analysis(quantity));
     Table {
         heading: "variant".to_owned(),
         rows: view.shown.iter().map(row_name).collect(),
-        groups: analyses.map(|analysis| group(view, analysis)).collect(),
+        groups: view
+            .analyses
+            .iter()
+            .map(|analysis| group(view, analysis))
+            .collect(),
     }
 }
 
@@ -174,11 +180,10 @@ fn row_name(shown: &Shown<'_>) -> RowName {
 /// The columns of a quantity: what matters most has spread and interval, what only explains it has neither.
 fn group(view: &View<'_>, analysis: &Analysis) -> Group {
     let quantity = &analysis.quantity;
-    let is_main = *quantity == view.main_quantity() || *quantity == Quantity::Wall;
-    let is_compared = is_main || !matches!(quantity, Quantity::Cpu | Quantity::MeanRss);
+    let weight = view.weight(quantity);
     let figures = view.shown.iter().map(|shown| {
         let row = &analysis.rows[shown.index];
-        Cell::plain(if is_main {
+        Cell::plain(if weight == Weight::Decides {
             numbers::median_with_spread(row, quantity)
         } else {
             numbers::median_text(row, quantity)
@@ -193,13 +198,13 @@ fn group(view: &View<'_>, analysis: &Analysis) -> Group {
             .iter()
             .map(|shown| view.comparison(quantity, shown))
     };
-    if is_compared {
+    if weight != Weight::Explains {
         columns.push(Column {
             heading: "ratio".to_owned(),
             cells: comparisons().map(ratio).collect(),
         });
     }
-    if is_main {
+    if weight == Weight::Decides {
         columns.push(Column {
             heading: "interval".to_owned(),
             cells: comparisons().map(interval).collect(),

@@ -14,7 +14,8 @@ pub(crate) struct View<'a> {
     pub(crate) benchmark: &'a Benchmark,
     /// What tells it from the report's other benchmarks.
     pub(crate) qualified: Option<String>,
-    /// One for each quantity that the baseline has, in the order of the columns.
+    /// One for each quantity that the baseline has, in the order of the columns: the program's own
+    /// figures first.
     pub(crate) analyses: Vec<Analysis>,
     /// The variants that are shown: the baseline, the others from the best to the worst, the limit.
     pub(crate) shown: Vec<Shown<'a>>,
@@ -59,6 +60,17 @@ fn candidates(all: &[Results]) -> Vec<&str> {
     names
 }
 
+/// How much is said of a quantity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Weight {
+    /// What a choice depends on: spread, ratio, interval.
+    Decides,
+    /// What one looks at as well: the ratio.
+    Matters,
+    /// What explains the others: the median.
+    Explains,
+}
+
 impl<'a> View<'a> {
     fn of(
         results: &'a Results,
@@ -67,20 +79,19 @@ impl<'a> View<'a> {
         candidates: &[&str],
     ) -> View<'a> {
         let output = results.settings.output;
+        let metrics = benchmark.metrics.keys().cloned().map(Quantity::Metric);
         let costs = [
             Quantity::Wall,
             Quantity::Cpu,
             Quantity::PeakRss,
             Quantity::MeanRss,
         ];
-        let metrics = benchmark.metrics.keys().cloned().map(Quantity::Metric);
         let mut view = View {
             results,
             benchmark,
             qualified: names::qualified(results, benchmark, several),
-            analyses: costs
-                .into_iter()
-                .chain(metrics)
+            analyses: metrics
+                .chain(costs)
                 .filter_map(|quantity| analysis::analyse(benchmark, &quantity, output))
                 .collect(),
             shown: Vec::new(),
@@ -147,6 +158,16 @@ impl<'a> View<'a> {
         match self.benchmark.metrics.keys().next() {
             Some(name) => Quantity::Metric(name.clone()),
             None => Quantity::Wall,
+        }
+    }
+
+    /// What is said of a quantity in a table.
+    pub(crate) fn weight(&self, quantity: &Quantity) -> Weight {
+        match quantity {
+            Quantity::Metric(_) => Weight::Decides,
+            Quantity::Wall if self.benchmark.metrics.is_empty() => Weight::Decides,
+            Quantity::Wall | Quantity::PeakRss => Weight::Matters,
+            _ => Weight::Explains,
         }
     }
 

@@ -1,7 +1,8 @@
 //! What is said in sentences, the same in all forms of a report.
 
-use crate::names;
+use crate::overview::{Entry, Matrix};
 use crate::view::{Shown, View};
+use crate::{names, numbers};
 use reheap_bench::analysis::Verdict;
 use reheap_bench::results::{Ending, Machine, OutputCheck, Quantity, Results};
 use reheap_bench::{figures, warnings};
@@ -40,7 +41,7 @@ fn noise(view: &View<'_>) -> String {
         .and_then(|analysis| analysis.noise_floor())
     {
         Some(floor) => format!(
-            "noise floor of the {}: {}",
+            "noise floor of {}: {}",
             figures::noun(&main),
             figures::percent(floor)
         ),
@@ -48,12 +49,75 @@ fn noise(view: &View<'_>) -> String {
     }
 }
 
-/// What to be careful about, each with what helps.
-pub(crate) fn warnings(view: &View<'_>) -> Vec<(String, String)> {
-    warnings::warnings(view.results, view.benchmark)
+/// What to be careful about, and what helps.
+pub(crate) struct Warned {
+    /// What was seen: several things, where the same helps.
+    pub(crate) said: Vec<String>,
+    pub(crate) advice: String,
+}
+
+/// All warnings, those with the same advice together.
+pub(crate) fn warnings(view: &View<'_>) -> Vec<Warned> {
+    let mut all: Vec<Warned> = Vec::new();
+    for warning in warnings::warnings(view.results, view.benchmark) {
+        let (said, advice) = (warning.to_string(), warning.advice(&view.results.settings));
+        match all.iter_mut().find(|warned| warned.advice == advice) {
+            Some(warned) => warned.said.push(said),
+            None => all.push(Warned {
+                said: vec![said],
+                advice,
+            }),
+        }
+    }
+    all
+}
+
+/// What stands behind the headline; nothing where it claims nothing.
+pub(crate) fn lead(views: &[View<'_>], matrices: &[Matrix]) -> Option<String> {
+    match views {
+        [view] => lead_of_one(view),
+        several => lead_of_several(most_wins(several)?.0, matrices),
+    }
+}
+
+fn lead_of_one(view: &View<'_>) -> Option<String> {
+    let (_, comparison) = view.best()?;
+    let interval = comparison.ratio?.interval;
+    let quantity = view.main_quantity();
+    let floor = view
+        .analysis(&quantity)
+        .and_then(|analysis| analysis.noise_floor())
+        .map(|floor| {
+            format!(
+                "; the same program twice differs by {}",
+                figures::percent(floor)
+            )
+        });
+    Some(format!(
+        "The ratio of {} is between {} and {}, with {} confidence over {}{}.",
+        figures::noun(&quantity),
+        numbers::ratio(interval.low),
+        numbers::ratio(interval.high),
+        figures::percent(interval.confidence),
+        figures::count(comparison.pairs, "round"),
+        floor.unwrap_or_default(),
+    ))
+}
+
+fn lead_of_several(name: &str, matrices: &[Matrix]) -> Option<String> {
+    let changes: Vec<String> = matrices
         .iter()
-        .map(|warning| (warning.to_string(), warning.advice(&view.results.settings)))
-        .collect()
+        .filter_map(|matrix| match matrix.mean_of(name)? {
+            Entry::Mean(mean) => Some(figures::change(&matrix.quantity, mean)),
+            _ => None,
+        })
+        .collect();
+    (!changes.is_empty()).then(|| {
+        format!(
+            "On average over all of them: {} than the baseline (geometric mean).",
+            changes.join(", ")
+        )
+    })
 }
 
 /// The result in one sentence.
@@ -84,13 +148,39 @@ fn headline_of_one(view: &View<'_>) -> String {
     }
 }
 
-/// The best variant of most benchmarks, and in how many it is.
 fn headline_of_several(views: &[View<'_>]) -> String {
+    let total = views.len();
+    match most_wins(views) {
+        Some((name, count)) if count == total => {
+            format!("{name} is the best in all {total} benchmarks")
+        }
+        Some((name, count)) => {
+            let failed = match failed_in(views, name) {
+                0 => String::new(),
+                failed => format!(", and failed in {failed}"),
+            };
+            format!("{name} is the best in {count} of {total} benchmarks{failed}")
+        }
+        None => format!(
+            "In none of {total} benchmarks was a variant found to be better than the baseline"
+        ),
+    }
+}
+
+/// In how many benchmarks a run of a variant failed.
+fn failed_in(views: &[View<'_>], name: &str) -> usize {
+    let failed = |view: &&View<'_>| {
+        view.shown
+            .iter()
+            .any(|shown| shown.variant.name == name && shown.failures.count() > 0)
+    };
+    views.iter().filter(failed).count()
+}
+
+/// The variant that is the best in most benchmarks, and in how many; of several with equally many, the first.
+fn most_wins<'a>(views: &'a [View<'_>]) -> Option<(&'a str, usize)> {
     let mut wins: Vec<(&str, usize)> = Vec::new();
-    for view in views {
-        let Some((shown, _)) = view.best() else {
-            continue;
-        };
+    for (shown, _) in views.iter().filter_map(View::best) {
         match wins
             .iter_mut()
             .find(|(name, _)| *name == shown.variant.name)
@@ -99,18 +189,7 @@ fn headline_of_several(views: &[View<'_>]) -> String {
             None => wins.push((&shown.variant.name, 1)),
         }
     }
-    // Of several with equally many, the first.
-    let most = wins.iter().rev().max_by_key(|(_, count)| *count);
-    let total = views.len();
-    match most {
-        Some((name, count)) if *count == total => {
-            format!("{name} is the best in all {total} benchmarks")
-        }
-        Some((name, count)) => format!("{name} is the best in {count} of {total} benchmarks"),
-        None => format!(
-            "In none of {total} benchmarks was a variant found to be better than the baseline"
-        ),
-    }
+    wins.into_iter().rev().max_by_key(|(_, count)| *count)
 }
 
 /// What the variant does to peak memory, to be put after a sentence.

@@ -52,6 +52,20 @@ pub(crate) struct Tick {
 impl Axis {
     /// An axis on which all the values are seen, with about as many ticks as wanted.
     pub(crate) fn of(values: impl Iterator<Item = f64>, unit: Unit, wanted: usize) -> Axis {
+        Axis::from_zero_if(ZERO_FROM, values, unit, wanted)
+    }
+
+    /// An axis that is as close to the values as can be, where places matter and not lengths.
+    pub(crate) fn close(values: impl Iterator<Item = f64>, unit: Unit, wanted: usize) -> Axis {
+        Axis::from_zero_if(f64::INFINITY, values, unit, wanted)
+    }
+
+    fn from_zero_if(
+        zero_from: f64,
+        values: impl Iterator<Item = f64>,
+        unit: Unit,
+        wanted: usize,
+    ) -> Axis {
         let (mut low, mut high) = values
             .filter(|value| value.is_finite())
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
@@ -63,7 +77,7 @@ impl Axis {
         if low > 0.0 && high / low >= LOGARITHMIC_FROM {
             return Axis::logarithmic(low / 1.3, high * 1.3, unit);
         }
-        if low >= 0.0 && high - low >= ZERO_FROM * high {
+        if low >= 0.0 && high - low >= zero_from * high {
             low = 0.0;
         }
         let span = if high > low {

@@ -49,7 +49,7 @@ impl Lines<'_> {
                 [low, point.value, high]
             })
         });
-        Axis::of(values, self.unit, 5)
+        Axis::of(values, self.unit, 6)
     }
 
     pub(crate) fn draw(&self) -> String {

@@ -1,8 +1,9 @@
-//! Time against memory: one place for each variant, nearer to the lower left corner is better.
+//! Time, or what else a benchmark is about, against memory: one place for each variant.
 //!
 //! The Pareto front joins the variants that no other beats in both; whoever chooses, chooses one of these.
 
 use super::{At, Axis, Drawing, Tone, Unit};
+use reheap_bench::results::Direction;
 
 const HEIGHT: f64 = 300.0;
 const TOP: f64 = 12.0;
@@ -11,9 +12,12 @@ const BOTTOM: f64 = HEIGHT - 26.0;
 const NARROW: f64 = 400.0;
 const LETTER: f64 = 6.6;
 
-/// Time across, memory down.
+/// Any quantity across, memory down.
 pub(crate) struct Scatter<'a> {
     pub(crate) title: &'a str,
+    pub(crate) unit: Unit,
+    /// In which direction lies the better of what lies across.
+    pub(crate) direction: Direction,
     pub(crate) dots: Vec<Dot<'a>>,
 }
 
@@ -21,7 +25,7 @@ pub(crate) struct Scatter<'a> {
 pub(crate) struct Dot<'a> {
     pub(crate) name: &'a str,
     pub(crate) tone: Tone,
-    pub(crate) seconds: f64,
+    pub(crate) across: f64,
     pub(crate) bytes: f64,
     pub(crate) is_on_front: bool,
     pub(crate) title: String,
@@ -30,8 +34,8 @@ pub(crate) struct Dot<'a> {
 impl Scatter<'_> {
     pub(crate) fn axes(&self) -> (Axis, Axis) {
         (
-            Axis::of(self.dots.iter().map(|dot| dot.seconds), Unit::Seconds, 5),
-            Axis::of(self.dots.iter().map(|dot| dot.bytes), Unit::Bytes, 5),
+            Axis::close(self.dots.iter().map(|dot| dot.across), self.unit, 5),
+            Axis::close(self.dots.iter().map(|dot| dot.bytes), Unit::Bytes, 5),
         )
     }
 
@@ -44,7 +48,7 @@ impl Scatter<'_> {
             .dots
             .iter()
             .map(|dot| At {
-                across: time.at(dot.seconds),
+                across: time.at(dot.across),
                 down: BOTTOM - memory.at(dot.bytes) * (BOTTOM - TOP),
             })
             .collect();
@@ -78,6 +82,13 @@ impl Scatter<'_> {
             .map(|(_, &at)| at)
             .collect();
         on_front.sort_by(|left, right| left.across.total_cmp(&right.across));
+        let end = match self.direction {
+            Direction::Lower => 1.0,
+            Direction::Higher => 0.0,
+        };
+        if self.direction == Direction::Higher {
+            on_front.reverse();
+        }
         let mut steps = Vec::new();
         if let Some(first) = on_front.first() {
             steps.push(At {
@@ -87,7 +98,7 @@ impl Scatter<'_> {
         }
         for (index, &at) in on_front.iter().enumerate() {
             steps.push(at);
-            let across = on_front.get(index + 1).map_or(1.0, |next| next.across);
+            let across = on_front.get(index + 1).map_or(end, |next| next.across);
             steps.push(At { across, ..at });
         }
         steps

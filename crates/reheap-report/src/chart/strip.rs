@@ -9,6 +9,8 @@ const ROW: f64 = 46.0;
 const RADIUS: f64 = 3.4;
 /// The width for which dots are kept apart; on a wider page they lie further apart.
 const NARROW: f64 = 330.0;
+/// How many letters of a name and of a note have room in one line there.
+const LETTERS: usize = 44;
 
 /// A strip plot.
 pub(crate) struct Strip<'a> {
@@ -76,7 +78,7 @@ impl Row<'_> {
                 down: top + 13.0,
             },
             0.0,
-            self.name,
+            &shortened(self.name, LETTERS.saturating_sub(self.note.chars().count())),
         );
         drawing.text(
             "note end",
@@ -127,6 +129,17 @@ impl Row<'_> {
     }
 }
 
+/// The text with its middle left out where it is longer than this.
+fn shortened(text: &str, letters: usize) -> String {
+    let count = text.chars().count();
+    if count <= letters {
+        return text.to_owned();
+    }
+    let kept = letters.saturating_sub(1) / 2;
+    let (start, end) = (text.chars().take(kept), text.chars().skip(count - kept));
+    start.chain(['…']).chain(end).collect()
+}
+
 /// How far each dot is moved down, so that it lies on no other as long as there is room.
 fn spread(places: &[f64]) -> Vec<f64> {
     const SHIFTS: [f64; 5] = [0.0, -5.0, 5.0, -10.0, 10.0];
@@ -151,7 +164,13 @@ fn spread(places: &[f64]) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::spread;
+    use super::{shortened, spread};
+
+    #[test]
+    fn a_long_name_keeps_its_beginning_and_its_end() {
+        assert_eq!(shortened("musl+mimalloc[purge_delay=0]", 11), "musl+…ay=0]");
+        assert_eq!(shortened("musl", 4), "musl");
+    }
 
     #[test]
     fn dots_that_lie_apart_stay_in_the_middle() {

@@ -5,12 +5,14 @@
 //! one layout serve any width and any number of metrics.
 
 use crate::escape::visible;
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+use unicode_width::UnicodeWidthStr as _;
 
 /// What stands between two columns.
 const GAP: &str = "  ";
 /// Headings that are longer take several lines, unless the figures need the room anyway.
 const HEADING: usize = 12;
+/// Names are wrapped to this if no column has to go into another table then.
+const NAMES: usize = 16;
 
 /// Whether colours are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,7 +71,7 @@ impl Cell {
     }
 }
 
-/// Columns that are read together, such as a figure and its ratio: they are never parted.
+/// Columns that are read together, such as a figure and its ratio: they are parted only where even they are too wide.
 pub(crate) struct Group {
     pub(crate) columns: Vec<Column>,
 }
@@ -97,30 +99,25 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// The table's lines, none wider than `width`.
+    /// The table's lines, none wider than `width`, which is at least 40.
     pub(crate) fn lines(&self, width: usize, colour: Colour) -> Vec<String> {
-        let widest_group = self.groups.iter().map(Group::width).max().unwrap_or(0);
-        let names = self
-            .rows
+        let for_names = self.room_for_names(width);
+        let groups: Vec<&[Column]> = self
+            .groups
             .iter()
-            .map(|row| visible(&row.name).width())
-            .max()
-            .unwrap_or(0)
-            .max(self.heading.width());
-        let all_groups: usize = self.groups.iter().map(Group::width).sum();
-        // As wide as the names where all columns still fit; else as narrow as keeps them readable.
-        let for_names = names
-            .min(width.saturating_sub(all_groups).max(28))
-            .min(width.saturating_sub(widest_group))
-            .max(8);
+            .flat_map(|group| match group.width() + for_names > width {
+                true => group.columns.chunks(1),
+                false => group.columns.chunks(group.columns.len().max(1)),
+            })
+            .collect();
         let mut lines = Vec::new();
-        let mut rest = self.groups.as_slice();
+        let mut rest = groups.as_slice();
         while !rest.is_empty() {
             let mut used = for_names;
             let fitting = rest
                 .iter()
-                .take_while(|group| {
-                    used += group.width();
+                .take_while(|columns| {
+                    used += columns.iter().map(Column::width_with_gap).sum::<usize>();
                     used <= width
                 })
                 .count()
@@ -129,26 +126,45 @@ impl Table {
             if !lines.is_empty() {
                 lines.push(String::new());
             }
-            self.block(here, for_names, width, colour, later.is_empty(), &mut lines);
+            let columns: Vec<&Column> = here.iter().copied().flatten().collect();
+            self.block(
+                &columns,
+                for_names,
+                width,
+                colour,
+                later.is_empty(),
+                &mut lines,
+            );
             rest = later;
         }
         lines
     }
 
+    /// How wide the column of names is; longer ones take several lines.
+    fn room_for_names(&self, width: usize) -> usize {
+        let names = self.rows.iter().map(|row| visible(&row.name).width());
+        let longest = names.max().unwrap_or(0).max(self.heading.width());
+        let all: usize = self.groups.iter().map(Group::width).sum();
+        match width.saturating_sub(all) {
+            // All columns fit, the more so if names take several lines.
+            room if room >= NAMES => longest.min(room),
+            _ => longest.min((width * 28 / 100).max(7)),
+        }
+    }
+
     /// The table of some of the columns; notes stand only below the last.
     fn block(
         &self,
-        groups: &[Group],
+        columns: &[&Column],
         for_names: usize,
         width: usize,
         colour: Colour,
         is_last: bool,
         lines: &mut Vec<String>,
     ) {
-        let columns: Vec<(&Column, usize)> = groups
+        let columns: Vec<(&Column, usize)> = columns
             .iter()
-            .flat_map(|group| &group.columns)
-            .map(|column| (column, column.width()))
+            .map(|column| (*column, column.width()))
             .collect();
         self.headings(&columns, for_names, colour, lines);
         for (index, row) in self.rows.iter().enumerate() {
@@ -186,24 +202,22 @@ impl Table {
         colour: Colour,
         lines: &mut Vec<String>,
     ) {
+        let own = wrapped(&self.heading, for_names);
         let parts: Vec<Vec<String>> = columns
             .iter()
             .map(|(column, width)| wrapped(&visible(&column.heading), *width))
             .collect();
-        let height = parts.iter().map(Vec::len).max().unwrap_or(1);
+        let height = parts.iter().chain([&own]).map(Vec::len).max().unwrap_or(1);
+        let line_of = |part: &[String], at: usize| -> String {
+            let at = (at + part.len()).checked_sub(height);
+            at.map_or_else(String::new, |at| part[at].clone())
+        };
         for at in 0..height {
-            let own = if at + 1 == height {
-                self.heading.as_str()
-            } else {
-                ""
-            };
-            let mut line = Paint::Heading.on(&padded(own, for_names), colour);
+            let mut line = Paint::Heading.on(&padded(&line_of(&own, at), for_names), colour);
             for ((_, width), part) in columns.iter().zip(&parts) {
-                let text = (at + part.len())
-                    .checked_sub(height)
-                    .map_or("", |at| &part[at]);
+                let cell = Cell::painted(line_of(part, at), Paint::Heading);
                 line.push_str(GAP);
-                line.push_str(&right(&Cell::painted(text, Paint::Heading), *width, colour));
+                line.push_str(&right(&cell, *width, colour));
             }
             lines.push(line.trim_end().to_owned());
         }
@@ -213,14 +227,15 @@ impl Table {
 impl Group {
     /// With the gaps before its columns.
     fn width(&self) -> usize {
-        self.columns
-            .iter()
-            .map(|column| column.width() + GAP.len())
-            .sum()
+        self.columns.iter().map(Column::width_with_gap).sum()
     }
 }
 
 impl Column {
+    fn width_with_gap(&self) -> usize {
+        self.width() + GAP.len()
+    }
+
     fn width(&self) -> usize {
         let cells = self.cells.iter().map(|cell| cell.text.width());
         let heading = visible(&self.heading).width().min(HEADING);
@@ -240,30 +255,25 @@ fn right(cell: &Cell, width: usize, colour: Colour) -> String {
     format!("{space}{}", cell.paint.on(&cell.text, colour))
 }
 
-/// The text in lines of at most this width, broken at spaces, or after the signs of variants' names, or anywhere.
+/// The text in lines of at most this width, broken at spaces, or at the signs of variants' names, or anywhere.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let width = width.max(1);
     let mut lines = Vec::new();
     let mut line = String::new();
-    let mut line_width = 0;
     // Where the line could be broken: after this many bytes.
     let mut break_at = None;
     for character in text.chars() {
-        let character_width = character.width().unwrap_or(0);
-        if line_width + character_width > width {
-            let at = break_at.take().filter(|&at| at > 0).unwrap_or(line.len());
-            let next = line.split_off(at);
-            lines.push(
-                std::mem::replace(&mut line, next.trim_start().to_owned())
-                    .trim_end()
-                    .to_owned(),
-            );
-            line_width = line.width();
-        }
+        let before = line.len();
         line.push(character);
-        line_width += character_width;
-        if " +,".contains(character) {
-            break_at = Some(line.len());
+        // Of the whole line, because a character may change the width of the one before it.
+        if line.width() > width && before > 0 {
+            let at = break_at.take().filter(|&at| at > 0).unwrap_or(before);
+            let rest = line.split_off(at).trim_start().to_owned();
+            lines.push(std::mem::replace(&mut line, rest).trim_end().to_owned());
+        }
+        match character {
+            '[' => break_at = Some(line.len() - 1),
+            ' ' | '+' | ',' => break_at = Some(line.len()),
+            _ => {}
         }
     }
     lines.push(line);
@@ -312,13 +322,13 @@ mod tests {
             groups: vec![column("x"), column("y")],
         };
         assert_eq!(
-            table.lines(18, Colour::Never),
+            table.lines(20, Colour::Never),
             [
-                "variant        x",
-                "a         123456",
+                "variant       x",
+                "a        123456",
                 "",
-                "variant        y",
-                "a         123456"
+                "variant       y",
+                "a        123456"
             ]
         );
         assert_eq!(

@@ -1,0 +1,265 @@
+//! What holds for every report, whatever was measured and however it is called.
+
+mod fixtures;
+
+use proptest::prelude::*;
+use reheap_bench::results::Results;
+use reheap_report::{
+    Colour, HyperfineFormat, Style, bencher_json, csv, html, hyperfine_json, markdown, text,
+};
+use roxmltree::{Document, Node, ParsingOptions};
+use unicode_width::UnicodeWidthStr as _;
+
+/// The page as a tree; its markup is written so that XML's strict rules hold too.
+fn page(html: &str) -> Document<'_> {
+    let options = ParsingOptions {
+        allow_dtd: true,
+        ..ParsingOptions::default()
+    };
+    Document::parse_with_options(html, options).unwrap_or_else(|error| panic!("{error}\n{html}"))
+}
+
+fn elements<'a>(page: &'a Document<'_>, name: &'static str) -> impl Iterator<Item = Node<'a, 'a>> {
+    page.descendants()
+        .filter(move |node| node.tag_name().name() == name)
+}
+
+/// The results with these names in place of all that a user names.
+fn renamed(mut all: Vec<Results>, names: &[String]) -> Vec<Results> {
+    let mut names = names
+        .iter()
+        .cycle()
+        .enumerate()
+        .map(|(index, name)| format!("{index}{name}"));
+    let mut next = || names.next().unwrap_or_default();
+    for results in &mut all {
+        results.machine.name = next();
+        results.typed = vec![next(), next()];
+        for benchmark in &mut results.benchmarks {
+            benchmark.name = next();
+            for variant in &mut benchmark.variants {
+                variant.name = next();
+                variant.command = vec![next(), next()];
+            }
+        }
+    }
+    all
+}
+
+fn without_colours(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('\u{1b}') {
+        plain.push_str(before);
+        rest = after.split_once('m').map_or("", |(_, after)| after);
+    }
+    plain + rest
+}
+
+#[test]
+fn a_page_is_well_formed_and_its_charts_have_words() {
+    for (name, results) in fixtures::all() {
+        let html = html(&results);
+        let page = page(&html);
+        let charts = elements(&page, "svg").filter(|svg| svg.attribute("role") == Some("img"));
+        for chart in charts {
+            let title = chart
+                .children()
+                .find(|child| child.tag_name().name() == "title");
+            let said = title.and_then(|title| title.text()).unwrap_or_default();
+            assert!(!said.is_empty(), "{name}: {chart:?}");
+        }
+    }
+}
+
+#[test]
+fn a_page_runs_nothing_and_fetches_nothing() {
+    for (name, results) in fixtures::all() {
+        let html = html(&results);
+        let page = page(&html);
+        for node in page.descendants().filter(Node::is_element) {
+            let tag = node.tag_name().name();
+            assert!(
+                !["script", "link", "iframe", "img", "object"].contains(&tag),
+                "{name}: <{tag}>"
+            );
+            for attribute in node.attributes() {
+                assert!(!attribute.name().starts_with("on"), "{name}: {attribute:?}");
+                assert!(attribute.name() != "src", "{name}: {attribute:?}");
+                if attribute.name() == "href" {
+                    assert!(
+                        attribute.value().starts_with("data:application/json"),
+                        "{name}"
+                    );
+                }
+            }
+        }
+        let style = elements(&page, "style")
+            .next()
+            .and_then(|style| style.text())
+            .unwrap_or_default();
+        assert!(
+            !style.contains("url(") && !style.contains("@import"),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn the_raw_runs_can_be_taken_out_of_the_page_again() {
+    let results = fixtures::small();
+    let html = html(&results);
+    let page = page(&html);
+    let address = elements(&page, "a")
+        .find_map(|link| link.attribute("href"))
+        .unwrap();
+    let encoded = address.split_once(',').unwrap().1;
+    let mut bytes = Vec::new();
+    let mut rest = encoded.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => {
+                let digits = [rest.next().unwrap(), rest.next().unwrap()];
+                u8::from_str_radix(std::str::from_utf8(&digits).unwrap(), 16).unwrap()
+            }
+            other => other,
+        });
+    }
+    let read = Results::from_json(&String::from_utf8(bytes).unwrap()).unwrap();
+    assert_eq!(read, results[0]);
+}
+
+#[test]
+fn a_variant_that_failed_is_not_recommended_however_fast() {
+    let mut all = fixtures::small();
+    all[0].benchmarks.truncate(1);
+    let html = html(&all);
+    let page = page(&html);
+    let headline = elements(&page, "h1").next().unwrap().text().unwrap();
+    assert_eq!(headline, "No variant was found to be better than glibc");
+}
+
+#[test]
+fn the_same_results_give_the_same_bytes() {
+    for (_, results) in fixtures::all() {
+        let again = results.clone();
+        assert_eq!(html(&results), html(&again));
+        assert_eq!(markdown(&results), markdown(&again));
+        assert_eq!(bencher_json(&results), bencher_json(&again));
+    }
+}
+
+#[test]
+fn nothing_at_all_is_a_report_too() {
+    page(&html(&[]));
+    assert!(markdown(&[]).contains("Nothing was measured"));
+    assert_eq!(bencher_json(&[]), "{}\n");
+    assert_eq!(csv(&[]).lines().count(), 1);
+    text(&[], Style::default());
+}
+
+#[test]
+fn a_table_of_a_pull_request_has_equally_many_cells_in_each_row() {
+    for (name, results) in fixtures::all() {
+        let text = markdown(&results);
+        let cells = |line: &str| line.replace("\\|", "").matches('|').count();
+        for table in text.split("\n\n").filter(|part| part.starts_with('|')) {
+            let counts: Vec<usize> = table
+                .lines()
+                .filter(|line| line.starts_with('|'))
+                .map(cells)
+                .collect();
+            assert!(
+                counts.iter().all(|count| *count == counts[0]),
+                "{name}:\n{table}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_spreadsheet_gives_back_names_as_they_were() {
+    let all = fixtures::hostile();
+    let table = csv(&all);
+    let mut reader = csv::Reader::from_reader(table.as_bytes());
+    let column = reader
+        .headers()
+        .unwrap()
+        .iter()
+        .position(|name| name == "variant")
+        .unwrap();
+    let read: Vec<String> = reader
+        .records()
+        .map(|record| record.unwrap()[column].to_owned())
+        .collect();
+    let runs = all[0]
+        .benchmarks
+        .iter()
+        .flat_map(|benchmark| &benchmark.variants);
+    let expected: Vec<String> = runs
+        .flat_map(|variant| variant.runs.iter().map(|_| variant.name.clone()))
+        .collect();
+    assert_eq!(read, expected);
+}
+
+#[test]
+fn an_interval_of_bencher_holds_its_value() {
+    for (name, results) in fixtures::all() {
+        let value: serde_json::Value = serde_json::from_str(&bencher_json(&results)).unwrap();
+        for metric in value
+            .as_object()
+            .unwrap()
+            .values()
+            .flat_map(|of| of.as_object().unwrap().values())
+        {
+            let figure = |key: &str| metric[key].as_f64().unwrap();
+            assert!(figure("lower_value") <= figure("value"), "{name}: {metric}");
+            assert!(figure("value") <= figure("upper_value"), "{name}: {metric}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn no_line_of_a_table_is_too_wide(names in proptest::collection::vec(".{0,60}", 1..5), width in 20usize..140) {
+        let style = Style { colour: Colour::Never, width };
+        for results in [fixtures::small(), fixtures::one_round()] {
+            let text = text(&renamed(results, &names), style);
+            for line in text.lines() {
+                prop_assert!(line.width() <= width.clamp(40, 100), "{}: {line:?}", line.width());
+                prop_assert!(!line.chars().any(char::is_control), "{line:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn colours_change_nothing_but_colours(names in proptest::collection::vec(".{0,40}", 1..4), width in 40usize..100) {
+        let results = renamed(fixtures::small(), &names);
+        let coloured = text(&results, Style { colour: Colour::Always, width });
+        let trimmed: Vec<String> = without_colours(&coloured).lines().map(|line| line.trim_end().to_owned()).collect();
+        let plain = text(&results, Style { colour: Colour::Never, width });
+        let plain: Vec<String> = plain.lines().map(|line| line.trim_end().to_owned()).collect();
+        prop_assert_eq!(trimmed, plain);
+    }
+
+    #[test]
+    fn any_name_leaves_a_page_well_formed(names in proptest::collection::vec(any::<String>(), 1..5)) {
+        let results = renamed(fixtures::small(), &names);
+        let html = html(&results);
+        let page = page(&html);
+        prop_assert_eq!(elements(&page, "script").count(), 0);
+    }
+
+    #[test]
+    fn any_name_leaves_the_other_forms_readable(names in proptest::collection::vec(any::<String>(), 1..5)) {
+        let results = renamed(fixtures::small(), &names);
+        for format in [HyperfineFormat::One, HyperfineFormat::Two] {
+            let read: serde_json::Value = serde_json::from_str(&hyperfine_json(&results, format)).unwrap();
+            prop_assert!(read["results"].as_array().is_some_and(|written| written.len() == 6));
+        }
+        let table = csv(&results);
+        prop_assert_eq!(csv::Reader::from_reader(table.as_bytes()).records().count(), 18);
+    }
+}

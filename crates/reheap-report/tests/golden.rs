@@ -1,0 +1,126 @@
+//! Every form of a report, byte for byte.
+//!
+//! After a change that is meant: `INSTA_UPDATE=always cargo test -p reheap-report --test golden`, and read the diff.
+
+mod fixtures;
+
+use reheap_report::{Colour, HyperfineFormat, Style};
+
+/// One with a setting of its own for each, so that names in `snapshots/` are the ones given here.
+macro_rules! golden {
+    ($name:literal, $text:expr) => {
+        insta::with_settings!({prepend_module_to_snapshot => false, omit_expression => true}, {
+            insta::assert_snapshot!($name, $text);
+        });
+    };
+}
+
+fn plain() -> Style {
+    Style::default()
+}
+
+#[test]
+fn the_usual_table() {
+    golden!(
+        "usual.txt",
+        reheap_report::text(&fixtures::usual(), plain())
+    );
+}
+
+#[test]
+fn a_narrow_terminal_gets_several_tables() {
+    let narrow = Style {
+        width: 60,
+        ..plain()
+    };
+    golden!(
+        "narrow.txt",
+        reheap_report::text(&fixtures::usual(), narrow)
+    );
+}
+
+#[test]
+fn colours_stand_only_on_what_is_claimed() {
+    let coloured = Style {
+        colour: Colour::Always,
+        ..plain()
+    };
+    let text = reheap_report::text(&fixtures::crashing(), coloured);
+    golden!("coloured.txt", text.replace('\u{1b}', "␛"));
+}
+
+#[test]
+fn a_sweep_ends_with_all_benchmarks_in_one_table() {
+    golden!(
+        "sweep.txt",
+        reheap_report::text(&fixtures::sweep(), plain())
+    );
+}
+
+#[test]
+fn two_machines_stand_below_each_other() {
+    golden!(
+        "two-machines.txt",
+        reheap_report::text(&fixtures::two_machines(), plain())
+    );
+}
+
+#[test]
+fn a_figure_of_which_more_is_better_comes_first() {
+    golden!(
+        "service.txt",
+        reheap_report::text(&fixtures::service(), plain())
+    );
+}
+
+#[test]
+fn one_round_claims_nothing_and_says_why() {
+    golden!(
+        "one-round.txt",
+        reheap_report::text(&fixtures::one_round(), plain())
+    );
+}
+
+#[test]
+fn no_round_is_said_to_be_none() {
+    golden!(
+        "no-round.txt",
+        reheap_report::text(&fixtures::no_round(), plain())
+    );
+}
+
+#[test]
+fn a_comment_for_a_pull_request() {
+    golden!(
+        "crashing.md",
+        reheap_report::markdown(&fixtures::crashing())
+    );
+    golden!("service.md", reheap_report::markdown(&fixtures::service()));
+    golden!("hostile.md", reheap_report::markdown(&fixtures::hostile()));
+}
+
+#[test]
+fn a_spreadsheet_has_a_line_for_each_run() {
+    golden!("small.csv", reheap_report::csv(&fixtures::small()));
+}
+
+#[test]
+fn hyperfine_of_both_versions() {
+    let small = fixtures::small();
+    golden!(
+        "hyperfine-1.json",
+        reheap_report::hyperfine_json(&small, HyperfineFormat::One)
+    );
+    golden!(
+        "hyperfine-2.json",
+        reheap_report::hyperfine_json(&small, HyperfineFormat::Two)
+    );
+}
+
+#[test]
+fn bencher_metric_format() {
+    golden!(
+        "bencher.json",
+        reheap_report::bencher_json(&fixtures::small())
+    );
+}
