@@ -23,9 +23,8 @@ pub(crate) fn library(choice: &Choice, program: &Program) -> anyhow::Result<Opti
         format!("there is no library for `{shown}`")
     })?;
     let cache = setup::cache()?;
-    let library = setup::build_preload(choice, &target, &cache)?;
-    check_path(&library)?;
-    Ok(Some(library))
+    check_path(cache.root())?;
+    setup::build_preload(choice, &target, &cache).map(Some)
 }
 
 /// All variables to set for a program: `LD_PRELOAD` with the library in front of what is in it, and the tuning, merged
@@ -53,16 +52,17 @@ pub(crate) fn environment(choice: &Choice, library: Option<&Path>) -> Vec<(OsStr
 }
 
 /// ld.so(8) takes blanks and colons for separators and expands what stands behind a dollar sign; there is no quoting.
-fn check_path(library: &Path) -> anyhow::Result<()> {
-    let bytes = library.as_os_str().as_bytes();
+/// A link in a folder for temporary files would do, but has to stay as long as the program may start others.
+fn check_path(cache: &Path) -> anyhow::Result<()> {
+    let bytes = cache.as_os_str().as_bytes();
     let is_special = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b':' | b'$');
     if !bytes.iter().any(is_special) {
         return Ok(());
     }
     let text = format!(
-        "cannot preload `{}`: LD_PRELOAD takes no path with a blank, a colon or a dollar sign",
-        library.display()
+        "cannot preload from the cache folder `{}`: LD_PRELOAD takes no path with a blank, a colon or a dollar sign",
+        cache.display()
     );
-    let hint = format!("keep the cache elsewhere: {}=<folder>", env_vars::CACHE_DIR);
+    let hint = format!("name another: {}=<folder>", env_vars::CACHE_DIR);
     Err(Failure::failed(text).hint(hint).into())
 }

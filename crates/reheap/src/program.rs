@@ -72,6 +72,11 @@ impl fmt::Display for Privilege {
 pub(crate) enum NotRunnable {
     #[error("cannot run `{}`: it was not found", .0.display())]
     NotFound(PathBuf),
+    #[error("cannot run `{}`: `{}`, which its first line names, was not found", .script.display(), .interpreter.display())]
+    NoInterpreter {
+        script: PathBuf,
+        interpreter: PathBuf,
+    },
     #[error("cannot run `{}`: it is no executable file", .0.display())]
     NotExecutable(PathBuf),
     #[error("cannot run `{}`: its scripts lead to more than {SCRIPTS_MAX} others", .0.display())]
@@ -82,7 +87,7 @@ impl NotRunnable {
     /// The exit code of a shell (POSIX, "Exit Status for Commands").
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::NotFound(_) => 127,
+            Self::NotFound(_) | Self::NoInterpreter { .. } => 127,
             Self::NotExecutable(_) | Self::TooManyScripts(_) => 126,
         }
     }
@@ -105,7 +110,17 @@ impl Program {
             }
             let next = match line {
                 Line::Elf => break,
-                Line::Interpreter(interpreter) => find_file(Path::new(&interpreter))?,
+                Line::Interpreter(interpreter) => match find_file(Path::new(&interpreter)) {
+                    Err(NotRunnable::NotFound(interpreter)) => {
+                        let script = file;
+                        return Err(NotRunnable::NoInterpreter {
+                            script,
+                            interpreter,
+                        }
+                        .into());
+                    }
+                    found => found?,
+                },
                 // Where env finds nothing it says so itself: then it is env that is run.
                 Line::Env { env, name } => match find(&name) {
                     Ok(program) => program,

@@ -31,7 +31,7 @@ fn a_target_that_is_not_musl_is_refused_and_points_to_reheap_run() {
             line,
             &[
                 "does not link with musl",
-                "hint: dynamic programs are for `reheap run`",
+                "hint: dynamic programs are for `reheap run -a <allocator> -- <command>`",
             ],
         );
     }

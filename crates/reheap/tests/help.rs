@@ -39,7 +39,9 @@ fn every_command_is_found() {
             .collect()
     };
     let of_reheap = names(reheap);
-    for command in ["cc", "c++", "libc", "inspect", "list", "doctor", "generate"] {
+    for command in [
+        "cc", "c++", "libc", "run", "inspect", "list", "doctor", "generate",
+    ] {
         assert!(
             of_reheap.iter().any(|name| name == command),
             "{command}: {of_reheap:?}"

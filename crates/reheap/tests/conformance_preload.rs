@@ -1,0 +1,193 @@
+//! The programs under `programs/c` once more, linked dynamically with glibc and with musl, and run by `reheap run` with
+//! every allocator of the catalogue.
+//!
+//! What an allocator does is the same in a static executable, and tested there; what differs in a preload is how it
+//! starts, how it learns of threads and forks, and that the libc brings blocks and functions of its own. So those programs
+//! run for every allocator and libc, and the others for glibc only.
+#[allow(dead_code, reason = "what is for static executables is not used here")]
+mod support;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use support::{program, reheap, scratch_folder};
+
+/// Builtins off, as in the C suite. `free_sized` and `free_aligned_sized` are in the preload and not yet in the libcs.
+const FLAGS: [&str; 5] = [
+    "-std=gnu11",
+    "-O2",
+    "-fno-builtin",
+    "-pthread",
+    "-Wl,--unresolved-symbols=ignore-all",
+];
+
+/// A dynamic executable and the folder that it lies in.
+struct Built {
+    _folder: tempfile::TempDir,
+    executable: PathBuf,
+}
+
+#[track_caller]
+fn build(compiler: &str, flags: &[&str], source: &Path) -> Built {
+    let folder = scratch_folder();
+    let executable = folder.path().join("program");
+    support::succeed(
+        Command::new(compiler)
+            .args(flags)
+            .arg(source)
+            .args([OsStr::new("-o"), executable.as_os_str()])
+            .arg("-ldl"),
+        support::BUILD_DEADLINE,
+    );
+    Built {
+        _folder: folder,
+        executable,
+    }
+}
+
+#[track_caller]
+fn passes_with(allocator: &str, built: &Built, arguments: &[&str], name: &str) {
+    let outcome = support::succeed(
+        reheap()
+            .args(["run", "-a", allocator, "--"])
+            .arg(&built.executable)
+            .args(arguments),
+        support::BUILD_DEADLINE,
+    );
+    let said = &outcome.stderr;
+    assert_eq!(outcome.stdout, format!("ok {name}\n"), "--- stderr\n{said}");
+}
+
+#[track_caller]
+fn conforms(allocator: &str, compiler: &str, name: &str) {
+    let built = build(compiler, &FLAGS, &program(&format!("c/{name}.c")));
+    passes_with(allocator, &built, &[], name);
+}
+
+#[track_caller]
+fn is_active(allocator: &str, compiler: &str) {
+    let built = build(compiler, &FLAGS, &program("c/preloaded.c"));
+    passes_with(allocator, &built, &[allocator], "preloaded");
+}
+
+#[track_caller]
+fn conforms_in_cxx(allocator: &str, name: &str) {
+    let flags = ["-std=c++17", "-O2", "-pthread"];
+    let built = build("c++", &flags, &program(&format!("c++/{name}.cpp")));
+    passes_with(allocator, &built, &[], name);
+}
+
+/// What depends on being preloaded.
+macro_rules! preloading {
+    ($allocator:literal $compiler:literal) => {
+        #[test]
+        fn every_function_of_the_family_is_the_librarys_and_nothing_else() {
+            super::super::is_active($allocator, $compiler);
+        }
+
+        #[test]
+        fn every_function_of_the_family_keeps_its_contract() {
+            super::super::conforms($allocator, $compiler, "family");
+        }
+
+        #[test]
+        fn what_cannot_be_had_is_refused_with_errno() {
+            super::super::conforms($allocator, $compiler, "refusals");
+        }
+
+        #[test]
+        fn the_sized_frees_of_c23_work() {
+            super::super::conforms($allocator, $compiler, "free_sized");
+        }
+
+        #[test]
+        fn posix_and_c11_threads_end_with_destructors_that_use_the_heap() {
+            super::super::conforms($allocator, $compiler, "thread_exit");
+        }
+
+        #[test]
+        fn a_thousand_forks_while_other_threads_allocate_succeed() {
+            super::super::conforms($allocator, $compiler, "fork");
+        }
+
+        #[test]
+        fn threads_may_fork_at_once() {
+            super::super::conforms($allocator, $compiler, "fork_at_once");
+        }
+
+        #[test]
+        fn the_heap_works_before_main_and_at_exit() {
+            super::super::conforms($allocator, $compiler, "exit");
+        }
+
+        #[test]
+        fn the_libc_allocates_for_itself_and_its_caller() {
+            super::super::conforms($allocator, $compiler, "libc_paths");
+        }
+    };
+}
+
+/// The other programs, and C++, whose operators call malloc.
+macro_rules! more_with_glibc {
+    ($allocator:literal) => {
+        #[test]
+        fn sizes_around_every_class_and_of_several_gibibytes_work() {
+            super::super::conforms($allocator, "cc", "sizes");
+        }
+
+        #[test]
+        fn realloc_chains_keep_their_contents() {
+            super::super::conforms($allocator, "cc", "realloc_chains");
+        }
+
+        #[test]
+        fn sixty_four_threads_free_each_others_blocks() {
+            super::super::conforms($allocator, "cc", "threads");
+        }
+
+        #[test]
+        fn memory_freed_by_another_thread_is_used_again() {
+            super::super::conforms($allocator, "cc", "producer_consumer");
+        }
+
+        #[test]
+        fn signals_may_interrupt_allocations() {
+            super::super::conforms($allocator, "cc", "signals");
+        }
+
+        #[test]
+        fn exceptions_streams_threads_and_every_form_of_new_work() {
+            super::super::conforms_in_cxx($allocator, "language");
+        }
+
+        #[test]
+        fn a_program_with_its_own_operator_new_keeps_it() {
+            super::super::conforms_in_cxx($allocator, "own_operators");
+        }
+    };
+}
+
+macro_rules! allocators {
+    ($($module:ident $name:literal;)*) => {
+        $(
+            mod $module {
+                mod glibc {
+                    preloading!($name "cc");
+                    more_with_glibc!($name);
+                }
+                mod musl {
+                    preloading!($name "musl-gcc");
+                }
+            }
+        )*
+    };
+}
+
+allocators! {
+    mimalloc "mimalloc";
+    mimalloc2 "mimalloc2";
+    mimalloc_secure "mimalloc-secure";
+    jemalloc "jemalloc";
+    rpmalloc "rpmalloc";
+    snmalloc "snmalloc";
+}

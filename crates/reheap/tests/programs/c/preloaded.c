@@ -1,0 +1,101 @@
+// Every function of the malloc family is that of the library named by the arguments, in each thread and in a child.
+//
+// `preloaded NAME` for a library `libNAME-VERSION.so`; dynamic only.
+#include "check.h"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/wait.h>
+
+static const char *const family[] = {
+	"malloc", "calloc", "realloc", "free", "aligned_alloc", "posix_memalign", "memalign", "valloc", "pvalloc", "reallocarray",
+	"malloc_usable_size", "free_sized", "free_aligned_sized",
+#ifdef __GLIBC__
+	"cfree",
+#endif
+};
+
+static char expected[128];
+
+static int is_expected(const char *path)
+{
+	const char *name = strrchr(path, '/');
+	size_t length = strlen(expected);
+	return name && strncmp(name, expected, length) == 0 && name[length] >= '0' && name[length] <= '9';
+}
+
+static void every_function_is_the_librarys(void)
+{
+	Dl_info info;
+	for (size_t i = 0; i < sizeof family / sizeof *family; i++) {
+		void *function = dlsym(RTLD_DEFAULT, family[i]);
+		CHECK(function != NULL);
+		CHECK(dladdr(function, &info) != 0);
+		CHECK(is_expected(info.dli_fname));
+	}
+	void *(*called)(size_t) = malloc;
+	CHECK(dladdr((void *)called, &info) != 0);
+	CHECK(is_expected(info.dli_fname));
+}
+
+static void nothing_else_of_it_is_seen(void)
+{
+	static const char *const others[] = { "mi_malloc", "mallocx", "rpmalloc", "sn_malloc", "__reheap_malloc", "__malloc_atfork" };
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+		CHECK(dlsym(RTLD_DEFAULT, others[i]) == NULL);
+	Dl_info info;
+	CHECK(dladdr(dlsym(RTLD_DEFAULT, "pthread_create"), &info) != 0);
+	CHECK(!is_expected(info.dli_fname));
+}
+
+static void it_is_mapped(void)
+{
+	char line[4096];
+	int found = 0;
+	FILE *maps = fopen("/proc/self/maps", "r");
+	CHECK(maps != NULL);
+	while (fgets(line, sizeof line, maps))
+		found |= is_expected(line);
+	fclose(maps);
+	CHECK(found);
+}
+
+static void *blocks_of_the_libc_and_of_the_program_meet(void *unused)
+{
+	for (int i = 0; i < 1000; i++) {
+		char *copy = strdup("a block that the libc allocates and the program frees");
+		CHECK(copy != NULL);
+		copy = realloc(copy, 10000);
+		CHECK(copy != NULL && strncmp(copy, "a block", 7) == 0);
+		free(copy);
+	}
+	return unused;
+}
+
+static void in_a_child_too(void)
+{
+	pid_t pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		every_function_is_the_librarys();
+		blocks_of_the_libc_and_of_the_program_meet(NULL);
+		_exit(0);
+	}
+	int status;
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+int main(int count, char **words)
+{
+	deadline(60);
+	CHECK(count == 2);
+	snprintf(expected, sizeof expected, "/lib%s-", words[1]);
+	every_function_is_the_librarys();
+	nothing_else_of_it_is_seen();
+	it_is_mapped();
+	blocks_of_the_libc_and_of_the_program_meet(NULL);
+	pthread_t thread;
+	CHECK(pthread_create(&thread, NULL, blocks_of_the_libc_and_of_the_program_meet, NULL) == 0);
+	CHECK(pthread_join(thread, NULL) == 0);
+	in_a_child_too();
+	return passed("preloaded");
+}

@@ -1,0 +1,334 @@
+//! `reheap run`: which program it is that runs, what it gets, and what is refused.
+
+mod common;
+
+use common::{Outcome, cache, reheap, run, run_with_input};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Programs and scripts in a folder of their own.
+struct Programs {
+    folder: tempfile::TempDir,
+}
+
+const PROBE: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(void) {
+    Dl_info info;
+    void *(*function)(size_t) = malloc;
+    if (!dladdr((void *)function, &info)) return 1;
+    const char *slash = strrchr(info.dli_fname, '/');
+    puts(slash ? slash + 1 : info.dli_fname);
+    return 0;
+}
+"#;
+
+impl Programs {
+    fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    #[track_caller]
+    fn compile(&self, compiler: &str, name: &str, source: &str, flags: &[&str]) -> PathBuf {
+        let file = self.path(&format!("{name}.c"));
+        fs::write(&file, source).unwrap();
+        let program = self.path(name);
+        run(Command::new(compiler)
+            .args(flags)
+            .arg(file)
+            .arg("-o")
+            .arg(&program)
+            .arg("-ldl"))
+        .succeeded();
+        program
+    }
+
+    fn script(&self, name: &str, text: &str) -> PathBuf {
+        let script = self.path(name);
+        fs::write(&script, text).unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        script
+    }
+}
+
+/// `reheap run <flags> -- <program>`.
+fn reheap_run(flags: &str, program: impl AsRef<Path>) -> Command {
+    let mut command = reheap(&format!("run {flags} --"));
+    command.arg(program.as_ref()).env_remove("LD_PRELOAD");
+    command
+}
+
+/// The first run builds the library, and says so; nothing else is said.
+#[track_caller]
+fn said_only_that_it_builds(outcome: Outcome) -> Outcome {
+    let other = |line: &&str| !line.starts_with("reheap: building ");
+    let others: Vec<&str> = outcome.stderr.lines().filter(other).collect();
+    assert!(others.is_empty(), "{others:?}");
+    outcome
+}
+
+#[test]
+fn a_program_of_each_libc_gets_the_library_for_it() {
+    let programs = Programs::new();
+    for compiler in ["cc", "musl-gcc"] {
+        let probe = programs.compile(compiler, compiler, PROBE, &[]);
+        let outcome = said_only_that_it_builds(run(&mut reheap_run("-a mimalloc", probe)));
+        assert_eq!(outcome.succeeded().stdout, "libmimalloc-3.3.2.so\n");
+    }
+}
+
+#[test]
+fn a_real_program_has_the_allocator_in_its_memory_and_in_that_of_what_it_starts() {
+    let mut command = reheap_run("-a rpmalloc", "sh");
+    command.args(["-c", "cat /proc/$$/maps; exec cat /proc/self/maps"]);
+    let maps = run(&mut command).succeeded().stdout;
+    let library = Path::new("preloads/rpmalloc-1.4.3-");
+    let cached = cache().join(library).display().to_string();
+    assert!(maps.contains(&cached), "no {cached} in\n{maps}");
+    assert!(maps.contains("/librpmalloc-1.4.3.so"), "{maps}");
+}
+
+#[test]
+fn input_arguments_and_exit_code_pass_through() {
+    let mut command = reheap_run("-a mimalloc", "sh");
+    command.args(["-c", "cat; echo \"$0 $1\" >&2; exit 42", "--check", "-x"]);
+    let outcome = run_with_input(&mut command, b"what stands on standard input").ended_with(42);
+    assert_eq!(outcome.stdout, "what stands on standard input");
+    let said = said_only_that_it_builds(Outcome {
+        stderr: outcome.stderr.replace("--check -x\n", ""),
+        ..outcome
+    });
+    said.ended_with(42);
+}
+
+#[test]
+fn the_program_takes_the_process_over_so_signals_are_its_own() {
+    run(&mut reheap_run("-a mimalloc", "true")).succeeded(); // the library is built by now
+    let mut command = reheap_run("-a mimalloc", "sh");
+    let status = command.args(["-c", "kill -TERM $$"]).status().unwrap();
+    assert_eq!(status.signal(), Some(15));
+    let mut command = reheap_run("-a mimalloc", "sh");
+    let child = command
+        .args(["-c", "echo $$"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let id = child.id().to_string();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), id);
+}
+
+#[test]
+fn what_is_preloaded_already_stays_behind_the_library() {
+    let programs = Programs::new();
+    let other = programs.compile("cc", "other.so", "int other;\n", &["-shared", "-fPIC"]);
+    let mut command = reheap_run("-a mimalloc", "sh");
+    command
+        .args(["-c", "echo \"$LD_PRELOAD\""])
+        .env("LD_PRELOAD", &other);
+    let stdout = run(&mut command).succeeded().stdout;
+    let (library, rest) = stdout.trim().split_once(':').unwrap();
+    assert!(library.ends_with("/libmimalloc-3.3.2.so"), "{stdout}");
+    assert_eq!(rest, other.display().to_string());
+}
+
+#[test]
+fn tuning_reaches_each_allocator_in_its_own_way_and_wins_over_what_is_set() {
+    let echo = |flags: &str, variable: &str, present: Option<&str>| {
+        let mut command = reheap_run(flags, "sh");
+        command.args(["-c", &format!("echo \"${variable}\"")]);
+        command.env_remove(variable);
+        command.envs(present.map(|value| (variable, value)));
+        let stdout = run(&mut command).succeeded().stdout;
+        stdout.trim_end().to_owned()
+    };
+    let purge = "-a mimalloc -t purge_delay=0 -t huge_pages=never";
+    assert_eq!(echo(purge, "MIMALLOC_PURGE_DELAY", Some("7")), "0");
+    assert_eq!(echo(purge, "MIMALLOC_ALLOW_THP", None), "0");
+    let arenas = "-a stock -t arena_max=2 -t tcache_count=0";
+    let expected = "glibc.malloc.arena_max=2:glibc.malloc.tcache_count=0";
+    assert_eq!(echo(arenas, "GLIBC_TUNABLES", None), expected);
+    let present = Some("glibc.malloc.perturb=1");
+    let merged = format!("glibc.malloc.perturb=1:{expected}");
+    assert_eq!(echo(arenas, "GLIBC_TUNABLES", present), merged);
+}
+
+#[test]
+fn mimalloc_says_itself_what_it_was_told() {
+    let mut command = reheap_run("-a mimalloc -t purge_delay=4321", "true");
+    let outcome = run(command.env("MIMALLOC_VERBOSE", "1")).succeeded();
+    outcome.said(&["option 'purge_delay': 4321"]);
+}
+
+#[test]
+fn scripts_are_followed_to_the_program_that_runs_them() {
+    let programs = Programs::new();
+    let python = "import os, sys\nprint(any('libmimalloc-' in line for line in open('/proc/self/maps')), sys.argv[1])\n";
+    for (name, first_line) in [
+        ("env", "#!/usr/bin/env python3\n"),
+        ("split", "#!/usr/bin/env -S -u HOME python3 -u\n"),
+    ] {
+        let script = programs.script(name, &format!("{first_line}{python}"));
+        let outcome = run(reheap_run("-a mimalloc", &script).arg("word")).succeeded();
+        assert_eq!(outcome.stdout, "True word\n", "{first_line}");
+        let shown = run(&mut reheap_run("--check", &script)).succeeded().stdout;
+        assert!(
+            shown.contains(&format!("script     {}", script.display())),
+            "{shown}"
+        );
+    }
+    // As shells do it where the first line says nothing.
+    let plain = programs.script("plain", "cat /proc/$$/maps; exit 3\n");
+    let outcome = run(&mut reheap_run("-a mimalloc", plain)).ended_with(3);
+    assert!(
+        outcome.stdout.contains("/libmimalloc-3.3.2.so"),
+        "{}",
+        outcome.stdout
+    );
+}
+
+#[test]
+fn a_static_program_is_refused_and_pointed_to_what_links_it_anew() {
+    let programs = Programs::new();
+    let hello = "int main(void) { return 0; }\n";
+    for compiler in ["cc", "musl-gcc"] {
+        let program = programs.compile(compiler, compiler, hello, &["-static"]);
+        let refused = run(&mut reheap_run("-a mimalloc --force", &program)).ended_with(1);
+        refused.said(&[
+            "with mimalloc: it is static, so no dynamic linker reads LD_PRELOAD",
+            "hint: link it anew with another allocator: `cargo reheap build` or `reheap cc`",
+        ]);
+        run(&mut reheap_run("-a stock", &program)).succeeded();
+    }
+}
+
+#[test]
+fn a_program_with_its_own_malloc_is_refused_unless_forced() {
+    let programs = Programs::new();
+    let source = "#include <stddef.h>\n\
+        static char heap[1 << 20]; static size_t used;\n\
+        void *malloc(size_t size) { void *block = heap + used; used += (size + 15) / 16 * 16; return block; }\n\
+        void free(void *block) { (void)block; }\n\
+        int main(void) { char *block = malloc(9); block[0] = 1; free(block); return 5; }\n";
+    let program = programs.compile("cc", "own", source, &["-fno-builtin"]);
+    run(&mut reheap_run("-a mimalloc", &program))
+        .ended_with(1)
+        .said(&[
+            "it has a malloc of its own",
+            "hint: to try all the same: --force",
+        ]);
+    run(&mut reheap_run("-a mimalloc --force", &program))
+        .ended_with(5)
+        .said(&["warning: it has a malloc of its own"]);
+}
+
+/// To whom the kernel would give another user's rights; root gives them away, others find them in the system.
+fn setuid_program(programs: &Programs) -> PathBuf {
+    let copy = programs.path("setuid");
+    fs::copy("/bin/true", &copy).unwrap();
+    match std::os::unix::fs::chown(&copy, Some(65_534), None) {
+        Ok(()) => {
+            fs::set_permissions(&copy, fs::Permissions::from_mode(0o4755)).unwrap();
+            copy
+        }
+        Err(_) => "/bin/su".into(),
+    }
+}
+
+#[test]
+fn a_setuid_program_is_refused_with_the_reason() {
+    let programs = Programs::new();
+    let program = setuid_program(&programs);
+    let reason =
+        "it has more rights than its caller (setuid), so the dynamic linker ignores LD_PRELOAD";
+    run(&mut reheap_run("-a mimalloc", &program))
+        .ended_with(1)
+        .said(&[reason]);
+    let checked = run(&mut reheap_run("--check", &program)).ended_with(1);
+    assert!(
+        checked
+            .stdout
+            .contains(&format!("verdict    refused: {reason}"))
+    );
+}
+
+#[test]
+fn options_of_stock_are_refused_where_it_is_not_glibc() {
+    let programs = Programs::new();
+    let program = programs.compile("musl-gcc", "probe", PROBE, &[]);
+    run(&mut reheap_run("-a stock -t arena_max=1", &program))
+        .ended_with(1)
+        .said(&["the options of `stock` are those of glibc's allocator"]);
+    let outcome = run(&mut reheap_run("-a stock", &program)).succeeded();
+    assert!(!outcome.stdout.contains("malloc-"), "{}", outcome.stdout);
+}
+
+#[test]
+fn what_cannot_be_run_gives_the_exit_codes_of_a_shell() {
+    let programs = Programs::new();
+    run(&mut reheap_run("-a mimalloc", "no-such-program-anywhere"))
+        .ended_with(127)
+        .said(&["cannot run `no-such-program-anywhere`: it was not found"]);
+    let data = programs.path("data");
+    fs::write(&data, "text").unwrap();
+    for file in [data.as_path(), programs.folder.path()] {
+        run(&mut reheap_run("-a mimalloc", file))
+            .ended_with(126)
+            .said(&["it is no executable file"]);
+    }
+    let orphan = programs.script("orphan", "#!/no/such/interpreter\n");
+    run(&mut reheap_run("-a mimalloc", &orphan))
+        .ended_with(127)
+        .said(&["/orphan`: `/no/such/interpreter`, which its first line names, was not found"]);
+    let itself = programs.script(
+        "itself",
+        &format!("#!{}\n", programs.path("itself").display()),
+    );
+    run(&mut reheap_run("-a mimalloc", &itself)).ended_with(126);
+    run(&mut reheap("run -a mimalloc")).ended_with(2);
+    run(&mut reheap("run -a nonsense -- true")).ended_with(2);
+}
+
+#[test]
+fn a_check_says_what_would_be_and_builds_nothing() {
+    let cache = tempfile::tempdir().unwrap();
+    let mut command = reheap_run("--check", "sh");
+    command.env("REHEAP_CACHE_DIR", cache.path());
+    let outcome = run(&mut command).succeeded();
+    assert_eq!(outcome.stderr, "");
+    for line in ["kind       dynamic", "libc       glibc", "verdict    works"] {
+        assert!(
+            outcome.stdout.contains(line),
+            "no `{line}` in\n{}",
+            outcome.stdout
+        );
+    }
+    assert_eq!(fs::read_dir(cache.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_cache_whose_path_the_variable_cannot_hold_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("with a blank");
+    let mut command = reheap_run("-a mimalloc", "true");
+    run(command.env("REHEAP_CACHE_DIR", &cache))
+        .ended_with(1)
+        .said(&[
+            "LD_PRELOAD takes no path with a blank",
+            "hint: name another: REHEAP_CACHE_DIR=",
+        ]);
+    assert!(!cache.exists(), "refused before anything is built");
+}
