@@ -16,6 +16,7 @@ mod machine;
 mod measure;
 mod prerequisites;
 mod progress;
+mod real_workloads;
 mod table;
 mod tidy;
 mod update_sources;
@@ -49,6 +50,8 @@ enum Task {
         #[arg(long, value_name = "NAME")]
         machine: Option<String>,
     },
+    /// Fetch and build the real programs that are measured, and print the commands that compare allocators with them
+    RealWorkloads,
     /// Renew the lock file of the packages that allocators are built from
     UpdateSources,
 }
@@ -70,6 +73,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Tidy => tidy::run(&workspace),
         Task::Demo { all } => demo::run(&workspace, all),
         Task::Measure { rounds, machine } => measure::run(&workspace, rounds, machine),
+        Task::RealWorkloads => real_workloads::run(&workspace),
         Task::UpdateSources => update_sources::run(&workspace),
     }
 }

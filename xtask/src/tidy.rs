@@ -87,7 +87,9 @@ fn text_files(root: &Path) -> Result<Vec<PathBuf>> {
     );
     let files = String::from_utf8(output.stdout).context("a file name is not UTF-8")?;
     let written_by_people = |path: &Path| {
-        const SUFFIXES: [&str; 10] = ["rs", "md", "toml", "c", "cc", "cpp", "h", "s", "sh", "py"];
+        const SUFFIXES: [&str; 12] = [
+            "rs", "md", "toml", "c", "cc", "cpp", "h", "s", "sh", "py", "java", "mjs",
+        ];
         let suffix = path.extension().and_then(|suffix| suffix.to_str());
         let bare =
             path.file_name().is_some_and(|name| name == "Makefile") || path == Path::new(".ci/run");
@@ -146,20 +148,18 @@ fn check_description(manifest: &Path, description: Option<&str>) -> Option<Findi
 
 fn check_workload_readmes(root: &Path) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
-    for entry in
-        fs::read_dir(root.join("workloads")).context("cannot read the folder `workloads`")?
-    {
-        let name = entry
-            .context("cannot read the folder `workloads`")?
-            .file_name();
-        let readme = Path::new("workloads").join(name).join("README.md");
-        if !root.join(&readme).is_file() {
-            let what = "is missing: one line that says what the workload stresses".to_owned();
-            findings.push(Finding {
-                path: readme,
-                line: None,
-                what,
-            });
+    for folder in ["workloads", "workloads/real"] {
+        let cannot_read = || format!("cannot read the folder `{folder}`");
+        for entry in fs::read_dir(root.join(folder)).with_context(cannot_read)? {
+            let workload = entry.with_context(cannot_read)?.path();
+            if workload.is_dir() && !workload.join("README.md").is_file() {
+                let readme = workload.join("README.md");
+                findings.push(Finding {
+                    path: readme.strip_prefix(root).unwrap_or(&readme).to_owned(),
+                    line: None,
+                    what: "is missing: one line that says what the workload stresses".to_owned(),
+                });
+            }
         }
     }
     Ok(findings)

