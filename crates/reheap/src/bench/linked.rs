@@ -1,13 +1,15 @@
 //! The variants of a Rust project: compiled once for each libc, linked once more for each allocator.
 
-use crate::bench::variants::{self, OfLibc};
+use crate::bench::variants;
 use crate::cli::cargo::Session;
 use crate::link;
 use crate::proof;
+use crate::setup::Choice;
 use crate::ui::{self, Failure};
 use anyhow::Context as _;
 use reheap_allocators::target::Libc;
 use reheap_bench::results::Activity;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -45,25 +47,36 @@ impl Project<'_> {
 
     /// The executable for a variant. For one with musl it is linked now, and read back; one with glibc is as Cargo made
     /// it, and takes its allocator when it is started.
-    pub(crate) fn executable(&self, variant: &OfLibc) -> anyhow::Result<Executable> {
-        let built = match variant.libc {
-            Some(Libc::Glibc) => &self.glibc,
-            _ => &self.musl,
+    pub(crate) fn executable(&self, libc: Libc, choice: &Choice) -> anyhow::Result<Executable> {
+        let built = match libc {
+            Libc::Glibc => &self.glibc,
+            Libc::Musl => &self.musl,
         };
-        let built = built.as_ref().context("the project was not built for this libc")?;
-        if variant.libc == Some(Libc::Glibc) {
+        let built = built
+            .as_ref()
+            .context("the project was not built for this libc")?;
+        if libc == Libc::Glibc {
             return Ok(Executable {
                 path: built.clone(),
                 activity: Activity::NothingClaimed,
             });
         }
-        let output = self.place(built, &variants::name(Libc::Musl, &variant.choice))?;
-        link::link_beside(built, &self.session.plan_for(&variant.choice)?, &output)?;
-        let proof = proof::of_executable(&output, &variant.choice)?;
+        let output = self.place(built, &variants::name(libc, choice))?;
+        link::link_beside(built, &self.session.plan_for(choice)?, &output)?;
+        let proof = proof::of_executable(&output, choice)?;
         Ok(Executable {
             path: output,
             activity: Activity::Seen(format!("in the executable: {proof}")),
         })
+    }
+
+    /// The program and its arguments as a person types them.
+    pub(crate) fn shown(&self, arguments: &[OsString]) -> String {
+        let built = self.musl.as_ref().or(self.glibc.as_ref());
+        let program = built.and_then(|path| path.file_name()).unwrap_or_default();
+        let words = std::iter::once(program).chain(arguments.iter().map(OsString::as_os_str));
+        let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+        shell_words::join(words)
     }
 
     /// A place of the variant's own beside Cargo's folders.
@@ -86,7 +99,12 @@ fn only_one(mut executables: Vec<PathBuf>) -> anyhow::Result<PathBuf> {
             .hint("--bin NAME, --example NAME or -p PACKAGE choose one")
             .into()),
         (Some(last), others) => {
-            let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let name = |path: &PathBuf| {
+                path.file_name()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned()
+            };
             let mut names: Vec<String> = others.iter().chain([&last]).map(name).collect();
             names.sort();
             let text = format!("which executable is to be measured: {}?", names.join(", "));

@@ -6,12 +6,11 @@ use crate::bench::progress::Bar;
 use crate::bench::ready::Ready;
 use crate::bench::write;
 use crate::ui::{self, Failure};
-use reheap_bench::analysis::{Failures, widest_interval};
+use reheap_bench::analysis::Failures;
 use reheap_bench::experiment::{self, MeasureError, Plan};
+use reheap_bench::machine;
 use reheap_bench::metrics::Metric;
-use reheap_bench::results::{
-    Benchmark, Ending, FORMAT, LeftOut, OutputCheck, Results, Settings,
-};
+use reheap_bench::results::{Benchmark, Ending, FORMAT, LeftOut, Results, Settings};
 use reheap_bench::run::Launcher;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -75,7 +74,8 @@ impl Comparison {
         let mut results = self.without_benchmarks();
         for parameters in &self.sweep {
             for &memory_limit_bytes in &self.memory_limits_bytes {
-                let benchmark = self.benchmark(variants, left_out, parameters, memory_limit_bytes)?;
+                let benchmark =
+                    self.benchmark(variants, left_out, parameters, memory_limit_bytes)?;
                 let ended = benchmark.ended;
                 results.benchmarks.push(benchmark);
                 if ended == Ending::Interrupted {
@@ -112,10 +112,6 @@ impl Comparison {
                 Some(server) => Some(server.load(parameters)?),
                 None => None,
             },
-            widest_interval: match self.settings.output {
-                OutputCheck::Same => |benchmark| widest_interval(benchmark, OutputCheck::Same),
-                OutputCheck::Ignored => |benchmark| widest_interval(benchmark, OutputCheck::Ignored),
-            },
         };
         let mut bar = Bar::new(&plan);
         let measured = experiment::measure(&self.launcher, &plan, &self.interrupted, &mut bar);
@@ -134,7 +130,7 @@ impl Comparison {
             reheap_version: env!("CARGO_PKG_VERSION").to_owned(),
             started_at: humantime::format_rfc3339_seconds(self.started).to_string(),
             typed: typed(),
-            machine: stub_machine(),
+            machine: machine::describe(&self.launcher),
             settings: self.settings.clone(),
             benchmarks: Vec::new(),
         }
@@ -147,7 +143,11 @@ fn typed() -> Vec<String> {
     let program = arguments.next().unwrap_or_default();
     let name = program.rsplit('/').next().unwrap_or_default();
     // Cargo starts `cargo-reheap reheap bench` for what a person typed as `cargo reheap bench`.
-    let name = if name == "cargo-reheap" { "cargo" } else { name };
+    let name = if name == "cargo-reheap" {
+        "cargo"
+    } else {
+        name
+    };
     std::iter::once(name.to_owned()).chain(arguments).collect()
 }
 
@@ -171,12 +171,4 @@ pub(crate) fn finish(results: Results, outputs: &Outputs) -> anyhow::Result<Exit
     } else {
         ExitCode::SUCCESS
     })
-}
-
-fn stub_machine() -> reheap_bench::results::Machine {
-    reheap_bench::results::Machine {
-        name: "stub".into(), architecture: std::env::consts::ARCH.into(), processor: String::new(), processors: 2, memory_bytes: 0,
-        kernel: String::new(), libc: None, distribution: None, huge_pages: None, governor: None, is_virtual: false,
-        load_average: None, no_counters_because: None,
-    }
 }

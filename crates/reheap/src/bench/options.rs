@@ -87,7 +87,8 @@ impl MeasuringArguments {
                 Some((name, "higher")) => (name, Direction::Higher),
                 Some((name, "lower")) => (name, Direction::Lower),
                 Some((_, other)) => {
-                    let text = format!("a metric is better when `higher` or `lower`, not `{other}`");
+                    let text =
+                        format!("a metric is better when `higher` or `lower`, not `{other}`");
                     return Err(Failure::usage(text).into());
                 }
             };
@@ -138,10 +139,20 @@ pub(crate) fn substitute(text: &str, parameters: &BTreeMap<String, String>) -> S
 #[command(next_help_heading = "Servers")]
 pub(crate) struct ServerArguments {
     /// Start this server under each variant, instead of COMMAND
-    #[arg(long, value_name = "COMMAND", requires = "load", conflicts_with = "command")]
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        requires = "load",
+        conflicts_with = "command"
+    )]
     pub(crate) server: Option<String>,
     /// The server is ready when it takes connections at this port of 127.0.0.1
-    #[arg(long, value_name = "PORT", requires = "server", conflicts_with = "ready_line")]
+    #[arg(
+        long,
+        value_name = "PORT",
+        requires = "server",
+        conflicts_with = "ready_line"
+    )]
     pub(crate) ready_port: Option<u16>,
     /// The server is ready when it prints a line that matches
     #[arg(long, value_name = "REGEX", requires = "server")]
@@ -177,7 +188,9 @@ impl ServerArguments {
             })?),
             (None, None) => {
                 let failure = Failure::usage("when is the server ready?");
-                return Err(failure.hint("say it by --ready-port or --ready-line").into());
+                return Err(failure
+                    .hint("say it by --ready-port or --ready-line")
+                    .into());
             }
         };
         let words = |text| -> anyhow::Result<Vec<OsString>> {
@@ -299,7 +312,11 @@ impl OutputArguments {
     /// # Errors
     /// If two go to standard output, or a file's folder is not there: hours of measuring would be lost at their end.
     pub(crate) fn check(&self) -> anyhow::Result<Outputs> {
-        Outputs::check([(Form::Json, &self.json)].into_iter().chain(self.reports.forms()))
+        Outputs::check(
+            [(Form::Json, &self.json)]
+                .into_iter()
+                .chain(self.reports.forms()),
+        )
     }
 }
 
@@ -345,7 +362,9 @@ impl Outputs {
         let outputs = Outputs(outputs);
         if outputs.to_standard_output() > 1 {
             let failure = Failure::usage("only one form can go to standard output");
-            return Err(failure.hint("give the others a file: --html report.html").into());
+            return Err(failure
+                .hint("give the others a file: --html report.html")
+                .into());
         }
         Ok(outputs)
     }

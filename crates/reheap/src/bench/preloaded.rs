@@ -8,10 +8,10 @@ use crate::bench::variants::{self, OfLibc, OwnCommand, Typed};
 use crate::preload;
 use crate::program::Program;
 use crate::setup::Choice;
-use crate::ui::{self, Failure};
-use reheap_allocators::catalogue::{self, CATALOGUE};
+use crate::ui::Failure;
+use reheap_allocators::catalogue::CATALOGUE;
 use reheap_allocators::target::Libc;
-use reheap_bench::results::{Activity, AllocatorVersion, LeftOut, Role};
+use reheap_bench::results::{Activity, LeftOut, Role};
 use std::ffi::OsString;
 
 /// All variants that were asked for, ready to run, and those that cannot take part.
@@ -81,7 +81,10 @@ pub(crate) struct Dynamic<'a> {
 impl<'a> Dynamic<'a> {
     /// # Errors
     /// If the program is not there, or no preload would have an effect.
-    pub(crate) fn resolve(words: &'a [OsString], comparison: &'a Comparison) -> anyhow::Result<Self> {
+    pub(crate) fn resolve(
+        words: &'a [OsString],
+        comparison: &'a Comparison,
+    ) -> anyhow::Result<Self> {
         let command = command_line(words, comparison.first_parameters())?;
         let program = Program::resolve(command.program.as_os_str())?;
         if let Some(obstacle) = program.obstacles().into_iter().find(|o| !o.is_only_risky()) {
@@ -94,7 +97,10 @@ impl<'a> Dynamic<'a> {
         }
         let target = program.target();
         let libc = target.map(|target| target.libc()).ok_or_else(|| {
-            Failure::failed(format!("there is no preload for `{}`", program.file.display()))
+            Failure::failed(format!(
+                "there is no preload for `{}`",
+                program.file.display()
+            ))
         })?;
         Ok(Self {
             words,
@@ -137,9 +143,13 @@ impl<'a> Dynamic<'a> {
     /// A variant that was asked for by name.
     fn named(&self, variant: &OfLibc) -> anyhow::Result<Ready> {
         if variant.libc.is_some_and(|libc| libc != self.libc) {
-            let (asked, shown) = (variants::name(self.libc, &variant.choice), self.program.file.display());
+            let (asked, shown) = (
+                variants::name(self.libc, &variant.choice),
+                self.program.file.display(),
+            );
             let libc = self.libc;
-            let text = format!("cannot run `{shown}` with another libc: it is a program for {libc}");
+            let text =
+                format!("cannot run `{shown}` with another libc: it is a program for {libc}");
             let hint = format!("--variant {asked}; a Rust project: cargo reheap bench");
             return Err(Failure::usage(text).hint(hint).into());
         }
@@ -154,19 +164,8 @@ impl<'a> Dynamic<'a> {
     pub(crate) fn preloaded(&self, choice: &Choice, role: Role) -> anyhow::Result<Ready> {
         let library = preload::library(choice, &self.program)?;
         let mut ready = Ready {
-            name: match role {
-                Role::Limit => "limit".to_owned(),
-                _ => variants::name(self.libc, choice),
-            },
-            role,
-            allocator: Some(AllocatorVersion {
-                name: choice.allocator.name.to_owned(),
-                version: choice.allocator.version.to_owned(),
-            }),
-            tuning: choice.tuning.as_given(),
-            words: self.words.to_vec(),
             environment: preload::environment(choice, library.as_deref()),
-            activity: Activity::NothingClaimed,
+            ..Ready::new(self.libc, choice, role, self.words.to_vec())
         };
         if let Some(library) = library {
             let seen = self.see(&ready, &library)?;

@@ -63,7 +63,8 @@ impl Watch for Bar {
             (Stage::Round(round), Some(rounds)) => format!("round {} of {rounds}", round + 1),
             (Stage::Round(round), None) => format!("round {}", round + 1),
         };
-        self.bar.set_message(format!("{stage}, {}", progress.variant));
+        self.bar
+            .set_message(format!("{stage}, {}", progress.variant));
         let thousandths = (self.share(progress) * 1000.0) as u64;
         self.bar.set_position(thousandths.min(1000));
     }
@@ -77,7 +78,10 @@ fn describe(plan: &Plan) -> String {
         what.push_str(&format!(", {name} = {value}"));
     }
     if let Some(bytes) = plan.memory_limit_bytes {
-        what.push_str(&format!(", within {:.0} MiB", bytes as f64 / f64::from(1 << 20)));
+        what.push_str(&format!(
+            ", within {:.0} MiB",
+            bytes as f64 / f64::from(1 << 20)
+        ));
     }
     match plan.settings.rounds {
         Some(rounds) => format!("{what}, {rounds} rounds"),

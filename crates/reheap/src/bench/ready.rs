@@ -1,7 +1,10 @@
 //! Variants that are ready to be run.
 
 use crate::bench::options::substitute;
+use crate::bench::variants;
 use crate::program::Program;
+use crate::setup::Choice;
+use reheap_allocators::target::Libc;
 use reheap_bench::experiment::PlannedVariant;
 use reheap_bench::results::{Activity, AllocatorVersion, Role};
 use reheap_bench::run::CommandLine;
@@ -24,6 +27,25 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
+    /// A variant of which nothing is claimed yet.
+    pub(crate) fn new(libc: Libc, choice: &Choice, role: Role, words: Vec<OsString>) -> Ready {
+        Ready {
+            name: match role {
+                Role::Limit => "limit".to_owned(),
+                _ => variants::name(libc, choice),
+            },
+            role,
+            allocator: Some(AllocatorVersion {
+                name: choice.allocator.name.to_owned(),
+                version: choice.allocator.version.to_owned(),
+            }),
+            tuning: choice.tuning.as_given(),
+            words,
+            environment: Vec::new(),
+            activity: Activity::NothingClaimed,
+        }
+    }
+
     /// The variant with the values of a sweep.
     pub(crate) fn planned(
         &self,

@@ -39,8 +39,8 @@ fn rendered(form: Form, results: &[Results]) -> String {
 }
 
 fn style() -> Style {
-    let colourful = std::io::stdout().is_terminal()
-        && env_vars::variable(env_vars::NO_COLOR).is_none();
+    let colourful =
+        std::io::stdout().is_terminal() && env_vars::variable(env_vars::NO_COLOR).is_none();
     Style {
         colour: if colourful {
             Colour::Always

@@ -68,7 +68,10 @@ pub(crate) fn run(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
         let failure = Failure::usage("there is no command to run");
         return Err(failure.hint("reheap bench -- COMMAND").into());
     }
-    let name = arguments.name.clone().unwrap_or_else(|| shown(&words, &typed));
+    let name = arguments
+        .name
+        .clone()
+        .unwrap_or_else(|| shown(&words, &typed));
     let comparison = Comparison::new(&arguments.measuring, name, server)?;
     let (ready, left_out) = preloaded::prepare(&typed, &words, &comparison)?;
     let results = comparison.run(&ready, &left_out)?;
@@ -86,6 +89,8 @@ fn shown(words: &[OsString], typed: &[Typed]) -> String {
     };
     let program = Path::new(program).file_name().unwrap_or(program);
     let words = std::iter::once(program).chain(arguments.iter().map(OsString::as_os_str));
-    let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+    let words: Vec<String> = words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
     shell_words::join(words)
 }

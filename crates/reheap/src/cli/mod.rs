@@ -1,7 +1,8 @@
 //! The table of contents: one `match` per program, one file per subcommand.
 
-pub(crate) mod cargo;
 mod bench;
+pub(crate) mod cargo;
+mod cargo_bench;
 mod cc;
 mod compare;
 mod doctor;
@@ -97,6 +98,9 @@ enum CargoCommand {
     /// Build the tests as static executables with another allocator, and run them
     #[command(after_help = "Example:\n  cargo reheap test -a mimalloc-secure -p one-package")]
     Test(cargo::CargoArguments),
+    /// Run the project's program with each libc and each allocator, side by side
+    #[command(after_help = cargo_bench::EXAMPLES)]
+    Bench(Box<cargo_bench::CargoBenchArguments>),
     /// Install a static executable with another allocator
     #[command(
         after_help = "Examples:\n  cargo reheap install ripgrep\n  cargo reheap install --path . -a jemalloc"
@@ -150,6 +154,7 @@ pub(crate) fn run_cargo_reheap(mut arguments: Vec<OsString>) -> ExitCode {
         CargoCommand::Build(arguments) => cargo::run(Verb::Build, &arguments),
         CargoCommand::Run(arguments) => cargo::run(Verb::Run, &arguments),
         CargoCommand::Test(arguments) => cargo::run(Verb::Test, &arguments),
+        CargoCommand::Bench(arguments) => cargo_bench::run(&arguments),
         CargoCommand::Install(arguments) => cargo::run(Verb::Install, &arguments),
     })
 }

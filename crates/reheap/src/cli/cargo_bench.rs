@@ -1,0 +1,136 @@
+//! `cargo reheap bench`: a Rust project with each libc and each allocator, side by side.
+
+use crate::bench::linked::Project;
+use crate::bench::measure::{self, Comparison};
+use crate::bench::options::{MeasuringArguments, OutputArguments};
+use crate::bench::preloaded::{Dynamic, own_command};
+use crate::bench::ready::Ready;
+use crate::bench::variants::{self, OfLibc, Typed};
+use crate::cli::cargo::Session;
+use crate::setup::Choice;
+use reheap_allocators::catalogue::{CATALOGUE, LIMIT};
+use reheap_allocators::target::Libc;
+use reheap_bench::results::{LeftOut, Role};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+pub(crate) const EXAMPLES: &str = "Examples:\n  \
+    cargo reheap bench -- --input data.txt\n  \
+    cargo reheap bench --bin server --variant glibc,musl,musl+mimalloc,musl+jemalloc --rounds 20 -- --selftest\n  \
+    cargo reheap bench --variant glibc,musl+mimalloc -L threads=1,2,4 --html scaling.html -- {threads}";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CargoBenchArguments {
+    /// What to compare, the first being the baseline: glibc, musl, musl+jemalloc, glibc+jemalloc
+    /// (preloaded), musl+mimalloc[purge_delay=0], or NAME=COMMAND [default: glibc, musl, and musl
+    /// with all of `reheap list`]
+    #[arg(long, value_name = "VARIANT,…")]
+    variant: Vec<String>,
+    /// What reports call it [default: the program and its arguments]
+    #[arg(long)]
+    name: Option<String>,
+    #[command(flatten)]
+    measuring: MeasuringArguments,
+    #[command(flatten)]
+    output: OutputArguments,
+    /// Flags of `cargo build`, all of them, anywhere; after `--` those of the program
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CARGO FLAGS"
+    )]
+    cargo: Vec<OsString>,
+}
+
+/// Builds, links, measures and reports.
+pub(crate) fn run(arguments: &CargoBenchArguments) -> anyhow::Result<ExitCode> {
+    let typed = variants::parse(&arguments.variant)?;
+    let outputs = arguments.output.check()?;
+    let session = Session::for_measuring(&arguments.cargo)?;
+    let asked = if typed.is_empty() { all()? } else { typed };
+    let mut libcs: Vec<Libc> = asked.iter().filter_map(libc).collect();
+    libcs.sort_unstable();
+    libcs.dedup();
+    let project = Project::build(&session, &libcs)?;
+    let name = arguments.name.clone();
+    let name = name.unwrap_or_else(|| project.shown(session.program_arguments()));
+    let comparison = Comparison::new(&arguments.measuring, name, None)?;
+    let mut left_out = Vec::new();
+    let mut ready = Vec::new();
+    for variant in &asked {
+        match prepare(variant, &project, &session, &comparison) {
+            Ok(variant) => ready.push(variant),
+            // Nobody asked for this one by name.
+            Err(reason) if arguments.variant.is_empty() && !ready.is_empty() => {
+                left_out.push(LeftOut {
+                    name: shown(variant),
+                    reason: format!("{reason:#}"),
+                })
+            }
+            Err(reason) => return Err(reason),
+        }
+    }
+    ready[0].role = Role::Baseline;
+    let results = comparison.run(&ready, &left_out)?;
+    measure::finish(results, &outputs)
+}
+
+/// Both libcs as they are, every allocator in musl, and the limit.
+fn all() -> anyhow::Result<Vec<Typed>> {
+    let stock = Choice::of("stock", &[])?;
+    let of = |libc, choice: Choice| {
+        Typed::OfLibc(OfLibc {
+            libc: Some(libc),
+            choice,
+        })
+    };
+    let mut variants = vec![of(Libc::Glibc, stock.clone()), of(Libc::Musl, stock)];
+    for allocator in CATALOGUE.iter().filter(|row| row.build.is_some()) {
+        variants.push(of(Libc::Musl, Choice::of(allocator.name, &[])?));
+    }
+    variants.push(of(Libc::Musl, Choice::limit()));
+    Ok(variants)
+}
+
+/// The libc that has to be built for; an allocator alone goes into musl, where reheap puts them.
+fn libc(variant: &Typed) -> Option<Libc> {
+    match variant {
+        Typed::OfLibc(variant) => Some(variant.libc.unwrap_or(Libc::Musl)),
+        Typed::OwnCommand(_) => None,
+    }
+}
+
+fn shown(variant: &Typed) -> String {
+    match variant {
+        Typed::OfLibc(of) => variants::name(of.libc.unwrap_or(Libc::Musl), &of.choice),
+        Typed::OwnCommand(command) => command.name.clone(),
+    }
+}
+
+fn prepare(
+    variant: &Typed,
+    project: &Project<'_>,
+    session: &Session,
+    comparison: &Comparison,
+) -> anyhow::Result<Ready> {
+    let OfLibc { libc, choice } = match variant {
+        Typed::OwnCommand(command) => return Ok(own_command(command)),
+        Typed::OfLibc(variant) => variant,
+    };
+    let libc = libc.unwrap_or(Libc::Musl);
+    let role = if choice.allocator.name == LIMIT.name {
+        Role::Limit
+    } else {
+        Role::Candidate
+    };
+    let executable = project.executable(libc, choice)?;
+    let mut words = vec![executable.path.into_os_string()];
+    words.extend(session.program_arguments().iter().cloned());
+    if libc == Libc::Glibc {
+        return Dynamic::resolve(&words, comparison)?.preloaded(choice, role);
+    }
+    Ok(Ready {
+        activity: executable.activity,
+        ..Ready::new(libc, choice, role, words)
+    })
+}
