@@ -250,19 +250,20 @@ pub fn analyse(
 /// None while it cannot be told, because there are no variants to compare or fewer rounds than an interval needs.
 /// Variants of which no run counts do not keep the others waiting.
 pub fn widest_interval(benchmark: &Benchmark, output: OutputCheck) -> Option<f64> {
-    let analysis = analyse(benchmark, &Quantity::Wall, output)?;
-    let comparisons: Vec<Comparison> = analysis
-        .rows
-        .iter()
-        .filter_map(|row| row.comparison)
+    let wall = |variant| figures(benchmark, variant, &Quantity::Wall, output);
+    let baseline = wall(benchmark.baseline()?);
+    let others = benchmark.variants.iter();
+    let pairs: Vec<Pairs> = others
+        .filter(|variant| variant.role != Role::Baseline)
+        .filter_map(|variant| Pairs::of(&wall(variant), &baseline))
         .collect();
-    let too_few = |comparison: &Comparison| comparison.pairs < interval::VALUES_FOR_CONFIDENCE;
-    if comparisons.iter().any(too_few) {
+    let too_few = |pairs: &Pairs| pairs.differences.count() < interval::VALUES_FOR_CONFIDENCE;
+    if pairs.iter().any(too_few) {
         return None;
     }
-    comparisons
+    pairs
         .iter()
-        .filter_map(|comparison| comparison.ratio)
+        .filter_map(Pairs::ratio)
         .map(|ratio| ratio.interval.width() / ratio.value)
         .max_by(f64::total_cmp)
 }

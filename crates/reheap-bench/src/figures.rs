@@ -86,8 +86,11 @@ pub fn change(quantity: &Quantity, ratio: f64) -> String {
     if ratio >= SAID_IN_TIMES {
         return format!("{} times the {noun}", number(ratio));
     }
-    let word = if ratio < 1.0 { "less" } else { "more" };
-    format!("{} {word} {noun}", percent((ratio - 1.0).abs()))
+    match (percent((ratio - 1.0).abs()).as_str(), ratio < 1.0) {
+        ("0 %", _) => format!("the same {noun}"),
+        (share, true) => format!("{share} less {noun}"),
+        (share, false) => format!("{share} more {noun}"),
+    }
 }
 
 /// The same with its interval: `18 % less wall time [16 %, 20 %]`.
@@ -187,6 +190,10 @@ mod tests {
         assert_eq!(
             said(ratio(1.01, 0.99, 1.03)),
             "1.0 % more wall time [-1.0 %, 3.0 %]"
+        );
+        assert_eq!(
+            said(ratio(1.0, 0.999, 1.001)),
+            "the same wall time [-0.10 %, 0.10 %]"
         );
         assert_eq!(
             said(ratio(3.4, 3.2, 3.6)),

@@ -457,8 +457,13 @@ pub enum FormatError {
 /// The value that occurs most often; of several, the one that occurs first.
 fn most_frequent<T: PartialEq + Copy>(values: impl Iterator<Item = T> + Clone) -> Option<T> {
     let mut best: Option<(usize, T)> = None;
+    let all = values.clone().count();
     for value in values.clone() {
         let count = values.clone().filter(|other| *other == value).count();
+        // The usual case, in which all values are equal, is over after the first.
+        if count * 2 > all {
+            return Some(value);
+        }
         if best.is_none_or(|(most, _)| count > most) {
             best = Some((count, value));
         }

@@ -167,7 +167,8 @@ fn expanded_score(count: usize) -> f64 {
 /// value: Efron (1987), with an acceleration of 0.
 fn shares(share_below: f64, score: f64) -> (f64, f64) {
     let normal = Normal::standard();
-    let bias = normal.inverse_cdf(share_below);
+    // A sum of chances may exceed 1 by rounding.
+    let bias = normal.inverse_cdf(share_below.clamp(0.0, 1.0));
     (
         normal.cdf(2.0 * bias + score),
         normal.cdf(2.0 * bias - score),
@@ -235,12 +236,9 @@ impl Medians {
 /// The chances that the median of a resample is the `i`th value. It is at most that if more than half of the values drawn
 /// are, which is a binomial tail.
 fn medians_of_odd(values: &[f64]) -> Vec<(f64, f64)> {
-    let up_to = |rank| chance_of_rank(values.len(), values.len().div_ceil(2), rank);
-    values
-        .iter()
-        .enumerate()
-        .map(|(index, &value)| (value, up_to(index + 1) - up_to(index)))
-        .collect()
+    let up_to = chances_up_to(values.len(), values.len().div_ceil(2));
+    let chances = up_to.windows(2).map(|pair| pair[1] - pair[0]);
+    values.iter().copied().zip(chances).collect()
 }
 
 /// The chances that the two values in the middle of a resample are the `i`th and the `j`th. For `i < j` half of the values
@@ -255,31 +253,34 @@ fn medians_of_even(values: &[f64]) -> Vec<(f64, f64)> {
         .map(|among| (ln_ways / 2.0 + half as f64 * (among as f64 / n).ln()).exp())
         .collect();
     let step = |rank: usize| within[rank] - within[rank - 1];
+    let lower_up_to = chances_up_to(count, half);
     let mut medians = Vec::new();
     for i in 1..=count {
-        let lower_is_i = chance_of_rank(count, half, i) - chance_of_rank(count, half, i - 1);
+        let lower_is_i = lower_up_to[i] - lower_up_to[i - 1];
         medians.push((values[i - 1], lower_is_i - step(i) * within[count - i]));
         for j in i + 1..=count {
             let chance = step(i) * step(count - j + 1);
-            if chance > NEGLIGIBLE {
-                medians.push((f64::midpoint(values[i - 1], values[j - 1]), chance));
+            // It falls with each `j`.
+            if chance <= NEGLIGIBLE {
+                break;
             }
+            medians.push((f64::midpoint(values[i - 1], values[j - 1]), chance));
         }
     }
     medians
 }
 
-/// The chance that the value with this rank in a resample of so many is among the lowest `among` of the sample.
-fn chance_of_rank(count: usize, rank: usize, among: usize) -> f64 {
-    match among {
-        0 => 0.0,
-        _ if among == count => 1.0,
-        _ => beta_reg(
-            rank as f64,
-            (count - rank + 1) as f64,
-            among as f64 / count as f64,
-        ),
-    }
+/// The chances that the value with this rank in a resample is among the lowest 0, 1, 2, … of the sample: a binomial tail,
+/// by the incomplete beta function.
+fn chances_up_to(count: usize, rank: usize) -> Vec<f64> {
+    let (below, above) = (rank as f64, (count - rank + 1) as f64);
+    (0..=count)
+        .map(|among| match among {
+            0 => 0.0,
+            _ if among == count => 1.0,
+            _ => beta_reg(below, above, among as f64 / count as f64),
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -333,6 +334,16 @@ mod tests {
         let below = |bound| left.share_of_differences_below(&right, bound);
         assert!(below(-0.607_270_9 - 0.01) < 0.025 && below(-0.607_270_9 + 0.01) > 0.025);
         assert!(below(1.201_780_5 - 0.01) < 0.975 && below(1.201_780_5 + 0.01) > 0.975);
+    }
+
+    #[test]
+    fn values_without_a_spread_have_an_interval_without_a_width() {
+        for count in [1, 2, 5, 6, 7, 30, 31, 200] {
+            let (three, two) = (sample(&vec![3.0; count]), sample(&vec![2.0; count]));
+            let (single, difference) = (of_median(&three), of_difference_of_medians(&three, &two));
+            assert_eq!((single.low, single.high), (3.0, 3.0), "{count}");
+            assert_eq!((difference.low, difference.high), (1.0, 1.0), "{count}");
+        }
     }
 
     #[test]
