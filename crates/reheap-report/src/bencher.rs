@@ -25,8 +25,8 @@ pub fn bencher_json(all: &[Results]) -> String {
     let mut benchmarks: BTreeMap<String, BTreeMap<String, Metric>> = BTreeMap::new();
     for view in views(all) {
         for shown in &view.shown {
-            let of = view.qualified.as_deref().unwrap_or(&view.benchmark.name);
-            let name = cut(&format!("{of}: {}", shown.variant.name), BENCHMARK_NAME);
+            let name = format!("{}: {}", view.title(), shown.variant.name);
+            let name = cut(&name, BENCHMARK_NAME);
             let measures = view.analyses.iter().filter_map(|analysis| {
                 let median = analysis.rows[shown.index].summary.as_ref()?.median;
                 let (measure, in_unit) = measure(&analysis.quantity);

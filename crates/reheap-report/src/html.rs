@@ -10,7 +10,7 @@ use crate::chart::{
 use crate::escape::{self, data_url, shell, shell_word};
 use crate::overview::{self, Entry};
 use crate::view::{Shown, View, Weight, views};
-use crate::{names, numbers, words};
+use crate::{numbers, words};
 use askama::Template;
 use reheap_bench::analysis::{self, Analysis, Comparison, Verdict};
 use reheap_bench::results::{Activity, Direction, Quantity, Results, Role, Variant};
@@ -198,10 +198,7 @@ impl Part {
             .collect();
         Part {
             id: format!("benchmark-{}", index + 1),
-            title: view
-                .qualified
-                .clone()
-                .unwrap_or_else(|| names::full(view.benchmark)),
+            title: view.title(),
             summary: words::headline(std::slice::from_ref(view)),
             rounds: words::rounds_and_noise(view),
             warnings: words::warnings(view).into_iter().map(Warned::of).collect(),
@@ -709,7 +706,10 @@ fn scaling_chart(
         .iter()
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
-    settings.extend(series.memory_limit_bytes.map(names::memory_limit));
+    let limit = series
+        .memory_limit_bytes
+        .map(|bytes| format!("{} of memory", figures::bytes(bytes as f64)));
+    settings.extend(limit);
     settings.insert(0, series.name.clone());
     if let Some(view) = first {
         settings.push(view.results.machine.name.clone());

@@ -71,7 +71,7 @@ fn measured(all: &[Results]) -> impl Iterator<Item = Measured<'_>> {
             .filter(|variant| !variant.runs.is_empty());
         variants.map(move |variant| Measured {
             name: match &of {
-                Some(of) => format!("{} ({of})", variant.name),
+                Some(of) => format!("{}, {of}", variant.name),
                 None => variant.name.clone(),
             },
             benchmark,

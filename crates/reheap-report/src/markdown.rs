@@ -44,10 +44,7 @@ pub fn markdown(all: &[Results]) -> String {
 }
 
 fn benchmark(view: &View<'_>) -> String {
-    let name = view
-        .qualified
-        .clone()
-        .unwrap_or_else(|| names::full(view.benchmark));
+    let name = view.title();
     let mut text = format!("#### {}\n\n", plain(&name));
     if view.rounds() == 0 {
         text.push_str(&words::nothing_measured(view));

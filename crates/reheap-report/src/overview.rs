@@ -1,6 +1,5 @@
 //! All benchmarks of a report at once: one row each, one column for each variant.
 
-use crate::names;
 use crate::view::View;
 use reheap_bench::analysis::Comparison;
 use reheap_bench::results::{Quantity, Role};
@@ -86,10 +85,7 @@ fn matrix(views: &[&View<'_>], quantity: &Quantity) -> Matrix {
     let mut rows: Vec<MatrixRow> = views
         .iter()
         .map(|view| MatrixRow {
-            name: view
-                .qualified
-                .clone()
-                .unwrap_or_else(|| names::full(view.benchmark)),
+            name: view.title(),
             cells: variants
                 .iter()
                 .map(|name| entry(view, quantity, name))

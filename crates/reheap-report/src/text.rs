@@ -63,10 +63,7 @@ struct Page {
 
 impl Page {
     fn benchmark(&mut self, view: &View<'_>) {
-        let name = view
-            .qualified
-            .clone()
-            .unwrap_or_else(|| names::full(view.benchmark));
+        let name = view.title();
         self.paragraph(&name, Paint::Heading);
         self.gap();
         if view.shown.iter().all(|shown| shown.failures.runs == 0) {

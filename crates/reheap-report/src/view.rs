@@ -6,6 +6,7 @@
 use crate::chart::Tone;
 use crate::{names, numbers};
 use reheap_bench::analysis::{self, Analysis, Comparison, Failures, Row, Verdict};
+use reheap_bench::compare::title;
 use reheap_bench::results::{Benchmark, Direction, Quantity, Results, Role, Variant};
 
 /// A benchmark with all that is to be said of it.
@@ -145,6 +146,13 @@ impl<'a> View<'a> {
                 .then(rank(left).total_cmp(&rank(right)))
         });
         shown
+    }
+
+    /// What it is called in this report.
+    pub(crate) fn title(&self) -> String {
+        self.qualified
+            .clone()
+            .unwrap_or_else(|| title(self.benchmark))
     }
 
     pub(crate) fn analysis(&self, quantity: &Quantity) -> Option<&Analysis> {
