@@ -1,0 +1,235 @@
+# memcpy, memmove, mempcpy: one code for all three, because whether the blocks overlap costs one comparison, and only from
+# 129 bytes on (65 without AVX2). Up to 128 bytes everything is loaded before anything is stored.
+#
+# rdi: destination, rsi: source, rdx: count; rax: the result.
+
+    .hidden __reheap_mem_string_copy_min, __reheap_mem_streaming_min
+
+    function __reheap_mempcpy
+    lea     rax, [rdi + rdx]
+    jmp     .Lcopy
+    end_function __reheap_mempcpy
+
+    .globl  __reheap_memmove
+    .hidden __reheap_memmove
+    .type   __reheap_memmove, @function
+    function __reheap_memcpy
+__reheap_memmove:
+    mov     rax, rdi
+.Lcopy:
+    cmp     rdx, 16
+    jb      .Lcopy_0_15
+    movups  xmm0, [rsi]
+    movups  xmm1, [rsi + rdx - 16]
+    cmp     rdx, 32
+    ja      .Lcopy_33
+    movups  [rdi], xmm0
+    movups  [rdi + rdx - 16], xmm1
+    ret
+
+    .p2align 4
+.Lcopy_33:
+    cmp     rdx, 64
+    ja      .Lcopy_65
+    movups  xmm2, [rsi + 16]
+    movups  xmm3, [rsi + rdx - 32]
+    movups  [rdi], xmm0
+    movups  [rdi + 16], xmm2
+    movups  [rdi + rdx - 32], xmm3
+    movups  [rdi + rdx - 16], xmm1
+    ret
+
+    .p2align 4
+.Lcopy_0_15:
+    cmp     edx, 8
+    jae     .Lcopy_8_15
+    cmp     edx, 4
+    jae     .Lcopy_4_7
+    cmp     edx, 1
+    jb      .Lcopy_0
+    movzx   ecx, byte ptr [rsi]
+    je      .Lcopy_1
+    movzx   esi, word ptr [rsi + rdx - 2]
+    mov     [rdi + rdx - 2], si
+.Lcopy_1:
+    mov     [rdi], cl
+.Lcopy_0:
+    ret
+
+    .p2align 4
+.Lcopy_4_7:
+    mov     ecx, [rsi]
+    mov     esi, [rsi + rdx - 4]
+    mov     [rdi], ecx
+    mov     [rdi + rdx - 4], esi
+    ret
+
+    .p2align 4
+.Lcopy_8_15:
+    mov     rcx, [rsi]
+    mov     rsi, [rsi + rdx - 8]
+    mov     [rdi], rcx
+    mov     [rdi + rdx - 8], rsi
+    ret
+
+    # Twice to four times the width.
+    .macro copy_4_vectors reg, vec
+    load    \reg, 0, [rsi]
+    load    \reg, 1, [rsi + \vec]
+    load    \reg, 2, [rsi + rdx - 2*\vec]
+    load    \reg, 3, [rsi + rdx - \vec]
+    store   \reg, 0, [rdi]
+    store   \reg, 1, [rdi + \vec]
+    store   \reg, 2, [rdi + rdx - 2*\vec]
+    store   \reg, 3, [rdi + rdx - \vec]
+    leave_function \reg
+    .endm
+
+    # Four to eight times the width.
+    .macro copy_8_vectors reg, vec
+    load    \reg, 0, [rsi]
+    load    \reg, 1, [rsi + \vec]
+    load    \reg, 2, [rsi + 2*\vec]
+    load    \reg, 3, [rsi + 3*\vec]
+    load    \reg, 4, [rsi + rdx - 4*\vec]
+    load    \reg, 5, [rsi + rdx - 3*\vec]
+    load    \reg, 6, [rsi + rdx - 2*\vec]
+    load    \reg, 7, [rsi + rdx - \vec]
+    store   \reg, 0, [rdi]
+    store   \reg, 1, [rdi + \vec]
+    store   \reg, 2, [rdi + 2*\vec]
+    store   \reg, 3, [rdi + 3*\vec]
+    store   \reg, 4, [rdi + rdx - 4*\vec]
+    store   \reg, 5, [rdi + rdx - 3*\vec]
+    store   \reg, 6, [rdi + rdx - 2*\vec]
+    store   \reg, 7, [rdi + rdx - \vec]
+    leave_function \reg
+    .endm
+
+    # More than eight times the width. The stores of the loops are aligned; the ends, which are not, are loaded before
+    # the loop, as it may overwrite them, and stored after it.
+    .macro copy_large reg, vec
+    mov     rcx, rdi
+    sub     rcx, rsi                    # how far the destination is ahead of the source
+    cmp     rcx, rdx
+    jb      .Lcopy_overlap_\reg
+    cmp     rdx, [rip + __reheap_mem_string_copy_min]
+    jae     .Lcopy_string_\reg
+    # A load whose address ends like that of a store just before waits for it (Intel's optimization manual, "4K
+    # aliasing"). Backwards the loads go away from the stores.
+    test    ecx, 0xf00
+    jz      .Lcopy_aliased_\reg
+
+.Lcopy_forwards_\reg:
+    load    \reg, 0, [rsi]
+    load    \reg, 5, [rsi + rdx - 4*\vec]
+    load    \reg, 6, [rsi + rdx - 3*\vec]
+    load    \reg, 7, [rsi + rdx - 2*\vec]
+    load    \reg, 8, [rsi + rdx - \vec]
+    lea     rdx, [rdi + rdx - 4*\vec]   # where the last four go
+    mov     rcx, rdi
+    sub     rsi, rdi
+    or      rdi, \vec - 1
+    inc     rdi
+    add     rsi, rdi
+    .p2align 4
+.Lcopy_forwards_loop_\reg:
+    load    \reg, 1, [rsi]
+    load    \reg, 2, [rsi + \vec]
+    load    \reg, 3, [rsi + 2*\vec]
+    load    \reg, 4, [rsi + 3*\vec]
+    add     rsi, 4*\vec
+    store_aligned \reg, 1, [rdi]
+    store_aligned \reg, 2, [rdi + \vec]
+    store_aligned \reg, 3, [rdi + 2*\vec]
+    store_aligned \reg, 4, [rdi + 3*\vec]
+    add     rdi, 4*\vec
+    cmp     rdi, rdx
+    jb      .Lcopy_forwards_loop_\reg
+    store   \reg, 5, [rdx]
+    store   \reg, 6, [rdx + \vec]
+    store   \reg, 7, [rdx + 2*\vec]
+    store   \reg, 8, [rdx + 3*\vec]
+    store   \reg, 0, [rcx]
+    leave_function \reg
+
+.Lcopy_aliased_\reg:
+    neg     rcx
+    cmp     rcx, rdx
+    jb      .Lcopy_forwards_\reg        # the source begins inside the destination
+    jmp     .Lcopy_backwards_\reg
+
+.Lcopy_overlap_\reg:
+    test    rcx, rcx
+    jz      .Lcopy_nothing_\reg         # onto itself
+.Lcopy_backwards_\reg:
+    load    \reg, 0, [rsi + rdx - \vec]
+    load    \reg, 5, [rsi]
+    load    \reg, 6, [rsi + \vec]
+    load    \reg, 7, [rsi + 2*\vec]
+    load    \reg, 8, [rsi + 3*\vec]
+    lea     rcx, [rdi + rdx - \vec]     # where the last one goes
+    sub     rsi, rdi
+    lea     rdx, [rdi + rdx - 1]
+    and     rdx, -\vec
+    add     rsi, rdx
+    lea     r8, [rdi + 4*\vec]
+    .p2align 4
+.Lcopy_backwards_loop_\reg:
+    load    \reg, 1, [rsi - \vec]
+    load    \reg, 2, [rsi - 2*\vec]
+    load    \reg, 3, [rsi - 3*\vec]
+    load    \reg, 4, [rsi - 4*\vec]
+    sub     rsi, 4*\vec
+    store_aligned \reg, 1, [rdx - \vec]
+    store_aligned \reg, 2, [rdx - 2*\vec]
+    store_aligned \reg, 3, [rdx - 3*\vec]
+    store_aligned \reg, 4, [rdx - 4*\vec]
+    sub     rdx, 4*\vec
+    cmp     rdx, r8
+    ja      .Lcopy_backwards_loop_\reg
+    store   \reg, 5, [rdi]
+    store   \reg, 6, [rdi + \vec]
+    store   \reg, 7, [rdi + 2*\vec]
+    store   \reg, 8, [rdi + 3*\vec]
+    store   \reg, 0, [rcx]
+.Lcopy_nothing_\reg:
+    leave_function \reg
+
+.Lcopy_string_\reg:
+    neg     rcx
+    cmp     rcx, rdx
+    jb      .Lcopy_forwards_\reg        # `rep movsb` is slow on blocks that overlap
+    jmp     .Lcopy_string
+    .endm
+
+.Lcopy_65:
+    if_wide .Lcopy_65_ymm
+    cmp     rdx, 128
+    ja      .Lcopy_129_xmm
+    copy_8_vectors xmm, 16
+    .p2align 4
+.Lcopy_129_xmm:
+    copy_large xmm, 16
+
+    .p2align 5
+.Lcopy_65_ymm:
+    cmp     rdx, 128
+    ja      .Lcopy_129_ymm
+    copy_4_vectors ymm, 32
+    .p2align 4
+.Lcopy_129_ymm:
+    cmp     rdx, 256
+    ja      .Lcopy_257_ymm
+    copy_8_vectors ymm, 32
+    .p2align 4
+.Lcopy_257_ymm:
+    copy_large ymm, 32
+
+    .p2align 4
+.Lcopy_string:
+    mov     rcx, rdx
+    rep movsb
+    ret
+    end_function __reheap_memcpy
+    .size   __reheap_memmove, . - __reheap_memmove
