@@ -17,25 +17,15 @@
 __reheap_memmove:
     mov     rax, rdi
 .Lcopy:
-    cmp     rdx, 16
+    cmp     rdx, 64
+    ja      .Lcopy_65
+    cmp     edx, 32
+    ja      .Lcopy_33
+    cmp     edx, 16
     jb      .Lcopy_0_15
     movups  xmm0, [rsi]
     movups  xmm1, [rsi + rdx - 16]
-    cmp     rdx, 32
-    ja      .Lcopy_33
     movups  [rdi], xmm0
-    movups  [rdi + rdx - 16], xmm1
-    ret
-
-    .p2align 4
-.Lcopy_33:
-    cmp     rdx, 64
-    ja      .Lcopy_65
-    movups  xmm2, [rsi + 16]
-    movups  xmm3, [rsi + rdx - 32]
-    movups  [rdi], xmm0
-    movups  [rdi + 16], xmm2
-    movups  [rdi + rdx - 32], xmm3
     movups  [rdi + rdx - 16], xmm1
     ret
 
@@ -106,6 +96,22 @@ __reheap_memmove:
     leave_function \reg
     .endm
 
+    # Loads the first vector and the last four; rdi and rsi go on to where the destination is aligned. The first goes to
+    # rcx, the last four to rdx.
+    .macro copy_ends_and_align reg, vec
+    load    \reg, 0, [rsi]
+    load    \reg, 5, [rsi + rdx - 4*\vec]
+    load    \reg, 6, [rsi + rdx - 3*\vec]
+    load    \reg, 7, [rsi + rdx - 2*\vec]
+    load    \reg, 8, [rsi + rdx - \vec]
+    lea     rdx, [rdi + rdx - 4*\vec]
+    mov     rcx, rdi
+    sub     rsi, rdi
+    or      rdi, \vec - 1
+    inc     rdi
+    add     rsi, rdi
+    .endm
+
     # More than eight times the width. The stores of the loops are aligned; the ends, which are not, are loaded before
     # the loop, as it may overwrite them, and stored after it.
     .macro copy_large reg, vec
@@ -113,6 +119,8 @@ __reheap_memmove:
     sub     rcx, rsi                    # how far the destination is ahead of the source
     cmp     rcx, rdx
     jb      .Lcopy_overlap_\reg
+    cmp     rdx, [rip + __reheap_mem_streaming_min]
+    jae     .Lcopy_streaming_\reg
     cmp     rdx, [rip + __reheap_mem_string_copy_min]
     jae     .Lcopy_string_\reg
     # A load whose address ends like that of a store just before waits for it (Intel's optimization manual, "4K
@@ -121,17 +129,7 @@ __reheap_memmove:
     jz      .Lcopy_aliased_\reg
 
 .Lcopy_forwards_\reg:
-    load    \reg, 0, [rsi]
-    load    \reg, 5, [rsi + rdx - 4*\vec]
-    load    \reg, 6, [rsi + rdx - 3*\vec]
-    load    \reg, 7, [rsi + rdx - 2*\vec]
-    load    \reg, 8, [rsi + rdx - \vec]
-    lea     rdx, [rdi + rdx - 4*\vec]   # where the last four go
-    mov     rcx, rdi
-    sub     rsi, rdi
-    or      rdi, \vec - 1
-    inc     rdi
-    add     rsi, rdi
+    copy_ends_and_align \reg, \vec
     .p2align 4
 .Lcopy_forwards_loop_\reg:
     load    \reg, 1, [rsi]
@@ -146,12 +144,43 @@ __reheap_memmove:
     add     rdi, 4*\vec
     cmp     rdi, rdx
     jb      .Lcopy_forwards_loop_\reg
+.Lcopy_last_\reg:
     store   \reg, 5, [rdx]
     store   \reg, 6, [rdx + \vec]
     store   \reg, 7, [rdx + 2*\vec]
     store   \reg, 8, [rdx + 3*\vec]
     store   \reg, 0, [rcx]
     leave_function \reg
+
+.Lcopy_streaming_\reg:
+    neg     rcx
+    cmp     rcx, rdx
+    jb      .Lcopy_forwards_\reg        # the source begins inside the destination
+    copy_ends_and_align \reg, \vec
+    .p2align 4
+.Lcopy_streaming_loop_\reg:
+    prefetcht0 [rsi + 2048]
+    .if \vec > 16
+    prefetcht0 [rsi + 2048 + 64]
+    .endif
+    .if \vec > 32
+    prefetcht0 [rsi + 2048 + 128]
+    prefetcht0 [rsi + 2048 + 192]
+    .endif
+    load    \reg, 1, [rsi]
+    load    \reg, 2, [rsi + \vec]
+    load    \reg, 3, [rsi + 2*\vec]
+    load    \reg, 4, [rsi + 3*\vec]
+    add     rsi, 4*\vec
+    store_streaming \reg, 1, [rdi]
+    store_streaming \reg, 2, [rdi + \vec]
+    store_streaming \reg, 3, [rdi + 2*\vec]
+    store_streaming \reg, 4, [rdi + 3*\vec]
+    add     rdi, 4*\vec
+    cmp     rdi, rdx
+    jb      .Lcopy_streaming_loop_\reg
+    sfence
+    jmp     .Lcopy_last_\reg
 
 .Lcopy_aliased_\reg:
     neg     rcx
@@ -203,8 +232,46 @@ __reheap_memmove:
     jmp     .Lcopy_string
     .endm
 
+    .p2align 4
+.Lcopy_33:
+    movups  xmm0, [rsi]
+    movups  xmm1, [rsi + 16]
+    movups  xmm2, [rsi + rdx - 32]
+    movups  xmm3, [rsi + rdx - 16]
+    movups  [rdi], xmm0
+    movups  [rdi + 16], xmm1
+    movups  [rdi + rdx - 32], xmm2
+    movups  [rdi + rdx - 16], xmm3
+    ret
+
+    .p2align 4
 .Lcopy_65:
-    if_wide .Lcopy_65_ymm
+    cmp     byte ptr [rip + __reheap_mem_level], 1
+    jb      .Lcopy_65_xmm
+    je      .Lcopy_65_ymm
+    cmp     rdx, 128
+    ja      .Lcopy_129_zmm
+    load    zmm2, 0, [rsi]
+    load    zmm2, 1, [rsi + rdx - 64]
+    store   zmm2, 0, [rdi]
+    store   zmm2, 1, [rdi + rdx - 64]
+    ret
+    .p2align 4
+.Lcopy_129_zmm:
+    cmp     rdx, 256
+    ja      .Lcopy_257_zmm
+    copy_4_vectors zmm2, 64
+    .p2align 4
+.Lcopy_257_zmm:
+    cmp     rdx, 512
+    ja      .Lcopy_513_zmm
+    copy_8_vectors zmm2, 64
+    .p2align 4
+.Lcopy_513_zmm:
+    copy_large zmm2, 64
+
+    .p2align 4
+.Lcopy_65_xmm:
     cmp     rdx, 128
     ja      .Lcopy_129_xmm
     copy_8_vectors xmm, 16

@@ -22,7 +22,7 @@
 __reheap_mem_string_copy_min: .quad -1          # from this count on `rep movsb`
 __reheap_mem_string_set_min:  .quad -1          # from this count on `rep stosb`
 __reheap_mem_streaming_min:   .quad 0x400000    # from this count on stores past the caches
-__reheap_mem_level:           .byte 0           # 0: SSE2; 1: AVX2
+__reheap_mem_level:           .byte 0           # 0: SSE2; 1: AVX2; 2: AVX-512
 
     .section .init_array.00000, "aw", @init_array
     .p2align 3
@@ -46,10 +46,6 @@ __reheap_mem_find_level:
     jb      .Lfound
 
     # AVX2 counts only if the system saves the upper halves: OSXSAVE, AVX, and both states in XCR0.
-    mov     eax, 7
-    xor     ecx, ecx
-    cpuid
-    mov     r10d, ebx                   # bit 5: AVX2, bit 9: ERMS
     mov     eax, 1
     cpuid
     not     ecx
@@ -58,26 +54,50 @@ __reheap_mem_find_level:
     xor     ecx, ecx
     xgetbv
     not     eax
-    test    eax, 6
+    mov     r11d, eax                   # what is not saved
+    mov     eax, 7
+    xor     ecx, ecx
+    cpuid
+    test    r11d, 0x6                   # SSE, AVX
     jnz     .Lno_wide
-    test    r10d, 1 << 5
+    test    ebx, 1 << 5                 # AVX2
     jz      .Lno_wide
     mov     byte ptr [rip + __reheap_mem_level], 1
-.Lno_wide:
 
-    # The string instructions are the fastest only where Intel made them so: on AMD's Zen 3 and 4, which also announce
-    # ERMS, the loops are faster.
+    # AVX-512 counts only on processors that do not lower their clock for it; those have AVX-VNNI too.
+    test    r11d, 0xe6                  # and the three states of AVX-512
+    jnz     .Lno_wide
+    not     ebx
+    test    ebx, (1 << 16) | (1 << 30) | (1 << 31)      # F, BW, VL
+    jnz     .Lno_wide
+    cmp     eax, 1
+    jb      .Lno_wide
+    mov     eax, 7
+    mov     ecx, 1
+    cpuid
+    test    eax, 1 << 4                 # AVX-VNNI
+    jz      .Lno_wide
+    mov     byte ptr [rip + __reheap_mem_level], 2
+.Lno_wide:
+    mov     eax, 7
+    xor     ecx, ecx
+    cpuid
+
+    # String instructions only on Intel's processors with ERMS: on AMD's Zen 3 and 4, which also announce it, the loops
+    # are faster. `rep movsb` is not faster than the loops either as long as the blocks are cached, but it does not read
+    # what it overwrites.
     cmp     r9d, 0x756e6547             # "Genu" of "GenuineIntel"
     jne     .Lcaches_of_amd
-    test    r10d, 1 << 9
+    mov     r10d, ebx
+    test    r10d, 1 << 9                # ERMS
     jz      .Lcaches_of_intel
-    mov     qword ptr [rip + __reheap_mem_string_copy_min], 2048
-    mov     qword ptr [rip + __reheap_mem_string_set_min], 2048
+    mov     qword ptr [rip + __reheap_mem_string_set_min], 8192
 .Lcaches_of_intel:
     mov     r9d, 4
     jmp     .Lcaches
 
 .Lcaches_of_amd:
+    xor     r10d, r10d
     # Leaf 0x8000001d has the layout of Intel's leaf 4, and is there if TOPOEXT says so.
     mov     eax, 0x80000000
     cpuid
@@ -125,7 +145,11 @@ __reheap_mem_find_level:
     shr     r8, 2
     cmp     r8, 0x100000                # a virtual machine may say anything
     jb      .Lfound
-    mov     qword ptr [rip + __reheap_mem_streaming_min], r8
+    mov     [rip + __reheap_mem_streaming_min], r8
+    test    r10d, 1 << 9
+    jz      .Lfound
+    shr     r8, 2
+    mov     [rip + __reheap_mem_string_copy_min], r8
 .Lfound:
     pop     rbx
     .cfi_adjust_cfa_offset -8

@@ -1,9 +1,11 @@
 # What the files of this folder share; it stands in front of each of them.
 #
-# One text serves two widths: a macro with `reg, vec` is written out for (xmm, 16) with SSE2 instructions, which every
-# x86-64 has, and for (ymm, 32) with AVX2. Code for ymm is reached only when the level is not 0, and leaves through
-# `leave`, because a dirty upper half slows down the SSE instructions of the caller (Intel's optimization manual,
-# "Mixing AVX code with SSE code").
+# One text serves several widths: a macro with `reg, vec` is written out for
+#   xmm,  16: SSE2, which every x86-64 has;
+#   ymm,  32: AVX2. Such code leaves through `leave_function`, because a dirty upper half slows down the SSE
+#             instructions of the caller (Intel's optimization manual, "Mixing AVX code with SSE code");
+#   zmm2, 64: AVX-512, with zmm20 for register 0, zmm21 for register 1, and so on: the upper halves of registers 16 to
+#             31 are not what SSE instructions wait for.
 
     .section .note.GNU-stack, "", @progbits
     .text
@@ -42,7 +44,11 @@
     .ifc \reg, ymm
     vmovdqu \reg\()\n, \from
     .else
+    .ifc \reg, zmm2
+    vmovdqu64 \reg\()\n, \from
+    .else
     movups  \reg\()\n, \from
+    .endif
     .endif
     .endm
 
@@ -50,7 +56,11 @@
     .ifc \reg, ymm
     vmovdqu \to, \reg\()\n
     .else
+    .ifc \reg, zmm2
+    vmovdqu64 \to, \reg\()\n
+    .else
     movups  \to, \reg\()\n
+    .endif
     .endif
     .endm
 
@@ -59,7 +69,11 @@
     .ifc \reg, ymm
     vmovdqa \reg\()\n, \from
     .else
+    .ifc \reg, zmm2
+    vmovdqa64 \reg\()\n, \from
+    .else
     movaps  \reg\()\n, \from
+    .endif
     .endif
     .endm
 
@@ -67,7 +81,11 @@
     .ifc \reg, ymm
     vmovdqa \to, \reg\()\n
     .else
+    .ifc \reg, zmm2
+    vmovdqa64 \to, \reg\()\n
+    .else
     movaps  \to, \reg\()\n
+    .endif
     .endif
     .endm
 
@@ -76,7 +94,11 @@
     .ifc \reg, ymm
     vmovntdq \to, \reg\()\n
     .else
+    .ifc \reg, zmm2
+    vmovntdq \to, \reg\()\n
+    .else
     movntps  \to, \reg\()\n
+    .endif
     .endif
     .endm
 
@@ -98,15 +120,10 @@
     .endif
     .endm
 
-    # The byte in esi, in every byte of register 0.
-    .macro splat reg
-    .ifc \reg, ymm
-    vmovd   xmm0, esi
-    vpbroadcastb ymm0, xmm0
-    .else
+    # The byte in esi, in every byte of xmm0.
+    .macro splat
     movd    xmm0, esi
     punpcklbw xmm0, xmm0
     pshuflw xmm0, xmm0, 0
     punpcklqdq xmm0, xmm0
-    .endif
     .endm

@@ -214,7 +214,7 @@
     function __reheap_memchr
     test    rdx, rdx
     jz      .Lmemchr_none
-    splat   xmm
+    splat
     limit_from_count
     find    memchr, byte, limited
 .Lmemchr_none:
@@ -230,7 +230,7 @@
     .endm
 
     function __reheap_rawmemchr
-    splat   xmm
+    splat
     find    rawmemchr, byte, unlimited
     end_function __reheap_rawmemchr
 
@@ -242,7 +242,7 @@
     .endm
 
     function __reheap_strchrnul
-    splat   xmm
+    splat
     find    strchrnul, either, unlimited
     end_function __reheap_strchrnul
 
@@ -256,7 +256,7 @@
     .endm
 
     function __reheap_strchr
-    splat   xmm
+    splat
     find    strchr, either, unlimited
     end_function __reheap_strchr
 
@@ -294,7 +294,7 @@
     function __reheap_memrchr
     test    rdx, rdx
     jz      .Lmemrchr_none
-    splat   xmm
+    splat
     mov     r9, rdi
     lea     rdi, [rdi + rdx - 1]        # the last byte
     # From the multiple of 32 before it: two vectors, without the bits of what is behind.

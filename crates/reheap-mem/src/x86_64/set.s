@@ -6,12 +6,14 @@
 
     function __reheap_memset
     mov     rax, rdi
-    splat   xmm
-    cmp     rdx, 16
+    cmp     rdx, 64
+    ja      .Lset_65
+    cmp     edx, 16
     jb      .Lset_0_15
+    splat
     movups  [rdi], xmm0
     movups  [rdi + rdx - 16], xmm0
-    cmp     rdx, 32
+    cmp     edx, 32
     ja      .Lset_33
     ret
 
@@ -19,35 +21,35 @@
 .Lset_33:
     movups  [rdi + 16], xmm0
     movups  [rdi + rdx - 32], xmm0
-    cmp     rdx, 64
-    ja      .Lset_65
     ret
 
     .p2align 4
 .Lset_0_15:
+    movzx   esi, sil
+    movabs  rcx, 0x0101010101010101
+    imul    rcx, rsi
     cmp     edx, 8
     jae     .Lset_8_15
     cmp     edx, 4
     jae     .Lset_4_7
     cmp     edx, 1
     jb      .Lset_0
-    mov     [rdi], sil
+    mov     [rdi], cl
     je      .Lset_0
-    movd    ecx, xmm0
     mov     [rdi + rdx - 2], cx
 .Lset_0:
     ret
 
     .p2align 4
 .Lset_4_7:
-    movd    [rdi], xmm0
-    movd    [rdi + rdx - 4], xmm0
+    mov     [rdi], ecx
+    mov     [rdi + rdx - 4], ecx
     ret
 
     .p2align 4
 .Lset_8_15:
-    movq    [rdi], xmm0
-    movq    [rdi + rdx - 8], xmm0
+    mov     [rdi], rcx
+    mov     [rdi + rdx - 8], rcx
     ret
 
     # More than four times the width.
@@ -72,6 +74,8 @@
     lea     rdx, [rdi + rdx - 4*\vec]   # where the last four go
     or      rdi, \vec - 1
     inc     rdi
+    cmp     rdi, rdx
+    jae     .Lset_last_\reg
     .p2align 4
 .Lset_next_\reg:
     store_aligned \reg, 0, [rdi]
@@ -81,6 +85,7 @@
     add     rdi, 4*\vec
     cmp     rdi, rdx
     jb      .Lset_next_\reg
+.Lset_last_\reg:
     store   \reg, 0, [rdx]
     store   \reg, 0, [rdx + \vec]
     store   \reg, 0, [rdx + 2*\vec]
@@ -106,11 +111,30 @@
 
     .p2align 4
 .Lset_65:
-    if_wide .Lset_65_ymm
-    set_large xmm, 16
+    cmp     byte ptr [rip + __reheap_mem_level], 1
+    jb      .Lset_65_xmm
+    je      .Lset_65_ymm
+    vpbroadcastb zmm20, esi
+    cmp     rdx, 256
+    ja      .Lset_257_zmm
+    store   zmm2, 0, [rdi]
+    store   zmm2, 0, [rdi + rdx - 64]
+    cmp     edx, 128
+    ja      .Lset_129_zmm
+    ret
+    .p2align 4
+.Lset_129_zmm:
+    store   zmm2, 0, [rdi + 64]
+    store   zmm2, 0, [rdi + rdx - 128]
+    ret
+    .p2align 4
+.Lset_257_zmm:
+    vpbroadcastb ymm0, esi
+    jmp     .Lset_loop_ymm
 
     .p2align 4
 .Lset_65_ymm:
+    splat
     vinserti128 ymm0, ymm0, xmm0, 1
     cmp     rdx, 128
     ja      .Lset_129_ymm
@@ -122,4 +146,9 @@
     .p2align 4
 .Lset_129_ymm:
     set_large ymm, 32
+
+    .p2align 4
+.Lset_65_xmm:
+    splat
+    set_large xmm, 16
     end_function __reheap_memset

@@ -81,6 +81,12 @@ impl Level {
         ..Self::BASELINE
     };
 
+    /// The same with AVX-512.
+    pub(crate) const WIDER: Self = Self {
+        wide: 2,
+        ..Self::BASELINE
+    };
+
     /// As it is now.
     pub(crate) fn current() -> Self {
         // Safety: plain numbers that only `force` writes, which holds the lock that its callers took.
@@ -90,6 +96,18 @@ impl Level {
                 string_copy_min: __reheap_mem_string_copy_min,
                 string_set_min: __reheap_mem_string_set_min,
                 streaming_min: __reheap_mem_streaming_min,
+            }
+        }
+    }
+
+    /// Whether this processor can execute it.
+    pub(crate) fn is_possible(self) -> bool {
+        match self.wide {
+            0 => true,
+            1 => std::arch::is_x86_feature_detected!("avx2"),
+            _ => {
+                std::arch::is_x86_feature_detected!("avx512bw")
+                    && std::arch::is_x86_feature_detected!("avx512vl")
             }
         }
     }
@@ -129,10 +147,7 @@ impl Chosen {
 
     /// From now on this level.
     pub(crate) fn set(&mut self, level: Level) {
-        assert!(
-            level.wide == 0 || std::arch::is_x86_feature_detected!("avx2"),
-            "this processor has no AVX2"
-        );
+        assert!(level.is_possible(), "this processor has no {level:?}");
         level.force();
     }
 }
@@ -153,10 +168,13 @@ pub(crate) fn at_every_level(mut test: impl FnMut(Level)) {
         streaming_min: 600,
         ..level
     };
-    let mut levels = vec![Level::BASELINE, early(Level::BASELINE)];
-    if std::arch::is_x86_feature_detected!("avx2") {
-        levels.extend([Level::WIDE, early(Level::WIDE), chosen.found()]);
-    }
+    let wides = [Level::BASELINE, Level::WIDE, Level::WIDER];
+    let mut levels: Vec<Level> = wides
+        .into_iter()
+        .flat_map(|wide| [wide, early(wide)])
+        .collect();
+    levels.retain(|level| level.is_possible());
+    levels.push(chosen.found());
     for level in levels {
         chosen.set(level);
         test(level);
