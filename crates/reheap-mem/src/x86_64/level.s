@@ -28,7 +28,7 @@ __reheap_mem_level:           .byte 0           # 0: SSE2; 1: AVX2; 2: AVX-512
     .p2align 3
     .quad   __reheap_mem_find_level
 
-    .text
+    .section .text.__reheap_mem_find_level, "ax", @progbits
     # The constructor. Numbers of leaves and bits: Intel SDM, CPUID; AMD APM volume 3, appendix E.
     .globl  __reheap_mem_find_level
     .hidden __reheap_mem_find_level

@@ -11,7 +11,9 @@
     .text
 
     # Our own names are for this executable only; the public names are added when a libc is derived.
+    # A section for each, so that a linker can leave out those that nobody needs.
     .macro function name
+    .section .text.\name, "ax", @progbits
     .globl  \name
     .hidden \name
     .type   \name, @function
