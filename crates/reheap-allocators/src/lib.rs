@@ -6,7 +6,8 @@
 //! | [`tuning`] | their options |
 //! | [`target`], [`compiler`] | targets, and compilers for them |
 //! | [`upstream`] | building an allocator |
-//! | [`libc`] | putting it into a libc |
+//! | [`memory`] | assembling the memory functions |
+//! | [`libc`] | putting both into a libc |
 //! | [`preload`] | linking it to a shared library for `LD_PRELOAD` |
 //! | [`cache`] | keeping all that |
 //! | [`machine`] | what a machine lacks for that |
@@ -16,6 +17,7 @@ pub mod catalogue;
 pub mod compiler;
 pub mod libc;
 pub mod machine;
+pub mod memory;
 pub mod preload;
 pub mod target;
 pub mod tuning;

@@ -2,6 +2,7 @@
 
 use crate::cache::{Cache, CacheError, hash, sha256};
 use crate::catalogue::Allocator;
+use crate::memory::{BuiltMemoryFunctions, MemoryFunctions};
 use crate::tuning::Tuning;
 use crate::upstream::BuiltAllocator;
 use reheap_elf::derive::{self, DeriveError, DerivedLibc, OriginalLibc};
@@ -15,6 +16,19 @@ pub struct Original {
     path: PathBuf,
     libc: OriginalLibc,
     sha256: String,
+}
+
+/// What is put into a libc.
+#[derive(Debug, Clone, Copy)]
+pub struct Replacement<'a> {
+    /// The allocator's row of the catalogue.
+    pub allocator: &'a Allocator,
+    /// The allocator, built for the libc's target.
+    pub built: &'a BuiltAllocator,
+    /// The allocator's options, to be baked in.
+    pub tuning: &'a Tuning,
+    /// The memory functions; without them the libc keeps its own.
+    pub memory_functions: Option<&'a BuiltMemoryFunctions>,
 }
 
 /// Why there is no derived libc.
@@ -64,7 +78,14 @@ impl Original {
         self.libc.architecture
     }
 
-    fn marker(&self, allocator: &Allocator, tuning: &Tuning) -> Marker {
+    fn marker(&self, replacement: &Replacement<'_>) -> Marker {
+        let Replacement {
+            allocator, tuning, ..
+        } = replacement;
+        let memory_functions = match replacement.memory_functions {
+            Some(_) => MemoryFunctions::Fast,
+            None => MemoryFunctions::Stock,
+        };
         let recipe = allocator
             .build
             .as_ref()
@@ -74,6 +95,9 @@ impl Original {
             allocator_version: allocator.version.to_owned(),
             package: recipe.origin(),
             tuning: tuning.as_given(),
+            memory_functions: memory_functions
+                .in_marker(self.architecture())
+                .map(str::to_owned),
             libc: format!("musl {}", self.libc.version),
             original_sha256: self.sha256.clone(),
             reheap: env!("CARGO_PKG_VERSION").to_owned(),
@@ -81,18 +105,17 @@ impl Original {
     }
 
     /// The derived libc, as bytes.
-    pub fn derive(
-        &self,
-        allocator: &Allocator,
-        built: &BuiltAllocator,
-        tuning: &Tuning,
-    ) -> Result<DerivedLibc, LibcError> {
-        let marker = self.marker(allocator, tuning);
+    pub fn derive(&self, replacement: &Replacement<'_>) -> Result<DerivedLibc, LibcError> {
+        let memory_functions = replacement
+            .memory_functions
+            .map(BuiltMemoryFunctions::objects)
+            .transpose()?;
         derive::derive_libc(
             &self.libc,
-            &built.objects()?,
-            &marker,
-            &tuning.baked(allocator),
+            &replacement.built.objects()?,
+            memory_functions.as_ref(),
+            &self.marker(replacement),
+            &replacement.tuning.baked(replacement.allocator),
         )
         .map_err(|source| LibcError::Derive {
             path: self.path.clone(),
@@ -103,17 +126,25 @@ impl Original {
     /// The folder of the derived libc in the cache, which holds it as `libc.a`.
     pub fn derived_folder(
         &self,
-        allocator: &Allocator,
-        built: &BuiltAllocator,
-        tuning: &Tuning,
+        replacement: &Replacement<'_>,
         cache: &Cache,
     ) -> Result<PathBuf, LibcError> {
-        let marker = serde_json::to_vec(&self.marker(allocator, tuning))
+        let marker = serde_json::to_vec(&self.marker(replacement))
             .expect("a struct of strings is always JSON");
-        let key = hash([built.key().as_bytes(), &marker]);
-        let name = format!("{}-{}-{}", allocator.name, self.architecture(), &key[..16]);
+        let memory_functions = replacement.memory_functions.map(BuiltMemoryFunctions::key);
+        let key = hash([
+            replacement.built.key().as_bytes(),
+            memory_functions.unwrap_or_default().as_bytes(),
+            &marker,
+        ]);
+        let name = format!(
+            "{}-{}-{}",
+            replacement.allocator.name,
+            self.architecture(),
+            &key[..16]
+        );
         cache.entry("libc", &name, |unfinished| {
-            let derived = self.derive(allocator, built, tuning)?;
+            let derived = self.derive(replacement)?;
             let path = unfinished.join("libc.a");
             fs::write(&path, derived.bytes).map_err(CacheError::new("write", &path))?;
             Ok(())

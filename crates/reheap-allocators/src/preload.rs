@@ -175,6 +175,7 @@ fn marker(allocator: &Allocator, target: &Target) -> Marker {
         allocator_version: allocator.version.to_owned(),
         package: recipe.map_or_else(String::new, Recipe::origin),
         tuning: Tuning::default().as_given(),
+        memory_functions: None,
         libc: target.libc().to_string(),
         original_sha256: String::new(),
         reheap: env!("CARGO_PKG_VERSION").to_owned(),

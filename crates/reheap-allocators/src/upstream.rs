@@ -158,7 +158,7 @@ impl BuiltAllocator {
     }
 }
 
-fn read_objects(folder: &Path) -> Result<Vec<Member>, CacheError> {
+pub(crate) fn read_objects(folder: &Path) -> Result<Vec<Member>, CacheError> {
     let error = || CacheError::new("read", folder);
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder).map_err(error())? {

@@ -9,7 +9,7 @@ mod common;
 use common::{cache, compile, compiler, conformance_program, program, scratch_folder, succeed};
 use reheap_allocators::catalogue::{self, CATALOGUE, LIMIT};
 use reheap_allocators::compiler::Pie;
-use reheap_allocators::libc::Original;
+use reheap_allocators::libc::{Original, Replacement};
 use reheap_allocators::preload;
 use reheap_allocators::target::Libc;
 use reheap_allocators::tuning::Tuning;
@@ -53,9 +53,13 @@ fn libc_with_the_limit() -> PathBuf {
     let built = upstream::build(&LIMIT, &target, kind, &toolchain, &cache()).unwrap();
     let libc = compiler(&target).original_libc(&common::search()).unwrap();
     let original = Original::read(&libc).unwrap();
-    original
-        .derived_folder(&LIMIT, &built, &Tuning::default(), &cache())
-        .unwrap()
+    let replacement = Replacement {
+        allocator: &LIMIT,
+        built: &built,
+        tuning: &Tuning::default(),
+        memory_functions: None,
+    };
+    original.derived_folder(&replacement, &cache()).unwrap()
 }
 
 #[test]

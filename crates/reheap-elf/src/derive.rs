@@ -5,7 +5,8 @@
 //! objects, every global symbol of them prefixed and hidden, so that a program may link the same allocator once more;
 //! and the public names as *weak* symbols. Weak is what lets a program bring its own malloc: libc functions such as
 //! `newlocale` call `__libc_malloc` and so pull the allocator in anyway, and a strong `malloc` beside it would be
-//! "multiple definition of `malloc`".
+//! "multiple definition of `malloc`". Memory functions come in the same way: theirs are few symbols, which have reheap's
+//! prefix already.
 //!
 //! The passes stand in [`derive_libc`], in order.
 
@@ -31,6 +32,15 @@ pub struct AllocatorObjects {
     pub entry_points: BTreeMap<String, String>,
     /// Libc functions that the allocator shall find in the glue instead, such as `getenv`.
     pub redirects: BTreeMap<String, String>,
+}
+
+/// Memory functions, compiled for the architecture of the libc.
+#[derive(Debug, Clone)]
+pub struct MemoryFunctions {
+    /// Their objects, with hidden symbols of reheap's own.
+    pub objects: Vec<Member>,
+    /// The name that a libc may have (`memcpy`, `__memrchr`) to the symbol of the objects that takes its place.
+    pub names: BTreeMap<String, String>,
 }
 
 /// A musl `libc.a` that was read and recognised.
@@ -92,22 +102,18 @@ pub enum DeriveError {
         /// The allocator's.
         allocator: Architecture,
     },
-    /// Taking the allocator out would take something else with it.
-    #[error(
-        "member `{member}` defines `{symbol}` beside the allocator's `{family}`, so it cannot be taken out"
-    )]
+    /// Taking something out would take something else with it.
+    #[error("member `{member}` defines `{symbol}` beside `{family}`, so it cannot be taken out")]
     Entangled {
         /// The member's name.
         member: String,
         /// The symbol that others may need.
         symbol: String,
-        /// The symbol of the family.
+        /// The symbol of the malloc family, or the memory function, that was to be taken out.
         family: String,
     },
     /// The audit found a need without a definition.
-    #[error(
-        "member `{member}` needs `{symbol}`, which nothing defines once the allocator is replaced"
-    )]
+    #[error("member `{member}` needs `{symbol}`, which nothing defines any more")]
     Undefined {
         /// The member that needs it.
         member: String,
@@ -127,6 +133,9 @@ pub enum DeriveError {
     /// An entry point of the catalogue that the allocator does not have.
     #[error("the allocator does not define `{0}`")]
     NoEntryPoint(String),
+    /// A memory function of the libc that the ones put in its place do not have.
+    #[error("the memory functions do not define `{0}`")]
+    NoMemoryFunction(String),
     /// The archive could not be written.
     #[error("the archive cannot be written: {0}")]
     Write(String),
@@ -225,15 +234,16 @@ fn text_of(object: &[u8], symbol: &str) -> Option<String> {
         .filter(|t| !t.is_empty())
 }
 
-/// Puts another allocator into a musl libc.
+/// Puts another allocator into a musl libc, and other memory functions if there are some.
 pub fn derive_libc(
     original: &OriginalLibc,
     allocator: &AllocatorObjects,
+    memory: Option<&MemoryFunctions>,
     marker: &Marker,
     tuning: &[Baked],
 ) -> Result<DerivedLibc, DeriveError> {
     // The stock allocator goes: every member that defines the family, and what only those members need.
-    let (kept, taken_out) = take_out_allocator(&original.members)?;
+    let (mut kept, mut taken_out) = take_out_allocator(&original.members)?;
 
     // The other allocator comes in, with all its symbols prefixed and the family's names bound to it.
     let mut put_in = bind_allocator(allocator, original.architecture, Host::Libc)?;
@@ -246,6 +256,17 @@ pub fn derive_libc(
         })?
         .1,
     );
+
+    // The libc's memory functions go, and others come under their names.
+    if let Some(functions) = memory {
+        let slow = take_out_memory_functions(&mut kept, functions)?;
+        put_in.extend(bind_memory_functions(
+            functions,
+            &slow,
+            original.architecture,
+        )?);
+        taken_out.extend(slow);
+    }
 
     // From here on no member is added or removed.
     audit(&kept, &taken_out, &put_in)?;
@@ -320,6 +341,80 @@ fn take_out_allocator(
     ))
 }
 
+/// Splits off the members that define memory functions.
+///
+/// What else they define is for each other (`__memcpy_fwd`, which memmove jumps to); the audit sees whether somebody else
+/// needs it.
+fn take_out_memory_functions<'a>(
+    members: &mut Vec<&'a Linkable>,
+    functions: &MemoryFunctions,
+) -> Result<Vec<&'a Linkable>, DeriveError> {
+    let is_one = |symbol: &&Symbol| functions.names.contains_key(&symbol.name);
+    let (out, kept): (Vec<&Linkable>, Vec<&Linkable>) = members
+        .iter()
+        .partition(|m| m.definitions().any(|s| is_one(&s)));
+    for member in &out {
+        let function = member.definitions().find(is_one);
+        let other = member
+            .definitions()
+            .find(|s| !s.hidden && !family::is_reserved(&s.name) && !is_one(s));
+        if let (Some(function), Some(other)) = (function, other) {
+            return Err(DeriveError::Entangled {
+                member: member.member.name.clone(),
+                symbol: other.name.clone(),
+                family: function.name.clone(),
+            });
+        }
+    }
+    *members = kept;
+    Ok(out)
+}
+
+/// The objects with the names that the libc had, and no others: a function that it did not have, a program may have.
+fn bind_memory_functions(
+    functions: &MemoryFunctions,
+    taken_out: &[&Linkable],
+    architecture: Architecture,
+) -> Result<Vec<Linkable>, DeriveError> {
+    let wanted: BTreeMap<&String, &String> = functions
+        .names
+        .iter()
+        .filter(|(name, _)| taken_out.iter().any(|member| member.defines(name)))
+        .collect();
+    let mut missing: BTreeSet<&String> = wanted.keys().copied().collect();
+    let mut bound = Vec::new();
+    for member in &functions.objects {
+        let object = read_for(architecture, member)?;
+        let mut aliases = Vec::new();
+        for (name, own) in wanted.iter().filter(|(_, own)| object.defines(own)) {
+            missing.remove(*name);
+            aliases.push(Alias {
+                name: (*name).clone(),
+                of: (*own).clone(),
+                strength: if family::is_reserved(name) {
+                    Strength::StrongHidden
+                } else {
+                    Strength::WeakPublic
+                },
+            });
+        }
+        let edits = Edits {
+            aliases,
+            ..Edits::default()
+        };
+        let data = rewrite(&member.data, &edits).map_err(|reason| DeriveError::Member {
+            member: member.name.clone(),
+            reason,
+        })?;
+        let name = format!("reheap-memory-{}", member.name);
+        bound.push(Linkable::read(Member { name, data })?.1);
+    }
+    match missing.first() {
+        Some(name) => Err(DeriveError::NoMemoryFunction((*name).clone())),
+        None => Ok(bound),
+    }
+}
+
 fn selected<'a>(
     members: &'a [Linkable],
     out: &[bool],
@@ -341,21 +436,24 @@ pub(crate) enum Host {
     Preload,
 }
 
+/// Reads an object that goes into a libc for this architecture.
+fn read_for(architecture: Architecture, member: &Member) -> Result<Linkable, DeriveError> {
+    let (found, linkable) = Linkable::read(member.clone())?;
+    if found != architecture {
+        return Err(DeriveError::OtherArchitecture {
+            libc: architecture,
+            allocator: found,
+        });
+    }
+    Ok(linkable)
+}
+
 pub(crate) fn bind_allocator(
     allocator: &AllocatorObjects,
     architecture: Architecture,
     host: Host,
 ) -> Result<Vec<Linkable>, DeriveError> {
-    let read = |member: &Member| {
-        let (found, linkable) = Linkable::read(member.clone())?;
-        if found != architecture {
-            return Err(DeriveError::OtherArchitecture {
-                libc: architecture,
-                allocator: found,
-            });
-        }
-        Ok(linkable)
-    };
+    let read = |member| read_for(architecture, member);
     let upstream = allocator
         .upstream
         .iter()

@@ -32,6 +32,9 @@ pub struct Marker {
     /// Baked-in tuning.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tuning: BTreeMap<String, String>,
+    /// Which memory functions were put in (`fast`); none if the libc kept its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_functions: Option<String>,
     /// The libc and its version, such as `musl 1.2.5`; without a version in a preload.
     pub libc: String,
     /// SHA-256 of the libc.a that was derived from, in hexadecimal; empty in a preload, which is derived from none.

@@ -406,6 +406,6 @@ fn deriving_anew_from_the_members_that_were_read_is_the_same_as_from_the_file() 
     let original = libc_of_debian();
     let rewritten = archive::write(&archive::read(&original).unwrap()).unwrap();
     let libc = read_original(&rewritten).unwrap();
-    let derived = derive_libc(&libc, common::tiny(), &marker(), &common::tuning()).unwrap();
+    let derived = derive_libc(&libc, common::tiny(), None, &marker(), &common::tuning()).unwrap();
     assert!(derived.bytes == DEBIAN.bytes);
 }

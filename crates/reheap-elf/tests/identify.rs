@@ -433,6 +433,7 @@ fn with_marker(workshop: &Workshop, own_malloc: &str) {
         allocator_version: "3.3.2".to_owned(),
         package: "libmimalloc-sys 0.1.49".to_owned(),
         tuning: BTreeMap::new(),
+        memory_functions: None,
         libc: "musl 1.2.3".to_owned(),
         original_sha256: "0".repeat(64),
         reheap: "0.1.0".to_owned(),

@@ -39,7 +39,7 @@ fn plain_archive_of(members: &[Member]) -> Vec<u8> {
 /// What comes of putting the allocator into Debian's libc.
 fn derive_from_debian(allocator: &AllocatorObjects) -> Result<(), DeriveError> {
     let original = read_original(&libc_of_debian()).unwrap();
-    derive_libc(&original, allocator, &marker(), &common::tuning()).map(|_| ())
+    derive_libc(&original, allocator, None, &marker(), &common::tuning()).map(|_| ())
 }
 
 #[track_caller]
@@ -196,10 +196,10 @@ fn a_public_function_beside_malloc_cannot_be_taken_out() {
         "void *malloc(unsigned long n) { return n ? 0 : 0; }\nint heap_walk(void) { return 0; }";
     let object = Workshop::new().compile("tangle", source, "-fno-builtin");
     let original = read_original(&debian_with("tangle.o", object)).unwrap();
-    let error = derive_libc(&original, tiny(), &marker(), &[]).unwrap_err();
+    let error = derive_libc(&original, tiny(), None, &marker(), &[]).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "member `tangle.o` defines `heap_walk` beside the allocator's `malloc`, so it cannot be taken out"
+        "member `tangle.o` defines `heap_walk` beside `malloc`, so it cannot be taken out"
     );
 }
 
@@ -208,10 +208,10 @@ fn a_libc_function_that_looks_into_the_stock_allocator_is_named() {
     let source = "extern const short __malloc_size_classes[];\nint heap_walk(void) { return __malloc_size_classes[0]; }";
     let object = Workshop::new().compile("walk", source, "");
     let original = read_original(&debian_with("walk.o", object)).unwrap();
-    let error = derive_libc(&original, tiny(), &marker(), &common::tuning()).unwrap_err();
+    let error = derive_libc(&original, tiny(), None, &marker(), &common::tuning()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "member `walk.o` needs `__malloc_size_classes`, which nothing defines once the allocator is replaced"
+        "member `walk.o` needs `__malloc_size_classes`, which nothing defines any more"
     );
 }
 
@@ -238,7 +238,7 @@ fn an_allocator_that_needs_what_the_libc_lacks_is_refused() {
     let allocator = allocator_of(&Workshop::new(), &upstream, TINY_GLUE, "");
     allocator_refused(
         &allocator,
-        "member `reheap-0-tiny.o` needs `arc4random_of_bsd`, which nothing defines once the allocator is replaced",
+        "member `reheap-0-tiny.o` needs `arc4random_of_bsd`, which nothing defines any more",
     );
 }
 
@@ -321,7 +321,7 @@ fn derive_from_anything(libc: &[u8], allocator: &AllocatorObjects) {
     let Ok(original) = read_original(libc) else {
         return;
     };
-    if let Ok(derived) = derive_libc(&original, allocator, &marker(), &common::tuning()) {
+    if let Ok(derived) = derive_libc(&original, allocator, None, &marker(), &common::tuning()) {
         let again = read_original(&derived.bytes).map(|libc| libc.version);
         assert!(
             matches!(again, Err(DeriveError::AlreadyDerived(_))),

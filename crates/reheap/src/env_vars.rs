@@ -7,6 +7,8 @@ use std::path::PathBuf;
 pub(crate) const ALLOCATOR: &str = "REHEAP_ALLOCATOR";
 /// `--tuning`, several separated by spaces.
 pub(crate) const TUNING: &str = "REHEAP_TUNING";
+/// `--memory-functions`.
+pub(crate) const MEMORY_FUNCTIONS: &str = "REHEAP_MEMORY_FUNCTIONS";
 /// The cache folder; without it `reheap` in the user's cache folder (XDG base directory specification).
 pub(crate) const CACHE_DIR: &str = "REHEAP_CACHE_DIR";
 /// No colours, whatever its value (no-color.org).

@@ -3,8 +3,8 @@
 use crate::setup::Choice;
 use crate::ui::Failure;
 use anyhow::Context as _;
-use reheap_elf::family;
 use reheap_elf::identify::{Confidence, Kind, MarkerIdentity, identify};
+use reheap_elf::{Architecture, family};
 use std::fmt;
 use std::fs;
 use std::path::Path;
@@ -45,7 +45,9 @@ pub(crate) fn of_executable(path: &Path, choice: &Choice) -> anyhow::Result<Proo
     let seen = match (identity.marker, choice.is_stock()) {
         (None, true) => Seen::Stock,
         (None, false) if stock.is_none() => Seen::NoAllocator,
-        (Some(found), false) if is_of(&found, choice) => Seen::Marker(found),
+        (Some(found), false) if is_of(&found, choice, &identity.architecture) => {
+            Seen::Marker(found)
+        }
         (found, _) => return Err(another(path, choice, found.as_ref()).into()),
     };
     if let (Seen::Marker(_), Some(stock)) = (&seen, stock) {
@@ -62,8 +64,13 @@ pub(crate) fn of_executable(path: &Path, choice: &Choice) -> anyhow::Result<Proo
     })
 }
 
-fn is_of(found: &MarkerIdentity, choice: &Choice) -> bool {
-    found.marker.allocator == choice.allocator.name
+fn is_of(found: &MarkerIdentity, choice: &Choice, architecture: &str) -> bool {
+    let architecture = Architecture::ALL
+        .into_iter()
+        .find(|known| known.name() == architecture);
+    let memory_functions = architecture.and_then(|a| choice.memory_functions.in_marker(a));
+    found.marker.memory_functions.as_deref() == memory_functions
+        && found.marker.allocator == choice.allocator.name
         && found.marker.tuning == choice.tuning.as_given()
 }
 

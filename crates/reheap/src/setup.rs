@@ -6,8 +6,9 @@ use anyhow::Context as _;
 use reheap_allocators::cache::Cache;
 use reheap_allocators::catalogue::{self, Allocator};
 use reheap_allocators::compiler::{self, Compiler, Language, NoCompiler, Purpose, Search};
-use reheap_allocators::libc::Original;
+use reheap_allocators::libc::{Original, Replacement};
 use reheap_allocators::machine;
+use reheap_allocators::memory::{self, BuiltMemoryFunctions, MemoryFunctions};
 use reheap_allocators::preload::{self, PreloadError};
 use reheap_allocators::target::{Target, TargetError};
 use reheap_allocators::tuning::{Tuning, TuningError};
@@ -26,6 +27,19 @@ pub(crate) struct ChoiceArguments {
     /// An allocator option, baked in; `reheap list` shows them
     #[arg(short, long, value_name = "KEY=VALUE")]
     pub(crate) tuning: Vec<String>,
+    /// What copies, compares and searches memory (memcpy, memcmp, strlen, …): reheap's `fast` functions,
+    /// or the libc's own [default: fast, where the allocator is not `stock`]
+    #[arg(long, value_name = "WHOSE")]
+    pub(crate) memory_functions: Option<WhoseMemoryFunctions>,
+}
+
+/// Whose memory functions a static executable gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum WhoseMemoryFunctions {
+    /// reheap's; on AArch64, musl's own are as good
+    Fast,
+    /// The libc's own
+    Stock,
 }
 
 /// A checked choice.
@@ -33,6 +47,7 @@ pub(crate) struct ChoiceArguments {
 pub(crate) struct Choice {
     pub(crate) allocator: &'static Allocator,
     pub(crate) tuning: Tuning,
+    pub(crate) memory_functions: MemoryFunctions,
     pub(crate) network: Network,
 }
 
@@ -49,11 +64,24 @@ impl ChoiceArguments {
     /// Checks the flags for a static executable, and the environment variables where a flag is missing, against the
     /// catalogue.
     pub(crate) fn check(&self) -> anyhow::Result<Choice> {
-        let choice = self.check_for_run()?;
+        let mut choice = self.check_for_run()?;
         if choice.is_stock() && !choice.tuning.is_empty() {
             let text =
                 "`stock` in a static executable is musl's allocator, which has no tuning options";
             return Err(Failure::usage(text).into());
+        }
+        let whose = match self.memory_functions {
+            Some(whose) => Some(whose),
+            None => memory_functions_of_environment()?,
+        };
+        choice.memory_functions = match whose {
+            Some(WhoseMemoryFunctions::Fast) | None => MemoryFunctions::Fast,
+            Some(WhoseMemoryFunctions::Stock) => MemoryFunctions::Stock,
+        };
+        if choice.is_stock() && self.memory_functions == Some(WhoseMemoryFunctions::Fast) {
+            let text = "`stock` leaves the libc as it is, with its own memory functions";
+            let hint = "choose an allocator, or leave --memory-functions out";
+            return Err(Failure::usage(text).hint(hint).into());
         }
         Ok(choice)
     }
@@ -104,6 +132,7 @@ impl Choice {
         Ok(Self {
             allocator,
             tuning,
+            memory_functions: MemoryFunctions::Fast,
             network: Network::AsConfigured,
         })
     }
@@ -120,6 +149,21 @@ impl Choice {
     /// Whether the libc stays as it is.
     pub(crate) fn is_stock(&self) -> bool {
         self.allocator.build.is_none()
+    }
+}
+
+fn memory_functions_of_environment() -> anyhow::Result<Option<WhoseMemoryFunctions>> {
+    let Some(value) = env_vars::variable(env_vars::MEMORY_FUNCTIONS) else {
+        return Ok(None);
+    };
+    let value = value.to_string_lossy();
+    match <WhoseMemoryFunctions as clap::ValueEnum>::from_str(&value, false) {
+        Ok(whose) => Ok(Some(whose)),
+        Err(_) => {
+            let text = format!("there are no `{value}` memory functions");
+            let hint = format!("{}=fast or =stock", env_vars::MEMORY_FUNCTIONS);
+            Err(Failure::usage(text).hint(hint).into())
+        }
     }
 }
 
@@ -199,17 +243,40 @@ fn no_compiler(error: &NoCompiler) -> Failure {
     Failure::failed(error.to_string()).hint("reheap doctor --fix")
 }
 
-/// The allocator built for the target, from the cache or now.
-pub(crate) fn build(
-    choice: &Choice,
-    target: &Target,
-    cache: &Cache,
-) -> anyhow::Result<BuiltAllocator> {
+/// What goes into a libc, built for its target.
+pub(crate) struct Built {
+    allocator: BuiltAllocator,
+    memory_functions: Option<BuiltMemoryFunctions>,
+}
+
+impl Built {
+    /// The same with what the choice says about it.
+    pub(crate) fn replacement<'a>(&'a self, choice: &'a Choice) -> Replacement<'a> {
+        Replacement {
+            allocator: choice.allocator,
+            built: &self.allocator,
+            tuning: &choice.tuning,
+            memory_functions: self.memory_functions.as_ref(),
+        }
+    }
+}
+
+/// The allocator and the memory functions, built for the target, from the cache or now.
+pub(crate) fn build(choice: &Choice, target: &Target, cache: &Cache) -> anyhow::Result<Built> {
     let toolchain = toolchain(choice, target)?;
     let kind = LinkKind::Executable;
     let is_built = upstream::is_built(choice.allocator, target, kind, &toolchain, cache);
-    while_building(choice, target, is_built, || {
+    let allocator = while_building(choice, target, is_built, || {
         upstream::build(choice.allocator, target, kind, &toolchain, cache)
+    })?;
+    let memory_functions = memory::build(choice.memory_functions, target, &toolchain, cache)
+        .map_err(|error| {
+            let text = format!("{:#}", anyhow::Error::new(error));
+            Failure::failed(text).hint("--memory-functions stock keeps those of the libc")
+        })?;
+    Ok(Built {
+        allocator,
+        memory_functions,
     })
 }
 
@@ -315,10 +382,6 @@ pub(crate) fn derived_folder(
     }
     let original = Original::read(original)?;
     let built = build(choice, target, cache)?;
-    Ok(Some(original.derived_folder(
-        choice.allocator,
-        &built,
-        &choice.tuning,
-        cache,
-    )?))
+    let replacement = built.replacement(choice);
+    Ok(Some(original.derived_folder(&replacement, cache)?))
 }

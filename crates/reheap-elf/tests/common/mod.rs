@@ -6,7 +6,9 @@
 
 use reheap_elf::archive::Member;
 use reheap_elf::baked::Baked;
-use reheap_elf::derive::{AllocatorObjects, DerivedLibc, derive_libc, read_original};
+use reheap_elf::derive::{
+    AllocatorObjects, DerivedLibc, MemoryFunctions, derive_libc, read_original,
+};
 use reheap_elf::marker::Marker;
 use std::collections::BTreeMap;
 use std::fs;
@@ -167,6 +169,35 @@ pub(crate) fn tiny() -> &'static AllocatorObjects {
     &OBJECTS
 }
 
+/// reheap's memory functions, assembled once for all tests of a file.
+pub(crate) fn memory_functions() -> &'static MemoryFunctions {
+    static FUNCTIONS: LazyLock<MemoryFunctions> = LazyLock::new(|| {
+        let workshop = Workshop::new();
+        let architecture = match ARCH {
+            "x86_64" => reheap_mem::Architecture::X86_64,
+            _ => reheap_mem::Architecture::Aarch64,
+        };
+        let (mut objects, mut names) = (Vec::new(), BTreeMap::new());
+        for source in reheap_mem::sources(architecture) {
+            let name = source.name;
+            workshop.write(&format!("{name}.s"), source.text);
+            workshop.run(&format!("musl-gcc -c {name}.s -o {name}.o"));
+            objects.push(member(
+                &format!("{name}.o"),
+                workshop.read(&format!("{name}.o")),
+            ));
+            for function in source.functions {
+                let own = format!("{}{}", reheap_mem::PREFIX, function.name);
+                for name in [Some(function.name), function.internal_name] {
+                    names.extend(name.map(|name| (name.to_owned(), own.clone())));
+                }
+            }
+        }
+        MemoryFunctions { objects, names }
+    });
+    &FUNCTIONS
+}
+
 /// What the marker of a libc with the tiny allocator says.
 pub(crate) fn marker() -> Marker {
     Marker {
@@ -174,6 +205,7 @@ pub(crate) fn marker() -> Marker {
         allocator_version: "7".to_owned(),
         package: "tiny-sys 0.7.0".to_owned(),
         tuning: BTreeMap::from([("option".to_owned(), "on".to_owned())]),
+        memory_functions: None,
         libc: "musl 1.2.5".to_owned(),
         original_sha256: "0123456789abcdef".repeat(4),
         reheap: "0.1.0".to_owned(),
@@ -192,7 +224,15 @@ pub(crate) fn tuning() -> Vec<Baked> {
 #[track_caller]
 pub(crate) fn derived_from(libc: &[u8]) -> DerivedLibc {
     let original = read_original(libc).unwrap();
-    derive_libc(&original, tiny(), &marker(), &tuning()).unwrap()
+    derive_libc(&original, tiny(), None, &marker(), &tuning()).unwrap()
+}
+
+/// A libc with the tiny allocator and reheap's memory functions in it.
+#[track_caller]
+pub(crate) fn derived_with_memory_functions(libc: &[u8]) -> DerivedLibc {
+    let original = read_original(libc).unwrap();
+    let memory = Some(memory_functions());
+    derive_libc(&original, tiny(), memory, &marker(), &tuning()).unwrap()
 }
 
 /// An archive without a symbol index, of anything: what `archive::write` makes has to be readable objects.

@@ -51,11 +51,12 @@ struct Own {
     arguments: CcArguments,
 }
 
-const OWN_FLAGS: [&str; 6] = [
+const OWN_FLAGS: [&str; 7] = [
     "-a",
     "--allocator",
     "-t",
     "--tuning",
+    "--memory-functions",
     "--stack-size",
     "--libc",
 ];

@@ -33,7 +33,7 @@ pub(crate) struct LibcArguments {
     #[arg(long, requires = "libc", conflicts_with = "restore")]
     in_place: bool,
     /// Bring the original back
-    #[arg(long, requires = "libc", conflicts_with_all = ["allocator", "tuning"])]
+    #[arg(long, requires = "libc", conflicts_with_all = ["allocator", "tuning", "memory_functions"])]
     restore: bool,
 }
 
@@ -68,8 +68,9 @@ pub(crate) fn run(arguments: &LibcArguments) -> anyhow::Result<ExitCode> {
     }
     let cache = setup::cache()?;
     let built = setup::build(&choice, &target, &cache)?;
+    let replacement = built.replacement(&choice);
     if arguments.in_place {
-        let derived = original.derive(choice.allocator, &built, &choice.tuning)?;
+        let derived = original.derive(&replacement)?;
         replace(&path, &derived.bytes)?;
         let text = format!(
             "`{}` now has {} in it; undo: --restore",
@@ -79,7 +80,7 @@ pub(crate) fn run(arguments: &LibcArguments) -> anyhow::Result<ExitCode> {
         ui::note(&text);
         return Ok(ExitCode::SUCCESS);
     }
-    let folder = original.derived_folder(choice.allocator, &built, &choice.tuning, &cache)?;
+    let folder = original.derived_folder(&replacement, &cache)?;
     ui::data(&format!("{}\n", folder.display()))?;
     Ok(ExitCode::SUCCESS)
 }

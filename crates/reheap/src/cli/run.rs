@@ -50,6 +50,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let choice = ChoiceArguments {
         allocator: arguments.allocator.clone(),
         tuning: arguments.tuning.clone(),
+        memory_functions: None, // those of a dynamic program are its libc's
     }
     .check_for_run()?;
     let program = Program::resolve(&arguments.command[0]).map_err(with_exit_code)?;

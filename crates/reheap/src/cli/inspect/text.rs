@@ -164,6 +164,10 @@ fn marker_text(identity: &MarkerIdentity) -> String {
         [] => String::new(),
         settings => format!(" [{}]", settings.join(", ")),
     };
+    let memory_functions = match &marker.memory_functions {
+        None => String::new(),
+        Some(whose) => format!(" with {whose} memory functions"),
+    };
     let replaced = match identity.replaced.as_slice() {
         [] => String::new(),
         functions => format!("; not in use for {}", functions.join(", ")),
@@ -174,7 +178,7 @@ fn marker_text(identity: &MarkerIdentity) -> String {
         "; not linked yet"
     };
     format!(
-        "{} {}{tuning} from {}, put into {} by reheap {}{replaced}{linked}",
+        "{} {}{tuning} from {}, put{memory_functions} into {} by reheap {}{replaced}{linked}",
         marker.allocator, marker.allocator_version, marker.package, marker.libc, marker.reheap
     )
 }

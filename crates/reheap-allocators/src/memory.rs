@@ -1,0 +1,120 @@
+//! The memory functions of `reheap-mem`, assembled for a target.
+//!
+//! The same C compiler assembles them that compiles the glue, so that a derived libc takes nothing that an allocator does
+//! not take anyway. They are there once for each target and not for each allocator.
+
+use crate::cache::{Cache, CacheError, hash};
+use crate::target::Target;
+use crate::upstream::{BuildError, Toolchain, Wrappers, read_objects, run};
+use reheap_elf::Architecture;
+use reheap_elf::derive;
+use reheap_mem::{PREFIX, Source};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Which memory functions a derived libc gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MemoryFunctions {
+    /// reheap's, where there are some for the architecture.
+    #[default]
+    Fast,
+    /// The libc's own.
+    Stock,
+}
+
+impl MemoryFunctions {
+    /// What the marker of a libc for that architecture says.
+    pub fn in_marker(self, architecture: Architecture) -> Option<&'static str> {
+        match self {
+            Self::Fast if !sources(architecture).is_empty() => Some("fast"),
+            Self::Fast | Self::Stock => None,
+        }
+    }
+}
+
+/// Assembled memory functions in the cache.
+#[derive(Debug, Clone)]
+pub struct BuiltMemoryFunctions {
+    folder: PathBuf,
+    architecture: Architecture,
+}
+
+impl BuiltMemoryFunctions {
+    /// The name of their cache entry, which changes with the text and with the compiler.
+    pub fn key(&self) -> String {
+        let name = self.folder.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+
+    /// Their objects, to derive a libc with.
+    pub fn objects(&self) -> Result<derive::MemoryFunctions, CacheError> {
+        let mut names = BTreeMap::new();
+        for function in sources(self.architecture).iter().flat_map(|s| s.functions) {
+            let own = format!("{PREFIX}{}", function.name);
+            let internal = function.internal_name.map(str::to_owned);
+            names.extend(internal.map(|internal| (internal, own.clone())));
+            names.insert(function.name.to_owned(), own);
+        }
+        Ok(derive::MemoryFunctions {
+            objects: read_objects(&self.folder)?,
+            names,
+        })
+    }
+}
+
+fn sources(architecture: Architecture) -> &'static [Source] {
+    reheap_mem::sources(match architecture {
+        Architecture::X86_64 => reheap_mem::Architecture::X86_64,
+        Architecture::Aarch64 => reheap_mem::Architecture::Aarch64,
+    })
+}
+
+/// The functions, assembled for the target, from the cache or now; none where the libc's own are kept.
+pub fn build(
+    choice: MemoryFunctions,
+    target: &Target,
+    toolchain: &Toolchain,
+    cache: &Cache,
+) -> Result<Option<BuiltMemoryFunctions>, BuildError> {
+    let architecture = target.arch();
+    let sources = sources(architecture);
+    if choice == MemoryFunctions::Stock || sources.is_empty() {
+        return Ok(None);
+    }
+    let texts = sources.iter().map(|source| source.text.as_bytes());
+    let key = hash(texts.chain([toolchain.cc.identity.as_bytes()]));
+    let name = format!("{}-{}", target.triple(), &key[..16]);
+    let folder = cache.entry("memory-functions", &name, |unfinished| {
+        let build_folder = cache.folder(&format!("build/{}/memory-functions", target.triple()))?;
+        let wrappers = Wrappers::write(&build_folder, &toolchain.cc, None)?;
+        for source in sources {
+            assemble(source, toolchain, &wrappers, unfinished)?;
+        }
+        // As with allocators: the script has served.
+        let _ = fs::remove_dir_all(&build_folder);
+        Ok::<(), BuildError>(())
+    })?;
+    Ok(Some(BuiltMemoryFunctions {
+        folder,
+        architecture,
+    }))
+}
+
+fn assemble(
+    source: &Source,
+    toolchain: &Toolchain,
+    wrappers: &Wrappers,
+    folder: &Path,
+) -> Result<(), BuildError> {
+    let path = folder.join(format!("{}.s", source.name));
+    fs::write(&path, source.text).map_err(CacheError::new("write", &path))?;
+    let mut cc = toolchain.command(&wrappers.cc);
+    cc.current_dir(folder)
+        .args(["-c", &format!("{}.s", source.name)])
+        .args(["-o", &format!("{}.o", source.name)]);
+    run(&mut cc, || {
+        format!("assembling the memory functions `{}.s`", source.name)
+    })?;
+    Ok(fs::remove_file(&path).map_err(CacheError::new("remove", &path))?)
+}

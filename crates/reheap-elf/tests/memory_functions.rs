@@ -1,0 +1,217 @@
+//! Derived libcs with other memory functions: what is taken out for them, who gets which, and how early they work.
+#![cfg(target_arch = "x86_64")]
+
+mod common;
+
+use common::{
+    Workshop, derived_from, derived_with_memory_functions, folder_of_debian, libc_of_debian,
+    libc_of_rust, memory_functions,
+};
+use reheap_elf::archive::{self, Member};
+use reheap_elf::derive::{DeriveError, DerivedLibc, MemoryFunctions, derive_libc, read_original};
+use reheap_elf::symbols::{self, Role, Symbol};
+use std::sync::LazyLock;
+
+static DEBIAN: LazyLock<DerivedLibc> =
+    LazyLock::new(|| derived_with_memory_functions(&libc_of_debian()));
+static RUST: LazyLock<DerivedLibc> =
+    LazyLock::new(|| derived_with_memory_functions(&libc_of_rust()));
+
+fn both() -> [(&'static str, Vec<u8>, &'static DerivedLibc); 2] {
+    [
+        ("Debian's", libc_of_debian(), &DEBIAN),
+        ("Rust's", libc_of_rust(), &RUST),
+    ]
+}
+
+fn definitions<'a>(members: &'a [Member], name: &'a str) -> impl Iterator<Item = Symbol> + 'a {
+    members
+        .iter()
+        .flat_map(|member| symbols::read(&member.data).unwrap().1)
+        .filter(move |symbol| symbol.name == name && symbol.role.is_definition())
+}
+
+fn linking_with(derived: &DerivedLibc) -> Workshop {
+    let workshop = Workshop::new();
+    workshop.write("libc.a", &derived.bytes);
+    workshop
+}
+
+/// Links a static-pie, which has to relocate itself before a pointer in it is right.
+fn link_static_pie(workshop: &Workshop, source: &str) {
+    workshop.compile("a", source, "-fno-builtin");
+    let crt = folder_of_debian();
+    let crt = crt.display();
+    let libgcc = workshop.run("gcc -print-libgcc-file-name");
+    workshop.run(&format!(
+        "ld -static -pie --no-dynamic-linker -z text -o a {crt}/rcrt1.o {crt}/crti.o a.o libc.a {} {crt}/crtn.o",
+        libgcc.trim()
+    ));
+}
+
+#[test]
+fn each_function_that_the_libc_had_stands_once_and_no_other_is_added() {
+    for (whose, original, derived) in both() {
+        let before = archive::read(&original).unwrap();
+        let after = archive::read(&derived.bytes).unwrap();
+        for name in memory_functions().names.keys() {
+            let was_there = definitions(&before, name).count();
+            let found: Vec<Symbol> = definitions(&after, name).collect();
+            assert_eq!(found.len(), was_there, "{whose} {name}");
+            for symbol in found {
+                let internal = name.starts_with("__");
+                assert_eq!(symbol.hidden, internal, "{whose} {name}");
+                let role = if internal { Role::Strong } else { Role::Weak };
+                assert_eq!(symbol.role, role, "{whose} {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn besides_the_allocator_only_members_of_those_functions_are_taken_out() {
+    for (whose, original, derived) in both() {
+        let without = derived_from(&original).taken_out;
+        let members = archive::read(&original).unwrap();
+        for name in derived.taken_out.iter().filter(|m| !without.contains(m)) {
+            let mut of_that_name = members.iter().filter(|member| member.name == *name);
+            let defines_one = of_that_name.any(|member| {
+                let (_, symbols) = symbols::read(&member.data).unwrap();
+                let names = &memory_functions().names;
+                symbols
+                    .iter()
+                    .any(|s| s.role.is_definition() && names.contains_key(&s.name))
+            });
+            assert!(defines_one, "{whose}: `{name}` was taken out");
+        }
+    }
+}
+
+const PROGRAM: &str = r#"
+#include <stdio.h>
+#include <string.h>
+static char early[64];
+__attribute__((constructor)) static void constructor(void)
+{
+    memset(early, 'e', 40);
+    memmove(early + 1, early, 41);
+}
+int main(int argc, char **argv)
+{
+    static char block[5000], copy[5000];
+    memset(block, argc + 'a', sizeof block - 1);
+    memcpy(copy, block, sizeof copy);
+    printf("%zu %zu %d %ld\n", strlen(early), strlen(copy), memcmp(block, copy, sizeof copy),
+        (long)((char *)memchr(copy, 0, sizeof copy) - copy));
+    return strchr(argv[0], '/') == 0;
+}
+"#;
+
+#[test]
+fn static_executables_of_both_kinds_work_from_their_first_instruction_on() {
+    for (whose, _, derived) in both() {
+        let workshop = linking_with(derived);
+        link_static_pie(&workshop, PROGRAM);
+        assert_eq!(workshop.run("./a"), "41 4999 0 4999\n", "{whose}");
+        workshop.run("musl-gcc -O1 -fno-builtin -static a.o -o fixed -L. -no-pie");
+        assert_eq!(workshop.run("./fixed"), "41 4999 0 4999\n", "{whose}");
+    }
+}
+
+#[test]
+fn the_functions_are_the_new_ones_and_their_constructor_is_the_first() {
+    let workshop = linking_with(&DEBIAN);
+    link_static_pie(&workshop, PROGRAM);
+    let symbols = workshop.run("nm a");
+    let address_of = |name: &str| {
+        let line = symbols
+            .lines()
+            .find(|line| line.split(' ').nth(2) == Some(name));
+        line.unwrap_or_else(|| panic!("there is no `{name}`"))
+            .split(' ')
+            .next()
+    };
+    for function in ["memcpy", "memmove", "memset", "memcmp", "memchr", "strlen"] {
+        let own = format!("{}{function}", reheap_mem::PREFIX);
+        assert_eq!(address_of(function), address_of(&own));
+    }
+    // A relocation for each constructor, in the order of the array.
+    let first = workshop.run("readelf -rW a");
+    let relocations: Vec<&str> = first.lines().filter(|l| l.contains("RELATIVE")).collect();
+    let array = address_of("__init_array_start").map(|address| u64::from_str_radix(address, 16));
+    let array = array.unwrap().unwrap();
+    let target = relocations.iter().find_map(|line| {
+        let mut words = line.split_whitespace();
+        let place = u64::from_str_radix(words.next()?, 16).ok()?;
+        (place == array).then(|| words.last().unwrap().to_owned())
+    });
+    let constructor = address_of("__reheap_mem_find_level").unwrap();
+    assert_eq!(target.as_deref(), Some(constructor.trim_start_matches('0')));
+}
+
+#[test]
+fn a_program_with_its_own_memcpy_keeps_it() {
+    let workshop = linking_with(&DEBIAN);
+    let source = r#"
+#include <stdio.h>
+#include <string.h>
+static int calls;
+void *memcpy(void *to, const void *from, size_t n)
+{
+    calls++;
+    for (size_t i = 0; i < n; i++) ((volatile char *)to)[i] = ((const char *)from)[i];
+    return to;
+}
+int main(int argc, char **argv)
+{
+    char a[9] = "before", b[9];
+    memcpy(b, a, sizeof b);
+    memmove(b + 1, b, 5); // in the same member of the libc as the memcpy that is not wanted
+    printf("%s %d\n", b, calls > 0);
+}
+"#;
+    workshop.write("a.c", source);
+    workshop.run("musl-gcc -O1 -fno-builtin -static a.c -o a -L.");
+    assert_eq!(workshop.run("./a"), "bbefor 1\n");
+}
+
+#[test]
+fn a_member_that_defines_something_else_too_is_not_taken_out() {
+    let workshop = Workshop::new();
+    let source = "#include <string.h>\nvoid *memccpy_of_bsd(void) { return 0; }\n\
+                  void *mempcpy(void *to, const void *from, size_t n) { return (char *)to + n; }";
+    let object = workshop.compile("both", source, "-fno-builtin -D_GNU_SOURCE");
+    let mut members = archive::read(&libc_of_debian()).unwrap();
+    members.retain(|member| member.name != "mempcpy.lo");
+    members.push(common::member("both.lo", object));
+    let original = read_original(&archive::write(&members).unwrap()).unwrap();
+    let error = derive_libc(
+        &original,
+        common::tiny(),
+        Some(memory_functions()),
+        &common::marker(),
+        &[],
+    );
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "member `both.lo` defines `memccpy_of_bsd` beside `mempcpy`, so it cannot be taken out"
+    );
+}
+
+#[test]
+fn a_function_without_code_is_refused() {
+    let mut functions: MemoryFunctions = memory_functions().clone();
+    functions.objects.retain(|object| object.name != "set.o");
+    let original = read_original(&libc_of_debian()).unwrap();
+    let error = derive_libc(
+        &original,
+        common::tiny(),
+        Some(&functions),
+        &common::marker(),
+        &[],
+    );
+    assert_eq!(
+        error.unwrap_err(),
+        DeriveError::NoMemoryFunction("memset".to_owned())
+    );
+}

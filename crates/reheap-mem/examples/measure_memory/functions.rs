@@ -1,0 +1,138 @@
+//! The functions of three libraries under one type.
+#![allow(
+    unsafe_code,
+    reason = "calling foreign functions; `Room` makes calls that stay within its memory"
+)]
+
+use crate::assembled::raw;
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::process::Command;
+
+/// What the arguments of a function are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// `(to, from, count)`; strings have no count.
+    Copy,
+    /// The same, where the two overlap.
+    Move,
+    /// `(to, byte, count)`
+    Set,
+    /// `(a, b, count)`, of equal blocks.
+    Compare,
+    /// `(block, byte, count)`, where the byte is the last one.
+    Find,
+    /// `(block, byte, count)`, where the byte is the first one.
+    FindLast,
+    /// `(string, count)`
+    Length,
+}
+
+/// One function.
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub(crate) name: &'static str,
+    pub(crate) shape: Shape,
+    pub(crate) largest_size: usize,
+    own: Address,
+}
+
+/// All of these functions take at most three arguments, each in a register, and return something in a register; so all
+/// of them can be called as this (System V ABI for x86-64, "Parameter Passing").
+type Address = unsafe extern "C" fn(usize, usize, usize) -> usize;
+
+/// Arguments.
+pub(crate) type Call = [usize; 3];
+
+const MIB: usize = 1 << 20;
+
+macro_rules! function {
+    ($name:literal, $own:ident, $shape:ident, $largest:expr) => {
+        Function {
+            name: $name,
+            shape: Shape::$shape,
+            largest_size: $largest,
+            // Safety: only the type changes; see `Address`.
+            own: unsafe { std::mem::transmute::<*const (), Address>(raw::$own as *const ()) },
+        }
+    };
+}
+
+pub(crate) static ALL: &[Function] = &[
+    function!("memcpy", __reheap_memcpy, Copy, 64 * MIB),
+    function!("memmove", __reheap_memmove, Move, 64 * MIB),
+    function!("memset", __reheap_memset, Set, 64 * MIB),
+    function!("memcmp", __reheap_memcmp, Compare, MIB),
+    function!("bcmp", __reheap_bcmp, Compare, MIB),
+    function!("memchr", __reheap_memchr, Find, MIB),
+    function!("memrchr", __reheap_memrchr, FindLast, MIB),
+    function!("strlen", __reheap_strlen, Length, MIB),
+    function!("strnlen", __reheap_strnlen, Length, MIB),
+    function!("strchr", __reheap_strchr, Find, MIB),
+];
+
+unsafe extern "C" {
+    fn dlopen(path: *const c_char, mode: c_int) -> *mut c_void;
+    fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
+}
+const RTLD_NOW: c_int = 2;
+
+/// A function of one library.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Candidate(Address);
+
+impl Candidate {
+    /// Calls it, with arguments that `Room` made for it.
+    #[inline(always)]
+    pub(crate) fn call(&self, [a, b, c]: Call) {
+        // Safety: `Room::prepare` makes arguments whose blocks and strings lie in its memory, which outlives the call.
+        unsafe { (self.0)(a, b, c) };
+    }
+}
+
+/// The libraries that are not linked into this program.
+pub(crate) struct Variants {
+    musl: *mut c_void,
+}
+
+impl Variants {
+    /// Makes a shared library of the members of musl's libc.a that define the functions.
+    ///
+    /// Nothing of musl but them is in it: they need nothing but each other.
+    pub(crate) fn load(libc: &Path) -> Self {
+        let folder = std::env::temp_dir().join(format!("measure-memory-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let library = folder.join("musl.so");
+        let mut link = Command::new("cc");
+        link.args(["-shared", "-nostdlib", "-Wl,-Bsymbolic", "-o"])
+            .arg(&library);
+        for function in ALL {
+            link.arg(format!("-Wl,-u,{}", function.name));
+        }
+        assert!(link.arg(libc).status().unwrap().success());
+        let path = CString::new(library.as_os_str().as_bytes()).unwrap();
+        // Safety: a library without constructors.
+        let musl = unsafe { dlopen(path.as_ptr(), RTLD_NOW) };
+        assert!(!musl.is_null(), "cannot load `{}`", library.display());
+        std::fs::remove_dir_all(&folder).unwrap();
+        Self { musl }
+    }
+
+    /// reheap's, musl's, glibc's.
+    pub(crate) fn of(&self, function: &Function) -> [Option<Candidate>; 3] {
+        let name = CString::new(function.name).unwrap();
+        let look_up = |library: *mut c_void| {
+            // Safety: the handle of `load`, or null for what this program is linked with (RTLD_DEFAULT).
+            let address = unsafe { dlsym(library, name.as_ptr()) };
+            // Safety: the function of that name; see `Address`.
+            (!address.is_null())
+                .then(|| Candidate(unsafe { std::mem::transmute::<*mut c_void, Address>(address) }))
+        };
+        [
+            Some(Candidate(function.own)),
+            look_up(self.musl),
+            look_up(std::ptr::null_mut()),
+        ]
+    }
+}

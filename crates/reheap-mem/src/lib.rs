@@ -1,0 +1,124 @@
+//! Fast memory functions for static musl executables, as assembly that the user's C compiler assembles.
+//!
+//! A dynamic glibc chooses its memcpy when a program is loaded, by IFUNC. A static musl executable has no IFUNC, and as
+//! a static-pie it cannot keep the choice in a function pointer either: until it has relocated itself, and musl calls
+//! memcpy and memset before that, no pointer in its data is right. So these functions branch on one byte, which says
+//! "SSE2" until a constructor has read CPUID (`x86_64/level.s`), and only where the block is long enough to gain by it.
+//!
+//! The text is hand-written assembly and not
+//! - Rust, because the objects are made where libcs are derived, on the user's machine, which always has a C compiler for
+//!   the target (the allocators need it) and may not have Rust's target; and a crate that defines memcpy must keep the
+//!   compiler from turning its loops into calls of memcpy;
+//! - C with intrinsics, because every compiler would make another function of it: neither the tests nor the
+//!   measurements here would be about what users get. Two assemblers make the same code, up to the padding between
+//!   labels;
+//! - the `memchr` crate, which keeps its choice in a function pointer.
+//!
+//! GNU as and Clang's assembler both take the text, and so does `global_asm!`, which is how the tests call it.
+//!
+//! AArch64 has no text here: musl's own memcpy and memset for it are good assembly.
+//!
+//! To add a function: its code in a file of `x86_64/`, its name in [`SOURCES_X86_64`](sources), its declaration in
+//! `tests/common/assembled.rs`, and a test that compares it with a loop.
+#![no_std]
+#![forbid(unsafe_code)]
+
+/// An assembly file with some of the functions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Source {
+    /// What it is about; the name of its object.
+    pub name: &'static str,
+    /// The text.
+    pub text: &'static str,
+    /// The functions that it defines, each under [`PREFIX`] and its name, as a hidden symbol.
+    pub functions: &'static [Function],
+}
+
+/// A function of C or POSIX.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Function {
+    /// Its name.
+    pub name: &'static str,
+    /// A name under which musl's own functions call it.
+    pub internal_name: Option<&'static str>,
+}
+
+/// What stands in front of the names in the texts.
+pub const PREFIX: &str = "__reheap_";
+
+/// An architecture that there may be texts for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Architecture {
+    /// x86-64.
+    X86_64,
+    /// 64-bit Arm.
+    Aarch64,
+}
+
+/// The texts for an architecture; none where musl's own functions are kept.
+pub fn sources(architecture: Architecture) -> &'static [Source] {
+    match architecture {
+        Architecture::X86_64 => &SOURCES_X86_64,
+        Architecture::Aarch64 => &[],
+    }
+}
+
+const fn function(name: &'static str) -> Function {
+    Function {
+        name,
+        internal_name: None,
+    }
+}
+
+const fn function_of_musl(name: &'static str, internal_name: &'static str) -> Function {
+    Function {
+        name,
+        internal_name: Some(internal_name),
+    }
+}
+
+macro_rules! x86_64 {
+    ($name:literal) => {
+        concat!(
+            "    .intel_syntax noprefix\n", // which `global_asm!` has without being told
+            include_str!("x86_64/macros.s"),
+            include_str!(concat!("x86_64/", $name, ".s"))
+        )
+    };
+}
+
+static SOURCES_X86_64: [Source; 5] = [
+    Source {
+        name: "level",
+        text: x86_64!("level"),
+        functions: &[],
+    },
+    Source {
+        name: "copy",
+        text: x86_64!("copy"),
+        functions: &[function("memcpy"), function("memmove"), function("mempcpy")],
+    },
+    Source {
+        name: "set",
+        text: x86_64!("set"),
+        functions: &[function("memset")],
+    },
+    Source {
+        name: "compare",
+        text: x86_64!("compare"),
+        functions: &[function("memcmp"), function("bcmp")],
+    },
+    Source {
+        name: "search",
+        text: x86_64!("search"),
+        functions: &[
+            function("memchr"),
+            function("rawmemchr"),
+            function_of_musl("memrchr", "__memrchr"),
+            function("strlen"),
+            function("strnlen"),
+            function("strchr"),
+            function_of_musl("strchrnul", "__strchrnul"),
+        ],
+    },
+];

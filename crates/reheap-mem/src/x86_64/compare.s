@@ -1,0 +1,404 @@
+# memcmp and bcmp.
+#
+# rdi, rsi: the blocks, rdx: count; eax: less than, equal to or greater than 0; for bcmp only whether it is 0.
+
+    # Compares a vector of both; on a difference jumps with the mask in eax, the lowest bit set of which is that of the
+    # first byte that differs.
+    .macro compare_vectors reg, at, different:vararg
+    load    \reg, 0, [rdi + \at]
+    .ifc \reg, ymm
+    vpcmpeqb ymm0, ymm0, [rsi + \at]
+    vpmovmskb eax, ymm0
+    inc     eax
+    .else
+    movdqu  xmm1, [rsi + \at]
+    pcmpeqb xmm0, xmm1
+    pmovmskb eax, xmm0
+    sub     eax, 0xffff
+    .endif
+    jnz     \different
+    .endm
+
+    function __reheap_memcmp
+    cmp     rdx, 16
+    jb      .Lcompare_0_15
+    compare_vectors xmm, 0, .Ldifferent_0_xmm
+    cmp     rdx, 32
+    ja      .Lcompare_33
+    compare_vectors xmm, rdx-16, .Ldifferent_last_xmm
+    ret
+
+    .p2align 4
+.Ldifferent_last_xmm:
+    lea     rdi, [rdi + rdx - 16]
+    lea     rsi, [rsi + rdx - 16]
+.Ldifferent_0_xmm:
+    bsf     ecx, eax
+    movzx   eax, byte ptr [rdi + rcx]
+    movzx   ecx, byte ptr [rsi + rcx]
+    sub     eax, ecx
+    ret
+
+    .p2align 4
+.Lcompare_0_15:
+    cmp     edx, 8
+    jae     .Lcompare_8_15
+    cmp     edx, 4
+    jae     .Lcompare_4_7
+    cmp     edx, 1
+    jb      .Lcompare_0
+    je      .Lcompare_1
+    movzx   eax, word ptr [rdi]         # the first two, then the last: two or three different ones
+    movzx   ecx, word ptr [rsi]
+    bswap   eax
+    bswap   ecx
+    shr     eax, 8
+    shr     ecx, 8
+    mov     al, [rdi + rdx - 1]
+    mov     cl, [rsi + rdx - 1]
+    sub     eax, ecx
+    ret
+.Lcompare_0:
+    xor     eax, eax
+    ret
+.Lcompare_1:
+    movzx   eax, byte ptr [rdi]
+    movzx   ecx, byte ptr [rsi]
+    sub     eax, ecx
+    ret
+
+    .p2align 4
+.Lcompare_4_7:
+    mov     eax, [rdi]
+    mov     ecx, [rsi]
+    mov     r8d, [rdi + rdx - 4]
+    mov     r9d, [rsi + rdx - 4]
+    shl     r8, 32
+    shl     r9, 32
+    or      rax, r8
+    or      rcx, r9
+    cmp     rax, rcx
+    jne     .Lcompare_words
+    xor     eax, eax
+    ret
+
+    .p2align 4
+.Lcompare_8_15:
+    mov     rax, [rdi]
+    mov     rcx, [rsi]
+    cmp     rax, rcx
+    jne     .Lcompare_words
+    mov     rax, [rdi + rdx - 8]
+    mov     rcx, [rsi + rdx - 8]
+    cmp     rax, rcx
+    jne     .Lcompare_words
+    xor     eax, eax
+    ret
+.Lcompare_words:
+    bswap   rax
+    bswap   rcx
+    cmp     rax, rcx
+    sbb     eax, eax
+    or      eax, 1
+    ret
+
+    .p2align 4
+.Lcompare_33:
+    compare_vectors xmm, 16, .Ldifferent_16_xmm
+    cmp     rdx, 64
+    ja      .Lcompare_65
+    compare_vectors xmm, rdx-32, .Ldifferent_last_two_xmm
+    compare_vectors xmm, rdx-16, .Ldifferent_last_xmm
+    ret
+
+    .p2align 4
+.Ldifferent_last_two_xmm:
+    lea     rdi, [rdi + rdx - 32]
+    lea     rsi, [rsi + rdx - 32]
+    jmp     .Ldifferent_0_xmm
+.Ldifferent_16_xmm:
+    bsf     ecx, eax
+    movzx   eax, byte ptr [rdi + rcx + 16]
+    movzx   ecx, byte ptr [rsi + rcx + 16]
+    sub     eax, ecx
+    ret
+
+    # Four vectors at once; the mask is that of any difference. Register 0 to 3: what is equal.
+    .macro equal_4_vectors reg, vec, at:vararg
+    load    \reg, 0, [rdi + \at]
+    load    \reg, 1, [rdi + \at + \vec]
+    load    \reg, 2, [rdi + \at + 2*\vec]
+    load    \reg, 3, [rdi + \at + 3*\vec]
+    .ifc \reg, ymm
+    vpcmpeqb ymm0, ymm0, [rsi + \at]
+    vpcmpeqb ymm1, ymm1, [rsi + \at + \vec]
+    vpcmpeqb ymm2, ymm2, [rsi + \at + 2*\vec]
+    vpcmpeqb ymm3, ymm3, [rsi + \at + 3*\vec]
+    vpand   ymm4, ymm0, ymm1
+    vpand   ymm5, ymm2, ymm3
+    vpand   ymm4, ymm4, ymm5
+    vpmovmskb eax, ymm4
+    inc     eax
+    .else
+    movdqu  xmm4, [rsi + \at]
+    movdqu  xmm5, [rsi + \at + \vec]
+    movdqu  xmm6, [rsi + \at + 2*\vec]
+    movdqu  xmm7, [rsi + \at + 3*\vec]
+    pcmpeqb xmm0, xmm4
+    pcmpeqb xmm1, xmm5
+    pcmpeqb xmm2, xmm6
+    pcmpeqb xmm3, xmm7
+    movdqa  xmm4, xmm0
+    pand    xmm4, xmm1
+    movdqa  xmm5, xmm2
+    pand    xmm5, xmm3
+    pand    xmm4, xmm5
+    pmovmskb eax, xmm4
+    sub     eax, 0xffff
+    .endif
+    .endm
+
+    .p2align 4
+.Lcompare_65:
+    if_wide .Lcompare_65_ymm
+    add     rdx, -64                    # how many bytes there are before the last four vectors
+.Lcompare_loop_xmm:
+    equal_4_vectors xmm, 16, 0
+    jnz     .Ldifferent_4_xmm
+    add     rdi, 64
+    add     rsi, 64
+    sub     rdx, 64
+    ja      .Lcompare_loop_xmm
+    add     rdi, rdx                    # back by what is not left: the last four vectors
+    add     rsi, rdx
+    equal_4_vectors xmm, 16, 0
+    jnz     .Ldifferent_4_xmm
+    ret
+
+    # Which of the four it is.
+    .macro different_4_vectors reg, vec
+    mask    \reg, ecx, 0
+    mask    \reg, edx, 1
+    mask    \reg, r8d, 2
+    mask    \reg, r9d, 3
+    .ifc \reg, ymm
+    vzeroupper
+    shl     rdx, 32
+    or      rcx, rdx
+    shl     r9, 32
+    or      r8, r9
+    .else
+    shl     edx, 16
+    or      ecx, edx
+    shl     r9d, 16
+    or      r8d, r9d
+    shl     r8, 32
+    or      rcx, r8
+    .endif
+    not     rcx
+    .ifc \reg, ymm
+    test    rcx, rcx
+    jnz     .Ldifferent_half_ymm
+    add     rdi, 64
+    add     rsi, 64
+    mov     rcx, r8
+    not     rcx
+.Ldifferent_half_ymm:
+    .endif
+    bsf     rcx, rcx
+    movzx   eax, byte ptr [rdi + rcx]
+    movzx   ecx, byte ptr [rsi + rcx]
+    sub     eax, ecx
+    ret
+    .endm
+
+    .p2align 4
+.Ldifferent_4_xmm:
+    different_4_vectors xmm, 16
+
+    .p2align 4
+.Lcompare_65_ymm:
+    cmp     rdx, 128
+    ja      .Lcompare_129_ymm
+    compare_vectors ymm, 32, .Ldifferent_32_ymm
+    compare_vectors ymm, rdx-64, .Ldifferent_last_two_ymm
+    compare_vectors ymm, rdx-32, .Ldifferent_last_ymm
+    vzeroupper
+    ret
+
+.Ldifferent_32_ymm:
+    add     rdi, 32
+    add     rsi, 32
+    jmp     .Ldifferent_0_ymm
+.Ldifferent_last_two_ymm:
+    lea     rdi, [rdi + rdx - 64]
+    lea     rsi, [rsi + rdx - 64]
+    jmp     .Ldifferent_0_ymm
+.Ldifferent_last_ymm:
+    lea     rdi, [rdi + rdx - 32]
+    lea     rsi, [rsi + rdx - 32]
+.Ldifferent_0_ymm:
+    vzeroupper
+    jmp     .Ldifferent_0_xmm
+
+    .p2align 4
+.Lcompare_129_ymm:
+    add     rdx, -128
+    .p2align 4
+.Lcompare_loop_ymm:
+    equal_4_vectors ymm, 32, 0
+    jnz     .Ldifferent_4_ymm
+    add     rdi, 128
+    add     rsi, 128
+    sub     rdx, 128
+    ja      .Lcompare_loop_ymm
+    add     rdi, rdx
+    add     rsi, rdx
+    equal_4_vectors ymm, 32, 0
+    jnz     .Ldifferent_4_ymm
+    vzeroupper
+    ret
+    .p2align 4
+.Ldifferent_4_ymm:
+    different_4_vectors ymm, 32
+    end_function __reheap_memcmp
+
+    # ----- bcmp -----
+
+    function __reheap_bcmp
+    cmp     rdx, 16
+    jb      .Lequal_0_15
+    cmp     rdx, 32
+    ja      .Lequal_33
+    movdqu  xmm0, [rdi]
+    movdqu  xmm1, [rsi]
+    movdqu  xmm2, [rdi + rdx - 16]
+    movdqu  xmm3, [rsi + rdx - 16]
+    pcmpeqb xmm0, xmm1
+    pcmpeqb xmm2, xmm3
+    pand    xmm0, xmm2
+    pmovmskb eax, xmm0
+    sub     eax, 0xffff
+    ret
+
+    .p2align 4
+.Lequal_0_15:
+    cmp     edx, 8
+    jae     .Lequal_8_15
+    cmp     edx, 4
+    jae     .Lequal_4_7
+    xor     eax, eax
+    cmp     edx, 1
+    jb      .Lequal_0
+    movzx   eax, byte ptr [rdi]
+    movzx   ecx, byte ptr [rsi]
+    je      .Lequal_1
+    movzx   r8d, word ptr [rdi + rdx - 2]
+    movzx   r9d, word ptr [rsi + rdx - 2]
+    shl     eax, 16
+    shl     ecx, 16
+    or      eax, r8d
+    or      ecx, r9d
+.Lequal_1:
+    sub     eax, ecx
+.Lequal_0:
+    ret
+
+    .p2align 4
+.Lequal_4_7:
+    mov     eax, [rdi]
+    mov     ecx, [rdi + rdx - 4]
+    sub     eax, [rsi]
+    sub     ecx, [rsi + rdx - 4]
+    or      eax, ecx
+    ret
+
+    .p2align 4
+.Lequal_8_15:
+    mov     rax, [rdi]
+    mov     rcx, [rdi + rdx - 8]
+    sub     rax, [rsi]
+    sub     rcx, [rsi + rdx - 8]
+    or      rcx, rax
+    setne   al
+    movzx   eax, al
+    ret
+
+    .p2align 4
+.Lequal_33:
+    cmp     rdx, 64
+    ja      .Lequal_65
+    movdqu  xmm0, [rdi]
+    movdqu  xmm4, [rsi]
+    movdqu  xmm1, [rdi + 16]
+    movdqu  xmm5, [rsi + 16]
+    movdqu  xmm2, [rdi + rdx - 32]
+    movdqu  xmm6, [rsi + rdx - 32]
+    movdqu  xmm3, [rdi + rdx - 16]
+    movdqu  xmm7, [rsi + rdx - 16]
+    pcmpeqb xmm0, xmm4
+    pcmpeqb xmm1, xmm5
+    pcmpeqb xmm2, xmm6
+    pcmpeqb xmm3, xmm7
+    pand    xmm0, xmm1
+    pand    xmm2, xmm3
+    pand    xmm0, xmm2
+    pmovmskb eax, xmm0
+    sub     eax, 0xffff
+    ret
+
+    .p2align 4
+.Lequal_65:
+    if_wide .Lequal_65_ymm
+    add     rdx, -64
+.Lequal_loop_xmm:
+    equal_4_vectors xmm, 16, 0
+    jnz     .Lunequal_xmm
+    add     rdi, 64
+    add     rsi, 64
+    sub     rdx, 64
+    ja      .Lequal_loop_xmm
+    add     rdi, rdx
+    add     rsi, rdx
+    equal_4_vectors xmm, 16, 0
+.Lunequal_xmm:
+    ret
+
+    .p2align 4
+.Lequal_65_ymm:
+    cmp     rdx, 128
+    ja      .Lequal_129_ymm
+    load    ymm, 0, [rdi]
+    load    ymm, 1, [rdi + 32]
+    load    ymm, 2, [rdi + rdx - 64]
+    load    ymm, 3, [rdi + rdx - 32]
+    vpcmpeqb ymm0, ymm0, [rsi]
+    vpcmpeqb ymm1, ymm1, [rsi + 32]
+    vpcmpeqb ymm2, ymm2, [rsi + rdx - 64]
+    vpcmpeqb ymm3, ymm3, [rsi + rdx - 32]
+    vpand   ymm0, ymm0, ymm1
+    vpand   ymm2, ymm2, ymm3
+    vpand   ymm0, ymm0, ymm2
+    vpmovmskb eax, ymm0
+    inc     eax
+    vzeroupper
+    ret
+
+    .p2align 4
+.Lequal_129_ymm:
+    add     rdx, -128
+    .p2align 4
+.Lequal_loop_ymm:
+    equal_4_vectors ymm, 32, 0
+    jnz     .Lunequal_ymm
+    add     rdi, 128
+    add     rsi, 128
+    sub     rdx, 128
+    ja      .Lequal_loop_ymm
+    add     rdi, rdx
+    add     rsi, rdx
+    equal_4_vectors ymm, 32, 0
+.Lunequal_ymm:
+    vzeroupper
+    ret
+    end_function __reheap_bcmp

@@ -1,0 +1,131 @@
+# What the files of this folder share; it stands in front of each of them.
+#
+# One text serves several widths: a macro with `reg, vec` is written out for
+#   xmm,  16: SSE2, which every x86-64 has;
+#   ymm,  32: AVX2. Such code leaves through `leave_function`, because a dirty upper half slows down the SSE
+#             instructions of the caller (Intel's optimization manual, "Mixing AVX code with SSE code");
+#   zmm2, 64: AVX-512, with zmm20 for register 0, zmm21 for register 1, and so on: the upper halves of registers 16 to
+#             31 are not what SSE instructions wait for.
+
+    .section .note.GNU-stack, "", @progbits
+    .text
+
+    # Our own names are for this executable only; the public names are added when a libc is derived.
+    # A section for each, so that a linker can leave out those that nobody needs.
+    .macro function name
+    .section .text.\name, "ax", @progbits
+    .globl  \name
+    .hidden \name
+    .type   \name, @function
+    .p2align 6
+\name:
+    .cfi_startproc
+    .endm
+
+    .macro end_function name
+    .cfi_endproc
+    .size   \name, . - \name
+    .endm
+
+    # Jumps if AVX2 is there. Before the constructor of level.s has run, it is not.
+    .macro if_wide label
+    cmp     byte ptr [rip + __reheap_mem_level], 0
+    jne     \label
+    .endm
+    .hidden __reheap_mem_level
+
+    .macro leave_function reg
+    .ifc \reg, ymm
+    vzeroupper
+    .endif
+    ret
+    .endm
+
+    # Loads and stores at any address.
+    .macro load reg, n, from:vararg
+    .ifc \reg, ymm
+    vmovdqu \reg\()\n, \from
+    .else
+    .ifc \reg, zmm2
+    vmovdqu64 \reg\()\n, \from
+    .else
+    movups  \reg\()\n, \from
+    .endif
+    .endif
+    .endm
+
+    .macro store reg, n, to:vararg
+    .ifc \reg, ymm
+    vmovdqu \to, \reg\()\n
+    .else
+    .ifc \reg, zmm2
+    vmovdqu64 \to, \reg\()\n
+    .else
+    movups  \to, \reg\()\n
+    .endif
+    .endif
+    .endm
+
+    # At multiples of the width.
+    .macro load_aligned reg, n, from:vararg
+    .ifc \reg, ymm
+    vmovdqa \reg\()\n, \from
+    .else
+    .ifc \reg, zmm2
+    vmovdqa64 \reg\()\n, \from
+    .else
+    movaps  \reg\()\n, \from
+    .endif
+    .endif
+    .endm
+
+    .macro store_aligned reg, n, to:vararg
+    .ifc \reg, ymm
+    vmovdqa \to, \reg\()\n
+    .else
+    .ifc \reg, zmm2
+    vmovdqa64 \to, \reg\()\n
+    .else
+    movaps  \to, \reg\()\n
+    .endif
+    .endif
+    .endm
+
+    # Past the caches; an `sfence` has to follow before others may see it (Intel SDM, MOVNTDQ).
+    .macro store_streaming reg, n, to:vararg
+    .ifc \reg, ymm
+    vmovntdq \to, \reg\()\n
+    .else
+    .ifc \reg, zmm2
+    vmovntdq \to, \reg\()\n
+    .else
+    movntps  \to, \reg\()\n
+    .endif
+    .endif
+    .endm
+
+    # b = b op a
+    .macro bytes op, reg, b, a:vararg
+    .ifc \reg, ymm
+    v\op    \reg\()\b, \reg\()\b, \a
+    .else
+    \op     \reg\()\b, \a
+    .endif
+    .endm
+
+    # One bit per byte.
+    .macro mask reg, to, n
+    .ifc \reg, ymm
+    vpmovmskb \to, \reg\()\n
+    .else
+    pmovmskb \to, \reg\()\n
+    .endif
+    .endm
+
+    # The byte in esi, in every byte of xmm0.
+    .macro splat
+    movd    xmm0, esi
+    punpcklbw xmm0, xmm0
+    pshuflw xmm0, xmm0, 0
+    punpcklqdq xmm0, xmm0
+    .endm

@@ -1,0 +1,338 @@
+# strlen, strnlen, memchr, rawmemchr, strchr, strchrnul: the first byte of a kind. And memrchr, the last one.
+#
+# They may read what does not belong to the block, but nothing that lies in another page: loads are aligned, but for the
+# first two, and those are not made close to the end of a page. The first 32 bytes are looked at with SSE2: most
+# strings end there.
+#
+# Three kinds of byte are looked for: `end` (0), `byte` (the one in register 0), and `either`. Each vector of the text is
+# turned into one that is 0 where such a byte is, so that four of them can be tested by their minimum.
+#
+# rdi: where to look, esi: the byte. r9: the beginning, r8: the end of the block where it has one.
+
+    # Turns register n; t is free.
+    .macro turn kind, reg, n, t
+    .ifc \kind, byte
+    bytes   pxor, \reg, \n, \reg\()0
+    .endif
+    .ifc \kind, either
+    .ifc \reg, ymm
+    vpxor   ymm\t, ymm\n, ymm0
+    .else
+    movdqa  xmm\t, xmm\n
+    pxor    xmm\t, xmm0
+    .endif
+    bytes   pminub, \reg, \n, \reg\()\t
+    .endif
+    .endm
+
+    # Jumps if register n has a 0 in it, with one bit for each in eax. Register 7 is 0.
+    .macro jump_if_found reg, n, label
+    bytes   pcmpeqb, \reg, \n, \reg\()7
+    mask    \reg, eax, \n
+    test    eax, eax
+    jnz     \label
+    .endm
+
+    .macro done_at_limit limit, label
+    .ifc \limit, limited
+    cmp     rdi, r8
+    jae     \label
+    .endif
+    .endm
+
+    # The rest, from rdi on, a multiple of the width. rdi becomes the address of the byte that is found.
+    .macro find_rest name, kind, limit, reg, vec
+    .irp n, 1, 2, 3, 4
+    load_aligned \reg, 1, [rdi]
+    turn    \kind, \reg, 1, 2
+    jump_if_found \reg, 1, .L\name\()_found_\reg
+    add     rdi, \vec
+    done_at_limit \limit, .L\name\()_none_\reg
+    .endr
+    and     rdi, -4*\vec                # four from such an address on lie in one page
+    .p2align 4
+.L\name\()_loop_\reg:
+    .irp n, 1, 2, 3, 4
+    load_aligned \reg, \n, [rdi + \n*\vec - \vec]
+    turn    \kind, \reg, \n, 5
+    .endr
+    .ifc \reg, ymm
+    vpminub ymm5, ymm1, ymm2
+    vpminub ymm6, ymm3, ymm4
+    .else
+    movdqa  xmm5, xmm1
+    pminub  xmm5, xmm2
+    movdqa  xmm6, xmm3
+    pminub  xmm6, xmm4
+    .endif
+    bytes   pminub, \reg, 5, \reg\()6
+    jump_if_found \reg, 5, .L\name\()_in_four_\reg
+    add     rdi, 4*\vec
+    done_at_limit \limit, .L\name\()_none_\reg
+    jmp     .L\name\()_loop_\reg
+
+.L\name\()_in_four_\reg:
+    .irp n, 1, 2, 3
+    jump_if_found \reg, \n, .L\name\()_found_\reg
+    add     rdi, \vec
+    .endr
+    bytes   pcmpeqb, \reg, 4, \reg\()7
+    mask    \reg, eax, 4
+.L\name\()_found_\reg:
+    bsf     eax, eax
+    add     rdi, rax
+    .ifc \reg, ymm
+    vzeroupper
+    .endif
+    answer_\name
+    .ifc \limit, limited
+.L\name\()_none_\reg:
+    .ifc \reg, ymm
+    vzeroupper
+    .endif
+    jmp     .L\name\()_none
+    .endif
+    .endm
+
+    # The function's body, but for its first instructions, which fill in what is to be looked for.
+    .macro find name, kind, limit
+    mov     eax, edi
+    and     eax, 4095
+    pxor    xmm7, xmm7
+    cmp     eax, 4096 - 32
+    ja      .L\name\()_page_end
+    movups  xmm1, [rdi]
+    turn    \kind, xmm, 1, 2
+    jump_if_found xmm, 1, .L\name\()_first
+    movups  xmm1, [rdi + 16]
+    turn    \kind, xmm, 1, 2
+    jump_if_found xmm, 1, .L\name\()_second
+.L\name\()_rest:
+    or      rdi, 31
+    inc     rdi
+    done_at_limit \limit, .L\name\()_none
+    if_wide .L\name\()_wide
+    find_rest \name, \kind, \limit, xmm, 16
+
+    .p2align 4
+.L\name\()_second:
+    add     rdi, 16
+.L\name\()_first:
+    bsf     eax, eax
+    add     rdi, rax
+    answer_\name
+
+    # The last 32 bytes of a page, or fewer: from the multiple of 16 on, without the bits of what is in front.
+    .p2align 4
+.L\name\()_page_end:
+    mov     rdx, rdi
+    and     rdx, -16
+    movaps  xmm1, [rdx]
+    turn    \kind, xmm, 1, 2
+    pcmpeqb xmm1, xmm7
+    pmovmskb eax, xmm1
+    mov     ecx, edi
+    and     ecx, 15
+    shr     eax, cl
+    test    eax, eax
+    jnz     .L\name\()_first
+    test    edi, 16
+    jnz     .L\name\()_rest
+    movaps  xmm1, [rdx + 16]
+    turn    \kind, xmm, 1, 2
+    pcmpeqb xmm1, xmm7
+    pmovmskb eax, xmm1
+    test    eax, eax
+    jz      .L\name\()_rest
+    mov     rdi, rdx
+    jmp     .L\name\()_second
+
+    .p2align 4
+.L\name\()_wide:
+    vpxor   xmm7, xmm7, xmm7            # the caller may have left something in the upper half
+    .ifnc \kind, end
+    vinserti128 ymm0, ymm0, xmm0, 1
+    .endif
+    find_rest \name, \kind, \limit, ymm, 32
+    .endm
+
+    # r8 = rdi + rdx, but not beyond the last address: `memchr(s, c, -1)` is allowed where c is in s.
+    .macro limit_from_count
+    mov     r8, rdi
+    add     r8, rdx
+    sbb     rcx, rcx
+    or      r8, rcx
+    .endm
+
+    # ----- strlen -----
+
+    .macro answer_strlen
+    mov     rax, rdi
+    sub     rax, r9
+    ret
+    .endm
+
+    function __reheap_strlen
+    mov     r9, rdi
+    find    strlen, end, unlimited
+    end_function __reheap_strlen
+
+    # ----- strnlen -----
+
+    .macro answer_strnlen
+    cmp     rdi, r8
+    cmova   rdi, r8
+    mov     rax, rdi
+    sub     rax, r9
+    ret
+    .endm
+
+    function __reheap_strnlen
+    mov     rdx, rsi
+    mov     rax, rsi
+    test    rsi, rsi
+    jz      .Lstrnlen_zero
+    mov     r9, rdi
+    limit_from_count
+    find    strnlen, end, limited
+.Lstrnlen_none:
+    mov     rax, r8
+    sub     rax, r9
+.Lstrnlen_zero:
+    ret
+    end_function __reheap_strnlen
+
+    # ----- memchr -----
+
+    .macro answer_memchr
+    xor     eax, eax
+    cmp     rdi, r8
+    cmovb   rax, rdi
+    ret
+    .endm
+
+    function __reheap_memchr
+    test    rdx, rdx
+    jz      .Lmemchr_none
+    splat
+    limit_from_count
+    find    memchr, byte, limited
+.Lmemchr_none:
+    xor     eax, eax
+    ret
+    end_function __reheap_memchr
+
+    # ----- rawmemchr -----
+
+    .macro answer_rawmemchr
+    mov     rax, rdi
+    ret
+    .endm
+
+    function __reheap_rawmemchr
+    splat
+    find    rawmemchr, byte, unlimited
+    end_function __reheap_rawmemchr
+
+    # ----- strchrnul -----
+
+    .macro answer_strchrnul
+    mov     rax, rdi
+    ret
+    .endm
+
+    function __reheap_strchrnul
+    splat
+    find    strchrnul, either, unlimited
+    end_function __reheap_strchrnul
+
+    # ----- strchr -----
+
+    .macro answer_strchr
+    xor     eax, eax
+    cmp     sil, [rdi]
+    cmove   rax, rdi
+    ret
+    .endm
+
+    function __reheap_strchr
+    splat
+    find    strchr, either, unlimited
+    end_function __reheap_strchr
+
+    # ----- memrchr -----
+
+    # The rest before rdi, a multiple of 32; r9: the beginning.
+    .macro find_last_rest reg, vec
+    .p2align 4
+.Lmemrchr_loop_\reg:
+    cmp     rdi, r9
+    jbe     .Lmemrchr_none_\reg
+    load_aligned \reg, 1, [rdi - \vec]
+    bytes   pcmpeqb, \reg, 1, \reg\()0
+    mask    \reg, eax, 1
+    sub     rdi, \vec
+    test    eax, eax
+    jz      .Lmemrchr_loop_\reg
+    .ifc \reg, ymm
+    vzeroupper
+    .endif
+    bsr     ecx, eax
+    add     rdi, rcx
+    xor     eax, eax
+    cmp     rdi, r9
+    cmovae  rax, rdi
+    ret
+.Lmemrchr_none_\reg:
+    .ifc \reg, ymm
+    vzeroupper
+    .endif
+    xor     eax, eax
+    ret
+    .endm
+
+    function __reheap_memrchr
+    test    rdx, rdx
+    jz      .Lmemrchr_none
+    splat
+    mov     r9, rdi
+    lea     rdi, [rdi + rdx - 1]        # the last byte
+    # From the multiple of 32 before it: two vectors, without the bits of what is behind.
+    mov     ecx, edi
+    not     ecx
+    and     ecx, 31                     # so many bits
+    and     rdi, -32
+    movaps  xmm1, [rdi]
+    movaps  xmm2, [rdi + 16]
+    pcmpeqb xmm1, xmm0
+    pcmpeqb xmm2, xmm0
+    pmovmskb eax, xmm1
+    pmovmskb edx, xmm2
+    shl     edx, 16
+    or      eax, edx
+    shl     eax, cl
+    test    eax, eax
+    jnz     .Lmemrchr_first
+    cmp     rdi, r9
+    jbe     .Lmemrchr_none
+    if_wide .Lmemrchr_wide
+    find_last_rest xmm, 16
+
+    .p2align 4
+.Lmemrchr_first:
+    bsr     eax, eax
+    sub     eax, ecx
+    add     rdi, rax
+    xor     eax, eax
+    cmp     rdi, r9
+    cmovae  rax, rdi
+    ret
+.Lmemrchr_none:
+    xor     eax, eax
+    ret
+
+    .p2align 4
+.Lmemrchr_wide:
+    vinserti128 ymm0, ymm0, xmm0, 1
+    find_last_rest ymm, 32
+    end_function __reheap_memrchr

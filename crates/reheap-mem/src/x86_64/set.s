@@ -1,0 +1,154 @@
+# memset.
+#
+# rdi: destination, esi: the byte, rdx: count; rax: the destination.
+
+    .hidden __reheap_mem_string_set_min, __reheap_mem_streaming_min
+
+    function __reheap_memset
+    mov     rax, rdi
+    cmp     rdx, 64
+    ja      .Lset_65
+    cmp     edx, 16
+    jb      .Lset_0_15
+    splat
+    movups  [rdi], xmm0
+    movups  [rdi + rdx - 16], xmm0
+    cmp     edx, 32
+    ja      .Lset_33
+    ret
+
+    .p2align 4
+.Lset_33:
+    movups  [rdi + 16], xmm0
+    movups  [rdi + rdx - 32], xmm0
+    ret
+
+    .p2align 4
+.Lset_0_15:
+    movzx   esi, sil
+    movabs  rcx, 0x0101010101010101
+    imul    rcx, rsi
+    cmp     edx, 8
+    jae     .Lset_8_15
+    cmp     edx, 4
+    jae     .Lset_4_7
+    cmp     edx, 1
+    jb      .Lset_0
+    mov     [rdi], cl
+    je      .Lset_0
+    mov     [rdi + rdx - 2], cx
+.Lset_0:
+    ret
+
+    .p2align 4
+.Lset_4_7:
+    mov     [rdi], ecx
+    mov     [rdi + rdx - 4], ecx
+    ret
+
+    .p2align 4
+.Lset_8_15:
+    mov     [rdi], rcx
+    mov     [rdi + rdx - 8], rcx
+    ret
+
+    # More than four times the width.
+    .macro set_large reg, vec
+    cmp     rdx, 8*\vec
+    ja      .Lset_loop_\reg
+    store   \reg, 0, [rdi]
+    store   \reg, 0, [rdi + \vec]
+    store   \reg, 0, [rdi + 2*\vec]
+    store   \reg, 0, [rdi + 3*\vec]
+    store   \reg, 0, [rdi + rdx - 4*\vec]
+    store   \reg, 0, [rdi + rdx - 3*\vec]
+    store   \reg, 0, [rdi + rdx - 2*\vec]
+    store   \reg, 0, [rdi + rdx - \vec]
+    leave_function \reg
+
+    .p2align 4
+.Lset_loop_\reg:
+    cmp     rdx, [rip + __reheap_mem_string_set_min]
+    jae     .Lset_string_\reg
+    store   \reg, 0, [rdi]
+    lea     rdx, [rdi + rdx - 4*\vec]   # where the last four go
+    or      rdi, \vec - 1
+    inc     rdi
+    cmp     rdi, rdx
+    jae     .Lset_last_\reg
+    .p2align 4
+.Lset_next_\reg:
+    store_aligned \reg, 0, [rdi]
+    store_aligned \reg, 0, [rdi + \vec]
+    store_aligned \reg, 0, [rdi + 2*\vec]
+    store_aligned \reg, 0, [rdi + 3*\vec]
+    add     rdi, 4*\vec
+    cmp     rdi, rdx
+    jb      .Lset_next_\reg
+.Lset_last_\reg:
+    store   \reg, 0, [rdx]
+    store   \reg, 0, [rdx + \vec]
+    store   \reg, 0, [rdx + 2*\vec]
+    store   \reg, 0, [rdx + 3*\vec]
+    leave_function \reg
+
+.Lset_string_\reg:
+    # From a multiple of the width on: the first bytes, which may not lie at one, are stored here.
+    store   \reg, 0, [rdi]
+    .ifc \reg, ymm
+    vzeroupper
+    .endif
+    lea     rcx, [rdi + rdx]
+    mov     r8, rax
+    or      rdi, \vec - 1
+    inc     rdi
+    sub     rcx, rdi
+    movzx   eax, sil
+    rep stosb
+    mov     rax, r8
+    ret
+    .endm
+
+    .p2align 4
+.Lset_65:
+    cmp     byte ptr [rip + __reheap_mem_level], 1
+    jb      .Lset_65_xmm
+    je      .Lset_65_ymm
+    vpbroadcastb zmm20, esi
+    cmp     rdx, 256
+    ja      .Lset_257_zmm
+    store   zmm2, 0, [rdi]
+    store   zmm2, 0, [rdi + rdx - 64]
+    cmp     edx, 128
+    ja      .Lset_129_zmm
+    ret
+    .p2align 4
+.Lset_129_zmm:
+    store   zmm2, 0, [rdi + 64]
+    store   zmm2, 0, [rdi + rdx - 128]
+    ret
+    .p2align 4
+.Lset_257_zmm:
+    vpbroadcastb ymm0, esi
+    jmp     .Lset_loop_ymm
+
+    .p2align 4
+.Lset_65_ymm:
+    splat
+    vinserti128 ymm0, ymm0, xmm0, 1
+    cmp     rdx, 128
+    ja      .Lset_129_ymm
+    store   ymm, 0, [rdi]
+    store   ymm, 0, [rdi + 32]
+    store   ymm, 0, [rdi + rdx - 64]
+    store   ymm, 0, [rdi + rdx - 32]
+    leave_function ymm
+    .p2align 4
+.Lset_129_ymm:
+    set_large ymm, 32
+
+    .p2align 4
+.Lset_65_xmm:
+    splat
+    set_large xmm, 16
+    end_function __reheap_memset

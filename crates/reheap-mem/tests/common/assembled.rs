@@ -1,0 +1,286 @@
+//! The functions, assembled into this program under their own names, as safe functions on slices.
+//!
+//! Every wrapper also checks what C says about the returned pointer.
+#![allow(
+    unsafe_code,
+    reason = "calling assembly; the slices of the wrappers guarantee what C demands"
+)]
+
+use std::ffi::{c_int, c_void};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+// Safety: the text defines functions with the C calling convention and their data, under names that begin with
+// `__reheap_`; nothing else in this program has such names. The constructor in it only writes that data.
+std::arch::global_asm!(
+    include_str!("../../src/x86_64/macros.s"),
+    include_str!("../../src/x86_64/level.s"),
+    include_str!("../../src/x86_64/copy.s"),
+    include_str!("../../src/x86_64/set.s"),
+    include_str!("../../src/x86_64/compare.s"),
+    include_str!("../../src/x86_64/search.s"),
+    options(raw)
+);
+
+pub(crate) mod raw {
+    use super::{c_int, c_void};
+    unsafe extern "C" {
+        pub(crate) fn __reheap_memcpy(
+            to: *mut c_void,
+            from: *const c_void,
+            n: usize,
+        ) -> *mut c_void;
+        pub(crate) fn __reheap_memmove(
+            to: *mut c_void,
+            from: *const c_void,
+            n: usize,
+        ) -> *mut c_void;
+        pub(crate) fn __reheap_mempcpy(
+            to: *mut c_void,
+            from: *const c_void,
+            n: usize,
+        ) -> *mut c_void;
+        pub(crate) fn __reheap_memset(to: *mut c_void, byte: c_int, n: usize) -> *mut c_void;
+        pub(crate) fn __reheap_memcmp(a: *const c_void, b: *const c_void, n: usize) -> c_int;
+        pub(crate) fn __reheap_bcmp(a: *const c_void, b: *const c_void, n: usize) -> c_int;
+        pub(crate) fn __reheap_memchr(s: *const c_void, byte: c_int, n: usize) -> *mut c_void;
+        pub(crate) fn __reheap_rawmemchr(s: *const c_void, byte: c_int) -> *mut c_void;
+        pub(crate) fn __reheap_memrchr(s: *const c_void, byte: c_int, n: usize) -> *mut c_void;
+        pub(crate) fn __reheap_strlen(s: *const c_void) -> usize;
+        pub(crate) fn __reheap_strnlen(s: *const c_void, n: usize) -> usize;
+        pub(crate) fn __reheap_strchr(s: *const c_void, byte: c_int) -> *mut c_void;
+        pub(crate) fn __reheap_strchrnul(s: *const c_void, byte: c_int) -> *mut c_void;
+        pub(crate) static mut __reheap_mem_level: u8;
+        pub(crate) static mut __reheap_mem_string_copy_min: usize;
+        pub(crate) static mut __reheap_mem_string_set_min: usize;
+        pub(crate) static mut __reheap_mem_streaming_min: usize;
+    }
+}
+use raw::*;
+
+/// What decides which code runs. Only the tests can set it: in an executable the four values have no public names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Level {
+    pub(crate) wide: u8,
+    pub(crate) string_copy_min: usize,
+    pub(crate) string_set_min: usize,
+    pub(crate) streaming_min: usize,
+}
+
+impl Level {
+    /// As it is before the constructor has run.
+    pub(crate) const BASELINE: Self = Self {
+        wide: 0,
+        string_copy_min: usize::MAX,
+        string_set_min: usize::MAX,
+        streaming_min: usize::MAX,
+    };
+
+    /// AVX2, without string instructions and streaming stores.
+    pub(crate) const WIDE: Self = Self {
+        wide: 1,
+        ..Self::BASELINE
+    };
+
+    /// The same with AVX-512.
+    pub(crate) const WIDER: Self = Self {
+        wide: 2,
+        ..Self::BASELINE
+    };
+
+    /// As it is now.
+    pub(crate) fn current() -> Self {
+        // Safety: plain numbers that only `force` writes, which holds the lock that its callers took.
+        unsafe {
+            Self {
+                wide: __reheap_mem_level,
+                string_copy_min: __reheap_mem_string_copy_min,
+                string_set_min: __reheap_mem_string_set_min,
+                streaming_min: __reheap_mem_streaming_min,
+            }
+        }
+    }
+
+    /// Whether this processor can execute it.
+    pub(crate) fn is_possible(self) -> bool {
+        match self.wide {
+            0 => true,
+            1 => std::arch::is_x86_feature_detected!("avx2"),
+            _ => {
+                std::arch::is_x86_feature_detected!("avx512bw")
+                    && std::arch::is_x86_feature_detected!("avx512vl")
+            }
+        }
+    }
+
+    fn force(self) {
+        // Safety: as above; and the functions give the same results whatever the numbers are.
+        unsafe {
+            __reheap_mem_level = self.wide;
+            __reheap_mem_string_copy_min = self.string_copy_min;
+            __reheap_mem_string_set_min = self.string_set_min;
+            __reheap_mem_streaming_min = self.streaming_min;
+        }
+    }
+}
+
+/// The right to choose the level, as there is one for the whole program.
+pub(crate) struct Chosen {
+    found: Level,
+    _lock: MutexGuard<'static, ()>,
+}
+
+impl Chosen {
+    /// Waits until nobody else chooses.
+    pub(crate) fn alone() -> Self {
+        static LOCK: Mutex<()> = Mutex::new(());
+        let lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+        Self {
+            found: Level::current(),
+            _lock: lock,
+        }
+    }
+
+    /// What the constructor found.
+    pub(crate) fn found(&self) -> Level {
+        self.found
+    }
+
+    /// From now on this level.
+    pub(crate) fn set(&mut self, level: Level) {
+        assert!(level.is_possible(), "this processor has no {level:?}");
+        level.force();
+    }
+}
+
+impl Drop for Chosen {
+    fn drop(&mut self) {
+        self.found.force();
+    }
+}
+
+/// Runs a test at every level that this processor has, and with the string instructions and streaming stores from
+/// counts on that short blocks reach.
+pub(crate) fn at_every_level(mut test: impl FnMut(Level)) {
+    let mut chosen = Chosen::alone();
+    let early = |level: Level| Level {
+        string_copy_min: 300,
+        string_set_min: 300,
+        streaming_min: 600,
+        ..level
+    };
+    let wides = [Level::BASELINE, Level::WIDE, Level::WIDER];
+    let mut levels: Vec<Level> = wides
+        .into_iter()
+        .flat_map(|wide| [wide, early(wide)])
+        .collect();
+    levels.retain(|level| level.is_possible());
+    levels.push(chosen.found());
+    for level in levels {
+        chosen.set(level);
+        test(level);
+    }
+}
+
+type Copying = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void;
+
+fn copy_by(function: Copying, to: &mut [u8], from: &[u8], returns: usize) {
+    assert_eq!(to.len(), from.len());
+    // Safety: two slices of that length, one of them exclusive, so they do not overlap.
+    let result = unsafe { function(to.as_mut_ptr().cast(), from.as_ptr().cast(), from.len()) };
+    assert_eq!(result as usize, to.as_ptr() as usize + returns);
+}
+
+pub(crate) fn memcpy(to: &mut [u8], from: &[u8]) {
+    copy_by(__reheap_memcpy, to, from, 0);
+}
+
+pub(crate) fn mempcpy(to: &mut [u8], from: &[u8]) {
+    copy_by(__reheap_mempcpy, to, from, from.len());
+}
+
+/// Moves `length` bytes within a block.
+pub(crate) fn memmove(block: &mut [u8], to: usize, from: usize, length: usize) {
+    let (target, source) = (&mut block[to..][..length], from);
+    let to = target.as_mut_ptr();
+    let from = block[source..][..length].as_ptr();
+    // Safety: both ranges lie in `block`, as the slicing has checked; they may overlap.
+    let result = unsafe { __reheap_memmove(to.cast(), from.cast(), length) };
+    assert_eq!(result.cast(), to);
+}
+
+pub(crate) fn memset(block: &mut [u8], byte: c_int) {
+    // Safety: the slice's own memory.
+    let result = unsafe { __reheap_memset(block.as_mut_ptr().cast(), byte, block.len()) };
+    assert_eq!(result.cast(), block.as_mut_ptr());
+}
+
+pub(crate) fn memcmp(a: &[u8], b: &[u8]) -> c_int {
+    assert_eq!(a.len(), b.len());
+    // Safety: two slices of that length.
+    unsafe { __reheap_memcmp(a.as_ptr().cast(), b.as_ptr().cast(), a.len()) }
+}
+
+pub(crate) fn bcmp(a: &[u8], b: &[u8]) -> c_int {
+    assert_eq!(a.len(), b.len());
+    // Safety: two slices of that length.
+    unsafe { __reheap_bcmp(a.as_ptr().cast(), b.as_ptr().cast(), a.len()) }
+}
+
+/// Where in the block an address lies.
+fn position(block: &[u8], found: *mut c_void) -> Option<usize> {
+    (!found.is_null()).then(|| found as usize - block.as_ptr() as usize)
+}
+
+pub(crate) fn memchr(block: &[u8], byte: c_int) -> Option<usize> {
+    memchr_within(block, byte, block.len())
+}
+
+/// With a count that may lie behind the block, if the byte is in the block (C11 7.24.5.1).
+pub(crate) fn memchr_within(block: &[u8], byte: c_int, count: usize) -> Option<usize> {
+    assert!(count <= block.len() || block.contains(&(byte as u8)));
+    // Safety: by the assertion the function finds what it looks for before it leaves the slice.
+    position(block, unsafe {
+        __reheap_memchr(block.as_ptr().cast(), byte, count)
+    })
+}
+
+pub(crate) fn memrchr(block: &[u8], byte: c_int) -> Option<usize> {
+    // Safety: the slice's own memory.
+    position(block, unsafe {
+        __reheap_memrchr(block.as_ptr().cast(), byte, block.len())
+    })
+}
+
+pub(crate) fn rawmemchr(block: &[u8], byte: c_int) -> usize {
+    assert!(block.contains(&(byte as u8)));
+    // Safety: by the assertion the function finds what it looks for before it leaves the slice.
+    let found = unsafe { __reheap_rawmemchr(block.as_ptr().cast(), byte) };
+    position(block, found).unwrap()
+}
+
+pub(crate) fn strlen(string: &[u8]) -> usize {
+    assert!(string.contains(&0));
+    // Safety: by the assertion the string ends within the slice.
+    unsafe { __reheap_strlen(string.as_ptr().cast()) }
+}
+
+pub(crate) fn strnlen(string: &[u8], count: usize) -> usize {
+    assert!(count <= string.len() || string.contains(&0));
+    // Safety: by the assertion the string, or the count, ends within the slice.
+    unsafe { __reheap_strnlen(string.as_ptr().cast(), count) }
+}
+
+pub(crate) fn strchr(string: &[u8], byte: c_int) -> Option<usize> {
+    assert!(string.contains(&0));
+    // Safety: by the assertion the string ends within the slice.
+    position(string, unsafe {
+        __reheap_strchr(string.as_ptr().cast(), byte)
+    })
+}
+
+pub(crate) fn strchrnul(string: &[u8], byte: c_int) -> usize {
+    assert!(string.contains(&0));
+    // Safety: by the assertion the string ends within the slice.
+    let found = unsafe { __reheap_strchrnul(string.as_ptr().cast(), byte) };
+    position(string, found).unwrap()
+}

@@ -1,0 +1,48 @@
+//! Memory between two pages that may not be touched: reading or writing too far is a crash.
+#![allow(
+    unsafe_code,
+    reason = "mapping memory; each block says why it is sound"
+)]
+
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+
+const PAGE: usize = 4096;
+
+/// Some pages, with one before and one after them that may not be touched.
+pub(crate) struct Guarded {
+    mapping: *mut u8,
+    length: usize,
+}
+
+impl Guarded {
+    /// At least so many bytes; a whole number of pages.
+    pub(crate) fn new(length: usize) -> Self {
+        let length = length.next_multiple_of(PAGE);
+        let all = length + 2 * PAGE;
+        // Safety: a new mapping wherever the kernel likes; then the first and the last page of it are closed.
+        let mapping = unsafe {
+            let access = ProtFlags::READ | ProtFlags::WRITE;
+            let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+            let mapping = mmap_anonymous(std::ptr::null_mut(), all, access, flags).unwrap();
+            let last = mapping.byte_add(all - PAGE);
+            mprotect(mapping, PAGE, MprotectFlags::empty()).unwrap();
+            mprotect(last, PAGE, MprotectFlags::empty()).unwrap();
+            mapping.cast()
+        };
+        Self { mapping, length }
+    }
+
+    /// What lies between the guards.
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        // Safety: so many bytes behind the first page were mapped by `new`, zeroed, and stay so until `drop`; the
+        // borrow of `self` is the only one.
+        unsafe { std::slice::from_raw_parts_mut(self.mapping.add(PAGE), self.length) }
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        // Safety: the mapping that `new` made, and nobody can have kept a reference into it.
+        unsafe { munmap(self.mapping.cast(), self.length + 2 * PAGE).unwrap() }
+    }
+}
