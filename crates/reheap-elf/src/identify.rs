@@ -8,9 +8,12 @@
 //! Three steps, one module each: `image` (for archives `members`) reads the file with bounded cost, `findings` collects what `signatures` knows to
 //! be telling, and `verdict` concludes.
 
+mod code;
 mod findings;
+mod hazards;
 mod image;
 mod members;
+mod roles;
 mod signatures;
 mod verdict;
 
@@ -20,6 +23,9 @@ use image::{Image, SymbolTable};
 use object::elf;
 use serde::Serialize;
 use std::fmt;
+
+pub use hazards::Hazard;
+pub use roles::Role;
 
 /// What a file is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -35,6 +41,8 @@ pub struct Identity {
     pub libc: Libc,
     /// It has no symbol table beside that of the dynamic linker.
     pub stripped: bool,
+    /// The name under which others need it, if it is a library.
+    pub soname: Option<String>,
     /// Shared libraries that it needs, in search order.
     pub needed: Vec<String>,
     /// What reheap left in it.
@@ -43,8 +51,14 @@ pub struct Identity {
     pub allocators: Vec<FoundAllocator>,
     /// Who provides `malloc`.
     pub malloc: MallocVerdict,
+    /// Who provides C++'s `operator new`, if the file defines or needs it.
+    pub operator_new: Option<MallocVerdict>,
+    /// The functions of the malloc family, and C++'s operators, that it offers to other files.
+    pub exports: Vec<String>,
     /// Rust's global allocator, if the file holds Rust code.
     pub rust_global_allocator: Option<RustGlobalAllocator>,
+    /// What can go wrong.
+    pub hazards: Vec<Hazard>,
     /// The members of an archive.
     pub members: Option<Members>,
 }
@@ -221,6 +235,10 @@ pub struct FoundAllocator {
     pub variant: Option<String>,
     /// It is what the libc came with.
     pub is_stock: bool,
+    /// What it is for.
+    pub role: Role,
+    /// What its build does against misuse of memory.
+    pub hardening: Vec<&'static str>,
     /// How sure it is that the code is there.
     pub confidence: Confidence,
     /// What shows it.
@@ -486,18 +504,40 @@ fn conclude(
     }
     .malloc();
     let put_in = marker.as_ref().map(|found| found.marker.allocator.as_str());
-    let rust_global_allocator = verdict::rust_global_allocator(findings, &allocators, put_in);
+    let rust_global_allocator =
+        verdict::rust_global_allocator(findings, &allocators, put_in, &malloc);
+    let rust = rust_global_allocator.as_ref();
+    roles::assign(&mut allocators, &malloc, rust);
+    for found in &mut allocators {
+        found.hardening = roles::hardening(&found.name, found.variant.as_deref());
+    }
+    let exports = findings.exports();
+    let libc = verdict::libc(kind, image, findings, marker.as_ref());
+    let hazards = hazards::Subject {
+        kind,
+        image,
+        allocators: &allocators,
+        malloc: &malloc,
+        rust,
+        exports: &exports,
+        libc: libc.name.to_string(),
+    }
+    .hazards();
     Identity {
         kind,
         architecture: architecture(image),
         interpreter: image.interpreter.as_ref().map(text),
-        libc: verdict::libc(kind, image, findings, marker.as_ref()),
+        libc,
         stripped: image.symbol_table != SymbolTable::Full,
+        soname: image.soname.as_ref().map(text),
         needed,
         marker,
+        operator_new: verdict::operator_new(findings, &malloc),
+        exports,
         malloc,
         rust_global_allocator,
         allocators,
+        hazards,
         members: None,
     }
 }

@@ -13,6 +13,11 @@ const EVIDENCE_MAX: usize = 12;
 
 /// Symbols that matter beside those of [`SIGNATURES`].
 const MALLOC: &[u8] = b"malloc";
+/// C++'s `operator new` and `operator delete`, on 64-bit and 32-bit processors.
+const OPERATORS_NEW: [&str; 2] = ["_Znwm", "_Znwj"];
+const OPERATOR_DELETE: &str = "_ZdlPv";
+/// What libstdc++ and libc++ define beside their operators, which call malloc.
+const CXX_RUNTIME: [&[u8]; 2] = [b"_ZSt15get_new_handlerv", b"__cxa_throw"];
 const LIBC_VERSION: &[u8] = b"__libc_version";
 const LIBC_START: &[u8] = b"__libc_start_main";
 /// Functions by which each libc starts a static program.
@@ -70,6 +75,10 @@ pub(super) struct Findings {
     pub(super) malloc_places: BTreeSet<Place>,
     pub(super) malloc_is_exported: bool,
     pub(super) malloc_is_needed: bool,
+    exports: BTreeSet<&'static str>,
+    pub(super) new_places: BTreeSet<Place>,
+    pub(super) new_is_needed: bool,
+    pub(super) has_cxx_runtime: bool,
     entry_points: HashMap<&'static str, BTreeSet<Place>>,
     pub(super) rust: RustSymbols,
     pub(super) is_packed: bool,
@@ -80,6 +89,15 @@ static ENTRY_POINTS: LazyLock<HashSet<&'static [u8]>> = LazyLock::new(|| {
     names.map(|name| name.as_bytes()).collect()
 });
 
+/// The names that other files take from the one that provides malloc.
+fn offered_name(name: &[u8]) -> Option<&'static str> {
+    let offered = crate::family::PUBLIC
+        .iter()
+        .chain(&OPERATORS_NEW)
+        .chain([&OPERATOR_DELETE]);
+    offered.copied().find(|known| known.as_bytes() == name)
+}
+
 /// Whether identification makes use of a symbol of that name.
 pub(super) fn is_wanted(name: &[u8]) -> bool {
     [
@@ -89,6 +107,8 @@ pub(super) fn is_wanted(name: &[u8]) -> bool {
         crate::marker::SYMBOL.as_bytes(),
     ]
     .contains(&name)
+        || offered_name(name).is_some()
+        || CXX_RUNTIME.contains(&name)
         || STARTS.iter().any(|(start, _)| *start == name)
         || [RUST_DEFAULT, RUST_CUSTOM, RUST_ALLOC, RUST_NOT_INLINED]
             .iter()
@@ -123,12 +143,36 @@ impl Findings {
         self.entry_points.get(allocator).into_iter().flatten()
     }
 
+    /// The functions of the malloc family that other files can take from this one.
+    pub(super) fn exports(&self) -> Vec<String> {
+        self.exports.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    /// The allocator that has `operator new` at the address of a function of its own.
+    pub(super) fn new_is_entry_point(&self) -> Option<&'static str> {
+        let rows = SIGNATURES.iter().map(|row| row.allocator);
+        let mut of_an_allocator = rows.filter(|row| {
+            self.entry_places(row)
+                .any(|place| self.new_places.contains(place))
+        });
+        of_an_allocator.next()
+    }
+
     fn add_symbol(&mut self, symbol: &Symbol<'_>, image: &Image<'_>) {
         let name = symbol.name;
+        let is_new = OPERATORS_NEW.iter().any(|new| new.as_bytes() == name);
         let Some(place) = symbol.place else {
             self.malloc_is_needed |= name == MALLOC;
+            self.new_is_needed |= is_new;
             return;
         };
+        if is_new {
+            self.new_places.insert(place);
+        }
+        self.has_cxx_runtime |= CXX_RUNTIME.contains(&name);
+        if symbol.is_dynamic {
+            self.exports.extend(offered_name(name));
+        }
         match name {
             MALLOC => {
                 self.malloc_places.insert(place);

@@ -69,7 +69,7 @@ pub(super) struct Note<'data> {
 /// What identification needs of an ELF file.
 #[derive(Debug)]
 pub(super) struct Image<'data> {
-    bytes: &'data [u8],
+    pub(super) bytes: &'data [u8],
     pub(super) machine: elf::Machine,
     pub(super) is_64_bit: bool,
     pub(super) is_little_endian: bool,
@@ -77,6 +77,12 @@ pub(super) struct Image<'data> {
     pub(super) is_marked_pie: bool,
     pub(super) interpreter: Option<&'data [u8]>,
     pub(super) soname: Option<&'data [u8]>,
+    /// It says that its thread-local storage has to be there when the program starts (`DF_STATIC_TLS`).
+    pub(super) has_static_tls: bool,
+    /// The size of its own thread-local storage.
+    pub(super) tls_bytes: u64,
+    /// The segments with code, sorted, without overlap.
+    pub(super) code: Vec<Range<usize>>,
     /// Needed libraries, in the order in which they are searched for symbols.
     pub(super) needed: Vec<&'data [u8]>,
     /// Symbol versions that the file needs of others, such as `GLIBC_2.34`.
@@ -164,6 +170,9 @@ fn read_class<'data, Elf: FileHeader<Endian = Endianness>>(
         is_marked_pie: false,
         interpreter: None,
         soname: None,
+        has_static_tls: false,
+        tls_bytes: 0,
+        code: Vec::new(),
         needed: Vec::new(),
         version_needs: Vec::new(),
         notes: Vec::new(),
@@ -207,12 +216,16 @@ fn read_segments<'data, Elf: FileHeader<Endian = Endianness>>(
 ) -> Result<(), IdentifyError> {
     let bytes = image.bytes;
     let mut note_bytes = 0;
+    let mut code = Vec::new();
     for segment in program_headers {
         let (offset, size) = segment.file_range(endian);
         match segment.p_type(endian) {
             elf::PT_LOAD if size > 0 => {
                 let range = range_in_file(bytes, offset, size)
                     .ok_or(IdentifyError::Truncated { part: "segment" })?;
+                if segment.p_flags(endian).contains(elf::PF_X) {
+                    code.push(range.clone());
+                }
                 image.segments.push((segment.p_vaddr(endian).into(), range));
             }
             elf::PT_INTERP if image.interpreter.is_none() => {
@@ -221,6 +234,7 @@ fn read_segments<'data, Elf: FileHeader<Endian = Endianness>>(
                 image.interpreter =
                     Some(name_at(&bytes[range], 0).ok_or_else(|| damaged("interpreter"))?);
             }
+            elf::PT_TLS => image.tls_bytes = segment.p_memsz(endian).into(),
             elf::PT_NOTE => {
                 let Some(range) = range_in_file(bytes, offset, size) else {
                     continue;
@@ -236,6 +250,7 @@ fn read_segments<'data, Elf: FileHeader<Endian = Endianness>>(
         }
     }
     image.loaded = merged(image.segments.iter().map(|(_, range)| range.clone()));
+    image.code = merged(code.into_iter());
     Ok(())
 }
 
@@ -291,6 +306,7 @@ fn read_dynamic<'data, Elf: FileHeader<Endian = Endianness>>(
             elf::DT_STRTAB => strings_address = Some(value),
             elf::DT_SONAME => soname = Some(value),
             elf::DT_NEEDED if needed.len() < LIST_MAX => needed.push(value),
+            elf::DT_FLAGS => image.has_static_tls = value & elf::DF_STATIC_TLS.0 != 0,
             elf::DT_FLAGS_1 => image.is_marked_pie = value & elf::DF_1_PIE.0 != 0,
             _ => {}
         }

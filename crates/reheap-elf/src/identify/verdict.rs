@@ -8,7 +8,7 @@ use super::image::{FileType, Image, Note};
 use super::signatures::{self, BUMP, GLIBC, GO, MALLOCNG, OLDMALLOC};
 use super::{
     Confidence, Evidence, FoundAllocator, Kind, Libc, LibcName, LibcVersion, MallocVerdict,
-    MarkerIdentity, Provider, RustGlobalAllocator,
+    MarkerIdentity, Provider, Role, RustGlobalAllocator,
 };
 
 /// mallocng came with this version of musl.
@@ -46,6 +46,8 @@ pub(super) fn allocators(findings: &Findings) -> Vec<FoundAllocator> {
                 version: sighting.version.clone(),
                 variant: sighting.variant.map(str::to_owned),
                 is_stock: signatures::signature(name).is_stock,
+                role: Role::Unknown,
+                hardening: Vec::new(),
                 confidence: sighting.confidence?,
                 evidence: sighting.evidence.iter().cloned().collect(),
             })
@@ -486,6 +488,8 @@ pub(super) fn add_marker(allocators: &mut Vec<FoundAllocator>, marker: &MarkerId
                 version: None,
                 variant: None,
                 is_stock: false,
+                role: Role::Unknown,
+                hardening: Vec::new(),
                 confidence: Confidence::Certain,
                 evidence: Vec::new(),
             });
@@ -503,6 +507,7 @@ pub(super) fn rust_global_allocator(
     findings: &Findings,
     allocators: &[FoundAllocator],
     put_in: Option<&str>,
+    malloc: &MallocVerdict,
 ) -> Option<RustGlobalAllocator> {
     let rust = &findings.rust;
     let evidence = |symbol: &String| Evidence::Symbol(symbol.clone());
@@ -527,6 +532,65 @@ pub(super) fn rust_global_allocator(
         (None, None, Some(symbol)) if rust.is_not_inlined => {
             Some(custom(symbol, Confidence::Likely))
         }
-        _ => rust.is_rust.then_some(RustGlobalAllocator::Unknown),
+        _ if rust.is_rust => Some(
+            beside_malloc(allocators, malloc).map_or(RustGlobalAllocator::Unknown, |found| {
+                RustGlobalAllocator::Custom {
+                    name: Some(found.name.clone()),
+                    confidence: Confidence::Possible,
+                    evidence: found.evidence[0].clone(),
+                }
+            }),
+        ),
+        _ => None,
     }
+}
+
+/// The only allocator in the file that must have come for something else than malloc.
+fn beside_malloc<'a>(
+    allocators: &'a [FoundAllocator],
+    malloc: &MallocVerdict,
+) -> Option<&'a FoundAllocator> {
+    let is_malloc = |found: &FoundAllocator| match &malloc.provider {
+        Provider::Allocator { name } => *name == found.name,
+        Provider::Unknown => true,
+        _ => false,
+    };
+    let mut others = allocators.iter().filter(|found| {
+        !found.is_stock
+            && found.name != GO
+            && found.confidence >= Confidence::Likely
+            && !found.evidence.is_empty()
+            && !is_malloc(found)
+    });
+    others.next().filter(|_| others.next().is_none())
+}
+
+/// Who provides C++'s `operator new`.
+pub(super) fn operator_new(findings: &Findings, malloc: &MallocVerdict) -> Option<MallocVerdict> {
+    if findings.new_places.is_empty() {
+        return findings.new_is_needed.then(|| {
+            verdict(
+                Provider::Outside,
+                Confidence::Certain,
+                "it takes operator new from the C++ library or what is loaded before it",
+            )
+        });
+    }
+    if let Some(name) = findings.new_is_entry_point() {
+        let provider = Provider::Allocator {
+            name: name.to_owned(),
+        };
+        let reason = "operator new is at the address of its own function";
+        return Some(verdict(provider, Confidence::Certain, reason));
+    }
+    if findings.has_cxx_runtime {
+        return Some(MallocVerdict {
+            provider: malloc.provider.clone(),
+            confidence: malloc.confidence.min(Some(Confidence::Likely)),
+            reason: "operator new is the C++ library's, which calls malloc".to_owned(),
+        });
+    }
+    Some(unknown(
+        "the file defines operator new, and not at an address of an allocator that reheap knows",
+    ))
 }

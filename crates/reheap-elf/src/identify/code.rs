@@ -1,0 +1,147 @@
+//! What machine code tells where neither symbols nor texts are left.
+//!
+//! Only AArch64 is read, and only word by word: its instructions have one size and stand at multiples of it, so no
+//! disassembler is needed. What is data in a code segment can look like an instruction; the patterns here are such that
+//! this is rare, and a single instruction is never enough.
+
+use super::image::Image;
+use object::elf;
+
+/// Fewer may be data.
+const INSTRUCTIONS_MIN: usize = 8;
+/// How far before an instruction a test of the processor's abilities may stand in a function made for just that
+/// instruction (the `__aarch64_*` functions of GCC and LLVM: load the flag, branch, do it, return).
+const TEST_DISTANCE: usize = 3;
+
+fn words<'data>(image: &'data Image<'data>) -> impl Iterator<Item = Vec<u32>> + 'data {
+    image.code_bytes().map(|code| {
+        code.chunks_exact(4)
+            .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
+            .collect()
+    })
+}
+
+/// LSE instructions (Armv8.1 atomics) outside functions that test for them; 0 if they are too few to be sure.
+pub(super) fn lse_instructions(image: &Image<'_>) -> usize {
+    let mut untested = 0;
+    for words in words(image) {
+        let is_tested = |index: usize| {
+            let before = &words[index.saturating_sub(TEST_DISTANCE)..index];
+            before.iter().any(|&word| is_branch_on_flag(word))
+        };
+        untested += words
+            .iter()
+            .enumerate()
+            .filter(|&(index, &word)| is_lse(word) && !is_tested(index))
+            .count();
+    }
+    if untested < INSTRUCTIONS_MIN {
+        0
+    } else {
+        untested
+    }
+}
+
+/// LDADD and its kin, SWP and CAS (Arm Architecture Reference Manual, "Loads and Stores", atomic memory operations and
+/// compare and swap).
+fn is_lse(word: u32) -> bool {
+    let is_atomic_operation = word & 0x3f20_0c00 == 0x3820_0000 && {
+        let operation = word >> 12 & 0xf; // o3 and opc
+        operation <= 8
+    };
+    let is_compare_and_swap = word & 0x3fa0_7c00 == 0x08a0_7c00;
+    is_atomic_operation || is_compare_and_swap
+}
+
+/// CBZ, CBNZ, TBZ and TBNZ on w16, the register that the dispatching functions use.
+fn is_branch_on_flag(word: u32) -> bool {
+    const REGISTER: u32 = 16;
+    let is_compare = word & 0x7e00_0000 == 0x3400_0000;
+    let is_test = word & 0x7e00_0000 == 0x3600_0000;
+    (is_compare || is_test) && word & 0x1f == REGISTER
+}
+
+/// The largest page that a jemalloc in AArch64 code can work with.
+///
+/// At its start it asks `sysconf(_SC_PAGESIZE)` and compares the answer with the size that it was built for: a constant
+/// `mov w0, #30`, a call, and soon after it `cmp` with that size, which is a 12-bit number shifted by 12.
+pub(super) fn jemalloc_page_bytes(image: &Image<'_>) -> Option<u64> {
+    const ASK_PAGE_SIZE: u32 = 0x5280_03c0; // mov w0, #30
+    const NEAR: usize = 16;
+    let mut sizes = Vec::new();
+    for words in words(image) {
+        for (index, _) in words
+            .iter()
+            .enumerate()
+            .filter(|(_, word)| **word == ASK_PAGE_SIZE)
+        {
+            let mut after = words[index + 1..].iter().take(NEAR);
+            let is_call = |word: &&u32| **word >> 26 == 0b10_0101;
+            if after.find(is_call).is_some() {
+                sizes.extend(after.find_map(|&word| compared_pages(word)));
+            }
+        }
+    }
+    // Other code asks for the page size too, but does not compare it with a constant; if it does, nothing is said.
+    sizes.dedup();
+    match sizes.as_slice() {
+        [size] => Some(*size),
+        _ => None,
+    }
+}
+
+/// The number in `cmp xN, #imm, lsl #12` (SUBS to the zero register), if it is a page size.
+fn compared_pages(word: u32) -> Option<u64> {
+    let is_compare = word & 0xffc0_001f == 0xf140_001f;
+    let bytes = u64::from(word >> 10 & 0xfff) << 12;
+    let is_page_size = bytes.is_power_of_two() && (4 << 10..=64 << 10).contains(&bytes);
+    (is_compare && is_page_size).then_some(bytes)
+}
+
+impl<'data> Image<'data> {
+    fn code_bytes(&'data self) -> impl Iterator<Item = &'data [u8]> {
+        let is_readable = self.machine == elf::EM_AARCH64 && self.is_little_endian;
+        let ranges = if is_readable { &self.code[..] } else { &[] };
+        ranges.iter().map(|range| &self.bytes[range.clone()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lse_instructions_are_told_from_ordinary_ones() {
+        // ldadd w1, w0, [x2]; ldaddal x1, x0, [x2]; swpal x1, x0, [x2]; cas w0, w1, [x2]; casal x0, x1, [x2]
+        for word in [
+            0xb821_0040,
+            0xf8e1_0040,
+            0xf8e1_8040,
+            0x88a0_7c41,
+            0xc8e0_fc41,
+        ] {
+            assert!(is_lse(word), "{word:#x}");
+        }
+        // ldr w0, [x1, x2]; str x0, [x1, x2]; ldxr w0, [x1]; ldaxr; stlxr w2, w0, [x1]; ldr x0, [x1]; ret; nop
+        for word in [
+            0xb862_6820,
+            0xf822_6820,
+            0x885f_7c20,
+            0x885f_fc20,
+            0x8802_fc20,
+            0xf940_0020,
+            0xd65f_03c0,
+            0xd503_201f,
+        ] {
+            assert!(!is_lse(word), "{word:#x}");
+        }
+    }
+
+    #[test]
+    fn a_page_size_is_read_from_a_comparison_only() {
+        assert_eq!(compared_pages(0xf140_041f), Some(4 << 10)); // cmp x0, #0x1, lsl #12
+        assert_eq!(compared_pages(0xf140_401f), Some(64 << 10)); // cmp x0, #0x10, lsl #12
+        assert_eq!(compared_pages(0xf140_0c1f), None); // cmp x0, #0x3, lsl #12
+        assert_eq!(compared_pages(0xd140_0400), None); // sub x0, x0, #0x1, lsl #12
+    }
+}
