@@ -142,6 +142,7 @@ impl Choice {
         Self {
             allocator: &catalogue::LIMIT,
             tuning: Tuning::default(),
+            memory_functions: MemoryFunctions::Fast,
             network: Network::AsConfigured,
         }
     }
