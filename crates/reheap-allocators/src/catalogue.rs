@@ -19,6 +19,8 @@ pub struct Allocator {
     pub licence: &'static str,
     /// What it does against memory errors of the program.
     pub hardening: &'static str,
+    /// Whether it stops most attacks on the heap that corrupt its blocks or their bookkeeping.
+    pub is_hardened: bool,
     /// What it is known not to work with.
     pub limits: &'static [&'static str],
     /// Its options for `-t`.
@@ -167,12 +169,14 @@ const MIMALLOC_TUNING: &[TuningOption] = &[
         domain: Domain::Milliseconds { never: true },
         applied: Applied::Environment("MIMALLOC_PURGE_DELAY"),
         summary: "how long freed memory is kept for reuse; 0 not at all, -1 for ever",
+        worth_trying: &["0", "-1"],
     },
     TuningOption {
         key: "huge_pages",
         domain: Domain::OneOf(&[("never", "0"), ("allow", "1")]),
         applied: Applied::Environment("MIMALLOC_ALLOW_THP"),
         summary: "whether the kernel may use transparent huge pages for the heap",
+        worth_trying: &["allow"],
     },
 ];
 
@@ -186,6 +190,7 @@ const GLIBC_TUNING: &[TuningOption] = &[
         },
         applied: Applied::GlibcTunable("glibc.malloc.arena_max"),
         summary: "glibc: how many arenas threads are spread over; by default eight per processor",
+        worth_trying: &["1"],
     },
     TuningOption {
         key: "tcache_count",
@@ -195,24 +200,28 @@ const GLIBC_TUNING: &[TuningOption] = &[
         },
         applied: Applied::GlibcTunable("glibc.malloc.tcache_count"),
         summary: "glibc: how many freed blocks of a size a thread keeps; by default 7",
+        worth_trying: &["64"],
     },
     TuningOption {
         key: "mmap_threshold",
         domain: BYTES,
         applied: Applied::GlibcTunable("glibc.malloc.mmap_threshold"),
         summary: "glibc: from which size in bytes on a block is mapped for itself",
+        worth_trying: &["33554432"],
     },
     TuningOption {
         key: "trim_threshold",
         domain: BYTES,
         applied: Applied::GlibcTunable("glibc.malloc.trim_threshold"),
         summary: "glibc: how many free bytes at the heap's end are kept",
+        worth_trying: &["268435456"],
     },
     TuningOption {
         key: "hugetlb",
         domain: Domain::OneOf(&[("off", "0"), ("transparent", "1"), ("reserved", "2")]),
         applied: Applied::GlibcTunable("glibc.malloc.hugetlb"),
         summary: "glibc 2.35: whether the heap asks for huge pages, transparent or reserved ones",
+        worth_trying: &["transparent"],
     },
 ];
 const BYTES: Domain = Domain::Count {
@@ -254,6 +263,7 @@ pub const CATALOGUE: &[Allocator] = &[
         summary: "fast, small, good with many threads; the default",
         licence: "MIT",
         hardening: "none worth the name: a double free or an overflow goes unnoticed",
+        is_hardened: false,
         limits: &[],
         tuning: MIMALLOC_TUNING,
         build: Some(mimalloc(
@@ -275,6 +285,7 @@ pub const CATALOGUE: &[Allocator] = &[
         summary: "mimalloc's second generation",
         licence: "MIT",
         hardening: "none worth the name: a double free or an overflow goes unnoticed",
+        is_hardened: false,
         limits: &[],
         tuning: MIMALLOC_TUNING,
         build: Some(mimalloc(
@@ -296,6 +307,7 @@ pub const CATALOGUE: &[Allocator] = &[
         summary: "mimalloc with all its protections (level 4)",
         licence: "MIT",
         hardening: "guard pages, encoded free lists; catches double frees, ignores other invalid ones",
+        is_hardened: true,
         limits: &[],
         tuning: MIMALLOC_TUNING,
         build: Some(mimalloc(
@@ -317,6 +329,7 @@ pub const CATALOGUE: &[Allocator] = &[
         summary: "long-running servers, little fragmentation, many options",
         licence: "BSD-2-Clause",
         hardening: "none by default",
+        is_hardened: false,
         limits: &["background threads do not run in a static musl executable"],
         tuning: &[
             TuningOption {
@@ -324,12 +337,14 @@ pub const CATALOGUE: &[Allocator] = &[
                 domain: Domain::Milliseconds { never: true },
                 applied: Applied::MallocConf("dirty_decay_ms"),
                 summary: "how long unused dirty pages are kept; 0 at once, -1 never",
+                worth_trying: &["0", "-1"],
             },
             TuningOption {
                 key: "muzzy_decay_ms",
                 domain: Domain::Milliseconds { never: true },
                 applied: Applied::MallocConf("muzzy_decay_ms"),
                 summary: "how long lazily purged pages are kept; 0 at once, -1 never",
+                worth_trying: &[],
             },
             TuningOption {
                 key: "narenas",
@@ -339,6 +354,7 @@ pub const CATALOGUE: &[Allocator] = &[
                 },
                 applied: Applied::MallocConf("narenas"),
                 summary: "how many arenas threads are spread over; by default four per processor",
+                worth_trying: &["1"],
             },
         ],
         build: Some(Recipe {
@@ -377,6 +393,7 @@ pub const CATALOGUE: &[Allocator] = &[
         summary: "lock-free thread caches, tiny code",
         licence: "MIT OR Unlicense",
         hardening: "none",
+        is_hardened: false,
         limits: &[],
         tuning: &[],
         build: Some(Recipe {
@@ -414,6 +431,7 @@ pub const CATALOGUE: &[Allocator] = &[
         summary: "message passing between threads: one allocates, another frees",
         licence: "MIT",
         hardening: "double frees are caught; overflows are not",
+        is_hardened: false,
         limits: &["takes a C++20 compiler to build"],
         tuning: &[],
         build: Some(Recipe {
@@ -451,6 +469,7 @@ pub const CATALOGUE: &[Allocator] = &[
         summary: "the one that the libc came with",
         licence: "MIT",
         hardening: "musl's mallocng: strong against overflows and double frees",
+        is_hardened: true,
         limits: &["slow on several threads in musl: one lock for all"],
         tuning: GLIBC_TUNING,
         build: None,
@@ -466,6 +485,7 @@ pub static LIMIT: Allocator = Allocator {
     summary: "how much time any allocator could still save; not meant for use",
     licence: "MIT OR Apache-2.0",
     hardening: "none",
+    is_hardened: false,
     limits: &["never gives memory back to the system, and refuses blocks of more than 16 GiB"],
     tuning: &[],
     build: Some(Recipe {

@@ -9,6 +9,7 @@
 //! | [`memory`] | assembling the memory functions |
 //! | [`libc`] | putting both into a libc |
 //! | [`preload`] | linking it to a shared library for `LD_PRELOAD` |
+//! | [`probe`] | whether a preload is active in a program |
 //! | [`cache`] | keeping all that |
 //! | [`machine`] | what a machine lacks for that |
 
@@ -19,6 +20,7 @@ pub mod libc;
 pub mod machine;
 pub mod memory;
 pub mod preload;
+pub mod probe;
 pub mod target;
 pub mod tuning;
 pub mod upstream;

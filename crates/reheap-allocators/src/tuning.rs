@@ -16,6 +16,8 @@ pub struct TuningOption {
     pub applied: Applied,
     /// What it does.
     pub summary: &'static str,
+    /// Values that a search for the best setting tries: those that change the most, in opposite directions.
+    pub worth_trying: &'static [&'static str],
 }
 
 /// The values that an option takes.

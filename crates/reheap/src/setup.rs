@@ -10,6 +10,7 @@ use reheap_allocators::libc::{Original, Replacement};
 use reheap_allocators::machine;
 use reheap_allocators::memory::{self, BuiltMemoryFunctions, MemoryFunctions};
 use reheap_allocators::preload::{self, PreloadError};
+use reheap_allocators::probe;
 use reheap_allocators::target::{Target, TargetError};
 use reheap_allocators::tuning::{Tuning, TuningError};
 use reheap_allocators::upstream::{self, BuildError, BuiltAllocator, LinkKind, Toolchain};
@@ -292,6 +293,12 @@ pub(crate) fn build_preload(
     while_building(choice, target, is_built, || {
         preload::build(choice.allocator, target, &toolchain, cache)
     })
+}
+
+/// The probe that shows which preload a program of the target's libc calls.
+pub(crate) fn build_probe(target: &Target) -> anyhow::Result<PathBuf> {
+    let toolchain = toolchain(&Choice::limit(), target)?;
+    Ok(probe::build(target, &toolchain, &cache()?)?)
 }
 
 /// The programs that build the allocator for the target.

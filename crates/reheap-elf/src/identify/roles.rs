@@ -62,8 +62,7 @@ fn role(
         Provider::Unknown => return Role::Unknown,
         _ => false,
     };
-    let is_rusts =
-        matches!(rust, Some(RustGlobalAllocator::Custom { name: Some(name), .. }) if *name == found.name);
+    let is_rusts = matches!(rust, Some(RustGlobalAllocator::Custom { name: Some(name), .. }) if *name == found.name);
     match rust {
         _ if is_malloc => Role::Malloc,
         _ if found.name == GO => Role::Private,

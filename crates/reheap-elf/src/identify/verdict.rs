@@ -532,15 +532,14 @@ pub(super) fn rust_global_allocator(
         (None, None, Some(symbol)) if rust.is_not_inlined => {
             Some(custom(symbol, Confidence::Likely))
         }
-        _ if rust.is_rust => Some(
-            beside_malloc(allocators, malloc).map_or(RustGlobalAllocator::Unknown, |found| {
-                RustGlobalAllocator::Custom {
-                    name: Some(found.name.clone()),
-                    confidence: Confidence::Possible,
-                    evidence: found.evidence[0].clone(),
-                }
-            }),
-        ),
+        _ if rust.is_rust => Some(beside_malloc(allocators, malloc).map_or(
+            RustGlobalAllocator::Unknown,
+            |found| RustGlobalAllocator::Custom {
+                name: Some(found.name.clone()),
+                confidence: Confidence::Possible,
+                evidence: found.evidence[0].clone(),
+            },
+        )),
         _ => None,
     }
 }

@@ -1,5 +1,9 @@
 //! The variants of a Rust project: compiled once for each libc, linked once more for each allocator.
 
+use crate::bench::measure::Comparison;
+use crate::bench::preloaded::Dynamic;
+use crate::bench::ready::Ready;
+use crate::bench::search::Source;
 use crate::bench::variants;
 use crate::cli::cargo::Session;
 use crate::link;
@@ -8,7 +12,7 @@ use crate::setup::Choice;
 use crate::ui::{self, Failure};
 use anyhow::Context as _;
 use reheap_allocators::target::Libc;
-use reheap_bench::results::Activity;
+use reheap_bench::results::{Activity, Role};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -89,6 +93,67 @@ impl Project<'_> {
         fs::create_dir_all(&folder)
             .with_context(|| format!("cannot make `{}`", folder.display()))?;
         Ok(folder.join(built.file_name().context("the executable has no name")?))
+    }
+}
+
+/// The variants that `recommend` chooses from: what `cargo build` makes, and static executables with every allocator.
+pub(crate) struct ToRecommendFor<'a> {
+    project: &'a Project<'a>,
+    comparison: &'a Comparison,
+}
+
+impl<'a> Project<'a> {
+    /// As a source of variants.
+    pub(crate) fn to_recommend_for(&'a self, comparison: &'a Comparison) -> ToRecommendFor<'a> {
+        ToRecommendFor {
+            project: self,
+            comparison,
+        }
+    }
+
+    /// A variant of the project, ready to run.
+    pub(crate) fn ready(
+        &self,
+        libc: Libc,
+        choice: &Choice,
+        role: Role,
+        comparison: &Comparison,
+    ) -> anyhow::Result<Ready> {
+        let executable = self.executable(libc, choice)?;
+        let mut words = vec![executable.path.into_os_string()];
+        words.extend(self.session.program_arguments().iter().cloned());
+        if libc == Libc::Glibc {
+            return Dynamic::resolve(&words, comparison)?.preloaded(choice, role);
+        }
+        Ok(Ready {
+            activity: executable.activity,
+            ..Ready::new(libc, choice, role, words)
+        })
+    }
+}
+
+impl Source for ToRecommendFor<'_> {
+    fn baseline(&self) -> anyhow::Result<Ready> {
+        let stock = Choice::of("stock", &[])?;
+        self.project
+            .ready(Libc::Glibc, &stock, Role::Baseline, self.comparison)
+    }
+
+    fn candidate(&self, choice: &Choice, role: Role) -> anyhow::Result<Ready> {
+        self.project
+            .ready(Libc::Musl, choice, role, self.comparison)
+    }
+
+    fn baseline_libc(&self) -> Libc {
+        Libc::Glibc
+    }
+
+    fn candidate_libc(&self) -> Libc {
+        Libc::Musl
+    }
+
+    fn tunes_baseline(&self) -> bool {
+        false
     }
 }
 

@@ -11,13 +11,14 @@ use reheap_bench::experiment::{self, MeasureError, Plan};
 use reheap_bench::machine;
 use reheap_bench::metrics::Metric;
 use reheap_bench::results::{Benchmark, Ending, FORMAT, LeftOut, Results, Settings};
-use reheap_bench::run::Launcher;
+use reheap_bench::run::{CommandLine, Launcher, Limits};
+use reheap_bench::server;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// Exit code for a variant that crashed, or printed something else than the baseline.
 const VARIANT_FAILED: u8 = 4;
@@ -74,8 +75,9 @@ impl Comparison {
         let mut results = self.without_benchmarks();
         for parameters in &self.sweep {
             for &memory_limit_bytes in &self.memory_limits_bytes {
+                let settings = self.settings.clone();
                 let benchmark =
-                    self.benchmark(variants, left_out, parameters, memory_limit_bytes)?;
+                    self.benchmark(variants, left_out, parameters, memory_limit_bytes, settings)?;
                 let ended = benchmark.ended;
                 results.benchmarks.push(benchmark);
                 if ended == Ending::Interrupted {
@@ -86,12 +88,42 @@ impl Comparison {
         Ok(results)
     }
 
-    fn benchmark(
+    /// Whether more than one comparison was asked for.
+    pub(crate) fn is_sweep(&self) -> bool {
+        self.sweep.len() * self.memory_limits_bytes.len() > 1
+    }
+
+    /// Runs a command once, without looking at how it ends: as a server under its load, if it is one.
+    pub(crate) fn try_out(&self, mut command: CommandLine) -> anyhow::Result<()> {
+        command.input = self.input.clone();
+        let limits = Limits {
+            time: self
+                .settings
+                .time_limit_seconds
+                .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+            memory: None,
+            interrupted: Some(&self.interrupted),
+        };
+        match &self.server {
+            Some(server) => {
+                let load = server.load(self.first_parameters())?;
+                server::serve(&self.launcher, &command, &load, &limits, &[])?;
+            }
+            None => {
+                self.launcher.run(&command, &limits, &[])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Measures the variants, the first being the baseline, in one setting.
+    pub(crate) fn benchmark(
         &self,
         variants: &[Ready],
         left_out: &[LeftOut],
         parameters: &BTreeMap<String, String>,
         memory_limit_bytes: Option<u64>,
+        settings: Settings,
     ) -> anyhow::Result<Benchmark> {
         let mut planned = Vec::new();
         for (index, variant) in variants.iter().enumerate() {
@@ -107,7 +139,7 @@ impl Comparison {
             metrics: self.metrics.clone(),
             variants: planned,
             left_out: left_out.to_vec(),
-            settings: self.settings.clone(),
+            settings,
             load: match &self.server {
                 Some(server) => Some(server.load(parameters)?),
                 None => None,
@@ -124,7 +156,8 @@ impl Comparison {
         })
     }
 
-    fn without_benchmarks(&self) -> Results {
+    /// A file of results that has none yet.
+    pub(crate) fn without_benchmarks(&self) -> Results {
         Results {
             format: FORMAT,
             reheap_version: env!("CARGO_PKG_VERSION").to_owned(),

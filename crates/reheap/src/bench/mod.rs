@@ -7,5 +7,6 @@ pub(crate) mod options;
 pub(crate) mod preloaded;
 pub(crate) mod progress;
 pub(crate) mod ready;
+pub(crate) mod search;
 pub(crate) mod variants;
 pub(crate) mod write;

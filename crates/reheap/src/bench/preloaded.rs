@@ -4,15 +4,19 @@
 
 use crate::bench::measure::Comparison;
 use crate::bench::ready::{Ready, command_line};
+use crate::bench::search::Source;
 use crate::bench::variants::{self, OfLibc, OwnCommand, Typed};
 use crate::preload;
 use crate::program::Program;
-use crate::setup::Choice;
+use crate::setup::{self, Choice};
 use crate::ui::Failure;
+use anyhow::Context as _;
 use reheap_allocators::catalogue::CATALOGUE;
+use reheap_allocators::probe::Recording;
 use reheap_allocators::target::Libc;
 use reheap_bench::results::{Activity, LeftOut, Role};
 use std::ffi::OsString;
+use std::path::Path;
 
 /// All variants that were asked for, ready to run, and those that cannot take part.
 ///
@@ -174,9 +178,49 @@ impl<'a> Dynamic<'a> {
         Ok(ready)
     }
 
-    /// Runs the command once with a probe in front of the library.
-    fn see(&self, ready: &Ready, library: &std::path::Path) -> anyhow::Result<String> {
-        let _ = (ready, library, self.comparison);
-        Ok("not yet".to_owned())
+    /// Runs the command once with a probe in front of the library, and says how the library was seen to be active.
+    fn see(&self, ready: &Ready, library: &Path) -> anyhow::Result<String> {
+        let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+        let recording = Recording::create(&folder.path().join("recording"))?;
+        let target = self
+            .program
+            .target()
+            .context("there is no preload for it")?;
+        let probe = setup::build_probe(&target)?;
+        let comparison = self.comparison;
+        let mut command = command_line(self.words, comparison.first_parameters())?;
+        let is_preload = |name: &OsString| name == "LD_PRELOAD";
+        let mut environment = ready.environment.clone();
+        let preload = environment.iter().position(|(name, _)| is_preload(name));
+        let preload = preload.map(|position| environment.remove(position).1);
+        environment.extend(recording.environment(&probe, preload.as_deref()));
+        command.environment = environment;
+        comparison.try_out(command)?;
+        let seen = recording.observation()?.active(library);
+        seen.map_err(|why| {
+            Failure::failed(format!("{} would not be active: {why}", ready.name)).into()
+        })
+    }
+}
+
+impl Source for Dynamic<'_> {
+    fn baseline(&self) -> anyhow::Result<Ready> {
+        self.stock()
+    }
+
+    fn candidate(&self, choice: &Choice, role: Role) -> anyhow::Result<Ready> {
+        self.preloaded(choice, role)
+    }
+
+    fn baseline_libc(&self) -> Libc {
+        self.libc
+    }
+
+    fn candidate_libc(&self) -> Libc {
+        self.libc
+    }
+
+    fn tunes_baseline(&self) -> bool {
+        self.libc == Libc::Glibc
     }
 }

@@ -11,6 +11,15 @@ use terminal_size::{Width, terminal_size_of};
 
 /// Writes every form that was asked for. Where none goes to standard output, the tables do.
 pub(crate) fn all(results: &[Results], outputs: &Outputs) -> anyhow::Result<()> {
+    files(results, outputs)?;
+    if outputs.to_standard_output() == 0 {
+        ui::data(&table(results))?;
+    }
+    Ok(())
+}
+
+/// Writes every form that was asked for, and nothing else.
+pub(crate) fn files(results: &[Results], outputs: &Outputs) -> anyhow::Result<()> {
     for (form, destination) in &outputs.0 {
         let text = rendered(*form, results);
         match destination {
@@ -21,10 +30,12 @@ pub(crate) fn all(results: &[Results], outputs: &Outputs) -> anyhow::Result<()> 
             }
         }
     }
-    if outputs.to_standard_output() == 0 {
-        ui::data(&reheap_report::text(results, style()))?;
-    }
     Ok(())
+}
+
+/// The tables as standard output shows them.
+pub(crate) fn table(results: &[Results]) -> String {
+    reheap_report::text(results, style())
 }
 
 fn rendered(form: Form, results: &[Results]) -> String {

@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
 }
 
 /// The command as a person types it, with the program's name alone; of several commands the names.
-fn shown(words: &[OsString], typed: &[Typed]) -> String {
+pub(crate) fn shown(words: &[OsString], typed: &[Typed]) -> String {
     let Some((program, arguments)) = words.split_first() else {
         let names = typed.iter().filter_map(|variant| match variant {
             Typed::OwnCommand(command) => Some(command.name.as_str()),

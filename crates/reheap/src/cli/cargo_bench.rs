@@ -3,7 +3,7 @@
 use crate::bench::linked::Project;
 use crate::bench::measure::{self, Comparison};
 use crate::bench::options::{MeasuringArguments, OutputArguments};
-use crate::bench::preloaded::{Dynamic, own_command};
+use crate::bench::preloaded::own_command;
 use crate::bench::ready::Ready;
 use crate::bench::variants::{self, OfLibc, Typed};
 use crate::cli::cargo::Session;
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &CargoBenchArguments) -> anyhow::Result<ExitCode> {
     let mut left_out = Vec::new();
     let mut ready = Vec::new();
     for variant in &asked {
-        match prepare(variant, &project, &session, &comparison) {
+        match prepare(variant, &project, &comparison) {
             Ok(variant) => ready.push(variant),
             // Nobody asked for this one by name.
             Err(reason) if arguments.variant.is_empty() && !ready.is_empty() => {
@@ -110,7 +110,6 @@ fn shown(variant: &Typed) -> String {
 fn prepare(
     variant: &Typed,
     project: &Project<'_>,
-    session: &Session,
     comparison: &Comparison,
 ) -> anyhow::Result<Ready> {
     let OfLibc { libc, choice } = match variant {
@@ -123,14 +122,5 @@ fn prepare(
     } else {
         Role::Candidate
     };
-    let executable = project.executable(libc, choice)?;
-    let mut words = vec![executable.path.into_os_string()];
-    words.extend(session.program_arguments().iter().cloned());
-    if libc == Libc::Glibc {
-        return Dynamic::resolve(&words, comparison)?.preloaded(choice, role);
-    }
-    Ok(Ready {
-        activity: executable.activity,
-        ..Ready::new(libc, choice, role, words)
-    })
+    project.ready(libc, choice, role, comparison)
 }

@@ -10,6 +10,7 @@ mod generate;
 mod inspect;
 mod libc;
 mod list;
+mod recommend;
 mod report;
 mod run;
 
@@ -53,6 +54,9 @@ enum Command {
     /// Run a command under several allocators, side by side, and compare time and memory
     #[command(after_help = bench::EXAMPLES)]
     Bench(Box<bench::BenchArguments>),
+    /// Find out which allocator is best for a command, and say so in words
+    #[command(after_help = recommend::EXAMPLES)]
+    Recommend(Box<recommend::RecommendArguments>),
     /// Make reports of what `reheap bench --json` wrote
     #[command(after_help = report::EXAMPLES)]
     Report(report::ReportingArguments),
@@ -101,6 +105,9 @@ enum CargoCommand {
     /// Run the project's program with each libc and each allocator, side by side
     #[command(after_help = cargo_bench::EXAMPLES)]
     Bench(Box<cargo_bench::CargoBenchArguments>),
+    /// Find out which allocator is best for the project's program, and say so in words
+    #[command(after_help = recommend::CARGO_EXAMPLES)]
+    Recommend(Box<recommend::CargoRecommendArguments>),
     /// Install a static executable with another allocator
     #[command(
         after_help = "Examples:\n  cargo reheap install ripgrep\n  cargo reheap install --path . -a jemalloc"
@@ -123,6 +130,7 @@ pub(crate) fn run_reheap(arguments: Vec<OsString>) -> ExitCode {
         Command::Run(arguments) => run::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Recommend(arguments) => recommend::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
@@ -155,6 +163,7 @@ pub(crate) fn run_cargo_reheap(mut arguments: Vec<OsString>) -> ExitCode {
         CargoCommand::Run(arguments) => cargo::run(Verb::Run, &arguments),
         CargoCommand::Test(arguments) => cargo::run(Verb::Test, &arguments),
         CargoCommand::Bench(arguments) => cargo_bench::run(&arguments),
+        CargoCommand::Recommend(arguments) => recommend::run_for_cargo(&arguments),
         CargoCommand::Install(arguments) => cargo::run(Verb::Install, &arguments),
     })
 }

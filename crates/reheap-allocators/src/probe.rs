@@ -1,0 +1,244 @@
+//! The probe: which allocator a dynamic program really gets its memory from.
+//!
+//! `LD_PRELOAD` fails without a word: static programs, other libcs, setuid programs and programs with a malloc of their
+//! own ignore it. `/proc/PID/maps` shows that a library was loaded, not that anybody calls it, and only while the program
+//! runs. So one run that is not timed has a small library in front of the preload, which counts calls, forwards them, and
+//! says whose malloc is behind it (`glue/probe.c`). To record more, change the layout on both sides, and the magic.
+
+use crate::cache::Cache;
+use crate::catalogue::Glue;
+use crate::preload::{self, PreloadError};
+use crate::target::Target;
+use crate::upstream::Toolchain;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+const SOURCE: Glue = Glue {
+    name: "reheap-probe",
+    source: include_str!("../glue/probe.c"),
+};
+
+/// The functions that the probe counts, in the order of their counters.
+const FUNCTIONS: [&str; 7] = [
+    "malloc",
+    "calloc",
+    "realloc",
+    "free",
+    "aligned_alloc",
+    "posix_memalign",
+    "memalign",
+];
+
+/// Names the recording to the probe.
+const VARIABLE: &str = "REHEAP_PROBE";
+
+// The layout of `struct recording` in probe.c.
+const MAGIC: &[u8; 8] = b"reheap1\0";
+const COUNTERS: usize = 3 + FUNCTIONS.len();
+const OBJECT_BYTES: usize = 4096;
+const BYTES: usize = MAGIC.len() + 8 * COUNTERS + 2 * OBJECT_BYTES;
+const WRITTEN: u32 = 2;
+
+/// The probe for programs of the target's libc, from the cache or anew.
+///
+/// # Errors
+/// What building a preload can fail with.
+pub fn build(
+    target: &Target,
+    toolchain: &Toolchain,
+    cache: &Cache,
+) -> Result<PathBuf, PreloadError> {
+    preload::build_source(&SOURCE, &FUNCTIONS, target, toolchain, cache)
+}
+
+/// A file that the processes of one run write what they find into.
+#[derive(Debug)]
+pub struct Recording {
+    path: PathBuf,
+}
+
+/// Why a recording says nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordingError {
+    /// It cannot be made or read.
+    #[error("cannot use the recording `{}`", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Something else wrote into it.
+    #[error("the recording `{}` is damaged", .path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl Recording {
+    /// Makes an empty one at that path, which the command and its children must be able to open.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn create(path: &Path) -> Result<Self, RecordingError> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.resize(BYTES, 0);
+        fs::write(path, bytes).map_err(|source| RecordingError::File {
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(Self {
+            path: path.to_owned(),
+        })
+    }
+
+    /// The variables that the run gets: `LD_PRELOAD` with the probe in front of what else is to be preloaded.
+    pub fn environment(&self, probe: &Path, preload: Option<&OsStr>) -> [(OsString, OsString); 2] {
+        let mut list = probe.as_os_str().to_owned();
+        if let Some(preload) = preload.filter(|preload| !preload.is_empty()) {
+            list.push(":");
+            list.push(preload);
+        }
+        [
+            (VARIABLE.into(), self.path.clone().into_os_string()),
+            ("LD_PRELOAD".into(), list),
+        ]
+    }
+
+    /// What was found until now.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is not a recording any more.
+    pub fn observation(&self) -> Result<Observation, RecordingError> {
+        let bytes = fs::read(&self.path).map_err(|source| RecordingError::File {
+            path: self.path.clone(),
+            source,
+        })?;
+        Observation::parse(&bytes).ok_or_else(|| RecordingError::Damaged {
+            path: self.path.clone(),
+        })
+    }
+}
+
+/// What the probe found in the processes of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observation {
+    /// Programs that loaded the probe: those that were executed, not forked children.
+    pub processes: u64,
+    /// How many of these get malloc from another object than [`provider`](Self::provider).
+    pub elsewhere: u64,
+    /// How many of these have a malloc in front of every preload: their own.
+    pub in_front: u64,
+    /// Calls that reached the probe, by function, of all processes.
+    pub calls: BTreeMap<&'static str, u64>,
+    /// The object that answers what the probe forwards, in the first of the processes.
+    pub provider: Option<PathBuf>,
+    /// The first object that was seen with a malloc in front of the probe's.
+    pub front: Option<PathBuf>,
+}
+
+/// Why a preload is not active.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WhyNot {
+    /// No process loaded the probe.
+    #[error("no process loaded it: the program is static, setuid, or of another libc")]
+    NeverLoaded,
+    /// The calls go to the program itself.
+    #[error("`{}` has a malloc of its own", .0.display())]
+    OwnAllocator(PathBuf),
+    /// The probe was loaded, and nobody called it.
+    #[error("it was loaded, but never called: the program allocates nothing, or by itself")]
+    NeverCalled,
+    /// Another object answers.
+    #[error("malloc comes from `{}`", .0.display())]
+    OtherProvider(PathBuf),
+    /// No object is known that answers.
+    #[error("it is not known where malloc comes from")]
+    UnknownProvider,
+}
+
+impl Observation {
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let (magic, rest) = bytes.split_first_chunk::<8>()?;
+        let (counters, objects) = rest.split_at_checked(8 * COUNTERS)?;
+        if magic != MAGIC || objects.len() != 2 * OBJECT_BYTES {
+            return None;
+        }
+        let (counters, _) = counters.as_chunks::<8>();
+        let counters: Vec<u64> = counters.iter().map(|c| u64::from_le_bytes(*c)).collect();
+        let [processes, elsewhere, in_front, calls @ ..] = counters.as_slice() else {
+            return None;
+        };
+        let (provider, front) = objects.split_at(OBJECT_BYTES);
+        Some(Self {
+            processes: *processes,
+            elsewhere: *elsewhere,
+            in_front: *in_front,
+            calls: FUNCTIONS.into_iter().zip(calls.iter().copied()).collect(),
+            provider: object(provider),
+            front: object(front),
+        })
+    }
+
+    /// All calls that reached the probe.
+    pub fn calls_total(&self) -> u64 {
+        self.calls.values().sum()
+    }
+
+    /// Whether this preload is where the command gets its memory from, and how that was seen.
+    ///
+    /// # Errors
+    /// The reason, where no process of the command does.
+    pub fn active(&self, library: &Path) -> Result<String, WhyNot> {
+        if self.processes == 0 {
+            return Err(WhyNot::NeverLoaded);
+        }
+        let calls = self.calls_total();
+        if let Some(front) = &self.front
+            && (self.in_front == self.processes || calls == 0)
+        {
+            return Err(WhyNot::OwnAllocator(front.clone()));
+        }
+        let provider = self.provider.as_ref().ok_or(WhyNot::UnknownProvider)?;
+        if !is_same_file(provider, library) {
+            return Err(WhyNot::OtherProvider(provider.clone()));
+        }
+        if calls == 0 {
+            return Err(WhyNot::NeverCalled);
+        }
+        let name = library.file_name().unwrap_or(library.as_os_str());
+        let seen = self
+            .processes
+            .saturating_sub(self.elsewhere.max(self.in_front));
+        let of_processes = match (seen, self.processes) {
+            (_, 1) => String::new(),
+            (seen, all) if seen == all => format!(" of {all} processes"),
+            (seen, all) => format!(" of {seen} of {all} processes"),
+        };
+        let but = match &self.front {
+            Some(front) => format!(", but `{}` has a malloc of its own", front.display()),
+            None => String::new(),
+        };
+        Ok(format!(
+            "{calls} calls{of_processes} went to {}{but}",
+            name.display()
+        ))
+    }
+}
+
+/// The path in a `struct object`, if it was written to its end.
+fn object(bytes: &[u8]) -> Option<PathBuf> {
+    let (written, path) = bytes.split_first_chunk::<4>()?;
+    let path = path.split(|&byte| byte == 0).next()?;
+    let is_whole = u32::from_le_bytes(*written) == WRITTEN && !path.is_empty();
+    is_whole.then(|| PathBuf::from(OsStr::from_bytes(path)))
+}
+
+fn is_same_file(a: &Path, b: &Path) -> bool {
+    a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
+}

@@ -1,0 +1,218 @@
+//! The probe in real programs of both libcs: what it counts, and what it says of programs that no preload reaches.
+
+mod common;
+
+use common::{cache, compile, compiler, program, scratch_folder, target};
+use reheap_allocators::catalogue::LIMIT;
+use reheap_allocators::preload;
+use reheap_allocators::probe::{self, Observation, Recording, WhyNot};
+use reheap_allocators::target::Libc;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+
+const BOTH: [Libc; 2] = [Libc::Glibc, Libc::Musl];
+/// What one call of `allocate` in `probed.c` takes.
+const BLOCKS: u64 = 1000;
+const SIGKILL: i32 = 9;
+
+/// A libc with the probe, a preload, and a folder for programs.
+struct Bench {
+    probe: PathBuf,
+    preload: PathBuf,
+    libc: Libc,
+    folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new(libc: Libc) -> Self {
+        let target = target(libc);
+        let toolchain = common::toolchain(&target);
+        Self {
+            probe: probe::build(&target, &toolchain, &cache()).unwrap(),
+            preload: preload::build(&LIMIT, &target, &toolchain, &cache()).unwrap(),
+            libc,
+            folder: scratch_folder(),
+        }
+    }
+
+    fn compile(&self, source: &Path, arguments: &[&str]) -> PathBuf {
+        let output = self.folder.path().join("program");
+        compile(&compiler(&target(self.libc)), source, arguments, &output);
+        output
+    }
+
+    fn observe(&self, command: &mut Command, preload: Option<&Path>) -> (Observation, ExitStatus) {
+        let recording = Recording::create(&self.folder.path().join("recording")).unwrap();
+        let preload = preload.map(Path::as_os_str);
+        let status = command
+            .envs(recording.environment(&self.probe, preload))
+            .status()
+            .unwrap();
+        (recording.observation().unwrap(), status)
+    }
+
+    /// Runs `probed.c` with the preload; it must succeed.
+    fn probed(&self, what: &str) -> Observation {
+        let program = self.compile(&program("probed"), &[]);
+        let mut command = Command::new(&program);
+        let (observation, status) =
+            self.observe(command.arg(what).arg(&program), Some(&self.preload));
+        assert!(status.success(), "{status}");
+        observation
+    }
+}
+
+#[test]
+fn calls_of_all_threads_are_counted_and_the_preload_is_seen_behind_them() {
+    for libc in BOTH {
+        let bench = Bench::new(libc);
+        let observation = bench.probed("threads");
+        assert_eq!(observation.processes, 1);
+        assert_eq!((observation.in_front, observation.elsewhere), (0, 0));
+        assert!(observation.calls["malloc"] >= 4 * BLOCKS, "{observation:?}");
+        assert!(observation.calls["free"] >= 4 * BLOCKS, "{observation:?}");
+        let calls = observation.calls_total();
+        let evidence = observation.active(&bench.preload).unwrap();
+        assert_eq!(
+            evidence,
+            format!("{calls} calls went to liblimit-{}.so", LIMIT.version)
+        );
+    }
+}
+
+#[test]
+fn every_function_is_counted_by_itself() {
+    for libc in BOTH {
+        let observation = Bench::new(libc).probed("functions");
+        for function in ["calloc", "realloc", "aligned_alloc", "posix_memalign"] {
+            assert!(
+                observation.calls[function] >= 1,
+                "{function}: {observation:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_forked_child_counts_without_loading_the_probe_again() {
+    for libc in BOTH {
+        let observation = Bench::new(libc).probed("fork");
+        assert_eq!(observation.processes, 1);
+        assert!(observation.calls["malloc"] >= BLOCKS, "{observation:?}");
+    }
+}
+
+#[test]
+fn a_program_that_is_executed_counts_as_well() {
+    for libc in BOTH {
+        let bench = Bench::new(libc);
+        let observation = bench.probed("exec");
+        assert_eq!(observation.processes, 2);
+        assert!(observation.calls["malloc"] >= 5 * BLOCKS, "{observation:?}");
+        let evidence = observation.active(&bench.preload).unwrap();
+        assert!(
+            evidence.contains("calls of 2 processes went to"),
+            "{evidence}"
+        );
+    }
+}
+
+#[test]
+fn what_a_killed_program_did_is_known() {
+    for libc in BOTH {
+        let bench = Bench::new(libc);
+        let program = bench.compile(&program("probed"), &[]);
+        let mut command = Command::new(program);
+        let (observation, status) = bench.observe(command.arg("killed"), Some(&bench.preload));
+        assert_eq!(status.signal(), Some(SIGKILL));
+        assert!(observation.calls["malloc"] >= BLOCKS, "{observation:?}");
+        observation.active(&bench.preload).unwrap();
+    }
+}
+
+#[test]
+fn without_a_preload_the_libc_is_behind_the_probe() {
+    for libc in BOTH {
+        let bench = Bench::new(libc);
+        let program = bench.compile(&program("probed"), &[]);
+        let (observation, _) = bench.observe(Command::new(program).arg("threads"), None);
+        let WhyNot::OtherProvider(provider) = observation.active(&bench.preload).unwrap_err()
+        else {
+            panic!("{observation:?}");
+        };
+        let provider = provider.to_str().unwrap();
+        assert!(
+            provider.contains("libc") || provider.contains("musl"),
+            "{provider}"
+        );
+    }
+}
+
+#[test]
+fn a_program_with_its_own_malloc_is_told_from_one_that_loads_nothing() {
+    for libc in BOTH {
+        let bench = Bench::new(libc);
+        let program = bench.compile(&program("own_malloc"), &[]);
+        let (observation, status) =
+            bench.observe(&mut Command::new(&program), Some(&bench.preload));
+        assert!(status.success(), "{status}");
+        assert_eq!((observation.processes, observation.in_front), (1, 1));
+        let why_not = observation.active(&bench.preload).unwrap_err();
+        assert_eq!(why_not, WhyNot::OwnAllocator(program));
+    }
+}
+
+#[test]
+fn a_program_with_its_own_malloc_among_others_is_named() {
+    for libc in BOTH {
+        let bench = Bench::new(libc);
+        let own = bench.folder.path().join("own");
+        std::fs::rename(bench.compile(&program("own_malloc"), &[]), &own).unwrap();
+        let program = bench.compile(&program("probed"), &[]);
+        let mut command = Command::new(program);
+        let (observation, _) = bench.observe(command.arg("exec").arg(&own), Some(&bench.preload));
+        assert_eq!((observation.processes, observation.in_front), (2, 1));
+        let evidence = observation.active(&bench.preload).unwrap();
+        let expected = format!("of 1 of 2 processes went to liblimit-{}.so", LIMIT.version);
+        assert!(evidence.contains(&expected), "{evidence}");
+        assert!(evidence.contains(own.to_str().unwrap()), "{evidence}");
+    }
+}
+
+#[test]
+fn a_program_that_takes_the_address_of_malloc_has_none_of_its_own() {
+    for libc in BOTH {
+        let bench = Bench::new(libc);
+        let program = bench.compile(&program("probed"), &["-no-pie", "-fno-pie"]);
+        let mut command = Command::new(program);
+        let (observation, _) = bench.observe(command.arg("threads"), Some(&bench.preload));
+        assert_eq!(observation.in_front, 0, "{observation:?}");
+        observation.active(&bench.preload).unwrap();
+    }
+}
+
+#[test]
+fn a_static_program_loads_nothing() {
+    for libc in BOTH {
+        let bench = Bench::new(libc);
+        let program = bench.compile(&program("probed"), &["-static"]);
+        let (observation, status) =
+            bench.observe(Command::new(program).arg("threads"), Some(&bench.preload));
+        assert!(status.success(), "{status}");
+        assert_eq!(observation.processes, 0);
+        let why_not = observation.active(&bench.preload).unwrap_err();
+        assert_eq!(why_not, WhyNot::NeverLoaded);
+    }
+}
+
+#[test]
+fn what_is_no_recording_is_refused() {
+    let folder = scratch_folder();
+    let path = folder.path().join("recording");
+    let recording = Recording::create(&path).unwrap();
+    assert_eq!(recording.observation().unwrap().processes, 0);
+    std::fs::write(&path, "something else").unwrap();
+    let error = recording.observation().unwrap_err().to_string();
+    assert!(error.contains("is damaged"), "{error}");
+}

@@ -1,0 +1,277 @@
+//! The search of `recommend`, in three steps: whether any allocator could help at all, which one does, and how tuned.
+//!
+//! Measuring every allocator with every option at once would spend most of the time on variants that cannot win. The last
+//! step measures its variants anew, beside the baseline: the best of many looks better than it is in the runs that it
+//! was chosen by.
+
+use crate::bench::measure::Comparison;
+use crate::bench::ready::Ready;
+use crate::bench::variants;
+use crate::setup::Choice;
+use crate::ui;
+use reheap_allocators::catalogue::{self, CATALOGUE};
+use reheap_allocators::target::Libc;
+use reheap_bench::recommend::{self, Goal, Recommendation, Wish};
+use reheap_bench::results::{Benchmark, Ending, LeftOut, Results, Role};
+use reheap_bench::stats::Sample;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// Where variants come from: preloads of a dynamic program, or links of a Rust project.
+pub(crate) trait Source {
+    /// What the user has.
+    fn baseline(&self) -> anyhow::Result<Ready>;
+    /// The same program with another choice.
+    fn candidate(&self, choice: &Choice, role: Role) -> anyhow::Result<Ready>;
+    /// The libc of what the user has: musl's allocator is hardened, glibc's aborts on some corruptions.
+    fn baseline_libc(&self) -> Libc;
+    /// The libc of the candidates.
+    fn candidate_libc(&self) -> Libc;
+    /// Whether the options of the baseline's own allocator can be set without replacing it.
+    fn tunes_baseline(&self) -> bool;
+}
+
+/// What a search found.
+pub(crate) struct Found {
+    pub(crate) results: Results,
+    pub(crate) verdict: Option<Verdict>,
+}
+
+/// The recommendation, and what it rests on.
+pub(crate) struct Verdict {
+    pub(crate) recommendation: Recommendation,
+    /// The choices of the last benchmark's variants, by the variants' names.
+    choices: Vec<(String, Choice)>,
+}
+
+impl Verdict {
+    /// The choice that a variant of the last benchmark stands for.
+    pub(crate) fn choice(&self, variant: &str) -> Option<&Choice> {
+        let found = self.choices.iter().find(|(name, _)| name == variant);
+        found.map(|(_, choice)| choice)
+    }
+}
+
+/// A search that is under way.
+pub(crate) struct Search<'a> {
+    pub(crate) source: &'a dyn Source,
+    pub(crate) comparison: &'a Comparison,
+    pub(crate) goal: Goal,
+}
+
+/// The variants of one step.
+struct Field {
+    baseline: Ready,
+    limit: Option<Ready>,
+    ready: Vec<Ready>,
+    choices: Vec<(String, Choice)>,
+    left_out: Vec<LeftOut>,
+}
+
+impl Field {
+    fn new(baseline: Ready, limit: Option<Ready>) -> Field {
+        Field {
+            baseline,
+            limit,
+            ready: Vec::new(),
+            choices: Vec::new(),
+            left_out: Vec::new(),
+        }
+    }
+
+    /// Takes a choice in, if it can be built and was seen to be active.
+    fn add(&mut self, source: &dyn Source, choice: Choice) {
+        match source.candidate(&choice, Role::Candidate) {
+            Ok(ready) => {
+                self.choices.push((ready.name.clone(), choice));
+                self.ready.push(ready);
+            }
+            Err(reason) => self.left_out.push(LeftOut {
+                name: variants::name(source.candidate_libc(), &choice),
+                reason: format!("{reason:#}"),
+            }),
+        }
+    }
+
+    fn variants(&self) -> Vec<Ready> {
+        let all = std::iter::once(&self.baseline)
+            .chain(&self.ready)
+            .chain(&self.limit);
+        all.cloned().collect()
+    }
+}
+
+/// The median of a run of the baseline.
+fn seconds_per_run(benchmark: &Benchmark) -> f64 {
+    let runs = benchmark
+        .baseline()
+        .into_iter()
+        .flat_map(|variant| &variant.runs);
+    Sample::new(runs.map(|run| run.cost.wall_seconds)).map_or(0.0, |sample| sample.median())
+}
+
+/// Which share of the time that is left each step gets.
+const SHARE_OF_LIMIT: f64 = 0.15;
+const SHARE_OF_ALLOCATORS: f64 = 0.6;
+
+impl Search<'_> {
+    /// Searches within the budget of the comparison.
+    pub(crate) fn run(&self) -> anyhow::Result<Found> {
+        let budget = Duration::try_from_secs_f64(self.comparison.settings.budget_seconds)?;
+        let end = Instant::now() + budget;
+        let mut results = self.comparison.without_benchmarks();
+        let baseline = Ready {
+            role: Role::Baseline,
+            ..self.source.baseline()?
+        };
+        let limit = self.source.candidate(&Choice::limit(), Role::Limit);
+        if let (Goal::Speed, Ok(limit)) = (self.goal, &limit) {
+            ui::note("step 1 of 3: could any allocator help?");
+            let variants = [baseline.clone(), limit.clone()];
+            let benchmark = self.measure("could any help", &variants, &[], end, SHARE_OF_LIMIT)?;
+            results.benchmarks.push(benchmark);
+            let benchmark = &results.benchmarks[0];
+            if benchmark.ended == Ending::Interrupted {
+                return Ok(Found {
+                    results,
+                    verdict: None,
+                });
+            }
+            let wish = self.wish(&baseline.name, &[]);
+            if let Some(reason) = recommend::stop_early(benchmark, &wish) {
+                let mut recommendation = recommend::recommend(benchmark, &wish);
+                recommendation.reasons = vec![reason];
+                let verdict = Some(Verdict {
+                    recommendation,
+                    choices: Vec::new(),
+                });
+                return Ok(Found { results, verdict });
+            }
+        }
+        let mut field = Field::new(baseline, limit.ok());
+        for row in CATALOGUE.iter().filter(|row| row.build.is_some()) {
+            field.add(self.source, Choice::of(row.name, &[])?);
+        }
+        ui::note("step 2 of 3: which allocator?");
+        let benchmark = self.measure(
+            "allocators",
+            &field.variants(),
+            &field.left_out,
+            end,
+            SHARE_OF_ALLOCATORS,
+        )?;
+        let finalists =
+            recommend::finalists(&benchmark, &self.wish(&field.baseline.name, &field.choices));
+        let finalists: Vec<String> = finalists
+            .iter()
+            .map(|&i| benchmark.variants[i].name.clone())
+            .collect();
+        let interrupted = benchmark.ended == Ending::Interrupted;
+        let seconds_per_run = seconds_per_run(&benchmark);
+        results.benchmarks.push(benchmark);
+        if interrupted {
+            return Ok(Found {
+                results,
+                verdict: None,
+            });
+        }
+        let tuned = self.tuned(&field, &finalists)?;
+        let round = Duration::from_secs_f64(seconds_per_run * tuned.ready.len() as f64);
+        let left = end.saturating_duration_since(Instant::now());
+        if tuned.ready.len() > finalists.len() && left > round * 4 {
+            ui::note("step 3 of 3: which tuning?");
+            let benchmark = self.measure("tuning", &tuned.variants(), &tuned.left_out, end, 1.0)?;
+            let interrupted = benchmark.ended == Ending::Interrupted;
+            results.benchmarks.push(benchmark);
+            if interrupted {
+                return Ok(Found {
+                    results,
+                    verdict: None,
+                });
+            }
+            field = tuned;
+        } else if tuned.ready.len() > finalists.len() {
+            ui::note(
+                "step 3 of 3, which tuning, is left out: the time is used up; --budget gives more",
+            );
+        }
+        let last = results.benchmarks.last().expect("a benchmark was pushed");
+        let recommendation =
+            recommend::recommend(last, &self.wish(&field.baseline.name, &field.choices));
+        let verdict = Some(Verdict {
+            recommendation,
+            choices: field.choices,
+        });
+        Ok(Found { results, verdict })
+    }
+
+    /// Measures one step with a share of the time that is left.
+    fn measure(
+        &self,
+        step: &str,
+        variants: &[Ready],
+        left_out: &[LeftOut],
+        end: Instant,
+        share: f64,
+    ) -> anyhow::Result<Benchmark> {
+        let left = end.saturating_duration_since(Instant::now()).as_secs_f64();
+        let comparison = self.comparison;
+        let mut settings = comparison.settings.clone();
+        settings.budget_seconds = (left * share).max(1.0);
+        let mut benchmark = comparison.benchmark(
+            variants,
+            left_out,
+            comparison.first_parameters(),
+            None,
+            settings,
+        )?;
+        benchmark.name = format!("{}: {step}", benchmark.name);
+        Ok(benchmark)
+    }
+
+    /// The finalists and each with each option that is worth trying, one at a time.
+    fn tuned(&self, field: &Field, finalists: &[String]) -> anyhow::Result<Field> {
+        let mut tuned = Field::new(field.baseline.clone(), field.limit.clone());
+        let of_finalists = field
+            .choices
+            .iter()
+            .filter(|(name, _)| finalists.contains(name));
+        let mut choices: Vec<Choice> = of_finalists.map(|(_, choice)| choice.clone()).collect();
+        for choice in &choices {
+            tuned.add(self.source, choice.clone());
+        }
+        if self.source.tunes_baseline() {
+            choices.push(Choice::of("stock", &[])?);
+        }
+        for choice in choices {
+            let row = catalogue::find(choice.allocator.name)?;
+            for option in row.tuning {
+                for value in option.worth_trying {
+                    tuned.add(
+                        self.source,
+                        Choice::of(row.name, &[format!("{}={value}", option.key)])?,
+                    );
+                }
+            }
+        }
+        Ok(tuned)
+    }
+
+    fn wish(&self, baseline: &str, choices: &[(String, Choice)]) -> Wish {
+        let hardened = choices
+            .iter()
+            .filter(|(_, choice)| choice.allocator.is_hardened && !choice.is_stock());
+        let mut hardened: BTreeSet<String> = hardened.map(|(name, _)| name.clone()).collect();
+        // For security some hardening is not enough; for every other goal it is lost where a plain allocator is taken.
+        if self.source.baseline_libc() == Libc::Musl || self.goal != Goal::Security {
+            let stock = choices.iter().filter(|(_, choice)| choice.is_stock());
+            hardened.extend(stock.map(|(name, _)| name.clone()));
+            hardened.insert(baseline.to_owned());
+        }
+        Wish {
+            goal: self.goal,
+            hardened,
+            output: self.comparison.settings.output,
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! `reheap recommend` and `cargo reheap recommend`: a verdict in words, and the commands that apply and undo it.
+
+use crate::bench::linked::Project;
+use crate::bench::measure::{self, Comparison};
+use crate::bench::options::{MeasuringArguments, OutputArguments, Outputs, ServerArguments};
+use crate::bench::preloaded::Dynamic;
+use crate::bench::search::{Found, Search, Source, Verdict};
+use crate::bench::write;
+use crate::cli::cargo::Session;
+use crate::setup::Choice;
+use crate::ui::{self, Failure};
+use reheap_allocators::target::Libc;
+use reheap_bench::recommend::{self, Goal};
+use reheap_bench::results::Benchmark;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+pub(crate) const EXAMPLES: &str = "Examples:\n  \
+    reheap recommend -- python3 script.py\n  \
+    reheap recommend --goal memory --budget 300 --html report.html -- ./server --selftest";
+pub(crate) const CARGO_EXAMPLES: &str = "Examples:\n  \
+    cargo reheap recommend -- --input data.txt\n  \
+    cargo reheap recommend --goal security --bin server -- --selftest";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RecommendArguments {
+    #[command(flatten)]
+    wish: WishArguments,
+    #[command(flatten)]
+    server: ServerArguments,
+    /// The command that the allocator is for, with work as it has every day
+    #[arg(last = true)]
+    command: Vec<OsString>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CargoRecommendArguments {
+    #[command(flatten)]
+    wish: WishArguments,
+    /// Flags of `cargo build`, all of them, anywhere; after `--` those of the program
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CARGO FLAGS"
+    )]
+    cargo: Vec<OsString>,
+}
+
+#[derive(Debug, clap::Args)]
+struct WishArguments {
+    /// What counts most: speed, memory, balanced, security
+    #[arg(long, value_name = "GOAL", default_value = "balanced", value_parser = goal)]
+    goal: Goal,
+    #[command(flatten)]
+    measuring: MeasuringArguments,
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+fn goal(text: &str) -> Result<Goal, String> {
+    let names = Goal::ALL.map(Goal::name).join(", ");
+    let goal = Goal::ALL.into_iter().find(|goal| goal.name() == text);
+    goal.ok_or_else(|| format!("the goals are {names}"))
+}
+
+/// Recommends an allocator for a dynamic program.
+pub(crate) fn run(arguments: &RecommendArguments) -> anyhow::Result<ExitCode> {
+    let outputs = arguments.wish.output.check()?;
+    let server = arguments.server.check()?;
+    let words = match &server {
+        Some(server) => server.words.clone(),
+        None => arguments.command.clone(),
+    };
+    if words.is_empty() {
+        let failure = Failure::usage("there is no command to recommend an allocator for");
+        return Err(failure.hint("reheap recommend -- COMMAND").into());
+    }
+    let name = super::bench::shown(&words, &[]);
+    let comparison = Comparison::new(&arguments.wish.measuring, name, server)?;
+    let program = Dynamic::resolve(&words, &comparison)?;
+    let typed: Vec<String> = words
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let commands = Commands {
+        apply: Box::new(|choice| {
+            format!(
+                "reheap run {} -- {}",
+                flags(choice),
+                shell_words::join(&typed)
+            )
+        }),
+        undo: shell_words::join(&typed),
+    };
+    recommend(
+        &program,
+        &comparison,
+        arguments.wish.goal,
+        &commands,
+        &outputs,
+    )
+}
+
+/// Recommends an allocator for a Rust project.
+pub(crate) fn run_for_cargo(arguments: &CargoRecommendArguments) -> anyhow::Result<ExitCode> {
+    let outputs = arguments.wish.output.check()?;
+    let session = Session::for_measuring(&arguments.cargo)?;
+    let project = Project::build(&session, &[Libc::Musl, Libc::Glibc])?;
+    let name = project.shown(session.program_arguments());
+    let comparison = Comparison::new(&arguments.wish.measuring, name, None)?;
+    let commands = Commands {
+        apply: Box::new(|choice| format!("cargo reheap build --release {}", flags(choice))),
+        undo: "cargo build --release".to_owned(),
+    };
+    let source = project.to_recommend_for(&comparison);
+    recommend(
+        &source,
+        &comparison,
+        arguments.wish.goal,
+        &commands,
+        &outputs,
+    )
+}
+
+/// The flags that a choice is typed with.
+fn flags(choice: &Choice) -> String {
+    let mut flags = format!("-a {}", choice.allocator.name);
+    for (key, value) in choice.tuning.as_given() {
+        flags.push_str(&format!(" -t {key}={value}"));
+    }
+    flags
+}
+
+/// What a user types to apply a choice, and to undo it.
+struct Commands<'a> {
+    apply: Box<dyn Fn(&Choice) -> String + 'a>,
+    undo: String,
+}
+
+fn recommend(
+    source: &dyn Source,
+    comparison: &Comparison,
+    goal: Goal,
+    commands: &Commands<'_>,
+    outputs: &Outputs,
+) -> anyhow::Result<ExitCode> {
+    if comparison.is_sweep() {
+        let failure = Failure::usage("a recommendation is for one command under one memory limit");
+        return Err(failure.hint("compare several: reheap bench").into());
+    }
+    let search = Search {
+        source,
+        comparison,
+        goal,
+    };
+    let Found { results, verdict } = search.run()?;
+    let (Some(verdict), Some(benchmark)) = (verdict, results.benchmarks.last()) else {
+        return measure::finish(results, outputs);
+    };
+    write::files(std::slice::from_ref(&results), outputs)?;
+    if outputs.to_standard_output() == 0 {
+        let mut last = results.clone();
+        last.benchmarks.drain(..results.benchmarks.len() - 1);
+        ui::data(&write::table(&[last]))?;
+        ui::data(&words(&verdict, benchmark, commands))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The verdict, what it costs, and how to apply and undo it.
+fn words(verdict: &Verdict, benchmark: &Benchmark, commands: &Commands<'_>) -> String {
+    let recommendation = &verdict.recommendation;
+    let mut text = format!(
+        "\nrecommended for {}: {}\n",
+        recommendation.goal,
+        recommendation.sentence(benchmark)
+    );
+    let mut line = |line: String| text.push_str(&format!("{line}\n"));
+    if let Some(bound) = &recommendation.bound {
+        line(format!("  at most    {bound}"));
+    }
+    for (name, failures) in &recommendation.failed {
+        line(format!("  failed     {name}: {failures}"));
+    }
+    let recommend::Choice::Take(variant) = recommendation.choice else {
+        return text;
+    };
+    if let Some(choice) = verdict.choice(&benchmark.variants[variant].name) {
+        line(format!("  hardening  {}", choice.allocator.hardening));
+        line(format!("  apply      {}", (commands.apply)(choice)));
+        line(format!("  undo       {}", commands.undo));
+    }
+    text
+}
