@@ -6,6 +6,10 @@
 //! A cgroup takes rights: those of root, or a part of the tree that was delegated to the user. There are two kinds
 //! (cgroups(7)): one tree for everything, version 2; or a tree for memory alone, version 1, on older systems and some
 //! virtual machines. Swap is off in either, or a limit would be a matter of the disk's speed.
+//!
+//! Rejected: `systemd-run --user --scope`, which would help users whose shell is in a part of the tree that is not
+//! theirs. A scope is gone when its last process ends, and with it the count of processes that were out of memory. They
+//! can start reheap itself in a scope.
 
 use crate::sys;
 use std::fs::{self, File, OpenOptions};
@@ -207,5 +211,93 @@ fn remove_stale(parent: &Path) {
             // Refused as long as processes are in it, which is right.
             let _ = fs::remove_dir(entry.path());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VERSION_1: &str = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\n\
+        cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n\
+        cgroup /sys/fs/cgroup/memory cgroup rw,relatime,memory 0 0\n";
+    const VERSION_2: &str = "cgroup2 /sys/fs/cgroup cgroup2 rw,nsdelegate 0 0\n";
+
+    fn places(mounts: &str, own: &str) -> Vec<String> {
+        let places = parents_in(mounts, own).into_iter();
+        let shown = places.map(|(version, folder)| format!("{version:?} {}", folder.display()));
+        shown.collect()
+    }
+
+    #[test]
+    fn the_tree_of_version_1_that_is_for_memory_is_found() {
+        assert_eq!(
+            places(VERSION_1, "7:cpu:/other\n4:memory:/a/b\n0::/\n"),
+            [
+                "One /sys/fs/cgroup/memory/a/b",
+                "One /sys/fs/cgroup/memory/a",
+                "One /sys/fs/cgroup/memory/"
+            ]
+        );
+    }
+
+    #[test]
+    fn in_version_2_the_cgroups_above_are_tried_too() {
+        assert_eq!(
+            places(VERSION_2, "0::/user.slice/app.slice\n"),
+            [
+                "Two /sys/fs/cgroup/user.slice/app.slice",
+                "Two /sys/fs/cgroup/user.slice",
+                "Two /sys/fs/cgroup/"
+            ]
+        );
+    }
+
+    #[test]
+    fn without_a_cgroup_file_system_that_is_the_reason() {
+        assert!(places("proc /proc proc rw 0 0\n", "0::/\n").is_empty());
+    }
+
+    #[test]
+    fn the_memory_controller_is_switched_on_below_a_cgroup_that_has_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let control = folder.path().join("cgroup.subtree_control");
+        let controllers = folder.path().join("cgroup.controllers");
+        fs::write(&controllers, "cpu memory\n").unwrap();
+        fs::write(&control, "cpu\n").unwrap();
+        enable_memory_below(folder.path()).unwrap();
+        assert_eq!(fs::read_to_string(&control).unwrap(), "+memory");
+
+        fs::write(&controllers, "cpu\n").unwrap();
+        fs::write(&control, "cpu\n").unwrap();
+        let error = enable_memory_below(folder.path()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_removed_and_what_a_running_one_uses_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut dead = Command::new("/bin/true").spawn().unwrap();
+        dead.wait().unwrap();
+        let left = folder.path().join(format!("{PREFIX}{}-3", dead.id()));
+        let used = folder.path().join(format!("{PREFIX}{}-3", process::id()));
+        let other = folder.path().join("somebody-elses-1-3");
+        for path in [&left, &used, &other] {
+            fs::create_dir(path).unwrap();
+        }
+        remove_stale(folder.path());
+        let exist = [left, used, other].map(|path| path.exists());
+        assert_eq!(exist, [false, true, true]);
+    }
+
+    #[test]
+    fn a_limit_is_gone_when_it_is_dropped() {
+        let Ok(limit) = MemoryLimit::prepare(64 << 20) else {
+            return; // tests/memory_limit.rs looks at the reason
+        };
+        let folder = limit.folder.clone();
+        assert!(folder.exists());
+        drop(limit);
+        assert!(!folder.exists());
     }
 }

@@ -15,8 +15,9 @@ const INTERVAL_MIN: Duration = Duration::from_millis(1);
 const INTERVAL_MAX: Duration = Duration::from_millis(10);
 /// The interval is this part of the time that has passed, so that short commands get samples and long ones get few.
 const INTERVALS_OF_ELAPSED: u32 = 32;
-/// Looking takes at most one part in so many of the time: many processes are looked at less often.
-const TIMES_OF_COST: u32 = 50;
+/// The interval is at least this many times what the last look took: looking takes 1 % of one processor at most, and
+/// many processes are looked at less often.
+const INTERVALS_OF_COST: u32 = 100;
 
 /// Samples of one run.
 pub(crate) struct Resident {
@@ -52,10 +53,14 @@ impl Resident {
         if now < self.due {
             return;
         }
-        self.add(now, resident_bytes_below(launcher));
+        // Nothing is there before the command's first instruction, and when it has just ended.
+        match resident_bytes_below(launcher) {
+            0 => {}
+            bytes => self.add(now, bytes),
+        }
         let interval =
             ((now - self.began) / INTERVALS_OF_ELAPSED).clamp(INTERVAL_MIN, INTERVAL_MAX);
-        self.due = now + interval.max(now.elapsed() * TIMES_OF_COST);
+        self.due = now + interval.max(now.elapsed() * INTERVALS_OF_COST);
     }
 
     /// The mean over time; none if it was too short to see anything.
