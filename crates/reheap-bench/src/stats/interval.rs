@@ -13,7 +13,7 @@
 //!
 //! Such intervals are too narrow for few values: for nine they would hold the true median in 82 of 100 cases instead of
 //! 95. Therefore they are expanded as Hesterberg, "What teachers should know about the bootstrap" (2014),
-//! does: Student's t for the normal distribution, and a factor `sqrt(n / (n - 1))`. With that they hold 93 % or more, and
+//! does: Student's t for the normal distribution, and a factor `sqrt(n / (n - 1))`. With that they hold 93 to 98 %, and
 //! for many values nothing changes.
 
 use super::Sample;
