@@ -50,16 +50,7 @@ pub(crate) fn matrices(views: &[View<'_>]) -> Vec<Matrix> {
     if measured.len() < 2 {
         return Vec::new();
     }
-    let mut quantities: Vec<Quantity> = Vec::new();
-    for quantity in measured
-        .iter()
-        .map(|view| view.main_quantity())
-        .chain([Quantity::PeakRss])
-    {
-        if !quantities.contains(&quantity) {
-            quantities.push(quantity);
-        }
-    }
+    let quantities = quantities(&measured);
     let matrices = quantities.iter().map(|quantity| {
         let about: Vec<&View<'_>> = measured
             .iter()
@@ -71,6 +62,21 @@ pub(crate) fn matrices(views: &[View<'_>]) -> Vec<Matrix> {
     matrices
         .filter(|matrix| !matrix.variants.is_empty())
         .collect()
+}
+
+/// What the benchmarks are about, and peak memory.
+pub(crate) fn quantities(views: &[&View<'_>]) -> Vec<Quantity> {
+    let mut quantities: Vec<Quantity> = Vec::new();
+    for quantity in views
+        .iter()
+        .map(|view| view.main_quantity())
+        .chain([Quantity::PeakRss])
+    {
+        if !quantities.contains(&quantity) {
+            quantities.push(quantity);
+        }
+    }
+    quantities
 }
 
 fn matrix(views: &[&View<'_>], quantity: &Quantity) -> Matrix {

@@ -8,6 +8,7 @@ use crate::{names, numbers};
 use reheap_bench::analysis::{self, Analysis, Comparison, Failures, Row, Verdict};
 use reheap_bench::compare::title;
 use reheap_bench::results::{Benchmark, Direction, Quantity, Results, Role, Variant};
+use std::collections::BTreeSet;
 
 /// A benchmark with all that is to be said of it.
 pub(crate) struct View<'a> {
@@ -29,6 +30,15 @@ pub(crate) struct Shown<'a> {
     pub(crate) variant: &'a Variant,
     pub(crate) tone: Tone,
     pub(crate) failures: Failures,
+}
+
+impl Shown<'_> {
+    /// Whether it has a place on an axis with the others. The limit buys its time with as much memory as there is: beside
+    /// it, all others would fall together.
+    pub(crate) fn is_drawn_in(&self, quantity: &Quantity) -> bool {
+        let is_memory = matches!(quantity, Quantity::PeakRss | Quantity::MeanRss);
+        self.variant.role != Role::Limit || !is_memory
+    }
 }
 
 /// All benchmarks of all files.
@@ -192,6 +202,15 @@ impl<'a> View<'a> {
         self.benchmark
             .baseline()
             .map_or("the baseline", |baseline| &baseline.name)
+    }
+
+    /// The rounds in which a variant's run does not count.
+    pub(crate) fn failed_rounds(&self, shown: &Shown<'_>) -> BTreeSet<usize> {
+        let output = self.results.settings.output;
+        self.benchmark
+            .failures(shown.variant, output)
+            .map(|run| run.round)
+            .collect()
     }
 
     /// How many rounds began.

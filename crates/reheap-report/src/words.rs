@@ -292,3 +292,11 @@ pub(crate) fn machine(machine: &Machine) -> Vec<(&'static str, String)> {
     pairs.extend(optional("no counters", &machine.no_counters_because));
     pairs
 }
+
+/// The text with a capital letter at its beginning.
+pub(crate) fn capitalised(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(characters).collect()
+    })
+}

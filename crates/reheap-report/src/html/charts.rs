@@ -1,0 +1,338 @@
+//! The charts of a page: what was measured, given to [`crate::chart`], with captions that say how to read it.
+
+use crate::chart::{self, Dot, Lines, Mark, Point, Row, Scatter, Series, Steps, Strip, Unit};
+use crate::numbers;
+use crate::overview;
+use crate::view::{Shown, View};
+use crate::words::capitalised;
+use reheap_bench::analysis;
+use reheap_bench::results::{Direction, Quantity, Results};
+use reheap_bench::{figures, sweeps};
+
+/// Drift needs this many rounds to be seen.
+const ROUNDS_FOR_DRIFT: usize = 4;
+
+/// A chart with its caption.
+pub(super) struct Chart {
+    pub(super) title: String,
+    pub(super) caption: String,
+    pub(super) svg: String,
+    pub(super) legend: Vec<Key>,
+}
+
+/// What a colour and a shape stand for.
+pub(super) struct Key {
+    pub(super) swatch: String,
+    pub(super) name: String,
+}
+
+/// The charts of one benchmark.
+pub(super) fn charts(view: &View<'_>) -> Vec<Chart> {
+    let metrics = view.benchmark.metrics.keys().cloned().map(Quantity::Metric);
+    let quantities = metrics.chain([Quantity::Wall, Quantity::PeakRss]);
+    let strips = quantities.filter_map(|quantity| strip(view, quantity));
+    strips.chain(scatter(view)).chain(drift(view)).collect()
+}
+
+/// All runs of all variants.
+fn strip(view: &View<'_>, quantity: Quantity) -> Option<Chart> {
+    let analysis = view.analysis(&quantity)?;
+    let rows = view
+        .shown
+        .iter()
+        .filter(|shown| shown.is_drawn_in(&quantity))
+        .map(|shown| {
+            let failed = view.failed_rounds(shown);
+            let row = &analysis.rows[shown.index];
+            let marks = shown.variant.runs.iter().filter_map(|run| {
+                let value = quantity.of(run)?;
+                let is_failure = failed.contains(&run.round);
+                let outcome = if is_failure {
+                    format!(", {}", run.outcome)
+                } else {
+                    String::new()
+                };
+                Some(Mark {
+                    value,
+                    is_failure,
+                    title: format!(
+                        "round {}: {}{outcome}",
+                        run.round + 1,
+                        figures::value(&quantity, value)
+                    ),
+                })
+            });
+            Row {
+                name: &shown.variant.name,
+                tone: shown.tone,
+                marks: marks.collect(),
+                median: numbers::median(row),
+                note: numbers::median_text(row, &quantity),
+            }
+        });
+    let title = format!("{} of every run", capitalised(figures::noun(&quantity)));
+    let strip = Strip {
+        title: &title,
+        unit: unit(&quantity),
+        rows: rows.collect(),
+    };
+    let mut caption = "A dot is a run, a line their median.".to_owned();
+    if view.shown.iter().any(|shown| shown.failures.count() > 0) {
+        caption.push_str(" A cross is a run that failed.");
+    }
+    caption.push_str(&cautions(&[strip.axis()]));
+    Some(Chart {
+        caption,
+        svg: strip.draw(),
+        legend: Vec::new(),
+        title: title.clone(),
+    })
+}
+
+/// What the benchmark is about, against memory.
+fn scatter(view: &View<'_>) -> Option<Chart> {
+    let main = view.main_quantity();
+    let (across, memory) = (view.analysis(&main)?, view.analysis(&Quantity::PeakRss)?);
+    let output = view.results.settings.output;
+    let front = analysis::pareto_front(view.benchmark, &main, &Quantity::PeakRss, output);
+    let chosen = || {
+        view.shown
+            .iter()
+            .filter(|shown| shown.is_drawn_in(&Quantity::PeakRss))
+    };
+    let dots: Vec<Dot<'_>> = chosen()
+        .filter_map(|shown| {
+            let figure = numbers::median(&across.rows[shown.index])?;
+            let bytes = numbers::median(&memory.rows[shown.index])?;
+            Some(Dot {
+                name: &shown.variant.name,
+                tone: shown.tone,
+                across: figure,
+                bytes,
+                is_on_front: front.contains(&shown.index),
+                title: format!(
+                    "{}: {}, {}",
+                    shown.variant.name,
+                    figures::value(&main, figure),
+                    figures::bytes(bytes)
+                ),
+            })
+        })
+        .collect();
+    if dots.len() < 2 {
+        return None;
+    }
+    let noun = capitalised(figures::noun(&main));
+    let title = match main {
+        Quantity::Wall => "Time against memory".to_owned(),
+        _ => format!("{noun} against memory"),
+    };
+    let scatter = Scatter {
+        title: &title,
+        unit: unit(&main),
+        direction: across.direction,
+        dots,
+    };
+    let (axis_across, axis_down) = scatter.axes();
+    let corner = match across.direction {
+        Direction::Lower => "left",
+        Direction::Higher => "right",
+    };
+    Some(Chart {
+        caption: format!(
+            "{noun} across, peak memory down: nearer to the lower {corner} is better. No variant beats those on the \
+             dashed line, the Pareto front, in both; the hollow ones are beaten or failed.{}",
+            cautions(&[axis_across, axis_down])
+        ),
+        svg: scatter.draw(),
+        legend: legend(chosen()),
+        title: title.clone(),
+    })
+}
+
+/// The wall time from round to round, as a part of each variant's own median: what the machine did, all show.
+fn drift(view: &View<'_>) -> Option<Chart> {
+    let analysis = view.analysis(&Quantity::Wall)?;
+    let rounds = view.rounds();
+    if rounds < ROUNDS_FOR_DRIFT {
+        return None;
+    }
+    let series = view.shown.iter().filter_map(|shown| {
+        let median = numbers::median(&analysis.rows[shown.index])?;
+        let failed = view.failed_rounds(shown);
+        let counting = shown
+            .variant
+            .runs
+            .iter()
+            .filter(|run| !failed.contains(&run.round));
+        Some(Series {
+            name: &shown.variant.name,
+            tone: shown.tone,
+            points: counting
+                .map(|run| {
+                    let value = run.cost.wall_seconds / median - 1.0;
+                    Point {
+                        step: run.round,
+                        value,
+                        interval: None,
+                        title: format!(
+                            "{}, round {}: {:+.1} %",
+                            shown.variant.name,
+                            run.round + 1,
+                            value * 100.0
+                        ),
+                    }
+                })
+                .collect(),
+        })
+    });
+    let lines = Lines {
+        title: "Drift over the rounds",
+        unit: Unit::Percent,
+        steps: Steps::Rounds(rounds),
+        series: series.collect(),
+        class: "faint",
+    };
+    Some(Chart {
+        title: "Drift over the rounds".to_owned(),
+        caption: "Each run's wall time against its variant's median. What all lines do together, the machine did; the \
+                  ratios are taken within a round, so it cancels out."
+            .to_owned(),
+        svg: lines.draw(),
+        legend: legend(view.shown.iter()),
+    })
+}
+
+/// How what the benchmarks are about, and peak memory, change with each parameter of a sweep.
+pub(super) fn scaling(all: &[Results], views: &[View<'_>]) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    for results in all {
+        let mut parameters: Vec<&String> = results
+            .benchmarks
+            .iter()
+            .flat_map(|b| b.parameters.keys())
+            .collect();
+        parameters.sort_unstable();
+        parameters.dedup();
+        let own: Vec<&View<'_>> = views
+            .iter()
+            .filter(|view| std::ptr::eq(view.results, results))
+            .collect();
+        let quantities = overview::quantities(&own);
+        for parameter in parameters {
+            for quantity in &quantities {
+                let output = results.settings.output;
+                for series in sweeps::series(&results.benchmarks, parameter, quantity, output) {
+                    charts.push(scaling_chart(parameter, quantity, &series, &own));
+                }
+            }
+        }
+    }
+    charts
+}
+
+fn scaling_chart(
+    parameter: &str,
+    quantity: &Quantity,
+    series: &sweeps::Series,
+    views: &[&View<'_>],
+) -> Chart {
+    let first = views.iter().find(|view| {
+        std::ptr::eq(
+            view.benchmark,
+            &view.results.benchmarks[series.benchmarks[0]],
+        )
+    });
+    let shown: Vec<&Shown<'_>> = first.iter().flat_map(|view| &view.shown).collect();
+    let line = |shown: &&Shown<'_>| {
+        series
+            .lines
+            .iter()
+            .find(|line| line.variant == shown.variant.name)
+    };
+    let drawn: Vec<(&Shown<'_>, &sweeps::Line)> = shown
+        .iter()
+        .filter_map(|shown| Some((*shown, line(shown)?)))
+        .collect();
+    let point = |name: &str, step: usize, estimate: &analysis::Estimate| Point {
+        step,
+        value: estimate.value,
+        interval: Some((estimate.interval.low, estimate.interval.high)),
+        title: format!(
+            "{name}, {parameter}={}: {}",
+            series.values[step],
+            figures::value(quantity, estimate.value)
+        ),
+    };
+    let title = format!("{} over {parameter}", capitalised(figures::noun(quantity)));
+    let lines = Lines {
+        title: &title,
+        unit: unit(quantity),
+        steps: Steps::Named(series.values.clone()),
+        class: "strong",
+        series: drawn
+            .iter()
+            .map(|(shown, line)| Series {
+                name: &line.variant,
+                tone: shown.tone,
+                points: line
+                    .medians
+                    .iter()
+                    .enumerate()
+                    .filter_map(|(step, median)| Some(point(&line.variant, step, median.as_ref()?)))
+                    .collect(),
+            })
+            .collect(),
+    };
+    let mut settings: Vec<String> = series
+        .fixed
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    let limit = series
+        .memory_limit_bytes
+        .map(|bytes| format!("{} of memory", figures::bytes(bytes as f64)));
+    settings.extend(limit);
+    settings.insert(0, series.name.clone());
+    if let Some(view) = first {
+        settings.push(view.results.machine.name.clone());
+    }
+    let caption = format!(
+        "{}. Medians; the area is their 95 % interval.{}",
+        settings.join(", "),
+        cautions(&[lines.axis()])
+    );
+    Chart {
+        caption,
+        svg: lines.draw(),
+        legend: legend(drawn.iter().map(|(shown, _)| *shown)),
+        title: title.clone(),
+    }
+}
+
+fn legend<'a>(shown: impl Iterator<Item = &'a Shown<'a>>) -> Vec<Key> {
+    shown
+        .map(|shown| Key {
+            swatch: shown.tone.swatch(),
+            name: shown.variant.name.clone(),
+        })
+        .collect()
+}
+
+fn unit(quantity: &Quantity) -> Unit {
+    match quantity {
+        Quantity::Wall | Quantity::Cpu | Quantity::User | Quantity::System => Unit::Seconds,
+        Quantity::PeakRss | Quantity::MeanRss => Unit::Bytes,
+        Quantity::MinorFaults | Quantity::Metric(_) => Unit::Plain,
+    }
+}
+
+/// What a reader has to know of the axes, as a sentence after another.
+fn cautions(axes: &[chart::Axis]) -> String {
+    let mut cautions: Vec<&str> = axes.iter().filter_map(chart::Axis::caution).collect();
+    cautions.dedup();
+    cautions
+        .iter()
+        .map(|caution| format!(" {}.", capitalised(caution)))
+        .collect()
+}
