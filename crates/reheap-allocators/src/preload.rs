@@ -107,6 +107,76 @@ pub fn is_built(
     cache.root().join("preloads").join(entry).is_dir()
 }
 
+/// The preload of an allocator that some compiler has built before: of the same sources, with the same flags.
+///
+/// Asking the compilers who they are takes longer than most programs run, and any of them makes a library that will do.
+pub fn find_built(
+    allocator: &'static Allocator,
+    target: &Target,
+    cache: &Cache,
+) -> Option<PathBuf> {
+    let prefix = entry_prefix(allocator, target);
+    let folder = fs::read_dir(cache.root().join("preloads")).ok()?;
+    let names = folder.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let name = names.filter(|name| name.starts_with(&prefix)).max()?;
+    let entry = cache.root().join("preloads").join(name);
+    Some(entry.join(file_name(allocator)))
+}
+
+/// A path for `LD_PRELOAD` by which a process of the library's libc finds it, and one of the other libc finds nothing
+/// that could harm it.
+///
+/// What a program starts inherits the variable, and on many systems that is a program of the other libc: a shell. A
+/// library for the wrong libc is not ignored there but ends the process, because its own libraries or symbols are
+/// missing. glibc expands `$LIB` in the variable (ld.so(8)) and musl takes it for a name: so one path means two files.
+/// musl passes over a file that is not there without a word; glibc does so with a message for each process, so it gets
+/// the library of `nothing`, if there is one.
+///
+/// # Errors
+/// Those of the cache.
+pub fn path_for_variable(
+    library: &Path,
+    target: &Target,
+    nothing: impl FnOnce() -> Option<PathBuf>,
+    cache: &Cache,
+) -> Result<PathBuf, CacheError> {
+    let path_of_library = library.as_os_str().as_encoded_bytes();
+    let name = format!("{target}-{}", &hash([path_of_library])[..16]);
+    let file_name = library.file_name().unwrap_or_default();
+    let entry = cache.entry("run", &name, |unfinished| {
+        let link = |folder: &str, file: &Path| {
+            let folder = unfinished.join(folder);
+            let path = folder.join(file_name);
+            fs::create_dir_all(&folder)
+                .and_then(|()| std::os::unix::fs::symlink(file, &path))
+                .map_err(CacheError::new("make the link", &path))
+        };
+        let of_glibc = match target.libc() {
+            Libc::Glibc => Some(library.to_owned()),
+            Libc::Musl => {
+                link("$LIB", library)?;
+                nothing()
+            }
+        };
+        let Some(of_glibc) = of_glibc else {
+            return Ok(());
+        };
+        // What distributions' glibc has been built to expand it to.
+        let multiarch = format!("lib/{}-linux-gnu", target.arch());
+        for folder in ["lib", "lib64", &multiarch] {
+            link(folder, &of_glibc)?;
+        }
+        Ok::<(), CacheError>(())
+    })?;
+    Ok(entry.join("$LIB").join(file_name))
+}
+
+/// A library without anything in it, for processes that are to be left alone.
+pub const NOTHING: Glue = Glue {
+    name: "nothing",
+    source: "// For processes that are to be left alone.\n",
+};
+
 /// A library of one C source of reheap's own, such as a probe: compiled and linked as preloads are, exporting `names`
 /// and nothing else. In the cache it has the name `lib<name of the source>.so`.
 ///
@@ -154,18 +224,28 @@ fn entry_name(allocator: &'static Allocator, target: &Target, toolchain: &Toolch
         return allocator.name.to_owned(); // `stock` is never built
     };
     let built = upstream::entry_name(allocator, recipe, target, LinkKind::Preload, toolchain);
+    let key = hash([built.as_bytes()]);
+    format!("{}{}", entry_prefix(allocator, target), &key[..16])
+}
+
+/// What the names of all entries begin with that differ by their compilers only.
+fn entry_prefix(allocator: &Allocator, target: &Target) -> String {
+    let ingredients = match &allocator.build {
+        Some(recipe) => upstream::ingredients(recipe, LinkKind::Preload),
+        None => String::new(),
+    };
     let marker =
         serde_json::to_vec(&marker(allocator, target)).expect("a struct of strings is always JSON");
     let names = exports(target.libc()).join(" ");
     let flags = LINK_FLAGS.join(" ");
     let key = hash([
-        built.as_bytes(),
+        ingredients.as_bytes(),
         &marker,
         names.as_bytes(),
         flags.as_bytes(),
     ]);
     let (name, version) = (allocator.name, allocator.version);
-    format!("{name}-{version}-{target}-{}", &key[..16])
+    format!("{name}-{version}-{target}-{}-", &key[..8])
 }
 
 fn marker(allocator: &Allocator, target: &Target) -> Marker {
@@ -197,7 +277,9 @@ fn link(
         fs::write(&path, contents).map_err(CacheError::new("write", &path))
     };
     // The version script of GNU ld and lld: an anonymous version, outside of which everything is local.
-    let script = format!("{{ global: {}; local: *; }};\n", names.join("; "));
+    let globals: String = names.iter().map(|name| format!("{name}; ")).collect();
+    let heading = if globals.is_empty() { "" } else { "global: " };
+    let script = format!("{{ {heading}{globals}local: *; }};\n");
     write("exports.map", script.as_bytes())?;
     for object in objects {
         write(&object.name, &object.data)?;

@@ -241,21 +241,11 @@ pub(crate) fn entry_name(
     kind: LinkKind,
     toolchain: &Toolchain,
 ) -> String {
-    let row = format!("{recipe:?}");
-    let flags = glue_flags(kind).join(" ");
     let cxx = match &toolchain.cxx {
         Ok(cxx) if recipe.needs_cxx => cxx.identity.as_str(),
         _ => "",
     };
-    let parts = [
-        MANIFEST,
-        LOCK,
-        &row,
-        FAMILY_GLUE.source,
-        &flags,
-        &toolchain.cc.identity,
-        cxx,
-    ];
+    let parts = [&ingredients(recipe, kind), &toolchain.cc.identity, cxx];
     let key = hash(parts.map(str::as_bytes));
     let (name, version) = (allocator.name, allocator.version);
     let suffix = kind.suffix();
@@ -273,6 +263,14 @@ pub(crate) fn glue_flags(kind: LinkKind) -> Vec<&'static str> {
         LinkKind::Preload => &["-fvisibility=hidden", "-DREHEAP_PRELOAD"],
     };
     [&GLUE_FLAGS, visibility, kind.compiler_flags()].concat()
+}
+
+/// A hash of everything that goes into a build but the compilers.
+pub(crate) fn ingredients(recipe: &Recipe, kind: LinkKind) -> String {
+    let row = format!("{recipe:?}");
+    let flags = glue_flags(kind).join(" ");
+    let parts = [MANIFEST, LOCK, &row, FAMILY_GLUE.source, &flags];
+    hash(parts.map(str::as_bytes))
 }
 
 /// A build that is not in the cache yet.

@@ -5,6 +5,9 @@ use crate::program::Program;
 use crate::setup::{self, Choice};
 use crate::ui::Failure;
 use anyhow::Context as _;
+use reheap_allocators::cache::Cache;
+use reheap_allocators::preload;
+use reheap_allocators::target::Libc;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -12,6 +15,9 @@ use std::path::{Path, PathBuf};
 const LD_PRELOAD: &str = "LD_PRELOAD";
 
 /// The library of the chosen allocator for this program's libc, from the cache or built now; `None` for `stock`.
+///
+/// The path is for `LD_PRELOAD` only: it leads processes of another libc past the library. The file name is also what
+/// `/proc/PID/maps` of a process that has it shows.
 ///
 /// Obstacles are the caller's to weigh ([`Program::obstacles`]); a program that no library fits is an error here too.
 pub(crate) fn library(choice: &Choice, program: &Program) -> anyhow::Result<Option<PathBuf>> {
@@ -24,7 +30,16 @@ pub(crate) fn library(choice: &Choice, program: &Program) -> anyhow::Result<Opti
     })?;
     let cache = setup::cache()?;
     check_path(cache.root())?;
-    setup::build_preload(choice, &target, &cache).map(Some)
+    let file = setup::build_preload(choice, &target, &cache)?;
+    let variable = preload::path_for_variable(&file, &target, || nothing(&cache), &cache)?;
+    Ok(Some(variable))
+}
+
+/// For the glibc processes that a musl program starts. A system without a compiler for glibc has none of them.
+fn nothing(cache: &Cache) -> Option<PathBuf> {
+    let target = setup::host(Libc::Glibc)?;
+    let toolchain = setup::toolchain_for_glue(&target).ok()?;
+    preload::build_source(&preload::NOTHING, &[], &target, &toolchain, cache).ok()
 }
 
 /// All variables to set for a program: `LD_PRELOAD` with the library in front of what is in it, and the tuning, merged

@@ -8,8 +8,9 @@
 mod script;
 
 use crate::env_vars;
+use crate::setup;
 use anyhow::Context as _;
-use reheap_allocators::target::{Architecture, Libc, Target};
+use reheap_allocators::target::{Libc, Target};
 use reheap_elf::identify::{
     Confidence, Identity, Kind, LibcName, Provider, RustGlobalAllocator, identify,
 };
@@ -165,11 +166,8 @@ impl Program {
             LibcName::Musl => Libc::Musl,
             LibcName::Bionic | LibcName::None | LibcName::Unknown => return None,
         };
-        let architecture = Architecture::ALL
-            .into_iter()
-            .find(|known| known.name() == self.identity.architecture)
-            .filter(|known| known.name() == std::env::consts::ARCH)?;
-        Some(Target::new(architecture, libc))
+        let is_for_this_machine = self.identity.architecture == std::env::consts::ARCH;
+        setup::host(libc).filter(|_| is_for_this_machine)
     }
 
     /// What stands in the way of preloading, the worst first.
@@ -251,10 +249,7 @@ impl fmt::Display for Obstacle {
                 "it is for {architecture}, and this machine's libraries are for {}",
                 std::env::consts::ARCH
             ),
-            Self::OwnAllocator(which) => write!(
-                f,
-                "{which}, so blocks of two allocators could meet, or nothing would change"
-            ),
+            Self::OwnAllocator(what) => f.write_str(what),
         }
     }
 }
@@ -265,22 +260,38 @@ fn own_allocator(identity: &Identity) -> Option<String> {
         return None; // something else stands in the way already
     }
     match &identity.malloc.provider {
-        Provider::Allocator { name } => return Some(format!("its malloc is {name}")),
-        Provider::OwnCode => return Some("it has a malloc of its own".to_owned()),
+        Provider::Allocator { name } => {
+            return Some(format!(
+                "its malloc is {name}, which comes before any preload: nothing would change, or blocks of two allocators would meet"
+            ));
+        }
+        Provider::OwnCode => {
+            return Some(
+                "it has a malloc of its own, which comes before any preload: nothing would change, or blocks of two allocators would meet"
+                    .to_owned(),
+            );
+        }
         Provider::Library { name, library } => {
-            return Some(format!("it takes its malloc from {name} (`{library}`)"));
+            return Some(format!(
+                "it is linked with `{library}`: blocks of functions that only {name} has would meet another free"
+            ));
         }
         _ => {}
     }
     if let Some(RustGlobalAllocator::Custom { name, .. }) = &identity.rust_global_allocator {
         let name = name.as_deref().unwrap_or("another allocator than malloc");
-        return Some(format!("its Rust code uses {name}"));
+        return Some(format!(
+            "its Rust code uses {name}: only the rest of it would change"
+        ));
     }
     let found = identity
         .allocators
         .iter()
         .find(|found| !found.is_stock && found.confidence >= Confidence::Likely)?;
-    Some(format!("it has {} in it", found.name))
+    Some(format!(
+        "it has {} in it, which it may use beside malloc: only a part of it may change",
+        found.name
+    ))
 }
 
 /// The file of a command, as execvp(3) finds it.

@@ -10,11 +10,14 @@ use reheap_allocators::libc::{Original, Replacement};
 use reheap_allocators::machine;
 use reheap_allocators::memory::{self, BuiltMemoryFunctions, MemoryFunctions};
 use reheap_allocators::preload::{self, PreloadError};
+<<<<<<< HEAD
 use reheap_allocators::probe;
 use reheap_allocators::target::{Target, TargetError};
+=======
+use reheap_allocators::target::{Architecture, Libc, Target, TargetError};
 use reheap_allocators::tuning::{Tuning, TuningError};
 use reheap_allocators::upstream::{self, BuildError, BuiltAllocator, LinkKind, Toolchain};
-use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -288,6 +291,15 @@ pub(crate) fn build_preload(
     target: &Target,
     cache: &Cache,
 ) -> anyhow::Result<PathBuf> {
+    let names_a_compiler = |(name, _): (OsString, _)| {
+        let name = name.to_string_lossy().into_owned();
+        name.starts_with("CC_") || name.starts_with("CXX_")
+    };
+    if !env_vars::all().any(names_a_compiler)
+        && let Some(library) = preload::find_built(choice.allocator, target, cache)
+    {
+        return Ok(library);
+    }
     let toolchain = toolchain(choice, target)?;
     let is_built = preload::is_built(choice.allocator, target, &toolchain, cache);
     while_building(choice, target, is_built, || {
@@ -297,33 +309,40 @@ pub(crate) fn build_preload(
 
 /// The probe that shows which preload a program of the target's libc calls.
 pub(crate) fn build_probe(target: &Target) -> anyhow::Result<PathBuf> {
-    let toolchain = toolchain(&Choice::limit(), target)?;
+    let toolchain = toolchain_for_glue(target)?;
     Ok(probe::build(target, &toolchain, &cache()?)?)
+}
+
+/// This machine's target for a libc; `None` on a processor that reheap does not know.
+pub(crate) fn host(libc: Libc) -> Option<Target> {
+    let architecture = Architecture::ALL
+        .into_iter()
+        .find(|known| known.name() == std::env::consts::ARCH)?;
+    Some(Target::new(architecture, libc))
 }
 
 /// The programs that build the allocator for the target.
 pub(crate) fn toolchain(choice: &Choice, target: &Target) -> anyhow::Result<Toolchain> {
-    let cc = compiler(target, Language::C, Purpose::Objects)?;
-    let search = search();
-    let needs_cxx = choice
-        .allocator
-        .build
-        .as_ref()
-        .is_some_and(|recipe| recipe.needs_cxx);
-    let cxx = if needs_cxx {
-        compiler::find(target, Language::Cxx, Purpose::Objects, &search).map_err(|e| e.to_string())
-    } else {
-        Err("not asked for".to_owned())
-    };
-    let mut environment: BTreeMap<_, _> = env_vars::all().collect();
+    let mut toolchain = toolchain_for_glue(target)?;
+    let recipe = choice.allocator.build.as_ref();
+    if recipe.is_some_and(|recipe| recipe.needs_cxx) {
+        let found = compiler::find(target, Language::Cxx, Purpose::Objects, &search());
+        toolchain.cxx = found.map_err(|e| e.to_string());
+    }
     if choice.network == Network::Forbidden {
+        let environment = &mut toolchain.environment;
         environment.insert("CARGO_NET_OFFLINE".into(), "true".into());
     }
+    Ok(toolchain)
+}
+
+/// The programs that build what is reheap's own and in C.
+pub(crate) fn toolchain_for_glue(target: &Target) -> anyhow::Result<Toolchain> {
     Ok(Toolchain {
         cargo: env_vars::program("CARGO", "cargo"),
-        cc,
-        cxx,
-        environment,
+        cc: compiler(target, Language::C, Purpose::Objects)?,
+        cxx: Err("not asked for".to_owned()),
+        environment: env_vars::all().collect(),
     })
 }
 

@@ -101,6 +101,27 @@ fn a_real_program_has_the_allocator_in_its_memory_and_in_that_of_what_it_starts(
     assert!(maps.contains("/librpmalloc-1.4.3.so"), "{maps}");
 }
 
+/// On a glibc system a musl program starts a glibc shell, and the shell a musl program: the variable is inherited, and a
+/// library for the wrong libc would end them.
+#[test]
+fn a_process_of_the_other_libc_is_left_alone() {
+    let programs = Programs::new();
+    let glibc = programs.compile("cc", "glibc", PROBE, &[]);
+    let starts = "#include <stdlib.h>\nint main(int n, char **w) { return system(w[1]) != 0; }\n";
+    let musl = programs.compile("musl-gcc", "musl", starts, &[]);
+    let from_musl = run(reheap_run("-a mimalloc", &musl).arg(&glibc)).succeeded();
+    assert_eq!(said_only_that_it_builds(from_musl).stdout, "libc.so.6\n");
+
+    let musl = programs.compile("musl-gcc", "probe", PROBE, &[]);
+    let mut shell = reheap_run("-a mimalloc", "sh");
+    let script = format!("{}; {}", musl.display(), glibc.display());
+    let from_glibc = run(shell.args(["-c", &script])).succeeded();
+    let stdout = said_only_that_it_builds(from_glibc).stdout;
+    let lines: Vec<&str> = stdout.lines().collect();
+    assert!(!lines[0].contains("malloc"), "{lines:?}");
+    assert_eq!(lines[1], "libmimalloc-3.3.2.so");
+}
+
 #[test]
 fn input_arguments_and_exit_code_pass_through() {
     let mut command = reheap_run("-a mimalloc", "sh");
@@ -167,10 +188,18 @@ fn tuning_reaches_each_allocator_in_its_own_way_and_wins_over_what_is_set() {
 }
 
 #[test]
-fn mimalloc_says_itself_what_it_was_told() {
+fn allocators_say_themselves_what_they_were_told() {
     let mut command = reheap_run("-a mimalloc -t purge_delay=4321", "true");
     let outcome = run(command.env("MIMALLOC_VERBOSE", "1")).succeeded();
     outcome.said(&["option 'purge_delay': 4321"]);
+
+    let mut command = reheap_run("-a jemalloc -t narenas=3 -t dirty_decay_ms=0", "true");
+    let present = "confirm_conf:true,narenas:1";
+    let outcome = run(command.env("MALLOC_CONF", present)).succeeded();
+    outcome.said(&[
+        "Set conf value: zero_realloc:alloc",
+        &format!("MALLOC_CONF): \"{present},dirty_decay_ms:0,narenas:3\""),
+    ]);
 }
 
 #[test]

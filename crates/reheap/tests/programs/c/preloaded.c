@@ -71,6 +71,19 @@ static void *blocks_of_the_libc_and_of_the_program_meet(void *unused)
 	return unused;
 }
 
+// The libcs do not have these yet, so no program could be linked with them.
+static void the_sized_frees_of_c23_free(void)
+{
+	void (*free_sized)(void *, size_t) = (void (*)(void *, size_t))dlsym(RTLD_DEFAULT, "free_sized");
+	void (*free_aligned_sized)(void *, size_t, size_t) =
+		(void (*)(void *, size_t, size_t))dlsym(RTLD_DEFAULT, "free_aligned_sized");
+	for (int i = 0; i < 100000; i++) {
+		free_sized(malloc(4000), 4000);
+		free_aligned_sized(aligned_alloc(256, 4000), 256, 4000);
+	}
+	CHECK(statm_bytes(1) < 100 * MIB);
+}
+
 static void in_a_child_too(void)
 {
 	pid_t pid = fork();
@@ -92,6 +105,7 @@ int main(int count, char **words)
 	every_function_is_the_librarys();
 	nothing_else_of_it_is_seen();
 	it_is_mapped();
+	the_sized_frees_of_c23_free();
 	blocks_of_the_libc_and_of_the_program_meet(NULL);
 	pthread_t thread;
 	CHECK(pthread_create(&thread, NULL, blocks_of_the_libc_and_of_the_program_meet, NULL) == 0);
