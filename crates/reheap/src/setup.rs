@@ -10,10 +10,7 @@ use reheap_allocators::libc::{Original, Replacement};
 use reheap_allocators::machine;
 use reheap_allocators::memory::{self, BuiltMemoryFunctions, MemoryFunctions};
 use reheap_allocators::preload::{self, PreloadError};
-<<<<<<< HEAD
 use reheap_allocators::probe;
-use reheap_allocators::target::{Target, TargetError};
-=======
 use reheap_allocators::target::{Architecture, Libc, Target, TargetError};
 use reheap_allocators::tuning::{Tuning, TuningError};
 use reheap_allocators::upstream::{self, BuildError, BuiltAllocator, LinkKind, Toolchain};
