@@ -12,6 +12,9 @@
 // - Blocks that one thread allocates and another frees. They go to the list of the thread that frees; now and then it
 //   hands over what it does not need, and so does a thread that ends.
 //
+// It is a bound for the work of an allocator, not for the order of what it gives out: on a large tree that is freed and
+// built again, over and over, mimalloc 3 with its list for each page was seen to need a third less time in all.
+//
 // There are no locks. Threads meet on lock-free stacks, so that a fork needs no attention either: what the lists of other
 // threads held is lost in the child.
 #define _GNU_SOURCE
@@ -309,7 +312,9 @@ RARE static void *malloc_large(size_t size, enum contents contents) {
 static inline void *take(unsigned class) {
     struct block *block = mine.lists[class];
     if (unlikely(!block)) return malloc_anew(class);
-    mine.lists[class] = block->next;
+    struct block *next = block->next;
+    __builtin_prefetch(next, 1); // the next malloc reads it, and the program writes it then
+    mine.lists[class] = next;
     return block;
 }
 
