@@ -16,7 +16,6 @@ use reheap_allocators::probe::Recording;
 use reheap_allocators::target::Libc;
 use reheap_bench::results::{Activity, LeftOut, Role};
 use std::ffi::OsString;
-use std::path::Path;
 
 /// All variants that were asked for, ready to run, and those that cannot take part.
 ///
@@ -171,15 +170,15 @@ impl<'a> Dynamic<'a> {
             environment: preload::environment(choice, library.as_deref()),
             ..Ready::new(self.libc, choice, role, self.words.to_vec())
         };
-        if let Some(library) = library {
-            let seen = self.see(&ready, &library)?;
+        if library.is_some() {
+            let seen = self.see(&ready, choice)?;
             ready.activity = Activity::Seen(seen);
         }
         Ok(ready)
     }
 
     /// Runs the command once with a probe in front of the library, and says how the library was seen to be active.
-    fn see(&self, ready: &Ready, library: &Path) -> anyhow::Result<String> {
+    fn see(&self, ready: &Ready, choice: &Choice) -> anyhow::Result<String> {
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
         let recording = Recording::create(&folder.path().join("recording"))?;
         let target = self
@@ -187,6 +186,7 @@ impl<'a> Dynamic<'a> {
             .target()
             .context("there is no preload for it")?;
         let probe = setup::build_probe(&target)?;
+        let library = setup::build_preload(choice, &target, &setup::cache()?)?;
         let comparison = self.comparison;
         let mut command = command_line(self.words, comparison.first_parameters())?;
         let is_preload = |name: &OsString| name == "LD_PRELOAD";
@@ -196,7 +196,7 @@ impl<'a> Dynamic<'a> {
         environment.extend(recording.environment(&probe, preload.as_deref()));
         command.environment = environment;
         comparison.try_out(command)?;
-        let seen = recording.observation()?.active(library);
+        let seen = recording.observation()?.active(&library);
         seen.map_err(|why| {
             Failure::failed(format!("{} would not be active: {why}", ready.name)).into()
         })
