@@ -3,6 +3,8 @@
 use super::{At, Axis, Drawing, Tone, Unit};
 
 const HEIGHT: f64 = 280.0;
+/// Beyond this many rounds a line has no dots.
+const MANY: usize = 40;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = HEIGHT - 28.0;
 
@@ -100,6 +102,7 @@ impl Lines<'_> {
                     series.tone.shape(),
                     &point.title,
                 ),
+                Steps::Rounds(rounds) if rounds > MANY => {}
                 Steps::Rounds(_) => drawing.dot(&format!("run {tone}"), at, 2.2, &point.title),
             }
         }

@@ -7,6 +7,11 @@ use super::{At, Axis, Drawing, Tone, Unit};
 
 const ROW: f64 = 46.0;
 const RADIUS: f64 = 3.4;
+/// Beyond this many runs dots are smaller and fainter, so that it is seen where they lie close.
+const MANY: usize = 50;
+const RADIUS_OF_MANY: f64 = 2.0;
+/// How far a dot may be moved up or down.
+const REACH: f64 = 10.5;
 /// The width for which dots are kept apart; on a wider page they lie further apart.
 const NARROW: f64 = 330.0;
 /// How many letters of a name and of a note have room in one line there.
@@ -100,8 +105,16 @@ impl Row<'_> {
                 down: middle,
             },
         );
+        let (radius, class_of_run) = match self.marks.len() > MANY {
+            true => (RADIUS_OF_MANY, format!("run many {class}")),
+            false => (RADIUS, format!("run {class}")),
+        };
         let places: Vec<f64> = self.marks.iter().map(|mark| axis.at(mark.value)).collect();
-        for (mark, (&across, shift)) in self.marks.iter().zip(places.iter().zip(spread(&places))) {
+        for (mark, (&across, shift)) in self
+            .marks
+            .iter()
+            .zip(places.iter().zip(spread(&places, radius)))
+        {
             let at = At {
                 across,
                 down: middle + shift,
@@ -109,7 +122,7 @@ impl Row<'_> {
             if mark.is_failure {
                 drawing.path("failure", at, "M-4-4L4 4M-4 4L4-4", &mark.title);
             } else {
-                drawing.dot(&format!("run {class}"), at, RADIUS, &mark.title);
+                drawing.dot(&class_of_run, at, radius, &mark.title);
             }
         }
         if let Some(median) = self.median {
@@ -141,25 +154,35 @@ fn shortened(text: &str, letters: usize) -> String {
 }
 
 /// How far each dot is moved down, so that it lies on no other as long as there is room.
-fn spread(places: &[f64]) -> Vec<f64> {
-    const SHIFTS: [f64; 5] = [0.0, -5.0, 5.0, -10.0, 10.0];
+fn spread(places: &[f64], radius: f64) -> Vec<f64> {
+    let step = 1.5 * radius;
+    let lanes_on_a_side = (REACH / step) as i32;
+    let shifts: Vec<f64> = std::iter::once(0.0)
+        .chain(
+            (1..=lanes_on_a_side)
+                .flat_map(|lane| [-step * f64::from(lane), step * f64::from(lane)]),
+        )
+        .collect();
     let mut order: Vec<usize> = (0..places.len()).collect();
     order.sort_by(|&left, &right| places[left].total_cmp(&places[right]));
-    let mut last_in_lane = [f64::NEG_INFINITY; SHIFTS.len()];
-    let mut shifts = vec![0.0; places.len()];
+    let mut last_in_lane = vec![f64::NEG_INFINITY; shifts.len()];
+    let mut moved = vec![0.0; places.len()];
     for index in order {
         let place = places[index] * NARROW;
+        let free = last_in_lane
+            .iter()
+            .position(|last| place - last >= 1.7 * radius);
         // Where no lane is free, the one whose last dot is furthest away.
-        let lane = (0..SHIFTS.len())
-            .find(|&lane| place - last_in_lane[lane] >= 1.7 * RADIUS)
-            .or_else(|| {
-                (0..SHIFTS.len()).min_by(|&a, &b| last_in_lane[a].total_cmp(&last_in_lane[b]))
-            })
-            .unwrap_or(0);
+        let lane = free.unwrap_or_else(|| {
+            let lanes = 0..shifts.len();
+            lanes
+                .min_by(|&left, &right| last_in_lane[left].total_cmp(&last_in_lane[right]))
+                .unwrap_or(0)
+        });
         last_in_lane[lane] = place;
-        shifts[index] = SHIFTS[lane];
+        moved[index] = shifts[lane];
     }
-    shifts
+    moved
 }
 
 #[cfg(test)]
@@ -174,11 +197,11 @@ mod tests {
 
     #[test]
     fn dots_that_lie_apart_stay_in_the_middle() {
-        assert_eq!(spread(&[0.1, 0.5, 0.9]), [0.0, 0.0, 0.0]);
+        assert_eq!(spread(&[0.1, 0.5, 0.9], 2.0), [0.0, 0.0, 0.0]);
     }
 
     #[test]
     fn equal_dots_are_moved_apart() {
-        assert_eq!(spread(&[0.5, 0.5, 0.5]), [0.0, -5.0, 5.0]);
+        assert_eq!(spread(&[0.5, 0.5, 0.5], 2.0), [0.0, -3.0, 3.0]);
     }
 }
