@@ -40,7 +40,7 @@ const COLUMNS: [&str; 31] = [
     "command",
 ];
 
-/// All runs of all files as CSV (RFC 4180), with a heading.
+/// All runs of all files as CSV with a heading, quoted as RFC 4180 says.
 pub fn csv(all: &[Results]) -> String {
     let parameters: BTreeSet<&str> = benchmarks(all)
         .flat_map(|benchmark| benchmark.parameters.keys().map(String::as_str))

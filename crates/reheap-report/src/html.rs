@@ -104,7 +104,7 @@ struct Part {
     id: String,
     title: String,
     /// What is said of it where it is folded away.
-    summary: String,
+    summary: Vec<String>,
     rounds: String,
     warnings: Vec<Warned>,
     left_out: Vec<(String, String)>,
@@ -159,7 +159,7 @@ impl Part {
         Part {
             id: format!("benchmark-{}", index + 1),
             title: view.title(),
-            summary: words::headline(std::slice::from_ref(view)),
+            summary: words::summary(view),
             rounds: words::rounds_and_noise(view),
             warnings: words::warnings(view).into_iter().map(Warned::of).collect(),
             left_out: view
@@ -235,6 +235,7 @@ impl Matrix {
             Entry::Missing => (numbers::NONE.to_owned(), "same"),
             Entry::Failed => ("failed".to_owned(), "worse"),
             Entry::Mean(mean) => (numbers::ratio(*mean), ""),
+            Entry::Same => ("~".to_owned(), "same"),
             Entry::Compared(comparison) => ratio(Some(comparison)),
         };
         Matrix {

@@ -144,6 +144,7 @@ fn overview_table(matrix: &overview::Matrix) -> String {
                 overview::Entry::Missing => numbers::NONE.to_owned(),
                 overview::Entry::Failed => "⚠ failed".to_owned(),
                 overview::Entry::Mean(mean) => numbers::ratio(*mean),
+                overview::Entry::Same => "\\~".to_owned(),
                 overview::Entry::Compared(comparison) => {
                     match (comparison.verdict, comparison.ratio) {
                         (Verdict::Indistinguishable, _) => "\\~".to_owned(),

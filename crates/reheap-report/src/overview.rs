@@ -1,7 +1,7 @@
 //! All benchmarks of a report at once: one row each, one column for each variant.
 
 use crate::view::View;
-use reheap_bench::analysis::Comparison;
+use reheap_bench::analysis::{Comparison, Verdict};
 use reheap_bench::results::{Quantity, Role};
 use reheap_bench::stats::geometric_mean;
 
@@ -30,6 +30,8 @@ pub(crate) enum Entry {
     Compared(Comparison),
     /// The geometric mean of its ratios.
     Mean(f64),
+    /// The mean of ratios of which none is more than noise, which is noise too.
+    Same,
 }
 
 impl Matrix {
@@ -128,12 +130,25 @@ fn entry(view: &View<'_>, quantity: &Quantity, name: &str) -> Entry {
 
 /// The mean of a column that has a ratio in every row: one that lacks the worst row would be no mean.
 fn mean(rows: &[MatrixRow], column: usize) -> Entry {
-    let ratios: Option<Vec<f64>> = rows
+    let comparisons: Option<Vec<Comparison>> = rows
         .iter()
         .map(|row| match row.cells[column] {
-            Entry::Compared(comparison) => comparison.ratio.map(|estimate| estimate.value),
+            Entry::Compared(comparison) => Some(comparison),
             _ => None,
         })
+        .collect();
+    let Some(comparisons) = comparisons else {
+        return Entry::Missing;
+    };
+    if comparisons
+        .iter()
+        .all(|comparison| comparison.verdict == Verdict::Indistinguishable)
+    {
+        return Entry::Same;
+    }
+    let ratios: Option<Vec<f64>> = comparisons
+        .iter()
+        .map(|comparison| Some(comparison.ratio?.value))
         .collect();
     ratios
         .and_then(geometric_mean)

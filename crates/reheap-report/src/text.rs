@@ -113,6 +113,7 @@ impl Page {
                         overview::Entry::Missing => Cell::plain(numbers::NONE),
                         overview::Entry::Failed => Cell::painted("failed", Paint::Worse),
                         overview::Entry::Mean(mean) => Cell::plain(numbers::ratio(mean)),
+                        overview::Entry::Same => Cell::plain(SAME),
                         overview::Entry::Compared(comparison) => ratio(Some(&comparison)),
                     })
                     .collect(),

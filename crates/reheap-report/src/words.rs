@@ -129,6 +129,16 @@ pub(crate) fn headline(views: &[View<'_>]) -> String {
     }
 }
 
+/// The result of one of several benchmarks, and what one would overlook without opening it.
+pub(crate) fn summary(view: &View<'_>) -> Vec<String> {
+    let mut lines = vec![headline_of_one(view)];
+    let warnings: usize = warnings(view).iter().map(|warned| warned.said.len()).sum();
+    if warnings > 0 {
+        lines.push(figures::count(warnings, "warning"));
+    }
+    lines
+}
+
 fn headline_of_one(view: &View<'_>) -> String {
     if view.rounds() == 0 {
         return "Nothing was measured".to_owned();

@@ -140,6 +140,19 @@ fn a_variant_that_failed_is_not_recommended_however_fast() {
 }
 
 #[test]
+fn a_mean_of_nothing_but_noise_is_not_written_as_a_number() {
+    let table = text(&fixtures::noise(), Style::default());
+    let mean = table
+        .lines()
+        .find(|line| line.starts_with("geometric mean"))
+        .unwrap();
+    assert_eq!(
+        mean.split_whitespace().collect::<Vec<_>>(),
+        ["geometric", "mean", "~"]
+    );
+}
+
+#[test]
 fn the_same_results_give_the_same_bytes() {
     for (_, results) in fixtures::all() {
         let again = results.clone();
