@@ -117,8 +117,8 @@ const SHARE_OF_ALLOCATORS: f64 = 0.6;
 impl Search<'_> {
     /// Searches within the budget of the comparison.
     pub(crate) fn run(&self) -> anyhow::Result<Found> {
-        let budget = Duration::try_from_secs_f64(self.comparison.settings.budget_seconds)?;
-        let end = Instant::now() + budget;
+        // Building allocators is paid once and does not count; measuring does.
+        let mut left = Duration::try_from_secs_f64(self.comparison.settings.budget_seconds)?;
         let mut results = self.comparison.without_benchmarks();
         let baseline = Ready {
             role: Role::Baseline,
@@ -128,7 +128,8 @@ impl Search<'_> {
         if let (Goal::Speed, Ok(limit)) = (self.goal, &limit) {
             ui::note("step 1 of 3: could any allocator help?");
             let variants = [baseline.clone(), limit.clone()];
-            let benchmark = self.measure("could any help", &variants, &[], end, SHARE_OF_LIMIT)?;
+            let benchmark =
+                self.measure("could any help", &variants, &[], &mut left, SHARE_OF_LIMIT)?;
             results.benchmarks.push(benchmark);
             let benchmark = &results.benchmarks[0];
             if benchmark.ended == Ending::Interrupted {
@@ -157,7 +158,7 @@ impl Search<'_> {
             "allocators",
             &field.variants(),
             &field.left_out,
-            end,
+            &mut left,
             SHARE_OF_ALLOCATORS,
         )?;
         let finalists =
@@ -177,10 +178,10 @@ impl Search<'_> {
         }
         let tuned = self.tuned(&field, &finalists)?;
         let round = Duration::from_secs_f64(seconds_per_run * tuned.ready.len() as f64);
-        let left = end.saturating_duration_since(Instant::now());
         if tuned.ready.len() > finalists.len() && left > round * 4 {
             ui::note("step 3 of 3: which tuning?");
-            let benchmark = self.measure("tuning", &tuned.variants(), &tuned.left_out, end, 1.0)?;
+            let benchmark =
+                self.measure("tuning", &tuned.variants(), &tuned.left_out, &mut left, 1.0)?;
             let interrupted = benchmark.ended == Ending::Interrupted;
             results.benchmarks.push(benchmark);
             if interrupted {
@@ -211,21 +212,17 @@ impl Search<'_> {
         step: &str,
         variants: &[Ready],
         left_out: &[LeftOut],
-        end: Instant,
+        left: &mut Duration,
         share: f64,
     ) -> anyhow::Result<Benchmark> {
-        let left = end.saturating_duration_since(Instant::now()).as_secs_f64();
+        let began = Instant::now();
         let comparison = self.comparison;
         let mut settings = comparison.settings.clone();
-        settings.budget_seconds = (left * share).max(1.0);
-        let mut benchmark = comparison.benchmark(
-            variants,
-            left_out,
-            comparison.first_parameters(),
-            None,
-            settings,
-        )?;
+        settings.budget_seconds = (left.as_secs_f64() * share).max(1.0);
+        let parameters = comparison.first_parameters();
+        let mut benchmark = comparison.benchmark(variants, left_out, parameters, None, settings)?;
         benchmark.name = format!("{}: {step}", benchmark.name);
+        *left = left.saturating_sub(began.elapsed());
         Ok(benchmark)
     }
 
