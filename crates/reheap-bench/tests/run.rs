@@ -355,6 +355,39 @@ fn a_command_has_no_terminal_even_if_reheap_has_one() {
     );
 }
 
+/// Set for the reheap that is to be killed: the file in which its command says who it is.
+const TO_BE_KILLED: &str = "REHEAP_TEST_TO_BE_KILLED";
+
+#[test]
+fn a_command_does_not_outlive_a_reheap_that_is_killed() {
+    if let Some(file) = std::env::var_os(TO_BE_KILLED) {
+        let file = Path::new(&file).display();
+        shell(&format!(
+            "echo $$ > {file}.new; mv {file}.new {file}; exec sleep 1000"
+        ));
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pid");
+    let mut reheap = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "a_command_does_not_outlive_a_reheap_that_is_killed",
+        ])
+        .env(TO_BE_KILLED, &file)
+        .spawn()
+        .unwrap();
+    while !file.exists() {
+        thread::yield_now();
+    }
+    reheap.kill().unwrap();
+    reheap.wait().unwrap();
+    let pid = fs::read_to_string(&file).unwrap();
+    while runs(&pid) {
+        thread::yield_now();
+    }
+}
+
 #[test]
 fn metrics_are_read_from_the_output() {
     let metric = |text| Metric::parse(text, Direction::Higher).unwrap();
