@@ -8,8 +8,8 @@
 //! virtual machines. Swap is off in either, or a limit would be a matter of the disk's speed.
 //!
 //! Rejected: `systemd-run --user --scope`, which would help users whose shell is in a part of the tree that is not
-//! theirs. A scope is gone when its last process ends, and with it the count of processes that were out of memory. They
-//! can start reheap itself in a scope.
+//! theirs. A scope is gone when its last process ends, and with it the count of processes that were out of memory.
+//! (Not tried: to start reheap itself in a delegated scope.)
 
 use crate::sys;
 use std::fs::{self, File, OpenOptions};
@@ -62,6 +62,8 @@ impl MemoryLimit {
             remove_stale(&parent);
             match make(version, &parent, bytes) {
                 Ok(limit) => return Ok(limit),
+                // Another place has the controller, or none.
+                Err(reason) if reason.kind() == io::ErrorKind::Unsupported => {}
                 Err(reason) => {
                     refused = NoMemoryLimit::Refused {
                         folder: parent,

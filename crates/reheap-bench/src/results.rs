@@ -256,7 +256,8 @@ impl fmt::Display for Outcome {
 /// What one run of a command cost. Processes that the command started and waited for are part of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// From before the process was made until its end was noticed.
+    /// From before the process was made until its end was noticed. Where a server is measured, it is the load generator's
+    /// time, and all others are the server's.
     pub wall_seconds: f64,
     /// CPU time in the program's own code, of all threads.
     pub user_seconds: f64,

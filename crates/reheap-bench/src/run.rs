@@ -1,9 +1,9 @@
 //! Runs one command and says what it cost.
 //!
 //! The command is started by a launcher of two pages, because its peak memory would otherwise include that of the
-//! program that started it; `sys.rs` tells why. It has a process group of its own, in a session without a terminal: a
-//! terminal's Ctrl-C reaches reheap alone, and a program that asks for a terminal is told that there is none instead of
-//! being stopped. When the command has ended, everything that it left running is ended too.
+//! program that started it; `sys.rs` tells why. It has a process group of its own and no terminal: a terminal's Ctrl-C
+//! reaches reheap alone, and a program that asks for a terminal is told that there is none instead of being stopped.
+//! When the command has ended, everything that it left running is ended too.
 
 use crate::counters;
 use crate::memory_limit::MemoryLimit;

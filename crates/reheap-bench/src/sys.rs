@@ -16,6 +16,10 @@
 //! global state in this process and without a cgroup, which takes rights. The launcher stays until nothing is left. If
 //! the thread that started it dies, the kernel ends the launcher, and with it the command.
 //!
+//! It gives up the terminal, but stays in the session. With `setsid` it would lose the terminal too; but where the
+//! kernel's autogroups are on (sched(7)), each session has its own share of the processors, and to switch between the
+//! shares takes time: on a busy machine /bin/true took 0.41 ms instead of 0.28, and each run 5 ms instead of 0.4.
+//!
 //! Protocol, all in the launcher's arguments and its standard input:
 //!
 //! - `argv[1]` is the file that the command gets as standard input, `argv[2]` the path of the program, and the

@@ -8,8 +8,10 @@ use reheap_bench::results::{
     Activity, Benchmark, Direction, Ending, Outcome, OutputCheck, Role, Settings,
 };
 use reheap_bench::run::{CommandLine, Finished, Launcher, RunError};
+use reheap_bench::server::{Load, Ready};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 fn variant(name: &str, role: Role, script: &str) -> PlannedVariant {
     PlannedVariant {
@@ -211,4 +213,54 @@ fn metrics_are_kept_with_their_direction() {
     let benchmark = measured(&plan);
     assert_eq!(benchmark.metrics["rate"], Direction::Higher);
     assert_eq!(benchmark.variants[0].runs[0].metrics["rate"], 42.0);
+}
+
+#[test]
+fn all_runs_have_the_memory_limit_or_there_is_a_reason_why_not() {
+    let touches = "dd if=/dev/zero of=/dev/null count=1 bs=256M";
+    let mut plan = plan(
+        Some(2),
+        vec![
+            variant("large", Role::Baseline, &format!("exec {touches}")),
+            variant("small", Role::Candidate, "exit 0"),
+        ],
+    );
+    plan.memory_limit_bytes = Some(64 << 20);
+    let launcher = Launcher::new().unwrap();
+    match measure(
+        &launcher,
+        &plan,
+        &AtomicBool::new(false),
+        &mut Notes::default(),
+    ) {
+        Ok(benchmark) => {
+            assert_eq!(benchmark.memory_limit_bytes, Some(64 << 20));
+            assert_eq!(outcomes(&benchmark, 0), [Outcome::OutOfMemory; 2]);
+            assert_eq!(outcomes(&benchmark, 1), [Outcome::Exited(0); 2]);
+        }
+        Err(MeasureError::NoMemoryLimit(reason)) => {
+            assert!(
+                reason.to_string().starts_with("cannot limit memory: "),
+                "{reason}"
+            );
+        }
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[test]
+fn servers_are_measured_in_rounds_too() {
+    let serves = "echo ready; exec sleep 1000";
+    let mut plan = plan(Some(2), vec![variant("server", Role::Baseline, serves)]);
+    plan.load = Some(Load {
+        command: variant("", Role::Baseline, "echo rate 5").command,
+        ready: Ready::Line("ready".parse().unwrap()),
+        ready_within: Duration::from_secs(60),
+        stop_within: Duration::from_secs(10),
+    });
+    plan.metrics = vec![Metric::parse("rate=rate (.*)", Direction::Higher).unwrap()];
+    let benchmark = measured(&plan);
+    assert_eq!(outcomes(&benchmark, 0), [Outcome::Exited(0); 2]);
+    let runs = benchmark.variants[0].runs.iter();
+    assert!(runs.map(|run| run.metrics["rate"]).eq([5.0, 5.0]));
 }

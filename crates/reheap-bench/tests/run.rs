@@ -318,18 +318,74 @@ fn an_interrupted_run_is_ended_and_is_no_result() {
     assert!(!runs(&fs::read_to_string(pid_file).unwrap()));
 }
 
+/// Set for a test that was started in a terminal.
+const IN_A_TERMINAL: &str = "REHEAP_TEST_IN_A_TERMINAL";
+
 #[test]
 fn a_command_has_no_terminal_and_a_process_group_of_its_own() {
-    let script = "(: < /dev/tty) 2>&-; echo $?; read pid name state parent group session rest < /proc/self/stat; \
-                  echo $pid $group $session";
+    let has_terminal = fs::File::open("/dev/tty").is_ok();
+    assert!(has_terminal || std::env::var_os(IN_A_TERMINAL).is_none());
+    let script = "(: < /dev/tty) 2>&-; echo $?; read pid name state parent group rest < /proc/self/stat; \
+                  echo $pid $group";
     let text = stdout(&shell(script));
     let ids: Vec<&str> = text.split_whitespace().collect();
-    let [tty, pid, group, session] = ids[..] else {
+    let [tty, pid, group] = ids[..] else {
         panic!("{text}");
     };
-    assert_ne!(tty, "0", "{text}");
-    // The session is the launcher's, so the command cannot get a terminal by opening one.
-    assert!(pid == group && pid != session, "{text}");
+    assert!(tty != "0" && pid == group, "{text}");
+}
+
+#[test]
+fn a_command_has_no_terminal_even_if_reheap_has_one() {
+    let spawn = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
+    let output = Command::new("python3")
+        .args(["-c", spawn])
+        .arg(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "a_command_has_no_terminal_and_a_process_group_of_its_own",
+        ])
+        .env(IN_A_TERMINAL, "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{text}"
+    );
+}
+
+/// Set for the reheap that is to be killed: the file in which its command says who it is.
+const TO_BE_KILLED: &str = "REHEAP_TEST_TO_BE_KILLED";
+
+#[test]
+fn a_command_does_not_outlive_a_reheap_that_is_killed() {
+    if let Some(file) = std::env::var_os(TO_BE_KILLED) {
+        let file = Path::new(&file).display();
+        shell(&format!(
+            "echo $$ > {file}.new; mv {file}.new {file}; exec sleep 1000"
+        ));
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pid");
+    let mut reheap = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "a_command_does_not_outlive_a_reheap_that_is_killed",
+        ])
+        .env(TO_BE_KILLED, &file)
+        .spawn()
+        .unwrap();
+    while !file.exists() {
+        thread::yield_now();
+    }
+    reheap.kill().unwrap();
+    reheap.wait().unwrap();
+    let pid = fs::read_to_string(&file).unwrap();
+    while runs(&pid) {
+        thread::yield_now();
+    }
 }
 
 #[test]

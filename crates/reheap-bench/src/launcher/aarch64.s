@@ -11,10 +11,27 @@
     mov x0, 36
     mov x1, 1
     svc 0
-    mov x8, 157                 /* setsid: no controlling terminal, and no signals from one */
+    mov x8, 154                 /* setpgid(0, 0): Ctrl-C is for reheap alone */
+    mov x0, 0
+    mov x1, 0
+    svc 0
+    mov x8, 56                  /* openat(AT_FDCWD, "/dev/tty", O_NONBLOCK) */
+    mov x0, -100
+    adr x1, 70f
+    mov x2, 0x800
+    mov x3, 0
+    svc 0
+    mov x21, x0
+    cmp x0, 0
+    b.lt 15f
+    mov x8, 29                  /* ioctl(terminal, TIOCNOTTY): give it up */
+    mov x1, 0x5422
+    svc 0
+    mov x8, 57                  /* close(terminal) */
+    mov x0, x21
     svc 0
 
-    mov x8, 113                 /* clock_gettime(CLOCK_MONOTONIC, report.started) */
+15: mov x8, 113                 /* clock_gettime(CLOCK_MONOTONIC, report.started) */
     mov x0, 1
     add x1, sp, 8
     svc 0
@@ -115,5 +132,6 @@
 40: mov x0, 1
 50: mov x8, 94                  /* exit_group */
     svc 0
+70: .asciz "/dev/tty"
 reheap_launcher_end:
 .popsection

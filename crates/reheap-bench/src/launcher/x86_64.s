@@ -11,10 +11,27 @@
     mov edi, 36
     mov esi, 1
     syscall
-    mov eax, 112                /* setsid: no controlling terminal, and no signals from one */
+    mov eax, 109                /* setpgid(0, 0): Ctrl-C is for reheap alone */
+    xor edi, edi
+    xor esi, esi
+    syscall
+    mov eax, 2                  /* open("/dev/tty", O_NONBLOCK) */
+    lea rdi, [rip + 70f]
+    mov esi, 0x800
+    xor edx, edx
+    syscall
+    mov r14d, eax
+    test eax, eax
+    js 15f
+    mov eax, 16                 /* ioctl(terminal, TIOCNOTTY): give it up */
+    mov edi, r14d
+    mov esi, 0x5422
+    syscall
+    mov eax, 3                  /* close(terminal) */
+    mov edi, r14d
     syscall
 
-    mov eax, 228                /* clock_gettime(CLOCK_MONOTONIC, report.started) */
+15: mov eax, 228                /* clock_gettime(CLOCK_MONOTONIC, report.started) */
     mov edi, 1
     lea rsi, [rsp + 8]
     syscall
@@ -108,5 +125,6 @@
 40: mov edi, 1
 50: mov eax, 231                /* exit_group */
     syscall
+70: .asciz "/dev/tty"
 reheap_launcher_end:
 .popsection
