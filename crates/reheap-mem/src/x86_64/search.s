@@ -1,8 +1,8 @@
 # strlen, strnlen, memchr, rawmemchr, strchr, strchrnul: the first byte of a kind. And memrchr, the last one.
 #
 # They may read what does not belong to the block, but nothing that lies in another page: loads are aligned, but for the
-# first two, and those are not made close to the end of a page. The first 32 bytes are looked at with SSE2: most
-# strings end there.
+# first two, and those are not made close to the end of a page. Without AVX-512 the first 32 bytes are looked at with
+# SSE2: most strings end there.
 #
 # Three kinds of byte are looked for: `end` (0), `byte` (the one in register 0), and `either`. Each vector of the text is
 # turned into one that is 0 where such a byte is, so that four of them can be tested by their minimum.
@@ -96,6 +96,11 @@
 
     # The function's body, but for its first instructions, which fill in what is to be looked for.
     .macro find name, kind, limit
+    cmp     byte ptr [rip + __reheap_mem_level], 1
+    ja      .L\name\()_zmm
+    .ifnc \kind, end
+    splat
+    .endif
     mov     eax, edi
     and     eax, 4095
     pxor    xmm7, xmm7
@@ -154,6 +159,97 @@
     vinserti128 ymm0, ymm0, xmm0, 1
     .endif
     find_rest \name, \kind, \limit, ymm, 32
+    find_zmm \name, \kind, \limit
+    .endm
+
+    # The same with AVX-512. Register 20: the byte.
+
+    # k0: one bit for each byte that is looked for; register 21 is free.
+    .macro match_zmm kind, from:vararg
+    .ifc \kind, byte
+    vpcmpeqb k0, zmm20, \from
+    .else
+    vmovdqu64 zmm21, \from
+    turn_zmm \kind, 21
+    vptestnmb k0, zmm21, zmm21
+    .endif
+    .endm
+
+    .macro turn_zmm kind, n
+    .ifc \kind, byte
+    vpxorq  zmm\n, zmm\n, zmm20
+    .endif
+    .ifc \kind, either
+    vpxorq  zmm25, zmm\n, zmm20
+    vpminub zmm\n, zmm\n, zmm25
+    .endif
+    .endm
+
+    .macro find_zmm name, kind, limit
+    .p2align 5
+.L\name\()_zmm:
+    .ifnc \kind, end
+    vpbroadcastb zmm20, esi
+    .endif
+    mov     eax, edi
+    and     eax, 4095
+    cmp     eax, 4096 - 64
+    ja      .L\name\()_page_end_zmm
+    match_zmm \kind, [rdi]
+    kmovq   rax, k0
+    test    rax, rax
+    jz      .L\name\()_rest_zmm
+.L\name\()_found_zmm:
+    tzcnt   rax, rax
+    add     rdi, rax
+    answer_\name
+
+.L\name\()_page_end_zmm:
+    mov     rdx, rdi
+    and     rdx, -64
+    match_zmm \kind, [rdx]
+    kmovq   rax, k0
+    mov     ecx, edi
+    shr     rax, cl                     # by the lowest six bits
+    test    rax, rax
+    jnz     .L\name\()_found_zmm
+.L\name\()_rest_zmm:
+    or      rdi, 63
+    inc     rdi
+    .irp n, 1, 2, 3, 4
+    done_at_limit \limit, .L\name\()_none
+    match_zmm \kind, [rdi]
+    kmovq   rax, k0
+    test    rax, rax
+    jnz     .L\name\()_found_zmm
+    add     rdi, 64
+    .endr
+    and     rdi, -256
+    .p2align 4
+.L\name\()_loop_zmm:
+    done_at_limit \limit, .L\name\()_none
+    .irp n, 1, 2, 3, 4
+    vmovdqa64 zmm2\n, [rdi + 64*\n - 64]
+    turn_zmm \kind, 2\n
+    .endr
+    vpminub zmm26, zmm21, zmm22
+    vpminub zmm27, zmm23, zmm24
+    vpminub zmm26, zmm26, zmm27
+    vptestnmb k0, zmm26, zmm26
+    add     rdi, 256
+    kortestq k0, k0
+    jz      .L\name\()_loop_zmm
+    sub     rdi, 256
+    .irp n, 1, 2, 3
+    vptestnmb k0, zmm2\n, zmm2\n
+    kmovq   rax, k0
+    test    rax, rax
+    jnz     .L\name\()_found_zmm
+    add     rdi, 64
+    .endr
+    vptestnmb k0, zmm24, zmm24
+    kmovq   rax, k0
+    jmp     .L\name\()_found_zmm
     .endm
 
     # r8 = rdi + rdx, but not beyond the last address: `memchr(s, c, -1)` is allowed where c is in s.
@@ -214,7 +310,6 @@
     function __reheap_memchr
     test    rdx, rdx
     jz      .Lmemchr_none
-    splat
     limit_from_count
     find    memchr, byte, limited
 .Lmemchr_none:
@@ -230,7 +325,6 @@
     .endm
 
     function __reheap_rawmemchr
-    splat
     find    rawmemchr, byte, unlimited
     end_function __reheap_rawmemchr
 
@@ -242,7 +336,6 @@
     .endm
 
     function __reheap_strchrnul
-    splat
     find    strchrnul, either, unlimited
     end_function __reheap_strchrnul
 
@@ -256,7 +349,6 @@
     .endm
 
     function __reheap_strchr
-    splat
     find    strchr, either, unlimited
     end_function __reheap_strchr
 
@@ -294,9 +386,11 @@
     function __reheap_memrchr
     test    rdx, rdx
     jz      .Lmemrchr_none
-    splat
     mov     r9, rdi
     lea     rdi, [rdi + rdx - 1]        # the last byte
+    cmp     byte ptr [rip + __reheap_mem_level], 1
+    ja      .Lmemrchr_zmm
+    splat
     # From the multiple of 32 before it: two vectors, without the bits of what is behind.
     mov     ecx, edi
     not     ecx
@@ -335,4 +429,33 @@
 .Lmemrchr_wide:
     vinserti128 ymm0, ymm0, xmm0, 1
     find_last_rest ymm, 32
+
+    .p2align 4
+.Lmemrchr_zmm:
+    vpbroadcastb zmm20, esi
+    mov     ecx, edi
+    not     ecx                         # of the 64 bytes that the last one lies in, so many are behind it, modulo 64
+    and     rdi, -64
+    vpcmpeqb k0, zmm20, [rdi]
+    kmovq   rax, k0
+    shl     rax, cl
+    shr     rax, cl
+    test    rax, rax
+    jnz     .Lmemrchr_found_zmm
+    .p2align 4
+.Lmemrchr_loop_zmm:
+    cmp     rdi, r9
+    jbe     .Lmemrchr_none
+    sub     rdi, 64
+    vpcmpeqb k0, zmm20, [rdi]
+    kmovq   rax, k0
+    test    rax, rax
+    jz      .Lmemrchr_loop_zmm
+.Lmemrchr_found_zmm:
+    bsr     rax, rax
+    add     rdi, rax
+    xor     eax, eax
+    cmp     rdi, r9
+    cmovae  rax, rdi
+    ret
     end_function __reheap_memrchr
