@@ -97,7 +97,12 @@
     # The function's body, but for its first instructions, which fill in what is to be looked for.
     .macro find name, kind, limit
     cmp     byte ptr [rip + __reheap_mem_level], 1
-    ja      .L\name\()_zmm
+    jbe     .L\name\()_narrow
+    find_zmm \name, \kind, \limit
+
+    .p2align 5
+.L\name\()_narrow:
+    begin_\limit
     .ifnc \kind, end
     splat
     .endif
@@ -159,7 +164,6 @@
     vinserti128 ymm0, ymm0, xmm0, 1
     .endif
     find_rest \name, \kind, \limit, ymm, 32
-    find_zmm \name, \kind, \limit
     .endm
 
     # The same with AVX-512. Register 20: the byte.
@@ -186,8 +190,6 @@
     .endm
 
     .macro find_zmm name, kind, limit
-    .p2align 5
-.L\name\()_zmm:
     .ifnc \kind, end
     vpbroadcastb zmm20, esi
     .endif
@@ -199,21 +201,28 @@
     kmovq   rax, k0
     test    rax, rax
     jz      .L\name\()_rest_zmm
+.L\name\()_first_zmm:
+    tzcnt   rax, rax
+    answer_first_\name
+
+    .p2align 4
 .L\name\()_found_zmm:
     tzcnt   rax, rax
     add     rdi, rax
     answer_\name
 
+    .p2align 4
 .L\name\()_page_end_zmm:
-    mov     rdx, rdi
-    and     rdx, -64
-    match_zmm \kind, [rdx]
+    mov     rcx, rdi
+    and     rcx, -64
+    match_zmm \kind, [rcx]
     kmovq   rax, k0
     mov     ecx, edi
     shr     rax, cl                     # by the lowest six bits
     test    rax, rax
-    jnz     .L\name\()_found_zmm
+    jnz     .L\name\()_first_zmm
 .L\name\()_rest_zmm:
+    begin_\limit
     or      rdi, 63
     inc     rdi
     .irp n, 1, 2, 3, 4
@@ -252,8 +261,14 @@
     jmp     .L\name\()_found_zmm
     .endm
 
-    # r8 = rdi + rdx, but not beyond the last address: `memchr(s, c, -1)` is allowed where c is in s.
-    .macro limit_from_count
+    # r9 = rdi and, where there is a count in rdx, r8 = rdi + rdx, but not beyond the last address:
+    # `memchr(s, c, -1)` is allowed where c is in s.
+    .macro begin_unlimited
+    mov     r9, rdi
+    .endm
+
+    .macro begin_limited
+    mov     r9, rdi
     mov     r8, rdi
     add     r8, rdx
     sbb     rcx, rcx
@@ -268,8 +283,11 @@
     ret
     .endm
 
+    .macro answer_first_strlen
+    ret
+    .endm
+
     function __reheap_strlen
-    mov     r9, rdi
     find    strlen, end, unlimited
     end_function __reheap_strlen
 
@@ -283,18 +301,23 @@
     ret
     .endm
 
+    .macro answer_first_strnlen
+    cmp     rax, rdx
+    cmova   rax, rdx
+    ret
+    .endm
+
     function __reheap_strnlen
     mov     rdx, rsi
-    mov     rax, rsi
     test    rsi, rsi
     jz      .Lstrnlen_zero
-    mov     r9, rdi
-    limit_from_count
     find    strnlen, end, limited
 .Lstrnlen_none:
     mov     rax, r8
     sub     rax, r9
+    ret
 .Lstrnlen_zero:
+    xor     eax, eax
     ret
     end_function __reheap_strnlen
 
@@ -307,10 +330,16 @@
     ret
     .endm
 
+    .macro answer_first_memchr
+    cmp     rax, rdx
+    jae     .Lmemchr_none
+    add     rax, rdi
+    ret
+    .endm
+
     function __reheap_memchr
     test    rdx, rdx
     jz      .Lmemchr_none
-    limit_from_count
     find    memchr, byte, limited
 .Lmemchr_none:
     xor     eax, eax
@@ -321,6 +350,11 @@
 
     .macro answer_rawmemchr
     mov     rax, rdi
+    ret
+    .endm
+
+    .macro answer_first_rawmemchr
+    add     rax, rdi
     ret
     .endm
 
@@ -335,6 +369,11 @@
     ret
     .endm
 
+    .macro answer_first_strchrnul
+    add     rax, rdi
+    ret
+    .endm
+
     function __reheap_strchrnul
     find    strchrnul, either, unlimited
     end_function __reheap_strchrnul
@@ -346,6 +385,11 @@
     cmp     sil, [rdi]
     cmove   rax, rdi
     ret
+    .endm
+
+    .macro answer_first_strchr
+    add     rdi, rax
+    answer_strchr
     .endm
 
     function __reheap_strchr
@@ -389,7 +433,36 @@
     mov     r9, rdi
     lea     rdi, [rdi + rdx - 1]        # the last byte
     cmp     byte ptr [rip + __reheap_mem_level], 1
-    ja      .Lmemrchr_zmm
+    jbe     .Lmemrchr_narrow
+    vpbroadcastb zmm20, esi
+    mov     ecx, edi
+    not     ecx                         # of the 64 bytes that the last one lies in, so many are behind it, modulo 64
+    and     rdi, -64
+    vpcmpeqb k0, zmm20, [rdi]
+    kmovq   rax, k0
+    shl     rax, cl
+    shr     rax, cl
+    test    rax, rax
+    jnz     .Lmemrchr_found_zmm
+    .p2align 4
+.Lmemrchr_loop_zmm:
+    cmp     rdi, r9
+    jbe     .Lmemrchr_none
+    sub     rdi, 64
+    vpcmpeqb k0, zmm20, [rdi]
+    kmovq   rax, k0
+    test    rax, rax
+    jz      .Lmemrchr_loop_zmm
+.Lmemrchr_found_zmm:
+    bsr     rax, rax
+    add     rdi, rax
+    xor     eax, eax
+    cmp     rdi, r9
+    cmovae  rax, rdi
+    ret
+
+    .p2align 5
+.Lmemrchr_narrow:
     splat
     # From the multiple of 32 before it: two vectors, without the bits of what is behind.
     mov     ecx, edi
@@ -429,33 +502,4 @@
 .Lmemrchr_wide:
     vinserti128 ymm0, ymm0, xmm0, 1
     find_last_rest ymm, 32
-
-    .p2align 4
-.Lmemrchr_zmm:
-    vpbroadcastb zmm20, esi
-    mov     ecx, edi
-    not     ecx                         # of the 64 bytes that the last one lies in, so many are behind it, modulo 64
-    and     rdi, -64
-    vpcmpeqb k0, zmm20, [rdi]
-    kmovq   rax, k0
-    shl     rax, cl
-    shr     rax, cl
-    test    rax, rax
-    jnz     .Lmemrchr_found_zmm
-    .p2align 4
-.Lmemrchr_loop_zmm:
-    cmp     rdi, r9
-    jbe     .Lmemrchr_none
-    sub     rdi, 64
-    vpcmpeqb k0, zmm20, [rdi]
-    kmovq   rax, k0
-    test    rax, rax
-    jz      .Lmemrchr_loop_zmm
-.Lmemrchr_found_zmm:
-    bsr     rax, rax
-    add     rdi, rax
-    xor     eax, eax
-    cmp     rdi, r9
-    cmovae  rax, rdi
-    ret
     end_function __reheap_memrchr
