@@ -119,6 +119,47 @@ fn static_executables_of_both_kinds_work_from_their_first_instruction_on() {
 }
 
 #[test]
+fn signal_handlers_may_use_what_they_interrupt() {
+    let source = r#"
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/time.h>
+static volatile sig_atomic_t handled, wrong;
+static void handler(int signal)
+{
+    static char block[3000], copy[3000];
+    memset(block, 'a' + handled % 20, 2999);
+    memcpy(copy, block, 3000);
+    wrong |= memcmp(block, copy, 3000) != 0 || strlen(copy) != 2999;
+    handled++;
+}
+int main(void)
+{
+    static char block[5000], copy[5000];
+    struct itimerval often = {{0, 50}, {0, 50}};
+    signal(SIGALRM, handler);
+    setitimer(ITIMER_REAL, &often, 0);
+    for (unsigned i = 0; handled < 2000; i++) {
+        size_t count = i * 7 % 4999 + 1;
+        memset(block, 'A' + i % 26, count);
+        block[count] = 0;
+        memmove(copy, block, count + 1);
+        if (memcmp(copy, block, count + 1) || strlen(copy) != count || memchr(copy, 0, 5000) != copy + count) {
+            wrong = 1;
+            break;
+        }
+    }
+    puts(wrong ? "wrong" : "right");
+}
+"#;
+    let workshop = linking_with(&DEBIAN);
+    workshop.write("a.c", source);
+    workshop.run("musl-gcc -O1 -fno-builtin -static a.c -o a -L.");
+    assert_eq!(workshop.run("./a"), "right\n");
+}
+
+#[test]
 fn the_functions_are_the_new_ones_and_their_constructor_is_the_first() {
     let workshop = linking_with(&DEBIAN);
     link_static_pie(&workshop, PROGRAM);

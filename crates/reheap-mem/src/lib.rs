@@ -87,7 +87,7 @@ macro_rules! x86_64 {
     };
 }
 
-static SOURCES_X86_64: [Source; 5] = [
+static SOURCES_X86_64: [Source; 6] = [
     Source {
         name: "level",
         text: x86_64!("level"),
@@ -119,6 +119,18 @@ static SOURCES_X86_64: [Source; 5] = [
             function("strnlen"),
             function("strchr"),
             function_of_musl("strchrnul", "__strchrnul"),
+        ],
+    },
+    Source {
+        name: "string",
+        text: x86_64!("string"),
+        functions: &[
+            function("strcmp"),
+            function("strncmp"),
+            function("strcpy"),
+            function_of_musl("stpcpy", "__stpcpy"),
+            function("strncpy"),
+            function_of_musl("stpncpy", "__stpncpy"),
         ],
     },
 ];

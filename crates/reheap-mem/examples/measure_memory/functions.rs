@@ -70,6 +70,10 @@ pub(crate) static ALL: &[Function] = &[
     function!("strlen", __reheap_strlen, Length, MIB),
     function!("strnlen", __reheap_strnlen, Length, MIB),
     function!("strchr", __reheap_strchr, Find, MIB),
+    function!("strcmp", __reheap_strcmp, Compare, MIB),
+    function!("strncmp", __reheap_strncmp, Compare, MIB),
+    function!("strcpy", __reheap_strcpy, Copy, MIB),
+    function!("stpcpy", __reheap_stpcpy, Copy, MIB),
 ];
 
 unsafe extern "C" {

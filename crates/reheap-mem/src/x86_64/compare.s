@@ -19,7 +19,120 @@
     jnz     \different
     .endm
 
+    # With AVX-512. Up to 64 bytes at once, without a loop or a branch on the count: what the mask leaves out is not read,
+    # also where it lies in a page that is not there.
+    .macro mask_from_count
+    mov     rax, -1
+    bzhi    rax, rax, rdx
+    kmovq   k1, rax
+    .endm
+
+    # Zero in register 21 if four vectors of both are equal.
+    .macro differences_zmm at:vararg
+    .irp n, 1, 2, 3, 4
+    vmovdqu64 zmm2\n, [rdi + \at + 64*\n-64]
+    vpxorq  zmm2\n, zmm2\n, [rsi + \at + 64*\n-64]
+    .endr
+    vpternlogq zmm21, zmm22, zmm23, 0xfe
+    vporq   zmm21, zmm21, zmm24
+    vptestmb k0, zmm21, zmm21
+    .endm
+
+    .macro compare_zmm at, different
+    vmovdqu64 zmm20, [rdi + \at]
+    vpcmpub k0, zmm20, [rsi + \at], 4
+    kmovq   rax, k0
+    test    rax, rax
+    jnz     \different
+    .endm
+
     function __reheap_memcmp
+    cmp     byte ptr [rip + __reheap_mem_level], 1
+    jbe     .Lcompare_narrow
+    cmp     rdx, 64
+    ja      .Lcompare_65_zmm
+    mask_from_count
+    vmovdqu8 zmm20 {k1} {z}, [rdi]
+    vpcmpub k0 {k1}, zmm20, [rsi], 4
+    kmovq   rax, k0
+    test    rax, rax
+    jnz     .Ldifferent_0_zmm
+    ret
+
+    .p2align 4
+.Lcompare_65_zmm:
+    compare_zmm 0, .Ldifferent_0_zmm
+    cmp     rdx, 128
+    ja      .Lcompare_129_zmm
+    compare_zmm rdx-64, .Ldifferent_last_zmm
+    ret
+
+.Ldifferent_last_zmm:
+    lea     rdi, [rdi + rdx - 64]
+    lea     rsi, [rsi + rdx - 64]
+    .p2align 4
+.Ldifferent_0_zmm:
+    tzcnt   rcx, rax
+    movzx   eax, byte ptr [rdi + rcx]
+    movzx   ecx, byte ptr [rsi + rcx]
+    sub     eax, ecx
+    ret
+.Ldifferent_64_zmm:
+    add     rdi, 64
+    add     rsi, 64
+    jmp     .Ldifferent_0_zmm
+.Ldifferent_last_two_zmm:
+    lea     rdi, [rdi + rdx - 128]
+    lea     rsi, [rsi + rdx - 128]
+    jmp     .Ldifferent_0_zmm
+
+    .p2align 4
+.Lcompare_129_zmm:
+    cmp     rdx, 256
+    ja      .Lcompare_257_zmm
+    compare_zmm 64, .Ldifferent_64_zmm
+    compare_zmm rdx-128, .Ldifferent_last_two_zmm
+    compare_zmm rdx-64, .Ldifferent_last_zmm
+    ret
+
+    .p2align 4
+.Lcompare_257_zmm:
+    add     rdx, -256                   # how many bytes there are before the last four vectors
+    .p2align 4
+.Lcompare_loop_zmm:
+    differences_zmm 0
+    kortestq k0, k0
+    jnz     .Ldifferent_4_zmm
+    add     rdi, 256
+    add     rsi, 256
+    sub     rdx, 256
+    ja      .Lcompare_loop_zmm
+    add     rdi, rdx                    # back by what is not left: the last four vectors
+    add     rsi, rdx
+    cmp     rdx, -128
+    jle     .Lcompare_last_two_zmm
+    differences_zmm 0
+    kortestq k0, k0
+    jnz     .Ldifferent_4_zmm
+    xor     eax, eax
+    ret
+.Lcompare_last_two_zmm:
+    add     rdi, 128
+    add     rsi, 128
+    compare_zmm 0, .Ldifferent_0_zmm
+    compare_zmm 64, .Ldifferent_64_zmm
+    ret
+    .p2align 4
+.Ldifferent_4_zmm:
+    .irp n, 1, 2, 3
+    compare_zmm 0, .Ldifferent_0_zmm
+    add     rdi, 64
+    add     rsi, 64
+    .endr
+    compare_zmm 0, .Ldifferent_0_zmm
+
+    .p2align 5
+.Lcompare_narrow:
     cmp     rdx, 16
     jb      .Lcompare_0_15
     compare_vectors xmm, 0, .Ldifferent_0_xmm
@@ -266,6 +379,64 @@
     # ----- bcmp -----
 
     function __reheap_bcmp
+    cmp     byte ptr [rip + __reheap_mem_level], 1
+    jbe     .Lequal_narrow
+    cmp     rdx, 64
+    ja      .Lequal_65_zmm
+    mask_from_count
+    vmovdqu8 zmm20 {k1} {z}, [rdi]
+    vpcmpub k0 {k1}, zmm20, [rsi], 4
+    xor     eax, eax
+    kortestq k0, k0
+    setnz   al
+    ret
+
+    .p2align 4
+.Lequal_65_zmm:
+    cmp     rdx, 256
+    ja      .Lequal_257_zmm
+    vmovdqu64 zmm21, [rdi]
+    vmovdqu64 zmm22, [rdi + rdx - 64]
+    vpxorq  zmm21, zmm21, [rsi]
+    vpxorq  zmm22, zmm22, [rsi + rdx - 64]
+    cmp     edx, 128
+    jbe     .Lequal_two_zmm
+    vmovdqu64 zmm23, [rdi + 64]
+    vmovdqu64 zmm24, [rdi + rdx - 128]
+    vpxorq  zmm23, zmm23, [rsi + 64]
+    vpxorq  zmm24, zmm24, [rsi + rdx - 128]
+    vpternlogq zmm21, zmm23, zmm24, 0xfe
+.Lequal_two_zmm:
+    vporq   zmm21, zmm21, zmm22
+    vptestmb k0, zmm21, zmm21
+    xor     eax, eax
+    kortestq k0, k0
+    setnz   al
+    ret
+
+    .p2align 4
+.Lequal_257_zmm:
+    add     rdx, -256
+    .p2align 4
+.Lequal_loop_zmm:
+    differences_zmm 0
+    kortestq k0, k0
+    jnz     .Lunequal_zmm
+    add     rdi, 256
+    add     rsi, 256
+    sub     rdx, 256
+    ja      .Lequal_loop_zmm
+    add     rdi, rdx
+    add     rsi, rdx
+    differences_zmm 0
+.Lunequal_zmm:
+    xor     eax, eax
+    kortestq k0, k0
+    setnz   al
+    ret
+
+    .p2align 5
+.Lequal_narrow:
     cmp     rdx, 16
     jb      .Lequal_0_15
     cmp     rdx, 32

@@ -68,7 +68,7 @@ __reheap_mem_find_level:
     test    r11d, 0xe6                  # and the three states of AVX-512
     jnz     .Lno_wide
     not     ebx
-    test    ebx, (1 << 16) | (1 << 30) | (1 << 31)      # F, BW, VL
+    test    ebx, (1 << 3) | (1 << 8) | (1 << 16) | (1 << 30) | (1 << 31)    # BMI1, BMI2, F, BW, VL
     jnz     .Lno_wide
     cmp     eax, 1
     jb      .Lno_wide

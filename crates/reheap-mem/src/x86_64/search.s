@@ -1,8 +1,8 @@
 # strlen, strnlen, memchr, rawmemchr, strchr, strchrnul: the first byte of a kind. And memrchr, the last one.
 #
 # They may read what does not belong to the block, but nothing that lies in another page: loads are aligned, but for the
-# first two, and those are not made close to the end of a page. The first 32 bytes are looked at with SSE2: most
-# strings end there.
+# first two, and those are not made close to the end of a page. Without AVX-512 the first 32 bytes are looked at with
+# SSE2: most strings end there.
 #
 # Three kinds of byte are looked for: `end` (0), `byte` (the one in register 0), and `either`. Each vector of the text is
 # turned into one that is 0 where such a byte is, so that four of them can be tested by their minimum.
@@ -96,6 +96,16 @@
 
     # The function's body, but for its first instructions, which fill in what is to be looked for.
     .macro find name, kind, limit
+    cmp     byte ptr [rip + __reheap_mem_level], 1
+    jbe     .L\name\()_narrow
+    find_zmm \name, \kind, \limit
+
+    .p2align 5
+.L\name\()_narrow:
+    begin_\limit
+    .ifnc \kind, end
+    splat
+    .endif
     mov     eax, edi
     and     eax, 4095
     pxor    xmm7, xmm7
@@ -156,8 +166,109 @@
     find_rest \name, \kind, \limit, ymm, 32
     .endm
 
-    # r8 = rdi + rdx, but not beyond the last address: `memchr(s, c, -1)` is allowed where c is in s.
-    .macro limit_from_count
+    # The same with AVX-512. Register 20: the byte.
+
+    # k0: one bit for each byte that is looked for; register 21 is free.
+    .macro match_zmm kind, from:vararg
+    .ifc \kind, byte
+    vpcmpeqb k0, zmm20, \from
+    .else
+    vmovdqu64 zmm21, \from
+    turn_zmm \kind, 21
+    vptestnmb k0, zmm21, zmm21
+    .endif
+    .endm
+
+    .macro turn_zmm kind, n
+    .ifc \kind, byte
+    vpxorq  zmm\n, zmm\n, zmm20
+    .endif
+    .ifc \kind, either
+    vpxorq  zmm25, zmm\n, zmm20
+    vpminub zmm\n, zmm\n, zmm25
+    .endif
+    .endm
+
+    .macro find_zmm name, kind, limit
+    .ifnc \kind, end
+    vpbroadcastb zmm20, esi
+    .endif
+    mov     eax, edi
+    and     eax, 4095
+    cmp     eax, 4096 - 64
+    ja      .L\name\()_page_end_zmm
+    match_zmm \kind, [rdi]
+    kmovq   rax, k0
+    test    rax, rax
+    jz      .L\name\()_rest_zmm
+.L\name\()_first_zmm:
+    tzcnt   rax, rax
+    answer_first_\name
+
+    .p2align 4
+.L\name\()_found_zmm:
+    tzcnt   rax, rax
+    add     rdi, rax
+    answer_\name
+
+    .p2align 4
+.L\name\()_page_end_zmm:
+    mov     rcx, rdi
+    and     rcx, -64
+    match_zmm \kind, [rcx]
+    kmovq   rax, k0
+    mov     ecx, edi
+    shr     rax, cl                     # by the lowest six bits
+    test    rax, rax
+    jnz     .L\name\()_first_zmm
+.L\name\()_rest_zmm:
+    begin_\limit
+    or      rdi, 63
+    inc     rdi
+    .irp n, 1, 2, 3, 4
+    done_at_limit \limit, .L\name\()_none
+    match_zmm \kind, [rdi]
+    kmovq   rax, k0
+    test    rax, rax
+    jnz     .L\name\()_found_zmm
+    add     rdi, 64
+    .endr
+    and     rdi, -256
+    .p2align 4
+.L\name\()_loop_zmm:
+    done_at_limit \limit, .L\name\()_none
+    .irp n, 1, 2, 3, 4
+    vmovdqa64 zmm2\n, [rdi + 64*\n - 64]
+    turn_zmm \kind, 2\n
+    .endr
+    vpminub zmm26, zmm21, zmm22
+    vpminub zmm27, zmm23, zmm24
+    vpminub zmm26, zmm26, zmm27
+    vptestnmb k0, zmm26, zmm26
+    add     rdi, 256
+    kortestq k0, k0
+    jz      .L\name\()_loop_zmm
+    sub     rdi, 256
+    .irp n, 1, 2, 3
+    vptestnmb k0, zmm2\n, zmm2\n
+    kmovq   rax, k0
+    test    rax, rax
+    jnz     .L\name\()_found_zmm
+    add     rdi, 64
+    .endr
+    vptestnmb k0, zmm24, zmm24
+    kmovq   rax, k0
+    jmp     .L\name\()_found_zmm
+    .endm
+
+    # r9 = rdi and, where there is a count in rdx, r8 = rdi + rdx, but not beyond the last address:
+    # `memchr(s, c, -1)` is allowed where c is in s.
+    .macro begin_unlimited
+    mov     r9, rdi
+    .endm
+
+    .macro begin_limited
+    mov     r9, rdi
     mov     r8, rdi
     add     r8, rdx
     sbb     rcx, rcx
@@ -172,8 +283,11 @@
     ret
     .endm
 
+    .macro answer_first_strlen
+    ret
+    .endm
+
     function __reheap_strlen
-    mov     r9, rdi
     find    strlen, end, unlimited
     end_function __reheap_strlen
 
@@ -187,18 +301,23 @@
     ret
     .endm
 
+    .macro answer_first_strnlen
+    cmp     rax, rdx
+    cmova   rax, rdx
+    ret
+    .endm
+
     function __reheap_strnlen
     mov     rdx, rsi
-    mov     rax, rsi
     test    rsi, rsi
     jz      .Lstrnlen_zero
-    mov     r9, rdi
-    limit_from_count
     find    strnlen, end, limited
 .Lstrnlen_none:
     mov     rax, r8
     sub     rax, r9
+    ret
 .Lstrnlen_zero:
+    xor     eax, eax
     ret
     end_function __reheap_strnlen
 
@@ -211,11 +330,16 @@
     ret
     .endm
 
+    .macro answer_first_memchr
+    cmp     rax, rdx
+    jae     .Lmemchr_none
+    add     rax, rdi
+    ret
+    .endm
+
     function __reheap_memchr
     test    rdx, rdx
     jz      .Lmemchr_none
-    splat
-    limit_from_count
     find    memchr, byte, limited
 .Lmemchr_none:
     xor     eax, eax
@@ -229,8 +353,12 @@
     ret
     .endm
 
+    .macro answer_first_rawmemchr
+    add     rax, rdi
+    ret
+    .endm
+
     function __reheap_rawmemchr
-    splat
     find    rawmemchr, byte, unlimited
     end_function __reheap_rawmemchr
 
@@ -241,8 +369,12 @@
     ret
     .endm
 
+    .macro answer_first_strchrnul
+    add     rax, rdi
+    ret
+    .endm
+
     function __reheap_strchrnul
-    splat
     find    strchrnul, either, unlimited
     end_function __reheap_strchrnul
 
@@ -255,8 +387,12 @@
     ret
     .endm
 
+    .macro answer_first_strchr
+    add     rdi, rax
+    answer_strchr
+    .endm
+
     function __reheap_strchr
-    splat
     find    strchr, either, unlimited
     end_function __reheap_strchr
 
@@ -294,9 +430,40 @@
     function __reheap_memrchr
     test    rdx, rdx
     jz      .Lmemrchr_none
-    splat
     mov     r9, rdi
     lea     rdi, [rdi + rdx - 1]        # the last byte
+    cmp     byte ptr [rip + __reheap_mem_level], 1
+    jbe     .Lmemrchr_narrow
+    vpbroadcastb zmm20, esi
+    mov     ecx, edi
+    not     ecx                         # of the 64 bytes that the last one lies in, so many are behind it, modulo 64
+    and     rdi, -64
+    vpcmpeqb k0, zmm20, [rdi]
+    kmovq   rax, k0
+    shl     rax, cl
+    shr     rax, cl
+    test    rax, rax
+    jnz     .Lmemrchr_found_zmm
+    .p2align 4
+.Lmemrchr_loop_zmm:
+    cmp     rdi, r9
+    jbe     .Lmemrchr_none
+    sub     rdi, 64
+    vpcmpeqb k0, zmm20, [rdi]
+    kmovq   rax, k0
+    test    rax, rax
+    jz      .Lmemrchr_loop_zmm
+.Lmemrchr_found_zmm:
+    bsr     rax, rax
+    add     rdi, rax
+    xor     eax, eax
+    cmp     rdi, r9
+    cmovae  rax, rdi
+    ret
+
+    .p2align 5
+.Lmemrchr_narrow:
+    splat
     # From the multiple of 32 before it: two vectors, without the bits of what is behind.
     mov     ecx, edi
     not     ecx

@@ -18,6 +18,7 @@ std::arch::global_asm!(
     include_str!("../../src/x86_64/set.s"),
     include_str!("../../src/x86_64/compare.s"),
     include_str!("../../src/x86_64/search.s"),
+    include_str!("../../src/x86_64/string.s"),
     options(raw)
 );
 
@@ -49,6 +50,20 @@ pub(crate) mod raw {
         pub(crate) fn __reheap_strnlen(s: *const c_void, n: usize) -> usize;
         pub(crate) fn __reheap_strchr(s: *const c_void, byte: c_int) -> *mut c_void;
         pub(crate) fn __reheap_strchrnul(s: *const c_void, byte: c_int) -> *mut c_void;
+        pub(crate) fn __reheap_strcmp(a: *const c_void, b: *const c_void) -> c_int;
+        pub(crate) fn __reheap_strncmp(a: *const c_void, b: *const c_void, n: usize) -> c_int;
+        pub(crate) fn __reheap_strcpy(to: *mut c_void, from: *const c_void) -> *mut c_void;
+        pub(crate) fn __reheap_stpcpy(to: *mut c_void, from: *const c_void) -> *mut c_void;
+        pub(crate) fn __reheap_strncpy(
+            to: *mut c_void,
+            from: *const c_void,
+            n: usize,
+        ) -> *mut c_void;
+        pub(crate) fn __reheap_stpncpy(
+            to: *mut c_void,
+            from: *const c_void,
+            n: usize,
+        ) -> *mut c_void;
         pub(crate) static mut __reheap_mem_level: u8;
         pub(crate) static mut __reheap_mem_string_copy_min: usize;
         pub(crate) static mut __reheap_mem_string_set_min: usize;
@@ -283,4 +298,50 @@ pub(crate) fn strchrnul(string: &[u8], byte: c_int) -> usize {
     // Safety: by the assertion the string ends within the slice.
     let found = unsafe { __reheap_strchrnul(string.as_ptr().cast(), byte) };
     position(string, found).unwrap()
+}
+
+pub(crate) fn strcmp(a: &[u8], b: &[u8]) -> c_int {
+    assert!(a.contains(&0) && b.contains(&0));
+    // Safety: by the assertion both strings end within their slices.
+    unsafe { __reheap_strcmp(a.as_ptr().cast(), b.as_ptr().cast()) }
+}
+
+pub(crate) fn strncmp(a: &[u8], b: &[u8], count: usize) -> c_int {
+    assert!(count <= a.len() || a.contains(&0));
+    assert!(count <= b.len() || b.contains(&0));
+    // Safety: by the assertions both strings, or the count, end within their slices.
+    unsafe { __reheap_strncmp(a.as_ptr().cast(), b.as_ptr().cast(), count) }
+}
+
+/// Copies a string, with its end, into `to`, which must have room for it.
+pub(crate) fn strcpy(to: &mut [u8], from: &[u8]) {
+    assert!(from.iter().position(|&b| b == 0).unwrap() < to.len());
+    // Safety: by the assertion the string ends within its slice, and there is room for it.
+    let result = unsafe { __reheap_strcpy(to.as_mut_ptr().cast(), from.as_ptr().cast()) };
+    assert_eq!(result.cast(), to.as_mut_ptr());
+}
+
+/// The same, and the position of the end.
+pub(crate) fn stpcpy(to: &mut [u8], from: &[u8]) -> usize {
+    assert!(from.iter().position(|&b| b == 0).unwrap() < to.len());
+    // Safety: as for `strcpy`.
+    let end = unsafe { __reheap_stpcpy(to.as_mut_ptr().cast(), from.as_ptr().cast()) };
+    position(to, end).unwrap()
+}
+
+/// Fills `to` with a string and zeros behind it.
+pub(crate) fn strncpy(to: &mut [u8], from: &[u8]) {
+    assert!(from.len() >= to.len() || from.contains(&0));
+    // Safety: by the assertion the string, or the count, ends within the slice.
+    let result =
+        unsafe { __reheap_strncpy(to.as_mut_ptr().cast(), from.as_ptr().cast(), to.len()) };
+    assert_eq!(result.cast(), to.as_mut_ptr());
+}
+
+/// The same, and the position of the first zero, or of the end.
+pub(crate) fn stpncpy(to: &mut [u8], from: &[u8]) -> usize {
+    assert!(from.len() >= to.len() || from.contains(&0));
+    // Safety: as for `strncpy`.
+    let end = unsafe { __reheap_stpncpy(to.as_mut_ptr().cast(), from.as_ptr().cast(), to.len()) };
+    position(to, end).unwrap()
 }

@@ -4,7 +4,8 @@
     reason = "mapping memory; each block says why it is sound"
 )]
 
-use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
 
 const PAGE: usize = 4096;
 
@@ -44,5 +45,58 @@ impl Drop for Guarded {
     fn drop(&mut self) {
         // Safety: the mapping that `new` made, and nobody can have kept a reference into it.
         unsafe { munmap(self.mapping.cast(), self.length + 2 * PAGE).unwrap() }
+    }
+}
+
+/// A large block that takes little memory: the same two mebibytes again and again, and at last two others.
+pub(crate) struct Repeated {
+    mapping: *mut u8,
+    length: usize,
+}
+
+const UNIT: usize = 2 << 20;
+
+impl Repeated {
+    /// At least so many bytes; a whole number of units.
+    pub(crate) fn new(length: usize) -> Self {
+        let length = length.next_multiple_of(UNIT);
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let unit = || {
+            let file = memfd_create("unit", MemfdFlags::CLOEXEC).unwrap();
+            ftruncate(&file, UNIT as u64).unwrap();
+            file
+        };
+        let (first, last) = (unit(), unit());
+        // Safety: a new mapping wherever the kernel likes, every unit of which is then replaced by one of a file; the
+        // mappings keep the files.
+        let mapping: *mut u8 = unsafe {
+            let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+            let mapping = mmap_anonymous(std::ptr::null_mut(), length, access, flags).unwrap();
+            for offset in (0..length).step_by(UNIT) {
+                let file = if offset + UNIT == length {
+                    &last
+                } else {
+                    &first
+                };
+                let flags = MapFlags::SHARED | MapFlags::FIXED;
+                mmap(mapping.byte_add(offset), UNIT, access, flags, file, 0).unwrap();
+            }
+            mapping.cast()
+        };
+        Self { mapping, length }
+    }
+
+    /// All of it. That most bytes have many addresses is not seen by functions that read one block and write another.
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        // Safety: mapped by `new` and so until `drop`. The aliases among its own addresses are why this is for the
+        // assembly and for reads of single bytes only.
+        unsafe { std::slice::from_raw_parts_mut(self.mapping, self.length) }
+    }
+}
+
+impl Drop for Repeated {
+    fn drop(&mut self) {
+        // Safety: the mapping that `new` made, and nobody can have kept a reference into it.
+        unsafe { munmap(self.mapping.cast(), self.length).unwrap() }
     }
 }
