@@ -25,6 +25,8 @@ fn a_preload_for_each_libc_is_made_once_and_says_what_it_is() {
         assert!(found.replaced.is_empty(), "{:?}", found.replaced);
         let again = preload::build(mimalloc, &target, &toolchain, &cache()).unwrap();
         assert_eq!(library, again);
+        let found = preload::find_built(mimalloc, &target, &cache());
+        assert_eq!(found.unwrap().file_name(), library.file_name());
     }
 }
 
