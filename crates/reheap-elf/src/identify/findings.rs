@@ -254,10 +254,13 @@ impl Findings {
                         .to_owned(),
                 )
             };
-            let strength = if begins_a_literal {
-                Confidence::Likely
-            } else {
-                Confidence::Possible
+            // A pattern that ends with a blank is the beginning of messages. Where nothing follows, somebody else looks for
+            // it, as reheap's own catalogue does.
+            let is_cut_off = memory[found.end - 1] == b' '
+                && memory.get(found.end).is_none_or(|&byte| byte == 0);
+            let strength = match begins_a_literal && !is_cut_off {
+                true => Confidence::Likely,
+                false => Confidence::Possible,
             };
             match pattern {
                 Pattern::Text(allocator) => self
@@ -327,14 +330,17 @@ impl Findings {
             .iter()
             .rposition(|byte| !byte.is_ascii_digit() && *byte != b'.')
             .map_or(0, |before| before + 1);
-        let number = version_prefix(&memory[start..found.start]);
+        // A package of the Rust registry has it in its own version, behind a `+`; programs that only name it hold that.
+        let is_of_a_package = start > 0 && memory[start - 1] == b'+';
+        let number = version_prefix(&memory[start..found.start]).filter(|_| !is_of_a_package);
         if let (Some(commit), Some(number)) = (commit, number)
             && commit.iter().all(u8::is_ascii_hexdigit)
             && number.split('.').count() == 3
         {
             let sighting = self.allocators.entry("jemalloc").or_default();
             let text = String::from_utf8_lossy(&memory[start..found.end + 40]).into_owned();
-            sighting.add(Evidence::Text(text), Confidence::Likely);
+            // Programs that look for jemalloc hold this too.
+            sighting.add(Evidence::Text(text), Confidence::Possible);
             sighting.version = Some(number.to_owned());
         }
     }
@@ -402,6 +408,10 @@ mod tests {
         assert_eq!(
             version_of(format!("5.3.0{}g{commit}", "-0-").as_bytes()),
             Some("5.3.0".to_owned())
+        );
+        assert_eq!(
+            version_of(format!("0.6.0+5.3.0{}g{commit}", "-0-").as_bytes()),
+            None
         );
         assert_eq!(version_of(format!("5.3.0{}gcc", "-0-").as_bytes()), None);
         assert_eq!(version_of(format!("{}g{commit}", "-0-").as_bytes()), None);

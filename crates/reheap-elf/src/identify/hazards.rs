@@ -86,7 +86,10 @@ impl fmt::Display for Hazard {
                 }
             }
             Self::UnusedAllocator { name } => {
-                write!(f, "unused: {name} came along, and nothing allocates from it")
+                write!(
+                    f,
+                    "unused: {name} came along, and nothing allocates from it"
+                )
             }
         }
     }

@@ -5,7 +5,7 @@
 //! is only given where the verdict on malloc or a symbol leaves no other; elsewhere it is unknown.
 
 use super::signatures::{self, GO};
-use super::{FoundAllocator, MallocVerdict, Provider, RustGlobalAllocator};
+use super::{Confidence, FoundAllocator, MallocVerdict, Provider, RustGlobalAllocator};
 use serde::Serialize;
 use std::fmt;
 
@@ -57,13 +57,15 @@ fn role(
     malloc: &MallocVerdict,
     rust: Option<&RustGlobalAllocator>,
 ) -> Role {
+    if found.confidence < Confidence::Likely {
+        return Role::Unknown;
+    }
     let is_malloc = match &malloc.provider {
         Provider::Allocator { name } => *name == found.name,
         Provider::Unknown => return Role::Unknown,
         _ => false,
     };
-    let is_rusts =
-        matches!(rust, Some(RustGlobalAllocator::Custom { name: Some(name), .. }) if *name == found.name);
+    let is_rusts = matches!(rust, Some(RustGlobalAllocator::Custom { name: Some(name), .. }) if *name == found.name);
     match rust {
         _ if is_malloc => Role::Malloc,
         _ if found.name == GO => Role::Private,

@@ -532,15 +532,14 @@ pub(super) fn rust_global_allocator(
         (None, None, Some(symbol)) if rust.is_not_inlined => {
             Some(custom(symbol, Confidence::Likely))
         }
-        _ if rust.is_rust => Some(
-            beside_malloc(allocators, malloc).map_or(RustGlobalAllocator::Unknown, |found| {
-                RustGlobalAllocator::Custom {
-                    name: Some(found.name.clone()),
-                    confidence: Confidence::Possible,
-                    evidence: found.evidence[0].clone(),
-                }
-            }),
-        ),
+        _ if rust.is_rust => Some(beside_malloc(allocators, malloc).map_or(
+            RustGlobalAllocator::Unknown,
+            |found| RustGlobalAllocator::Custom {
+                name: Some(found.name.clone()),
+                confidence: Confidence::Possible,
+                evidence: found.evidence[0].clone(),
+            },
+        )),
         _ => None,
     }
 }
@@ -582,6 +581,13 @@ pub(super) fn operator_new(findings: &Findings, malloc: &MallocVerdict) -> Optio
         };
         let reason = "operator new is at the address of its own function";
         return Some(verdict(provider, Confidence::Certain, reason));
+    }
+    if matches!(malloc.provider, Provider::Allocator { .. }) && !findings.has_cxx_runtime {
+        return Some(MallocVerdict {
+            confidence: malloc.confidence.min(Some(Confidence::Likely)),
+            reason: "the file defines operator new beside the malloc of its allocator".to_owned(),
+            ..malloc.clone()
+        });
     }
     if findings.has_cxx_runtime {
         return Some(MallocVerdict {

@@ -49,7 +49,9 @@ impl Project<'_> {
             Some(Libc::Glibc) => &self.glibc,
             _ => &self.musl,
         };
-        let built = built.as_ref().context("the project was not built for this libc")?;
+        let built = built
+            .as_ref()
+            .context("the project was not built for this libc")?;
         if variant.libc == Some(Libc::Glibc) {
             return Ok(Executable {
                 path: built.clone(),
@@ -85,7 +87,12 @@ fn only_one(mut executables: Vec<PathBuf>) -> anyhow::Result<PathBuf> {
             .hint("--bin NAME, --example NAME or -p PACKAGE choose one")
             .into()),
         (Some(last), others) => {
-            let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let name = |path: &PathBuf| {
+                path.file_name()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned()
+            };
             let mut names: Vec<String> = others.iter().chain([&last]).map(name).collect();
             names.sort();
             let text = format!("which executable is to be measured: {}?", names.join(", "));

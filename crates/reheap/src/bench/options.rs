@@ -103,10 +103,20 @@ pub(crate) fn substitute(text: &str, parameters: &BTreeMap<String, String>) -> S
 #[command(next_help_heading = "Servers")]
 pub(crate) struct ServerArguments {
     /// Start this server under each variant, instead of COMMAND
-    #[arg(long, value_name = "COMMAND", requires = "load", conflicts_with = "command")]
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        requires = "load",
+        conflicts_with = "command"
+    )]
     pub(crate) server: Option<String>,
     /// The server is ready when it takes connections at this port of 127.0.0.1
-    #[arg(long, value_name = "PORT", requires = "server", conflicts_with = "ready_line")]
+    #[arg(
+        long,
+        value_name = "PORT",
+        requires = "server",
+        conflicts_with = "ready_line"
+    )]
     pub(crate) ready_port: Option<u16>,
     /// The server is ready when it prints a line that matches
     #[arg(long, value_name = "REGEX", requires = "server")]
@@ -124,7 +134,9 @@ impl ServerArguments {
         };
         if self.ready_port.is_none() && self.ready_line.is_none() {
             let failure = Failure::usage("when is the server ready?");
-            return Err(failure.hint("say it by --ready-port or --ready-line").into());
+            return Err(failure
+                .hint("say it by --ready-port or --ready-line")
+                .into());
         }
         Ok(Some((words(server)?, words(load)?)))
     }
@@ -226,7 +238,11 @@ impl OutputArguments {
     /// # Errors
     /// If two go to standard output, or a file's folder is not there: hours of measuring would be lost at their end.
     pub(crate) fn check(&self) -> anyhow::Result<Outputs> {
-        Outputs::check([(Form::Json, &self.json)].into_iter().chain(self.reports.forms()))
+        Outputs::check(
+            [(Form::Json, &self.json)]
+                .into_iter()
+                .chain(self.reports.forms()),
+        )
     }
 }
 
@@ -272,7 +288,9 @@ impl Outputs {
         let outputs = Outputs(outputs);
         if outputs.to_standard_output() > 1 {
             let failure = Failure::usage("only one form can go to standard output");
-            return Err(failure.hint("give the others a file: --html report.html").into());
+            return Err(failure
+                .hint("give the others a file: --html report.html")
+                .into());
         }
         Ok(outputs)
     }

@@ -60,7 +60,9 @@ pub(crate) fn parse(values: &[String]) -> anyhow::Result<Vec<Typed>> {
 
 /// `NAME=COMMAND`: the first `=` stands outside brackets, where tuning has it inside.
 fn own_command(value: &str) -> anyhow::Result<Option<OwnCommand>> {
-    let Some((name, command)) = value.split_once('=').filter(|(name, _)| !name.contains('['))
+    let Some((name, command)) = value
+        .split_once('=')
+        .filter(|(name, _)| !name.contains('['))
     else {
         return Ok(None);
     };

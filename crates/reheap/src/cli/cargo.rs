@@ -247,9 +247,7 @@ impl Session {
     pub(crate) fn executables_for_glibc(&self) -> anyhow::Result<Vec<PathBuf>> {
         let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
         let mut cargo = cargo();
-        cargo
-            .args(["build", "--target", &triple])
-            .args(&self.flags);
+        cargo.args(["build", "--target", &triple]).args(&self.flags);
         let mut executables = Vec::new();
         let status = read_messages(cargo, self.message_format.as_deref(), |path| {
             executables.push(path);

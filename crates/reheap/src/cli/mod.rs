@@ -4,7 +4,7 @@ pub(crate) mod cargo;
 mod cc;
 mod doctor;
 mod generate;
-mod inspect;
+pub(crate) mod inspect;
 mod libc;
 mod list;
 mod run;
