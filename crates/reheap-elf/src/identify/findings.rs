@@ -1,5 +1,6 @@
 //! What was seen in a file, or in all members of an archive together, before anything is concluded from it.
 
+use super::code;
 use super::image::{Image, Place, Symbol};
 use super::signatures::{self, Detail, Pattern, SEARCH, SIGNATURES, SymbolMeaning};
 use super::{Confidence, Evidence};
@@ -38,6 +39,8 @@ pub(super) struct Sighting {
     pub(super) confidence: Option<Confidence>,
     pub(super) version: Option<String>,
     pub(super) variant: Option<&'static str>,
+    /// It was built so that none of its functions is called `malloc`.
+    pub(super) has_names_of_its_own: bool,
 }
 
 impl Sighting {
@@ -125,6 +128,10 @@ impl Findings {
         }
         for range in &image.loaded {
             self.add_memory(&bytes[range.clone()]);
+        }
+        if let Some(what) = code::rpmalloc(image) {
+            let sighting = self.allocators.entry(signatures::RPMALLOC).or_default();
+            sighting.add(Evidence::Code(what.to_owned()), Confidence::Likely);
         }
     }
 
@@ -238,7 +245,11 @@ impl Findings {
             Detail::MajorVersion(major) => {
                 sighting.version.get_or_insert_with(|| format!("{major}.x"));
             }
-            Detail::Variant(variant) => sighting.variant = Some(variant),
+            Detail::Variant(variant) => {
+                let is_debug = sighting.variant == Some(signatures::DEBUG);
+                sighting.variant = sighting.variant.filter(|_| is_debug).or(Some(variant));
+            }
+            Detail::NamesOfItsOwn => sighting.has_names_of_its_own = true,
         }
     }
 
