@@ -128,6 +128,8 @@ pub enum Evidence {
     Table(String),
     /// A text that the code holds.
     Text(String),
+    /// Instructions that work with telling numbers.
+    Code(String),
     /// A shared library that the file needs, or its own name as one.
     Library(String),
     /// The dynamic linker.
@@ -142,6 +144,7 @@ impl fmt::Display for Evidence {
             Self::Note(note) => write!(f, "note `{}`", note.escape_debug()),
             Self::Symbol(symbol) => write!(f, "symbol `{}`", symbol.escape_debug()),
             Self::Table(table) => write!(f, "{table}"),
+            Self::Code(code) => write!(f, "code: {code}"),
             Self::Text(text) => write!(f, "text `{}`", text.escape_debug()),
             Self::Library(library) => write!(f, "library `{}`", library.escape_debug()),
             Self::Interpreter(path) => write!(f, "interpreter `{}`", path.escape_debug()),

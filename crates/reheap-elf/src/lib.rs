@@ -14,10 +14,12 @@
 //! | [`identify`](mod@identify) | what an ELF file is: kind, libc, allocators, who provides malloc, and how we know |
 //! | [`marker`] | the ELF note that says what was put in, and whether it won |
 //! | [`baked`] | objects that carry baked-in tuning |
+//! | [`bindings`] | where a linked file keeps the address of the malloc that it calls |
 #![forbid(unsafe_code)]
 
 pub mod archive;
 pub mod baked;
+pub mod bindings;
 pub mod derive;
 pub mod family;
 pub mod identify;

@@ -298,7 +298,7 @@ fn two_allocators_in_a_stripped_static_program_leave_it_unknown() {
     let Some(workshop) = Workshop::with(&["musl-gcc", "strip"]) else {
         return;
     };
-    let text = ["<jemall", "oc>: "].concat();
+    let text = ["<jemall", "oc>: Error"].concat();
     workshop.write(
         "a.c",
         format!("const char *volatile text = \"{text}\";{PROGRAM}"),

@@ -4,9 +4,11 @@
 mod bench;
 mod cargo_config;
 mod cli;
+mod container;
 mod env_vars;
 mod link;
 mod preload;
+mod process;
 mod program;
 mod proof;
 mod setup;

@@ -5,7 +5,7 @@
 //! anything is started what the kernel will load in the end: PATH as execvp(3) searches it, `#!` lines as execve(2) and
 //! env(1) take them, and then the ELF file itself.
 
-mod script;
+pub(crate) mod script;
 
 use crate::env_vars;
 use crate::setup;

@@ -1,5 +1,6 @@
 //! What was seen in a file, or in all members of an archive together, before anything is concluded from it.
 
+use super::code;
 use super::image::{Image, Place, Symbol};
 use super::signatures::{self, Detail, Pattern, SEARCH, SIGNATURES, SymbolMeaning};
 use super::{Confidence, Evidence};
@@ -38,6 +39,8 @@ pub(super) struct Sighting {
     pub(super) confidence: Option<Confidence>,
     pub(super) version: Option<String>,
     pub(super) variant: Option<&'static str>,
+    /// It was built so that none of its functions is called `malloc`.
+    pub(super) has_names_of_its_own: bool,
 }
 
 impl Sighting {
@@ -125,6 +128,10 @@ impl Findings {
         }
         for range in &image.loaded {
             self.add_memory(&bytes[range.clone()]);
+        }
+        if let Some(what) = code::rpmalloc(image) {
+            let sighting = self.allocators.entry(signatures::RPMALLOC).or_default();
+            sighting.add(Evidence::Code(what.to_owned()), Confidence::Likely);
         }
     }
 
@@ -238,7 +245,11 @@ impl Findings {
             Detail::MajorVersion(major) => {
                 sighting.version.get_or_insert_with(|| format!("{major}.x"));
             }
-            Detail::Variant(variant) => sighting.variant = Some(variant),
+            Detail::Variant(variant) => {
+                let is_debug = sighting.variant == Some(signatures::DEBUG);
+                sighting.variant = sighting.variant.filter(|_| is_debug).or(Some(variant));
+            }
+            Detail::NamesOfItsOwn => sighting.has_names_of_its_own = true,
         }
     }
 
@@ -254,10 +265,13 @@ impl Findings {
                         .to_owned(),
                 )
             };
-            let strength = if begins_a_literal {
-                Confidence::Likely
-            } else {
-                Confidence::Possible
+            // A pattern that ends with a blank is the beginning of messages. Where nothing follows, somebody else looks for
+            // it, as reheap's own catalogue does.
+            let is_cut_off = memory[found.end - 1] == b' '
+                && memory.get(found.end).is_none_or(|&byte| byte == 0);
+            let strength = match begins_a_literal && !is_cut_off {
+                true => Confidence::Likely,
+                false => Confidence::Possible,
             };
             match pattern {
                 Pattern::Text(allocator) => self
@@ -327,14 +341,17 @@ impl Findings {
             .iter()
             .rposition(|byte| !byte.is_ascii_digit() && *byte != b'.')
             .map_or(0, |before| before + 1);
-        let number = version_prefix(&memory[start..found.start]);
+        // A package of the Rust registry has it in its own version, behind a `+`; programs that only name it hold that.
+        let is_of_a_package = start > 0 && memory[start - 1] == b'+';
+        let number = version_prefix(&memory[start..found.start]).filter(|_| !is_of_a_package);
         if let (Some(commit), Some(number)) = (commit, number)
             && commit.iter().all(u8::is_ascii_hexdigit)
             && number.split('.').count() == 3
         {
             let sighting = self.allocators.entry("jemalloc").or_default();
             let text = String::from_utf8_lossy(&memory[start..found.end + 40]).into_owned();
-            sighting.add(Evidence::Text(text), Confidence::Likely);
+            // Programs that look for jemalloc hold this too.
+            sighting.add(Evidence::Text(text), Confidence::Possible);
             sighting.version = Some(number.to_owned());
         }
     }
@@ -402,6 +419,10 @@ mod tests {
         assert_eq!(
             version_of(format!("5.3.0{}g{commit}", "-0-").as_bytes()),
             Some("5.3.0".to_owned())
+        );
+        assert_eq!(
+            version_of(format!("0.6.0+5.3.0{}g{commit}", "-0-").as_bytes()),
+            None
         );
         assert_eq!(version_of(format!("5.3.0{}gcc", "-0-").as_bytes()), None);
         assert_eq!(version_of(format!("{}g{commit}", "-0-").as_bytes()), None);

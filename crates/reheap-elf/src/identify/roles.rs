@@ -5,7 +5,7 @@
 //! is only given where the verdict on malloc or a symbol leaves no other; elsewhere it is unknown.
 
 use super::signatures::{self, GO};
-use super::{FoundAllocator, MallocVerdict, Provider, RustGlobalAllocator};
+use super::{Confidence, FoundAllocator, MallocVerdict, Provider, RustGlobalAllocator};
 use serde::Serialize;
 use std::fmt;
 
@@ -57,6 +57,9 @@ fn role(
     malloc: &MallocVerdict,
     rust: Option<&RustGlobalAllocator>,
 ) -> Role {
+    if found.confidence < Confidence::Likely {
+        return Role::Unknown;
+    }
     let is_malloc = match &malloc.provider {
         Provider::Allocator { name } => *name == found.name,
         Provider::Unknown => return Role::Unknown,

@@ -3,7 +3,8 @@
 //! Symbols are sure, but strip removes them. Strings and tables survive, so each row has those that belong to the code
 //! of the allocator itself (the text of an error message, say) and not to its documentation or its callers: the name of
 //! an environment variable also stands in programs that merely set it. A table of numbers counts as sure: nobody has the
-//! same 48 size classes by chance. Where an allocator leaves neither (rpmalloc), a stripped file hides it.
+//! same 48 size classes by chance. Where an allocator leaves neither (rpmalloc),
+//! there is `code`.
 //!
 //! A program that contains this module must not look like a program with every allocator in it. So no pattern is stored
 //! as it is: a `|` in each string, and run lengths or wider numbers for the tables, are taken out when the search begins.
@@ -49,6 +50,8 @@ pub(super) enum Clue {
 pub(super) enum Detail {
     MajorVersion(&'static str),
     Variant(&'static str),
+    /// It was built so that its functions have names of their own, and none is called `malloc`.
+    NamesOfItsOwn,
 }
 
 const NONE: Signature = Signature {
@@ -67,6 +70,9 @@ pub(super) const OLDMALLOC: &str = "musl-oldmalloc";
 pub(super) const BUMP: &str = "musl-bump";
 pub(super) const GLIBC: &str = "glibc";
 pub(super) const GO: &str = "go-runtime";
+pub(super) const RPMALLOC: &str = "rpmalloc";
+/// The variant of a build that checks itself.
+pub(super) const DEBUG: &str = "debug";
 
 /// Names under which a musl libc has its own `malloc`, depending on its version.
 const MUSL_MALLOC: &[&str] = &[
@@ -118,7 +124,7 @@ pub(super) static SIGNATURES: &[Signature] = &[
     },
     Signature {
         allocator: "mimalloc",
-        entry_points: &["mi_malloc"],
+        entry_points: &["mi_malloc", "mi_new"],
         symbols: &[
             "mi_malloc",
             "mi_free",
@@ -135,7 +141,7 @@ pub(super) static SIGNATURES: &[Signature] = &[
         details: &[
             (Clue::Symbol("mi_theap_malloc"), Detail::MajorVersion("3")),
             (
-                Clue::Text("unable to allocate| theap meta-data"),
+                Clue::Text("unable to extend| the page map"),
                 Detail::MajorVersion("3"),
             ),
             (
@@ -143,8 +149,12 @@ pub(super) static SIGNATURES: &[Signature] = &[
                 Detail::MajorVersion("2"),
             ),
             (
-                Clue::Text("segment map found an| invalid segment, possibly"),
+                Clue::Text("commit mask overflow|: idx="),
                 Detail::MajorVersion("2"),
+            ),
+            (
+                Clue::Text("maximum regions used|: %zu GiB"),
+                Detail::MajorVersion("1"),
             ),
             (
                 Clue::Symbol("mi_page_free_list_extend_secure"),
@@ -153,6 +163,11 @@ pub(super) static SIGNATURES: &[Signature] = &[
             (
                 Clue::Text("double free detected| of block %p with size %zu"),
                 Detail::Variant("secure"),
+            ),
+            // A debug build has the checks of the secure one, but not its promises.
+            (
+                Clue::Text("mimalloc: assertion| failed: at"),
+                Detail::Variant(DEBUG),
             ),
         ],
         ..NONE
@@ -170,18 +185,43 @@ pub(super) static SIGNATURES: &[Signature] = &[
         symbol_prefixes: &["_rjem_je_", "je_arena_", "je_tcache_"],
         strings: &["<jemall|oc>: "],
         libraries: &["libjemalloc"],
+        details: &[
+            (Clue::Text("_RJEM_|MALLOC_CONF"), Detail::NamesOfItsOwn),
+            (Clue::Text("/etc/_rjem|_malloc.conf"), Detail::NamesOfItsOwn),
+        ],
+        ..NONE
+    },
+    // Firefox's, long ago made from jemalloc, with another interface.
+    Signature {
+        allocator: "mozjemalloc",
+        entry_points: &["moz_arena_malloc"],
+        symbols: &[
+            "moz_arena_malloc",
+            "jemalloc_thread_local_arena",
+            "jemalloc_ptr_info",
+        ],
         ..NONE
     },
     Signature {
         allocator: "tcmalloc",
-        entry_points: &["tc_malloc", "TCMallocInternalMalloc"],
+        entry_points: &[
+            "tc_malloc",
+            "tc_new",
+            "TCMallocInternalMalloc",
+            "TCMallocInternalNew",
+        ],
         symbols: &[
             "tc_malloc",
             "tc_version",
             "TCMallocInternalMalloc",
             "MallocExtension_GetNumericProperty",
         ],
-        symbol_prefixes: &["_ZN8tcmalloc"],
+        // Google's, then those of gperftools; its profiler has other parts of that namespace.
+        symbol_prefixes: &[
+            "_ZN8tcmalloc17tcmalloc_internal",
+            "_ZN8tcmalloc15CentralFreeList",
+            "_ZN8tcmalloc11ThreadCache",
+        ],
         strings: &[
             "tcmalloc: |large alloc ",
             "TCMALLOC_MAX_TOTAL|_THREAD_CACHE_BYTES",
@@ -190,7 +230,7 @@ pub(super) static SIGNATURES: &[Signature] = &[
         ..NONE
     },
     Signature {
-        allocator: "rpmalloc",
+        allocator: RPMALLOC,
         entry_points: &["rpmalloc"],
         symbols: &["rpmalloc", "rpfree", "rpmalloc_initialize"],
         libraries: &["librpmalloc"],
@@ -201,7 +241,10 @@ pub(super) static SIGNATURES: &[Signature] = &[
         entry_points: &["sn_malloc", "__sn_malloc"],
         symbols: &["sn_malloc", "sn_rust_alloc"],
         symbol_prefixes: &["_ZN8snmalloc", "_ZNK8snmalloc"],
-        strings: &["Failed to initialise |snmalloc."],
+        strings: &[
+            "Failed to initialise |snmalloc.",
+            "Critical error: double use| of Pooled Type!",
+        ],
         libraries: &["libsnmalloc"],
         ..NONE
     },
@@ -228,6 +271,20 @@ pub(super) static SIGNATURES: &[Signature] = &[
     Signature {
         allocator: "partition_alloc",
         symbol_prefixes: &["_ZN15partition_alloc", "_ZNK15partition_alloc"],
+        strings: &["partition_alloc/|allocated_objects"],
+        ..NONE
+    },
+    Signature {
+        allocator: "tbbmalloc",
+        entry_points: &["scalable_malloc"],
+        symbols: &["scalable_malloc", "scalable_free"],
+        libraries: &["libtbbmalloc_proxy"],
+        ..NONE
+    },
+    Signature {
+        allocator: "memory-profiler",
+        symbols: &["__memprof_init"],
+        libraries: &["libclang_rt.memprof"],
         ..NONE
     },
     Signature {
@@ -256,6 +313,8 @@ pub(super) static SIGNATURES: &[Signature] = &[
     Signature {
         allocator: GO,
         symbols: &["runtime.mallocgc"],
+        // The table of function names, which the runtime itself needs.
+        strings: &["runtime.|mallocinit"],
         ..NONE
     },
 ];

@@ -303,7 +303,12 @@ impl Question<'_> {
                 "it has symbols, and none is called malloc",
             );
         }
-        match self.allocators {
+        let shown: Vec<&FoundAllocator> = self
+            .allocators
+            .iter()
+            .filter(|found| found.confidence >= Confidence::Likely)
+            .collect();
+        match shown.as_slice() {
             [] => unknown("it is stripped, and no text or table of an allocator is in it"),
             [only] => verdict(
                 Provider::Allocator {
@@ -312,8 +317,41 @@ impl Question<'_> {
                 only.confidence.min(Confidence::Likely),
                 "it is stripped, and this is the only allocator that shows in it",
             ),
-            _ => unknown(format!("it is stripped, and {} are in it", self.names())),
+            several => self.stock_beside_private(several).unwrap_or_else(|| {
+                unknown(format!("it is stripped, and {} are in it", self.names()))
+            }),
         }
+    }
+
+    /// The libc's own malloc, where all others in the file came for something else.
+    ///
+    /// Rust programs bring a global allocator that way. One that replaces malloc as well leaves little or nothing of the
+    /// libc's behind, but that is no proof: musl keeps its own for its own blocks.
+    fn stock_beside_private(&self, shown: &[&FoundAllocator]) -> Option<MallocVerdict> {
+        let mut stock = shown.iter().filter(|found| found.is_stock);
+        let stock = stock.next().filter(|_| stock.next().is_none())?;
+        let goes_by_other_names = |found: &&&FoundAllocator| {
+            let row =
+                signatures::row_of(&found.name).and_then(|row| self.findings.allocators.get(row));
+            row.is_some_and(|sighting| sighting.has_names_of_its_own)
+        };
+        let mut others = shown.iter().filter(|found| !found.is_stock);
+        let (confidence, why) = match self.findings.rust.is_rust {
+            _ if others.all(|found| goes_by_other_names(&found)) => (
+                Confidence::Likely,
+                "the other one in it was built with names of its own",
+            ),
+            true => (
+                Confidence::Possible,
+                "Rust programs mostly use another one for Rust alone",
+            ),
+            false => return None,
+        };
+        let provider = Provider::Allocator {
+            name: stock.name.clone(),
+        };
+        let reason = format!("it is stripped, {} are in it, and {why}", self.names());
+        Some(verdict(provider, confidence, reason))
     }
 
     fn of_dynamic(&self) -> MallocVerdict {
@@ -581,6 +619,13 @@ pub(super) fn operator_new(findings: &Findings, malloc: &MallocVerdict) -> Optio
         };
         let reason = "operator new is at the address of its own function";
         return Some(verdict(provider, Confidence::Certain, reason));
+    }
+    if matches!(malloc.provider, Provider::Allocator { .. }) && !findings.has_cxx_runtime {
+        return Some(MallocVerdict {
+            confidence: malloc.confidence.min(Some(Confidence::Likely)),
+            reason: "the file defines operator new beside the malloc of its allocator".to_owned(),
+            ..malloc.clone()
+        });
     }
     if findings.has_cxx_runtime {
         return Some(MallocVerdict {

@@ -1,190 +1,355 @@
-//! `reheap inspect`: which allocator and which libc a file has, and how we know.
+//! `reheap inspect`: which allocator and which libc a file, a process or a container image has, and how we know.
 //!
-//! Files are read whole, one after the other. A path may also lead to a named pipe that nobody writes to or to a device
-//! that never ends, so the kind of file is asked before it is opened, and opening never waits.
+//! A subject is what was typed. One that is a file is taken as a file, also if its name is a number, because a file can
+//! always be written `./123` and a process cannot be written otherwise.
 
+mod file;
+mod line;
+mod running;
 mod text;
 
+pub(crate) use file::FILE_BYTES_MAX;
+
+use crate::container;
+use crate::process::{self, ProcessError};
 use anyhow::Context as _;
-use reheap_elf::identify::{self, IdentifyError, Identity};
+use file::FileError;
+use reheap_elf::identify::{self, Identity, MallocVerdict, Provider};
+use running::{Files, InspectProcessError, Running};
 use serde::Serialize;
-use std::fs::File;
-use std::io::{self, Read as _, Write};
-use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::fmt;
+use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Which allocator and which libc a file has, and how we know
+/// Which allocator and which libc a program or a process has, and how we know
 ///
-/// Looks at programs, shared libraries, objects and archives, stripped or not, and runs none of them.
+/// Looks at programs, shared libraries, objects and archives, stripped or not, and runs none of them; at running
+/// processes; and at the entry points of container images (an OCI layout, or what `docker save` writes).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
+Exit codes: 0 every allocator is known, 1 something could not be looked at, 5 an allocator stays unknown.
+
 Examples:
   reheap inspect ./app
-  reheap inspect --json target/x86_64-unknown-linux-musl/release/app")]
+  reheap inspect --verbose $(pidof redis-server)
+  reheap inspect --all-pids
+  reheap inspect --json image.tar target/x86_64-unknown-linux-musl/release/app")]
 pub(crate) struct Arguments {
-    /// Program, shared library, object or archive
-    #[arg(value_name = "FILE", required = true)]
-    files: Vec<PathBuf>,
-    /// Print everything as a JSON array with one object for each file
+    /// Program, shared library, object, archive, container image, or the number of a process
+    #[arg(value_name = "FILE|PID", required_unless_present = "all_pids")]
+    subjects: Vec<PathBuf>,
+    /// Look at every process that may be looked at
+    #[arg(long)]
+    all_pids: bool,
+    /// Print everything as a JSON array with one object for each subject
     #[arg(long)]
     json: bool,
-    /// Print all evidence
+    /// Print everything that was found, with all evidence
     #[arg(long, short)]
     verbose: bool,
 }
 
-/// Larger files are refused rather than read into memory.
-const FILE_BYTES_MAX: u64 = 2 << 30;
-/// As much as tells whether the rest is worth reading.
-const BEGINNING_BYTES: usize = 64;
+/// The exit code where an allocator stays unknown.
+const UNKNOWN: u8 = 5;
 
-/// Why a file cannot be inspected.
-#[derive(Debug, thiserror::Error)]
-enum InspectError {
-    #[error("there is no such file")]
-    NoSuchFile,
-    #[error("there is no such file, and processes cannot be inspected yet")]
-    NoSuchFileButMaybeProcess,
-    #[error("permission denied")]
-    PermissionDenied,
-    #[error("it is {0}, not a file")]
-    NotAFile(&'static str),
-    #[error("it is larger than {} GiB", FILE_BYTES_MAX >> 30)]
-    TooLarge,
-    #[error("{0}")]
-    Io(io::Error),
-    #[error(transparent)]
-    Identify(#[from] IdentifyError),
+/// What was found out about one subject.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Report {
+    File {
+        file: String,
+        #[serde(flatten)]
+        identity: Box<Identity>,
+    },
+    Container {
+        file: String,
+        entry_point: String,
+        scripts: Vec<String>,
+        preload: Vec<String>,
+        #[serde(flatten)]
+        identity: Box<Identity>,
+    },
+    Process(Box<Running>),
 }
 
-/// Runs the command; the exit code is 1 if any file could not be inspected.
+/// Why a subject cannot be inspected.
+#[derive(Debug, thiserror::Error)]
+enum InspectError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Process(#[from] InspectProcessError),
+}
+
+impl Report {
+    fn malloc(&self) -> &MallocVerdict {
+        match self {
+            Self::File { identity, .. } | Self::Container { identity, .. } => &identity.malloc,
+            Self::Process(running) => &running.malloc,
+        }
+    }
+}
+
+/// What has to be told apart in the end to give an exit code.
+#[derive(Debug, Default)]
+struct Outcome {
+    failed: usize,
+    unknown: usize,
+}
+
+impl Outcome {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self { failed: 1.., .. } => ExitCode::FAILURE,
+            Self { unknown: 1.., .. } => ExitCode::from(UNKNOWN),
+            _ => ExitCode::SUCCESS,
+        }
+    }
+}
+
+/// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    inspect(
+    let out = io::stdout();
+    let columns = out.is_terminal().then(line::columns_of_terminal).flatten();
+    let result = inspect(
         arguments,
-        &mut io::stdout().lock(),
+        columns,
+        &mut out.lock(),
         &mut io::stderr().lock(),
-    )
-    .context("cannot write the result")
+    );
+    match result {
+        // The reader has what it wanted.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        result => result.context("cannot write the result"),
+    }
+}
+
+/// How the reports are written.
+enum Form {
+    Json,
+    Lines { columns: Option<usize> },
+    Blocks,
 }
 
 fn inspect(
     arguments: &Arguments,
+    columns: Option<usize>,
     out: &mut impl Write,
     errors: &mut impl Write,
 ) -> io::Result<ExitCode> {
-    let mut exit_code = ExitCode::SUCCESS;
-    let mut separator = if arguments.json { "[\n" } else { "" };
-    for file in &arguments.files {
-        let inspected = inspect_file(file);
-        if let Err(error) = &inspected {
-            exit_code = ExitCode::FAILURE;
-            writeln!(
-                errors,
-                "reheap: cannot inspect `{}`: {error}",
-                text::printable(file)
-            )?;
-        }
-        match (&inspected, arguments.json) {
-            (_, true) => write!(out, "{separator}{}", json(file, &inspected)?)?,
-            (Ok(identity), false) => write!(
-                out,
-                "{separator}{}",
-                text::block(file, identity, arguments.verbose)
-            )?,
-            (Err(_), false) => continue,
-        }
-        separator = if arguments.json { ",\n" } else { "\n" };
+    let form = match (arguments.json, arguments.verbose) {
+        (true, _) => Form::Json,
+        (false, true) => Form::Blocks,
+        (false, false) => Form::Lines { columns },
+    };
+    let mut printer = Printer {
+        form,
+        out,
+        errors,
+        printed: 0,
+    };
+    let files = Files::default();
+    let mut outcome = Outcome::default();
+    for subject in &arguments.subjects {
+        let result = inspect_subject(subject, &files);
+        outcome.failed += usize::from(result.is_err());
+        outcome.unknown += usize::from(result.as_ref().is_ok_and(is_unknown));
+        printer.print(&text::printable(subject), &result)?;
     }
-    if arguments.json {
-        writeln!(out, "\n]")?;
+    if arguments.all_pids {
+        inspect_all(&files, &mut printer, &mut outcome)?;
     }
-    out.flush()?;
-    Ok(exit_code)
+    printer.finish()?;
+    Ok(outcome.exit_code())
 }
 
-fn json(file: &Path, inspected: &Result<Identity, InspectError>) -> io::Result<String> {
+/// Processes that end meanwhile, and those of the kernel, are nobody's failure.
+fn inspect_all(
+    files: &Files,
+    printer: &mut Printer<'_, impl Write, impl Write>,
+    outcome: &mut Outcome,
+) -> io::Result<()> {
+    let mut denied = 0;
+    for pid in process::all()? {
+        match running::inspect(pid, files) {
+            Ok(running) => {
+                let report = Ok(Report::Process(Box::new(running)));
+                outcome.unknown += usize::from(report.as_ref().is_ok_and(is_unknown));
+                printer.print(&pid.to_string(), &report)?;
+            }
+            Err(InspectProcessError::Process(ProcessError::PermissionDenied { .. })) => denied += 1,
+            Err(InspectProcessError::Process(
+                ProcessError::Ended
+                | ProcessError::NoSuchProcess
+                | ProcessError::Zombie
+                | ProcessError::KernelThread,
+            )) => {}
+            Err(error) => {
+                outcome.failed += 1;
+                printer.print(&pid.to_string(), &Err(error.into()))?;
+            }
+        }
+    }
+    if denied > 0 {
+        let processes = text::counted(denied, "process");
+        writeln!(
+            printer.errors,
+            "reheap: {processes} of other users not looked at: permission denied"
+        )?;
+    }
+    Ok(())
+}
+
+fn is_unknown(report: &Report) -> bool {
+    report.malloc().provider == Provider::Unknown
+}
+
+struct Printer<'a, Out, Errors> {
+    form: Form,
+    out: &'a mut Out,
+    errors: &'a mut Errors,
+    printed: usize,
+}
+
+impl<Out: Write, Errors: Write> Printer<'_, Out, Errors> {
+    fn print(&mut self, subject: &str, result: &Result<Report, InspectError>) -> io::Result<()> {
+        if let Err(error) = result {
+            writeln!(self.errors, "reheap: cannot inspect `{subject}`: {error}")?;
+        }
+        let is_first = self.printed == 0;
+        match (&self.form, result) {
+            (Form::Json, _) => {
+                let separator = if is_first { "[\n" } else { ",\n" };
+                write!(self.out, "{separator}{}", json(subject, result)?)?;
+            }
+            (_, Err(_)) => return Ok(()),
+            (Form::Lines { columns }, Ok(report)) => {
+                writeln!(self.out, "{}", line::line(report, *columns))?;
+            }
+            (Form::Blocks, Ok(report)) => {
+                let separator = if is_first { "" } else { "\n" };
+                write!(self.out, "{separator}{}", text::block(report))?;
+            }
+        }
+        self.printed += 1;
+        Ok(())
+    }
+
+    fn finish(self) -> io::Result<()> {
+        match (self.form, self.printed) {
+            (Form::Json, 0) => writeln!(self.out, "[]")?,
+            (Form::Json, _) => writeln!(self.out, "\n]")?,
+            _ => {}
+        }
+        self.out.flush()
+    }
+}
+
+fn json(subject: &str, result: &Result<Report, InspectError>) -> io::Result<String> {
     #[derive(Serialize)]
-    struct Entry<'a> {
-        file: std::borrow::Cow<'a, str>,
-        #[serde(flatten)]
-        identity: Option<&'a Identity>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        error: Option<String>,
+    struct Failed<'a> {
+        file: &'a str,
+        error: String,
     }
-    let entry = Entry {
-        file: file.to_string_lossy(),
-        identity: inspected.as_ref().ok(),
-        error: inspected.as_ref().err().map(InspectError::to_string),
-    };
-    Ok(serde_json::to_string_pretty(&entry)?)
+    Ok(match result {
+        Ok(report) => serde_json::to_string_pretty(report)?,
+        Err(error) => serde_json::to_string_pretty(&Failed {
+            file: subject,
+            error: error.to_string(),
+        })?,
+    })
 }
 
-fn inspect_file(file: &Path) -> Result<Identity, InspectError> {
-    let bytes = read(file).map_err(|error| match error {
-        InspectError::NoSuchFile if is_number(file) => InspectError::NoSuchFileButMaybeProcess,
-        other => other,
+fn inspect_subject(subject: &Path, files: &Files) -> Result<Report, InspectError> {
+    let is_missing = subject.symlink_metadata().is_err();
+    match pid(subject).filter(|_| is_missing) {
+        Some(pid) => Ok(Report::Process(Box::new(
+            running::inspect(pid, files).map_err(|error| match error {
+                InspectProcessError::Process(ProcessError::NoSuchProcess) => {
+                    InspectError::File(FileError::NoSuchFileOrProcess)
+                }
+                other => InspectError::Process(other),
+            })?,
+        ))),
+        None => Ok(inspect_file(subject)?),
+    }
+}
+
+fn inspect_file(path: &Path) -> Result<Report, FileError> {
+    let file = path.to_string_lossy().into_owned();
+    if container::is_image(path) {
+        return inspect_image(path, file);
+    }
+    let bytes = file::read(path)?;
+    Ok(Report::File {
+        file,
+        identity: Box::new(identify::identify(&bytes)?),
+    })
+}
+
+fn inspect_image(path: &Path, file: String) -> Result<Report, FileError> {
+    let program = container::entry_point(path)?;
+    let identity = identify::identify(&program.bytes).map_err(|error| FileError::EntryPoint {
+        path: program.path.clone(),
+        error,
     })?;
-    Ok(identify::identify(&bytes)?)
+    let text = |path: &PathBuf| path.to_string_lossy().into_owned();
+    let preload = program
+        .environment
+        .iter()
+        .filter_map(|variable| variable.strip_prefix("LD_PRELOAD="));
+    Ok(Report::Container {
+        file,
+        entry_point: text(&program.path),
+        scripts: program.through.iter().map(text).collect(),
+        preload: preload.map(str::to_owned).collect(),
+        identity: Box::new(identity),
+    })
 }
 
-fn is_number(file: &Path) -> bool {
-    let bytes = file.as_os_str().as_encoded_bytes();
-    !bytes.is_empty() && bytes.iter().all(u8::is_ascii_digit)
+/// The process that a subject is the number of; 0 is none.
+fn pid(subject: &Path) -> Option<u32> {
+    let text = subject.to_str()?;
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    // A number that no process can have is one of no process.
+    is_number.then(|| text.parse().unwrap_or(u32::MAX))
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, InspectError> {
-    let file_type = std::fs::metadata(path).map_err(io_error)?.file_type();
-    if !file_type.is_file() {
-        return Err(InspectError::NotAFile(match () {
-            () if file_type.is_dir() => "a directory",
-            () if file_type.is_fifo() => "a named pipe",
-            () if file_type.is_socket() => "a socket",
-            () => "a device",
-        }));
-    }
-    // Should the file have become a named pipe by now, this does not wait for somebody to write to it.
-    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-    let file = File::options()
-        .read(true)
-        .custom_flags(nonblocking)
-        .open(path)
-        .map_err(io_error)?;
-    if file.metadata().map_err(io_error)?.len() > FILE_BYTES_MAX {
-        return Err(InspectError::TooLarge);
-    }
-    let mut bytes = Vec::new();
-    let read_up_to = |bytes: &mut Vec<u8>, limit: u64| {
-        let limit = limit - bytes.len() as u64;
-        (&file).take(limit).read_to_end(bytes).map_err(io_error)
-    };
-    read_up_to(&mut bytes, BEGINNING_BYTES as u64)?;
-    identify::check_beginning(&bytes)?;
-    read_up_to(&mut bytes, FILE_BYTES_MAX)?;
-    Ok(bytes)
-}
-
-fn io_error(error: io::Error) -> InspectError {
-    match error.kind() {
-        io::ErrorKind::NotFound => InspectError::NoSuchFile,
-        io::ErrorKind::PermissionDenied => InspectError::PermissionDenied,
-        _ => InspectError::Io(error),
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { file, .. } => write!(f, "{}", text::printable(file)),
+            Self::Container {
+                file, entry_point, ..
+            } => write!(
+                f,
+                "{} {}",
+                text::printable(file),
+                text::printable(entry_point)
+            ),
+            Self::Process(running) => {
+                write!(f, "{} {}", running.pid, text::printable(&running.name))
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use reheap_elf::identify::Confidence;
 
     /// What the command prints to stdout and stderr, and whether it succeeded.
     fn inspected(files: &[&Path], json: bool) -> (String, String, bool) {
         let arguments = Arguments {
-            files: files.iter().map(|file| file.to_path_buf()).collect(),
+            subjects: files.iter().map(|file| file.to_path_buf()).collect(),
+            all_pids: false,
             json,
             verbose: false,
         };
         let (mut out, mut errors) = (Vec::new(), Vec::new());
-        let exit_code = inspect(&arguments, &mut out, &mut errors).unwrap();
+        let exit_code = inspect(&arguments, None, &mut out, &mut errors).unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (text(out), text(errors), exit_code == ExitCode::SUCCESS)
     }
@@ -209,11 +374,12 @@ mod tests {
     #[test]
     fn a_program_that_knows_the_signatures_does_not_look_like_every_allocator() {
         let program = std::env::current_exe().unwrap();
-        let identity = inspect_file(&program).unwrap();
+        let identity = identify::identify(&file::read(&program).unwrap()).unwrap();
         let libc = identity.libc.name.to_string();
         let foreign: Vec<_> = identity
             .allocators
             .iter()
+            .filter(|found| found.confidence >= Confidence::Likely)
             .filter(|found| !found.name.starts_with(&libc))
             .collect();
         assert!(foreign.is_empty(), "{foreign:?}");
@@ -223,7 +389,7 @@ mod tests {
     fn a_bad_file_does_not_keep_the_others_from_being_shown() {
         let program = std::env::current_exe().unwrap();
         let (out, errors, succeeded) = inspected(&[Path::new("/no/such/file"), &program], false);
-        assert!(out.contains("malloc"), "{out}");
+        assert!(out.contains("stock"), "{out}");
         assert_eq!(
             errors,
             "reheap: cannot inspect `/no/such/file`: there is no such file\n"
@@ -238,11 +404,34 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_a_file_first_and_a_process_is_refused_plainly() {
+    fn a_number_is_a_file_first_and_a_process_second() {
         let error = error_for(Path::new("4294967296"));
-        let expected = "reheap: cannot inspect `4294967296`: there is no such file, and processes cannot be inspected yet\n";
+        let expected =
+            "reheap: cannot inspect `4294967296`: there is no such file, and no such process\n";
         assert_eq!(error, expected);
-        assert!(!is_number(Path::new("./1")));
+        assert_eq!(pid(Path::new("./1")), None);
+        assert_eq!(pid(Path::new("1")), Some(1));
+    }
+
+    #[test]
+    fn the_running_process_is_told_with_its_libc_and_memory() {
+        let own = std::process::id().to_string();
+        let (out, errors, succeeded) = inspected(&[Path::new(&own)], true);
+        assert!(succeeded, "{errors}");
+        let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+        let process = &json[0];
+        assert_eq!(process["pid"], std::process::id());
+        assert_eq!(process["malloc"]["provider"]["by"], "shared-libc");
+        assert!(process["memory"]["resident_bytes"].as_u64() > Some(0));
+        assert!(process["threads"].as_u64() >= Some(1));
+    }
+
+    #[test]
+    fn a_line_is_printed_for_each_subject_and_a_block_with_verbose() {
+        let program = std::env::current_exe().unwrap();
+        let (out, _, _) = inspected(&[&program, &program], false);
+        assert_eq!(out.lines().count(), 2, "{out}");
+        assert!(out.contains("dynamic"), "{out}");
     }
 
     #[test]
@@ -282,7 +471,7 @@ mod tests {
 
     #[test]
     fn a_file_that_may_not_be_read_is_refused_with_the_reason() {
-        let error = io_error(io::Error::from(io::ErrorKind::PermissionDenied));
+        let error = file::io_error(io::Error::from(io::ErrorKind::PermissionDenied));
         assert_eq!(error.to_string(), "permission denied");
     }
 
@@ -290,7 +479,7 @@ mod tests {
     fn a_sparse_file_of_many_gigabytes_is_refused_before_it_is_read() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
-        File::create(&file)
+        std::fs::File::create(&file)
             .unwrap()
             .set_len(FILE_BYTES_MAX + 1)
             .unwrap();

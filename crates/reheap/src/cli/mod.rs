@@ -7,7 +7,7 @@ mod cc;
 mod compare;
 mod doctor;
 mod generate;
-mod inspect;
+pub(crate) mod inspect;
 mod libc;
 mod list;
 mod recommend;

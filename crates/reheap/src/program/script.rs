@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 /// What a file begins with.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(crate) enum Line {
     /// It is no script.
     Elf,
     /// `#!` and the path of what runs it.
@@ -22,7 +22,7 @@ pub(super) enum Line {
 }
 
 /// Reads the beginning of a file. What stands behind the interpreter is one argument, blanks and all (execve(2)).
-pub(super) fn read(beginning: &[u8]) -> Line {
+pub(crate) fn read(beginning: &[u8]) -> Line {
     if beginning.starts_with(b"\x7fELF") {
         return Line::Elf;
     }

@@ -1,18 +1,19 @@
-//! An identity as lines for people.
+//! A report as lines for people: everything that was found, each with its evidence.
 //!
 //! Names in a file can hold anything, also what moves the cursor of a terminal, so control characters are made visible.
 
+use super::Report;
+use super::running::{ProcessHazard, Running, RunningHazard};
+use crate::process::memory::Memory;
 use reheap_elf::identify::{
-    Confidence, Evidence, FoundAllocator, Identity, Kind, Libc, LibcName, MarkerIdentity, Provider,
-    RustGlobalAllocator,
+    Confidence, Evidence, FoundAllocator, Identity, Kind, Libc, LibcName, MallocVerdict,
+    MarkerIdentity, Provider, RustGlobalAllocator,
 };
 use std::path::Path;
 
 const COLUMNS: usize = 100;
 /// Where the text of a line begins, behind its label.
 const INDENT: usize = 12;
-/// Pieces of evidence without `--verbose`.
-const EVIDENCE_SHOWN: usize = 2;
 
 /// A path or other text without control characters.
 pub(super) fn printable(text: impl AsRef<Path>) -> String {
@@ -27,42 +28,195 @@ pub(super) fn printable(text: impl AsRef<Path>) -> String {
     printable
 }
 
-/// The lines about one file.
-pub(super) fn block(file: &Path, identity: &Identity, verbose: bool) -> String {
-    let mut lines = format!("{}\n", printable(file));
-    let mut add = |label: &str, text: String| {
-        for (index, line) in wrap(&printable(text), COLUMNS - INDENT)
-            .into_iter()
-            .enumerate()
-        {
-            let label = if index == 0 { label } else { "" };
-            lines.push_str(
-                format!("  {label:<width$}{line}\n", width = INDENT - 2).trim_end_matches(' '),
-            );
-        }
+/// All lines about a report.
+pub(super) fn block(report: &Report) -> String {
+    let mut block = Block {
+        lines: format!("{report}\n"),
     };
-    add("is", what_it_is(identity));
-    add("malloc", malloc(identity));
-    if let Some(marker) = &identity.marker {
-        add("marker", marker_text(marker));
+    match report {
+        Report::File { identity, .. } => block.add_identity(identity),
+        Report::Container {
+            identity,
+            scripts,
+            preload,
+            ..
+        } => {
+            if !scripts.is_empty() {
+                block.add("through", scripts.join(", "));
+            }
+            block.add_identity(identity);
+            if !preload.is_empty() {
+                block.add("preload", preload.join(", "));
+            }
+        }
+        Report::Process(running) => block.add_running(running),
     }
-    if let Some(rust) = &identity.rust_global_allocator {
-        add("rust", rust_text(rust));
+    block.lines
+}
+
+struct Block {
+    lines: String,
+}
+
+impl Block {
+    fn add(&mut self, label: &str, text: impl Into<String>) {
+        let text = printable(text.into());
+        for (index, line) in wrap(&text, COLUMNS - INDENT).into_iter().enumerate() {
+            let label = if index == 0 { label } else { "" };
+            let line = format!("  {label:<width$}{line}\n", width = INDENT - 2);
+            self.lines.push_str(line.trim_end_matches(' '));
+        }
     }
-    for found in &identity.allocators {
-        let text = format!("{}, {}", name_of(found), found.confidence);
-        add("found", with_evidence(text, &found.evidence, verbose));
-    }
-    if verbose {
-        add("libc", libc_evidence(&identity.libc));
+
+    fn add_identity(&mut self, identity: &Identity) {
+        self.add("is", what_it_is(identity));
+        let malloc = Malloc::of(&identity.malloc, &identity.allocators, &identity.libc);
+        self.add("malloc", malloc.long());
+        if let Some(new) = &identity.operator_new {
+            let new = Malloc::of(new, &identity.allocators, &identity.libc);
+            self.add("new", new.long());
+        }
+        if let Some(marker) = &identity.marker {
+            self.add("marker", marker_text(marker));
+        }
+        if let Some(rust) = &identity.rust_global_allocator {
+            self.add("rust", rust_text(rust));
+        }
+        for found in &identity.allocators {
+            self.add("found", found_text(found));
+        }
+        for hazard in &identity.hazards {
+            self.add("hazard", hazard.to_string());
+        }
+        self.add("libc", libc_evidence(&identity.libc));
         if let Some(interpreter) = &identity.interpreter {
-            add("interpreter", interpreter.clone());
+            self.add("interpreter", interpreter.clone());
         }
         if !identity.needed.is_empty() {
-            add("needs", identity.needed.join(", "));
+            self.add("needs", identity.needed.join(", "));
+        }
+        if !identity.exports.is_empty() {
+            self.add("offers", identity.exports.join(", "));
         }
     }
-    lines
+
+    fn add_running(&mut self, running: &Running) {
+        let deleted = if running.file_is_deleted {
+            ", deleted"
+        } else {
+            ""
+        };
+        self.add("runs", format!("{}{deleted}", running.file));
+        let libc = libc_text(&running.libc);
+        self.add(
+            "is",
+            format!("{}, {}, {libc}", running.kind, running.architecture),
+        );
+        let found: Vec<_> = running
+            .allocators
+            .iter()
+            .map(|mapped| mapped.found.clone())
+            .collect();
+        let malloc = Malloc::of(&running.malloc, &found, &running.libc);
+        self.add("malloc", malloc.long());
+        if let Some(rust) = &running.rust_global_allocator {
+            self.add("rust", rust_text(rust));
+        }
+        for mapped in &running.allocators {
+            let text = format!("in {}: {}", mapped.file, found_text(&mapped.found));
+            self.add("found", text);
+        }
+        for preload in &running.preload {
+            let state = if preload.is_loaded {
+                ""
+            } else {
+                ", not loaded"
+            };
+            self.add("preload", format!("{}{state}", preload.entry));
+        }
+        for (name, value) in &running.tuning {
+            self.add("tuning", format!("{name}={value}"));
+        }
+        self.add("threads", running.threads.to_string());
+        self.add("memory", memory_text(&running.memory));
+        for area in &running.memory.areas {
+            let resident = size(area.resident_bytes);
+            let mapped = size(area.mapped_bytes);
+            let times = if area.count == 1 {
+                String::new()
+            } else {
+                format!("{} times, ", area.count)
+            };
+            self.add(
+                "area",
+                format!("{}: {times}{resident} resident of {mapped}", area.name),
+            );
+        }
+        for hazard in &running.hazards {
+            self.add("hazard", running_hazard_text(hazard));
+        }
+        if !running.unread_files.is_empty() {
+            self.add("not read", running.unread_files.join(", "));
+        }
+    }
+}
+
+fn memory_text(memory: &Memory) -> String {
+    let sizes = [
+        ("resident", memory.resident_bytes),
+        ("at most", memory.resident_bytes_max),
+        ("anonymous", memory.anonymous_bytes),
+        ("of files", memory.file_bytes),
+        ("shared", memory.shared_bytes),
+        ("swapped", memory.swapped_bytes),
+        ("in huge pages", Some(memory.huge_page_bytes)),
+        ("in reserved huge pages", memory.reserved_huge_page_bytes),
+    ];
+    let is_always_told = |name: &str| matches!(name, "resident" | "at most" | "in huge pages");
+    let mut parts: Vec<String> = sizes
+        .into_iter()
+        .filter_map(|(name, bytes)| Some((name, bytes?)))
+        .filter(|(name, bytes)| *bytes > 0 || is_always_told(name))
+        .map(|(name, bytes)| format!("{} {name}", size(bytes)))
+        .collect();
+    if memory.huge_pages_allowed == Some(false) {
+        parts.push("huge pages not allowed".to_owned());
+    }
+    parts.join(", ")
+}
+
+fn running_hazard_text(hazard: &RunningHazard) -> String {
+    match hazard {
+        RunningHazard::OfFile { file, hazard } => format!("{hazard} (in `{file}`)"),
+        RunningHazard::OfProcess(ProcessHazard::PreloadNotLoaded { entry }) => {
+            format!("preload: `{entry}` was to be preloaded and is not there")
+        }
+        RunningHazard::OfProcess(ProcessHazard::SeveralMallocs { files }) => format!(
+            "several mallocs: calls go to {}; a block must be freed where it was made",
+            files.join(" and ")
+        ),
+    }
+}
+
+/// A size for people: `12 KiB`, `3.4 GiB`.
+pub(super) fn size(bytes: u64) -> String {
+    let mut number = bytes as f64 / 1024.0;
+    for unit in ["KiB", "MiB"] {
+        if number < 1024.0 {
+            let decimals = usize::from(unit != "KiB" && number < 10.0);
+            return format!("{number:.decimals$} {unit}");
+        }
+        number /= 1024.0;
+    }
+    format!("{number:.1} GiB")
+}
+
+fn found_text(found: &FoundAllocator) -> String {
+    let mut text = format!("{}, {}, {}", name_of(found), found.confidence, found.role);
+    if !found.hardening.is_empty() {
+        text.push_str(&format!("; hardening: {}", found.hardening.join(", ")));
+    }
+    with_evidence(text, &found.evidence)
 }
 
 fn what_it_is(identity: &Identity) -> String {
@@ -83,12 +237,17 @@ fn what_it_is(identity: &Identity) -> String {
     parts.join(", ")
 }
 
-fn counted(number: usize, noun: &str) -> String {
-    let ending = if number == 1 { "" } else { "s" };
+/// `1 object`, `2 processes`.
+pub(super) fn counted(number: usize, noun: &str) -> String {
+    let ending = match number {
+        1 => "",
+        _ if noun.ends_with('s') => "es",
+        _ => "s",
+    };
     format!("{number} {noun}{ending}")
 }
 
-fn libc_text(libc: &Libc) -> String {
+pub(super) fn libc_text(libc: &Libc) -> String {
     match (&libc.version, libc.name) {
         (Some(version), name) => format!("{name} {version}"),
         (None, LibcName::None | LibcName::Unknown) => libc.name.to_string(),
@@ -99,39 +258,64 @@ fn libc_text(libc: &Libc) -> String {
 fn libc_evidence(libc: &Libc) -> String {
     let confidence = libc.confidence.map(|confidence| format!(", {confidence}"));
     let text = format!("{}{}", libc_text(libc), confidence.unwrap_or_default());
-    with_evidence(text, &libc.evidence, true)
+    with_evidence(text, &libc.evidence)
 }
 
-fn malloc(identity: &Identity) -> String {
-    let provider = match &identity.malloc.provider {
-        Provider::Allocator { name } => {
-            let found = identity.allocators.iter().find(|found| found.name == *name);
+/// Who provides a function, in words.
+pub(super) struct Malloc<'a> {
+    verdict: &'a MallocVerdict,
+    provider: String,
+}
+
+impl<'a> Malloc<'a> {
+    pub(super) fn of(
+        verdict: &'a MallocVerdict,
+        allocators: &[FoundAllocator],
+        libc: &Libc,
+    ) -> Self {
+        let named = |name: &str| {
+            let found = allocators.iter().find(|found| found.name == name);
             found.map_or_else(|| readable_name(name).to_owned(), name_of)
+        };
+        let provider = match &verdict.provider {
+            Provider::Allocator { name } => named(name),
+            Provider::Library { name, library } => {
+                let file_name = library.rsplit('/').next().unwrap_or(library);
+                format!("{} from {file_name}", named(name))
+            }
+            Provider::SharedLibc => format!("stock {}", libc.name),
+            Provider::OwnCode => "its own code".to_owned(),
+            Provider::Outside => "from outside".to_owned(),
+            Provider::Nobody => "none".to_owned(),
+            Provider::Unknown => "unknown".to_owned(),
+        };
+        Self { verdict, provider }
+    }
+
+    /// The name, and how sure it is unless it is certain.
+    pub(super) fn short(&self) -> String {
+        let doubt = match self.verdict.confidence {
+            Some(Confidence::Certain) | None => String::new(),
+            Some(confidence) => format!(" ({confidence})"),
+        };
+        match &self.verdict.provider {
+            Provider::Unknown => format!("malloc unknown: {}", self.verdict.reason),
+            Provider::Outside => "malloc from outside".to_owned(),
+            Provider::Nobody => "no malloc".to_owned(),
+            _ => format!("{}{doubt}", self.provider),
         }
-        Provider::Library { name, library } => {
-            format!("{name} from the shared library `{library}`")
-        }
-        Provider::SharedLibc => format!(
-            "stock {}, from the shared libc unless another is preloaded",
-            identity.libc.name
-        ),
-        Provider::OwnCode => "its own code".to_owned(),
-        Provider::Outside => "from outside".to_owned(),
-        Provider::Nobody => "none".to_owned(),
-        Provider::Unknown => "unknown".to_owned(),
-    };
-    let confidence = identity
-        .malloc
-        .confidence
-        .map(|confidence: Confidence| format!(", {confidence}"));
-    format!(
-        "{provider}{}: {}",
-        confidence.unwrap_or_default(),
-        identity.malloc.reason
-    )
+    }
+
+    fn long(&self) -> String {
+        let confidence = self.verdict.confidence;
+        let confidence = confidence.map(|confidence| format!(", {confidence}"));
+        let confidence = confidence.unwrap_or_default();
+        format!("{}{confidence}: {}", self.provider, self.verdict.reason)
+    }
 }
 
-fn name_of(found: &FoundAllocator) -> String {
+/// Its name with what is known of its version and variant.
+pub(super) fn name_of(found: &FoundAllocator) -> String {
     let name = readable_name(&found.name);
     // The catalogue's `mimalloc-secure` says it in its name.
     let variant = found
@@ -201,16 +385,8 @@ fn rust_text(rust: &RustGlobalAllocator) -> String {
     }
 }
 
-fn with_evidence(text: String, evidence: &[Evidence], verbose: bool) -> String {
-    let shown = if verbose {
-        evidence.len()
-    } else {
-        EVIDENCE_SHOWN.min(evidence.len())
-    };
-    let mut pieces: Vec<String> = evidence[..shown].iter().map(Evidence::to_string).collect();
-    if evidence.len() > shown {
-        pieces.push(format!("{} more", evidence.len() - shown));
-    }
+fn with_evidence(text: String, evidence: &[Evidence]) -> String {
+    let pieces: Vec<String> = evidence.iter().map(Evidence::to_string).collect();
     match pieces.as_slice() {
         [] => text,
         pieces => format!("{text}: {}", pieces.join(", ")),
@@ -243,6 +419,12 @@ mod tests {
             wrap("a /very/long/path b", 5),
             ["a", "/very/long/path", "b"]
         );
+    }
+
+    #[test]
+    fn sizes_have_as_many_digits_as_matter() {
+        let sizes = [0, 12 << 10, 5 << 20, 500 << 20, 3 << 30].map(size);
+        assert_eq!(sizes, ["0 KiB", "12 KiB", "5.0 MiB", "500 MiB", "3.0 GiB"]);
     }
 
     #[test]

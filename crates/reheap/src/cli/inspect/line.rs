@@ -1,0 +1,114 @@
+//! A report as one line: whose malloc, what else, and what to look into.
+
+use super::Report;
+use super::text::{self, Malloc};
+use reheap_elf::identify::{FoundAllocator, Identity, LibcName, Role};
+
+/// A name that is cut shorter tells nothing.
+const NAME_MIN: usize = 16;
+
+/// The width of the terminal on standard output.
+pub(super) fn columns_of_terminal() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
+/// The line, cut to the terminal if there is one: the beginning of a long path first, then the end.
+pub(super) fn line(report: &Report, columns: Option<usize>) -> String {
+    let name = report.to_string();
+    let facts = text::printable(facts(report).join("; "));
+    let whole = format!("{name}: {facts}");
+    let Some(columns) = columns.filter(|columns| whole.chars().count() > *columns) else {
+        return whole;
+    };
+    let left = columns.saturating_sub(facts.chars().count() + 2);
+    let name = last_characters(&name, left.max(NAME_MIN));
+    first_characters(&format!("{name}: {facts}"), columns)
+}
+
+fn facts(report: &Report) -> Vec<String> {
+    let mut facts = Vec::new();
+    let hazards = match report {
+        Report::File { identity, .. } | Report::Container { identity, .. } => {
+            let malloc = Malloc::of(&identity.malloc, &identity.allocators, &identity.libc);
+            facts.push(malloc.short());
+            facts.extend(others(identity.allocators.iter()));
+            facts.push(what_it_is(identity));
+            identity.hazards.len()
+        }
+        Report::Process(running) => {
+            let found: Vec<FoundAllocator> = running
+                .allocators
+                .iter()
+                .map(|mapped| mapped.found.clone())
+                .collect();
+            facts.push(Malloc::of(&running.malloc, &found, &running.libc).short());
+            // What a library has for itself is told by --verbose.
+            let own = running.allocators.iter();
+            let own = own.filter(|mapped| mapped.file == running.file);
+            facts.extend(others(own.map(|mapped| &mapped.found)));
+            facts.push(text::libc_text(&running.libc));
+            let resident = running.memory.resident_bytes.map(text::size);
+            facts.extend(resident.map(|size| format!("{size} resident")));
+            running.hazards.len()
+        }
+    };
+    if hazards > 0 {
+        facts.push(text::counted(hazards, "hazard"));
+    }
+    facts
+}
+
+/// Allocators beside the program's malloc.
+fn others<'a>(allocators: impl Iterator<Item = &'a FoundAllocator>) -> Option<String> {
+    let names: Vec<String> = allocators
+        .filter(|found| {
+            matches!(found.role, Role::Rust | Role::Private | Role::Unused) && !found.is_stock
+        })
+        .map(|found| {
+            let what = match found.role {
+                Role::Rust => "Rust: ",
+                Role::Unused => "unused: ",
+                _ => "private: ",
+            };
+            format!("{what}{}", text::name_of(found))
+        })
+        .collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
+fn what_it_is(identity: &Identity) -> String {
+    let libc = (identity.libc.name != LibcName::Unknown).then(|| text::libc_text(&identity.libc));
+    let parts = [Some(identity.kind.to_string()), libc];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn last_characters(text: &str, columns: usize) -> String {
+    let count = text.chars().count();
+    if count <= columns {
+        return text.to_owned();
+    }
+    let rest: String = text.chars().skip(count - columns + 1).collect();
+    format!("…{rest}")
+}
+
+fn first_characters(text: &str, columns: usize) -> String {
+    if text.chars().count() <= columns {
+        return text.to_owned();
+    }
+    let beginning: String = text.chars().take(columns.saturating_sub(1)).collect();
+    format!("{beginning}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_cut_at_its_beginning_and_a_line_at_its_end() {
+        assert_eq!(last_characters("/usr/bin/app", 5), "…/app");
+        assert_eq!(last_characters("app", 5), "app");
+        assert_eq!(first_characters("one two", 4), "one…");
+        assert_eq!(first_characters("one", 4), "one");
+    }
+}

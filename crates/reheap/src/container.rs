@@ -1,0 +1,276 @@
+//! The program that a container image starts, read from the image's files without a container engine.
+//!
+//! Two forms are read, each as a folder or as a tar archive, the archive also compressed with gzip: the OCI image layout
+//! (`oci-layout`, `index.json`, `blobs/`) and what `docker save` writes (`manifest.json`). Nothing is unpacked: the layers
+//! are walked once for their names, then once more for the one file. An image is somebody else's input, so nothing in it
+//! names a file of this machine: blobs are only taken by their digest or by their name within the archive, and links
+//! lead to where they lead inside the image.
+
+mod layers;
+mod store;
+
+use crate::program::script::{self, Line};
+use layers::Layers;
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use store::Store;
+
+/// What a shell searches if an image sets no PATH (OCI runtimes agree with Docker on it).
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// How many scripts may follow each other, as for the kernel.
+const SCRIPTS_MAX: usize = 5;
+/// An index may lead to another one.
+const INDEXES_MAX: usize = 4;
+
+/// Why the program of an image cannot be told.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ContainerError {
+    #[error("the image cannot be read: {0}")]
+    Io(#[from] std::io::Error),
+    #[error("the image's {what} is damaged: {reason}")]
+    Damaged { what: &'static str, reason: String },
+    #[error("the image lacks `{0}`")]
+    Missing(String),
+    #[error("the image has no Linux program for any platform")]
+    NoPlatform,
+    #[error("the image has neither an entry point nor a command")]
+    NoEntryPoint,
+    #[error("the image's entry point `{0}` is not in it")]
+    NotInImage(String),
+    #[error("a layer of the image is compressed with zstd; save it with gzip or uncompressed")]
+    Zstd,
+    #[error("the image has more than {0} files")]
+    TooManyFiles(usize),
+    #[error("the links of `{0}` lead in a circle")]
+    LinkLoop(String),
+}
+
+/// The program of an image.
+#[derive(Debug)]
+pub(crate) struct EntryPoint {
+    /// Its path in the image.
+    pub(crate) path: PathBuf,
+    /// Scripts that lead to it.
+    pub(crate) through: Vec<PathBuf>,
+    /// The contents of the file.
+    pub(crate) bytes: Vec<u8>,
+    /// The environment that the image sets, as `NAME=value`.
+    pub(crate) environment: Vec<String>,
+}
+
+/// Whether a path holds an image; only its beginning is read.
+pub(crate) fn is_image(path: &Path) -> bool {
+    Store::is_one(path)
+}
+
+/// Reads the program that the image at a path starts.
+///
+/// # Errors
+/// [`ContainerError`]
+pub(crate) fn entry_point(path: &Path) -> Result<EntryPoint, ContainerError> {
+    let store = Store::open(path)?;
+    let (config, layers) = parts(&store)?;
+    let settings: Image = json(&store.read_small(&config)?, "configuration")?;
+    let settings = settings.config.unwrap_or_default();
+    let layers = Layers::read(&store, &layers)?;
+    let command = [settings.entrypoint, settings.cmd].into_iter().flatten();
+    let command = command
+        .flatten()
+        .next()
+        .ok_or(ContainerError::NoEntryPoint)?;
+    let environment = settings.env.unwrap_or_default();
+    let path_variable = environment
+        .iter()
+        .find_map(|line| line.strip_prefix("PATH="));
+    let search = Search {
+        layers: &layers,
+        path: path_variable.unwrap_or(DEFAULT_PATH),
+        folder: Path::new(settings.working_dir.as_deref().unwrap_or("/")),
+    };
+    let mut path = search.find(&command)?;
+    let mut through = Vec::new();
+    loop {
+        let bytes = layers.contents(&store, &path)?;
+        let next = match script::read(&bytes[..bytes.len().min(256)]) {
+            Line::Interpreter(interpreter) => search.find(&interpreter.to_string_lossy())?,
+            Line::Env { name, .. } => search.find(&name.to_string_lossy())?,
+            Line::Elf | Line::None => {
+                return Ok(EntryPoint {
+                    path,
+                    through,
+                    bytes,
+                    environment,
+                });
+            }
+        };
+        through.push(std::mem::replace(&mut path, next));
+        if through.len() > SCRIPTS_MAX {
+            return Err(ContainerError::LinkLoop(command));
+        }
+    }
+}
+
+struct Search<'a> {
+    layers: &'a Layers,
+    path: &'a str,
+    folder: &'a Path,
+}
+
+impl Search<'_> {
+    fn find(&self, command: &str) -> Result<PathBuf, ContainerError> {
+        let candidates: Vec<PathBuf> = match command.contains('/') {
+            true => vec![Path::new("/").join(self.folder).join(command)],
+            false => {
+                let folders = self.path.split(':');
+                folders
+                    .map(|folder| Path::new("/").join(folder).join(command))
+                    .collect()
+            }
+        };
+        for candidate in candidates {
+            if let Some(file) = self.layers.resolve(&candidate)? {
+                return Ok(file);
+            }
+        }
+        Err(ContainerError::NotInImage(command.to_owned()))
+    }
+}
+
+#[derive(Deserialize)]
+struct Index {
+    manifests: Vec<Descriptor>,
+}
+
+#[derive(Deserialize)]
+struct Descriptor {
+    digest: String,
+    platform: Option<Platform>,
+}
+
+#[derive(Deserialize)]
+struct Platform {
+    architecture: String,
+    os: String,
+}
+
+/// A manifest, or another index in its place.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Manifest {
+    Image {
+        config: Descriptor,
+        layers: Vec<Descriptor>,
+    },
+    Index(Index),
+}
+
+#[derive(Deserialize)]
+struct DockerManifest {
+    #[serde(rename = "Config")]
+    config: String,
+    #[serde(rename = "Layers")]
+    layers: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Image {
+    config: Option<Settings>,
+}
+
+#[derive(Deserialize, Default)]
+struct Settings {
+    #[serde(rename = "Entrypoint")]
+    entrypoint: Option<Vec<String>>,
+    #[serde(rename = "Cmd")]
+    cmd: Option<Vec<String>>,
+    #[serde(rename = "Env")]
+    env: Option<Vec<String>>,
+    #[serde(rename = "WorkingDir")]
+    working_dir: Option<String>,
+}
+
+/// The names of the configuration and of the layers, the lowest first.
+fn parts(store: &Store) -> Result<(String, Vec<String>), ContainerError> {
+    if !store.has("index.json") {
+        let images: Vec<DockerManifest> = json(&store.read_small("manifest.json")?, "manifest")?;
+        let first = images.into_iter().next();
+        let image = first.ok_or_else(|| ContainerError::Missing("an image".to_owned()))?;
+        return Ok((image.config, image.layers));
+    }
+    let mut index: Index = json(&store.read_small("index.json")?, "index")?;
+    for _ in 0..INDEXES_MAX {
+        let chosen = choose(&index.manifests).ok_or(ContainerError::NoPlatform)?;
+        match json(&store.read_small(&blob(&chosen.digest)?)?, "manifest")? {
+            Manifest::Index(inner) => index = inner,
+            Manifest::Image { config, layers } => {
+                let layers: Result<_, _> = layers.iter().map(|layer| blob(&layer.digest)).collect();
+                return Ok((blob(&config.digest)?, layers?));
+            }
+        }
+    }
+    Err(ContainerError::LinkLoop("index.json".to_owned()))
+}
+
+/// The one for this machine, or else the first for any.
+fn choose(manifests: &[Descriptor]) -> Option<&Descriptor> {
+    let here = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    let is_for = |descriptor: &&Descriptor, architecture: &str| {
+        let platform = descriptor.platform.as_ref();
+        platform.is_some_and(|p| p.os == "linux" && p.architecture == architecture)
+    };
+    // Attestations stand beside images and say that they are for "unknown".
+    let is_an_image = |descriptor: &&Descriptor| {
+        let platform = descriptor.platform.as_ref();
+        platform.is_none_or(|platform| platform.os != "unknown")
+    };
+    let mut all = manifests.iter();
+    let for_here = all.clone().find(|descriptor| is_for(descriptor, here));
+    for_here.or_else(|| all.find(is_an_image))
+}
+
+/// The name of the file that holds what has that digest.
+fn blob(digest: &str) -> Result<String, ContainerError> {
+    let damaged = || ContainerError::Damaged {
+        what: "digest",
+        reason: format!("`{}`", digest.escape_debug()),
+    };
+    let (algorithm, hash) = digest.split_once(':').ok_or_else(damaged)?;
+    let is_plain = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric());
+    match is_plain(algorithm) && is_plain(hash) {
+        true => Ok(format!("blobs/{algorithm}/{hash}")),
+        false => Err(damaged()),
+    }
+}
+
+fn json<T: serde::de::DeserializeOwned>(
+    bytes: &[u8],
+    what: &'static str,
+) -> Result<T, ContainerError> {
+    serde_json::from_slice(bytes).map_err(|error| ContainerError::Damaged {
+        what,
+        reason: error.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_cannot_name_a_file_outside_of_the_image() {
+        assert_eq!(blob("sha256:abc123").unwrap(), "blobs/sha256/abc123");
+        for digest in [
+            "sha256:../../etc/passwd",
+            "../x:1",
+            "sha256",
+            "sha256:",
+            ":a",
+        ] {
+            assert!(blob(digest).is_err(), "{digest}");
+        }
+    }
+}

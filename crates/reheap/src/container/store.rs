@@ -1,0 +1,180 @@
+//! Where the parts of an image are: a folder, or a tar archive.
+
+use super::ContainerError;
+use flate2::read::MultiGzDecoder;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+/// Manifests and configurations are some kilobytes.
+const SMALL_BYTES_MAX: u64 = 16 << 20;
+/// More parts than any image has.
+const PARTS_MAX: usize = 100_000;
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// Where a tar header says what it is, and what it says there (POSIX, pax interchange format).
+const TAR_MAGIC: (usize, &[u8]) = (257, b"ustar");
+
+/// The parts of an image by name.
+pub(super) enum Store {
+    Folder(PathBuf),
+    Archive {
+        file: File,
+        /// Offset and size of each part.
+        parts: HashMap<String, (u64, u64)>,
+    },
+}
+
+impl Store {
+    /// Whether there is an image at that path, as far as its beginning tells.
+    pub(super) fn is_one(path: &Path) -> bool {
+        if path.is_dir() {
+            return path.join("oci-layout").is_file() || path.join("manifest.json").is_file();
+        }
+        let is_tar = || -> io::Result<bool> {
+            let mut file = File::open(path)?;
+            let mut beginning = Vec::new();
+            file.by_ref().take(512).read_to_end(&mut beginning)?;
+            if beginning.starts_with(&GZIP) {
+                file.rewind()?;
+                beginning.clear();
+                MultiGzDecoder::new(file)
+                    .take(512)
+                    .read_to_end(&mut beginning)?;
+            }
+            let (offset, magic) = TAR_MAGIC;
+            Ok(beginning
+                .get(offset..)
+                .is_some_and(|rest| rest.starts_with(magic)))
+        };
+        path.is_file() && is_tar().unwrap_or(false)
+    }
+
+    pub(super) fn open(path: &Path) -> Result<Self, ContainerError> {
+        if path.is_dir() {
+            return Ok(Self::Folder(path.to_owned()));
+        }
+        let mut file = File::open(path)?;
+        let mut magic = [0; 2];
+        file.read_exact(&mut magic)?;
+        file.rewind()?;
+        if magic == GZIP {
+            // Parts are read in another order than they come in, which a compressed stream does not allow.
+            let mut unpacked = tempfile::tempfile()?;
+            io::copy(
+                &mut MultiGzDecoder::new(BufReader::new(file)),
+                &mut unpacked,
+            )?;
+            unpacked.rewind()?;
+            file = unpacked;
+        }
+        let mut parts = HashMap::new();
+        for entry in tar::Archive::new(BufReader::new(&file)).entries_with_seek()? {
+            let entry = entry?;
+            let name = entry.path_bytes().into_owned();
+            let name = name.strip_prefix(b"./").unwrap_or(&name);
+            let place = (entry.raw_file_position(), entry.size());
+            let target = entry.link_name_bytes().map(|target| target.into_owned());
+            let name = String::from_utf8_lossy(name).into_owned();
+            // Docker writes a layer that it has already written as a link to it.
+            let linked = target.and_then(|target| {
+                let target = std::ffi::OsStr::from_bytes(&target);
+                let path = match entry.header().entry_type().is_hard_link() {
+                    true => PathBuf::from(target),
+                    false => within(Path::new(&name).parent()?, Path::new(target))?,
+                };
+                parts.get(path.to_str()?).copied()
+            });
+            parts.insert(name, linked.unwrap_or(place));
+            if parts.len() > PARTS_MAX {
+                return Err(ContainerError::TooManyFiles(PARTS_MAX));
+            }
+        }
+        Ok(Self::Archive { file, parts })
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        match self {
+            Self::Folder(folder) => folder.join(name).is_file(),
+            Self::Archive { parts, .. } => parts.contains_key(name),
+        }
+    }
+
+    /// Reads a manifest or configuration.
+    pub(super) fn read_small(&self, name: &str) -> Result<Vec<u8>, ContainerError> {
+        let mut bytes = Vec::new();
+        self.open_part(name)?
+            .take(SMALL_BYTES_MAX)
+            .read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Reads a part from its beginning, unpacked.
+    pub(super) fn open_layer(&self, name: &str) -> Result<Box<dyn Read + '_>, ContainerError> {
+        const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+        let mut beginning = Vec::new();
+        self.open_part(name)?.take(4).read_to_end(&mut beginning)?;
+        let part = BufReader::with_capacity(1 << 16, self.open_part(name)?);
+        if beginning.starts_with(&ZSTD) {
+            return Err(ContainerError::Zstd);
+        }
+        Ok(match beginning.starts_with(&GZIP) {
+            true => Box::new(MultiGzDecoder::new(part)),
+            false => Box::new(part),
+        })
+    }
+
+    fn open_part(&self, name: &str) -> Result<Box<dyn Read + '_>, ContainerError> {
+        let missing = || ContainerError::Missing(name.to_owned());
+        match self {
+            Self::Folder(folder) => {
+                // `manifest.json` of a folder may name anything; what is outside of it is not part of the image.
+                let path = within(Path::new(""), Path::new(name)).ok_or_else(missing)?;
+                let path = folder.join(path);
+                if !path.is_file() {
+                    return Err(missing());
+                }
+                Ok(Box::new(File::open(path)?))
+            }
+            Self::Archive { file, parts } => {
+                let &(offset, size) = parts.get(name).ok_or_else(missing)?;
+                let mut file = file;
+                file.seek(SeekFrom::Start(offset))?;
+                Ok(Box::new(file.take(size)))
+            }
+        }
+    }
+}
+
+/// A path without `..`, as seen from a folder; `None` if it leads out.
+fn within(folder: &Path, path: &Path) -> Option<PathBuf> {
+    use std::path::Component;
+    let mut result = folder.to_owned();
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => result.push(name),
+            Component::CurDir => {}
+            Component::ParentDir => {
+                if !result.pop() {
+                    return None;
+                }
+            }
+            Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    Some(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_within_the_image_or_nowhere() {
+        let folder = Path::new("a");
+        assert_eq!(within(folder, Path::new("../b/./c")), Some("b/c".into()));
+        assert_eq!(within(folder, Path::new("../../b")), None);
+        assert_eq!(within(folder, Path::new("/b")), None);
+    }
+}

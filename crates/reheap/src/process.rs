@@ -1,0 +1,336 @@
+//! A running process as the kernel shows it under `/proc`, read so that it may end at any moment.
+//!
+//! Everything is opened relative to one handle of the process's folder. The kernel ties that handle to the process and
+//! not to its number, so a process that ends, and another one that gets its number, is an error and never a mixture of
+//! two. What is read is bytes: names of programs and paths of libraries need not be UTF-8, which is why no crate that
+//! reads `/proc` into strings is used. Files of the process are opened by `map_files` where that is allowed (as root), so
+//! that deleted and replaced ones are read too; else by their path below the process's own root, which may be another
+//! mount namespace, and then the inode must be the mapped one.
+
+pub(crate) mod maps;
+pub(crate) mod memory;
+pub(crate) mod scope;
+
+use maps::Mapping;
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+/// Files in `/proc` have no size, so reading them needs an end of its own.
+const PROC_FILE_BYTES_MAX: u64 = 256 << 20;
+/// What the kernel puts behind the path of a file that is gone.
+const DELETED: &[u8] = b" (deleted)";
+
+/// Why a process cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ProcessError {
+    #[error("there is no such process")]
+    NoSuchProcess,
+    #[error("the process ended while it was looked at")]
+    Ended,
+    #[error("it is a zombie: it has ended, and its parent has not asked for its exit status")]
+    Zombie,
+    #[error("it is a thread of the kernel, not a program")]
+    KernelThread,
+    #[error("permission denied: it belongs to {owner} or has rights that you do not have")]
+    PermissionDenied { owner: String },
+    #[error("{0}")]
+    Io(io::Error),
+}
+
+/// A process, for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    folder: OwnedFd,
+}
+
+/// What `status` tells.
+#[derive(Debug, Default)]
+pub(crate) struct Status {
+    /// The first 15 bytes of the program's name, or what it calls itself.
+    pub(crate) name: String,
+    pub(crate) threads: u64,
+    fields: Vec<(String, String)>,
+}
+
+impl Status {
+    /// A size, which the kernel gives in KiB.
+    pub(crate) fn bytes(&self, field: &str) -> Option<u64> {
+        let number = self.field(field)?.strip_suffix("kB")?.trim();
+        number.parse::<u64>().ok()?.checked_mul(1024)
+    }
+
+    pub(crate) fn field(&self, field: &str) -> Option<&str> {
+        let (_, value) = self.fields.iter().find(|(name, _)| name == field)?;
+        Some(value)
+    }
+}
+
+impl Process {
+    /// # Errors
+    /// If there is no process of that number.
+    pub(crate) fn open(pid: u32) -> Result<Self, ProcessError> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(format!("/proc/{pid}"), flags, Mode::empty())
+            .map_err(|_| ProcessError::NoSuchProcess)?;
+        Ok(Self { pid, folder })
+    }
+
+    /// # Errors
+    /// If it has ended.
+    pub(crate) fn status(&self) -> Result<Status, ProcessError> {
+        let text = self.read("status")?;
+        let text = String::from_utf8_lossy(&text);
+        let fields = text.lines().filter_map(|line| line.split_once(':'));
+        let fields: Vec<_> = fields
+            .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
+            .collect();
+        let status = Status {
+            fields,
+            ..Status::default()
+        };
+        Ok(Status {
+            name: status.field("Name").unwrap_or_default().to_owned(),
+            threads: status
+                .field("Threads")
+                .and_then(|number| number.parse().ok())
+                .unwrap_or(1),
+            ..status
+        })
+    }
+
+    /// The path of its executable, and whether it is still there.
+    ///
+    /// # Errors
+    /// If it is not allowed to ask, or if there is none: a zombie, a thread of the kernel.
+    pub(crate) fn executable(&self) -> Result<(PathBuf, Existence), ProcessError> {
+        match rustix::fs::readlinkat(&self.folder, "exe", Vec::new()) {
+            Ok(path) => Ok(existence(path.into_bytes())),
+            Err(Errno::NOENT | Errno::SRCH) => Err(self.why_without_executable()),
+            Err(errno) => Err(self.error(errno)),
+        }
+    }
+
+    fn why_without_executable(&self) -> ProcessError {
+        let Ok(status) = self.status() else {
+            return ProcessError::Ended;
+        };
+        match status.field("State").and_then(|state| state.chars().next()) {
+            Some('Z' | 'X') => ProcessError::Zombie,
+            _ => ProcessError::KernelThread,
+        }
+    }
+
+    /// Opens the executable, also a deleted one.
+    ///
+    /// # Errors
+    /// If it is not allowed, or the process has ended.
+    pub(crate) fn open_executable(&self) -> Result<File, ProcessError> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.folder, "exe", flags, Mode::empty())
+            .map(File::from)
+            .map_err(|errno| self.error(errno))
+    }
+
+    /// What is mapped, with resident sizes where the kernel tells them.
+    ///
+    /// # Errors
+    /// If it is not allowed, or the process has ended.
+    pub(crate) fn mappings(&self) -> Result<Vec<Mapping>, ProcessError> {
+        let text = match self.read("smaps") {
+            Ok(text) if !text.is_empty() => text,
+            // A kernel may be built without it.
+            _ => self.read("maps")?,
+        };
+        if text.is_empty() {
+            return Err(self.why_without_executable());
+        }
+        Ok(maps::parse(&text))
+    }
+
+    /// The environment that it was started with.
+    ///
+    /// # Errors
+    /// If it is not allowed, or the process has ended.
+    pub(crate) fn environment(&self) -> Result<Vec<(OsString, OsString)>, ProcessError> {
+        let bytes = self.read("environ")?;
+        let variables = bytes.split(|&byte| byte == 0).filter_map(|variable| {
+            let equals = variable.iter().position(|&byte| byte == b'=')?;
+            let (name, value) = (&variable[..equals], &variable[equals + 1..]);
+            let text = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
+            Some((text(name), text(value)))
+        });
+        Ok(variables.collect())
+    }
+
+    /// Opens the file behind a mapping; `None` if it is none, or is no longer the one at that path.
+    pub(crate) fn open_mapped(&self, mapping: &Mapping) -> Option<File> {
+        let by_mapping = format!("map_files/{:x}-{:x}", mapping.start, mapping.end);
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        if let Ok(file) = rustix::fs::openat(&self.folder, by_mapping, flags, Mode::empty()) {
+            return regular(&file);
+        }
+        let file = self.below_root(mapping.path.as_deref()?, flags).ok()?;
+        let file = regular(&file)?;
+        (file.metadata().ok()?.ino() == mapping.inode).then_some(file)
+    }
+
+    /// The contents of a small file at a path as the process sees it.
+    pub(crate) fn read_its(&self, path: &Path) -> Option<Vec<u8>> {
+        let file = regular(&self.below_root(path, OFlags::PATH | OFlags::CLOEXEC).ok()?)?;
+        let mut bytes = Vec::new();
+        file.take(1 << 16).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
+    }
+
+    /// What identifies the file at a path as the process sees it.
+    pub(crate) fn inode_of(&self, path: &Path) -> Option<u64> {
+        let file = self.below_root(path, OFlags::PATH | OFlags::CLOEXEC).ok()?;
+        Some(rustix::fs::fstat(&file).ok()?.st_ino)
+    }
+
+    /// Symbolic links on the way lead to where they lead for the process.
+    fn below_root(&self, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::openat(&self.folder, "root", folder, Mode::empty())?;
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        rustix::fs::openat2(&root, path, flags, Mode::empty(), resolve)
+    }
+
+    /// Words of its memory at these addresses, as far as they can be read; `None` if none of its memory can be.
+    pub(crate) fn words(&self, addresses: &[u64]) -> Option<Vec<(u64, u64)>> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let memory = rustix::fs::openat(&self.folder, "mem", flags, Mode::empty()).ok()?;
+        let memory = File::from(memory);
+        let word = |&address: &u64| {
+            let mut bytes = [0; 8];
+            memory.read_exact_at(&mut bytes, address).ok()?;
+            Some((address, u64::from_ne_bytes(bytes)))
+        };
+        Some(addresses.iter().filter_map(word).collect())
+    }
+
+    fn read(&self, name: &str) -> Result<Vec<u8>, ProcessError> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.folder, name, flags, Mode::empty())
+            .map_err(|errno| self.error(errno))?;
+        let mut bytes = Vec::new();
+        File::from(file)
+            .take(PROC_FILE_BYTES_MAX)
+            .read_to_end(&mut bytes)
+            .map_err(|error| match Errno::from_io_error(&error) {
+                Some(errno) => self.error(errno),
+                None => ProcessError::Io(error),
+            })?;
+        Ok(bytes)
+    }
+
+    fn error(&self, errno: Errno) -> ProcessError {
+        match errno {
+            Errno::NOENT | Errno::SRCH => ProcessError::Ended,
+            Errno::ACCESS | Errno::PERM => ProcessError::PermissionDenied {
+                owner: self.owner(),
+            },
+            errno => ProcessError::Io(errno.into()),
+        }
+    }
+
+    fn owner(&self) -> String {
+        match rustix::fs::fstat(&self.folder) {
+            Ok(stat) => format!("user {}", stat.st_uid),
+            Err(_) => "another user".to_owned(),
+        }
+    }
+}
+
+/// Whether a file still has the path that the kernel shows for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Existence {
+    Present,
+    Deleted,
+}
+
+fn existence(mut path: Vec<u8>) -> (PathBuf, Existence) {
+    let existence = match path.ends_with(DELETED) {
+        true => Existence::Deleted,
+        false => Existence::Present,
+    };
+    if existence == Existence::Deleted {
+        path.truncate(path.len() - DELETED.len());
+    }
+    (OsString::from_vec(path).into(), existence)
+}
+
+/// Opens what a path handle stands for, if it is a regular file: opening a device can have effects.
+fn regular(handle: &impl AsFd) -> Option<File> {
+    let stat = rustix::fs::fstat(handle).ok()?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return None;
+    }
+    let link = format!("/proc/self/fd/{}", handle.as_fd().as_raw_fd());
+    File::open(link).ok()
+}
+
+/// The numbers of all processes.
+///
+/// # Errors
+/// If `/proc` cannot be read.
+pub(crate) fn all() -> io::Result<Vec<u32>> {
+    let mut pids: Vec<u32> = std::fs::read_dir("/proc")?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    pids.sort_unstable();
+    Ok(pids)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mark_of_a_deleted_file_is_not_part_of_its_path() {
+        let (path, state) = existence(b"/tmp/a b (deleted)".to_vec());
+        assert_eq!(
+            (path.as_path(), state),
+            (Path::new("/tmp/a b"), Existence::Deleted)
+        );
+        let (path, state) = existence(b"/bin/a".to_vec());
+        assert_eq!(
+            (path.as_path(), state),
+            (Path::new("/bin/a"), Existence::Present)
+        );
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_not_mistaken_for_another() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let process = Process::open(child.id()).unwrap();
+        assert!(process.status().is_ok());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(matches!(process.executable(), Err(ProcessError::Ended)));
+        assert!(matches!(process.mappings(), Err(ProcessError::Ended)));
+    }
+
+    #[test]
+    fn a_zombie_is_called_one() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let process = Process::open(child.id()).unwrap();
+        let pid = rustix::process::Pid::from_child(&child);
+        let ended = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
+        rustix::process::waitid(rustix::process::WaitId::Pid(pid), ended).unwrap();
+        assert!(matches!(process.executable(), Err(ProcessError::Zombie)));
+        assert!(matches!(process.mappings(), Err(ProcessError::Zombie)));
+        child.wait().unwrap();
+    }
+}
