@@ -3,6 +3,7 @@
 use crate::setup::Choice;
 use crate::ui::Failure;
 use reheap_allocators::catalogue;
+use reheap_allocators::memory::MemoryFunctions;
 use reheap_allocators::target::Libc;
 
 /// A libc, or the one that is there anyway, and an allocator for it.
@@ -108,14 +109,22 @@ fn of_libc(text: &str) -> anyhow::Result<OfLibc> {
             Err(_) => (None, name),
         },
     };
-    let options: Vec<String> = split_outside_brackets(tuning)
+    let (of_functions, options): (Vec<&str>, Vec<&str>) = split_outside_brackets(tuning)
         .into_iter()
-        .map(str::to_owned)
-        .collect();
-    Ok(OfLibc {
-        libc,
-        choice: Choice::of(allocator, &options)?,
-    })
+        .partition(|option| option.starts_with(MEMORY_FUNCTIONS));
+    let options: Vec<String> = options.into_iter().map(str::to_owned).collect();
+    let mut choice = Choice::of(allocator, &options)?;
+    for option in of_functions {
+        choice.memory_functions = match &option[MEMORY_FUNCTIONS.len()..] {
+            "fast" => MemoryFunctions::Fast,
+            "stock" => MemoryFunctions::Stock,
+            other => {
+                let text = format!("memory functions are fast or stock, not `{other}`");
+                return Err(Failure::usage(text).into());
+            }
+        };
+    }
+    Ok(OfLibc { libc, choice })
 }
 
 fn parse_libc(name: &str, variant: &str) -> Result<Libc, Failure> {
@@ -129,18 +138,24 @@ fn parse_libc(name: &str, variant: &str) -> Result<Libc, Failure> {
     }
 }
 
+/// Stands in brackets like a tuning option, for static executables: `musl+mimalloc[memory_functions=stock]`.
+const MEMORY_FUNCTIONS: &str = "memory_functions=";
+
 /// The name of a variant as reports write it.
 pub(crate) fn name(libc: Libc, choice: &Choice) -> String {
     let mut name = libc.to_string();
     if !choice.is_stock() {
         name = format!("{name}+{}", choice.allocator.name);
     }
-    let options: Vec<String> = choice
+    let mut options: Vec<String> = choice
         .tuning
         .as_given()
         .iter()
         .map(|(key, value)| format!("{key}={value}"))
         .collect();
+    if choice.memory_functions == MemoryFunctions::Stock {
+        options.push(format!("{MEMORY_FUNCTIONS}stock"));
+    }
     if !options.is_empty() {
         name = format!("{name}[{}]", options.join(","));
     }
@@ -170,12 +185,14 @@ mod tests {
 
     #[test]
     fn variants_are_written_as_they_are_read() {
-        let list = "glibc,musl,glibc+jemalloc[narenas=2,dirty_decay_ms=0],musl+mimalloc";
+        let list = "glibc,musl,glibc+jemalloc[narenas=2,dirty_decay_ms=0],musl+mimalloc,\
+                    musl+mimalloc[memory_functions=stock]";
         let expected = [
             "glibc",
             "musl",
             "glibc+jemalloc[dirty_decay_ms=0,narenas=2]",
             "musl+mimalloc",
+            "musl+mimalloc[memory_functions=stock]",
         ];
         assert_eq!(names(&[list]), expected);
     }
