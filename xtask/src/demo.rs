@@ -1,23 +1,16 @@
 //! `make demo`: from a machine with Rust to tables, in a few minutes.
 
-use crate::comparison::{compare, legend};
-use crate::machine::Machine;
 use crate::prerequisites;
+use crate::programs;
 use crate::progress::Progress;
-use crate::variants::{self, Selection};
 use crate::workspace::Workspace;
 use anyhow::Result;
+use reheap_allocators::catalogue::CATALOGUE;
 
-const ROUNDS: usize = 7;
+const ROUNDS: &str = "8";
 
 pub(crate) fn run(workspace: &Workspace, all: bool) -> Result<()> {
     let progress = Progress::start();
-    let machine = Machine::describe()?;
-    let selection = if all {
-        Selection::All
-    } else {
-        Selection::Quick
-    };
     progress.step(
         "building reheap",
         workspace
@@ -25,15 +18,32 @@ pub(crate) fn run(workspace: &Workspace, all: bool) -> Result<()> {
             .args(["build", "--release", "-p", "reheap"]),
     )?;
     prerequisites::install_missing(workspace, &progress)?;
-    let (built, left_out) = variants::build(workspace, &progress, selection)?;
-    let comparisons = compare(&built, &progress, ROUNDS, 1)?;
+    let allocators = CATALOGUE.iter().filter_map(|allocator| {
+        let recipe = allocator.build.as_ref()?;
+        (all || !recipe.builds_slowly).then_some(allocator.name)
+    });
+    let mut variants = "glibc,musl".to_owned();
+    for allocator in allocators {
+        variants.push_str(&format!(",musl+{allocator}"));
+    }
+    for program in programs::small(workspace) {
+        let mut command = workspace.cargo_reheap();
+        command.args(["bench", "--name", program.package, "--rounds", ROUNDS]);
+        command.args(["--variant", &variants]);
+        command.args(
+            program
+                .sweep
+                .map(|sweep| ["-L", sweep])
+                .into_iter()
+                .flatten(),
+        );
+        command.args(program.cargo_flags(workspace));
+        command.arg("--").args(&program.arguments);
+        progress.step(
+            &format!("comparing allocators with {}", program.package),
+            &mut command,
+        )?;
+    }
     progress.say("done");
-    for comparison in &comparisons {
-        print!("\n{}\n\n{}", comparison.title(), comparison.table()?);
-    }
-    println!("\n{}\n{machine}", legend(ROUNDS));
-    for left_out in left_out {
-        println!("left out: {}: {}", left_out.variant, left_out.reason);
-    }
     Ok(())
 }

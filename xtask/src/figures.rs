@@ -2,7 +2,6 @@
 
 use crate::progress::Progress;
 use crate::table::Table;
-use crate::variants::{STOCK_MUSL, Selection, reheap_allocators};
 use crate::workspace::{Workspace, musl_target};
 use anyhow::{Context, Result, ensure};
 use reheap_allocators::catalogue::CATALOGUE;
@@ -178,8 +177,9 @@ fn sizes(
     };
     let mut cargo = workspace.cargo();
     cargo.args(["build", "--release", "--target", target.triple()]);
-    let mut sizes = vec![size(STOCK_MUSL.to_owned(), cargo)?];
-    for allocator in reheap_allocators(Selection::All) {
+    let mut sizes = vec![size("musl".to_owned(), cargo)?];
+    for allocator in CATALOGUE.iter().filter(|row| row.build.is_some()) {
+        let allocator = allocator.name;
         let mut reheap = workspace.cargo_reheap();
         reheap.args(["build", "--release", "-a", allocator]);
         match size(format!("musl+{allocator}"), reheap) {

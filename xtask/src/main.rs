@@ -9,18 +9,16 @@
 )]
 
 mod ci;
-mod comparison;
 mod demo;
 mod figures;
 mod machine;
 mod measure;
 mod prerequisites;
+mod programs;
 mod progress;
-mod real_workloads;
 mod table;
 mod tidy;
 mod update_sources;
-mod variants;
 mod workspace;
 
 use clap::Parser;
@@ -44,14 +42,14 @@ enum Task {
     /// Measure everything that the README claims, and write tables and raw data to docs/measurements/
     Measure {
         /// How often every variant runs
-        #[arg(long, value_name = "N", default_value_t = 15)]
+        #[arg(long, value_name = "N", default_value_t = 10)]
         rounds: usize,
         /// Name of this machine in the folder's name [default: architecture and number of processors]
         #[arg(long, value_name = "NAME")]
         machine: Option<String>,
+        /// Only these programs, or `figures` for what reheap itself costs
+        only: Vec<String>,
     },
-    /// Fetch and build the real programs that are measured, and print the commands that compare allocators with them
-    RealWorkloads,
     /// Renew the lock file of the packages that allocators are built from
     UpdateSources,
 }
@@ -72,8 +70,11 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Ci => ci::run(&workspace),
         Task::Tidy => tidy::run(&workspace),
         Task::Demo { all } => demo::run(&workspace, all),
-        Task::Measure { rounds, machine } => measure::run(&workspace, rounds, machine),
-        Task::RealWorkloads => real_workloads::run(&workspace),
+        Task::Measure {
+            rounds,
+            machine,
+            only,
+        } => measure::run(&workspace, rounds, machine, &only),
         Task::UpdateSources => update_sources::run(&workspace),
     }
 }

@@ -1,28 +1,35 @@
 //! `make bench`: everything that the README claims, with raw data, in a folder named by day and machine.
+//!
+//! Programs are compared by `reheap bench`, as a user would; only the baselines that reheap has nothing to do with are
+//! built here.
 
-use crate::comparison::{Comparison, compare, legend};
 use crate::figures;
 use crate::machine::{Machine, today};
 use crate::prerequisites;
+use crate::programs::{self, RustProgram, ServerProgram, SystemProgram};
 use crate::progress::Progress;
-use crate::variants::{self, LeftOut, Selection};
 use crate::workspace::Workspace;
-use anyhow::{Context, Result};
-use serde::Serialize;
+use anyhow::{Context, Result, ensure};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-#[derive(Serialize)]
-struct Raw<'a> {
-    machine: &'a Machine,
-    left_out: &'a [LeftOut],
-    comparisons: &'a [Comparison],
-}
+/// What `cargo reheap bench` compares: both libcs, preloads, the fast allocators in musl, and what each step brings.
+const VARIANTS: &str = "glibc,glibc+mimalloc,glibc+jemalloc,musl,musl+mimalloc[memory_functions=stock],\
+                        musl+mimalloc,musl+mimalloc2,musl+jemalloc,musl+snmalloc,musl+rpmalloc";
 
+/// What projects do today: a crate as global allocator, by a feature that every workload has.
+const CRATES: [(&str, &str); 2] = [
+    ("musl, crate mimalloc", "mimalloc-crate"),
+    ("musl, crate tikv-jemallocator", "jemalloc-crate"),
+];
+
+/// Measures and writes the folder. With names, only these programs.
 pub(crate) fn run(
     workspace: &Workspace,
     rounds: usize,
     machine_name: Option<String>,
+    only: &[String],
 ) -> Result<()> {
     let progress = Progress::start();
     let machine = Machine::describe()?;
@@ -33,10 +40,6 @@ pub(crate) fn run(
             .args(["build", "--release", "-p", "reheap"]),
     )?;
     prerequisites::install_missing(workspace, &progress)?;
-    let (built, left_out) = variants::build(workspace, &progress, Selection::AllAndCrates)?;
-    let comparisons = compare(&built, &progress, rounds, 1)?;
-    let figures = figures::measure(workspace, &progress)?;
-
     let name = machine_name.unwrap_or_else(|| machine.short_name());
     let folder = workspace
         .root
@@ -44,33 +47,139 @@ pub(crate) fn run(
         .join(format!("{}-{name}", today()?));
     fs::create_dir_all(&folder)
         .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
-    let mut text = format!(
-        "# Measurements\n\n{machine}.\nMade by `make bench`; the raw runs are beside this file.\n"
-    );
-    for comparison in &comparisons {
-        text += &format!("\n## {}\n\n{}", comparison.title(), comparison.table()?);
-    }
-    text += &format!("\n{}\n\n{}", legend(rounds), figures.markdown()?);
-    for left_out in &left_out {
-        text += &format!("\nLeft out: {}: {}\n", left_out.variant, left_out.reason);
-    }
-    let raw = Raw {
-        machine: &machine,
-        left_out: &left_out,
-        comparisons: &comparisons,
+    let measuring = Measuring {
+        workspace,
+        progress: &progress,
+        folder: &folder,
+        rounds,
     };
-    write(
-        &folder.join("workloads.json"),
-        &serde_json::to_string_pretty(&raw).context("cannot write JSON")?,
-    )?;
-    write(
-        &folder.join("figures.json"),
-        &serde_json::to_string_pretty(&figures).context("cannot write JSON")?,
-    )?;
-    write(&folder.join("README.md"), &text)?;
-    println!("{text}");
+    let mut prepared = programs::prepare(workspace, &progress)?;
+    let is_chosen = |name: &str| only.is_empty() || only.iter().any(|chosen| chosen == name);
+    prepared.rust.retain(|program| is_chosen(program.package));
+    prepared.system.retain(|program| is_chosen(program.name));
+    prepared.servers.retain(|program| is_chosen(program.name));
+    for program in &prepared.rust {
+        measuring.rust(program)?;
+    }
+    for program in &prepared.system {
+        measuring.system(program)?;
+    }
+    for program in &prepared.servers {
+        measuring.server(program)?;
+    }
+    for left_out in &prepared.left_out {
+        progress.say(format!("left out: {}: {}", left_out.name, left_out.reason));
+    }
+    if is_chosen("figures") {
+        let figures = figures::measure(workspace, &progress)?;
+        let raw = serde_json::to_string_pretty(&figures).context("cannot write JSON")?;
+        write(&folder.join("figures.json"), &raw)?;
+        write(&folder.join("figures.md"), &figures.markdown()?)?;
+    }
+    measuring.report(&machine)?;
     progress.say(format!("written to `{}`", folder.display()));
     Ok(())
+}
+
+struct Measuring<'a> {
+    workspace: &'a Workspace,
+    progress: &'a Progress,
+    folder: &'a Path,
+    rounds: usize,
+}
+
+impl Measuring<'_> {
+    fn rust(&self, program: &RustProgram) -> Result<()> {
+        let mut command = self.workspace.cargo_reheap();
+        command.args(["bench", "--name", program.package, "--variant", VARIANTS]);
+        for (name, feature) in CRATES {
+            let built = program.build_with_feature(self.workspace, self.progress, feature)?;
+            let words = program.arguments.join(" ");
+            let variant = format!("{name}={} {words}", built.display());
+            command.args(["--variant", &variant]);
+        }
+        // Last, because the first variant is the baseline and the limit is none to choose.
+        command.args(["--variant", "musl+limit"]);
+        if let Some(sweep) = program.sweep {
+            command.args(["-L", sweep]);
+        }
+        command.args(program.cargo_flags(self.workspace));
+        self.measure(program.package, &mut command, &program.arguments)
+    }
+
+    fn system(&self, program: &SystemProgram) -> Result<()> {
+        let mut command = self.workspace.reheap();
+        command.args(["bench", "--name", program.name]);
+        command.envs(program.environment.iter().copied());
+        self.measure(program.name, &mut command, &program.words)
+    }
+
+    fn server(&self, program: &ServerProgram) -> Result<()> {
+        let mut command = self.workspace.reheap();
+        command.args(["bench", "--name", program.name, "--server", program.server]);
+        command.args([
+            "--ready-port",
+            &program.ready_port.to_string(),
+            "--load",
+            program.load,
+        ]);
+        for metric in program.metrics {
+            command.args(["--metric", metric]);
+        }
+        self.measure(program.name, &mut command, &[])
+    }
+
+    fn measure(&self, name: &str, command: &mut Command, words: &[String]) -> Result<()> {
+        command.args(["--rounds", &self.rounds.to_string(), "--json"]);
+        command.arg(self.folder.join(format!("{name}.json")));
+        if !words.is_empty() {
+            command.arg("--").args(words);
+        }
+        self.progress.step(&format!("measuring {name}"), command)
+    }
+
+    /// The page and the README of all results in the folder, also of those that were measured before.
+    fn report(&self, machine: &Machine) -> Result<()> {
+        let results = self.results()?;
+        if results.is_empty() {
+            return Ok(());
+        }
+        let mut html = self.workspace.reheap();
+        html.arg("report").args(&results).arg("--html");
+        html.arg(self.folder.join("report.html"));
+        self.progress.step(
+            "writing report.html",
+            html.stdout(std::process::Stdio::null()),
+        )?;
+        let mut markdown = self.workspace.reheap();
+        markdown.arg("report").args(&results).arg("--markdown");
+        let output = markdown.output().context("cannot start reheap")?;
+        ensure!(output.status.success(), "reheap report failed");
+        let figures = self.folder.join("figures.md");
+        let figures = fs::read_to_string(figures).unwrap_or_default();
+        let text = format!(
+            "# Measurements\n\n{machine}.\nMade by `make bench`. The raw runs are in the JSON files beside this one, \
+             charts of them in report.html.\n\n{}\n{figures}",
+            String::from_utf8_lossy(&output.stdout)
+        );
+        write(&self.folder.join("README.md"), &text)
+    }
+
+    fn results(&self) -> Result<Vec<PathBuf>> {
+        let entries = fs::read_dir(self.folder).context("cannot read the folder of results")?;
+        let mut results = Vec::new();
+        for entry in entries {
+            let path = entry.context("cannot read the folder of results")?.path();
+            let is_json = path
+                .extension()
+                .is_some_and(|extension| extension == "json");
+            if is_json && !path.ends_with("figures.json") {
+                results.push(path);
+            }
+        }
+        results.sort();
+        Ok(results)
+    }
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {

@@ -1,12 +1,12 @@
-//! The real programs that are measured: what they need is fetched and built, and each becomes a command.
+//! The programs that are measured: what they need is fetched, and each becomes a call of `reheap bench`.
 //!
-//! They are not part of the workspace's build and tests, because they need what only those want who measure: hundreds
-//! of packages, a module of the npm registry, Java, Node, Redis. What this machine lacks is left out, with the reason.
+//! Those under `workloads/real` are not part of the workspace's build and tests, because they need what only those want
+//! who measure: hundreds of packages, a module of the npm registry, Java, Node, Redis. What this machine lacks is left
+//! out, with the reason.
 //!
-//! To add one: its folder under `workloads/`, and a [`RustProgram`] or a [`SystemProgram`] here.
+//! To add one: its folder under `workloads/`, and a [`RustProgram`], a [`SystemProgram`] or a [`ServerProgram`] here.
 
 use crate::progress::{Progress, shown};
-use crate::variants::LeftOut;
 use crate::workspace::{Workspace, musl_target};
 use anyhow::{Context, Result, ensure};
 use sha2::{Digest, Sha256};
@@ -31,6 +31,8 @@ pub(crate) struct RustProgram {
     /// The name of the package and of the executable.
     pub(crate) package: &'static str,
     manifest: PathBuf,
+    /// The parameter that it is run with several values of, for `-L`.
+    pub(crate) sweep: Option<&'static str>,
     /// What it is run with, with whole paths.
     pub(crate) arguments: Vec<String>,
 }
@@ -67,15 +69,6 @@ pub(crate) const REDIS: ServerProgram = ServerProgram {
     ],
 };
 
-/// Which libc plain Cargo links a program with.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Libc {
-    /// The host's.
-    Glibc,
-    /// Rust's own musl, statically.
-    Musl,
-}
-
 /// Everything that can be measured here.
 pub(crate) struct Prepared {
     pub(crate) rust: Vec<RustProgram>,
@@ -84,29 +77,10 @@ pub(crate) struct Prepared {
     pub(crate) left_out: Vec<LeftOut>,
 }
 
-/// `cargo xtask real-workloads`: prepares them, builds those in Rust for both libcs, and prints how to compare them.
-pub(crate) fn run(workspace: &Workspace) -> Result<()> {
-    let progress = Progress::start();
-    let prepared = prepare(workspace, &progress)?;
-    for program in &prepared.rust {
-        for libc in [Libc::Glibc, Libc::Musl] {
-            program.build(workspace, &progress, libc)?;
-        }
-        println!("{}", program.benchmark(workspace));
-    }
-    for program in &prepared.system {
-        println!("{}", program.benchmark());
-    }
-    for server in &prepared.servers {
-        println!("{}", server.benchmark());
-    }
-    for left_out in &prepared.left_out {
-        progress.say(format!(
-            "left out: {}: {}",
-            left_out.variant, left_out.reason
-        ));
-    }
-    Ok(())
+/// A program that takes no part, and why.
+pub(crate) struct LeftOut {
+    pub(crate) name: String,
+    pub(crate) reason: String,
 }
 
 /// Fetches and compiles what the programs need to run. Those in Rust are not built yet: each variant does that anew.
@@ -115,18 +89,21 @@ pub(crate) fn prepare(workspace: &Workspace, progress: &Progress) -> Result<Prep
     fs::create_dir_all(&folder)
         .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
     let mut prepared = Prepared {
-        rust: vec![
-            rust_program(workspace, "json", "Cargo.toml"),
-            rust_program(workspace, "tokenize", "workloads/real/Cargo.toml"),
-        ],
+        rust: small(workspace),
         system: Vec::new(),
         servers: Vec::new(),
         left_out: Vec::new(),
     };
+    let real = "workloads/real/Cargo.toml";
+    prepared
+        .rust
+        .push(rust_program(workspace, "json", "Cargo.toml"));
+    prepared
+        .rust
+        .push(rust_program(workspace, "tokenize", real));
     match ESBUILD.fetch(&folder, progress) {
         Ok(module) => {
-            let manifest = "workloads/real/Cargo.toml";
-            let mut program = rust_program(workspace, "wasm-compile", manifest);
+            let mut program = rust_program(workspace, "wasm-compile", real);
             program.arguments.push(module.display().to_string());
             prepared.rust.push(program);
         }
@@ -150,10 +127,23 @@ pub(crate) fn prepare(workspace: &Workspace, progress: &Progress) -> Result<Prep
     Ok(prepared)
 }
 
+/// Two loops that do little else than allocate, with one thread and with two.
+pub(crate) fn small(workspace: &Workspace) -> Vec<RustProgram> {
+    let program = |package, amount: &str| RustProgram {
+        sweep: Some("threads=1,2"),
+        arguments: ["--threads", "{threads}", "--amount", amount]
+            .map(String::from)
+            .to_vec(),
+        ..rust_program(workspace, package, "Cargo.toml")
+    };
+    // Enough that starting the process does not count.
+    vec![program("churn", "4000000"), program("passwords", "1000000")]
+}
+
 impl Prepared {
     fn leave_out(&mut self, name: &str, error: &anyhow::Error) {
         self.left_out.push(LeftOut {
-            variant: name.to_owned(),
+            name: name.to_owned(),
             reason: format!("{error:#}"),
         });
     }
@@ -163,6 +153,7 @@ fn rust_program(workspace: &Workspace, package: &'static str, manifest: &str) ->
     RustProgram {
         package,
         manifest: workspace.root.join(manifest),
+        sweep: None,
         arguments: ["--threads", THREADS].map(String::from).to_vec(),
     }
 }
@@ -184,58 +175,32 @@ impl RustProgram {
         flags.into_iter().chain(target).map(String::from).collect()
     }
 
-    /// Builds it with plain Cargo, and returns the executable, which the next build for the same libc replaces.
-    pub(crate) fn build(
+    /// Builds it for musl with plain Cargo and this feature, and puts the executable aside.
+    pub(crate) fn build_with_feature(
         &self,
         workspace: &Workspace,
         progress: &Progress,
-        libc: Libc,
+        feature: &str,
     ) -> Result<PathBuf> {
+        let target = musl_target()?;
         let mut command = workspace.cargo();
         command.arg("build").args(self.cargo_flags(workspace));
-        let mut folder = workspace.target.clone();
-        if let Libc::Musl = libc {
-            let target = musl_target()?;
-            command.args(["--target", target.triple()]);
-            folder.push(target.triple());
-        }
+        command.args(["--target", target.triple(), "--features", feature]);
         progress.step(
-            &format!("building {} for {libc:?}", self.package),
+            &format!("building {} with {feature}", self.package),
             &mut command,
         )?;
-        Ok(folder.join("release").join(self.package))
-    }
-
-    /// What a person types to compare it across allocators.
-    fn benchmark(&self, workspace: &Workspace) -> String {
-        let flags = self.cargo_flags(workspace).join(" ");
-        format!("cargo reheap bench {flags} -- {}", self.arguments.join(" "))
-    }
-}
-
-impl SystemProgram {
-    /// What a person types to compare it across allocators.
-    fn benchmark(&self) -> String {
-        let environment = self.environment.iter();
-        let environment: String = environment
-            .map(|(name, value)| format!("{name}={value} "))
-            .collect();
-        let (name, words) = (self.name, self.words.join(" "));
-        format!("{environment}reheap bench --name {name} -- {words}")
-    }
-}
-
-impl ServerProgram {
-    /// What a person types to compare it across allocators.
-    fn benchmark(&self) -> String {
-        let metrics = self.metrics.iter();
-        let metrics: String = metrics
-            .map(|metric| format!(" --metric '{metric}'"))
-            .collect();
-        format!(
-            "reheap bench --name {} --server \"{}\" --ready-port {} --load '{}'{metrics}",
-            self.name, self.server, self.ready_port, self.load
-        )
+        let of_target = workspace.target.join(target.triple());
+        let aside = of_target.join("reheap-bench").join(feature);
+        fs::create_dir_all(&aside)
+            .with_context(|| format!("cannot make the folder `{}`", aside.display()))?;
+        let (from, to) = (
+            of_target.join("release").join(self.package),
+            aside.join(self.package),
+        );
+        fs::copy(&from, &to)
+            .with_context(|| format!("cannot copy `{}` to `{}`", from.display(), to.display()))?;
+        Ok(to)
     }
 }
 
