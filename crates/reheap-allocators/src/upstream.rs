@@ -513,6 +513,7 @@ fn check_evidence(
         reason,
     };
     let contains = |text: &str| {
+        let text = text.replace('|', "");
         members
             .iter()
             .any(|m| memchr::memmem::find(&m.data, text.as_bytes()).is_some())

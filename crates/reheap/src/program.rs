@@ -12,7 +12,7 @@ use crate::setup;
 use anyhow::Context as _;
 use reheap_allocators::target::{Libc, Target};
 use reheap_elf::identify::{
-    Confidence, Identity, Kind, LibcName, Provider, RustGlobalAllocator, identify,
+    Confidence, Identity, Kind, LibcName, Provider, Role, RustGlobalAllocator, identify,
 };
 use script::Line;
 use std::ffi::{OsStr, OsString};
@@ -284,10 +284,10 @@ fn own_allocator(identity: &Identity) -> Option<String> {
             "its Rust code uses {name}: only the rest of it would change"
         ));
     }
-    let found = identity
-        .allocators
-        .iter()
-        .find(|found| !found.is_stock && found.confidence >= Confidence::Likely)?;
+    let found = identity.allocators.iter().find(|found| {
+        let is_used = !found.is_stock && found.role != Role::Unused;
+        is_used && found.confidence >= Confidence::Likely
+    })?;
     Some(format!(
         "it has {} in it, which it may use beside malloc: only a part of it may change",
         found.name
