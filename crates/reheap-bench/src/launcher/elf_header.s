@@ -2,6 +2,9 @@
 .pushsection .rodata.reheap_launcher,"a",%progbits
 .set reheap_launcher_base, 0x400000
 .balign 16
+/* For the linker, not only for the assembler: optimisation moves the code that reads them to another object. */
+.globl reheap_launcher_start, reheap_launcher_end
+.hidden reheap_launcher_start, reheap_launcher_end
 reheap_launcher_start:
 .byte 0x7f, 0x45, 0x4c, 0x46, 2, 1, 1, 0    /* ELF, 64 bits, little-endian, version 1, System V */
 .8byte 0
