@@ -14,6 +14,8 @@ mod demo;
 mod figures;
 mod machine;
 mod measure;
+mod memory_functions;
+mod memory_plot;
 mod prerequisites;
 mod progress;
 mod real_workloads;
@@ -52,6 +54,12 @@ enum Task {
     },
     /// Fetch and build the real programs that are measured, and print the commands that compare allocators with them
     RealWorkloads,
+    /// Measure memcpy, memset, strlen and the like against musl's and glibc's, and plot them
+    MeasureMemory {
+        /// Name of this machine in the folder's name [default: architecture and number of processors]
+        #[arg(long, value_name = "NAME")]
+        machine: Option<String>,
+    },
     /// Renew the lock file of the packages that allocators are built from
     UpdateSources,
 }
@@ -74,6 +82,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Demo { all } => demo::run(&workspace, all),
         Task::Measure { rounds, machine } => measure::run(&workspace, rounds, machine),
         Task::RealWorkloads => real_workloads::run(&workspace),
+        Task::MeasureMemory { machine } => memory_functions::run(&workspace, machine),
         Task::UpdateSources => update_sources::run(&workspace),
     }
 }
