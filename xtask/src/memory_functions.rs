@@ -31,7 +31,7 @@ pub(crate) fn run(workspace: &Workspace, machine_name: Option<String>) -> Result
         "building the measurement",
         workspace.cargo().args(["build", "--release"]).args(example),
     )?;
-    progress.say("measuring; it takes some minutes".to_owned());
+    progress.say("measuring; it takes a minute or two");
     let output = workspace
         .cargo()
         .args(["run", "--quiet", "--release"])

@@ -71,7 +71,8 @@ fn measure(
         loop {
             let took = variant.run(&calls, *repeat);
             if took >= BATCH {
-                batches = batches.min(((400_000_000 / took.as_nanos()) as usize).clamp(7, BATCHES));
+                batches =
+                    batches.min(((400_000_000 / took.as_nanos()) as usize).clamp(15, BATCHES));
                 break;
             }
             *repeat *= 2;
