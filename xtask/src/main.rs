@@ -13,6 +13,8 @@ mod demo;
 mod figures;
 mod machine;
 mod measure;
+mod memory_functions;
+mod memory_plot;
 mod prerequisites;
 mod programs;
 mod progress;
@@ -50,6 +52,12 @@ enum Task {
         /// Only these programs, or `figures` for what reheap itself costs
         only: Vec<String>,
     },
+    /// Measure memcpy, memset, strlen and the like against musl's and glibc's, and plot them
+    MeasureMemory {
+        /// Name of this machine in the folder's name [default: architecture and number of processors]
+        #[arg(long, value_name = "NAME")]
+        machine: Option<String>,
+    },
     /// Renew the lock file of the packages that allocators are built from
     UpdateSources,
 }
@@ -75,6 +83,7 @@ fn run(task: Task) -> anyhow::Result<()> {
             machine,
             only,
         } => measure::run(&workspace, rounds, machine, &only),
+        Task::MeasureMemory { machine } => memory_functions::run(&workspace, machine),
         Task::UpdateSources => update_sources::run(&workspace),
     }
 }

@@ -28,8 +28,8 @@ pub(crate) struct ChoiceArguments {
     /// An allocator option, baked in; `reheap list` shows them
     #[arg(short, long, value_name = "KEY=VALUE")]
     pub(crate) tuning: Vec<String>,
-    /// What copies, compares and searches memory (memcpy, memcmp, strlen, …): reheap's `fast` functions,
-    /// or the libc's own [default: fast, where the allocator is not `stock`]
+    /// Whose memcpy, memcmp, strlen and the like: reheap's fast ones, or the libc's own
+    /// [default: fast, unless the allocator is `stock`]
     #[arg(long, value_name = "WHOSE")]
     pub(crate) memory_functions: Option<WhoseMemoryFunctions>,
 }
@@ -37,9 +37,9 @@ pub(crate) struct ChoiceArguments {
 /// Whose memory functions a static executable gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum WhoseMemoryFunctions {
-    /// reheap's; on AArch64, musl's own are as good
+    // Reheap's; on AArch64, which has good ones in musl, the libc's own. Not a doc comment: the help would get a list.
     Fast,
-    /// The libc's own
+    // The libc's own.
     Stock,
 }
 

@@ -13,8 +13,10 @@ use std::process::Command;
 /// What the arguments of a function are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// `(to, from, count)`; strings have no count.
+    /// `(to, from, count)`
     Copy,
+    /// `(to, from)` of a string.
+    CopyString,
     /// The same, where the two overlap.
     Move,
     /// `(to, byte, count)`
@@ -72,8 +74,8 @@ pub(crate) static ALL: &[Function] = &[
     function!("strchr", __reheap_strchr, Find, MIB),
     function!("strcmp", __reheap_strcmp, Compare, MIB),
     function!("strncmp", __reheap_strncmp, Compare, MIB),
-    function!("strcpy", __reheap_strcpy, Copy, MIB),
-    function!("stpcpy", __reheap_stpcpy, Copy, MIB),
+    function!("strcpy", __reheap_strcpy, CopyString, MIB),
+    function!("stpcpy", __reheap_stpcpy, CopyString, MIB),
 ];
 
 unsafe extern "C" {

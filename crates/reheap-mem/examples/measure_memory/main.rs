@@ -30,17 +30,6 @@ fn main() {
         "usage: measure_memory --musl <libc.a> [function…]"
     );
     let wanted = arguments.split_off(2);
-    let mut chosen = assembled::Chosen::alone();
-    let mut level = chosen.found();
-    if let Ok(t) = std::env::var("TUNE") {
-        let v: Vec<usize> = t.split(',').map(|x| x.parse().unwrap()).collect();
-        level.wide = v[0] as u8;
-        level.string_copy_min = v[1];
-        level.string_set_min = v[2];
-        level.streaming_min = v[3];
-    }
-    eprintln!("{level:?}");
-    chosen.set(level);
     let variants = Variants::load(arguments[1].as_ref());
     let mut room = Room::new();
     println!("function,size,placement,reheap_ns,musl_ns,glibc_ns,batches");
@@ -82,7 +71,8 @@ fn measure(
         loop {
             let took = variant.run(&calls, *repeat);
             if took >= BATCH {
-                batches = batches.min(((400_000_000 / took.as_nanos()) as usize).clamp(7, BATCHES));
+                batches =
+                    batches.min(((400_000_000 / took.as_nanos()) as usize).clamp(15, BATCHES));
                 break;
             }
             *repeat *= 2;

@@ -77,9 +77,7 @@ impl Room {
             Shape::Find => self.from[from + last] = WANTED,
             _ => {}
         }
-        if !matches!(function.shape, Shape::Copy | Shape::Move | Shape::Set)
-            || function.name.starts_with("str")
-        {
+        if !matches!(function.shape, Shape::Copy | Shape::Move | Shape::Set) {
             self.from[from + size] = 0;
             self.to[to + size] = 0;
         }
@@ -88,7 +86,7 @@ impl Room {
             self.to[to..].as_mut_ptr() as usize,
         );
         match function.shape {
-            Shape::Copy => [target, source, size],
+            Shape::Copy | Shape::CopyString => [target, source, size],
             Shape::Move => [source + 1 + to % 64, source, size],
             Shape::Set => [target, usize::from(FILL), size],
             Shape::Compare => [target, source, size],

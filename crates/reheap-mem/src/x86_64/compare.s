@@ -19,12 +19,11 @@
     jnz     \different
     .endm
 
-    # With AVX-512. Up to 64 bytes at once, without a loop or a branch on the count: what the mask leaves out is not read,
-    # also where it lies in a page that is not there.
-    .macro mask_from_count
-    mov     rax, -1
-    bzhi    rax, rax, rdx
-    kmovq   k1, rax
+    # With AVX-512. Up to 32, and up to 64 bytes, at once, without a loop or another branch on the count.
+    .macro compare_masked reg
+    mask_from_count
+    vmovdqu8 \reg\()0 {k1} {z}, [rdi]
+    vpcmpub k0 {k1}, \reg\()0, [rsi], 4
     .endm
 
     # Zero in register 21 if four vectors of both are equal.
@@ -49,11 +48,19 @@
     function __reheap_memcmp
     cmp     byte ptr [rip + __reheap_mem_level], 1
     jbe     .Lcompare_narrow
+    cmp     rdx, 32
+    ja      .Lcompare_33_zmm
+    compare_masked ymm2
+    kmovd   eax, k0
+    test    eax, eax
+    jnz     .Ldifferent_0_zmm
+    ret
+
+    .p2align 4
+.Lcompare_33_zmm:
     cmp     rdx, 64
     ja      .Lcompare_65_zmm
-    mask_from_count
-    vmovdqu8 zmm20 {k1} {z}, [rdi]
-    vpcmpub k0 {k1}, zmm20, [rsi], 4
+    compare_masked zmm2
     kmovq   rax, k0
     test    rax, rax
     jnz     .Ldifferent_0_zmm
@@ -381,11 +388,17 @@
     function __reheap_bcmp
     cmp     byte ptr [rip + __reheap_mem_level], 1
     jbe     .Lequal_narrow
+    cmp     rdx, 32
+    ja      .Lequal_33_zmm
+    compare_masked ymm2
+    kmovd   eax, k0                     # any number but 0 says that they differ
+    ret
+
+    .p2align 4
+.Lequal_33_zmm:
     cmp     rdx, 64
     ja      .Lequal_65_zmm
-    mask_from_count
-    vmovdqu8 zmm20 {k1} {z}, [rdi]
-    vpcmpub k0 {k1}, zmm20, [rsi], 4
+    compare_masked zmm2
     xor     eax, eax
     kortestq k0, k0
     setnz   al

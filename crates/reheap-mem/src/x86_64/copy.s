@@ -17,12 +17,12 @@
 __reheap_memmove:
     mov     rax, rdi
 .Lcopy:
+    cmp     rdx, 16
+    jb      .Lcopy_0_15
     cmp     rdx, 64
     ja      .Lcopy_65
     cmp     edx, 32
     ja      .Lcopy_33
-    cmp     edx, 16
-    jb      .Lcopy_0_15
     movups  xmm0, [rsi]
     movups  xmm1, [rsi + rdx - 16]
     movups  [rdi], xmm0
@@ -32,7 +32,14 @@ __reheap_memmove:
     .p2align 4
 .Lcopy_0_15:
     cmp     edx, 8
-    jae     .Lcopy_8_15
+    jb      .Lcopy_0_7
+    mov     rcx, [rsi]
+    mov     rsi, [rsi + rdx - 8]
+    mov     [rdi], rcx
+    mov     [rdi + rdx - 8], rsi
+    ret
+    .p2align 4
+.Lcopy_0_7:
     cmp     edx, 4
     jae     .Lcopy_4_7
     cmp     edx, 1
@@ -52,14 +59,6 @@ __reheap_memmove:
     mov     esi, [rsi + rdx - 4]
     mov     [rdi], ecx
     mov     [rdi + rdx - 4], esi
-    ret
-
-    .p2align 4
-.Lcopy_8_15:
-    mov     rcx, [rsi]
-    mov     rsi, [rsi + rdx - 8]
-    mov     [rdi], rcx
-    mov     [rdi + rdx - 8], rsi
     ret
 
     # Twice to four times the width.
@@ -244,7 +243,7 @@ __reheap_memmove:
     movups  [rdi + rdx - 16], xmm3
     ret
 
-    .p2align 4
+    .p2align 6
 .Lcopy_65:
     cmp     byte ptr [rip + __reheap_mem_level], 1
     jb      .Lcopy_65_xmm
@@ -295,8 +294,23 @@ __reheap_memmove:
 
     .p2align 4
 .Lcopy_string:
-    mov     rcx, rdx
+    # To a multiple of 64; the first bytes, which may not lie at one, are stored after the others.
+    movups  xmm0, [rsi]
+    movups  xmm1, [rsi + 16]
+    movups  xmm2, [rsi + 32]
+    movups  xmm3, [rsi + 48]
+    mov     r8, rdi
+    lea     rcx, [rdi + rdx]
+    sub     rsi, rdi
+    or      rdi, 63
+    inc     rdi
+    add     rsi, rdi
+    sub     rcx, rdi
     rep movsb
+    movups  [r8], xmm0
+    movups  [r8 + 16], xmm1
+    movups  [r8 + 32], xmm2
+    movups  [r8 + 48], xmm3
     ret
     end_function __reheap_memcpy
     .size   __reheap_memmove, . - __reheap_memmove

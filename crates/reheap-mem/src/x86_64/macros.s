@@ -122,6 +122,14 @@
     .endif
     .endm
 
+    # k1: as many ones as rdx says, up to 64. What such a mask leaves out is not read, also where it lies in a page that is
+    # not there (Intel SDM, "Exceptions Type E4"); then it takes some hundred cycles.
+    .macro mask_from_count
+    mov     rax, -1
+    bzhi    rax, rax, rdx
+    kmovq   k1, rax
+    .endm
+
     # The byte in esi, in every byte of xmm0.
     .macro splat
     movd    xmm0, esi

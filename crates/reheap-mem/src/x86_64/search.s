@@ -435,6 +435,8 @@
     cmp     byte ptr [rip + __reheap_mem_level], 1
     jbe     .Lmemrchr_narrow
     vpbroadcastb zmm20, esi
+    cmp     rdx, 64
+    jbe     .Lmemrchr_64_zmm
     mov     ecx, edi
     not     ecx                         # of the 64 bytes that the last one lies in, so many are behind it, modulo 64
     and     rdi, -64
@@ -459,6 +461,17 @@
     xor     eax, eax
     cmp     rdi, r9
     cmovae  rax, rdi
+    ret
+
+    .p2align 4
+.Lmemrchr_64_zmm:
+    mask_from_count
+    vpcmpeqb k0 {k1}, zmm20, [r9]
+    kmovq   rax, k0
+    test    rax, rax
+    jz      .Lmemrchr_none
+    bsr     rax, rax
+    add     rax, r9
     ret
 
     .p2align 5

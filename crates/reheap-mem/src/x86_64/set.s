@@ -109,7 +109,7 @@
     ret
     .endm
 
-    .p2align 4
+    .p2align 6
 .Lset_65:
     cmp     byte ptr [rip + __reheap_mem_level], 1
     jb      .Lset_65_xmm

@@ -135,6 +135,7 @@ fn in_a_clean_environment(command: &mut Command) -> &mut Command {
         "CARGO_MANIFEST_DIR",
         "REHEAP_ALLOCATOR",
         "REHEAP_TUNING",
+        "REHEAP_MEMORY_FUNCTIONS",
     ] {
         command.env_remove(name);
     }
