@@ -12,6 +12,7 @@ mod ci;
 mod comparison;
 mod demo;
 mod figures;
+mod inspect_corpus;
 mod machine;
 mod measure;
 mod prerequisites;
@@ -49,6 +50,12 @@ enum Task {
         #[arg(long, value_name = "NAME")]
         machine: Option<String>,
     },
+    /// Fetch and build files that bring allocators, inspect them, and write verdicts beside the truth
+    InspectCorpus {
+        /// Where the tables are written, from the root of the workspace
+        #[arg(long, value_name = "FOLDER")]
+        folder: std::path::PathBuf,
+    },
     /// Renew the lock file of the packages that allocators are built from
     UpdateSources,
 }
@@ -70,6 +77,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Tidy => tidy::run(&workspace),
         Task::Demo { all } => demo::run(&workspace, all),
         Task::Measure { rounds, machine } => measure::run(&workspace, rounds, machine),
+        Task::InspectCorpus { folder } => inspect_corpus::run(&workspace, &folder),
         Task::UpdateSources => update_sources::run(&workspace),
     }
 }

@@ -141,7 +141,7 @@ pub(super) static SIGNATURES: &[Signature] = &[
         details: &[
             (Clue::Symbol("mi_theap_malloc"), Detail::MajorVersion("3")),
             (
-                Clue::Text("unable to extend| the page map"),
+                Clue::Text("internal error: unable| to extend the page map"),
                 Detail::MajorVersion("3"),
             ),
             (
