@@ -265,8 +265,8 @@ pub(super) const ROWS: &[Row] = &[
         "libtbbmalloc2",
         "usr/lib/x86_64-linux-gnu/libtbbmalloc_proxy.so.2.8",
         "tbbmalloc",
-        &[],
-        "it replaces malloc with tbbmalloc's",
+        &["tbbmalloc"],
+        "its part that replaces malloc",
     ),
     debian(
         "mold",
