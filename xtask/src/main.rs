@@ -11,6 +11,7 @@
 mod ci;
 mod demo;
 mod figures;
+mod inspect_corpus;
 mod machine;
 mod measure;
 mod memory_functions;
@@ -58,6 +59,12 @@ enum Task {
         #[arg(long, value_name = "NAME")]
         machine: Option<String>,
     },
+    /// Fetch and build files that bring allocators, inspect them, and write verdicts beside the truth
+    InspectCorpus {
+        /// Where the tables are written, from the root of the workspace
+        #[arg(long, value_name = "FOLDER")]
+        folder: std::path::PathBuf,
+    },
     /// Renew the lock file of the packages that allocators are built from
     UpdateSources,
 }
@@ -84,6 +91,7 @@ fn run(task: Task) -> anyhow::Result<()> {
             only,
         } => measure::run(&workspace, rounds, machine, &only),
         Task::MeasureMemory { machine } => memory_functions::run(&workspace, machine),
+        Task::InspectCorpus { folder } => inspect_corpus::run(&workspace, &folder),
         Task::UpdateSources => update_sources::run(&workspace),
     }
 }

@@ -259,6 +259,62 @@ fn json<T: serde::de::DeserializeOwned>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    /// A saved image with a layer, a link and a script in it.
+    fn image() -> Vec<u8> {
+        let add = |archive: &mut tar::Builder<Vec<u8>>, path: &str, contents: &[u8]| {
+            let mut header = tar::Header::new_ustar();
+            header.set_size(contents.len() as u64);
+            header.set_mode(0o755);
+            archive.append_data(&mut header, path, contents).unwrap();
+        };
+        let mut layer = tar::Builder::new(Vec::new());
+        add(&mut layer, "usr/app", b"#!/usr/interpreter\n");
+        add(&mut layer, "usr/interpreter", b"\x7fELF");
+        let mut link = tar::Header::new_ustar();
+        link.set_entry_type(tar::EntryType::Symlink);
+        link.set_size(0);
+        layer.append_link(&mut link, "app", "usr/app").unwrap();
+        let layer = layer.into_inner().unwrap();
+        let mut image = tar::Builder::new(Vec::new());
+        let manifest = br#"[{"Config":"config.json","Layers":["layer.tar"]}]"#;
+        add(&mut image, "manifest.json", manifest);
+        let config = br#"{"config":{"Entrypoint":["/app"]}}"#;
+        add(&mut image, "config.json", config);
+        add(&mut image, "layer.tar", &layer);
+        image.into_inner().unwrap()
+    }
+
+    fn entry_point_in(bytes: &[u8]) -> Result<EntryPoint, ContainerError> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), bytes).unwrap();
+        entry_point(file.path())
+    }
+
+    #[test]
+    fn an_entry_point_is_followed_through_links_and_scripts() {
+        let found = entry_point_in(&image()).unwrap();
+        assert_eq!(found.path, Path::new("/usr/interpreter"));
+        assert_eq!(found.through, [Path::new("/usr/app")]);
+        assert_eq!(found.bytes, b"\x7fELF");
+    }
+
+    proptest! {
+        #[test]
+        fn a_damaged_image_is_an_error_and_never_a_panic(
+            changes in prop::collection::vec((any::<usize>(), any::<u8>()), 1..8),
+            length in any::<usize>(),
+        ) {
+            let mut bytes = image();
+            for (offset, value) in changes {
+                let length = bytes.len();
+                bytes[offset % length] = value;
+            }
+            bytes.truncate(length % (2 * bytes.len()) + 2);
+            let _ = entry_point_in(&bytes);
+        }
+    }
 
     #[test]
     fn a_digest_cannot_name_a_file_outside_of_the_image() {

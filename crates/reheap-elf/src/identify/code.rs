@@ -25,6 +25,9 @@ fn words<'data>(image: &'data Image<'data>) -> impl Iterator<Item = Vec<u32>> + 
 /// LSE instructions (Armv8.1 atomics) outside functions that test for them; 0 if they are too few to be sure.
 pub(super) fn lse_instructions(image: &Image<'_>) -> usize {
     let mut untested = 0;
+    if !image.code_is_exact {
+        return 0;
+    }
     for words in words(image) {
         let is_tested = |index: usize| {
             let before = &words[index.saturating_sub(TEST_DISTANCE)..index];
@@ -108,6 +111,8 @@ pub(super) fn rpmalloc(image: &Image<'_>) -> Option<&'static str> {
     const ASK_PAGE_SIZE: [u8; 5] = [0xbf, 30, 0, 0, 0]; // mov edi, 30
     const SPAN_WITHOUT_HEADER: [u8; 4] = ((64 << 10) - 128_u32).to_le_bytes();
     const NEAR: usize = 1200;
+    // A program asks in a few places; a hostile one could make every fifth byte such a place.
+    const ASKS_MAX: usize = 10_000;
     if image.machine != elf::EM_X86_64 {
         return None;
     }
@@ -115,7 +120,7 @@ pub(super) fn rpmalloc(image: &Image<'_>) -> Option<&'static str> {
     let computes = memmem::Finder::new(&SPAN_WITHOUT_HEADER);
     let shows_it = image.code.iter().any(|range| {
         let code = &image.bytes[range.clone()];
-        let mut places = asks.find_iter(code);
+        let mut places = asks.find_iter(code).take(ASKS_MAX);
         places.any(|place| {
             let after = &code[place..code.len().min(place + NEAR)];
             computes.find(after).is_some()

@@ -81,8 +81,10 @@ pub(super) struct Image<'data> {
     pub(super) has_static_tls: bool,
     /// The size of its own thread-local storage.
     pub(super) tls_bytes: u64,
-    /// The segments with code, sorted, without overlap.
+    /// What holds code, sorted, without overlap.
     pub(super) code: Vec<Range<usize>>,
+    /// The code is known by sections. Segments hold constants beside it, which can look like instructions.
+    pub(super) code_is_exact: bool,
     /// Needed libraries, in the order in which they are searched for symbols.
     pub(super) needed: Vec<&'data [u8]>,
     /// Symbol versions that the file needs of others, such as `GLIBC_2.34`.
@@ -173,6 +175,7 @@ fn read_class<'data, Elf: FileHeader<Endian = Endianness>>(
         has_static_tls: false,
         tls_bytes: 0,
         code: Vec::new(),
+        code_is_exact: false,
         needed: Vec::new(),
         version_needs: Vec::new(),
         notes: Vec::new(),
@@ -193,6 +196,17 @@ fn read_class<'data, Elf: FileHeader<Endian = Endianness>>(
         });
         image.sections = in_memory.collect();
         image.loaded = merged(image.sections.iter().flatten().cloned());
+    }
+    let sections_with_code = section_headers.iter().filter_map(|section| {
+        let flags = section.sh_flags(endian);
+        let (offset, size) = section.file_range(endian)?;
+        let range = range_in_file(bytes, offset, size)?;
+        flags.contains(elf::SHF_EXECINSTR).then_some(range)
+    });
+    let code = merged(sections_with_code);
+    if !code.is_empty() {
+        image.code = code;
+        image.code_is_exact = true;
     }
     read_dynamic::<Elf>(&mut image, endian, program_headers)?;
     read_symbols::<Elf>(&mut image, endian, section_headers, is_wanted)?;

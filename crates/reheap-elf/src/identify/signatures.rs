@@ -135,13 +135,13 @@ pub(super) static SIGNATURES: &[Signature] = &[
         ],
         strings: &[
             "mimalloc: |warning: ",
-            "environment option| mimalloc_%s has an invalid value.",
+            "environment option| mimalloc_%s has an invalid value",
         ],
         libraries: &["libmimalloc"],
         details: &[
             (Clue::Symbol("mi_theap_malloc"), Detail::MajorVersion("3")),
             (
-                Clue::Text("unable to extend| the page map"),
+                Clue::Text("internal error: unable| to extend the page map"),
                 Detail::MajorVersion("3"),
             ),
             (
@@ -194,7 +194,6 @@ pub(super) static SIGNATURES: &[Signature] = &[
     // Firefox's, long ago made from jemalloc, with another interface.
     Signature {
         allocator: "mozjemalloc",
-        entry_points: &["moz_arena_malloc"],
         symbols: &[
             "moz_arena_malloc",
             "jemalloc_thread_local_arena",
@@ -277,7 +276,12 @@ pub(super) static SIGNATURES: &[Signature] = &[
     Signature {
         allocator: "tbbmalloc",
         entry_points: &["scalable_malloc"],
-        symbols: &["scalable_malloc", "scalable_free"],
+        // The last is in the library that puts it in the place of malloc.
+        symbols: &[
+            "scalable_malloc",
+            "scalable_free",
+            "TBB_malloc_replacement_log",
+        ],
         libraries: &["libtbbmalloc_proxy"],
         ..NONE
     },

@@ -153,6 +153,13 @@ mod tests {
         assert_eq!(path.as_os_str().as_bytes(), b"/a\xff\nb\\c");
     }
 
+    proptest::proptest! {
+        #[test]
+        fn no_text_is_a_panic(text in "([0-9a-f]{1,17}[- ][rwxp-]{0,5} ?){0,3}[a-zA-Z0-9:/ \\\\\n]{0,99}") {
+            let _ = parse(text.as_bytes());
+        }
+    }
+
     #[test]
     fn lines_that_make_no_sense_are_left_out() {
         assert_eq!(

@@ -1,0 +1,78 @@
+//! A folder in which a test builds what it identifies.
+#![allow(
+    dead_code,
+    reason = "each test file is a crate of its own and uses its part of this module"
+)]
+
+use reheap_elf::identify::{Identity, identify};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// A program that allocates.
+pub(crate) const PROGRAM: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+int main(int argc, char **argv) {
+    char *text = malloc(argc * 100);
+    snprintf(text, 100, "%s %f", argv[0], argc / 3.0);
+    puts(text);
+    free(text);
+    return 0;
+}
+"#;
+
+/// A folder with the files of one test.
+pub(crate) struct Workshop(tempfile::TempDir);
+
+impl Workshop {
+    /// `None` if a tool is missing. That is fine on a laptop and fails in CI, where it would hide that nothing was tested.
+    #[allow(clippy::print_stderr, reason = "a test that is left out says so")]
+    pub(crate) fn with(tools: &[&str]) -> Option<Self> {
+        for tool in tools {
+            let is_there = Command::new(tool).arg("--version").output().is_ok();
+            if !is_there {
+                assert!(std::env::var_os("CI").is_none(), "`{tool}` is missing");
+                eprintln!("left out: `{tool}` is missing");
+                return None;
+            }
+        }
+        Some(Self(tempfile::tempdir().unwrap()))
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), contents).unwrap();
+    }
+
+    /// Runs a command in the folder; words are separated by spaces.
+    pub(crate) fn run(&self, command: &str) {
+        let mut words = command.split(' ');
+        let program = words.next().unwrap();
+        let output = Command::new(program)
+            .args(words)
+            .current_dir(self.0.path())
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{command}:\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+
+    pub(crate) fn bytes(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap()
+    }
+
+    pub(crate) fn identify(&self, name: &str) -> Identity {
+        identify(&self.bytes(name)).unwrap()
+    }
+
+    pub(crate) fn stripped(&self, name: &str) -> Identity {
+        self.run(&format!("strip -o stripped {name}"));
+        self.identify("stripped")
+    }
+}

