@@ -156,7 +156,7 @@ impl<'a> Dynamic<'a> {
             let hint = format!("--variant {asked}; a Rust project: cargo reheap bench");
             return Err(Failure::usage(text).hint(hint).into());
         }
-        self.preloaded(&variant.choice, Role::Candidate)
+        self.preloaded(&variant.choice, variants::role(&variant.choice))
     }
 
     fn stock(&self) -> anyhow::Result<Ready> {

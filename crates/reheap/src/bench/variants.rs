@@ -2,9 +2,10 @@
 
 use crate::setup::Choice;
 use crate::ui::Failure;
-use reheap_allocators::catalogue;
+use reheap_allocators::catalogue::{self, LIMIT};
 use reheap_allocators::memory::MemoryFunctions;
 use reheap_allocators::target::Libc;
+use reheap_bench::results::Role;
 
 /// A libc, or the one that is there anyway, and an allocator for it.
 #[derive(Debug, Clone)]
@@ -105,7 +106,9 @@ fn of_libc(text: &str) -> anyhow::Result<OfLibc> {
         Some((libc, allocator)) => (Some(parse_libc(libc, text)?), allocator),
         None => match parse_libc(name, text) {
             Ok(libc) => (Some(libc), "stock"),
-            Err(unknown) if catalogue::find(name).is_err() => return Err(unknown.into()),
+            Err(unknown) if name != LIMIT.name && catalogue::find(name).is_err() => {
+                return Err(unknown.into());
+            }
             Err(_) => (None, name),
         },
     };
@@ -113,7 +116,10 @@ fn of_libc(text: &str) -> anyhow::Result<OfLibc> {
         .into_iter()
         .partition(|option| option.starts_with(MEMORY_FUNCTIONS));
     let options: Vec<String> = options.into_iter().map(str::to_owned).collect();
-    let mut choice = Choice::of(allocator, &options)?;
+    let mut choice = match allocator {
+        _ if allocator == LIMIT.name && options.is_empty() => Choice::limit(),
+        _ => Choice::of(allocator, &options)?,
+    };
     for option in of_functions {
         choice.memory_functions = match &option[MEMORY_FUNCTIONS.len()..] {
             "fast" => MemoryFunctions::Fast,
@@ -135,6 +141,15 @@ fn parse_libc(name: &str, variant: &str) -> Result<Libc, Failure> {
             "glibc, musl, glibc+jemalloc, musl+mimalloc[purge_delay=0], jemalloc, or NAME=COMMAND; \
              `reheap list` shows the allocators",
         )),
+    }
+}
+
+/// What a variant with this choice is there for, if it is not the baseline.
+pub(crate) fn role(choice: &Choice) -> Role {
+    if choice.allocator.name == LIMIT.name {
+        Role::Limit
+    } else {
+        Role::Candidate
     }
 }
 
@@ -200,8 +215,8 @@ mod tests {
     #[test]
     fn an_allocator_alone_takes_the_libc_that_is_there() {
         assert_eq!(
-            names(&["jemalloc", "stock"]),
-            ["jemalloc alone", "stock alone"]
+            names(&["jemalloc", "stock", "limit"]),
+            ["jemalloc alone", "stock alone", "limit alone"]
         );
     }
 

@@ -8,7 +8,7 @@ use crate::bench::ready::Ready;
 use crate::bench::variants::{self, OfLibc, Typed};
 use crate::cli::cargo::Session;
 use crate::setup::Choice;
-use reheap_allocators::catalogue::{CATALOGUE, LIMIT};
+use reheap_allocators::catalogue::CATALOGUE;
 use reheap_allocators::target::Libc;
 use reheap_bench::results::{LeftOut, Role};
 use std::ffi::OsString;
@@ -117,10 +117,6 @@ fn prepare(
         Typed::OfLibc(variant) => variant,
     };
     let libc = libc.unwrap_or(Libc::Musl);
-    let role = if choice.allocator.name == LIMIT.name {
-        Role::Limit
-    } else {
-        Role::Candidate
-    };
+    let role = variants::role(choice);
     project.ready(libc, choice, role, comparison)
 }
