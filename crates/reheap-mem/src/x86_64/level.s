@@ -111,7 +111,7 @@ __reheap_mem_find_level:
     mov     r9d, 0x8000001d
 
     # The last cache that holds data is the largest. A copy of more than a quarter of it would push out too much of
-    # what other code needs.
+    # what other code needs, so it goes past them; from a quarter of that on `rep movsb` is used, where it is good.
 .Lcaches:
     xor     r8d, r8d                    # its size
     xor     r11d, r11d                  # which cache
