@@ -101,6 +101,7 @@ pub fn build(
     }))
 }
 
+/// Without debug information, which Zig adds unasked: it would carry the path of the cache into what is linked.
 fn assemble(
     source: &Source,
     toolchain: &Toolchain,
@@ -111,7 +112,7 @@ fn assemble(
     fs::write(&path, source.text).map_err(CacheError::new("write", &path))?;
     let mut cc = toolchain.command(&wrappers.cc);
     cc.current_dir(folder)
-        .args(["-c", &format!("{}.s", source.name)])
+        .args(["-g0", "-c", &format!("{}.s", source.name)])
         .args(["-o", &format!("{}.o", source.name)]);
     run(&mut cc, || {
         format!("assembling the memory functions `{}.s`", source.name)

@@ -51,7 +51,10 @@ fn executables_get_the_fast_ones_and_say_so() {
     assert_eq!(memory_functions_in(&executable).as_deref(), Some("fast"));
 
     for (line, text) in [
-        ("inspect", "put with fast memory functions into musl"),
+        (
+            "inspect --verbose",
+            "put with fast memory functions into musl",
+        ),
         ("inspect --json", r#""memory_functions": "fast""#),
     ] {
         let mut inspect = reheap(line);

@@ -7,6 +7,9 @@
 //! ```text
 //! cargo run --release -p reheap-mem --example measure_memory -- --musl <libc.a> [function…] > memory-functions.csv
 //! ```
+//!
+//! On a processor with AVX-512, `--avx2` shows what one without it gets; glibc is told the same by
+//! `GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW`.
 #![allow(clippy::print_stdout, reason = "a program whose output is its table")]
 
 #[path = "../../tests/common/assembled.rs"]
@@ -24,13 +27,16 @@ const BATCH: Duration = Duration::from_micros(12);
 const BATCHES: usize = 60;
 
 fn main() {
-    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
-    assert!(
-        arguments.len() >= 2 && arguments[0] == "--musl",
-        "usage: measure_memory --musl <libc.a> [function…]"
-    );
-    let wanted = arguments.split_off(2);
-    let variants = Variants::load(arguments[1].as_ref());
+    let mut arguments = std::env::args().skip(1).peekable();
+    let mut chosen = assembled::Chosen::alone();
+    if arguments.next_if_eq("--avx2").is_some() {
+        let found = chosen.found();
+        chosen.set(assembled::Level { wide: 1, ..found });
+    }
+    let usage = "usage: measure_memory [--avx2] --musl <libc.a> [function…]";
+    assert_eq!(arguments.next().as_deref(), Some("--musl"), "{usage}");
+    let variants = Variants::load(arguments.next().expect(usage).as_ref());
+    let wanted: Vec<String> = arguments.collect();
     let mut room = Room::new();
     println!("function,size,placement,reheap_ns,musl_ns,glibc_ns,batches");
     for function in functions::ALL {
@@ -101,7 +107,9 @@ fn measure(
 }
 
 impl functions::Candidate {
-    /// Times all calls, so many times over.
+    /// Times all calls, so many times over. All variants go through this one loop: of two copies of it, one would lie
+    /// better in the cache, and a cycle counts.
+    #[inline(never)]
     fn run(&self, calls: &[functions::Call], repeat: u32) -> Duration {
         let start = Instant::now();
         for _ in 0..repeat {

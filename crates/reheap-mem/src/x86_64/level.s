@@ -23,6 +23,7 @@ __reheap_mem_string_copy_min: .quad -1          # from this count on `rep movsb`
 __reheap_mem_string_set_min:  .quad -1          # from this count on `rep stosb`
 __reheap_mem_streaming_min:   .quad 0x400000    # from this count on stores past the caches
 __reheap_mem_level:           .byte 0           # 0: SSE2; 1: AVX2; 2: AVX-512
+    .p2align 6                                  # a line of its own: a neighbour that is written often would slow it down
 
     .section .init_array.00000, "aw", @init_array
     .p2align 3
@@ -110,7 +111,7 @@ __reheap_mem_find_level:
     mov     r9d, 0x8000001d
 
     # The last cache that holds data is the largest. A copy of more than a quarter of it would push out too much of
-    # what other code needs.
+    # what other code needs, so it goes past them; from a quarter of that on `rep movsb` is used, where it is good.
 .Lcaches:
     xor     r8d, r8d                    # its size
     xor     r11d, r11d                  # which cache

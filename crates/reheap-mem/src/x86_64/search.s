@@ -1,8 +1,7 @@
 # strlen, strnlen, memchr, rawmemchr, strchr, strchrnul: the first byte of a kind. And memrchr, the last one.
 #
 # They may read what does not belong to the block, but nothing that lies in another page: loads are aligned, but for the
-# first two, and those are not made close to the end of a page. Without AVX-512 the first 32 bytes are looked at with
-# SSE2: most strings end there.
+# first ones, and those are not made close to the end of a page.
 #
 # Three kinds of byte are looked for: `end` (0), `byte` (the one in register 0), and `either`. Each vector of the text is
 # turned into one that is 0 where such a byte is, so that four of them can be tested by their minimum.
@@ -25,6 +24,16 @@
     .endif
     .endm
 
+    # Loads a vector and turns it.
+    .macro load_turned kind, reg, n, t, from:vararg
+    .ifc \kind\()_\reg, byte_ymm
+    vpxor   ymm\n, ymm0, \from
+    .else
+    load_aligned \reg, \n, \from
+    turn    \kind, \reg, \n, \t
+    .endif
+    .endm
+
     # Jumps if register n has a 0 in it, with one bit for each in eax. Register 7 is 0.
     .macro jump_if_found reg, n, label
     bytes   pcmpeqb, \reg, \n, \reg\()7
@@ -43,8 +52,7 @@
     # The rest, from rdi on, a multiple of the width. rdi becomes the address of the byte that is found.
     .macro find_rest name, kind, limit, reg, vec
     .irp n, 1, 2, 3, 4
-    load_aligned \reg, 1, [rdi]
-    turn    \kind, \reg, 1, 2
+    load_turned \kind, \reg, 1, 2, [rdi]
     jump_if_found \reg, 1, .L\name\()_found_\reg
     add     rdi, \vec
     done_at_limit \limit, .L\name\()_none_\reg
@@ -53,8 +61,7 @@
     .p2align 4
 .L\name\()_loop_\reg:
     .irp n, 1, 2, 3, 4
-    load_aligned \reg, \n, [rdi + \n*\vec - \vec]
-    turn    \kind, \reg, \n, 5
+    load_turned \kind, \reg, \n, 5, [rdi + \n*\vec - \vec]
     .endr
     .ifc \reg, ymm
     vpminub ymm5, ymm1, ymm2
@@ -102,6 +109,36 @@
 
     .p2align 5
 .L\name\()_narrow:
+    jb      .L\name\()_xmm
+    mov     eax, edi
+    and     eax, 4095
+    cmp     eax, 4096 - 32
+    ja      .L\name\()_xmm
+    vpxor   xmm7, xmm7, xmm7
+    .ifnc \kind, end
+    vmovd   xmm0, esi
+    vpbroadcastb ymm0, xmm0
+    .endif
+    load    ymm, 1, [rdi]
+    turn    \kind, ymm, 1, 2
+    bytes   pcmpeqb, ymm, 1, ymm7
+    mask    ymm, eax, 1
+    test    eax, eax
+    jz      .L\name\()_rest_ymm
+    bsf     eax, eax
+    vzeroupper
+    answer_first_\name
+
+.L\name\()_rest_ymm:
+    begin_\limit
+    or      rdi, 31
+    inc     rdi
+    done_at_limit \limit, .L\name\()_none_ymm
+.L\name\()_next_ymm:
+    find_rest \name, \kind, \limit, ymm, 32
+
+    .p2align 5
+.L\name\()_xmm:
     begin_\limit
     .ifnc \kind, end
     splat
@@ -163,7 +200,7 @@
     .ifnc \kind, end
     vinserti128 ymm0, ymm0, xmm0, 1
     .endif
-    find_rest \name, \kind, \limit, ymm, 32
+    jmp     .L\name\()_next_ymm
     .endm
 
     # The same with AVX-512. Register 20: the byte.
@@ -180,9 +217,6 @@
     .endm
 
     .macro turn_zmm kind, n
-    .ifc \kind, byte
-    vpxorq  zmm\n, zmm\n, zmm20
-    .endif
     .ifc \kind, either
     vpxorq  zmm25, zmm\n, zmm20
     vpminub zmm\n, zmm\n, zmm25
@@ -238,8 +272,12 @@
 .L\name\()_loop_zmm:
     done_at_limit \limit, .L\name\()_none
     .irp n, 1, 2, 3, 4
+    .ifc \kind, byte
+    vpxorq  zmm2\n, zmm20, [rdi + 64*\n - 64]
+    .else
     vmovdqa64 zmm2\n, [rdi + 64*\n - 64]
     turn_zmm \kind, 2\n
+    .endif
     .endr
     vpminub zmm26, zmm21, zmm22
     vpminub zmm27, zmm23, zmm24
