@@ -59,7 +59,7 @@ fn slots(bytes: &[u8]) -> Option<Vec<u64>> {
         let relocations: &[elf::Rela64<LittleEndian>] = section.data_as_array(L, bytes).ok()?;
         left = left.checked_sub(relocations.len())?;
         for relocation in relocations {
-            let info = u64::from(relocation.r_info(L, false));
+            let info = relocation.r_info(L, false);
             let (symbol, kind) = (info >> 32, info as u32);
             if symbol as usize == malloc && slots.len() < SLOTS_MAX && is_address(machine, kind) {
                 slots.push(relocation.r_offset(L).wrapping_sub(base));

@@ -47,7 +47,6 @@ pub(crate) enum ProcessError {
 /// A process, for as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Process {
-    pub(crate) pid: u32,
     folder: OwnedFd,
 }
 
@@ -80,7 +79,7 @@ impl Process {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::open(format!("/proc/{pid}"), flags, Mode::empty())
             .map_err(|_| ProcessError::NoSuchProcess)?;
-        Ok(Self { pid, folder })
+        Ok(Self { folder })
     }
 
     /// # Errors

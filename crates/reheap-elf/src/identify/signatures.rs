@@ -275,13 +275,9 @@ pub(super) static SIGNATURES: &[Signature] = &[
     },
     Signature {
         allocator: "tbbmalloc",
-        entry_points: &["scalable_malloc"],
+        entry_points: &["scalable_malloc", "__TBB_malloc_proxy"],
         // The last is in the library that puts it in the place of malloc.
-        symbols: &[
-            "scalable_malloc",
-            "scalable_free",
-            "TBB_malloc_replacement_log",
-        ],
+        symbols: &["scalable_malloc", "scalable_free", "__TBB_malloc_proxy"],
         libraries: &["libtbbmalloc_proxy"],
         ..NONE
     },

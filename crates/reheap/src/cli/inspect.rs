@@ -18,7 +18,7 @@ use reheap_elf::identify::{self, Identity, MallocVerdict, Provider};
 use running::{Files, InspectProcessError, Running};
 use serde::Serialize;
 use std::fmt;
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -111,7 +111,7 @@ impl Outcome {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let out = io::stdout();
-    let columns = out.is_terminal().then(line::columns_of_terminal).flatten();
+    let columns = line::columns_of_terminal();
     let result = inspect(
         arguments,
         columns,

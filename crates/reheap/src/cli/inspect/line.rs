@@ -3,14 +3,15 @@
 use super::Report;
 use super::text::{self, Malloc};
 use reheap_elf::identify::{FoundAllocator, Identity, LibcName, Role};
+use terminal_size::{Width, terminal_size_of};
 
 /// A name that is cut shorter tells nothing.
 const NAME_MIN: usize = 16;
 
 /// The width of the terminal on standard output.
 pub(super) fn columns_of_terminal() -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
-    (size.ws_col > 0).then_some(usize::from(size.ws_col))
+    let (Width(columns), _) = terminal_size_of(std::io::stdout())?;
+    (columns > 0).then_some(usize::from(columns))
 }
 
 /// The line, cut to the terminal if there is one: the beginning of a long path first, then the end.
