@@ -20,7 +20,7 @@ pub(crate) struct Proof {
 #[derive(Debug)]
 enum Seen {
     Stock,
-    Marker(MarkerIdentity),
+    Marker(Box<MarkerIdentity>),
     /// A program that never allocates has no allocator in it, and so no marker.
     NoAllocator,
 }
@@ -46,7 +46,7 @@ pub(crate) fn of_executable(path: &Path, choice: &Choice) -> anyhow::Result<Proo
         (None, true) => Seen::Stock,
         (None, false) if stock.is_none() => Seen::NoAllocator,
         (Some(found), false) if is_of(&found, choice, &identity.architecture) => {
-            Seen::Marker(found)
+            Seen::Marker(Box::new(found))
         }
         (found, _) => return Err(another(path, choice, found.as_ref()).into()),
     };
@@ -89,7 +89,7 @@ impl fmt::Display for Proof {
         } = match &self.seen {
             Seen::Stock => return f.write_str("musl's own allocator"),
             Seen::NoAllocator => return f.write_str("no allocator, as it never allocates"),
-            Seen::Marker(found) => found,
+            Seen::Marker(found) => &**found,
         };
         let options: Vec<String> = marker
             .tuning
