@@ -176,9 +176,22 @@ impl Process {
         if let Ok(file) = rustix::fs::openat(&self.folder, by_mapping, flags, Mode::empty()) {
             return regular(&file);
         }
-        let file = self.below_root(mapping.path.as_deref()?, flags).ok()?;
-        let file = regular(&file)?;
-        (file.metadata().ok()?.ino() == mapping.inode).then_some(file)
+        // The kernel shows the path from the reader's root if it leads there, and else from that of the process's mounts,
+        // which is not that of the process after chroot(2). Whichever it was, the inode tells.
+        let path = mapping.path.as_deref()?;
+        let root = rustix::fs::readlinkat(&self.folder, "root", Vec::new()).ok()?;
+        let root = OsString::from_vec(root.into_bytes());
+        let from_its_root = path.strip_prefix(&root).unwrap_or(path);
+        let below = |path: &Path| self.below_root(path, flags).ok();
+        let ours = || rustix::fs::open(path, flags, Mode::empty()).ok();
+        [below(path), below(from_its_root), ours()]
+            .into_iter()
+            .flatten()
+            .filter_map(|handle| regular(&handle))
+            .find(|file| {
+                file.metadata()
+                    .is_ok_and(|found| found.ino() == mapping.inode)
+            })
     }
 
     /// The contents of a small file at a path as the process sees it.
