@@ -1,6 +1,7 @@
 //! What is told about a running process.
 
 use super::file::{self, FileError};
+use crate::process::maps::Mapping;
 use crate::process::memory::Memory;
 use crate::process::scope::{self, Conclusion, Contents, Object, Scope};
 use crate::process::{Existence, Process, ProcessError};
@@ -140,14 +141,9 @@ pub(super) fn inspect(pid: u32, files: &Files) -> Result<Running, InspectProcess
     let inode = executable.metadata().map_or(0, |metadata| metadata.ino());
     let mut objects = scope::objects(&mappings);
     for object in &mut objects {
-        let mapping = mappings.iter().find(|mapping| {
-            mapping.inode == object.inode && mapping.path.as_ref() == Some(&object.path)
-        });
         object.contents = match object.inode == inode {
             true => Some(contents.clone()),
-            false => mapping
-                .and_then(|mapping| process.open_mapped(mapping))
-                .and_then(|file| files.contents(&file).ok()),
+            false => contents_of(object, &process, &mappings, files),
         };
     }
     let preload = preloads(&process, &environment, &objects);
@@ -194,6 +190,19 @@ pub(super) fn inspect(pid: u32, files: &Files) -> Result<Running, InspectProcess
             .map(file_of)
             .collect(),
     })
+}
+
+fn contents_of(
+    object: &Object,
+    process: &Process,
+    mappings: &[Mapping],
+    files: &Files,
+) -> Option<Rc<Contents>> {
+    let shows_it = |mapping: &&Mapping| {
+        mapping.inode == object.inode && mapping.path.as_ref() == Some(&object.path)
+    };
+    let mapping = mappings.iter().find(shows_it)?;
+    files.contents(&process.open_mapped(mapping)?).ok()
 }
 
 /// Why a process cannot be inspected.
