@@ -10,7 +10,7 @@ use crate::machine::{Machine, today};
 use crate::progress::Progress;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result};
-use rows::{ROWS, Row};
+use rows::{HELD_OUT, ROWS, Row};
 use serde::Deserialize;
 use std::fmt::Write as _;
 use std::fs;
@@ -113,7 +113,7 @@ pub(crate) fn run(workspace: &Workspace, folder: &Path) -> Result<()> {
     let corpus = workspace.target.join("inspect-corpus");
     let mut judged = Vec::new();
     let mut left_out = Vec::new();
-    for row in ROWS {
+    for row in ROWS.iter().chain(HELD_OUT) {
         match row.file(&corpus) {
             Ok(file) => judged.push(judge(workspace, row, &file)?),
             Err(error) => left_out.push(format!("{}: {error:#}", row.origin())),
@@ -173,6 +173,15 @@ fn markdown(machine: &Machine, judged: &[Judged<'_>], left_out: &[String]) -> Re
     let count = |of: fn(&Judged<'_>) -> Judgement, which: Judgement| {
         judged.iter().filter(|judged| of(judged) == which).count()
     };
+    let is_held_out = |judged: &&Judged<'_>| {
+        let mut held_out = HELD_OUT.iter();
+        held_out.any(|row| std::ptr::eq(row, judged.row))
+    };
+    let held_out: Vec<&Judged<'_>> = judged.iter().filter(is_held_out).collect();
+    let is_right = |judged: &&&Judged<'_>| {
+        judged.of_malloc() == Judgement::Right && judged.of_brings() == Judgement::Right
+    };
+    let held_out_right = held_out.iter().filter(is_right).count();
     let numbers = |of: fn(&Judged<'_>) -> Judgement| {
         let [right, unknown, wrong] = [Judgement::Right, Judgement::Unknown, Judgement::Wrong]
             .map(|judgement| count(of, judgement));
@@ -186,6 +195,11 @@ fn markdown(machine: &Machine, judged: &[Judged<'_>], left_out: &[String]) -> Re
         numbers(|judged| judged.of_malloc()),
         numbers(|judged| judged.of_brings()),
     );
+    writeln!(
+        text,
+        "- held out: {held_out_right} of {} right in both; the others were at hand while the signatures were written",
+        held_out.len(),
+    )?;
     if let Some(slowest) = judged.iter().max_by_key(|judged| judged.time) {
         writeln!(
             text,
@@ -297,6 +311,7 @@ mod tests {
         assert!(ROWS.len() >= 60, "{}", ROWS.len());
         let mut names: Vec<String> = ROWS
             .iter()
+            .chain(HELD_OUT)
             .map(|row| format!("{} {}", row.origin(), row.file))
             .collect();
         names.sort();

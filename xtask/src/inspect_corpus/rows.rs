@@ -190,7 +190,7 @@ const SCUDO: (&str, &str) = (
 
 use Symbols::{Kept, Stripped};
 
-pub(super) const ROWS: &[Row] = &[
+pub(super) static ROWS: &[Row] = &[
     debian(
         "redis-tools",
         "usr/bin/redis-check-rdb",
@@ -702,4 +702,66 @@ pub(super) const ROWS: &[Row] = &[
     ),
     c("glibc-static", "gcc -O2 -static", Stripped, "glibc"),
     c("glibc-static-pie", "gcc -O1 -static-pie", Stripped, "glibc"),
+];
+
+/// Files that were fetched when the signatures were settled. Most of [`ROWS`] were at hand while they were written.
+pub(super) static HELD_OUT: &[Row] = &[
+    debian(
+        "knot-resolver",
+        "usr/sbin/kresd",
+        "jemalloc",
+        &[],
+        "depends on libjemalloc2",
+    ),
+    debian("php8.2-cli", "usr/bin/php8.2", "shared-libc", &[], PLAIN_C),
+    debian(
+        "stress-ng",
+        "usr/bin/stress-ng",
+        "shared-libc",
+        &[],
+        PLAIN_C,
+    ),
+    debian("chrony", "usr/sbin/chronyd", "shared-libc", &[], PLAIN_C),
+    npm(
+        ("@oxc-transform/binding-linux-x64-gnu", "0.158.0"),
+        "package/transform.linux-x64-gnu.node",
+        "outside",
+        &["mimalloc"],
+        "napi/transform sets mimalloc-safe",
+    ),
+    npm(
+        ("@oxc-minify/binding-linux-x64-gnu", "0.157.0"),
+        "package/minify.linux-x64-gnu.node",
+        "outside",
+        &["mimalloc"],
+        "napi/minify sets mimalloc-safe",
+    ),
+    npm(
+        ("@tauri-apps/cli-linux-x64-gnu", "2.12.5"),
+        "package/cli.linux-x64-gnu.node",
+        "outside",
+        &[],
+        "no global allocator in its source",
+    ),
+    pypi(
+        ("datafusion", "55.0.0"),
+        "datafusion/_internal.abi3.so",
+        "outside",
+        &["mimalloc"],
+        "its feature mimalloc is on by default",
+    ),
+    pypi(
+        ("prek", "0.5.11"),
+        "prek-0.5.11.data/scripts/prek",
+        "shared-libc",
+        &[],
+        "its pull request 1772, which would set jemalloc again, was closed",
+    ),
+    pypi(
+        ("fastexcel", "0.21.0"),
+        "fastexcel/_fastexcel.abi3.so",
+        "outside",
+        &[],
+        "no global allocator in its source",
+    ),
 ];
