@@ -4,7 +4,7 @@
 //! built here.
 
 use crate::figures;
-use crate::machine::{Machine, today};
+use crate::machine::Machine;
 use crate::prerequisites;
 use crate::programs::{self, RustProgram, ServerProgram, SystemProgram};
 use crate::progress::Progress;
@@ -40,13 +40,7 @@ pub(crate) fn run(
             .args(["build", "--release", "-p", "reheap"]),
     )?;
     prerequisites::install_missing(workspace, &progress)?;
-    let name = machine_name.unwrap_or_else(|| machine.short_name());
-    let folder = workspace
-        .root
-        .join("docs/measurements")
-        .join(format!("{}-{name}", today()?));
-    fs::create_dir_all(&folder)
-        .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
+    let folder = machine.folder(workspace, machine_name)?;
     let measuring = Measuring {
         workspace,
         progress: &progress,

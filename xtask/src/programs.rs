@@ -175,6 +175,18 @@ impl RustProgram {
         flags.into_iter().chain(target).map(String::from).collect()
     }
 
+    /// Builds it with plain Cargo for this machine, as a dynamic executable.
+    pub(crate) fn build_stock(
+        &self,
+        workspace: &Workspace,
+        progress: &Progress,
+    ) -> Result<PathBuf> {
+        let mut command = workspace.cargo();
+        command.arg("build").args(self.cargo_flags(workspace));
+        progress.step(&format!("building {}", self.package), &mut command)?;
+        Ok(workspace.target.join("release").join(self.package))
+    }
+
     /// Builds it for musl with plain Cargo and this feature, and puts the executable aside.
     pub(crate) fn build_with_feature(
         &self,
