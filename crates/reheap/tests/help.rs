@@ -204,7 +204,7 @@ fn json_is_json_and_the_data_is_in_it() {
         .collect();
     for name in [
         "mimalloc",
-        "mimalloc2",
+        "mimalloc3",
         "mimalloc-secure",
         "jemalloc",
         "rpmalloc",
