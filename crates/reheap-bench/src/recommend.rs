@@ -113,6 +113,8 @@ pub enum Reason {
     NothingHardened,
     /// Keep: all candidates failed, or there were none.
     NoCandidate,
+    /// Keep: the command does not always print the same, so no run shows that a candidate works.
+    OutputVaries,
     /// Keep: no candidate got through either.
     NoneSurvives(Outcome),
 }
@@ -143,8 +145,8 @@ pub struct Bound {
 /// The verdict on a finished benchmark.
 pub fn recommend(benchmark: &Benchmark, wish: &Wish) -> Recommendation {
     let field = Field::of(benchmark, wish);
-    let (choice, reasons) = match benchmark.expected_outcome() {
-        Some(outcome @ (Outcome::OutOfMemory | Outcome::TimedOut)) => field.survivor(outcome),
+    let (choice, reasons) = match benchmark.usual_outcome() {
+        Some(outcome) if !matches!(outcome, Outcome::Exited(_)) => field.survivor(outcome),
         _ => match field.best() {
             Some(variant) => (Choice::Take(variant), field.merits(variant)),
             None => (Choice::Keep, vec![field.reason_to_keep()]),
@@ -285,6 +287,10 @@ impl fmt::Display for Reason {
             }
             Reason::NothingHardened => f.write_str("no hardened variant works with this command"),
             Reason::NoCandidate => f.write_str("no other variant works with this command"),
+            Reason::OutputVaries => f.write_str(
+                "the command does not always print the same, so nothing shows that another variant works; \
+                 if the output may differ, use --ignore-output",
+            ),
             Reason::NoneSurvives(outcome) => {
                 write!(
                     f,
