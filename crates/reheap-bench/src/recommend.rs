@@ -154,8 +154,6 @@ pub fn recommend(benchmark: &Benchmark, wish: &Wish) -> Recommendation {
     };
     Recommendation {
         goal: wish.goal,
-        choice,
-        reasons,
         prices: match choice {
             Choice::Keep => Vec::new(),
             Choice::Take(variant) => field.prices(variant),
@@ -164,7 +162,12 @@ pub fn recommend(benchmark: &Benchmark, wish: &Wish) -> Recommendation {
             Choice::Keep => true,
             Choice::Take(variant) => !field.exceeds(variant, bound),
         }),
-        failed: field.failed(),
+        failed: match reasons.contains(&Reason::OutputVaries) {
+            true => Vec::new(), // it is not the candidates that fail
+            false => field.failed(),
+        },
+        choice,
+        reasons,
     }
 }
 

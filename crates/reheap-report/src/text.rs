@@ -231,7 +231,7 @@ fn interval(comparison: Option<&Comparison>) -> Cell {
     let estimate = comparison.and_then(|comparison| comparison.ratio);
     Cell::painted(
         estimate
-            .map(|estimate| numbers::interval(&estimate))
+            .and_then(|estimate| numbers::interval(&estimate))
             .unwrap_or_default(),
         Paint::Faint,
     )

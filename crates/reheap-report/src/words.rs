@@ -46,7 +46,7 @@ fn noise(view: &View<'_>) -> String {
             figures::percent(floor)
         ),
         None if view.baseline_failures() > 0 => {
-            "no noise floor, because runs of the baseline failed".to_owned()
+            "too few runs of the baseline count for a noise floor".to_owned()
         }
         None => "too few rounds for a noise floor".to_owned(),
     }
@@ -158,6 +158,7 @@ fn headline_of_one(view: &View<'_>) -> String {
             )
         }
         None if view.baseline_never_counts() => survivors(view),
+        None if view.shown.len() == 1 => format!("Only {baseline} was measured"),
         None => format!("No variant was found to be better than {baseline}"),
     }
 }

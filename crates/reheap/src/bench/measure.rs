@@ -210,7 +210,11 @@ fn typed() -> Vec<String> {
 pub(crate) fn finish(results: Results, outputs: &Outputs) -> anyhow::Result<ExitCode> {
     write::all(std::slice::from_ref(&results), outputs)?;
     if was_interrupted(&results) {
-        ui::note("interrupted: these are the runs so far");
+        let mut variants = results.benchmarks.iter().flat_map(|it| &it.variants);
+        ui::note(match variants.any(|variant| !variant.runs.is_empty()) {
+            true => "interrupted: these are the runs so far",
+            false => "interrupted before the first run ended",
+        });
         return Ok(ExitCode::from(INTERRUPTED));
     }
     let roles = [Role::Baseline, Role::BaselineCopy, Role::Candidate];

@@ -27,6 +27,7 @@ pub(crate) struct MeasuringArguments {
         long,
         value_name = "SECONDS",
         default_value_t = 60.0,
+        allow_negative_numbers = true,
         conflicts_with = "rounds"
     )]
     budget: f64,
@@ -35,6 +36,7 @@ pub(crate) struct MeasuringArguments {
         long,
         value_name = "PERCENT",
         default_value_t = 2.0,
+        allow_negative_numbers = true,
         conflicts_with = "rounds"
     )]
     precision: f64,
@@ -42,7 +44,12 @@ pub(crate) struct MeasuringArguments {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// End a run that takes longer, and count it as failed
-    #[arg(long, value_name = "SECONDS", default_value_t = 600.0)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 600.0,
+        allow_negative_numbers = true
+    )]
     time_limit: f64,
     /// Accept output that differs from the baseline's
     #[arg(long)]
@@ -287,7 +294,7 @@ fn positive(number: f64, flag: &str) -> anyhow::Result<f64> {
     if number > 0.0 && number <= NUMBER_MAX {
         return Ok(number);
     }
-    let text = format!("{flag} takes a number above 0 and up to {NUMBER_MAX}, not {number}");
+    let text = format!("{flag} takes a number above 0 and up to {NUMBER_MAX}");
     Err(Failure::usage(text).into())
 }
 

@@ -19,7 +19,7 @@ const LINE_MAX: usize = 160;
 pub(crate) struct Bar {
     bar: ProgressBar,
     settings: Settings,
-    /// How the first run of the baseline ended.
+    /// What the first run of the baseline lets expect.
     expected: Option<Outcome>,
     /// The variants of which it was told how a run failed.
     told: BTreeSet<String>,
@@ -79,10 +79,15 @@ impl Watch for Bar {
     /// A figure is made of many runs, so what one of them said about its failure is gone unless it is told now.
     fn run_ended(&mut self, progress: &Progress<'_>, finished: &Finished) {
         let outcome = finished.outcome;
-        let is_as_expected = match self.expected.replace(self.expected.unwrap_or(outcome)) {
+        let is_as_expected = match self.expected {
             Some(expected) => outcome == expected,
             None => outcome.is_success(),
         };
+        // As results are judged later: an exit code is what all are held to, a crash never is.
+        self.expected.get_or_insert(match outcome {
+            Outcome::Exited(_) => outcome,
+            _ => Outcome::Exited(0),
+        });
         if is_as_expected || !self.told.insert(progress.variant.to_owned()) {
             return;
         }

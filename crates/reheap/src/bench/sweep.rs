@@ -15,7 +15,11 @@ pub(crate) fn combinations(given: &[String]) -> anyhow::Result<Vec<Parameters>> 
         let (name, values) = parameter(text)?;
         if combinations[0].contains_key(name) {
             let failure = Failure::usage(format!("the parameter `{name}` is given twice"));
-            let hint = format!("all its values in one: -L {name}={}", values.join(","));
+            let mut all: Vec<&str> = combinations.iter().map(|it| it[name].as_str()).collect();
+            all.extend(values);
+            all.sort_unstable();
+            all.dedup();
+            let hint = format!("all its values in one: -L {name}={}", all.join(","));
             return Err(failure.hint(hint).into());
         }
         let with = |combination: &Parameters, value: &str| {

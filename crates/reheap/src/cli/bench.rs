@@ -21,7 +21,10 @@ pub(crate) const EXAMPLES: &str = "Examples:\n  \
     reheap bench --server './server -p 7777' --ready-port 7777 --load './load 127.0.0.1:7777'";
 
 #[derive(Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    override_usage = "reheap bench [OPTIONS] [-- COMMAND...]\n       reheap bench compare OLD NEW"
+)]
 pub(crate) struct BenchArguments {
     #[command(subcommand)]
     subcommand: Option<Subcommand>,
