@@ -41,10 +41,17 @@ fn the_table_goes_to_standard_output_and_every_run_into_the_file() {
 #[test]
 fn a_preloaded_allocator_takes_part_after_it_was_seen_to_be_active() {
     let mut command = bench("--variant glibc,mimalloc[purge_delay=0] --rounds 1 --json --");
-    let benchmark = results(&run(command.args(["sh", "-c", "echo $MIMALLOC_PURGE_DELAY"])));
+    let benchmark = results(&run(command.args([
+        "sh",
+        "-c",
+        "echo $MIMALLOC_PURGE_DELAY",
+    ])));
     let name = "glibc+mimalloc[purge_delay=0]";
     let seen = variant(&benchmark, name)["activity"]["seen"].as_str();
-    assert!(seen.is_some_and(|it| it.contains("libmimalloc-3")), "{seen:?}");
+    assert!(
+        seen.is_some_and(|it| it.contains("libmimalloc-3")),
+        "{seen:?}"
+    );
     assert_eq!(variant(&benchmark, "glibc")["activity"], "nothing-claimed");
     // The program sees the option, so its output is another one.
     assert_eq!(runs_of(&benchmark, name)[0]["stdout_bytes"], 2);
@@ -69,7 +76,11 @@ fn standard_input_is_empty_or_the_same_file_for_each_run() {
 fn a_command_that_wants_a_terminal_is_quoted_on_why_it_ended() {
     let mut command = bench("--rounds 1 --variant");
     let outcome = run(command.arg("a=sh -c 'exec < /dev/tty'")).succeeded();
-    let outcome = outcome.said(&["a ended with exit code ", "after it had said:\n", "/dev/tty"]);
+    let outcome = outcome.said(&[
+        "a ended with exit code ",
+        "after it had said:\n",
+        "/dev/tty",
+    ]);
     // All variants fail alike, which may be meant; it is said all the same.
     let warning = "warning: the command ends with exit code";
     assert!(outcome.stdout.contains(warning), "{}", outcome.stdout);
@@ -112,9 +123,15 @@ fn a_baseline_that_crashes_is_nothing_to_compare_with_and_survivors_are_shown() 
     ] {
         assert!(table.contains(text), "no `{text}` in\n{table}");
     }
-    let survivor = table.lines().find(|line| line.starts_with("good ")).unwrap();
+    let survivor = table
+        .lines()
+        .find(|line| line.starts_with("good "))
+        .unwrap();
     assert!(survivor.contains("s "), "a time: {survivor}");
-    assert!(!table.contains("good: "), "nothing is wrong with it: {table}");
+    assert!(
+        !table.contains("good: "),
+        "nothing is wrong with it: {table}"
+    );
 }
 
 #[test]
@@ -190,13 +207,19 @@ fn a_figure_is_read_from_the_output_or_missed_aloud() {
     let mut command = bench("--rounds 1 --variant");
     command.args(["a=echo rate=1,250.5 MB/s", "--metric", "rate=rate=(\\S+)"]);
     let benchmark = results(&run(command.arg("--json")).succeeded());
-    assert_eq!(runs_of(&benchmark, "a")[0]["metrics"], json!({"rate": 1250.5}));
+    assert_eq!(
+        runs_of(&benchmark, "a")[0]["metrics"],
+        json!({"rate": 1250.5})
+    );
     assert_eq!(benchmark["metrics"]["rate"], "higher");
 
     let mut command = bench("--rounds 1 --variant");
     command.args(["a=echo other", "--metric", "rate:lower=rate=(\\S+)"]);
     let table = run(&mut command).succeeded().stdout;
-    assert!(table.contains("warning: `rate` was found in no output"), "{table}");
+    assert!(
+        table.contains("warning: `rate` was found in no output"),
+        "{table}"
+    );
     assert!(table.contains("wall time"), "{table}");
 }
 
@@ -245,7 +268,10 @@ fn a_memory_limit_shows_who_survives_or_why_there_is_none() {
     }
     let table = outcome.ended_with(4).stdout;
     assert!(table.contains("was out of memory in 1 of 1 run"), "{table}");
-    assert!(!table.contains("small: "), "nothing is wrong with it: {table}");
+    assert!(
+        !table.contains("small: "),
+        "nothing is wrong with it: {table}"
+    );
 }
 
 /// Starts it, and sends it this signal when the command has written into the fifo.
@@ -279,7 +305,11 @@ fn ctrl_c_keeps_the_runs_so_far_and_leaves_nothing_running() {
     let mut command = commands.bench("--rounds 9 --json results.json");
     command.args(["--variant", &hanging]);
     let outcome = interrupted(&commands, &mut command, "-INT").ended_with(130);
-    assert!(outcome.stdout.contains("1 round (interrupted)"), "{}", outcome.stdout);
+    assert!(
+        outcome.stdout.contains("1 round (interrupted)"),
+        "{}",
+        outcome.stdout
+    );
     outcome.said(&["interrupted: these are the runs so far"]);
     commands.all_have_ended("ids", 1);
     let results: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
