@@ -5,6 +5,7 @@
 //! formula can be mended without measuring again.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -447,19 +448,15 @@ impl Results {
     /// # Errors
     /// If it is no such file, was cut short, or has another version of the format.
     pub fn from_json(text: &str) -> Result<Results, FormatError> {
-        #[derive(Deserialize)]
-        struct Version {
-            reheap_bench: Option<u32>,
-        }
         if text.trim().is_empty() {
             return Err(FormatError::Empty);
         }
-        let value: serde_json::Value = serde_json::from_str(text).map_err(FormatError::NotJson)?;
-        let version: Version =
-            serde_json::from_value(value).map_err(|_| FormatError::NotResults)?;
-        match version.reheap_bench {
+        let value: Value = serde_json::from_str(text).map_err(FormatError::NotJson)?;
+        match value.get("reheap_bench").and_then(Value::as_u64) {
             None => Err(FormatError::NotResults),
-            Some(FORMAT) => serde_json::from_str(text).map_err(FormatError::NotAsExpected),
+            Some(version) if version == u64::from(FORMAT) => {
+                serde_json::from_str(text).map_err(FormatError::NotAsExpected)
+            }
             Some(other) => Err(FormatError::OtherVersion(other)),
         }
     }
@@ -486,7 +483,7 @@ pub enum FormatError {
     NotResults,
     /// Of another reheap.
     #[error("it has version {0} of the results, and this reheap reads version {FORMAT}")]
-    OtherVersion(u32),
+    OtherVersion(u64),
     /// The version fits, the content does not.
     #[error("it is not as `reheap bench` writes it ({0})")]
     NotAsExpected(#[source] serde_json::Error),

@@ -126,7 +126,13 @@ impl MeasuringArguments {
     /// What is to be read from the output. More of a figure is better, unless its name is followed by `:lower`.
     fn metrics(&self) -> anyhow::Result<Vec<Metric>> {
         let metric = |text: &String| {
-            let (name, rest) = text.split_once('=').unwrap_or((text, ""));
+            let (name, pattern) = match text.split_once('=') {
+                Some((name, pattern)) if !pattern.is_empty() => (name, pattern),
+                _ => {
+                    let text = format!("a metric is written NAME=REGEX, not `{text}`");
+                    return Err(Failure::usage(text).into());
+                }
+            };
             let (name, direction) = match name.split_once(':') {
                 None => (name, Direction::Higher),
                 Some((name, "higher")) => (name, Direction::Higher),
@@ -137,7 +143,7 @@ impl MeasuringArguments {
                     return Err(Failure::usage(text).into());
                 }
             };
-            Metric::parse(&format!("{name}={rest}"), direction)
+            Metric::parse(&format!("{name}={pattern}"), direction)
                 .map_err(|error| Failure::usage(error.to_string()).into())
         };
         let metrics: anyhow::Result<Vec<Metric>> = self.metric.iter().map(metric).collect();
