@@ -143,6 +143,12 @@ fn a_command_that_never_ends_is_ended_and_counted_as_failed() {
     let warning = "warning: endless: took too long in 1 of 1 run";
     assert!(outcome.stdout.contains(warning), "{}", outcome.stdout);
     commands.all_have_ended("ids", 4);
+
+    let script = commands.path("endless");
+    let mut command = commands.bench("--rounds 1 --time-limit 0.2 --variant glibc,mimalloc --");
+    let outcome = run(command.arg(script)).ended_with(4);
+    outcome.said(&["glibc+mimalloc took too long when it was tried out"]);
+    commands.all_have_ended("ids", 4 + 1 + 6);
 }
 
 #[test]

@@ -8,11 +8,11 @@ use crate::bench::ready::Ready;
 use crate::bench::sweep::Parameters;
 use crate::bench::write;
 use crate::ui::{self, Failure};
-use reheap_bench::analysis::Failures;
+use reheap_bench::analysis::{Failures, ended};
 use reheap_bench::experiment::{self, Plan, PlannedVariant};
 use reheap_bench::machine;
 use reheap_bench::results::{
-    Benchmark, Ending, FORMAT, LeftOut, OutputCheck, Results, Role, Settings,
+    Benchmark, Ending, FORMAT, LeftOut, Outcome, OutputCheck, Results, Role, Settings,
 };
 use reheap_bench::run::{CommandLine, Launcher, Limits};
 use reheap_bench::server;
@@ -108,8 +108,9 @@ impl Comparison {
         Ok(results)
     }
 
-    /// Runs a command once, without looking at how it ends: as a server under its load, if it is one.
-    pub(crate) fn try_out(&self, mut command: CommandLine) -> anyhow::Result<()> {
+    /// Runs a command once: as a server under its load, if it is one. How it ends does not matter yet, but what takes its
+    /// whole time, or crashes, is told: nobody waits for the sixth allocator without knowing what happened to the first.
+    pub(crate) fn try_out(&self, name: &str, mut command: CommandLine) -> anyhow::Result<()> {
         command.input = self.measuring.input.clone();
         let limits = Limits {
             time: self
@@ -119,18 +120,23 @@ impl Comparison {
             memory: None,
             interrupted: Some(&self.interrupted),
         };
-        let tried = match &self.server {
+        let finished = match &self.server {
             Some(server) => {
                 let load = server.load(self.first_parameters())?;
-                let served = server::serve(&self.launcher, &command, &load, &limits, &[]);
-                served.map(drop).map_err(anyhow::Error::new)
+                server::serve(&self.launcher, &command, &load, &limits, &[])
+                    .map_err(anyhow::Error::new)
             }
             None => {
                 let run = self.launcher.run(&command, &limits, &[]);
-                run.map(drop).map_err(anyhow::Error::new)
+                run.map_err(anyhow::Error::new)
             }
         };
-        self.go_on().and(tried)
+        self.go_on()?;
+        let outcome = finished?.outcome;
+        if !matches!(outcome, Outcome::Exited(_)) {
+            ui::note(&format!("{name} {} when it was tried out", ended(outcome)));
+        }
+        Ok(())
     }
 
     /// The variants with the values of a sweep, and the baseline once more.

@@ -194,7 +194,7 @@ impl<'a> Dynamic<'a> {
         let preload = preload.map(|position| environment.remove(position).1);
         environment.extend(recording.environment(&probe, preload.as_deref()));
         command.environment = environment;
-        comparison.try_out(command)?;
+        comparison.try_out(&ready.name, command)?;
         let seen = recording.observation()?.active(&library);
         seen.map_err(|why| {
             Failure::failed(format!("{} would not be active: {why}", ready.name)).into()
