@@ -12,7 +12,7 @@
 //!
 //! The limit variant bounds what can be hoped for: if the cheapest allocator imaginable saves nothing, none will.
 
-use crate::analysis::{Estimate, Failures};
+use crate::analysis::{Estimate, Failures, ended};
 use crate::figures::{bytes, change_with_interval, noun, percent};
 use crate::results::{Benchmark, Outcome, OutputCheck, Quantity};
 use field::Field;
@@ -262,10 +262,8 @@ impl fmt::Display for Reason {
             }
             Reason::Hardened => f.write_str("hardened against attacks on the heap"),
             Reason::Survives(outcome) => {
-                write!(
-                    f,
-                    "it gets through in all runs, and the baseline does not ({outcome})"
-                )
+                let how = ended(*outcome);
+                write!(f, "it gets through in all runs, and the baseline {how}")
             }
             Reason::Indistinguishable {
                 noise_floor: Some(floor),
@@ -295,9 +293,10 @@ impl fmt::Display for Reason {
                  if the output may differ, use --ignore-output",
             ),
             Reason::NoneSurvives(outcome) => {
+                let how = ended(*outcome);
                 write!(
                     f,
-                    "no other variant gets through in all runs either ({outcome})"
+                    "the baseline {how}, and nothing else gets through in all runs"
                 )
             }
         }
@@ -547,7 +546,7 @@ mod tests {
         assert_eq!(name, "least");
         let sentence = recommendation.sentence(&benchmark);
         assert!(
-            sentence.contains("the baseline does not (out of memory)"),
+            sentence.contains("the baseline was out of memory"),
             "{sentence}"
         );
         benchmark.variants.truncate(4);

@@ -261,6 +261,25 @@ fn what_a_load_generator_prints_need_not_be_the_same() {
 }
 
 #[test]
+fn a_server_that_does_not_get_ready_or_does_not_stay_is_told() {
+    let line =
+        "--rounds 1 --time-limit 0.2 --ready-line ready --load true --variant glibc --server";
+    let outcome = run(bench(line).arg("sleep 1000")).ended_with(4);
+    let warning = "glibc: took too long in 1 of 1 run";
+    assert!(outcome.stdout.contains(warning), "{}", outcome.stdout);
+    run(bench(line).arg("true"))
+        .ended_with(1)
+        .said(&["it ended by itself; a server has to stay in the foreground"]);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let mut command = bench("--rounds 1 --load true --variant glibc --server");
+    command.args(["sleep 1000", "--ready-port", &port.to_string()]);
+    run(&mut command)
+        .ended_with(1)
+        .said(&[&format!("something listens on port {port} already")]);
+}
+
+#[test]
 fn a_memory_limit_shows_who_survives_or_why_there_is_none() {
     let mut command = bench("--rounds 1 --memory-limit 64M --variant");
     let large = "large=dd if=/dev/zero of=/dev/null bs=256M count=1";

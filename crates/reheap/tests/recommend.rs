@@ -57,6 +57,15 @@ fn a_command_that_never_prints_the_same_gets_no_recommendation() {
 }
 
 #[test]
+fn where_everything_crashes_it_is_said_of_the_baseline() {
+    let mut command = recommend("--rounds 1 --");
+    let outcome = run(command.args(["sh", "-c", "kill -SEGV $$"])).ended_with(4);
+    let verdict = "recommended for balanced: keep what you have: \
+        the baseline crashed (SIGSEGV), and nothing else gets through in all runs\n";
+    assert!(outcome.stdout.contains(verdict), "{}", outcome.stdout);
+}
+
+#[test]
 fn what_cannot_be_recommended_for_is_refused() {
     for (line, text) in [
         ("", "there is no command to recommend an allocator for"),

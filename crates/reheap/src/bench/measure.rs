@@ -113,16 +113,13 @@ impl Comparison {
     pub(crate) fn try_out(&self, name: &str, mut command: CommandLine) -> anyhow::Result<()> {
         command.input = self.measuring.input.clone();
         let limits = Limits {
-            time: self
-                .settings
-                .time_limit_seconds
-                .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+            time: self.time_limit(),
             memory: None,
             interrupted: Some(&self.interrupted),
         };
         let finished = match &self.server {
             Some(server) => {
-                let load = server.load(self.first_parameters())?;
+                let load = server.load(self.first_parameters(), self.time_limit())?;
                 server::serve(&self.launcher, &command, &load, &limits, &[])
                     .map_err(anyhow::Error::new)
             }
@@ -137,6 +134,11 @@ impl Comparison {
             ui::note(&format!("{name} {} when it was tried out", ended(outcome)));
         }
         Ok(())
+    }
+
+    fn time_limit(&self) -> Option<Duration> {
+        let seconds = self.settings.time_limit_seconds?;
+        Duration::try_from_secs_f64(seconds).ok()
     }
 
     /// The variants with the values of a sweep, and the baseline once more.
@@ -174,7 +176,7 @@ impl Comparison {
             left_out: left_out.to_vec(),
             settings,
             load: match &self.server {
-                Some(server) => Some(server.load(parameters)?),
+                Some(server) => Some(server.load(parameters, self.time_limit())?),
                 None => None,
             },
         };

@@ -258,12 +258,16 @@ impl ServerArguments {
 }
 
 impl Server {
-    /// The load with the values of a sweep.
-    pub(crate) fn load(&self, parameters: &Parameters) -> anyhow::Result<Load> {
+    /// The load with the values of a sweep. The limit of a run is one for getting ready too.
+    pub(crate) fn load(
+        &self,
+        parameters: &Parameters,
+        limit: Option<Duration>,
+    ) -> anyhow::Result<Load> {
         Ok(Load {
             command: command_line(&self.load, parameters)?,
             ready: self.ready.clone(),
-            ready_within: READY_WITHIN,
+            ready_within: limit.map_or(READY_WITHIN, |limit| limit.min(READY_WITHIN)),
             stop_within: STOP_WITHIN,
         })
     }
