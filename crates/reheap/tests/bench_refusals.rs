@@ -41,7 +41,10 @@ fn nothing_to_run_and_a_command_that_nothing_runs_are_refused() {
     refused("", &[]).said(&["there is no command to run", "reheap bench -- COMMAND"]);
     refused("--variant glibc", &[]).said(&["there is no command to run"]);
     refused("--variant a=true -- ls", &[]).said(&["no variant runs `ls`", "--variant glibc"]);
-    refused("ls -l", &[]).said(&["[-- COMMAND...]"]);
+    refused("ls -l", &[]).said(&[
+        "[-- COMMAND...]",
+        "put `--` in front of a command and its arguments",
+    ]);
 }
 
 #[test]

@@ -93,6 +93,17 @@ fn files_of_several_machines_make_one_report() {
         let report = run(&mut files.reheap(&line)).succeeded().stdout;
         assert!(report.contains("work on elsewhere"), "{report}");
     }
+    // Of one machine they are told apart by when they began.
+    let begun = format!("\"started_at\": {}", machine["started_at"]);
+    let change = [(begun.as_str(), "\"started_at\": \"2001-02-03T04:05:06Z\"")];
+    files.changed("a.json", "c.json", &change);
+    let table = run(&mut files.reheap("report a.json c.json"))
+        .succeeded()
+        .stdout;
+    assert!(table.contains(", 2001-02-03T04:05:06Z\n"), "{table}");
+    let report = run(&mut files.reheap("report a.json c.json --bencher")).succeeded();
+    let report: Value = serde_json::from_str(&report.stdout).unwrap();
+    assert_eq!(report.as_object().unwrap().len(), 2, "{report}");
 }
 
 #[test]
