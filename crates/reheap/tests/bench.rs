@@ -345,6 +345,35 @@ fn ctrl_c_keeps_the_runs_so_far_and_leaves_nothing_running() {
 }
 
 #[test]
+fn who_presses_it_twice_leaves_nothing_running_either() {
+    let commands = Commands::new();
+    commands.fifo();
+    let text = "trap '' INT TERM\nsleep 1000 &\necho $! > ids\necho begun > fifo\nwait";
+    let deaf = commands.variant("deaf", text);
+    let mut command = commands.bench("--rounds 1");
+    let mut child = command
+        .args(["--variant", &deaf])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    assert_eq!(commands.read("fifo"), "begun\n");
+    let id = child.id().to_string();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        run(Command::new("kill").args(["-INT", &id])).succeeded();
+    };
+    assert_eq!(status.code(), Some(130));
+    // Nobody is left to wait for what was killed.
+    while !has_ended(commands.read("ids").trim()) {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
 fn ctrl_c_before_anything_was_measured_says_so() {
     let commands = Commands::new();
     commands.fifo();
