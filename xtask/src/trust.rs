@@ -6,7 +6,7 @@
 //! of another machine can be looked at.
 
 use crate::machine::Machine;
-use crate::programs;
+use crate::programs::{self, SQLITE};
 use crate::progress::Progress;
 use crate::table::Table;
 use crate::workspace::Workspace;
@@ -117,23 +117,16 @@ pub(crate) fn run(
 }
 
 fn experiments(workspace: &Workspace, progress: &Progress) -> Result<Vec<Experiment>> {
-    let prepared = programs::prepare(workspace, progress)?;
-    let command = |name: &str| -> Result<String> {
-        let mut programs = prepared.rust.iter();
-        let program = programs.find(|program| program.package == name);
-        let program = program.with_context(|| format!("cannot measure {name} here"))?;
-        let executable = program.build_stock(workspace, progress)?;
-        Ok(format!(
-            "{} {}",
-            executable.display(),
-            program.arguments.join(" ")
-        ))
+    let build = |package, manifest| {
+        programs::rust_program(workspace, package, manifest).build_stock(workspace, progress)
     };
-    let churn = command("churn")?.replace("{threads}", "2");
+    let churn = build("churn", "Cargo.toml")?;
+    let compile = build("wasm-compile", programs::REAL)?;
+    let module = SQLITE.fetch(&programs::fetched(workspace)?, progress)?;
     // The amount that takes about a fifth of a second, and 3 % more.
-    let amount = |text: &str| churn.replace("4000000", text);
-    let (base, slower) = (amount("28000000"), amount("28840000"));
-    let compile = command("wasm-compile")?;
+    let churn = |amount: &str| format!("{} --threads 2 --amount {amount}", churn.display());
+    let (base, slower) = (churn("28000000"), churn("28840000"));
+    let compile = format!("{} --threads 2 {}", compile.display(), module.display());
     Ok(vec![
         Experiment {
             name: "churn",
@@ -142,16 +135,16 @@ fn experiments(workspace: &Workspace, progress: &Progress) -> Result<Vec<Experim
             variants: [base.clone(), base.clone()],
         },
         Experiment {
+            name: "wasm-compile",
+            question: "the same program twice: differences claimed",
+            rounds: 10,
+            variants: [compile.clone(), compile],
+        },
+        Experiment {
             name: "planted",
             question: "churn with 3 % more work: found",
             rounds: 30,
             variants: [base, slower],
-        },
-        Experiment {
-            name: "wasm-compile",
-            question: "the same program twice: differences claimed",
-            rounds: 6,
-            variants: [compile.clone(), compile],
         },
     ])
 }
