@@ -37,7 +37,7 @@ fn each_variant_is_built_and_read_back() {
         let seen = seen.as_str().unwrap();
         assert!(seen.starts_with("in the executable: static-pie"), "{seen}");
         assert_eq!(
-            seen.contains("mimalloc 3"),
+            seen.contains("mimalloc 2"),
             allocator == "mimalloc",
             "{seen}"
         );
