@@ -14,6 +14,7 @@
 //! | [`machine`] | what a machine lacks for that |
 
 pub mod cache;
+pub mod canary;
 pub mod catalogue;
 pub mod compiler;
 pub mod libc;
