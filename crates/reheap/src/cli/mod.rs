@@ -5,7 +5,9 @@ pub(crate) mod cargo;
 mod cargo_bench;
 mod cc;
 mod compare;
+mod disable;
 mod doctor;
+mod enable;
 mod generate;
 pub(crate) mod inspect;
 mod libc;
@@ -13,6 +15,7 @@ mod list;
 mod recommend;
 mod report;
 mod run;
+mod status;
 
 use crate::link;
 use crate::ui;
@@ -50,6 +53,15 @@ enum Command {
     /// Run a dynamic program with another allocator
     #[command(after_help = run::EXAMPLES)]
     Run(run::RunArguments),
+    /// Give every dynamic program of a system another allocator
+    #[command(after_help = enable::EXAMPLES)]
+    Enable(enable::EnableArguments),
+    /// Undo what `enable` did
+    #[command(after_help = disable::EXAMPLES)]
+    Disable(disable::DisableArguments),
+    /// Show what is enabled in a system, and which processes have it
+    #[command(after_help = status::EXAMPLES)]
+    Status(status::StatusArguments),
     Inspect(inspect::Arguments),
     /// Run a command under several allocators, side by side, and compare time and memory
     #[command(after_help = bench::EXAMPLES)]
@@ -128,6 +140,9 @@ pub(crate) fn run_reheap(arguments: Vec<OsString>) -> ExitCode {
         Command::Cc(_) | Command::Cxx(_) => cc::run_without_arguments(),
         Command::Libc(arguments) => libc::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Enable(arguments) => enable::run(&arguments),
+        Command::Disable(arguments) => disable::run(&arguments),
+        Command::Status(arguments) => status::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Recommend(arguments) => recommend::run(&arguments),
