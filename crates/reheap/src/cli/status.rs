@@ -218,7 +218,7 @@ fn processes_text(report: &Report) -> String {
     let all = having + report.processes_without;
     let denied = match report.processes_not_looked_at {
         0 => String::new(),
-        count => format!("; {count} of other users not looked at"),
+        count => format!("; {count} may not be looked at"),
     };
     let colon = if having == 0 { "" } else { ": " };
     format!("{having} of {all} have it{colon}{shown}{more}{denied}")

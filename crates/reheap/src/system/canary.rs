@@ -63,6 +63,8 @@ impl Cage<'_> {
         let start = self.start();
         match (start, by) {
             (Start::ByLinker, By::File | By::Script) => return Ok(Vec::new()),
+            // Who cannot log in does not read the script.
+            (_, By::Script) if self.root.open_file("/bin/sh").is_err() => return Ok(Vec::new()),
             (_, By::Script) => {
                 let line = format!(". {PROFILE_SCRIPT}; exec {} {}", self.linker.path, self.own);
                 let mut command = self.command(start, "/bin/sh", by);
