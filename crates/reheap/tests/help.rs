@@ -40,7 +40,8 @@ fn every_command_is_found() {
     };
     let of_reheap = names(reheap);
     for command in [
-        "cc", "c++", "libc", "run", "inspect", "list", "doctor", "generate",
+        "cc", "c++", "libc", "run", "inspect", "list", "doctor", "generate", "enable", "disable",
+        "status",
     ] {
         assert!(
             of_reheap.iter().any(|name| name == command),

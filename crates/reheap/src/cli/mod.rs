@@ -11,6 +11,7 @@ mod enable;
 mod generate;
 pub(crate) mod inspect;
 mod libc;
+mod link_names;
 mod list;
 mod recommend;
 mod report;
@@ -53,6 +54,9 @@ enum Command {
     /// Run a dynamic program with another allocator
     #[command(after_help = run::EXAMPLES)]
     Run(run::RunArguments),
+    /// Make `mimalloc-run` and the like, short names for `reheap run`
+    #[command(after_help = link_names::EXAMPLES)]
+    LinkNames(link_names::LinkNamesArguments),
     /// Give every dynamic program of a system another allocator
     #[command(after_help = enable::EXAMPLES)]
     Enable(enable::EnableArguments),
@@ -129,6 +133,7 @@ enum CargoCommand {
 
 /// Entry point of `reheap`.
 pub(crate) fn run_reheap(arguments: Vec<OsString>) -> ExitCode {
+    let arguments = link_names::spelled_out(arguments);
     if let Some(code) = cc::run_if_asked(&arguments) {
         return finish(code);
     }
@@ -140,6 +145,7 @@ pub(crate) fn run_reheap(arguments: Vec<OsString>) -> ExitCode {
         Command::Cc(_) | Command::Cxx(_) => cc::run_without_arguments(),
         Command::Libc(arguments) => libc::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::LinkNames(arguments) => link_names::run(&arguments),
         Command::Enable(arguments) => enable::run(&arguments),
         Command::Disable(arguments) => disable::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
