@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-const LD_PRELOAD: &str = "LD_PRELOAD";
+pub(crate) const LD_PRELOAD: &str = "LD_PRELOAD";
 
 /// The library of the chosen allocator for this program's libc, from the cache or built now; `None` for `stock`.
 ///

@@ -3,11 +3,14 @@
 //! The program takes this process over, so signals, terminal, input and exit code are its own, and nothing of reheap
 //! stays. What would make the allocator be ignored in silence, or the program crash, is found before.
 
+mod verify;
+
 use crate::preload;
 use crate::program::{NotRunnable, Obstacle, Program};
 use crate::setup::{Choice, ChoiceArguments};
 use crate::ui::{self, Failure};
 use reheap_allocators::target::Libc;
+use serde_json::json;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::io;
@@ -18,7 +21,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
   reheap run -a jemalloc -- java -jar app.jar
   reheap run -a mimalloc -t purge_delay=0 -- python3 train.py
   reheap run -a stock -t arena_max=2 -- ./server
-  reheap run --check -- ./server";
+  reheap run --check -- ./server
+  reheap run --verify -a jemalloc -- ./server";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArguments {
@@ -35,6 +39,13 @@ pub(crate) struct RunArguments {
     /// Say what would be run and whether it would work, and run nothing
     #[arg(long)]
     check: bool,
+    /// Start it, look whether its memory really comes from the allocator, say so, and end it; its
+    /// standard output is thrown away
+    #[arg(long, conflicts_with = "check")]
+    verify: bool,
+    /// Print what --check or --verify found as JSON
+    #[arg(long)]
+    json: bool,
     /// The program and its arguments
     #[arg(
         trailing_var_arg = true,
@@ -47,6 +58,10 @@ pub(crate) struct RunArguments {
 
 /// Becomes the program, unless something is in the way.
 pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
+    if arguments.json && !arguments.check && !arguments.verify {
+        let text = "--json is for what --check or --verify finds";
+        return Err(Failure::usage(text).into());
+    }
     let choice = ChoiceArguments {
         allocator: arguments.allocator.clone(),
         tuning: arguments.tuning.clone(),
@@ -56,7 +71,10 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let program = Program::resolve(&arguments.command[0]).map_err(with_exit_code)?;
     let verdict = Verdict::of(&program, &choice, arguments.force);
     if arguments.check {
-        ui::data(&explanation(&program, &verdict))?;
+        ui::data(&match arguments.json {
+            true => format!("{:#}\n", explanation_as_json(&program, &verdict)),
+            false => explanation(&program, &verdict),
+        })?;
         return Ok(ExitCode::from(match verdict {
             Verdict::Works | Verdict::Risky(_) => 0,
             Verdict::Refused { .. } => ui::FAILED,
@@ -76,9 +94,29 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
             .into());
         }
     }
+    if arguments.verify {
+        return prove(&program, &choice, arguments);
+    }
     let library = preload::library(&choice, &program)?;
     let environment = preload::environment(&choice, library.as_deref());
     become_program(&program, &arguments.command, environment)
+}
+
+fn prove(program: &Program, choice: &Choice, arguments: &RunArguments) -> anyhow::Result<ExitCode> {
+    if choice.is_stock() {
+        let text = "`stock` is no library, so there is nothing to verify";
+        return Err(Failure::usage(text).into());
+    }
+    let proof = verify::verify(program, choice, &arguments.command)?;
+    let end = if proof.ended { "; ended it" } else { "" };
+    ui::data(&match arguments.json {
+        true => format!("{}\n", serde_json::to_string_pretty(&proof)?),
+        false => format!(
+            "verified: `{}` has {} {}: {}{end}\n",
+            proof.program, proof.allocator, proof.version, proof.seen
+        ),
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn with_exit_code(error: anyhow::Error) -> anyhow::Error {
@@ -169,6 +207,26 @@ fn explanation(program: &Program, verdict: &Verdict) -> String {
         }
     }
     text
+}
+
+fn explanation_as_json(program: &Program, verdict: &Verdict) -> serde_json::Value {
+    let (word, reason, hint) = match verdict {
+        Verdict::Works => ("works", None, None),
+        Verdict::Risky(obstacle) => ("risky", Some(obstacle.to_string()), None),
+        Verdict::Refused { reason, way_out } => ("refused", Some(reason.clone()), *way_out),
+    };
+    let identity = &program.identity;
+    json!({
+        "scripts": program.through,
+        "program": program.file,
+        "kind": identity.kind,
+        "architecture": identity.architecture,
+        "libc": identity.libc.name,
+        "malloc": identity.malloc.reason,
+        "verdict": word,
+        "reason": reason,
+        "hint": hint,
+    })
 }
 
 fn become_program(
