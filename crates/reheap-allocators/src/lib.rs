@@ -20,6 +20,7 @@ pub mod compiler;
 pub mod libc;
 pub mod machine;
 pub mod memory;
+pub mod only;
 pub mod preload;
 pub mod probe;
 pub mod target;

@@ -22,7 +22,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
   reheap run -a mimalloc -t purge_delay=0 -- python3 train.py
   reheap run -a stock -t arena_max=2 -- ./server
   reheap run --check -- ./server
-  reheap run --verify -a jemalloc -- ./server";
+  reheap run --verify -a jemalloc -- ./server
+  reheap run --only postgres -- ./start-everything.sh";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArguments {
@@ -43,6 +44,9 @@ pub(crate) struct RunArguments {
     /// standard output is thrown away
     #[arg(long, conflicts_with = "check")]
     verify: bool,
+    /// Give it to this program only, of all that the command starts: a file name or a path
+    #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["check", "verify"])]
+    only: Option<OsString>,
     /// Print what --check or --verify found as JSON
     #[arg(long)]
     json: bool,
@@ -69,6 +73,9 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     }
     .check_for_run()?;
     let program = Program::resolve(&arguments.command[0]).map_err(with_exit_code)?;
+    if let Some(only) = &arguments.only {
+        return run_for_only(&program, &choice, only, arguments);
+    }
     let verdict = Verdict::of(&program, &choice, arguments.force);
     if arguments.check {
         ui::data(&match arguments.json {
@@ -80,26 +87,36 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
             Verdict::Refused { .. } => ui::FAILED,
         }));
     }
-    match verdict {
-        Verdict::Works => {}
-        Verdict::Risky(obstacle) => ui::note(&format!("warning: {obstacle}")),
-        Verdict::Refused { reason, way_out } => {
-            let shown = program.file.display();
-            let name = choice.allocator.name;
-            let failure = Failure::failed(format!("cannot run `{shown}` with {name}: {reason}"));
-            return Err(match way_out {
-                Some(way_out) => failure.hint(way_out),
-                None => failure,
-            }
-            .into());
-        }
-    }
+    verdict.heed(&program, &choice)?;
     if arguments.verify {
         return prove(&program, &choice, arguments);
     }
     let library = preload::library(&choice, &program)?;
     let environment = preload::environment(&choice, library.as_deref());
     become_program(&program, &arguments.command, environment)
+}
+
+/// The command itself goes on with the libc's allocator, so one of its own is not in the way.
+fn run_for_only(
+    program: &Program,
+    choice: &Choice,
+    only: &OsStr,
+    arguments: &RunArguments,
+) -> anyhow::Result<ExitCode> {
+    if choice.is_stock() {
+        let text = "`stock` is no library, so there is nothing to give to one program only";
+        return Err(Failure::usage(text).into());
+    }
+    let is_in_the_way = |obstacle: &Obstacle| !obstacle.is_only_risky();
+    if let Some(obstacle) = program.obstacles().into_iter().find(is_in_the_way) {
+        Verdict::refused(&obstacle).heed(program, choice)?;
+    }
+    // Where it is not to be found, the command will know it.
+    if let Ok(named) = Program::resolve(only) {
+        Verdict::of(&named, choice, arguments.force).heed(&named, choice)?;
+    }
+    let environment = preload::environment_for_only(choice, program, only)?;
+    become_program(program, &arguments.command, environment)
 }
 
 fn prove(program: &Program, choice: &Choice, arguments: &RunArguments) -> anyhow::Result<ExitCode> {
@@ -139,6 +156,26 @@ enum Verdict {
 }
 
 impl Verdict {
+    /// Warns, or is the error.
+    fn heed(self, program: &Program, choice: &Choice) -> Result<(), Failure> {
+        match self {
+            Self::Works => Ok(()),
+            Self::Risky(obstacle) => {
+                ui::note(&format!("warning: {obstacle}"));
+                Ok(())
+            }
+            Self::Refused { reason, way_out } => {
+                let (shown, name) = (program.file.display(), choice.allocator.name);
+                let failure =
+                    Failure::failed(format!("cannot run `{shown}` with {name}: {reason}"));
+                Err(match way_out {
+                    Some(way_out) => failure.hint(way_out),
+                    None => failure,
+                })
+            }
+        }
+    }
+
     fn of(program: &Program, choice: &Choice, force: bool) -> Self {
         if choice.is_stock() {
             return Self::of_stock(program, choice);
