@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Outcome, cache, reheap, run};
+use common::{Outcome, cache, cache_for_all, reheap, run};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -465,4 +465,95 @@ fn the_real_system_takes_root() {
             .ended_with(1)
             .said(&["which takes root", "hint: sudo reheap"]);
     }
+}
+
+/// The canary that is the shell ends the command at two moments: before anything names the library, and after.
+#[test]
+fn a_command_that_was_killed_is_told_of_and_mended() {
+    for (when, is_named) in [
+        ("getenv(\"LD_PRELOAD\")", false),
+        ("!getenv(\"LD_PRELOAD\")", true),
+    ] {
+        let image = Image::of_glibc();
+        let before = image.snapshot();
+        let kills = format!(
+            "#include <signal.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
+             int main(void) {{
+                 char line[64];
+                 if ({when}) kill(getppid(), SIGKILL);
+                 ssize_t size = read(0, line, sizeof line);
+                 if (size > 0) size = write(1, line, size);
+                 while (read(0, line, sizeof line) > 0);
+                 return 0;
+             }}"
+        );
+        let shell = fs::read(image.path("bin/sh")).unwrap();
+        image.compile("bin/sh", &kills);
+        let outcome = image.reheap("enable mimalloc");
+        assert_eq!(outcome.code, None, "{outcome:?}");
+        fs::write(image.path("bin/sh"), shell).unwrap();
+        assert_eq!(image.path("etc/ld.so.preload").exists(), is_named);
+
+        let problem = image.status()["problems"][0].as_str().unwrap().to_owned();
+        assert!(problem.contains("a change was interrupted"), "{problem}");
+        image
+            .reheap("disable")
+            .succeeded()
+            .said(&["undid a change that was interrupted", "nothing is enabled"]);
+        assert_eq!(image.snapshot(), before);
+    }
+}
+
+#[test]
+fn who_is_not_root_enables_in_an_image_of_their_own() {
+    build("mimalloc");
+    let image = Image::of_glibc();
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let cache = cache_for_all(folder.path());
+    let program = folder.path().join("reheap");
+    fs::copy(env!("CARGO_BIN_EXE_reheap"), &program).unwrap();
+    let mut command = match rustix::process::geteuid().is_root() {
+        true => {
+            run(Command::new("chown")
+                .args(["-R", "65534"])
+                .arg(image.folder.path()))
+            .succeeded();
+            let mut command = Command::new("setpriv");
+            command
+                .args(["--reuid", "65534", "--clear-groups"])
+                .arg(&program);
+            command
+        }
+        false => Command::new(&program),
+    };
+    command
+        .args(["enable", "mimalloc", "--root"])
+        .arg(image.folder.path());
+    command.env("REHEAP_CACHE_DIR", cache).current_dir("/");
+    run(&mut command)
+        .succeeded()
+        .said(&["a program with threads and a fork"]);
+    assert!(image.read("etc/ld.so.preload").contains("/mimalloc-3.3.2-"));
+}
+
+/// As in a container without rights, where neither chroot(2) nor a user namespace is allowed.
+#[test]
+fn where_no_root_can_be_changed_the_images_dynamic_linker_starts_one_canary() {
+    build("mimalloc");
+    let image = Image::of_glibc();
+    let script = "echo 0 > /proc/sys/user/max_user_namespaces
+        exec setpriv --bounding-set=-sys_chroot \"$REHEAP\" enable mimalloc --root \"$1\"";
+    let mut command = Command::new("unshare");
+    command
+        .args(["-rm", "sh", "-euc", script, "sh"])
+        .arg(image.folder.path());
+    command
+        .env("REHEAP", env!("CARGO_BIN_EXE_reheap"))
+        .env("REHEAP_CACHE_DIR", cache());
+    let outcome = run(command.env_remove("LD_PRELOAD")).succeeded();
+    outcome.said(&[
+        "seen to work with glibc (a program with threads and a fork)\n",
+        "warning: programs of that root cannot be started here with it as their root",
+    ]);
 }

@@ -3,13 +3,13 @@
 
 mod common;
 
-use common::{cache, reheap, run};
+use common::{cache_for_all, reheap, run};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -288,25 +288,12 @@ fn as_somebody_else() -> Vec<&'static str> {
     }
 }
 
-/// A cache that everybody may read, with what has been built already.
-fn cache_for_all(folder: &Path) -> PathBuf {
-    let copy = folder.join("cache");
-    fs::create_dir(&copy).unwrap();
-    for (allocator, _) in ALLOCATORS {
-        run(reheap_run(allocator, "").arg("true")).succeeded();
-    }
-    run(Command::new("cp")
-        .arg("-a")
-        .arg(cache().join("preloads"))
-        .arg(&copy))
-    .succeeded();
-    run(Command::new("chmod").args(["-R", "go+rX"]).arg(&copy)).succeeded();
-    copy
-}
-
 #[test]
 fn postgresql_works_and_its_backends_have_the_library() {
     let folder = open_folder();
+    for (allocator, _) in ALLOCATORS {
+        run(reheap_run(allocator, "").arg("true")).succeeded(); // builds the library
+    }
     let cache = cache_for_all(folder.path());
     let data = folder.path().join("data");
     fs::create_dir(&data).unwrap();

@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
         linkers: &linkers,
         libraries: &libraries,
     };
-    let mut sung = Vec::new();
+    let (mut sung, mut sung_after) = (Vec::new(), Vec::new());
     let missing = disk.missing_folders(LIBRARIES);
     let cleaned = change
         .make(
@@ -91,13 +91,19 @@ pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
                 Ok(())
             },
             || {
-                aviary.after()?;
+                sung_after = aviary.after()?;
                 libraries.delete_canaries(&disk)
             },
         )
         .with_context(|| format!("cannot enable {name}"))?;
     warn(cleaned);
     tell(&root, &libraries, &name, &sung, &census);
+    if libcs.contains(&Libc::Glibc) && sung_after.is_empty() {
+        let what = "programs of that root cannot be started here with it as their root";
+        ui::note(&format!(
+            "warning: {what}, so it was not seen that the files have an effect"
+        ));
+    }
     if let Some(linker) = others.first() {
         ui::note(&format!(
             "programs for {} cannot load it: glibc's say so in a line on standard error whenever they start",
@@ -232,16 +238,17 @@ impl Aviary<'_> {
     }
 
     /// Now that every program that starts does.
-    fn after(&self) -> anyhow::Result<()> {
+    fn after(&self) -> anyhow::Result<Vec<String>> {
+        let mut sung = Vec::new();
         for linker in self.linkers {
             let by = match linker.libc {
                 Libc::Glibc => By::File,
                 Libc::Musl if self.root.open_file(PROFILE_SCRIPT).is_ok() => By::Script,
                 Libc::Musl => continue,
             };
-            self.cage_for(*linker, |cage| cage.sing(by))?;
+            sung.extend(self.cage_for(*linker, |cage| cage.sing(by))?);
         }
-        Ok(())
+        Ok(sung)
     }
 }
 

@@ -22,6 +22,8 @@ const FOLDERS: [&str; 6] = [
 ];
 /// More than any program but those that carry their data along; those are not worth the wait.
 const BYTES_MAX: u64 = 200 << 20;
+/// Where the program headers are in any file that a linker wrote.
+const BEGINNING_BYTES: u64 = 4096;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -43,11 +45,11 @@ pub(crate) fn take(root: &Root, libcs: &[Libc]) -> Census {
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some(path) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let Some(identity) = look(root, path) else {
+                    let Some(seen) = look(root, path) else {
                         continue;
                     };
                     let mut census = census.lock().expect("no thread panics with it");
-                    census.enter(path, &identity, libcs);
+                    census.enter(path, &seen, libcs);
                 }
             });
         }
@@ -58,23 +60,22 @@ pub(crate) fn take(root: &Root, libcs: &[Libc]) -> Census {
 }
 
 impl Census {
-    fn enter(&mut self, path: &str, identity: &Identity, libcs: &[Libc]) {
+    fn enter(&mut self, path: &str, seen: &Seen, libcs: &[Libc]) {
+        self.programs += 1;
+        let identity = match seen {
+            Seen::Static => return self.static_programs.push(path.to_owned()),
+            Seen::Dynamic(identity) => identity,
+        };
         let is_concerned = match identity.libc.name {
             LibcName::Glibc => libcs.contains(&Libc::Glibc),
             LibcName::Musl => libcs.contains(&Libc::Musl),
             _ => false,
         };
-        match identity.kind {
-            Kind::Static | Kind::StaticPie => self.static_programs.push(path.to_owned()),
-            Kind::Dynamic if is_concerned => {
-                let own = program::own_allocator(identity);
-                self.own_allocators
-                    .extend(own.map(|what| (path.to_owned(), what)));
-            }
-            Kind::Dynamic => {}
-            _ => return,
+        if is_concerned {
+            let own = program::own_allocator(identity);
+            self.own_allocators
+                .extend(own.map(|what| (path.to_owned(), what)));
         }
-        self.programs += 1;
     }
 }
 
@@ -97,15 +98,57 @@ fn files(root: &Root) -> Vec<String> {
     files
 }
 
-fn look(root: &Root, path: &str) -> Option<Identity> {
+/// What a program is, as far as it matters here.
+enum Seen {
+    Static,
+    Dynamic(Box<Identity>),
+}
+
+fn look(root: &Root, path: &str) -> Option<Seen> {
     let mut file = root.open_file(path).ok()?;
-    let mut bytes = vec![0; 4];
-    file.read_exact(&mut bytes).ok()?;
-    if bytes != *b"\x7fELF" {
+    let mut bytes = Vec::new();
+    let mut beginning = (&mut file).take(BEGINNING_BYTES);
+    beginning.read_to_end(&mut bytes).ok()?;
+    if !bytes.starts_with(b"\x7fELF") {
         return None;
     }
+    if is_static(&bytes) {
+        return Some(Seen::Static);
+    }
     file.read_to_end(&mut bytes).ok()?;
-    identify(&bytes).ok()
+    let identity = identify(&bytes).ok()?;
+    match identity.kind {
+        Kind::Static | Kind::StaticPie => Some(Seen::Static),
+        Kind::Dynamic => Some(Seen::Dynamic(Box::new(identity))),
+        _ => None,
+    }
+}
+
+/// Whether the beginning of a file shows that it is an executable at a fixed address without a dynamic linker. Those are
+/// often the largest programs of a system, and this spares reading them. `Elf64_Ehdr` and `Elf64_Phdr`, little-endian.
+fn is_static(beginning: &[u8]) -> bool {
+    const CLASS_AND_ORDER: [u8; 2] = [2, 1];
+    const ET_EXEC: u64 = 2;
+    const PT_INTERP: u64 = 3;
+    let number = |offset: usize, size: usize| {
+        let bytes = beginning.get(offset..offset.checked_add(size)?)?;
+        Some(
+            bytes
+                .iter()
+                .rev()
+                .fold(0, |number, &byte| number << 8 | u64::from(byte)),
+        )
+    };
+    let has_interpreter = || {
+        let start = usize::try_from(number(0x20, 8)?).ok()?;
+        let (size, count) = (number(0x36, 2)? as usize, number(0x38, 2)? as usize);
+        let types = (0..count).map(|index| number(start.checked_add(index * size)?, 4));
+        let types: Option<Vec<u64>> = types.collect();
+        Some(types?.contains(&PT_INTERP))
+    };
+    beginning.get(4..6) == Some(&CLASS_AND_ORDER)
+        && number(0x10, 2) == Some(ET_EXEC)
+        && has_interpreter() == Some(false)
 }
 
 /// The last part of each path, as many as fit a line, and how many more there are.
@@ -120,5 +163,30 @@ pub(crate) fn listed<'a>(paths: impl Iterator<Item = &'a String>) -> String {
     match names.len().saturating_sub(SHOWN_MAX) {
         0 => shown,
         more => format!("{shown} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_static_executable_is_known_by_its_first_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("a.c");
+        std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+        for (flags, expected) in [
+            (&["-static", "-no-pie"][..], true),
+            (&["-no-pie"], false),
+            (&["-pie"], false),
+        ] {
+            let program = folder.path().join("a");
+            let mut cc = std::process::Command::new("cc");
+            cc.args(flags).arg(&source).arg("-o").arg(&program);
+            assert!(cc.status().unwrap().success());
+            let bytes = std::fs::read(&program).unwrap();
+            assert_eq!(is_static(&bytes), expected, "{flags:?}");
+            assert!(!is_static(&bytes[..60]));
+        }
     }
 }

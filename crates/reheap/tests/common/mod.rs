@@ -149,6 +149,16 @@ pub(crate) fn reheap(line: &str) -> Command {
     command
 }
 
+/// A copy of the preloads in the cache, in a folder that every user may read.
+pub(crate) fn cache_for_all(folder: &Path) -> PathBuf {
+    let copy = folder.join("cache");
+    fs::create_dir(&copy).unwrap();
+    let preloads = cache().join("preloads");
+    run(Command::new("cp").arg("-a").arg(preloads).arg(&copy)).succeeded();
+    run(Command::new("chmod").args(["-R", "go+rX"]).arg(&copy)).succeeded();
+    copy
+}
+
 /// `cargo reheap` with these arguments, started by Cargo as users start it.
 pub(crate) fn cargo_reheap(line: &str) -> Command {
     let programs = Path::new(env!("CARGO_BIN_EXE_cargo-reheap"))
