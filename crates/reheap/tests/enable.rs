@@ -467,27 +467,34 @@ fn the_real_system_takes_root() {
     }
 }
 
-/// The canary that is the shell ends the command at two moments: before anything names the library, and after.
-#[test]
-fn a_command_that_was_killed_is_told_of_and_mended() {
-    for (when, is_named) in [
-        ("getenv(\"LD_PRELOAD\")", false),
-        ("!getenv(\"LD_PRELOAD\")", true),
-    ] {
-        let image = Image::of_glibc();
-        let before = image.snapshot();
-        let kills = format!(
+impl Image {
+    /// A shell that is canary enough, and sends a signal to who started it: before anything names the library, or after.
+    fn with_a_shell_that_sends(&self, signal: &str, when: &str) {
+        let source = format!(
             "#include <signal.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
              int main(void) {{
                  char line[64];
-                 if ({when}) kill(getppid(), SIGKILL);
+                 if ({when}) kill(getppid(), {signal});
                  ssize_t size = read(0, line, sizeof line);
                  if (size > 0) size = write(1, line, size);
                  while (read(0, line, sizeof line) > 0);
                  return 0;
              }}"
         );
-        image.compile("bin/sh", &kills);
+        fs::remove_file(self.path("bin/sh")).unwrap();
+        self.compile("bin/sh", &source);
+    }
+}
+
+const BEFORE: &str = "getenv(\"LD_PRELOAD\")";
+const AFTER: &str = "!getenv(\"LD_PRELOAD\")";
+
+#[test]
+fn a_command_that_was_killed_is_told_of_and_mended() {
+    for (when, is_named) in [(BEFORE, false), (AFTER, true)] {
+        let image = Image::of_glibc();
+        let before = image.snapshot();
+        image.with_a_shell_that_sends("SIGKILL", when);
         let outcome = image.reheap("enable mimalloc");
         assert_eq!(outcome.code, None, "{outcome:?}");
         fs::remove_file(image.path("bin/sh")).unwrap(); // it may still run
@@ -500,6 +507,20 @@ fn a_command_that_was_killed_is_told_of_and_mended() {
             .reheap("disable")
             .succeeded()
             .said(&["undid a change that was interrupted", "nothing is enabled"]);
+        assert_eq!(image.snapshot(), before);
+    }
+}
+
+#[test]
+fn a_command_that_was_interrupted_undoes_what_it_did() {
+    for (signal, when) in [("SIGINT", BEFORE), ("SIGTERM", AFTER)] {
+        let image = Image::of_glibc();
+        image.with_a_shell_that_sends(signal, when);
+        let before = image.snapshot();
+        image
+            .reheap("enable mimalloc")
+            .ended_with(130)
+            .said(&["interrupted"]);
         assert_eq!(image.snapshot(), before);
     }
 }

@@ -1,9 +1,10 @@
 //! `reheap enable`: another allocator for every dynamic program of a system, proved before and after it counts.
 
+use crate::bench::interrupt;
 use crate::setup::{self, Choice};
 use crate::system::canary::{By, Cage};
 use crate::system::census::{self, Census};
-use crate::system::change::{self, Interrupted};
+use crate::system::change::{self, Change, Interrupted};
 use crate::system::disk::Disk;
 use crate::system::libraries::{Libraries, Library};
 use crate::system::root::{Linker, Root};
@@ -15,6 +16,7 @@ use reheap_allocators::target::Libc;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 
 pub(crate) const EXAMPLES: &str = "\
 glibc: the library is named in /etc/ld.so.preload. musl: a script in /etc/profile.d sets LD_PRELOAD
@@ -25,6 +27,9 @@ Examples:
   sudo reheap enable jemalloc -t narenas=2
   reheap enable mimalloc --root ./image
   sudo reheap disable";
+
+/// As of a shell's command that SIGINT ended.
+const INTERRUPTED: u8 = 130;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct EnableArguments {
@@ -77,28 +82,9 @@ pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
         linkers: &linkers,
         libraries: &libraries,
     };
-    let (mut sung, mut sung_after) = (Vec::new(), Vec::new());
-    let missing = disk.missing_folders(LIBRARIES);
-    let cleaned = change
-        .make(
-            &disk,
-            || {
-                missing
-                    .iter()
-                    .try_for_each(|folder| disk.make_folder(folder))?;
-                libraries.write(&disk)?;
-                sung = aviary.before()?;
-                Ok(())
-            },
-            || {
-                sung_after = aviary.after()?;
-                libraries.delete_canaries(&disk)
-            },
-        )
-        .with_context(|| format!("cannot enable {name}"))?;
-    warn(cleaned);
-    tell(&root, &libraries, &name, &sung, &census);
-    if libcs.contains(&Libc::Glibc) && sung_after.is_empty() {
+    let sung = make(&change, &disk, &aviary).with_context(|| format!("cannot enable {name}"))?;
+    tell(&root, &libraries, &name, &sung.before, &census);
+    if libcs.contains(&Libc::Glibc) && sung.after.is_empty() {
         let what = "programs of that root cannot be started here with it as their root";
         ui::note(&format!(
             "warning: {what}, so it was not seen that the files have an effect"
@@ -112,6 +98,42 @@ pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
     }
     tell_image(arguments.root.as_deref(), &libraries)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Who sang, for each libc.
+#[derive(Default)]
+struct Sung {
+    before: Vec<String>,
+    after: Vec<String>,
+}
+
+/// Ctrl-C is an error like others here: what was done is undone.
+fn make(change: &Change, disk: &Disk, aviary: &Aviary) -> anyhow::Result<Sung> {
+    let interrupted = interrupt::on_signals()?;
+    let go_on = || match interrupted.load(Ordering::Relaxed) {
+        true => Err(Failure::failed("interrupted").code(INTERRUPTED)),
+        false => Ok(()),
+    };
+    let mut sung = Sung::default();
+    let missing = disk.missing_folders(LIBRARIES);
+    let cleaned = change.make(
+        disk,
+        || {
+            missing
+                .iter()
+                .try_for_each(|folder| disk.make_folder(folder))?;
+            aviary.libraries.write(disk)?;
+            sung.before = aviary.before()?;
+            Ok(go_on()?)
+        },
+        || {
+            sung.after = aviary.after()?;
+            aviary.libraries.delete_canaries(disk)?;
+            Ok(go_on()?)
+        },
+    )?;
+    warn(cleaned);
+    Ok(sung)
 }
 
 /// The root folder, if it may be written to.

@@ -6,6 +6,7 @@
 //! processes did until then decides. Programs that were not there yet, such as those that a server starts for its first
 //! request, are not vouched for.
 
+use crate::bench::interrupt;
 use crate::preload;
 use crate::process::{Existence, Process};
 use crate::program::Program;
@@ -20,6 +21,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// After this a program that has not called malloc will not do so for this purpose.
@@ -112,8 +114,12 @@ impl Watched {
         library: &Path,
         recording: &Recording,
     ) -> anyhow::Result<bool> {
+        let interrupted = interrupt::on_signals()?;
         let started = Instant::now();
         while started.elapsed() < PATIENCE {
+            if interrupted.load(Ordering::Relaxed) {
+                return Err(Failure::failed("interrupted").code(130).into());
+            }
             if self.child.try_wait()?.is_some() {
                 return Ok(false);
             }
