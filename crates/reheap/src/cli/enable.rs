@@ -96,6 +96,17 @@ pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
             linker.architecture
         ));
     }
+    if !choice.allocator.is_hardened {
+        ui::note(&format!(
+            "{} finds fewer memory errors of programs than the libc's own allocator, in setuid programs too (hardening: {}); \
+             mimalloc-secure is the one for where that matters",
+            choice.allocator.name, choice.allocator.hardening
+        ));
+    }
+    ui::note(&match &arguments.root {
+        Some(root) => format!("to undo it: reheap disable --root {}", root.display()),
+        None => "to undo it: reheap disable".to_owned(),
+    });
     tell_image(arguments.root.as_deref(), &libraries)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -313,7 +324,6 @@ fn tell(root: &Root, libraries: &Libraries, name: &str, sung: &[String], census:
             census::listed(census.static_programs.iter()),
         ));
     }
-    ui::note("to undo it: reheap disable");
 }
 
 /// Containers of musl read no profile: their variable comes from the image.

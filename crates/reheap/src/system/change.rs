@@ -14,6 +14,7 @@
 use super::disk::{Contents, Disk, has_staged};
 use super::root::Root;
 use super::{JOURNAL, LD_SO_PRELOAD, LIBRARIES, PROFILE_SCRIPT, RECORD, lines};
+use crate::ui::Failure;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
@@ -52,10 +53,13 @@ impl Journal {
     fn read(root: &Root) -> anyhow::Result<Option<Self>> {
         match root.read(JOURNAL) {
             Ok(bytes) => {
-                let journal = serde_json::from_slice(&bytes);
-                Ok(Some(
-                    journal.with_context(|| format!("cannot read `{JOURNAL}`"))?,
-                ))
+                let journal = serde_json::from_slice(&bytes).map_err(|error| {
+                    let text = format!("cannot read `{JOURNAL}`, what is being changed: {error}");
+                    let hint =
+                        "delete it; `reheap disable` then takes out what it finds of reheap's";
+                    Failure::failed(text).hint(hint)
+                })?;
+                Ok(Some(journal))
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error).with_context(|| format!("cannot read `{JOURNAL}`")),

@@ -5,7 +5,7 @@ use super::disk::{Contents, Disk};
 use super::libraries::Libraries;
 use super::root::Root;
 use super::{LD_SO_PRELOAD, LIBRARIES, PROFILE_FOLDER, PROFILE_SCRIPT, RECORD, lines};
-use anyhow::Context as _;
+use crate::ui::Failure;
 use reheap_allocators::target::Libc;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -60,11 +60,16 @@ impl Record {
     /// # Errors
     /// If it cannot be read.
     pub(crate) fn read(root: &Root) -> anyhow::Result<Option<Self>> {
-        let cannot = || format!("cannot read `{RECORD}`, the record of what is enabled");
+        let text = |error: &dyn std::error::Error| {
+            format!("cannot read `{RECORD}`, the record of what is enabled: {error}")
+        };
         match root.read(RECORD) {
-            Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes).with_context(cannot)?)),
+            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| {
+                let hint = "delete it; `reheap disable` then takes out what it finds of reheap's";
+                Failure::failed(text(&error)).hint(hint).into()
+            }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error).with_context(cannot),
+            Err(error) => Err(Failure::failed(text(&error)).into()),
         }
     }
 

@@ -110,7 +110,7 @@ fn install(program: &OsStr) -> &'static str {
         Some("readelf" | "strip" | "ar" | "nm") => "; install it: apt-get install binutils",
         Some("musl-gcc") => "; install it: apt-get install musl-tools",
         Some("cmake") => "; install it: apt-get install cmake",
-        Some("setpriv") => "; install it: apt-get install util-linux",
+        Some("setpriv" | "unshare") => "; install it: apt-get install util-linux",
         Some("mkfifo") => "; install it: apt-get install coreutils",
         Some("groff") => "; install it: apt-get install groff-base",
         Some("zsh") => "; install it: apt-get install zsh",
