@@ -92,7 +92,7 @@ fn relink(workspace: &Workspace, progress: &Progress, launcher: &Launcher) -> Re
             .arg(workspace.target.join("relink"));
         run(launcher, &command, &[])
     };
-    let allocators = ["mimalloc", "mimalloc2"];
+    let allocators = ["mimalloc", "mimalloc3"];
     progress.say("relinking with another allocator: the first builds");
     for allocator in allocators {
         build(allocator)?;

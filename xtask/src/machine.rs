@@ -1,10 +1,13 @@
 //! The machine and the day that figures are from. A figure without them says nothing.
 
+use crate::workspace::Workspace;
 use anyhow::{Context, Result};
 use reheap_bench::machine::describe;
 use reheap_bench::run::Launcher;
 use serde::Serialize;
 use std::fmt;
+use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -28,8 +31,18 @@ impl Machine {
         })
     }
 
+    /// The folder for what is measured today on this machine, or on one of that name; made if it is not there.
+    pub(crate) fn folder(&self, workspace: &Workspace, name: Option<String>) -> Result<PathBuf> {
+        let name = name.unwrap_or_else(|| self.short_name());
+        let folder = workspace.root.join("docs/measurements");
+        let folder = folder.join(format!("{}-{name}", today()?));
+        fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
+        Ok(folder)
+    }
+
     /// The short name that folders get: `x86_64-2-processors`.
-    pub(crate) fn short_name(&self) -> String {
+    fn short_name(&self) -> String {
         let machine = &self.machine;
         format!("{}-{}-processors", machine.architecture, machine.processors)
     }

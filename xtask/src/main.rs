@@ -21,6 +21,7 @@ mod programs;
 mod progress;
 mod table;
 mod tidy;
+mod trust;
 mod update_sources;
 mod workspace;
 
@@ -59,6 +60,15 @@ enum Task {
         #[arg(long, value_name = "NAME")]
         machine: Option<String>,
     },
+    /// Measure how far `reheap bench` may be trusted: false and missed differences, peak memory, its own overhead
+    MeasureTrust {
+        /// Name of this machine in the folder's name [default: architecture and number of processors]
+        #[arg(long, value_name = "NAME")]
+        machine: Option<String>,
+        /// Results that are there already, and where new ones go [default: in Cargo's target folder]
+        #[arg(long, value_name = "FOLDER")]
+        raw: Option<std::path::PathBuf>,
+    },
     /// Fetch and build files that bring allocators, inspect them, and write verdicts beside the truth
     InspectCorpus {
         /// Where the tables are written, from the root of the workspace
@@ -91,6 +101,7 @@ fn run(task: Task) -> anyhow::Result<()> {
             only,
         } => measure::run(&workspace, rounds, machine, &only),
         Task::MeasureMemory { machine } => memory_functions::run(&workspace, machine),
+        Task::MeasureTrust { machine, raw } => trust::run(&workspace, machine, raw),
         Task::InspectCorpus { folder } => inspect_corpus::run(&workspace, &folder),
         Task::UpdateSources => update_sources::run(&workspace),
     }

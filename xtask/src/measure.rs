@@ -4,19 +4,36 @@
 //! built here.
 
 use crate::figures;
-use crate::machine::{Machine, today};
+use crate::machine::Machine;
 use crate::prerequisites;
 use crate::programs::{self, RustProgram, ServerProgram, SystemProgram};
 use crate::progress::Progress;
+use crate::table::Table;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, ensure};
+use reheap_bench::analysis::analyse;
+use reheap_bench::compare::title;
+use reheap_bench::results::{Quantity, Results};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What `cargo reheap bench` compares: both libcs, preloads, the fast allocators in musl, and what each step brings.
-const VARIANTS: &str = "glibc,glibc+mimalloc,glibc+jemalloc,musl,musl+mimalloc[memory_functions=stock],\
-                        musl+mimalloc,musl+mimalloc2,musl+jemalloc,musl+snmalloc,musl+rpmalloc";
+const VARIANTS: &str = "glibc,glibc+mimalloc,glibc+jemalloc,musl,\
+                        musl+mimalloc[memory_functions=stock,purge_delay=10],musl+mimalloc[purge_delay=10],\
+                        musl+mimalloc,musl+mimalloc3,musl+jemalloc,musl+jemalloc[huge_pages=allow],\
+                        musl+snmalloc,musl+rpmalloc";
+
+/// From stock musl to the default, one change at a time.
+const STEPS: [(&str, &str); 4] = [
+    ("musl", "stock musl"),
+    (
+        "musl+mimalloc[memory_functions=stock,purge_delay=10]",
+        "allocator",
+    ),
+    ("musl+mimalloc[purge_delay=10]", "memory functions"),
+    ("musl+mimalloc", "tuning"),
+];
 
 /// What projects do today: a crate as global allocator, by a feature that every workload has.
 const CRATES: [(&str, &str); 2] = [
@@ -40,13 +57,7 @@ pub(crate) fn run(
             .args(["build", "--release", "-p", "reheap"]),
     )?;
     prerequisites::install_missing(workspace, &progress)?;
-    let name = machine_name.unwrap_or_else(|| machine.short_name());
-    let folder = workspace
-        .root
-        .join("docs/measurements")
-        .join(format!("{}-{name}", today()?));
-    fs::create_dir_all(&folder)
-        .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
+    let folder = machine.folder(workspace, machine_name)?;
     let measuring = Measuring {
         workspace,
         progress: &progress,
@@ -80,6 +91,9 @@ pub(crate) fn run(
     progress.say(format!("written to `{}`", folder.display()));
     Ok(())
 }
+
+/// JSON in the folder that is no file of results.
+const NO_RESULTS: [&str; 2] = ["figures.json", "trust.json"];
 
 struct Measuring<'a> {
     workspace: &'a Workspace,
@@ -155,14 +169,48 @@ impl Measuring<'_> {
         markdown.arg("report").args(&results).arg("--markdown");
         let output = markdown.output().context("cannot start reheap")?;
         ensure!(output.status.success(), "reheap report failed");
+        let steps = self.steps(&results)?;
         let figures = self.folder.join("figures.md");
         let figures = fs::read_to_string(figures).unwrap_or_default();
         let text = format!(
             "# Measurements\n\n{machine}.\nMade by `make bench`. The raw runs are in the JSON files beside this one, \
-             charts of them in report.html.\n\n{}\n{figures}",
+             charts of them in report.html.\n\n{steps}{}\n{figures}",
             String::from_utf8_lossy(&output.stdout)
         );
         write(&self.folder.join("README.md"), &text)
+    }
+
+    /// CPU time over glibc's after each step from stock musl to the default.
+    fn steps(&self, files: &[PathBuf]) -> Result<String> {
+        let mut table = Table::new([
+            "CPU time / glibc's",
+            STEPS[0].1,
+            STEPS[1].1,
+            STEPS[2].1,
+            STEPS[3].1,
+        ]);
+        for file in files {
+            let text = fs::read_to_string(file)
+                .with_context(|| format!("cannot read `{}`", file.display()))?;
+            let results: Results = serde_json::from_str(&text)
+                .with_context(|| format!("cannot understand `{}`", file.display()))?;
+            for benchmark in &results.benchmarks {
+                let analysis = analyse(benchmark, &Quantity::Cpu, results.settings.output);
+                let Some(analysis) = analysis else { continue };
+                let ratio = |variant: &str| {
+                    let row = analysis.rows.iter().find(|row| row.variant == variant)?;
+                    Some(row.comparison?.ratio?.value)
+                };
+                let ratios: Vec<f64> = STEPS.iter().filter_map(|step| ratio(step.0)).collect();
+                let Ok(ratios) = <[f64; STEPS.len()]>::try_from(ratios) else {
+                    continue; // a program that cannot be linked with musl
+                };
+                let [stock, allocator, functions, tuning] =
+                    ratios.map(|ratio| format!("{ratio:.2}"));
+                table.row([title(benchmark), stock, allocator, functions, tuning]);
+            }
+        }
+        Ok(format!("## What each step brings\n\n{}\n", table.render()))
     }
 
     fn results(&self) -> Result<Vec<PathBuf>> {
@@ -173,7 +221,7 @@ impl Measuring<'_> {
             let is_json = path
                 .extension()
                 .is_some_and(|extension| extension == "json");
-            if is_json && !path.ends_with("figures.json") {
+            if is_json && !NO_RESULTS.iter().any(|name| path.ends_with(name)) {
                 results.push(path);
             }
         }

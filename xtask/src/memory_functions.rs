@@ -2,7 +2,7 @@
 //!
 //! The measuring is the example of `reheap-mem`: it is unsafe code, which has no place here.
 
-use crate::machine::{Machine, today};
+use crate::machine::Machine;
 use crate::memory_plot;
 use crate::progress::Progress;
 use crate::workspace::Workspace;
@@ -45,13 +45,7 @@ pub(crate) fn run(workspace: &Workspace, machine_name: Option<String>) -> Result
     let csv = String::from_utf8(output.stdout).context("the table is not UTF-8")?;
     let rows = parse(&csv)?;
 
-    let name = machine_name.unwrap_or_else(|| machine.short_name());
-    let folder = workspace
-        .root
-        .join("docs/measurements")
-        .join(format!("{}-{name}", today()?));
-    fs::create_dir_all(&folder)
-        .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
+    let folder = machine.folder(workspace, machine_name)?;
     let text = format!(
         "# Memory functions\n\n{machine}.\nMade by `cargo xtask measure-memory`; raw data in `memory-functions.csv`, \
          all sizes in `memory-functions.svg`.\n\n{}",

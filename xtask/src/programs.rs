@@ -17,6 +17,8 @@ use std::process::{Command, Stdio};
 
 /// How many threads the programs are run with.
 const THREADS: &str = "2";
+/// The manifest of the workspace of the programs around real packages.
+pub(crate) const REAL: &str = "workloads/real/Cargo.toml";
 
 /// The module that `wasm-compile` compiles: 14 MB, all of a compiler for JavaScript that was written in Go.
 const ESBUILD: NpmFile = NpmFile {
@@ -24,6 +26,14 @@ const ESBUILD: NpmFile = NpmFile {
     version: "0.28.2",
     path: "package/esbuild.wasm",
     sha256: "b1831a5c0f6cf688034fb94d0419812f165ea316a3380d3fc00a151e562d2eaf",
+};
+
+/// A smaller one, of SQLite, for measurements that compile hundreds of times.
+pub(crate) const SQLITE: NpmFile = NpmFile {
+    package: "sql.js",
+    version: "1.13.0",
+    path: "package/dist/sql-wasm.wasm",
+    sha256: "0734155c83e493983d1f2ff5b09a4fab6e35a32e9449c7e4e545756439f62d73",
 };
 
 /// A program in Rust, which can be linked with any libc and any allocator.
@@ -85,25 +95,22 @@ pub(crate) struct LeftOut {
 
 /// Fetches and compiles what the programs need to run. Those in Rust are not built yet: each variant does that anew.
 pub(crate) fn prepare(workspace: &Workspace, progress: &Progress) -> Result<Prepared> {
-    let folder = workspace.target.join("real-workloads");
-    fs::create_dir_all(&folder)
-        .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
+    let folder = fetched(workspace)?;
     let mut prepared = Prepared {
         rust: small(workspace),
         system: Vec::new(),
         servers: Vec::new(),
         left_out: Vec::new(),
     };
-    let real = "workloads/real/Cargo.toml";
     prepared
         .rust
         .push(rust_program(workspace, "json", "Cargo.toml"));
     prepared
         .rust
-        .push(rust_program(workspace, "tokenize", real));
+        .push(rust_program(workspace, "tokenize", REAL));
     match ESBUILD.fetch(&folder, progress) {
         Ok(module) => {
-            let mut program = rust_program(workspace, "wasm-compile", real);
+            let mut program = rust_program(workspace, "wasm-compile", REAL);
             program.arguments.push(module.display().to_string());
             prepared.rust.push(program);
         }
@@ -125,6 +132,14 @@ pub(crate) fn prepare(workspace: &Workspace, progress: &Progress) -> Result<Prep
         Err(error) => prepared.leave_out(REDIS.name, &error),
     }
     Ok(prepared)
+}
+
+/// The folder of what is fetched and compiled for the programs.
+pub(crate) fn fetched(workspace: &Workspace) -> Result<PathBuf> {
+    let folder = workspace.target.join("real-workloads");
+    fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
+    Ok(folder)
 }
 
 /// Two loops that do little else than allocate, with one thread and with two.
@@ -149,7 +164,11 @@ impl Prepared {
     }
 }
 
-fn rust_program(workspace: &Workspace, package: &'static str, manifest: &str) -> RustProgram {
+pub(crate) fn rust_program(
+    workspace: &Workspace,
+    package: &'static str,
+    manifest: &str,
+) -> RustProgram {
     RustProgram {
         package,
         manifest: workspace.root.join(manifest),
@@ -173,6 +192,18 @@ impl RustProgram {
         ];
         let target = ["--target-dir", &target];
         flags.into_iter().chain(target).map(String::from).collect()
+    }
+
+    /// Builds it with plain Cargo for this machine, as a dynamic executable.
+    pub(crate) fn build_stock(
+        &self,
+        workspace: &Workspace,
+        progress: &Progress,
+    ) -> Result<PathBuf> {
+        let mut command = workspace.cargo();
+        command.arg("build").args(self.cargo_flags(workspace));
+        progress.step(&format!("building {}", self.package), &mut command)?;
+        Ok(workspace.target.join("release").join(self.package))
     }
 
     /// Builds it for musl with plain Cargo and this feature, and puts the executable aside.
@@ -266,7 +297,7 @@ fn need(program: &str) -> Result<()> {
 }
 
 /// A file in a package of the npm registry. Its checksum is pinned, so it does not matter who delivered it.
-struct NpmFile {
+pub(crate) struct NpmFile {
     package: &'static str,
     version: &'static str,
     /// The file in the package's archive.
@@ -276,7 +307,7 @@ struct NpmFile {
 
 impl NpmFile {
     /// The file, in this folder, fetched if it is not there yet.
-    fn fetch(&self, folder: &Path, progress: &Progress) -> Result<PathBuf> {
+    pub(crate) fn fetch(&self, folder: &Path, progress: &Progress) -> Result<PathBuf> {
         let name = Path::new(self.path)
             .file_name()
             .context("a package's file has no name")?;

@@ -177,21 +177,31 @@ const MIMALLOC_PRELOAD: Additions = Additions {
 // What the package's feature sets; the glue has to know it too.
 const MIMALLOC_SECURE_FLAGS: &[&str] = &["-DMI_SECURE=4"];
 
-const MIMALLOC_TUNING: &[TuningOption] = &[
+const PURGE_DELAY: TuningOption = TuningOption {
+    key: "purge_delay",
+    domain: Domain::Milliseconds { never: true },
+    applied: Applied::Environment("MIMALLOC_PURGE_DELAY"),
+    preset: None,
+    summary: "how long freed memory is kept for reuse; 0 not at all, -1 for ever",
+    worth_trying: &["0", "-1"],
+};
+const MIMALLOC_HUGE_PAGES: TuningOption = TuningOption {
+    key: "huge_pages",
+    domain: Domain::OneOf(&[("never", "0"), ("allow", "1")]),
+    applied: Applied::Environment("MIMALLOC_ALLOW_THP"),
+    preset: None,
+    summary: "whether the kernel may use transparent huge pages for the heap; by default it may",
+    worth_trying: &["never"],
+};
+const MIMALLOC_TUNING: &[TuningOption] = &[PURGE_DELAY, MIMALLOC_HUGE_PAGES];
+/// Memory goes back after ten times the delay. Upstream's 10 ms make programs that free and allocate in waves fault pages
+/// in again and again; mimalloc 3 waits for a second, as this does (docs/measurements, "What each step brings").
+const MIMALLOC_2_TUNING: &[TuningOption] = &[
     TuningOption {
-        key: "purge_delay",
-        domain: Domain::Milliseconds { never: true },
-        applied: Applied::Environment("MIMALLOC_PURGE_DELAY"),
-        summary: "how long freed memory is kept for reuse; 0 not at all, -1 for ever",
-        worth_trying: &["0", "-1"],
+        preset: Some("100"),
+        ..PURGE_DELAY
     },
-    TuningOption {
-        key: "huge_pages",
-        domain: Domain::OneOf(&[("never", "0"), ("allow", "1")]),
-        applied: Applied::Environment("MIMALLOC_ALLOW_THP"),
-        summary: "whether the kernel may use transparent huge pages for the heap",
-        worth_trying: &["allow"],
-    },
+    MIMALLOC_HUGE_PAGES,
 ];
 
 /// Options of glibc's own allocator (glibc manual, "Memory Allocation Tunables"); musl's has none.
@@ -203,6 +213,7 @@ const GLIBC_TUNING: &[TuningOption] = &[
             most: 65_536,
         },
         applied: Applied::GlibcTunable("glibc.malloc.arena_max"),
+        preset: None,
         summary: "glibc: how many arenas threads are spread over; by default eight per processor",
         worth_trying: &["1"],
     },
@@ -213,6 +224,7 @@ const GLIBC_TUNING: &[TuningOption] = &[
             most: 65_535,
         },
         applied: Applied::GlibcTunable("glibc.malloc.tcache_count"),
+        preset: None,
         summary: "glibc: how many freed blocks of a size a thread keeps; by default 7",
         worth_trying: &["64"],
     },
@@ -220,6 +232,7 @@ const GLIBC_TUNING: &[TuningOption] = &[
         key: "mmap_threshold",
         domain: BYTES,
         applied: Applied::GlibcTunable("glibc.malloc.mmap_threshold"),
+        preset: None,
         summary: "glibc: from which size in bytes on a block is mapped for itself",
         worth_trying: &["33554432"],
     },
@@ -227,6 +240,7 @@ const GLIBC_TUNING: &[TuningOption] = &[
         key: "trim_threshold",
         domain: BYTES,
         applied: Applied::GlibcTunable("glibc.malloc.trim_threshold"),
+        preset: None,
         summary: "glibc: how many free bytes at the heap's end are kept",
         worth_trying: &["268435456"],
     },
@@ -234,6 +248,7 @@ const GLIBC_TUNING: &[TuningOption] = &[
         key: "hugetlb",
         domain: Domain::OneOf(&[("off", "0"), ("transparent", "1"), ("reserved", "2")]),
         applied: Applied::GlibcTunable("glibc.malloc.hugetlb"),
+        preset: None,
         summary: "glibc 2.35: whether the heap asks for huge pages, transparent or reserved ones",
         worth_trying: &["transparent"],
     },
@@ -273,37 +288,15 @@ const fn mimalloc(
 pub const CATALOGUE: &[Allocator] = &[
     Allocator {
         name: "mimalloc",
-        version: "3.3.2",
+        version: "2.3.2",
         summary: "fast, small, good with many threads; the default",
         licence: "MIT",
         hardening: "none worth the name: a double free or an overflow goes unnoticed",
         is_hardened: false,
         limits: &[],
-        tuning: MIMALLOC_TUNING,
+        tuning: MIMALLOC_2_TUNING,
         build: Some(mimalloc(
             "mimalloc",
-            &[],
-            Evidence {
-                present: &["mi_malloc", "page_max_reclaim"],
-                absent: &["mimalloc: assertion failed", "double free detected"],
-                version_line: (
-                    "c_src/mimalloc/v3/include/mimalloc.h",
-                    "#define MI_MALLOC_VERSION 30302",
-                ),
-            },
-        )),
-    },
-    Allocator {
-        name: "mimalloc2",
-        version: "2.3.2",
-        summary: "mimalloc's second generation",
-        licence: "MIT",
-        hardening: "none worth the name: a double free or an overflow goes unnoticed",
-        is_hardened: false,
-        limits: &[],
-        tuning: MIMALLOC_TUNING,
-        build: Some(mimalloc(
-            "mimalloc2",
             &[],
             Evidence {
                 present: &["mi_malloc", "abandoned_reclaim_on_free"],
@@ -311,6 +304,28 @@ pub const CATALOGUE: &[Allocator] = &[
                 version_line: (
                     "c_src/mimalloc/v2/include/mimalloc.h",
                     "#define MI_MALLOC_VERSION 20302",
+                ),
+            },
+        )),
+    },
+    Allocator {
+        name: "mimalloc3",
+        version: "3.3.2",
+        summary: "mimalloc's third generation",
+        licence: "MIT",
+        hardening: "none worth the name: a double free or an overflow goes unnoticed",
+        is_hardened: false,
+        limits: &[],
+        tuning: MIMALLOC_TUNING,
+        build: Some(mimalloc(
+            "mimalloc3",
+            &[],
+            Evidence {
+                present: &["mi_malloc", "page_max_reclaim"],
+                absent: &["mimalloc: assertion failed", "double free detected"],
+                version_line: (
+                    "c_src/mimalloc/v3/include/mimalloc.h",
+                    "#define MI_MALLOC_VERSION 30302",
                 ),
             },
         )),
@@ -350,6 +365,7 @@ pub const CATALOGUE: &[Allocator] = &[
                 key: "dirty_decay_ms",
                 domain: Domain::Milliseconds { never: true },
                 applied: Applied::MallocConf("dirty_decay_ms"),
+                preset: None,
                 summary: "how long unused dirty pages are kept; 0 at once, -1 never",
                 worth_trying: &["0", "-1"],
             },
@@ -357,6 +373,7 @@ pub const CATALOGUE: &[Allocator] = &[
                 key: "muzzy_decay_ms",
                 domain: Domain::Milliseconds { never: true },
                 applied: Applied::MallocConf("muzzy_decay_ms"),
+                preset: None,
                 summary: "how long lazily purged pages are kept; 0 at once, -1 never",
                 worth_trying: &[],
             },
@@ -367,8 +384,17 @@ pub const CATALOGUE: &[Allocator] = &[
                     most: 4094,
                 },
                 applied: Applied::MallocConf("narenas"),
+                preset: None,
                 summary: "how many arenas threads are spread over; by default four per processor",
                 worth_trying: &["1"],
+            },
+            TuningOption {
+                key: "huge_pages",
+                domain: Domain::OneOf(&[("never", "never"), ("allow", "always")]),
+                applied: Applied::MallocConf("thp"),
+                preset: None,
+                summary: "whether the kernel may use transparent huge pages for the heap",
+                worth_trying: &["allow"],
             },
         ],
         build: Some(Recipe {

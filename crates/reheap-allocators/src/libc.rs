@@ -3,7 +3,7 @@
 use crate::cache::{Cache, CacheError, hash, sha256};
 use crate::catalogue::Allocator;
 use crate::memory::{BuiltMemoryFunctions, MemoryFunctions};
-use crate::tuning::Tuning;
+use crate::tuning::{Tuning, presets};
 use crate::upstream::BuiltAllocator;
 use reheap_elf::derive::{self, DeriveError, DerivedLibc, OriginalLibc};
 use reheap_elf::marker::Marker;
@@ -135,6 +135,7 @@ impl Original {
         let key = hash([
             replacement.built.key().as_bytes(),
             memory_functions.unwrap_or_default().as_bytes(),
+            presets(replacement.allocator).as_bytes(),
             &marker,
         ]);
         let name = format!(

@@ -9,7 +9,7 @@
 use crate::cache::{Cache, CacheError, hash};
 use crate::catalogue::{Allocator, Glue, Recipe};
 use crate::target::{Libc, Target};
-use crate::tuning::Tuning;
+use crate::tuning::{Tuning, presets};
 use crate::upstream::{self, BuildError, LinkKind, Toolchain, Wrappers};
 use reheap_elf::archive::Member;
 use reheap_elf::derive::DeriveError;
@@ -292,6 +292,7 @@ fn entry_prefix(allocator: &Allocator, tuning: &Tuning, target: &Target) -> Stri
     let flags = LINK_FLAGS.join(" ");
     let key = hash([
         ingredients.as_bytes(),
+        presets(allocator).as_bytes(),
         &marker,
         names.as_bytes(),
         flags.as_bytes(),

@@ -14,6 +14,8 @@ pub struct TuningOption {
     pub domain: Domain,
     /// How the allocator is told.
     pub applied: Applied,
+    /// What reheap sets where the user does not, if it is not upstream's default: a value as the allocator takes it.
+    pub preset: Option<&'static str>,
     /// What it does.
     pub summary: &'static str,
     /// Values that a search for the best setting tries: those that change the most, in opposite directions.
@@ -157,6 +159,13 @@ impl Domain {
     }
 }
 
+/// What reheap sets for an allocator where the user does not, for keys of caches.
+pub(crate) fn presets(allocator: &Allocator) -> String {
+    let rows = allocator.tuning.iter();
+    let presets = rows.filter_map(|row| Some(format!("{}={}", row.key, row.preset?)));
+    presets.collect::<Vec<_>>().join(" ")
+}
+
 impl Tuning {
     /// Checks options of the form `key=value` against what the allocator takes. A later one of the same key wins.
     pub fn parse<S: AsRef<str>>(
@@ -242,7 +251,8 @@ impl Tuning {
             .map_or(&[][..], |recipe| recipe.malloc_conf);
         let mut malloc_conf: Vec<String> = always.iter().map(|s| (*s).to_owned()).collect();
         for row in allocator.tuning {
-            let Some((_, meant)) = self.0.get(row.key) else {
+            let given = self.0.get(row.key).map(|(_, meant)| meant.as_str());
+            let Some(meant) = given.or(row.preset) else {
                 continue;
             };
             match row.applied {

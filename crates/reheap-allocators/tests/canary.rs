@@ -75,7 +75,7 @@ fn options_baked_into_a_preload_reach_the_allocator_and_the_users_win() {
             "option 'purge_delay': 77",
         ),
         (
-            "mimalloc2",
+            "mimalloc3",
             ["purge_delay=4321", "huge_pages=allow"],
             ["option 'purge_delay': 4321", "option 'allow_thp': 1"],
             ("MIMALLOC_PURGE_DELAY", "77"),

@@ -15,7 +15,7 @@ fn a_preload_for_each_libc_is_made_once_and_says_what_it_is() {
         let toolchain = toolchain(&target);
         let library = preload::build(mimalloc, &target, &toolchain, &cache()).unwrap();
         assert!(preload::is_built(mimalloc, &target, &toolchain, &cache()));
-        assert_eq!(library.file_name().unwrap(), "libmimalloc-3.3.2.so");
+        assert_eq!(library.file_name().unwrap(), "libmimalloc-2.3.2.so");
 
         let bytes = std::fs::read(&library).unwrap();
         let identity = reheap_elf::identify::identify(&bytes).unwrap();

@@ -17,11 +17,11 @@
 //! the end of this file hardly one of 400 benchmarks of equal variants claims a difference. The price is paid in rounds: with
 //! 1 % of noise, a difference of 3 % is found in four of five benchmarks of ten rounds and in all of twenty.
 
-use crate::results::{Benchmark, Direction, Outcome, OutputCheck, Quantity, Role, Variant};
+pub use crate::failures::{Failures, ended};
+use crate::results::{Benchmark, Direction, OutputCheck, Quantity, Role, Variant};
 use crate::stats::interval::{self, Interval};
 use crate::stats::{Sample, ranks};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 /// The largest p value, after Holm's correction, with which a difference is claimed.
 pub const SIGNIFICANCE: f64 = 0.05;
@@ -61,17 +61,6 @@ pub struct Row {
     pub summary: Option<Summary>,
     /// How it compares with the baseline; none for the baseline itself, and where no round has a figure of both.
     pub comparison: Option<Comparison>,
-}
-
-/// Runs that do not count, because they ended or printed otherwise than the baseline does.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Failures {
-    /// All runs of the variant.
-    pub runs: usize,
-    /// Those that ended otherwise, by how they ended.
-    pub outcomes: Vec<(Outcome, usize)>,
-    /// Those that ended as expected, but printed something else.
-    pub other_output: usize,
 }
 
 /// The figures of the runs that count.
@@ -121,52 +110,6 @@ pub enum Verdict {
     Indistinguishable,
 }
 
-impl Failures {
-    /// How many runs do not count.
-    pub fn count(&self) -> usize {
-        self.other_output + self.outcomes.iter().map(|outcome| outcome.1).sum::<usize>()
-    }
-
-    /// Of a variant's runs.
-    pub fn of(benchmark: &Benchmark, variant: &Variant, output: OutputCheck) -> Failures {
-        let expected = benchmark.expected_outcome();
-        let mut failures = Failures {
-            runs: variant.runs.len(),
-            ..Failures::default()
-        };
-        for run in benchmark.failures(variant, output) {
-            if Some(run.outcome) == expected {
-                failures.other_output += 1;
-                continue;
-            }
-            let mut known = failures.outcomes.iter_mut();
-            match known.find(|(outcome, _)| *outcome == run.outcome) {
-                Some((_, count)) => *count += 1,
-                None => failures.outcomes.push((run.outcome, 1)),
-            }
-        }
-        failures
-    }
-}
-
-impl fmt::Display for Failures {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (count, runs) = (self.count(), self.runs);
-        write!(f, "{count} of {runs} runs failed")?;
-        let outcomes = self.outcomes.iter();
-        let mut kinds: Vec<String> = outcomes
-            .map(|(outcome, count)| format!("{count} with {outcome}"))
-            .collect();
-        if self.other_output > 0 {
-            kinds.push(format!("{} with other output", self.other_output));
-        }
-        if kinds.is_empty() {
-            return Ok(());
-        }
-        write!(f, ": {}", kinds.join(", "))
-    }
-}
-
 impl Estimate {
     /// The median of a sample.
     pub fn of_median(sample: &Sample) -> Estimate {
@@ -199,16 +142,14 @@ impl Estimate {
     }
 }
 
-/// Compares all variants of a benchmark in one quantity. None if the baseline has no figure of it.
+/// Compares all variants of a benchmark in one quantity. None if no variant has a figure of it; where only the baseline has
+/// none, as under a memory limit that it does not survive, the others have figures and nothing to be compared with.
 pub fn analyse(
     benchmark: &Benchmark,
     quantity: &Quantity,
     output: OutputCheck,
 ) -> Option<Analysis> {
     let baseline = figures(benchmark, benchmark.baseline()?, quantity, output);
-    if baseline.is_empty() {
-        return None;
-    }
     let direction = benchmark.direction(quantity);
     let mut pairs: Vec<Option<Pairs>> = Vec::new();
     let mut rows: Vec<Row> = Vec::new();
@@ -225,6 +166,9 @@ pub fn analyse(
             summary: Summary::of(own.into_values()),
             comparison: None,
         });
+    }
+    if rows.iter().all(|row| row.summary.is_none()) {
+        return None;
     }
     let noise = benchmark
         .variants
@@ -563,7 +507,7 @@ mod tests {
         assert_eq!(row.summary.as_ref().unwrap().sample.count(), 16);
         assert_eq!(
             row.failures.to_string(),
-            "4 of 20 runs failed: 3 with signal 11, 1 with other output"
+            "crashed in 3 of 20 runs (SIGSEGV), printed something else in 1 of 20 runs"
         );
         let ignored = analyse(&benchmark, &Quantity::Wall, OutputCheck::Ignored).unwrap();
         assert_eq!(ignored.rows[2].failures.count(), 3);

@@ -156,10 +156,9 @@ impl Changes {
 
     fn add_benchmark(&mut self, old: Measured, new: Measured, quantities: &[Quantity]) {
         let benchmark = title(old.benchmark);
-        if let (Some(before), Some(after)) = (
-            old.benchmark.expected_outcome(),
-            new.benchmark.expected_outcome(),
-        ) && before != after
+        if let (Some(before), Some(after)) =
+            (old.benchmark.usual_outcome(), new.benchmark.usual_outcome())
+            && before != after
         {
             self.missing.push(Missing::Outcome {
                 benchmark: benchmark.clone(),
@@ -579,7 +578,7 @@ mod tests {
         assert_eq!(
             missing,
             [
-                "simulated, a: has no wall time any more (10 of 10 runs failed: 10 with signal 11)",
+                "simulated, a: has no wall time any more (crashed in 10 of 10 runs (SIGSEGV))",
                 "simulated (threads=4): was not measured again",
             ]
         );
@@ -587,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn a_baseline_that_crashes_now_is_told_though_its_runs_agree() {
+    fn a_baseline_that_crashes_now_is_told_though_all_others_crash_too() {
         let (old, mut new) = (file(10, 1, 1.0), file(10, 2, 1.0));
         for variant in &mut new.benchmarks[0].variants {
             lose_runs(variant, 0..10);
@@ -596,7 +595,11 @@ mod tests {
         let missing: Vec<String> = changes.missing.iter().map(ToString::to_string).collect();
         assert_eq!(
             missing,
-            ["simulated: ended with exit code 0 and ends with signal 11 now"]
+            [
+                "simulated: ended with exit code 0 and ends with signal 11 now",
+                "simulated, base: has no wall time any more (crashed in 10 of 10 runs (SIGSEGV))",
+                "simulated, a: has no wall time any more (crashed in 10 of 10 runs (SIGSEGV))",
+            ]
         );
     }
 

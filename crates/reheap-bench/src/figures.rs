@@ -5,6 +5,7 @@
 
 use crate::analysis::Estimate;
 use crate::results::Quantity;
+use crate::stats::interval::CONFIDENCE;
 
 /// Above this ratio "3.4 times the wall time" is easier to grasp than "240 % more".
 const SAID_IN_TIMES: f64 = 2.0;
@@ -93,9 +94,12 @@ pub fn change(quantity: &Quantity, ratio: f64) -> String {
     }
 }
 
-/// The same with its interval: `18 % less wall time [16 %, 20 %]`.
+/// The same with its interval, if there were enough rounds for one: `18 % less wall time [16 %, 20 %]`.
 pub fn change_with_interval(quantity: &Quantity, ratio: &Estimate) -> String {
     let Estimate { value, interval } = ratio;
+    if interval.confidence < CONFIDENCE {
+        return change(quantity, *value);
+    }
     let (low, high) = if *value >= SAID_IN_TIMES {
         (number(interval.low), number(interval.high))
     } else if *value < 1.0 {

@@ -8,6 +8,7 @@ pub mod analysis;
 pub mod compare;
 mod counters;
 pub mod experiment;
+mod failures;
 pub mod figures;
 pub mod machine;
 pub mod memory_limit;

@@ -3,7 +3,7 @@
 //! Neither process groups nor sessions say that, because daemons leave both. Parents do, as long as orphans stay in the
 //! tree; the launcher sees to that (`sys.rs`).
 
-use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, getpgid, getpid, kill_process, kill_process_group};
 use std::collections::BTreeSet;
 use std::fs;
 
@@ -40,6 +40,16 @@ pub(crate) fn signal_descendants(root: Pid, signal: Signal) {
                 let _ = kill_process(process, signal);
             }
         }
+    }
+}
+
+/// Kills everything below this process, without waiting for it. One by one: what was not measured, as a compiler, may be
+/// in the group that this process shares with whoever started it.
+pub(crate) fn kill_own_descendants() {
+    // All are found before the first one ends, because orphans leave the tree with the launcher.
+    for process in descendants(getpid()) {
+        // An error says that it has just ended.
+        let _ = kill_process(process, Signal::KILL);
     }
 }
 

@@ -12,7 +12,7 @@
 //!
 //! The limit variant bounds what can be hoped for: if the cheapest allocator imaginable saves nothing, none will.
 
-use crate::analysis::{Estimate, Failures};
+use crate::analysis::{Estimate, Failures, ended};
 use crate::figures::{bytes, change_with_interval, noun, percent};
 use crate::results::{Benchmark, Outcome, OutputCheck, Quantity};
 use field::Field;
@@ -113,6 +113,8 @@ pub enum Reason {
     NothingHardened,
     /// Keep: all candidates failed, or there were none.
     NoCandidate,
+    /// Keep: the command does not always print the same, so no run shows that a candidate works.
+    OutputVaries,
     /// Keep: no candidate got through either.
     NoneSurvives(Outcome),
 }
@@ -143,8 +145,8 @@ pub struct Bound {
 /// The verdict on a finished benchmark.
 pub fn recommend(benchmark: &Benchmark, wish: &Wish) -> Recommendation {
     let field = Field::of(benchmark, wish);
-    let (choice, reasons) = match benchmark.expected_outcome() {
-        Some(outcome @ (Outcome::OutOfMemory | Outcome::TimedOut)) => field.survivor(outcome),
+    let (choice, reasons) = match benchmark.usual_outcome() {
+        Some(outcome) if !matches!(outcome, Outcome::Exited(_)) => field.survivor(outcome),
         _ => match field.best() {
             Some(variant) => (Choice::Take(variant), field.merits(variant)),
             None => (Choice::Keep, vec![field.reason_to_keep()]),
@@ -152,8 +154,6 @@ pub fn recommend(benchmark: &Benchmark, wish: &Wish) -> Recommendation {
     };
     Recommendation {
         goal: wish.goal,
-        choice,
-        reasons,
         prices: match choice {
             Choice::Keep => Vec::new(),
             Choice::Take(variant) => field.prices(variant),
@@ -162,7 +162,12 @@ pub fn recommend(benchmark: &Benchmark, wish: &Wish) -> Recommendation {
             Choice::Keep => true,
             Choice::Take(variant) => !field.exceeds(variant, bound),
         }),
-        failed: field.failed(),
+        failed: match reasons.contains(&Reason::OutputVaries) {
+            true => Vec::new(), // it is not the candidates that fail
+            false => field.failed(),
+        },
+        choice,
+        reasons,
     }
 }
 
@@ -257,10 +262,8 @@ impl fmt::Display for Reason {
             }
             Reason::Hardened => f.write_str("hardened against attacks on the heap"),
             Reason::Survives(outcome) => {
-                write!(
-                    f,
-                    "it gets through in all runs, and the baseline does not ({outcome})"
-                )
+                let how = ended(*outcome);
+                write!(f, "it gets through in all runs, and the baseline {how}")
             }
             Reason::Indistinguishable {
                 noise_floor: Some(floor),
@@ -285,10 +288,15 @@ impl fmt::Display for Reason {
             }
             Reason::NothingHardened => f.write_str("no hardened variant works with this command"),
             Reason::NoCandidate => f.write_str("no other variant works with this command"),
+            Reason::OutputVaries => f.write_str(
+                "the command does not always print the same, so nothing shows that another variant works; \
+                 if the output may differ, use --ignore-output",
+            ),
             Reason::NoneSurvives(outcome) => {
+                let how = ended(*outcome);
                 write!(
                     f,
-                    "no other variant gets through in all runs either ({outcome})"
+                    "the baseline {how}, and nothing else gets through in all runs"
                 )
             }
         }
@@ -538,7 +546,7 @@ mod tests {
         assert_eq!(name, "least");
         let sentence = recommendation.sentence(&benchmark);
         assert!(
-            sentence.contains("the baseline does not (out of memory)"),
+            sentence.contains("the baseline was out of memory"),
             "{sentence}"
         );
         benchmark.variants.truncate(4);

@@ -5,6 +5,7 @@
 //! formula can be mended without measuring again.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -253,6 +254,27 @@ impl fmt::Display for Outcome {
     }
 }
 
+/// The signals that programs end by; their numbers are the same on all Linux that reheap measures on (signal(7)).
+pub(crate) fn signal_name(signal: i32) -> Option<&'static str> {
+    Some(match signal {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        5 => "SIGTRAP",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        14 => "SIGALRM",
+        15 => "SIGTERM",
+        31 => "SIGSYS",
+        _ => return None,
+    })
+}
+
 /// What one run of a command cost. Processes that the command started and waited for are part of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
@@ -383,22 +405,30 @@ impl Benchmark {
         }
     }
 
-    /// The exit code, or whatever else the baseline's runs mostly ended with: what others are held to.
-    pub fn expected_outcome(&self) -> Option<Outcome> {
+    /// What the baseline's runs mostly ended with, whatever that is.
+    pub fn usual_outcome(&self) -> Option<Outcome> {
         most_frequent(self.baseline()?.runs.iter().map(|run| run.outcome))
     }
 
-    /// What the baseline printed in most of its runs, as the SHA-256 of it.
-    pub fn expected_stdout(&self) -> Option<&str> {
-        most_frequent(
-            self.baseline()?
-                .runs
-                .iter()
-                .map(|run| run.stdout_sha256.as_str()),
-        )
+    /// What every run is held to: the exit code that the baseline's runs mostly ended with. A crash is nothing to expect,
+    /// nor is to be ended from outside: where the baseline never got as far as an exit code, it is 0.
+    pub fn expected_outcome(&self) -> Outcome {
+        let runs = self.baseline().into_iter().flat_map(|it| &it.runs);
+        let exits = runs.map(|run| run.outcome);
+        most_frequent(exits.filter(|outcome| matches!(outcome, Outcome::Exited(_))))
+            .unwrap_or(Outcome::Exited(0))
     }
 
-    /// Runs of a variant that did not end, or did not print, as the baseline does.
+    /// What the baseline printed in most of its runs that ended as expected, as the SHA-256 of it; none without such runs.
+    pub fn expected_stdout(&self) -> Option<&str> {
+        let expected = self.expected_outcome();
+        let runs = self.baseline()?.runs.iter();
+        let counting = runs.filter(|run| run.outcome == expected);
+        most_frequent(counting.map(|run| run.stdout_sha256.as_str()))
+    }
+
+    /// Runs of a variant that did not end, or did not print, as is expected of all. Where the baseline has no output to
+    /// be held to, none is wrong.
     pub fn failures<'a>(
         &'a self,
         variant: &'a Variant,
@@ -406,8 +436,8 @@ impl Benchmark {
     ) -> impl Iterator<Item = &'a Run> {
         let (outcome, stdout) = (self.expected_outcome(), self.expected_stdout());
         variant.runs.iter().filter(move |run| {
-            Some(run.outcome) != outcome
-                || (output == OutputCheck::Same && Some(run.stdout_sha256.as_str()) != stdout)
+            let is_other = |stdout: &str| run.stdout_sha256 != stdout;
+            run.outcome != outcome || (output == OutputCheck::Same && stdout.is_some_and(is_other))
         })
     }
 }
@@ -418,14 +448,15 @@ impl Results {
     /// # Errors
     /// If it is no such file, was cut short, or has another version of the format.
     pub fn from_json(text: &str) -> Result<Results, FormatError> {
-        #[derive(Deserialize)]
-        struct Version {
-            reheap_bench: Option<u32>,
+        if text.trim().is_empty() {
+            return Err(FormatError::Empty);
         }
-        let version: Version = serde_json::from_str(text).map_err(FormatError::NotJson)?;
-        match version.reheap_bench {
+        let value: Value = serde_json::from_str(text).map_err(FormatError::NotJson)?;
+        match value.get("reheap_bench").and_then(Value::as_u64) {
             None => Err(FormatError::NotResults),
-            Some(FORMAT) => serde_json::from_str(text).map_err(FormatError::NotAsExpected),
+            Some(version) if version == u64::from(FORMAT) => {
+                serde_json::from_str(text).map_err(FormatError::NotAsExpected)
+            }
             Some(other) => Err(FormatError::OtherVersion(other)),
         }
     }
@@ -441,6 +472,9 @@ impl Results {
 /// Why a file has no results to read.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
+    /// Nothing is in it.
+    #[error("it is empty")]
+    Empty,
     /// Cut short, or something else.
     #[error("it is not JSON, or was cut short ({0})")]
     NotJson(#[source] serde_json::Error),
@@ -449,7 +483,7 @@ pub enum FormatError {
     NotResults,
     /// Of another reheap.
     #[error("it has version {0} of the results, and this reheap reads version {FORMAT}")]
-    OtherVersion(u32),
+    OtherVersion(u64),
     /// The version fits, the content does not.
     #[error("it is not as `reheap bench` writes it ({0})")]
     NotAsExpected(#[source] serde_json::Error),

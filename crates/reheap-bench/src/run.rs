@@ -10,6 +10,7 @@ use crate::memory_limit::MemoryLimit;
 use crate::metrics::{Metric, Readings};
 pub use crate::output::Output;
 use crate::output::{OnLine, Source};
+use crate::process_tree::kill_own_descendants;
 use crate::results::{Cost, Counters, Outcome};
 use crate::running::{Remains, Running};
 use crate::sys::{self, Report};
@@ -134,6 +135,11 @@ pub enum RunError {
     /// Somebody pressed Ctrl-C. Nothing of the command runs any more.
     #[error("interrupted")]
     Interrupted,
+}
+
+/// Kills everything that this process has started, whatever runs it, without waiting: for a program that ends at once.
+pub fn kill_everything() {
+    kill_own_descendants();
 }
 
 /// Starts commands and measures them.

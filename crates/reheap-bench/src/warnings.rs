@@ -4,9 +4,9 @@
 
 use crate::analysis::{Analysis, Failures, Row, SIGNIFICANCE, analyse, figures};
 use crate::figures::{count, number, percent, seconds};
-use crate::results::{Benchmark, OutputCheck, Quantity, Results, Role, Settings};
+use crate::results::{Benchmark, Outcome, OutputCheck, Quantity, Results, Role, Settings, Variant};
 use crate::stats::{Sample, ranks};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// A run that is shorter is mostly the start of a process, which takes about a millisecond and varies as much as that.
@@ -78,6 +78,11 @@ pub enum Warning {
         /// How many it takes with so many candidates.
         needed: usize,
     },
+    /// A figure is in no output at all.
+    MetricNeverFound {
+        /// The metric.
+        metric: String,
+    },
     /// A figure is missing in some runs.
     MetricMissing {
         /// The variant.
@@ -96,16 +101,31 @@ pub enum Warning {
         /// How often, and how.
         failures: Failures,
     },
-    /// A variant printed something else than the baseline.
+    /// A variant printed something else than the baseline, which always prints the same.
     OutputDiffers {
-        /// The variant; the baseline, if it printed different things in its own runs.
+        /// The variant.
         variant: String,
-        /// Whether it is the baseline.
-        role: Role,
         /// The runs with other output.
         count: usize,
         /// Of how many.
         runs: usize,
+    },
+    /// The baseline itself does not always print the same.
+    OutputVaries {
+        /// How many different outputs.
+        outputs: usize,
+        /// In how many runs of it, those of its copy among them.
+        runs: usize,
+    },
+    /// No run of the baseline counts.
+    NoBaseline {
+        /// The baseline.
+        variant: String,
+    },
+    /// What the baseline does, and so all others are held to, looks like a failure.
+    ExpectedFailure {
+        /// The exit code.
+        code: i32,
     },
 }
 
@@ -121,10 +141,14 @@ pub fn warnings(results: &Results, benchmark: &Benchmark) -> Vec<Warning> {
     let rounds = relative_rounds(benchmark, output);
     all.extend(first_round_slower(&rounds));
     all.extend(drift(&rounds));
+    all.extend(expected_failure(benchmark));
+    let varies = output_varies(benchmark, output);
     for variant in &benchmark.variants {
         let failures = Failures::of(benchmark, variant, output);
-        all.extend(failed(&variant.name, failures, variant.role));
+        all.extend(failed(&variant.name, failures, varies.is_some()));
     }
+    all.extend(varies);
+    all.extend(no_baseline(benchmark, output));
     all.extend(wall.iter().flat_map(outliers));
     all.extend(metrics_missing(benchmark, output));
     all
@@ -186,12 +210,12 @@ fn drift(rounds: &[f64]) -> Option<Warning> {
     })
 }
 
-fn failed(variant: &str, failures: Failures, role: Role) -> Vec<Warning> {
+/// Where the baseline's own output varies, other output of a variant says nothing about it.
+fn failed(variant: &str, failures: Failures, output_varies: bool) -> Vec<Warning> {
     let mut all = Vec::new();
-    if failures.other_output > 0 {
+    if failures.other_output > 0 && !output_varies {
         all.push(Warning::OutputDiffers {
             variant: variant.to_owned(),
-            role,
             count: failures.other_output,
             runs: failures.runs,
         });
@@ -206,6 +230,42 @@ fn failed(variant: &str, failures: Failures, role: Role) -> Vec<Warning> {
         });
     }
     all
+}
+
+pub(crate) fn output_varies(benchmark: &Benchmark, output: OutputCheck) -> Option<Warning> {
+    let expected = benchmark.expected_outcome();
+    let is_baseline =
+        |variant: &&Variant| matches!(variant.role, Role::Baseline | Role::BaselineCopy);
+    let runs = benchmark
+        .variants
+        .iter()
+        .filter(is_baseline)
+        .flat_map(|it| &it.runs);
+    let printed: Vec<&str> = runs
+        .filter(|run| run.outcome == expected)
+        .map(|run| run.stdout_sha256.as_str())
+        .collect();
+    let outputs = printed.iter().collect::<BTreeSet<_>>().len();
+    (output == OutputCheck::Same && outputs > 1).then_some(Warning::OutputVaries {
+        outputs,
+        runs: printed.len(),
+    })
+}
+
+fn no_baseline(benchmark: &Benchmark, output: OutputCheck) -> Option<Warning> {
+    let baseline = benchmark.baseline()?;
+    let runs = baseline.runs.len();
+    let none_counts = Failures::of(benchmark, baseline, output).count() == runs;
+    (runs > 0 && none_counts).then(|| Warning::NoBaseline {
+        variant: baseline.name.clone(),
+    })
+}
+
+fn expected_failure(benchmark: &Benchmark) -> Option<Warning> {
+    match benchmark.expected_outcome() {
+        Outcome::Exited(code) if code != 0 => Some(Warning::ExpectedFailure { code }),
+        _ => None,
+    }
 }
 
 fn outliers(wall: &Analysis) -> Vec<Warning> {
@@ -224,20 +284,24 @@ fn outliers(wall: &Analysis) -> Vec<Warning> {
 /// A run that failed has the right to print nothing, so only those that count are looked at.
 fn metrics_missing(benchmark: &Benchmark, output: OutputCheck) -> Vec<Warning> {
     let mut all = Vec::new();
-    for variant in &benchmark.variants {
-        let runs = figures(benchmark, variant, &Quantity::Wall, output).len();
-        for metric in benchmark.metrics.keys() {
-            let quantity = Quantity::Metric(metric.clone());
-            let missing = runs - figures(benchmark, variant, &quantity, output).len();
-            if missing > 0 {
-                all.push(Warning::MetricMissing {
-                    variant: variant.name.clone(),
-                    metric: metric.clone(),
-                    missing,
-                    runs,
-                });
-            }
+    for metric in benchmark.metrics.keys() {
+        let quantity = Quantity::Metric(metric.clone());
+        let counting = |variant| figures(benchmark, variant, &Quantity::Wall, output).len();
+        let found = |variant| figures(benchmark, variant, &quantity, output).len();
+        let variants = || benchmark.variants.iter();
+        if variants().all(|variant| found(variant) == 0) {
+            let metric = metric.clone();
+            let any_counts = variants().any(|variant| counting(variant) > 0);
+            all.extend(any_counts.then_some(Warning::MetricNeverFound { metric }));
+            continue;
         }
+        let incomplete = variants().filter(|variant| found(variant) < counting(variant));
+        all.extend(incomplete.map(|variant| Warning::MetricMissing {
+            variant: variant.name.clone(),
+            metric: metric.clone(),
+            missing: counting(variant) - found(variant),
+            runs: counting(variant),
+        }));
     }
     all
 }
@@ -301,8 +365,20 @@ impl Warning {
             Warning::Failed { .. } => {
                 "These runs are left out of all figures. Run the variant by itself to see what it says.".into()
             }
-            Warning::OutputDiffers { role: Role::Baseline | Role::BaselineCopy, .. } => {
-                "The command does not always print the same; if that is as it should be, use `--ignore-output`.".into()
+            Warning::OutputVaries { .. } => {
+                "Runs that print something else than most are left out of all figures. If the output may differ, use \
+                 `--ignore-output`."
+                    .into()
+            }
+            Warning::NoBaseline { .. } => {
+                "The first variant is what the others are compared with: take one that works, or mend this one.".into()
+            }
+            Warning::ExpectedFailure { .. } => {
+                "If that means a failure, failing is what was measured. Run the command by itself to see what it says."
+                    .into()
+            }
+            Warning::MetricNeverFound { .. } => {
+                "Try the expression on what the command prints: `COMMAND 2>&1 | grep -E REGEX`.".into()
             }
             Warning::OutputDiffers { .. } => {
                 "Look at the difference first: it may be a crash that went unnoticed. If the output may differ, use \
@@ -385,22 +461,24 @@ impl fmt::Display for Warning {
                 )
             }
             Warning::Failed { variant, failures } => write!(f, "{variant}: {failures}"),
-            Warning::OutputDiffers {
-                variant,
-                role: Role::Baseline,
-                count,
-                runs,
-            } => {
-                write!(
-                    f,
-                    "{variant}: {count} of {runs} runs printed something else than the others"
-                )
+            Warning::OutputVaries { outputs, runs } => write!(
+                f,
+                "the command does not always print the same: {outputs} different outputs in {runs} runs of the baseline"
+            ),
+            Warning::NoBaseline { variant } => write!(
+                f,
+                "there is nothing to compare with: no run of `{variant}`, the baseline, counts"
+            ),
+            Warning::ExpectedFailure { code } => {
+                write!(f, "the command ends with exit code {code}")
+            }
+            Warning::MetricNeverFound { metric } => {
+                write!(f, "`{metric}` was found in no output")
             }
             Warning::OutputDiffers {
                 variant,
                 count,
                 runs,
-                ..
             } => {
                 write!(
                     f,
@@ -535,7 +613,7 @@ mod tests {
             said,
             [
                 "a: 1 of 10 runs printed something else than the baseline",
-                "a: 1 of 10 runs failed: 1 with signal 11",
+                "a: crashed in 1 of 10 runs (SIGSEGV)",
                 "a: 2 of 8 runs did not print `throughput`",
             ]
         );
@@ -547,21 +625,54 @@ mod tests {
         for (place, run) in benchmark.variants[0].runs.iter_mut().enumerate() {
             run.stdout_sha256 = place.to_string();
         }
-        let warnings = warned(&benchmark);
-        let settings = results(Vec::new()).settings;
-        let advice = warnings
-            .iter()
-            .find(|warning| {
-                matches!(
-                    warning,
-                    Warning::OutputDiffers {
-                        role: Role::Baseline,
-                        ..
-                    }
-                )
-            })
-            .map(|warning| warning.advice(&settings));
-        assert!(advice.is_some_and(|advice| advice.contains("--ignore-output")));
+        benchmark.variants[2].runs[0].stdout_sha256 = "other".into();
+        let said = said(&warned(&benchmark), None);
+        // Eleven, because the copy prints what the file has for all of them.
+        assert!(
+            said.starts_with(
+                "the command does not always print the same: 11 different outputs in 20 runs"
+            ),
+            "{said}"
+        );
+        assert!(said.contains("--ignore-output"), "{said}");
+    }
+
+    #[test]
+    fn a_baseline_that_never_gets_through_is_said_to_be_none() {
+        let mut benchmark = Simulated::quiet(9, 2).run(&variants(1.0));
+        lose_runs(&mut benchmark.variants[0], 0..9);
+        lose_runs(&mut benchmark.variants[1], 0..9);
+        let said: Vec<String> = warned(&benchmark).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            said,
+            [
+                "base: crashed in 9 of 9 runs (SIGSEGV)",
+                "copy: crashed in 9 of 9 runs (SIGSEGV)",
+                "there is nothing to compare with: no run of `base`, the baseline, counts",
+            ]
+        );
+    }
+
+    #[test]
+    fn an_exit_code_that_all_share_is_no_failure_but_said() {
+        let mut benchmark = Simulated::quiet(9, 2).run(&variants(1.0));
+        for run in benchmark.variants.iter_mut().flat_map(|it| &mut it.runs) {
+            run.outcome = Outcome::Exited(1);
+        }
+        assert_eq!(warned(&benchmark), [Warning::ExpectedFailure { code: 1 }]);
+    }
+
+    #[test]
+    fn an_expression_that_never_matches_is_said_once() {
+        let mut benchmark = Simulated::quiet(9, 2).run(&variants(1.0));
+        for run in benchmark.variants.iter_mut().flat_map(|it| &mut it.runs) {
+            run.metrics.clear();
+        }
+        let said = said(&warned(&benchmark), None);
+        assert!(
+            said.starts_with("`throughput` was found in no output"),
+            "{said}"
+        );
     }
 
     #[test]

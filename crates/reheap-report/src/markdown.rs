@@ -123,12 +123,13 @@ fn ratio(comparison: Option<&Comparison>) -> String {
     let Some(estimate) = comparison.ratio else {
         return numbers::NONE.to_owned();
     };
-    let interval = plain(&numbers::interval(&estimate));
-    match comparison.verdict {
-        Verdict::Indistinguishable => format!("\\~ {interval}"),
-        Verdict::Better | Verdict::Worse => {
-            format!("**{}** {interval}", numbers::ratio(estimate.value))
-        }
+    let said = match comparison.verdict {
+        Verdict::Indistinguishable => "\\~".to_owned(),
+        Verdict::Better | Verdict::Worse => format!("**{}**", numbers::ratio(estimate.value)),
+    };
+    match numbers::interval(&estimate) {
+        Some(interval) => format!("{said} {}", plain(&interval)),
+        None => said,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use reheap_bench::compare::title;
 use reheap_bench::results::{Benchmark, Machine, Results, Role};
+use std::collections::BTreeSet;
 
 /// Whether a benchmark's name alone says which one is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,11 +13,16 @@ pub(crate) enum Several {
     Benchmarks,
     /// Several machines.
     Machines,
+    /// Several files, some of which are of one machine.
+    Times,
 }
 
 pub(crate) fn several(all: &[Results]) -> Several {
-    if all.len() > 1 {
+    let machines: BTreeSet<&str> = all.iter().map(|it| it.machine.name.as_str()).collect();
+    if all.len() > 1 && machines.len() == all.len() {
         Several::Machines
+    } else if all.len() > 1 {
+        Several::Times
     } else if all
         .iter()
         .map(|results| results.benchmarks.len())
@@ -39,6 +45,10 @@ pub(crate) fn qualified(
         Several::Nothing => None,
         Several::Benchmarks => Some(title(benchmark)),
         Several::Machines => Some(format!("{} on {}", title(benchmark), results.machine.name)),
+        Several::Times => {
+            let (machine, begun) = (&results.machine.name, &results.started_at);
+            Some(format!("{} on {machine}, {begun}", title(benchmark)))
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use reheap_bench::analysis::{Estimate, Row, Summary};
 use reheap_bench::figures;
 use reheap_bench::results::Quantity;
+use reheap_bench::stats::interval::CONFIDENCE;
 
 /// Stands where there is no figure.
 pub(crate) const NONE: &str = "–";
@@ -52,11 +53,10 @@ pub(crate) fn ratio(value: f64) -> String {
     }
 }
 
-/// The interval of a ratio.
-pub(crate) fn interval(estimate: &Estimate) -> String {
-    format!(
-        "[{}, {}]",
-        ratio(estimate.interval.low),
-        ratio(estimate.interval.high)
-    )
+/// The interval of a ratio. None where there were too few rounds for one of 95 %: a narrower one would look more certain
+/// than one that holds.
+pub(crate) fn interval(estimate: &Estimate) -> Option<String> {
+    let interval = &estimate.interval;
+    (interval.confidence >= CONFIDENCE)
+        .then(|| format!("[{}, {}]", ratio(interval.low), ratio(interval.high)))
 }

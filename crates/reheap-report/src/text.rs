@@ -129,8 +129,10 @@ impl Page {
     }
 
     fn footer(&mut self, all: &[Results], views: &[View<'_>]) {
-        for results in all {
-            self.paragraph(&names::machine(&results.machine), Paint::Faint);
+        let mut machines: Vec<String> = all.iter().map(|it| names::machine(&it.machine)).collect();
+        machines.dedup();
+        for machine in machines {
+            self.paragraph(&machine, Paint::Faint);
         }
         if views.iter().any(|view| view.rounds() > 0) {
             self.paragraph(words::LEGEND, Paint::Faint);
@@ -231,7 +233,7 @@ fn interval(comparison: Option<&Comparison>) -> Cell {
     let estimate = comparison.and_then(|comparison| comparison.ratio);
     Cell::painted(
         estimate
-            .map(|estimate| numbers::interval(&estimate))
+            .and_then(|estimate| numbers::interval(&estimate))
             .unwrap_or_default(),
         Paint::Faint,
     )

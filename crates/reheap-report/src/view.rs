@@ -16,7 +16,7 @@ pub(crate) struct View<'a> {
     pub(crate) benchmark: &'a Benchmark,
     /// What tells it from the report's other benchmarks.
     pub(crate) qualified: Option<String>,
-    /// One for each quantity that the baseline has, in the order of the columns: the program's own
+    /// One for each quantity that any variant has, in the order of the columns: the program's own
     /// figures first.
     pub(crate) analyses: Vec<Analysis>,
     /// The variants that are shown: the baseline, the others from the best to the worst, the limit.
@@ -171,19 +171,18 @@ impl<'a> View<'a> {
             .find(|analysis| analysis.quantity == *quantity)
     }
 
-    /// What the benchmark is about: the program's own figure where one is read, else the wall time.
+    /// What the benchmark is about: the program's own figure where one was found, else the wall time.
     pub(crate) fn main_quantity(&self) -> Quantity {
-        match self.benchmark.metrics.keys().next() {
-            Some(name) => Quantity::Metric(name.clone()),
-            None => Quantity::Wall,
-        }
+        let quantities = self.analyses.iter().map(|analysis| &analysis.quantity);
+        let mut metrics = quantities.filter(|it| matches!(it, Quantity::Metric(_)));
+        metrics.next().cloned().unwrap_or(Quantity::Wall)
     }
 
     /// What is said of a quantity in a table.
     pub(crate) fn weight(&self, quantity: &Quantity) -> Weight {
         match quantity {
             Quantity::Metric(_) => Weight::Decides,
-            Quantity::Wall if self.benchmark.metrics.is_empty() => Weight::Decides,
+            Quantity::Wall if self.main_quantity() == Quantity::Wall => Weight::Decides,
             Quantity::Wall | Quantity::PeakRss => Weight::Matters,
             _ => Weight::Explains,
         }
@@ -202,6 +201,37 @@ impl<'a> View<'a> {
         self.benchmark
             .baseline()
             .map_or("the baseline", |baseline| &baseline.name)
+    }
+
+    /// How many runs of the baseline and of its copy do not count.
+    pub(crate) fn baseline_failures(&self) -> usize {
+        let is_baseline = |it: &&Variant| matches!(it.role, Role::Baseline | Role::BaselineCopy);
+        let variants = self.benchmark.variants.iter().filter(is_baseline);
+        let output = self.results.settings.output;
+        variants
+            .map(|variant| Failures::of(self.benchmark, variant, output).count())
+            .sum()
+    }
+
+    /// Whether all runs of the baseline failed, so that there is nothing to compare with.
+    pub(crate) fn baseline_never_counts(&self) -> bool {
+        let mut shown = self.shown.iter();
+        shown.any(|shown| {
+            let failures = &shown.failures;
+            let is_baseline = shown.variant.role == Role::Baseline;
+            is_baseline && failures.runs > 0 && failures.count() == failures.runs
+        })
+    }
+
+    /// The candidates that ran and never failed.
+    pub(crate) fn survivors(&self) -> Vec<&str> {
+        let candidates = self.shown.iter().filter(|shown| {
+            let failures = &shown.failures;
+            shown.variant.role == Role::Candidate && failures.runs > 0 && failures.count() == 0
+        });
+        candidates
+            .map(|shown| shown.variant.name.as_str())
+            .collect()
     }
 
     /// The rounds in which a variant's run does not count.

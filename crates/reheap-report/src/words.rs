@@ -45,6 +45,9 @@ fn noise(view: &View<'_>) -> String {
             figures::noun(&main),
             figures::percent(floor)
         ),
+        None if view.baseline_failures() > 0 => {
+            "too few runs of the baseline count for a noise floor".to_owned()
+        }
         None => "too few rounds for a noise floor".to_owned(),
     }
 }
@@ -154,7 +157,21 @@ fn headline_of_one(view: &View<'_>) -> String {
                 memory(view, shown)
             )
         }
+        None if view.baseline_never_counts() => survivors(view),
+        None if view.shown.len() == 1 => format!("Only {baseline} was measured"),
         None => format!("No variant was found to be better than {baseline}"),
+    }
+}
+
+/// Who got through where the baseline did not.
+fn survivors(view: &View<'_>) -> String {
+    let (baseline, survivors) = (view.baseline(), view.survivors());
+    match survivors.as_slice() {
+        [] => format!("{baseline} never got through, and no other variant always did"),
+        names => format!(
+            "{baseline} never got through; {} always did",
+            names.join(", ")
+        ),
     }
 }
 

@@ -23,7 +23,7 @@ fn a_build_is_a_static_pie_with_the_default_allocator_and_says_so() {
     assert_eq!(found.replaced, [""; 0]);
     let shown = app.strip_prefix(&project.folder).unwrap();
     let said = format!("reheap: {}: static-pie, ", shown.display());
-    outcome.said(&[&said, "mimalloc 3.", " in musl 1.2."]);
+    outcome.said(&[&said, "mimalloc 2.", " in musl 1.2."]);
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn another_allocator_or_tuning_is_linked_without_compiling() {
     type Options<'a> = &'a [(&'a str, &'a str)];
     let steps: [(&str, &str, Options<'_>); 4] = [
         ("-a rpmalloc", "rpmalloc", &[]),
-        ("-a mimalloc2", "mimalloc2", &[]),
+        ("-a mimalloc3", "mimalloc3", &[]),
         ("-t purge_delay=0", "mimalloc", &[("purge_delay", "0")]),
         (
             "-t purge_delay=5 --tuning=huge_pages=allow",
@@ -113,7 +113,7 @@ fn the_allocator_can_come_from_the_environment_and_a_flag_wins() {
     let project = Project::new(HELLO);
     let mut build = project.cargo_reheap("build");
     run(build
-        .env("REHEAP_ALLOCATOR", "mimalloc2")
+        .env("REHEAP_ALLOCATOR", "mimalloc3")
         .env("REHEAP_TUNING", "purge_delay=7"))
     .succeeded();
     let marker = marker_in(&project.app()).unwrap().marker;
@@ -122,10 +122,10 @@ fn the_allocator_can_come_from_the_environment_and_a_flag_wins() {
             marker.allocator.as_str(),
             marker.tuning["purge_delay"].as_str()
         ),
-        ("mimalloc2", "7")
+        ("mimalloc3", "7")
     );
     let mut build = project.cargo_reheap("build -a rpmalloc");
-    run(build.env("REHEAP_ALLOCATOR", "mimalloc2")).succeeded();
+    run(build.env("REHEAP_ALLOCATOR", "mimalloc3")).succeeded();
     assert_eq!(allocator_in(&project.app()), "rpmalloc");
 }
 

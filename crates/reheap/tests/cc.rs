@@ -186,7 +186,7 @@ fn the_choice_can_come_from_the_environment_and_flags_win() {
     let from_environment = |line: &str| {
         let mut command = sources.reheap(line);
         command
-            .env("REHEAP_ALLOCATOR", "mimalloc2")
+            .env("REHEAP_ALLOCATOR", "mimalloc3")
             .env("REHEAP_TUNING", "purge_delay=3");
         run(&mut command).succeeded();
         marker_in(&sources.path("hello")).unwrap().marker
@@ -197,7 +197,7 @@ fn the_choice_can_come_from_the_environment_and_flags_win() {
             marker.allocator.as_str(),
             marker.tuning["purge_delay"].as_str()
         ),
-        ("mimalloc2", "3")
+        ("mimalloc3", "3")
     );
     let marker = from_environment("cc -a mimalloc -t purge_delay=4 -- hello.c -o hello");
     assert_eq!(

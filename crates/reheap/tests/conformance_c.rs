@@ -174,7 +174,7 @@ macro_rules! allocators {
 allocators! {
     stock "stock": conformance;
     mimalloc "mimalloc": conformance conformance_beyond_musl;
-    mimalloc2 "mimalloc2": conformance conformance_beyond_musl;
+    mimalloc3 "mimalloc3": conformance conformance_beyond_musl;
     mimalloc_secure "mimalloc-secure": conformance conformance_beyond_musl;
     jemalloc "jemalloc": conformance conformance_beyond_musl;
     rpmalloc "rpmalloc": conformance conformance_beyond_musl;

@@ -175,7 +175,7 @@ macro_rules! allocators {
 
 allocators! {
     mimalloc "mimalloc";
-    mimalloc2 "mimalloc2";
+    mimalloc3 "mimalloc3";
     mimalloc_secure "mimalloc-secure";
     jemalloc "jemalloc";
     rpmalloc "rpmalloc";

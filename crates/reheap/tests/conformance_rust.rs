@@ -100,7 +100,7 @@ mod the_standard_library_works_with {
     allocators! {
         stock "stock";
         mimalloc "mimalloc";
-        mimalloc2 "mimalloc2";
+        mimalloc3 "mimalloc3";
         mimalloc_secure "mimalloc-secure";
         jemalloc "jemalloc";
         rpmalloc "rpmalloc";

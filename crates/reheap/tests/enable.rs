@@ -149,7 +149,7 @@ fn an_image_of_glibc_gets_the_library_and_gets_rid_of_it_without_a_trace() {
     let image = Image::of_glibc();
     let before = image.snapshot();
     image.reheap("enable mimalloc").succeeded().said(&[
-        "enabled mimalloc 3.3.2; seen to work with glibc (a program with threads and a fork, /bin/sh, /bin/cat)",
+        "enabled mimalloc 2.3.2; seen to work with glibc (a program with threads and a fork, /bin/sh, /bin/cat)",
         "setuid ones too",
         "mimalloc finds fewer memory errors of programs than the libc's own allocator",
         "to undo it: reheap disable --root ",
@@ -157,7 +157,7 @@ fn an_image_of_glibc_gets_the_library_and_gets_rid_of_it_without_a_trace() {
     let named = image.read("etc/ld.so.preload");
     let library = named.strip_suffix('\n').unwrap();
     assert!(
-        library.starts_with("/usr/local/lib/reheap/mimalloc-3.3.2-"),
+        library.starts_with("/usr/local/lib/reheap/mimalloc-2.3.2-"),
         "{library}"
     );
     for path in image
@@ -178,7 +178,7 @@ fn an_image_of_glibc_gets_the_library_and_gets_rid_of_it_without_a_trace() {
 
     let status = image.reheap("status").succeeded().stdout;
     for line in [
-        "allocator  mimalloc 3.3.2, by reheap ",
+        "allocator  mimalloc 2.3.2, by reheap ",
         &format!("glibc      {library}\n"),
         "set in     /etc/ld.so.preload\n",
         "processes  ",
@@ -193,11 +193,11 @@ fn an_image_of_glibc_gets_the_library_and_gets_rid_of_it_without_a_trace() {
     image
         .reheap("enable mimalloc")
         .succeeded()
-        .said(&["mimalloc 3.3.2 is enabled already"]);
+        .said(&["mimalloc 2.3.2 is enabled already"]);
     image
         .reheap("disable")
         .succeeded()
-        .said(&["disabled mimalloc 3.3.2"]);
+        .said(&["disabled mimalloc 2.3.2"]);
     assert_eq!(image.snapshot(), before);
     image
         .reheap("disable")
@@ -254,7 +254,7 @@ fn another_allocator_takes_the_place_of_the_first_and_the_lines_of_others_stay()
     image.reheap("enable mimalloc -t purge_delay=0").succeeded();
     let text = image.read("etc/ld.so.preload");
     let (ours, rest) = text.split_once('\n').unwrap();
-    assert!(ours.contains("/mimalloc-3.3.2-"), "{text}");
+    assert!(ours.contains("/mimalloc-2.3.2-"), "{text}");
     assert_eq!(rest, others);
     let folders: Vec<_> = fs::read_dir(image.path(LIBRARIES)).unwrap().collect();
     assert_eq!(folders.len(), 1, "{folders:?}");
@@ -348,7 +348,7 @@ fn a_shell_that_does_not_survive_the_library_stops_everything() {
     image
         .reheap("enable mimalloc")
         .ended_with(1)
-        .said(&["cannot enable mimalloc 3.3.2: with glibc, /bin/sh ended too early"]);
+        .said(&["cannot enable mimalloc 2.3.2: with glibc, /bin/sh ended too early"]);
     assert_eq!(image.snapshot(), before);
 }
 
@@ -439,7 +439,7 @@ fn a_full_or_read_only_disk_and_files_that_cannot_be_replaced_leave_the_image_as
         );
         in_namespace(&script, &[image.folder.path()])
             .ended_with(1)
-            .said(&["cannot enable mimalloc 3.3.2", said]);
+            .said(&["cannot enable mimalloc 2.3.2", said]);
     }
 }
 
@@ -589,7 +589,7 @@ fn who_is_not_root_enables_in_an_image_of_their_own() {
     run(&mut command)
         .succeeded()
         .said(&["a program with threads and a fork"]);
-    assert!(image.read("etc/ld.so.preload").contains("/mimalloc-3.3.2-"));
+    assert!(image.read("etc/ld.so.preload").contains("/mimalloc-2.3.2-"));
 }
 
 /// As in a container without rights, where neither chroot(2) nor a user namespace is allowed.

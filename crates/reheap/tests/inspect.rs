@@ -205,8 +205,8 @@ fn without_marker(program: &Path) {
 fn allocators_of_the_catalogue_are_known_in_stripped_programs_without_a_marker() {
     let workshop = Workshop::new();
     for (allocator, name, version) in [
-        ("mimalloc", "mimalloc", Some("3.x")),
-        ("mimalloc2", "mimalloc", Some("2.x")),
+        ("mimalloc", "mimalloc", Some("2.x")),
+        ("mimalloc3", "mimalloc", Some("3.x")),
         ("mimalloc-secure", "mimalloc", Some("3.x")),
         ("rpmalloc", "rpmalloc", None),
     ] {

@@ -26,7 +26,7 @@ fn a_link_runs_a_program_with_the_allocator_that_it_is_named_after() {
         .env("REHEAP_CACHE_DIR", cache())
         .env_remove("LD_PRELOAD");
     let maps = run(&mut command).ended_with(7).stdout;
-    assert!(maps.contains("/libmimalloc-3.3.2.so"), "{maps}");
+    assert!(maps.contains("/libmimalloc-2.3.2.so"), "{maps}");
     run(&mut Command::new(&link))
         .ended_with(2)
         .said(&["reheap run"]);

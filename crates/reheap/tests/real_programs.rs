@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// The allocator, and what its library is called.
 const ALLOCATORS: [(&str, &str); 2] = [
-    ("mimalloc", "/libmimalloc-3.3.2.so"),
+    ("mimalloc", "/libmimalloc-2.3.2.so"),
     ("jemalloc", "/libjemalloc-5.3.1.so"),
 ];
 /// Far longer than any of these takes to start on a busy machine.

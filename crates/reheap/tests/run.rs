@@ -86,7 +86,7 @@ fn a_program_of_each_libc_gets_the_library_for_it() {
     for compiler in ["cc", "musl-gcc"] {
         let probe = programs.compile(compiler, compiler, PROBE, &[]);
         let outcome = said_only_that_it_builds(run(&mut reheap_run("-a mimalloc", probe)));
-        assert_eq!(outcome.succeeded().stdout, "libmimalloc-3.3.2.so\n");
+        assert_eq!(outcome.succeeded().stdout, "libmimalloc-2.3.2.so\n");
     }
 }
 
@@ -119,7 +119,7 @@ fn a_process_of_the_other_libc_is_left_alone() {
     let stdout = said_only_that_it_builds(from_glibc).stdout;
     let lines: Vec<&str> = stdout.lines().collect();
     assert!(!lines[0].contains("malloc"), "{lines:?}");
-    assert_eq!(lines[1], "libmimalloc-3.3.2.so");
+    assert_eq!(lines[1], "libmimalloc-2.3.2.so");
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn what_is_preloaded_already_stays_behind_the_library() {
         .env("LD_PRELOAD", &other);
     let stdout = run(&mut command).succeeded().stdout;
     let (library, rest) = stdout.trim().split_once(':').unwrap();
-    assert!(library.ends_with("/libmimalloc-3.3.2.so"), "{stdout}");
+    assert!(library.ends_with("/libmimalloc-2.3.2.so"), "{stdout}");
     assert_eq!(rest, other.display().to_string());
 }
 
@@ -223,7 +223,7 @@ fn scripts_are_followed_to_the_program_that_runs_them() {
     let plain = programs.script("plain", "cat /proc/$$/maps; exit 3\n");
     let outcome = run(&mut reheap_run("-a mimalloc", plain)).ended_with(3);
     assert!(
-        outcome.stdout.contains("/libmimalloc-3.3.2.so"),
+        outcome.stdout.contains("/libmimalloc-2.3.2.so"),
         "{}",
         outcome.stdout
     );
@@ -367,10 +367,10 @@ fn a_verified_program_is_ended_when_its_calls_were_seen_to_arrive() {
     let mut command = reheap_run("--verify -a mimalloc", "sleep");
     let outcome = run(command.arg("100000")).succeeded();
     assert!(
-        outcome.stdout.contains("/sleep` has mimalloc 3.3.2: ")
+        outcome.stdout.contains("/sleep` has mimalloc 2.3.2: ")
             && outcome
                 .stdout
-                .contains(" went to libmimalloc-3.3.2.so; ended it"),
+                .contains(" went to libmimalloc-2.3.2.so; ended it"),
         "{}",
         outcome.stdout
     );

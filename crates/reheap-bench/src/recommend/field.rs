@@ -5,6 +5,7 @@ use crate::analysis::{Analysis, Comparison, Estimate, Failures, Verdict, analyse
 use crate::results::{Benchmark, Outcome, Quantity, Role, Variant};
 use crate::stats::Sample;
 use crate::stats::interval::{Interval, VALUES_FOR_CONFIDENCE};
+use crate::warnings::output_varies;
 
 /// The candidates of a benchmark, in the quantities that decide.
 pub(super) struct Field<'a> {
@@ -211,7 +212,10 @@ impl<'a> Field<'a> {
 
     pub(super) fn reason_to_keep(&self) -> Reason {
         if self.eligible().next().is_none() {
-            return Reason::NoCandidate;
+            return match output_varies(self.benchmark, self.wish.output) {
+                Some(_) => Reason::OutputVaries,
+                None => Reason::NoCandidate,
+            };
         }
         match self.wish.goal {
             Goal::Security if self.baseline_is_hardened() => return Reason::AlreadyHardened,

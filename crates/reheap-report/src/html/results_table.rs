@@ -7,6 +7,7 @@ use crate::{numbers, words};
 use reheap_bench::analysis::{Analysis, Comparison, Verdict};
 use reheap_bench::figures;
 use reheap_bench::results::{Quantity, Role};
+use reheap_bench::stats::interval::CONFIDENCE;
 
 /// The headings and the rows of a benchmark.
 pub(super) struct ResultsTable {
@@ -86,7 +87,8 @@ impl Plots {
 
 fn plotted(comparison: &Comparison) -> Option<Interval> {
     let estimate = comparison.ratio?;
-    Some(Interval {
+    let is_certain = estimate.interval.confidence >= CONFIDENCE;
+    is_certain.then_some(Interval {
         ratio: estimate.value,
         low: estimate.interval.low,
         high: estimate.interval.high,
@@ -164,7 +166,7 @@ fn ratio_cell(shown: &Shown<'_>, analysis: &Analysis, plots: &Plots) -> TableCel
     let estimate = comparison.and_then(|comparison| comparison.ratio);
     let spread = estimate
         .filter(|_| plots.axis.is_some())
-        .map(|estimate| numbers::interval(&estimate));
+        .and_then(|estimate| numbers::interval(&estimate));
     TableCell {
         label: "ratio".to_owned(),
         class: match (comparison, &plots.axis) {

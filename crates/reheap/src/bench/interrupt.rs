@@ -1,19 +1,29 @@
 //! Ctrl-C while measuring: the runs so far are kept and reported, a second Ctrl-C ends reheap at once.
+//!
+//! A flag that a signal handler sets would do for the first one. But with reheap ends only what it started itself, and a
+//! command may have started more; to find and kill that takes more than a handler may do. So a thread waits for signals.
 
 use anyhow::Context as _;
+use reheap_bench::run;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
+use signal_hook::iterator::Signals;
+use signal_hook::low_level;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 /// A flag that SIGINT or SIGTERM sets from now on.
 pub(crate) fn on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // In this order: the first signal finds the flag unset and sets it, the second one finds it set.
-        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&interrupted))
-            .and_then(|_| flag::register(signal, Arc::clone(&interrupted)))
-            .context("cannot watch for Ctrl-C")?;
-    }
+    let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot watch for Ctrl-C")?;
+    let flag = Arc::clone(&interrupted);
+    thread::spawn(move || {
+        for signal in signals.forever() {
+            if flag.swap(true, Ordering::Relaxed) {
+                run::kill_everything();
+                low_level::exit(128 + signal);
+            }
+        }
+    });
     Ok(interrupted)
 }

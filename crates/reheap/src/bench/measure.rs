@@ -1,27 +1,28 @@
 //! From variants that are ready to results, and from results to an exit code.
 
 use crate::bench::interrupt;
-use crate::bench::options::{MeasuringArguments, Outputs, Server};
+use crate::bench::options::{Measuring, Server};
+use crate::bench::outputs::Outputs;
 use crate::bench::progress::Bar;
 use crate::bench::ready::Ready;
+use crate::bench::sweep::Parameters;
 use crate::bench::write;
 use crate::ui::{self, Failure};
-use reheap_bench::analysis::Failures;
-use reheap_bench::experiment::{self, MeasureError, Plan};
+use reheap_bench::analysis::{Failures, ended};
+use reheap_bench::experiment::{self, Plan, PlannedVariant};
 use reheap_bench::machine;
-use reheap_bench::metrics::Metric;
-use reheap_bench::results::{Benchmark, Ending, FORMAT, LeftOut, Results, Settings};
+use reheap_bench::results::{
+    Benchmark, Ending, FORMAT, LeftOut, Outcome, OutputCheck, Results, Role, Settings,
+};
 use reheap_bench::run::{CommandLine, Launcher, Limits};
 use reheap_bench::server;
-use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 /// Exit code for a variant that crashed, or printed something else than the baseline.
-const VARIANT_FAILED: u8 = 4;
+pub(crate) const VARIANT_FAILED: u8 = 4;
 /// Exit code after Ctrl-C, as shells give it.
 const INTERRUPTED: u8 = 130;
 
@@ -29,52 +30,71 @@ const INTERRUPTED: u8 = 130;
 pub(crate) struct Comparison {
     pub(crate) settings: Settings,
     pub(crate) launcher: Launcher,
-    pub(crate) interrupted: Arc<AtomicBool>,
-    pub(crate) input: Option<PathBuf>,
     pub(crate) server: Option<Server>,
+    measuring: Measuring,
+    interrupted: Arc<AtomicBool>,
     name: String,
-    sweep: Vec<BTreeMap<String, String>>,
-    memory_limits_bytes: Vec<Option<u64>>,
-    metrics: Vec<Metric>,
     started: SystemTime,
 }
 
 impl Comparison {
-    /// Checks the arguments. The name tells in reports what was run.
+    /// From now on Ctrl-C ends runs and not reheap. The name tells in reports what was run.
     pub(crate) fn new(
-        arguments: &MeasuringArguments,
+        measuring: Measuring,
         name: String,
         server: Option<Server>,
     ) -> anyhow::Result<Self> {
-        let limits = arguments.memory_limit.iter().copied().map(Some);
-        let mut memory_limits_bytes: Vec<Option<u64>> = limits.collect();
-        if memory_limits_bytes.is_empty() {
-            memory_limits_bytes.push(None);
+        let mut settings = measuring.settings.clone();
+        if server.is_some() {
+            // What a load generator prints are times and rates.
+            settings.output = OutputCheck::Ignored;
         }
         Ok(Self {
-            settings: arguments.settings()?,
+            settings,
             launcher: Launcher::new()?,
-            interrupted: interrupt::on_signals()?,
-            input: arguments.input()?,
             server,
+            measuring,
+            interrupted: interrupt::on_signals()?,
             name,
-            sweep: arguments.sweep()?,
-            memory_limits_bytes,
-            metrics: arguments.metrics()?,
             started: SystemTime::now(),
         })
     }
 
     /// The values of the first comparison of a sweep: what a variant is tried out with.
-    pub(crate) fn first_parameters(&self) -> &BTreeMap<String, String> {
-        &self.sweep[0]
+    pub(crate) fn first_parameters(&self) -> &Parameters {
+        &self.measuring.sweep[0]
+    }
+
+    /// The memory limit of the first comparison.
+    pub(crate) fn first_memory_limit_bytes(&self) -> Option<u64> {
+        self.measuring.memory_limits_bytes[0]
+    }
+
+    /// Whatever goes wrong after Ctrl-C goes wrong because of it.
+    ///
+    /// # Errors
+    /// If it was pressed.
+    pub(crate) fn go_on(&self) -> anyhow::Result<()> {
+        if !self.interrupted.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let failure = Failure::failed("interrupted before anything was measured");
+        Err(failure.code(INTERRUPTED).into())
     }
 
     /// Measures the variants, the first being the baseline, with each value of the sweep and under each memory limit.
     pub(crate) fn run(&self, variants: &[Ready], left_out: &[LeftOut]) -> anyhow::Result<Results> {
         let mut results = self.without_benchmarks();
-        for parameters in &self.sweep {
-            for &memory_limit_bytes in &self.memory_limits_bytes {
+        let Measuring {
+            sweep,
+            memory_limits_bytes,
+            ..
+        } = &self.measuring;
+        for parameters in sweep {
+            self.planned(variants, parameters)?; // a program that only a later one names may not be there
+        }
+        for parameters in sweep {
+            for &memory_limit_bytes in memory_limits_bytes {
                 let settings = self.settings.clone();
                 let benchmark =
                     self.benchmark(variants, left_out, parameters, memory_limit_bytes, settings)?;
@@ -88,32 +108,54 @@ impl Comparison {
         Ok(results)
     }
 
-    /// Whether more than one comparison was asked for.
-    pub(crate) fn is_sweep(&self) -> bool {
-        self.sweep.len() * self.memory_limits_bytes.len() > 1
-    }
-
-    /// Runs a command once, without looking at how it ends: as a server under its load, if it is one.
-    pub(crate) fn try_out(&self, mut command: CommandLine) -> anyhow::Result<()> {
-        command.input = self.input.clone();
+    /// Runs a command once: as a server under its load, if it is one. How it ends does not matter yet, but what takes its
+    /// whole time, or crashes, is told: nobody waits for the sixth allocator without knowing what happened to the first.
+    pub(crate) fn try_out(&self, name: &str, mut command: CommandLine) -> anyhow::Result<()> {
+        command.input = self.measuring.input.clone();
         let limits = Limits {
-            time: self
-                .settings
-                .time_limit_seconds
-                .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+            time: self.time_limit(),
             memory: None,
             interrupted: Some(&self.interrupted),
         };
-        match &self.server {
+        let finished = match &self.server {
             Some(server) => {
-                let load = server.load(self.first_parameters())?;
-                server::serve(&self.launcher, &command, &load, &limits, &[])?;
+                let load = server.load(self.first_parameters(), self.time_limit())?;
+                server::serve(&self.launcher, &command, &load, &limits, &[])
+                    .map_err(anyhow::Error::new)
             }
             None => {
-                self.launcher.run(&command, &limits, &[])?;
+                let run = self.launcher.run(&command, &limits, &[]);
+                run.map_err(anyhow::Error::new)
             }
+        };
+        self.go_on()?;
+        let outcome = finished?.outcome;
+        if !matches!(outcome, Outcome::Exited(_)) {
+            ui::note(&format!("{name} {} when it was tried out", ended(outcome)));
         }
         Ok(())
+    }
+
+    fn time_limit(&self) -> Option<Duration> {
+        let seconds = self.settings.time_limit_seconds?;
+        Duration::try_from_secs_f64(seconds).ok()
+    }
+
+    /// The variants with the values of a sweep, and the baseline once more.
+    fn planned(
+        &self,
+        variants: &[Ready],
+        parameters: &Parameters,
+    ) -> anyhow::Result<Vec<PlannedVariant>> {
+        let input = self.measuring.input.as_ref();
+        let mut planned = Vec::new();
+        for (index, variant) in variants.iter().enumerate() {
+            planned.push(variant.planned(parameters, input)?);
+            if index == 0 {
+                planned.push(variant.copy().planned(parameters, input)?);
+            }
+        }
+        Ok(planned)
     }
 
     /// Measures the variants, the first being the baseline, in one setting.
@@ -121,39 +163,27 @@ impl Comparison {
         &self,
         variants: &[Ready],
         left_out: &[LeftOut],
-        parameters: &BTreeMap<String, String>,
+        parameters: &Parameters,
         memory_limit_bytes: Option<u64>,
         settings: Settings,
     ) -> anyhow::Result<Benchmark> {
-        let mut planned = Vec::new();
-        for (index, variant) in variants.iter().enumerate() {
-            planned.push(variant.planned(parameters, self.input.as_ref())?);
-            if index == 0 {
-                planned.push(variant.copy().planned(parameters, self.input.as_ref())?);
-            }
-        }
         let plan = Plan {
             name: self.name.clone(),
             parameters: parameters.clone(),
             memory_limit_bytes,
-            metrics: self.metrics.clone(),
-            variants: planned,
+            metrics: self.measuring.metrics.clone(),
+            variants: self.planned(variants, parameters)?,
             left_out: left_out.to_vec(),
             settings,
             load: match &self.server {
-                Some(server) => Some(server.load(parameters)?),
+                Some(server) => Some(server.load(parameters, self.time_limit())?),
                 None => None,
             },
         };
         let mut bar = Bar::new(&plan);
         let measured = experiment::measure(&self.launcher, &plan, &self.interrupted, &mut bar);
         bar.finish();
-        measured.map_err(|error| match error {
-            MeasureError::NoMemoryLimit(reason) => {
-                Failure::failed(format!("cannot measure under a memory limit: {reason}")).into()
-            }
-            other => anyhow::Error::new(other),
-        })
+        Ok(measured?)
     }
 
     /// A file of results that has none yet.
@@ -186,22 +216,36 @@ fn typed() -> Vec<String> {
 
 /// Writes the results, and says with the exit code whether all variants did what the baseline does.
 pub(crate) fn finish(results: Results, outputs: &Outputs) -> anyhow::Result<ExitCode> {
-    let interrupted = results
-        .benchmarks
-        .iter()
-        .any(|benchmark| benchmark.ended == Ending::Interrupted);
-    let failed = results.benchmarks.iter().any(|benchmark| {
-        let output = results.settings.output;
-        let mut variants = benchmark.variants.iter();
-        variants.any(|variant| Failures::of(benchmark, variant, output).count() > 0)
-    });
     write::all(std::slice::from_ref(&results), outputs)?;
-    Ok(if interrupted {
-        ui::note("interrupted: these are the runs so far");
-        ExitCode::from(INTERRUPTED)
-    } else if failed {
-        ExitCode::from(VARIANT_FAILED)
-    } else {
-        ExitCode::SUCCESS
+    if was_interrupted(&results) {
+        let mut variants = results.benchmarks.iter().flat_map(|it| &it.variants);
+        ui::note(match variants.any(|variant| !variant.runs.is_empty()) {
+            true => "interrupted: these are the runs so far",
+            false => "interrupted before the first run ended",
+        });
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    let roles = [Role::Baseline, Role::BaselineCopy, Role::Candidate];
+    Ok(match any_failed(&results, &roles) {
+        true => ExitCode::from(VARIANT_FAILED),
+        false => ExitCode::SUCCESS,
+    })
+}
+
+fn was_interrupted(results: &Results) -> bool {
+    let mut benchmarks = results.benchmarks.iter();
+    benchmarks.any(|benchmark| benchmark.ended == Ending::Interrupted)
+}
+
+/// Whether a run of a variant in one of these roles crashed, or printed something else. The limit takes more memory than
+/// any allocator would, so what becomes of it says nothing.
+pub(crate) fn any_failed(results: &Results, roles: &[Role]) -> bool {
+    let output = results.settings.output;
+    results.benchmarks.iter().any(|benchmark| {
+        let mut variants = benchmark.variants.iter();
+        variants.any(|variant| {
+            let failures = Failures::of(benchmark, variant, output);
+            roles.contains(&variant.role) && failures.count() > 0
+        })
     })
 }

@@ -1,17 +1,18 @@
 //! The flags of every command that measures, and what they say once checked.
 
 use crate::bench::ready::command_line;
+use crate::bench::sweep::{self, Parameters};
 use crate::bench::variants::words;
 use crate::ui::Failure;
 use anyhow::Context as _;
 use regex::bytes::Regex;
+use reheap_bench::memory_limit::MemoryLimit;
 use reheap_bench::metrics::Metric;
-use reheap_bench::results::{Direction, OutputCheck, Settings};
+use reheap_bench::results::{Direction, OutputCheck, Quantity, Settings};
 use reheap_bench::server::{Load, Ready};
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How to measure.
@@ -22,16 +23,33 @@ pub(crate) struct MeasuringArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rounds: Option<u32>,
     /// Without --rounds, how long a comparison may take
-    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 60.0,
+        allow_negative_numbers = true,
+        conflicts_with = "rounds"
+    )]
     budget: f64,
     /// Without --rounds, stop when each interval of the times is narrower than this
-    #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        default_value_t = 2.0,
+        allow_negative_numbers = true,
+        conflicts_with = "rounds"
+    )]
     precision: f64,
     /// Take the order of the runs from this number, as an earlier report names it
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// End a run that takes longer, and count it as failed
-    #[arg(long, value_name = "SECONDS", default_value_t = 600.0)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 600.0,
+        allow_negative_numbers = true
+    )]
     time_limit: f64,
     /// Accept output that differs from the baseline's
     #[arg(long)]
@@ -45,15 +63,38 @@ pub(crate) struct MeasuringArguments {
     metric: Vec<String>,
     /// Run under each of these memory limits
     #[arg(long, value_name = "BYTES,…", value_delimiter = ',', value_parser = bytes)]
-    pub(crate) memory_limit: Vec<u64>,
+    memory_limit: Vec<u64>,
     /// Run with each of these values in place of {NAME} in the commands
     #[arg(short = 'L', long = "parameter", value_name = "NAME=VALUE,…")]
     parameter: Vec<String>,
 }
 
+/// How to measure, checked.
+pub(crate) struct Measuring {
+    pub(crate) settings: Settings,
+    /// The file for standard input, with its whole path.
+    pub(crate) input: Option<PathBuf>,
+    pub(crate) metrics: Vec<Metric>,
+    /// All combinations of the values of all parameters; one without any where there are none.
+    pub(crate) sweep: Vec<Parameters>,
+    /// The memory limits; one that is none where there are none.
+    pub(crate) memory_limits_bytes: Vec<Option<u64>>,
+}
+
 impl MeasuringArguments {
+    /// Everything that can be checked before anything is built.
+    pub(crate) fn check(&self) -> anyhow::Result<Measuring> {
+        Ok(Measuring {
+            settings: self.settings()?,
+            input: self.input()?,
+            metrics: self.metrics()?,
+            sweep: sweep::combinations(&self.parameter)?,
+            memory_limits_bytes: self.memory_limits_bytes()?,
+        })
+    }
+
     /// The settings, with a seed.
-    pub(crate) fn settings(&self) -> anyhow::Result<Settings> {
+    fn settings(&self) -> anyhow::Result<Settings> {
         Ok(Settings {
             seed: self.seed.unwrap_or_else(seed_from_the_clock),
             rounds: self.rounds.map(|rounds| rounds as usize),
@@ -68,20 +109,30 @@ impl MeasuringArguments {
         })
     }
 
-    /// The file for standard input, with its whole path.
-    pub(crate) fn input(&self) -> anyhow::Result<Option<PathBuf>> {
+    fn input(&self) -> anyhow::Result<Option<PathBuf>> {
         let Some(path) = &self.input else {
             return Ok(None);
         };
         let shown = path.display();
-        File::open(path).with_context(|| format!("cannot read the input `{shown}`"))?;
+        let cannot = || format!("cannot read the input `{shown}`");
+        let input = File::open(path).with_context(cannot)?;
+        if input.metadata().with_context(cannot)?.is_dir() {
+            let text = format!("cannot read the input `{shown}`: it is a folder");
+            return Err(Failure::usage(text).into());
+        }
         Ok(Some(std::path::absolute(path)?))
     }
 
     /// What is to be read from the output. More of a figure is better, unless its name is followed by `:lower`.
-    pub(crate) fn metrics(&self) -> anyhow::Result<Vec<Metric>> {
+    fn metrics(&self) -> anyhow::Result<Vec<Metric>> {
         let metric = |text: &String| {
-            let (name, rest) = text.split_once('=').unwrap_or((text, ""));
+            let (name, pattern) = match text.split_once('=') {
+                Some((name, pattern)) if !pattern.is_empty() => (name, pattern),
+                _ => {
+                    let text = format!("a metric is written NAME=REGEX, not `{text}`");
+                    return Err(Failure::usage(text).into());
+                }
+            };
             let (name, direction) = match name.split_once(':') {
                 None => (name, Direction::Higher),
                 Some((name, "higher")) => (name, Direction::Higher),
@@ -92,46 +143,47 @@ impl MeasuringArguments {
                     return Err(Failure::usage(text).into());
                 }
             };
-            Metric::parse(&format!("{name}={rest}"), direction)
+            Metric::parse(&format!("{name}={pattern}"), direction)
                 .map_err(|error| Failure::usage(error.to_string()).into())
         };
-        self.metric.iter().map(metric).collect()
+        let metrics: anyhow::Result<Vec<Metric>> = self.metric.iter().map(metric).collect();
+        let metrics = metrics?;
+        let names = metrics.iter().map(|metric| metric.name.as_str());
+        if let Some(name) = first_twin(names.clone()) {
+            return Err(Failure::usage(format!("two metrics are called `{name}`")).into());
+        }
+        for name in names {
+            if !matches!(Quantity::named(name), Quantity::Metric(_)) {
+                let text = format!("a metric cannot be called `{name}`: that is measured anyway");
+                return Err(Failure::usage(text).into());
+            }
+        }
+        Ok(metrics)
     }
 
-    /// All combinations of the values of all parameters; one without any where there are none.
-    pub(crate) fn sweep(&self) -> anyhow::Result<Vec<BTreeMap<String, String>>> {
-        let mut settings = vec![BTreeMap::new()];
-        for parameter in &self.parameter {
-            let (name, values) = parameter
-                .split_once('=')
-                .filter(|(name, values)| !name.is_empty() && !values.is_empty())
-                .ok_or_else(|| {
-                    let text =
-                        format!("a parameter is given as NAME=VALUE,VALUE, not `{parameter}`");
-                    Failure::usage(text)
-                })?;
-            settings = settings
-                .iter()
-                .flat_map(|setting| {
-                    values.split(',').map(move |value| {
-                        let mut setting = setting.clone();
-                        setting.insert(name.to_owned(), value.trim().to_owned());
-                        setting
-                    })
-                })
-                .collect();
+    /// The limits, each of which was set once to see whether it can be.
+    fn memory_limits_bytes(&self) -> anyhow::Result<Vec<Option<u64>>> {
+        if let Some(bytes) = first_twin(self.memory_limit.iter()) {
+            let text = format!("the memory limit of {bytes} bytes is given twice");
+            return Err(Failure::usage(text).into());
         }
-        Ok(settings)
+        for &bytes in &self.memory_limit {
+            MemoryLimit::prepare(bytes)?;
+        }
+        let limits = self.memory_limit.iter().copied().map(Some);
+        Ok(match self.memory_limit.as_slice() {
+            [] => vec![None],
+            _ => limits.collect(),
+        })
     }
 }
 
-/// Puts the values of a sweep into a command.
-pub(crate) fn substitute(text: &str, parameters: &BTreeMap<String, String>) -> String {
-    let mut text = text.to_owned();
-    for (name, value) in parameters {
-        text = text.replace(&format!("{{{name}}}"), value);
-    }
-    text
+/// The first value that is there a second time.
+pub(crate) fn first_twin<T: PartialEq>(values: impl Iterator<Item = T> + Clone) -> Option<T> {
+    let mut places = values.clone().enumerate();
+    let is_there_before =
+        |(place, value): &(usize, T)| values.clone().take(*place).any(|it| it == *value);
+    places.find(is_there_before).map(|(_, value)| value)
 }
 
 /// A server to measure while another program keeps it busy.
@@ -145,21 +197,21 @@ pub(crate) struct ServerArguments {
         requires = "load",
         conflicts_with = "command"
     )]
-    pub(crate) server: Option<String>,
+    server: Option<String>,
     /// The server is ready when it takes connections at this port of 127.0.0.1
     #[arg(
         long,
         value_name = "PORT",
-        requires = "server",
+        requires = "load",
         conflicts_with = "ready_line"
     )]
-    pub(crate) ready_port: Option<u16>,
+    ready_port: Option<u16>,
     /// The server is ready when it prints a line that matches
-    #[arg(long, value_name = "REGEX", requires = "server")]
-    pub(crate) ready_line: Option<String>,
+    #[arg(long, value_name = "REGEX", requires = "load")]
+    ready_line: Option<String>,
     /// The program that keeps the server busy; its end ends a run, its output has the metrics
-    #[arg(long, value_name = "COMMAND", requires = "server")]
-    pub(crate) load: Option<String>,
+    #[arg(long, value_name = "COMMAND", conflicts_with = "command")]
+    load: Option<String>,
 }
 
 /// How long a server may take until it is ready.
@@ -170,6 +222,7 @@ const STOP_WITHIN: Duration = Duration::from_secs(10);
 /// A server and what keeps it busy, as words that a sweep may change.
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
+    /// None where all variants are servers of their own.
     pub(crate) words: Vec<OsString>,
     pub(crate) load: Vec<OsString>,
     pub(crate) ready: Ready,
@@ -178,7 +231,7 @@ pub(crate) struct Server {
 impl ServerArguments {
     /// The server, if one is to be measured.
     pub(crate) fn check(&self) -> anyhow::Result<Option<Server>> {
-        let (Some(server), Some(load)) = (&self.server, &self.load) else {
+        let Some(load) = &self.load else {
             return Ok(None);
         };
         let ready = match (self.ready_port, &self.ready_line) {
@@ -193,11 +246,11 @@ impl ServerArguments {
                     .into());
             }
         };
-        let words = |text| -> anyhow::Result<Vec<OsString>> {
+        let words = |text: &String| -> anyhow::Result<Vec<OsString>> {
             Ok(words(text)?.into_iter().map(OsString::from).collect())
         };
         Ok(Some(Server {
-            words: words(server)?,
+            words: self.server.as_ref().map_or(Ok(Vec::new()), words)?,
             load: words(load)?,
             ready,
         }))
@@ -205,12 +258,16 @@ impl ServerArguments {
 }
 
 impl Server {
-    /// The load with the values of a sweep.
-    pub(crate) fn load(&self, parameters: &BTreeMap<String, String>) -> anyhow::Result<Load> {
+    /// The load with the values of a sweep. The limit of a run is one for getting ready too.
+    pub(crate) fn load(
+        &self,
+        parameters: &Parameters,
+        limit: Option<Duration>,
+    ) -> anyhow::Result<Load> {
         Ok(Load {
             command: command_line(&self.load, parameters)?,
             ready: self.ready.clone(),
-            ready_within: READY_WITHIN,
+            ready_within: limit.map_or(READY_WITHIN, |limit| limit.min(READY_WITHIN)),
             stop_within: STOP_WITHIN,
         })
     }
@@ -240,144 +297,20 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     Ok(bytes as u64)
 }
 
+/// Thirty years in seconds, which clocks can say.
+const NUMBER_MAX: f64 = 1e9;
+
 fn positive(number: f64, flag: &str) -> anyhow::Result<f64> {
-    if number.is_finite() && number > 0.0 {
+    if number > 0.0 && number <= NUMBER_MAX {
         return Ok(number);
     }
-    Err(Failure::usage(format!("{flag} takes a number above 0, not {number}")).into())
+    let text = format!("{flag} takes a number above 0 and up to {NUMBER_MAX}");
+    Err(Failure::usage(text).into())
 }
 
 fn seed_from_the_clock() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     u64::from(now.unwrap_or(Duration::ZERO).subsec_nanos())
-}
-
-/// Where the raw results go, and reports of them.
-#[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Output; without a file, or with -, to standard output")]
-pub(crate) struct OutputArguments {
-    /// All runs, to be read by `reheap report`
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
-    json: Option<PathBuf>,
-    #[command(flatten)]
-    reports: ReportArguments,
-}
-
-/// Where reports go.
-#[derive(Debug, Clone, clap::Args)]
-#[command(next_help_heading = "Output; without a file, or with -, to standard output")]
-pub(crate) struct ReportArguments {
-    /// A page with charts, in one file
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
-    html: Option<PathBuf>,
-    /// Tables for a pull request
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
-    markdown: Option<PathBuf>,
-    /// A line for each run
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
-    csv: Option<PathBuf>,
-    /// The JSON of hyperfine
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
-    hyperfine: Option<PathBuf>,
-    /// The Bencher Metric Format
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
-    bencher: Option<PathBuf>,
-}
-
-/// A form of the results.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
-    Json,
-    Html,
-    Markdown,
-    Csv,
-    Hyperfine,
-    Bencher,
-}
-
-/// Forms and the files that they go to, checked before anything runs.
-#[derive(Debug, Clone)]
-pub(crate) struct Outputs(pub(crate) Vec<(Form, Destination)>);
-
-/// Where a form goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Destination {
-    StandardOutput,
-    File(PathBuf),
-}
-
-impl OutputArguments {
-    /// The forms that were asked for.
-    ///
-    /// # Errors
-    /// If two go to standard output, or a file's folder is not there: hours of measuring would be lost at their end.
-    pub(crate) fn check(&self) -> anyhow::Result<Outputs> {
-        Outputs::check(
-            [(Form::Json, &self.json)]
-                .into_iter()
-                .chain(self.reports.forms()),
-        )
-    }
-}
-
-impl ReportArguments {
-    /// The forms that were asked for; errors as those of [`OutputArguments::check`].
-    pub(crate) fn check(&self) -> anyhow::Result<Outputs> {
-        Outputs::check(self.forms().into_iter())
-    }
-
-    fn forms(&self) -> [(Form, &Option<PathBuf>); 5] {
-        [
-            (Form::Html, &self.html),
-            (Form::Markdown, &self.markdown),
-            (Form::Csv, &self.csv),
-            (Form::Hyperfine, &self.hyperfine),
-            (Form::Bencher, &self.bencher),
-        ]
-    }
-}
-
-impl Outputs {
-    fn check<'a>(
-        asked: impl Iterator<Item = (Form, &'a Option<PathBuf>)>,
-    ) -> anyhow::Result<Outputs> {
-        let mut outputs = Vec::new();
-        for (form, path) in asked {
-            let Some(path) = path else { continue };
-            if path.as_os_str() == "-" {
-                outputs.push((form, Destination::StandardOutput));
-                continue;
-            }
-            let path = std::path::absolute(path).context("cannot find the current folder")?;
-            if path.is_dir() {
-                let text = format!("cannot write `{}`: it is a folder", path.display());
-                return Err(Failure::usage(text).into());
-            }
-            if !path.parent().is_some_and(Path::is_dir) {
-                let text = format!("cannot write `{}`: there is no such folder", path.display());
-                return Err(Failure::usage(text).into());
-            }
-            outputs.push((form, Destination::File(path)));
-        }
-        let outputs = Outputs(outputs);
-        if outputs.to_standard_output() > 1 {
-            let failure = Failure::usage("only one form can go to standard output");
-            return Err(failure
-                .hint("give the others a file: --html report.html")
-                .into());
-        }
-        Ok(outputs)
-    }
-}
-
-impl Outputs {
-    /// How many forms go to standard output.
-    pub(crate) fn to_standard_output(&self) -> usize {
-        let destinations = self.0.iter();
-        destinations
-            .filter(|(_, destination)| *destination == Destination::StandardOutput)
-            .count()
-    }
 }
 
 #[cfg(test)]
@@ -395,11 +328,8 @@ mod tests {
     }
 
     #[test]
-    fn values_of_a_sweep_go_where_their_name_stands_in_braces() {
-        let parameters = BTreeMap::from([("threads".to_owned(), "4".to_owned())]);
-        assert_eq!(
-            substitute("-j{threads} {other}", &parameters),
-            "-j4 {other}"
-        );
+    fn the_second_of_two_equal_values_is_found() {
+        assert_eq!(first_twin([1, 2, 3].iter()), None);
+        assert_eq!(first_twin([1, 2, 1, 2].iter()), Some(&1));
     }
 }

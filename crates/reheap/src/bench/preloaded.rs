@@ -26,26 +26,22 @@ pub(crate) fn prepare(
     words: &[OsString],
     comparison: &Comparison,
 ) -> anyhow::Result<(Vec<Ready>, Vec<LeftOut>)> {
+    let program = match variants::all_own(typed) {
+        true => None,
+        false => Some(Dynamic::resolve(words, comparison)?),
+    };
+    let libc = program.as_ref().map_or(Libc::Glibc, |program| program.libc);
+    let names: Vec<String> = typed.iter().map(|it| variants::shown(it, libc)).collect();
+    variants::refuse_twins(&names)?;
     let mut prepared = Prepared::default();
-    let named = typed.iter().map(|variant| match variant {
-        Typed::OwnCommand(command) => Ok(own_command(command)),
-        Typed::OfLibc(variant) => Err(variant),
-    });
-    let mut program = None;
-    for variant in named {
-        match variant {
-            Ok(ready) => prepared.ready.push(ready),
-            Err(variant) => {
-                let program = match &program {
-                    Some(program) => program,
-                    None => program.insert(Dynamic::resolve(words, comparison)?),
-                };
-                prepared.ready.push(program.named(variant)?);
-            }
-        }
+    for variant in typed {
+        prepared.ready.push(match (variant, &program) {
+            (Typed::OwnCommand(command), _) => own_command(command),
+            (Typed::OfLibc(variant), Some(program)) => program.named(variant)?,
+            (Typed::OfLibc(_), None) => unreachable!("not all are commands of their own"),
+        });
     }
-    if typed.is_empty() {
-        let program = Dynamic::resolve(words, comparison)?;
+    if let (true, Some(program)) = (typed.is_empty(), &program) {
         prepared = program.all()?;
     }
     if let Some(baseline) = prepared.ready.first_mut() {
@@ -121,9 +117,9 @@ impl<'a> Dynamic<'a> {
         };
         for allocator in CATALOGUE.iter().filter(|row| row.build.is_some()) {
             let choice = Choice::of(allocator.name, &[])?;
-            self.take_in(&choice, Role::Candidate, &mut prepared);
+            self.take_in(&choice, Role::Candidate, &mut prepared)?;
         }
-        self.take_in(&Choice::limit(), Role::Limit, &mut prepared);
+        self.take_in(&Choice::limit(), Role::Limit, &mut prepared)?;
         if prepared.ready.len() == 1 {
             let reason = &prepared.left_out[0].reason;
             let shown = self.program.file.display();
@@ -133,14 +129,17 @@ impl<'a> Dynamic<'a> {
         Ok(prepared)
     }
 
-    fn take_in(&self, choice: &Choice, role: Role, prepared: &mut Prepared) {
-        match self.preloaded(choice, role) {
+    fn take_in(&self, choice: &Choice, role: Role, prepared: &mut Prepared) -> anyhow::Result<()> {
+        let ready = self.preloaded(choice, role);
+        self.comparison.go_on()?;
+        match ready {
             Ok(ready) => prepared.ready.push(ready),
             Err(reason) => prepared.left_out.push(LeftOut {
                 name: variants::name(self.libc, choice),
                 reason: format!("{reason:#}"),
             }),
         }
+        Ok(())
     }
 
     /// A variant that was asked for by name.
@@ -195,7 +194,7 @@ impl<'a> Dynamic<'a> {
         let preload = preload.map(|position| environment.remove(position).1);
         environment.extend(recording.environment(&probe, preload.as_deref()));
         command.environment = environment;
-        comparison.try_out(command)?;
+        comparison.try_out(&ready.name, command)?;
         let seen = recording.observation()?.active(&library);
         seen.map_err(|why| {
             Failure::failed(format!("{} would not be active: {why}", ready.name)).into()

@@ -2,36 +2,43 @@
 
 use crate::ui;
 use indicatif::{ProgressBar, ProgressStyle};
+use reheap_bench::analysis::ended;
 use reheap_bench::experiment::{Plan, Progress, Stage, Watch};
-use reheap_bench::results::Settings;
+use reheap_bench::figures;
+use reheap_bench::results::{Outcome, Settings};
+use reheap_bench::run::Finished;
+use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 use std::time::Duration;
+
+/// How much of its output is quoted where a run failed: lines, and characters of each.
+const LAST_WORDS: usize = 4;
+const LINE_MAX: usize = 160;
 
 /// Progress of one comparison.
 pub(crate) struct Bar {
     bar: ProgressBar,
     settings: Settings,
+    /// What the first run of the baseline lets expect.
+    expected: Option<Outcome>,
+    /// The variants of which it was told how a run failed.
+    told: BTreeSet<String>,
 }
 
 impl Bar {
     pub(crate) fn new(plan: &Plan) -> Bar {
         let what = describe(plan);
-        if !std::io::stderr().is_terminal() {
+        let bar = if std::io::stderr().is_terminal() {
+            spinning(what)
+        } else {
             ui::note(&what);
-            return Bar {
-                bar: ProgressBar::hidden(),
-                settings: plan.settings.clone(),
-            };
-        }
-        let template = "{spinner} {prefix}: {msg} {wide_bar} {elapsed} ({eta} left)";
-        let style = ProgressStyle::with_template(template)
-            .expect("the template has only known keys")
-            .progress_chars("━╸─");
-        let bar = ProgressBar::new(1000).with_style(style).with_prefix(what);
-        bar.enable_steady_tick(Duration::from_millis(100));
+            ProgressBar::hidden()
+        };
         Bar {
             bar,
             settings: plan.settings.clone(),
+            expected: None,
+            told: BTreeSet::new(),
         }
     }
 
@@ -68,12 +75,51 @@ impl Watch for Bar {
         let thousandths = (self.share(progress) * 1000.0) as u64;
         self.bar.set_position(thousandths.min(1000));
     }
+
+    /// A figure is made of many runs, so what one of them said about its failure is gone unless it is told now.
+    fn run_ended(&mut self, progress: &Progress<'_>, finished: &Finished) {
+        let outcome = finished.outcome;
+        let is_as_expected = match self.expected {
+            Some(expected) => outcome == expected,
+            None => outcome.is_success(),
+        };
+        // As results are judged later: an exit code is what all are held to, a crash never is.
+        self.expected.get_or_insert(match outcome {
+            Outcome::Exited(_) => outcome,
+            _ => Outcome::Exited(0),
+        });
+        if is_as_expected || !self.told.insert(progress.variant.to_owned()) {
+            return;
+        }
+        let mut text = format!("{} {}", progress.variant, ended(outcome));
+        let last_words = match finished.stderr.last_lines(LAST_WORDS) {
+            nothing if nothing.is_empty() => finished.stdout.last_lines(LAST_WORDS),
+            lines => lines,
+        };
+        if !last_words.is_empty() {
+            text.push_str(", after it had said:");
+        }
+        for line in last_words.lines() {
+            text.push_str("\n  ");
+            text.extend(line.chars().filter(|it| !it.is_control()).take(LINE_MAX));
+        }
+        self.bar.suspend(|| ui::note(&text));
+    }
+}
+
+fn spinning(what: String) -> ProgressBar {
+    let template = "{spinner} {prefix}: {msg} {wide_bar} {elapsed} ({eta} left)";
+    let style = ProgressStyle::with_template(template)
+        .expect("the template has only known keys")
+        .progress_chars("━╸─");
+    let bar = ProgressBar::new(1000).with_style(style).with_prefix(what);
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
 }
 
 fn describe(plan: &Plan) -> String {
     let count = plan.variants.len() - 1; // the copy of the baseline is not one to choose
-    let variants = if count == 1 { "variant" } else { "variants" };
-    let mut what = format!("measuring {count} {variants}");
+    let mut what = format!("measuring {}", figures::count(count, "variant"));
     for (name, value) in &plan.parameters {
         what.push_str(&format!(", {name} = {value}"));
     }
@@ -84,7 +130,7 @@ fn describe(plan: &Plan) -> String {
         ));
     }
     match plan.settings.rounds {
-        Some(rounds) => format!("{what}, {rounds} rounds"),
+        Some(rounds) => format!("{what}, {}", figures::count(rounds, "round")),
         None => format!("{what}, up to {:.0} s", plan.settings.budget_seconds),
     }
 }

@@ -1,6 +1,6 @@
 //! Variants that are ready to be run.
 
-use crate::bench::options::substitute;
+use crate::bench::sweep::{Parameters, substitute};
 use crate::bench::variants;
 use crate::program::Program;
 use crate::setup::Choice;
@@ -49,7 +49,7 @@ impl Ready {
     /// The variant with the values of a sweep.
     pub(crate) fn planned(
         &self,
-        parameters: &BTreeMap<String, String>,
+        parameters: &Parameters,
         input: Option<&PathBuf>,
     ) -> anyhow::Result<PlannedVariant> {
         let mut command = command_line(&self.words, parameters)?;
@@ -79,7 +79,7 @@ impl Ready {
 /// The command that a person types, as the kernel is to be asked for it.
 pub(crate) fn command_line(
     words: &[OsString],
-    parameters: &BTreeMap<String, String>,
+    parameters: &Parameters,
 ) -> anyhow::Result<CommandLine> {
     let words: Vec<OsString> = words
         .iter()

@@ -80,8 +80,11 @@ impl Field {
     }
 
     /// Takes a choice in, if it can be built and was seen to be active.
-    fn add(&mut self, source: &dyn Source, choice: Choice) {
-        match source.candidate(&choice, Role::Candidate) {
+    fn add(&mut self, search: &Search<'_>, choice: Choice) -> anyhow::Result<()> {
+        let source = search.source;
+        let ready = source.candidate(&choice, Role::Candidate);
+        search.comparison.go_on()?;
+        match ready {
             Ok(ready) => {
                 self.choices.push((ready.name.clone(), choice));
                 self.ready.push(ready);
@@ -91,6 +94,7 @@ impl Field {
                 reason: format!("{reason:#}"),
             }),
         }
+        Ok(())
     }
 
     fn variants(&self) -> Vec<Ready> {
@@ -125,6 +129,7 @@ impl Search<'_> {
             ..self.source.baseline()?
         };
         let limit = self.source.candidate(&Choice::limit(), Role::Limit);
+        self.comparison.go_on()?;
         if let (Goal::Speed, Ok(limit)) = (self.goal, &limit) {
             ui::note("step 1 of 3: could any allocator help?");
             let variants = [baseline.clone(), limit.clone()];
@@ -151,7 +156,7 @@ impl Search<'_> {
         }
         let mut field = Field::new(baseline, limit.ok());
         for row in CATALOGUE.iter().filter(|row| row.build.is_some()) {
-            field.add(self.source, Choice::of(row.name, &[])?);
+            field.add(self, Choice::of(row.name, &[])?)?;
         }
         ui::note("step 2 of 3: which allocator?");
         let benchmark = self.measure(
@@ -178,7 +183,8 @@ impl Search<'_> {
         }
         let tuned = self.tuned(&field, &finalists)?;
         let round = Duration::from_secs_f64(seconds_per_run * tuned.ready.len() as f64);
-        if tuned.ready.len() > finalists.len() && left > round * 4 {
+        let is_affordable = self.comparison.settings.rounds.is_some() || left > round * 4;
+        if tuned.ready.len() > finalists.len() && is_affordable {
             ui::note("step 3 of 3: which tuning?");
             let benchmark =
                 self.measure("tuning", &tuned.variants(), &tuned.left_out, &mut left, 1.0)?;
@@ -220,7 +226,9 @@ impl Search<'_> {
         let mut settings = comparison.settings.clone();
         settings.budget_seconds = (left.as_secs_f64() * share).max(1.0);
         let parameters = comparison.first_parameters();
-        let mut benchmark = comparison.benchmark(variants, left_out, parameters, None, settings)?;
+        let memory = comparison.first_memory_limit_bytes();
+        let mut benchmark =
+            comparison.benchmark(variants, left_out, parameters, memory, settings)?;
         benchmark.name = format!("{}: {step}", benchmark.name);
         *left = left.saturating_sub(began.elapsed());
         Ok(benchmark)
@@ -235,7 +243,7 @@ impl Search<'_> {
             .filter(|(name, _)| finalists.contains(name));
         let mut choices: Vec<Choice> = of_finalists.map(|(_, choice)| choice.clone()).collect();
         for choice in &choices {
-            tuned.add(self.source, choice.clone());
+            tuned.add(self, choice.clone())?;
         }
         if self.source.tunes_baseline() {
             choices.push(Choice::of("stock", &[])?);
@@ -245,9 +253,9 @@ impl Search<'_> {
             for option in row.tuning {
                 for value in option.worth_trying {
                     tuned.add(
-                        self.source,
+                        self,
                         Choice::of(row.name, &[format!("{}={value}", option.key)])?,
-                    );
+                    )?;
                 }
             }
         }

@@ -1,11 +1,13 @@
 //! Variants as users type them: `glibc`, `musl+mimalloc[purge_delay=0]`, `jemalloc`, or `NAME=COMMAND`.
 
+use crate::bench::options::first_twin;
 use crate::setup::Choice;
 use crate::ui::Failure;
-use reheap_allocators::catalogue::{self, LIMIT};
+use reheap_allocators::catalogue::{self, CATALOGUE, LIMIT};
 use reheap_allocators::memory::MemoryFunctions;
 use reheap_allocators::target::Libc;
 use reheap_bench::results::Role;
+use std::ffi::OsString;
 
 /// A libc, or the one that is there anyway, and an allocator for it.
 #[derive(Debug, Clone)]
@@ -41,7 +43,34 @@ pub(crate) fn parse(values: &[String]) -> anyhow::Result<Vec<Typed>> {
             }
         }
     }
+    if variants.is_empty() && !values.is_empty() {
+        return Err(Failure::usage("`--variant` names no variant")
+            .hint(known())
+            .into());
+    }
     Ok(variants)
+}
+
+/// Refuses two variants of one name: no report could tell them apart.
+pub(crate) fn refuse_twins(names: &[String]) -> anyhow::Result<()> {
+    match first_twin(names.iter()) {
+        None => Ok(()),
+        Some(name) => {
+            let failure = Failure::usage(format!("there are two variants `{name}`"));
+            let hint = "how far the baseline differs from itself is measured anyway";
+            Err(failure.hint(hint).into())
+        }
+    }
+}
+
+/// What can be named.
+fn known() -> String {
+    let allocators: Vec<&str> = CATALOGUE.iter().map(|row| row.name).collect();
+    format!(
+        "a variant is LIBC, LIBC+ALLOCATOR, ALLOCATOR or NAME=COMMAND; libcs are glibc and musl, allocators are {}; \
+         options follow in brackets: mimalloc[purge_delay=0]",
+        allocators.join(", ")
+    )
 }
 
 /// `NAME=COMMAND`: the first `=` stands outside brackets, where tuning has it inside.
@@ -118,6 +147,12 @@ fn of_libc(text: &str) -> anyhow::Result<OfLibc> {
     let options: Vec<String> = options.into_iter().map(str::to_owned).collect();
     let mut choice = match allocator {
         _ if allocator == LIMIT.name && options.is_empty() => Choice::limit(),
+        _ if catalogue::find(allocator).is_err() => {
+            let failure = Failure::usage(format!(
+                "there is no allocator `{allocator}` in the catalogue"
+            ));
+            return Err(failure.hint(known()).into());
+        }
         _ => Choice::of(allocator, &options)?,
     };
     for option in of_functions {
@@ -137,10 +172,7 @@ fn parse_libc(name: &str, variant: &str) -> Result<Libc, Failure> {
     match name {
         "glibc" => Ok(Libc::Glibc),
         "musl" => Ok(Libc::Musl),
-        _ => Err(Failure::usage(format!("there is no variant `{variant}`")).hint(
-            "glibc, musl, glibc+jemalloc, musl+mimalloc[purge_delay=0], jemalloc, or NAME=COMMAND; \
-             `reheap list` shows the allocators",
-        )),
+        _ => Err(Failure::usage(format!("there is no variant `{variant}`")).hint(known())),
     }
 }
 
@@ -151,6 +183,30 @@ pub(crate) fn role(choice: &Choice) -> Role {
     } else {
         Role::Candidate
     }
+}
+
+/// The name of a variant, where the libc is known.
+pub(crate) fn shown(typed: &Typed, libc: Libc) -> String {
+    match typed {
+        Typed::OwnCommand(command) => command.name.clone(),
+        Typed::OfLibc(of) if role(&of.choice) == Role::Limit => LIMIT.name.to_owned(),
+        Typed::OfLibc(of) => name(of.libc.unwrap_or(libc), &of.choice),
+    }
+}
+
+/// The words of the commands among these.
+pub(crate) fn words_of_own(typed: &[Typed]) -> Vec<OsString> {
+    let commands = typed.iter().filter_map(|variant| match variant {
+        Typed::OwnCommand(command) => Some(&command.words),
+        Typed::OfLibc(_) => None,
+    });
+    commands.flatten().map(OsString::from).collect()
+}
+
+/// Whether all are commands of the user's, so that nothing else is run.
+pub(crate) fn all_own(typed: &[Typed]) -> bool {
+    let is_own = |variant: &Typed| matches!(variant, Typed::OwnCommand(_));
+    !typed.is_empty() && typed.iter().all(is_own)
 }
 
 /// Stands in brackets like a tuning option, for static executables: `musl+mimalloc[memory_functions=stock]`.

@@ -1,21 +1,24 @@
 //! Results as files and on standard output.
 
-use crate::bench::options::{Destination, Form, Outputs};
+use crate::bench::outputs::{Destination, Form, Outputs};
 use crate::env_vars;
 use crate::ui;
+use anyhow::Context as _;
 use reheap_allocators::cache::write_by_rename;
 use reheap_bench::results::Results;
 use reheap_report::{Colour, HyperfineFormat, Style};
+use std::fs;
 use std::io::IsTerminal as _;
 use terminal_size::{Width, terminal_size_of};
 
 /// Writes every form that was asked for. Where none goes to standard output, the tables do.
 pub(crate) fn all(results: &[Results], outputs: &Outputs) -> anyhow::Result<()> {
-    files(results, outputs)?;
+    // A file that cannot be written must not take the tables along.
+    let written = files(results, outputs);
     if outputs.to_standard_output() == 0 {
         ui::data(&table(results))?;
     }
-    Ok(())
+    written
 }
 
 /// Writes every form that was asked for, and nothing else.
@@ -25,7 +28,13 @@ pub(crate) fn files(results: &[Results], outputs: &Outputs) -> anyhow::Result<()
         match destination {
             Destination::StandardOutput => ui::data(&text)?,
             Destination::File(path) => {
-                write_by_rename(path, text.as_bytes(), 0o644)?;
+                if path.exists() && !path.is_file() {
+                    // Nobody wants `/dev/null` replaced.
+                    let cannot = || format!("cannot write `{}`", path.display());
+                    fs::write(path, &text).with_context(cannot)?;
+                } else {
+                    write_by_rename(path, text.as_bytes(), 0o644)?;
+                }
                 ui::note(&format!("wrote {}", path.display()));
             }
         }

@@ -3,8 +3,10 @@
 //! A dynamic program is run with each allocator preloaded; other variants are commands of the user's.
 
 use crate::bench::measure::{self, Comparison};
-use crate::bench::options::{MeasuringArguments, OutputArguments, ServerArguments};
+use crate::bench::options::{MeasuringArguments, ServerArguments};
+use crate::bench::outputs::OutputArguments;
 use crate::bench::preloaded;
+use crate::bench::sweep;
 use crate::bench::variants::{self, Typed};
 use crate::cli::compare;
 use crate::ui::Failure;
@@ -14,15 +16,21 @@ use std::process::ExitCode;
 
 pub(crate) const EXAMPLES: &str = "Examples:\n  \
     reheap bench -- python3 script.py\n  \
-    reheap bench --variant glibc,jemalloc,mimalloc --rounds 20 --html report.html -- ./server --selftest\n  \
+    reheap bench --variant glibc,jemalloc,mimalloc --rounds 20 --html report.html -- ./app --selftest\n  \
     reheap bench --variant old='./old {threads}' --variant new='./new {threads}' -L threads=1,2,4\n  \
-    reheap bench --server 'redis-server --port 7777' --ready-port 7777 --load 'redis-benchmark -p 7777 -q'";
+    reheap bench --server './server -p 7777' --ready-port 7777 --load './load 127.0.0.1:7777'";
 
 #[derive(Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    override_usage = "reheap bench [OPTIONS] [-- COMMAND...]\n       reheap bench compare OLD NEW"
+)]
 pub(crate) struct BenchArguments {
     #[command(subcommand)]
     subcommand: Option<Subcommand>,
+    /// The command to run under each variant
+    #[arg(last = true)]
+    command: Vec<OsString>,
     /// What to compare, the first being the baseline: glibc, jemalloc, glibc+mimalloc[purge_delay=0],
     /// or NAME=COMMAND [default: the libc's own allocator, and all of `reheap list`]
     #[arg(long, value_name = "VARIANT,…")]
@@ -36,9 +44,6 @@ pub(crate) struct BenchArguments {
     server: ServerArguments,
     #[command(flatten)]
     output: OutputArguments,
-    /// The command to run under each variant
-    #[arg(last = true)]
-    command: Vec<OsString>,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -56,26 +61,41 @@ pub(crate) fn run(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
     let typed = variants::parse(&arguments.variant)?;
     let server = arguments.server.check()?;
     let outputs = arguments.output.check()?;
+    let measuring = arguments.measuring.check()?;
     let words = match &server {
         Some(server) => server.words.clone(),
         None => arguments.command.clone(),
     };
-    let own_commands = typed
-        .iter()
-        .filter(|variant| matches!(variant, Typed::OwnCommand(_)))
-        .count();
-    if words.is_empty() && (typed.is_empty() || own_commands < typed.len()) {
-        let failure = Failure::usage("there is no command to run");
-        return Err(failure.hint("reheap bench -- COMMAND").into());
-    }
+    refuse_wrong_words(&typed, &words)?;
+    let load = server.iter().flat_map(|server| &server.load);
+    let own = variants::words_of_own(&typed);
+    sweep::refuse_unused(&measuring.sweep, words.iter().chain(load).chain(&own))?;
     let name = arguments
         .name
         .clone()
         .unwrap_or_else(|| shown(&words, &typed));
-    let comparison = Comparison::new(&arguments.measuring, name, server)?;
+    let comparison = Comparison::new(measuring, name, server)?;
     let (ready, left_out) = preloaded::prepare(&typed, &words, &comparison)?;
     let results = comparison.run(&ready, &left_out)?;
     measure::finish(results, &outputs)
+}
+
+/// Refuses to run nothing, and a command that no variant would run.
+fn refuse_wrong_words(typed: &[Typed], words: &[OsString]) -> Result<(), Failure> {
+    match (words, variants::all_own(typed)) {
+        ([], false) => {
+            let failure = Failure::usage("there is no command to run");
+            Err(failure.hint("reheap bench -- COMMAND"))
+        }
+        ([program, ..], true) => {
+            let program = program.to_string_lossy();
+            let text =
+                format!("no variant runs `{program}`: all of them are commands of their own");
+            let hint = "leave it out, or name a variant for it: --variant glibc";
+            Err(Failure::usage(text).hint(hint))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The command as a person types it, with the program's name alone; of several commands the names.

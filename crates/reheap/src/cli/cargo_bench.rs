@@ -2,9 +2,11 @@
 
 use crate::bench::linked::Project;
 use crate::bench::measure::{self, Comparison};
-use crate::bench::options::{MeasuringArguments, OutputArguments};
+use crate::bench::options::MeasuringArguments;
+use crate::bench::outputs::OutputArguments;
 use crate::bench::preloaded::own_command;
 use crate::bench::ready::Ready;
+use crate::bench::sweep;
 use crate::bench::variants::{self, OfLibc, Typed};
 use crate::cli::cargo::Session;
 use crate::setup::Choice;
@@ -16,11 +18,18 @@ use std::process::ExitCode;
 
 pub(crate) const EXAMPLES: &str = "Examples:\n  \
     cargo reheap bench -- --input data.txt\n  \
-    cargo reheap bench --bin server --variant glibc,musl,musl+mimalloc,musl+jemalloc --rounds 20 -- --selftest\n  \
+    cargo reheap bench --bin server --variant glibc,musl,musl+mimalloc,musl+jemalloc -- --selftest\n  \
     cargo reheap bench --variant glibc,musl+mimalloc -L threads=1,2,4 --html scaling.html -- {threads}";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CargoBenchArguments {
+    /// Flags of `cargo build`, all of them, anywhere; after `--` those of the program
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CARGO FLAGS"
+    )]
+    cargo: Vec<OsString>,
     /// What to compare, the first being the baseline: glibc, musl, musl+jemalloc, glibc+jemalloc
     /// (preloaded), musl+mimalloc[purge_delay=0], or NAME=COMMAND [default: glibc, musl, and musl
     /// with all of `reheap list`]
@@ -33,32 +42,37 @@ pub(crate) struct CargoBenchArguments {
     measuring: MeasuringArguments,
     #[command(flatten)]
     output: OutputArguments,
-    /// Flags of `cargo build`, all of them, anywhere; after `--` those of the program
-    #[arg(
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "CARGO FLAGS"
-    )]
-    cargo: Vec<OsString>,
 }
 
 /// Builds, links, measures and reports.
 pub(crate) fn run(arguments: &CargoBenchArguments) -> anyhow::Result<ExitCode> {
     let typed = variants::parse(&arguments.variant)?;
     let outputs = arguments.output.check()?;
-    let session = Session::for_measuring(&arguments.cargo)?;
+    let measuring = arguments.measuring.check()?;
     let asked = if typed.is_empty() { all()? } else { typed };
+    let names: Vec<String> = asked.iter().map(shown).collect();
+    variants::refuse_twins(&names)?;
+    let session = Session::for_measuring(&arguments.cargo)?;
+    let own = variants::words_of_own(&asked);
+    sweep::refuse_unused(
+        &measuring.sweep,
+        session.program_arguments().iter().chain(&own),
+    )?;
     let mut libcs: Vec<Libc> = asked.iter().filter_map(libc).collect();
     libcs.sort_unstable();
     libcs.dedup();
     let project = Project::build(&session, &libcs)?;
-    let name = arguments.name.clone();
-    let name = name.unwrap_or_else(|| project.shown(session.program_arguments()));
-    let comparison = Comparison::new(&arguments.measuring, name, None)?;
+    let name = arguments.name.clone().unwrap_or_else(|| match libcs[..] {
+        [] => names.join(", "),
+        _ => project.shown(session.program_arguments()),
+    });
+    let comparison = Comparison::new(measuring, name, None)?;
     let mut left_out = Vec::new();
     let mut ready = Vec::new();
     for variant in &asked {
-        match prepare(variant, &project, &comparison) {
+        let prepared = prepare(variant, &project, &comparison);
+        comparison.go_on()?;
+        match prepared {
             Ok(variant) => ready.push(variant),
             // Nobody asked for this one by name.
             Err(reason) if arguments.variant.is_empty() && !ready.is_empty() => {
@@ -101,10 +115,7 @@ fn libc(variant: &Typed) -> Option<Libc> {
 }
 
 fn shown(variant: &Typed) -> String {
-    match variant {
-        Typed::OfLibc(of) => variants::name(of.libc.unwrap_or(Libc::Musl), &of.choice),
-        Typed::OwnCommand(command) => command.name.clone(),
-    }
+    variants::shown(variant, Libc::Musl)
 }
 
 fn prepare(

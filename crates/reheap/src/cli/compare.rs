@@ -3,10 +3,11 @@
 use crate::cli::report::read;
 use crate::ui::{self, Failure};
 use reheap_bench::analysis::Verdict;
-use reheap_bench::compare::{Change, Changes, Check, compare};
-use reheap_bench::results::Quantity;
+use reheap_bench::compare::{Change, Changes, Check, compare, title};
+use reheap_bench::results::{Quantity, Results};
 use reheap_bench::threshold::Threshold;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -49,7 +50,13 @@ pub(crate) fn run(arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
     quantities.dedup();
     let changes = compare(&old, &new, &quantities);
     if changes.changes.is_empty() && changes.missing.is_empty() {
-        let text = "the two files have no benchmark and no variant in common";
+        let titles = |results: &Results| -> BTreeSet<String> {
+            results.benchmarks.iter().map(title).collect()
+        };
+        let text = match titles(&old).is_disjoint(&titles(&new)) {
+            true => "the two files have no benchmark in common",
+            false => "there is nothing to compare: the old file has no run that counts",
+        };
         return Err(Failure::failed(text).into());
     }
     ui::data(&if arguments.json {

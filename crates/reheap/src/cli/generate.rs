@@ -44,7 +44,9 @@ pub(crate) fn run(arguments: &GenerateArguments) -> anyhow::Result<ExitCode> {
     let mut out = Vec::new();
     let shell = match arguments.what {
         What::Man => {
-            man_pages(&command, &mut out)?;
+            let mut pages = Vec::new();
+            man_pages(&command, &mut pages)?;
+            out = in_ascii(&String::from_utf8_lossy(&pages)).into_bytes();
             None
         }
         What::Bash => Some(Shell::Bash),
@@ -56,6 +58,19 @@ pub(crate) fn run(arguments: &GenerateArguments) -> anyhow::Result<ExitCode> {
     }
     ui::data(&String::from_utf8_lossy(&out))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A troff without preconv(1) before it reads bytes as Latin-1; groff_char(7) has a name for every character.
+fn in_ascii(page: &str) -> String {
+    let mut text = String::with_capacity(page.len());
+    for character in page.chars() {
+        if character.is_ascii() {
+            text.push(character);
+        } else {
+            text.push_str(&format!("\\[u{:04X}]", u32::from(character)));
+        }
+    }
+    text
 }
 
 /// One page: the program, then a section for each subcommand with all its flags.

@@ -40,7 +40,13 @@ fn as_text(allocator: &Allocator) -> String {
     line("hardening", allocator.hardening);
     for option in allocator.tuning {
         line("tuning", &format!("-t {}=…  {}", option.key, option.domain));
-        line("", &format!("    {}", option.summary));
+        let preset = option
+            .preset
+            .map(|preset| format!("; reheap's default: {preset}"));
+        line(
+            "",
+            &format!("    {}{}", option.summary, preset.unwrap_or_default()),
+        );
     }
     for limit in allocator.limits {
         line("limit", limit);
@@ -66,7 +72,14 @@ fn as_json(allocator: &Allocator) -> serde_json::Value {
     let tuning: Vec<_> = allocator
         .tuning
         .iter()
-        .map(|o| json!({"key": o.key, "values": o.domain.to_string(), "summary": o.summary}))
+        .map(|o| {
+            json!({
+                "key": o.key,
+                "values": o.domain.to_string(),
+                "summary": o.summary,
+                "preset": o.preset,
+            })
+        })
         .collect();
     json!({
         "name": allocator.name,

@@ -21,6 +21,7 @@ mod status;
 use crate::link;
 use crate::ui;
 use cargo::Verb;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -190,7 +191,8 @@ pub(crate) fn run_cargo_reheap(mut arguments: Vec<OsString>) -> ExitCode {
 }
 
 fn parse<P: Parser>(arguments: &[OsString]) -> Result<P, ExitCode> {
-    P::try_parse_from(arguments).map_err(|error| {
+    P::try_parse_from(arguments).map_err(|mut error| {
+        advise_on_command(&mut error);
         // Where the message cannot be written there is nobody left to tell.
         let _ = error.print();
         if error.use_stderr() {
@@ -199,6 +201,20 @@ fn parse<P: Parser>(arguments: &[OsString]) -> Result<P, ExitCode> {
             ExitCode::SUCCESS
         }
     })
+}
+
+/// What looks like a command where none can be stands without the `--` that tells its flags from reheap's.
+fn advise_on_command(error: &mut clap::Error) {
+    let is_word = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(word)) => !word.starts_with('-'),
+        _ => false,
+    };
+    let usage = error.get(ContextKind::Usage).map(ToString::to_string);
+    let takes_command = usage.is_some_and(|usage| usage.contains("-- "));
+    if error.kind() == ErrorKind::UnknownArgument && is_word && takes_command {
+        let tip = "put `--` in front of a command and its arguments".into();
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    }
 }
 
 fn finish(result: anyhow::Result<ExitCode>) -> ExitCode {

@@ -2,16 +2,18 @@
 
 use crate::bench::linked::Project;
 use crate::bench::measure::{self, Comparison};
-use crate::bench::options::{MeasuringArguments, OutputArguments, Outputs, ServerArguments};
+use crate::bench::options::{Measuring, MeasuringArguments, ServerArguments};
+use crate::bench::outputs::{OutputArguments, Outputs};
 use crate::bench::preloaded::Dynamic;
 use crate::bench::search::{Found, Search, Source, Verdict};
+use crate::bench::sweep;
 use crate::bench::write;
 use crate::cli::cargo::Session;
 use crate::setup::Choice;
 use crate::ui::{self, Failure};
 use reheap_allocators::target::Libc;
 use reheap_bench::recommend::{self, Goal};
-use reheap_bench::results::Benchmark;
+use reheap_bench::results::{Benchmark, Role};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -24,19 +26,17 @@ pub(crate) const CARGO_EXAMPLES: &str = "Examples:\n  \
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RecommendArguments {
+    /// The command that the allocator is for, with work as it has every day
+    #[arg(last = true)]
+    command: Vec<OsString>,
     #[command(flatten)]
     wish: WishArguments,
     #[command(flatten)]
     server: ServerArguments,
-    /// The command that the allocator is for, with work as it has every day
-    #[arg(last = true)]
-    command: Vec<OsString>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CargoRecommendArguments {
-    #[command(flatten)]
-    wish: WishArguments,
     /// Flags of `cargo build`, all of them, anywhere; after `--` those of the program
     #[arg(
         trailing_var_arg = true,
@@ -44,6 +44,8 @@ pub(crate) struct CargoRecommendArguments {
         value_name = "CARGO FLAGS"
     )]
     cargo: Vec<OsString>,
+    #[command(flatten)]
+    wish: WishArguments,
 }
 
 #[derive(Debug, clap::Args)]
@@ -66,6 +68,7 @@ fn goal(text: &str) -> Result<Goal, String> {
 /// Recommends an allocator for a dynamic program.
 pub(crate) fn run(arguments: &RecommendArguments) -> anyhow::Result<ExitCode> {
     let outputs = arguments.wish.output.check()?;
+    let measuring = for_one_setting(&arguments.wish.measuring)?;
     let server = arguments.server.check()?;
     let words = match &server {
         Some(server) => server.words.clone(),
@@ -76,7 +79,9 @@ pub(crate) fn run(arguments: &RecommendArguments) -> anyhow::Result<ExitCode> {
         return Err(failure.hint("reheap recommend -- COMMAND").into());
     }
     let name = super::bench::shown(&words, &[]);
-    let comparison = Comparison::new(&arguments.wish.measuring, name, server)?;
+    let load = server.iter().flat_map(|server| &server.load);
+    sweep::refuse_unused(&measuring.sweep, words.iter().chain(load))?;
+    let comparison = Comparison::new(measuring, name, server)?;
     let program = Dynamic::resolve(&words, &comparison)?;
     let typed: Vec<String> = words
         .iter()
@@ -104,10 +109,12 @@ pub(crate) fn run(arguments: &RecommendArguments) -> anyhow::Result<ExitCode> {
 /// Recommends an allocator for a Rust project.
 pub(crate) fn run_for_cargo(arguments: &CargoRecommendArguments) -> anyhow::Result<ExitCode> {
     let outputs = arguments.wish.output.check()?;
+    let measuring = for_one_setting(&arguments.wish.measuring)?;
     let session = Session::for_measuring(&arguments.cargo)?;
+    sweep::refuse_unused(&measuring.sweep, session.program_arguments().iter())?;
     let project = Project::build(&session, &[Libc::Musl, Libc::Glibc])?;
     let name = project.shown(session.program_arguments());
-    let comparison = Comparison::new(&arguments.wish.measuring, name, None)?;
+    let comparison = Comparison::new(measuring, name, None)?;
     let commands = Commands {
         apply: Box::new(|choice| format!("cargo reheap build --release {}", flags(choice))),
         undo: "cargo build --release".to_owned(),
@@ -137,6 +144,16 @@ struct Commands<'a> {
     undo: String,
 }
 
+/// The checked options, which must not ask for several comparisons.
+fn for_one_setting(arguments: &MeasuringArguments) -> anyhow::Result<Measuring> {
+    let measuring = arguments.check()?;
+    if measuring.sweep.len() * measuring.memory_limits_bytes.len() > 1 {
+        let failure = Failure::usage("a recommendation is for one command under one memory limit");
+        return Err(failure.hint("compare several: reheap bench").into());
+    }
+    Ok(measuring)
+}
+
 fn recommend(
     source: &dyn Source,
     comparison: &Comparison,
@@ -144,10 +161,6 @@ fn recommend(
     commands: &Commands<'_>,
     outputs: &Outputs,
 ) -> anyhow::Result<ExitCode> {
-    if comparison.is_sweep() {
-        let failure = Failure::usage("a recommendation is for one command under one memory limit");
-        return Err(failure.hint("compare several: reheap bench").into());
-    }
     let search = Search {
         source,
         comparison,
@@ -164,7 +177,12 @@ fn recommend(
         ui::data(&write::table(&[last]))?;
         ui::data(&words(&verdict, benchmark, commands))?;
     }
-    Ok(ExitCode::SUCCESS)
+    // A candidate that crashes is out, and the recommendation is another one; a baseline that does leaves nothing certain.
+    let baseline = [Role::Baseline, Role::BaselineCopy];
+    Ok(match measure::any_failed(&results, &baseline) {
+        true => ExitCode::from(measure::VARIANT_FAILED),
+        false => ExitCode::SUCCESS,
+    })
 }
 
 /// The verdict, what it costs, and how to apply and undo it.

@@ -1,11 +1,12 @@
 //! `reheap report`: reports of what was measured earlier, also on several machines.
 
-use crate::bench::options::ReportArguments;
+use crate::bench::outputs::ReportArguments;
 use crate::bench::write;
 use crate::ui::Failure;
 use anyhow::Context as _;
 use reheap_bench::results::Results;
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -15,7 +16,7 @@ pub(crate) const EXAMPLES: &str = "Examples:\n  reheap bench --json results.json
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReportingArguments {
-    /// What `reheap bench --json` wrote; several files make one report
+    /// What `reheap bench --json` wrote, or - for standard input; several files make one report
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -33,10 +34,17 @@ pub(crate) fn run(arguments: &ReportingArguments) -> anyhow::Result<ExitCode> {
 
 /// Reads a file of results.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Results> {
-    let shown = path.display();
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read `{shown}`"))?;
-    Results::from_json(&text).map_err(|reason| {
-        let failure = Failure::failed(format!("cannot read results from `{shown}`: {reason}"));
+    let (shown, bytes) = match path.as_os_str() == "-" {
+        true => {
+            let mut bytes = Vec::new();
+            let read = std::io::stdin().read_to_end(&mut bytes).map(|_| bytes);
+            ("standard input".to_owned(), read)
+        }
+        false => (format!("`{}`", path.display()), fs::read(path)),
+    };
+    let bytes = bytes.with_context(|| format!("cannot read {shown}"))?;
+    Results::from_json(&String::from_utf8_lossy(&bytes)).map_err(|reason| {
+        let failure = Failure::failed(format!("cannot read results from {shown}: {reason}"));
         failure
             .hint("files for it are made by `reheap bench --json FILE -- COMMAND`")
             .into()

@@ -8,6 +8,8 @@
     reason = "each test file is a crate of its own and uses its part of this module"
 )]
 
+pub(crate) mod bench;
+
 use reheap_elf::marker::{self, FoundMarker};
 use std::ffi::OsStr;
 use std::fs;

@@ -1,0 +1,171 @@
+//! Where results and reports go, checked before anything runs: hours of measuring would be lost at their end.
+
+use crate::bench::options::first_twin;
+use crate::ui::Failure;
+use anyhow::Context as _;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// Where the raw results go, and reports of them.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Output; without a file, or with -, to standard output")]
+pub(crate) struct OutputArguments {
+    /// All runs, to be read by `reheap report`
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    reports: ReportArguments,
+}
+
+/// Where reports go.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Output; without a file, or with -, to standard output")]
+pub(crate) struct ReportArguments {
+    /// A page with charts, in one file
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    html: Option<PathBuf>,
+    /// Tables for a pull request
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    markdown: Option<PathBuf>,
+    /// A line for each run
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    csv: Option<PathBuf>,
+    /// The JSON of hyperfine
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    hyperfine: Option<PathBuf>,
+    /// The Bencher Metric Format
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    bencher: Option<PathBuf>,
+}
+
+/// A form of the results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Json,
+    Html,
+    Markdown,
+    Csv,
+    Hyperfine,
+    Bencher,
+}
+
+/// Forms and the files that they go to, checked before anything runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Outputs(pub(crate) Vec<(Form, Destination)>);
+
+/// Where a form goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Destination {
+    StandardOutput,
+    File(PathBuf),
+}
+
+impl OutputArguments {
+    /// The forms that were asked for.
+    ///
+    /// # Errors
+    /// If two go to standard output, or a file's folder is not there: hours of measuring would be lost at their end.
+    pub(crate) fn check(&self) -> anyhow::Result<Outputs> {
+        Outputs::check(
+            [(Form::Json, &self.json)]
+                .into_iter()
+                .chain(self.reports.forms()),
+        )
+    }
+}
+
+impl ReportArguments {
+    /// The forms that were asked for; errors as those of [`OutputArguments::check`].
+    pub(crate) fn check(&self) -> anyhow::Result<Outputs> {
+        Outputs::check(self.forms().into_iter())
+    }
+
+    fn forms(&self) -> [(Form, &Option<PathBuf>); 5] {
+        [
+            (Form::Html, &self.html),
+            (Form::Markdown, &self.markdown),
+            (Form::Csv, &self.csv),
+            (Form::Hyperfine, &self.hyperfine),
+            (Form::Bencher, &self.bencher),
+        ]
+    }
+}
+
+impl Outputs {
+    fn check<'a>(
+        asked: impl Iterator<Item = (Form, &'a Option<PathBuf>)>,
+    ) -> anyhow::Result<Outputs> {
+        let mut outputs = Outputs(Vec::new());
+        for (form, path) in asked {
+            let Some(path) = path else { continue };
+            let destination = if path.as_os_str() == "-" {
+                Destination::StandardOutput
+            } else {
+                Destination::File(writable(form, path)?)
+            };
+            outputs.0.push((form, destination));
+        }
+        let destinations = outputs.0.iter().map(|(_, destination)| destination);
+        match first_twin(destinations) {
+            None => Ok(outputs),
+            Some(Destination::StandardOutput) => {
+                let failure = Failure::usage("only one form can go to standard output");
+                let hint = "give the others a file: --html report.html";
+                Err(failure.hint(hint).into())
+            }
+            Some(Destination::File(path)) => {
+                let text = format!("two forms would go to `{}`", path.display());
+                Err(Failure::usage(text).into())
+            }
+        }
+    }
+}
+
+/// The whole path of a file that can be written, and may be.
+fn writable(form: Form, path: &Path) -> anyhow::Result<PathBuf> {
+    let path = std::path::absolute(path).context("cannot find the current folder")?;
+    let shown = path.display();
+    let refuse = |reason: String| Err(Failure::usage(format!("cannot write `{shown}`: {reason}")));
+    if path.is_dir() {
+        refuse("it is a folder".to_owned())?;
+    }
+    if path.exists() && !path.is_file() {
+        return Ok(path); // a device or a pipe
+    }
+    // A link is followed: its place is not the one to be written to.
+    let path = path.canonicalize().unwrap_or_else(|_| path.clone());
+    let Some(folder) = path.parent().filter(|folder| folder.is_dir()) else {
+        return Ok(refuse("there is no such folder".to_owned())?);
+    };
+    if let Err(reason) = tempfile::tempfile_in(folder) {
+        refuse(reason.to_string())?;
+    }
+    if form != Form::Json && holds_results(&path) {
+        let failure = Failure::usage(format!(
+            "cannot write `{shown}`: the results of a measurement are in it"
+        ));
+        let hint = "the file after a flag is the one that is written: reheap report results.json --html report.html";
+        return Err(failure.hint(hint).into());
+    }
+    Ok(path)
+}
+
+/// Whether `reheap bench --json` wrote this file: it begins with the member that has the format's version.
+fn holds_results(path: &Path) -> bool {
+    let mut beginning = [0; 64];
+    let Ok(count) = File::open(path).and_then(|mut file| file.read(&mut beginning)) else {
+        return false;
+    };
+    String::from_utf8_lossy(&beginning[..count]).contains("\"reheap_bench\"")
+}
+
+impl Outputs {
+    /// How many forms go to standard output.
+    pub(crate) fn to_standard_output(&self) -> usize {
+        let destinations = self.0.iter();
+        destinations
+            .filter(|(_, destination)| *destination == Destination::StandardOutput)
+            .count()
+    }
+}

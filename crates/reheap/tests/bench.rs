@@ -1,0 +1,400 @@
+//! `reheap bench` with commands as users bring them: what is reported, with which exit code, and what is left running.
+
+mod common;
+
+use common::bench::{Commands, bench, has_ended, results, runs_of, variant};
+use common::{reheap, run};
+use serde_json::{Value, json};
+use std::fs;
+use std::process::{Command, Stdio};
+
+#[test]
+fn the_table_goes_to_standard_output_and_every_run_into_the_file() {
+    let commands = Commands::new();
+    let file = commands.path("results.json");
+    let mut command = bench("--variant 1=true --variant 2=/bin/true --rounds 2 --name both");
+    let outcome = run(command.arg("--json").arg(&file)).succeeded();
+    assert!(outcome.stdout.starts_with("both\n\n"), "{}", outcome.stdout);
+    for line in ["\n1 ", "\n2 ", "2 rounds; too few rounds for a noise floor"] {
+        assert!(outcome.stdout.contains(line), "{}", outcome.stdout);
+    }
+    outcome.said(&[
+        "measuring 2 variants, 2 rounds",
+        &format!("wrote {}", file.display()),
+    ]);
+    let results: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+    assert_eq!(results["typed"][0], "reheap");
+    assert_eq!(results["settings"]["rounds"], 2);
+    let benchmark = &results["benchmarks"][0];
+    for (name, role) in [
+        ("1", "baseline"),
+        ("1 again", "baseline-copy"),
+        ("2", "candidate"),
+    ] {
+        let variant = variant(benchmark, name);
+        assert_eq!(variant["role"], role);
+        assert_eq!(runs_of(benchmark, name).len(), 2);
+        assert_eq!(variant["activity"], "nothing-claimed");
+    }
+}
+
+#[test]
+fn a_preloaded_allocator_takes_part_after_it_was_seen_to_be_active() {
+    let mut command = bench("--variant glibc,mimalloc[purge_delay=0] --rounds 1 --json --");
+    let benchmark = results(&run(command.args([
+        "sh",
+        "-c",
+        "echo $MIMALLOC_PURGE_DELAY",
+    ])));
+    let name = "glibc+mimalloc[purge_delay=0]";
+    let seen = variant(&benchmark, name)["activity"]["seen"].as_str();
+    assert!(
+        seen.is_some_and(|it| it.contains("libmimalloc-3")),
+        "{seen:?}"
+    );
+    assert_eq!(variant(&benchmark, "glibc")["activity"], "nothing-claimed");
+    // The program sees the option, so its output is another one.
+    assert_eq!(runs_of(&benchmark, name)[0]["stdout_bytes"], 2);
+    assert_eq!(runs_of(&benchmark, "glibc")[0]["stdout_bytes"], 1);
+}
+
+#[test]
+fn standard_input_is_empty_or_the_same_file_for_each_run() {
+    let commands = Commands::new();
+    let input = commands.write("input", "what it reads\n");
+    let bytes = |command: &mut Command| -> Vec<Value> {
+        let benchmark = results(&run(command.arg("--json")).succeeded());
+        let bytes = runs_of(&benchmark, "a").iter();
+        bytes.map(|run| run["stdout_bytes"].clone()).collect()
+    };
+    assert_eq!(bytes(&mut bench("--variant a=cat --rounds 2")), [0, 0]);
+    let mut command = bench("--variant a=cat --rounds 2");
+    assert_eq!(bytes(command.arg("--input").arg(input)), [14, 14]);
+}
+
+#[test]
+fn a_command_that_wants_a_terminal_is_quoted_on_why_it_ended() {
+    let mut command = bench("--rounds 1 --variant");
+    let outcome = run(command.arg("a=sh -c 'exec < /dev/tty'")).succeeded();
+    let outcome = outcome.said(&[
+        "a ended with exit code ",
+        "after it had said:\n",
+        "/dev/tty",
+    ]);
+    // All variants fail alike, which may be meant; it is said all the same.
+    let warning = "warning: the command ends with exit code";
+    assert!(outcome.stdout.contains(warning), "{}", outcome.stdout);
+}
+
+#[test]
+fn the_exit_code_of_the_baseline_is_that_of_all() {
+    let run = |second: &str| {
+        let mut command = bench("--rounds 2");
+        run(command.args(["--variant", "1=sh -c 'exit 3'", "--variant", second]))
+    };
+    run("2=sh -c 'exit 3'").succeeded();
+    let other = run("2=true").ended_with(4);
+    let note = "ended with exit code 0 in 2 of 2 runs";
+    assert!(other.stdout.contains(note), "{}", other.stdout);
+}
+
+#[test]
+fn a_crash_in_some_runs_is_counted_and_is_exit_code_4() {
+    let commands = Commands::new();
+    let count = commands.path("count").display().to_string();
+    let text = format!("echo >> {count}\n[ $(wc -l < {count}) -ne 3 ] || kill -SEGV $$");
+    let crashing = commands.variant("sometimes", &text);
+    let mut command = bench("--rounds 3 --variant well=true");
+    let outcome = run(command.args(["--variant", &crashing])).ended_with(4);
+    let note = "crashed in 1 of 3 runs (SIGSEGV)";
+    assert!(outcome.stdout.contains(note), "{}", outcome.stdout);
+    outcome.said(&["sometimes crashed (SIGSEGV)"]);
+}
+
+#[test]
+fn a_baseline_that_crashes_is_nothing_to_compare_with_and_survivors_are_shown() {
+    let mut command = bench("--rounds 2 --variant");
+    let outcome = run(command.args(["bad=sh -c 'kill -SEGV $$'", "--variant", "good=true"]));
+    let table = outcome.ended_with(4).stdout;
+    for text in [
+        "crashed in 2 of 2 runs (SIGSEGV)",
+        "warning: there is nothing to compare with: no run of `bad`, the baseline, counts",
+        "\ngood ",
+    ] {
+        assert!(table.contains(text), "no `{text}` in\n{table}");
+    }
+    let survivor = table
+        .lines()
+        .find(|line| line.starts_with("good "))
+        .unwrap();
+    assert!(survivor.contains("s "), "a time: {survivor}");
+    assert!(
+        !table.contains("good: "),
+        "nothing is wrong with it: {table}"
+    );
+}
+
+#[test]
+fn a_command_that_never_ends_is_ended_and_counted_as_failed() {
+    let commands = Commands::new();
+    let endless = commands.variant("endless", "echo $$ >> ids\nsleep 1000");
+    let mut command = commands.bench("--rounds 1 --time-limit 0.2");
+    let outcome = run(command.args(["--variant", &endless])).ended_with(4);
+    let warning = "warning: endless: took too long in 1 of 1 run";
+    assert!(outcome.stdout.contains(warning), "{}", outcome.stdout);
+    commands.all_have_ended("ids", 4);
+
+    let script = commands.path("endless");
+    let mut command = commands.bench("--rounds 1 --time-limit 0.2 --variant glibc,mimalloc --");
+    let outcome = run(command.arg(script)).ended_with(4);
+    outcome.said(&["glibc+mimalloc took too long when it was tried out"]);
+    commands.all_have_ended("ids", 4 + 1 + 6);
+}
+
+#[test]
+fn what_goes_into_the_background_is_ended() {
+    let commands = Commands::new();
+    let text = "setsid sleep 1000 > /dev/null 2>&1 &\necho $! >> ids";
+    let daemon = commands.variant("daemon", text);
+    run(commands.bench("--rounds 1").args(["--variant", &daemon])).succeeded();
+    commands.all_have_ended("ids", 4);
+}
+
+#[test]
+fn memory_does_not_grow_with_what_a_command_prints() {
+    let commands = Commands::new();
+    // The parent of its parent, the launcher, is reheap.
+    let text = "yes | head -c 100000000\n\
+        reheap=$(awk '/^PPid/ { print $2 }' /proc/$PPID/status)\n\
+        awk '/^VmHWM/ { print $2 }' /proc/$reheap/status > peak";
+    let verbose = commands.variant("verbose", text);
+    let mut command = commands.bench("--rounds 1 --json");
+    let benchmark = results(&run(command.args(["--variant", &verbose])).succeeded());
+    let printed = &runs_of(&benchmark, "verbose")[0]["stdout_bytes"];
+    assert_eq!(*printed, 100_000_000);
+    let peak_kib: u64 = commands.read("peak").trim().parse().unwrap();
+    assert!(peak_kib < 50 * 1024, "{peak_kib} KiB");
+}
+
+#[test]
+fn output_that_is_never_the_same_is_refused_unless_it_is_ignored() {
+    let commands = Commands::new();
+    let changing = commands.variant("changing", "echo >> count; wc -l < count");
+    let mut command = commands.bench("--rounds 2 --variant");
+    let outcome = run(command.arg(&changing)).ended_with(4);
+    for text in [
+        "the command does not always print the same: 4 different outputs in 4 runs",
+        "`--ignore-output`",
+    ] {
+        assert!(outcome.stdout.contains(text), "{}", outcome.stdout);
+    }
+    let mut command = commands.bench("--rounds 2 --ignore-output --variant");
+    let outcome = run(command.arg(&changing)).succeeded();
+    assert!(!outcome.stdout.contains("print"), "{}", outcome.stdout);
+}
+
+#[test]
+fn one_round_gives_no_interval_and_says_how_many_it_takes() {
+    let outcome = run(&mut bench("--rounds 1 --variant a=true --variant b=true")).succeeded();
+    let table = outcome.stdout;
+    for text in [
+        "with 1 round no difference can be told from chance; it takes 6",
+        "Use `--rounds 6` or more.",
+        "1 round; too few rounds for a noise floor",
+    ] {
+        assert!(table.contains(text), "no `{text}` in\n{table}");
+    }
+    let row = table.lines().find(|line| line.starts_with("b ")).unwrap();
+    assert!(row.contains('~') && !row.contains('['), "{row}");
+}
+
+#[test]
+fn a_figure_is_read_from_the_output_or_missed_aloud() {
+    let mut command = bench("--rounds 1 --variant");
+    command.args(["a=echo rate=1,250.5 MB/s", "--metric", "rate=rate=(\\S+)"]);
+    let benchmark = results(&run(command.arg("--json")).succeeded());
+    assert_eq!(
+        runs_of(&benchmark, "a")[0]["metrics"],
+        json!({"rate": 1250.5})
+    );
+    assert_eq!(benchmark["metrics"]["rate"], "higher");
+
+    let mut command = bench("--rounds 1 --variant");
+    command.args(["a=echo other", "--metric", "rate:lower=rate=(\\S+)"]);
+    let table = run(&mut command).succeeded().stdout;
+    assert!(
+        table.contains("warning: `rate` was found in no output"),
+        "{table}"
+    );
+    assert!(table.contains("wall time"), "{table}");
+}
+
+#[test]
+fn each_combination_of_parameters_is_measured_by_itself() {
+    let mut command = bench("--rounds 1 --json -L n=1,20 -L end=x,y --variant");
+    let outcome = run(command.arg("a=printf %s {n}{end}")).succeeded();
+    let results: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let benchmarks = results["benchmarks"].as_array().unwrap().iter();
+    let seen: Vec<(Value, Value)> = benchmarks
+        .map(|it| {
+            let bytes = runs_of(it, "a")[0]["stdout_bytes"].clone();
+            (it["parameters"].clone(), bytes)
+        })
+        .collect();
+    let expected = [("1", "x", 2), ("1", "y", 2), ("20", "x", 3), ("20", "y", 3)];
+    let expected = expected.map(|(n, end, bytes)| (json!({"n": n, "end": end}), json!(bytes)));
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn what_a_load_generator_prints_need_not_be_the_same() {
+    let commands = Commands::new();
+    let server = commands.script("server", "echo it is ready\nsleep 1000");
+    let load = commands.script("load", "echo >> count; wc -l < count");
+    let mut command = commands.bench("--rounds 1 --ready-line ready --variant glibc");
+    command.arg("--server").arg(server).arg("--load").arg(load);
+    run(&mut command).succeeded();
+    // Without a server of its own a load has the variants' ones.
+    let server = commands.variant("own", "echo it is ready\nsleep 1000");
+    let mut command = commands.bench("--rounds 1 --ready-line ready --load ./load");
+    run(command.args(["--variant", &server])).succeeded();
+}
+
+#[test]
+fn a_server_that_does_not_get_ready_or_does_not_stay_is_told() {
+    let line =
+        "--rounds 1 --time-limit 0.2 --ready-line ready --load true --variant glibc --server";
+    let outcome = run(bench(line).arg("sleep 1000")).ended_with(4);
+    let warning = "glibc: took too long in 1 of 1 run";
+    assert!(outcome.stdout.contains(warning), "{}", outcome.stdout);
+    run(bench(line).arg("true"))
+        .ended_with(1)
+        .said(&["it ended by itself; a server has to stay in the foreground"]);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let mut command = bench("--rounds 1 --load true --variant glibc --server");
+    command.args(["sleep 1000", "--ready-port", &port.to_string()]);
+    run(&mut command)
+        .ended_with(1)
+        .said(&[&format!("something listens on port {port} already")]);
+}
+
+#[test]
+fn a_memory_limit_shows_who_survives_or_why_there_is_none() {
+    let mut command = bench("--rounds 1 --memory-limit 64M --variant");
+    let large = "large=dd if=/dev/zero of=/dev/null bs=256M count=1";
+    let small = "small=dd if=/dev/zero of=/dev/null bs=1M count=1";
+    let outcome = run(command.args([large, "--variant", small]));
+    if outcome.code == Some(1) {
+        let line = outcome.stderr.trim_end();
+        assert!(line.starts_with("reheap: cannot limit memory: "), "{line}");
+        assert_eq!(line.lines().count(), 1, "{line}");
+        return;
+    }
+    let table = outcome.ended_with(4).stdout;
+    assert!(table.contains("was out of memory in 1 of 1 run"), "{table}");
+    assert!(
+        !table.contains("small: "),
+        "nothing is wrong with it: {table}"
+    );
+}
+
+/// Starts it, and sends it this signal when the command has written into the fifo.
+fn interrupted(commands: &Commands, command: &mut Command, signal: &str) -> common::Outcome {
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    assert_eq!(commands.read("fifo"), "begun\n");
+    let id = child.id().to_string();
+    run(Command::new("kill").args([signal, &id])).succeeded();
+    let output = child.wait_with_output().unwrap();
+    common::Outcome {
+        code: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+#[test]
+fn ctrl_c_keeps_the_runs_so_far_and_leaves_nothing_running() {
+    let commands = Commands::new();
+    commands.fifo();
+    // Two runs to warm up, two of the first round; the fifth one hangs.
+    let text = "echo >> count\n[ $(wc -l < count) -lt 5 ] && exit\n\
+        sleep 1000 &\necho $! > ids\necho begun > fifo\nwait";
+    let hanging = commands.variant("hanging", text);
+    let file = commands.path("results.json");
+    let mut command = commands.bench("--rounds 9 --json results.json");
+    command.args(["--variant", &hanging]);
+    let outcome = interrupted(&commands, &mut command, "-INT").ended_with(130);
+    assert!(
+        outcome.stdout.contains("1 round (interrupted)"),
+        "{}",
+        outcome.stdout
+    );
+    outcome.said(&["interrupted: these are the runs so far"]);
+    commands.all_have_ended("ids", 1);
+    let results: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let benchmark = &results["benchmarks"][0];
+    assert_eq!(benchmark["ended"], "interrupted");
+    assert_eq!(runs_of(benchmark, "hanging").len(), 1);
+    run(reheap("report").arg(file)).succeeded();
+}
+
+#[test]
+fn who_presses_it_twice_leaves_nothing_running_either() {
+    let commands = Commands::new();
+    commands.fifo();
+    let text = "trap '' INT TERM\nsleep 1000 &\necho $! > ids\necho begun > fifo\nwait";
+    let deaf = commands.variant("deaf", text);
+    let mut command = commands.bench("--rounds 1");
+    let mut child = command
+        .args(["--variant", &deaf])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    assert_eq!(commands.read("fifo"), "begun\n");
+    let id = child.id().to_string();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        run(Command::new("kill").args(["-INT", &id])).succeeded();
+    };
+    assert_eq!(status.code(), Some(130));
+    // Nobody is left to wait for what was killed.
+    while !has_ended(commands.read("ids").trim()) {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn ctrl_c_before_anything_was_measured_says_so() {
+    let commands = Commands::new();
+    commands.fifo();
+    let text = "sleep 1000 &\necho $! > ids\necho begun > fifo\nwait";
+    let script = commands.script("hanging", text);
+    // While it is looked whether the allocators are active.
+    let mut command = commands.bench("--variant glibc,mimalloc --");
+    let outcome = interrupted(&commands, command.arg(&script), "-TERM").ended_with(130);
+    outcome.said(&["interrupted before anything was measured"]);
+    commands.all_have_ended("ids", 1);
+    // While it warms up.
+    let mut command = commands.bench("--variant glibc --");
+    let outcome = interrupted(&commands, command.arg(&script), "-INT").ended_with(130);
+    outcome.said(&["interrupted before the first run ended"]);
+    commands.all_have_ended("ids", 1);
+}
+
+#[test]
+fn a_process_that_has_ended_is_told_from_one_that_runs() {
+    assert!(!has_ended(&std::process::id().to_string()));
+    let mut child = Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    assert!(has_ended(&child.id().to_string()));
+}

@@ -1,0 +1,240 @@
+//! What `reheap bench` refuses, before anything is built or run: with which exit code, and which way out it names.
+
+mod common;
+
+use common::bench::{Commands, bench};
+use common::{Outcome, run};
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::process::Command;
+
+/// Runs `reheap bench`, which must refuse as wrong usage and write nothing to standard output.
+#[track_caller]
+fn refused(line: &str, more: &[&str]) -> Outcome {
+    let outcome = run(bench(line).args(more)).ended_with(2);
+    assert_eq!(outcome.stdout, "");
+    outcome.did_not_say("measuring")
+}
+
+#[test]
+fn a_command_that_is_not_there_is_named() {
+    let text = "reheap: cannot run `no-such-command`: it was not found";
+    run(&mut bench("-- no-such-command"))
+        .ended_with(1)
+        .said(&[text]);
+    run(&mut bench(
+        "--variant there=true --variant not=no-such-command",
+    ))
+    .ended_with(1)
+    .said(&[text])
+    .did_not_say("measuring");
+    // Also if only a later value of a parameter leads to it.
+    let mut command = bench("--rounds 1 -L n=true,no-such-command --variant a={n}");
+    run(&mut command)
+        .ended_with(1)
+        .said(&[text])
+        .did_not_say("measuring");
+}
+
+#[test]
+fn nothing_to_run_and_a_command_that_nothing_runs_are_refused() {
+    refused("", &[]).said(&["there is no command to run", "reheap bench -- COMMAND"]);
+    refused("--variant glibc", &[]).said(&["there is no command to run"]);
+    refused("--variant a=true -- ls", &[]).said(&["no variant runs `ls`", "--variant glibc"]);
+    refused("ls -l", &[]).said(&[
+        "[-- COMMAND...]",
+        "put `--` in front of a command and its arguments",
+    ]);
+}
+
+#[test]
+fn an_unknown_variant_is_told_what_there_is() {
+    let known = [
+        "libcs are glibc and musl",
+        "mimalloc-secure",
+        "NAME=COMMAND",
+    ];
+    for (variant, what) in [
+        ("uclibc", "there is no variant `uclibc`"),
+        ("glibc+jemaloc", "there is no allocator `jemaloc`"),
+        (",", "`--variant` names no variant"),
+    ] {
+        refused("--variant", &[variant, "--", "ls"])
+            .said(&[what])
+            .said(&known);
+    }
+    refused("--variant a=", &[]).said(&["NAME=COMMAND"]);
+    refused("--variant", &["a='x"]).said(&["a quote is missing"]);
+    refused("--variant mimalloc[nonsense=1] -- ls", &[]).said(&["nonsense"]);
+}
+
+#[test]
+fn two_variants_of_one_name_are_refused() {
+    let text = [
+        "there are two variants `",
+        "differs from itself is measured anyway",
+    ];
+    refused("--variant a=true --variant a=false", &[]).said(&text);
+    refused("--variant glibc,mimalloc,stock -- ls", &[]).said(&text);
+}
+
+#[test]
+fn parameters_that_measure_nothing_new_are_refused() {
+    refused("-L n=1,2 --variant a=true", &[]).said(&[
+        "no command has a place for the parameter `n`",
+        "write `{n}`",
+    ]);
+    refused("-L n=1,2 -L n=4 --variant", &["a=echo {n}"])
+        .said(&["the parameter `n` is given twice", "-L n=1,2,4"]);
+    refused("-L n=1,1 --variant", &["a=echo {n}"]).said(&["has the value `1` twice"]);
+    refused("-L n --variant", &["a=echo {n}"]).said(&["NAME=VALUE,VALUE, not `n`"]);
+    refused("--memory-limit 1G,1024M --variant a=true", &[]).said(&["is given twice"]);
+}
+
+#[test]
+fn numbers_that_cannot_be_meant_are_refused() {
+    refused("--rounds 0 --variant a=true", &[]).said(&["--rounds"]);
+    for flag in ["--budget", "--precision", "--time-limit"] {
+        for number in ["0", "-1", "1e300", "NaN"] {
+            let line = format!("{flag} {number} --variant a=true");
+            refused(&line, &[]).said(&[&format!("{flag} takes a number above 0 and up to")]);
+        }
+        refused(&format!("{flag} soon --variant a=true"), &[]).said(&["soon"]);
+    }
+    refused("--memory-limit 5 --variant a=true", &[]).said(&["less than a page"]);
+}
+
+#[test]
+fn options_that_contradict_each_other_are_refused() {
+    for line in [
+        "--rounds 5 --budget 10 -- ls",
+        "--rounds 5 --precision 1 -- ls",
+        "--server ./a --ready-port 7 --load ./b -- ls",
+        "--load ./b --ready-port 7 -- ls",
+        "--server ./a --load ./b --ready-port 7 --ready-line x",
+    ] {
+        refused(line, &[]).said(&["cannot be used with"]);
+    }
+    refused("--server ./a --load ./b", &[]).said(&["--ready-port or --ready-line"]);
+    refused("--server ./a --ready-port 7", &[]).said(&["--load"]);
+    refused("--load ./b --ready-line (", &[]).said(&["cannot read the expression `(`"]);
+}
+
+#[test]
+fn an_expression_or_a_name_for_a_figure_that_cannot_be_is_refused() {
+    for (metric, what) in [
+        ("rate=(", "`(` is no regular expression"),
+        ("rate", "a metric is written NAME=REGEX, not `rate`"),
+        ("rate=", "a metric is written NAME=REGEX, not `rate=`"),
+        ("=x", "a metric is written NAME=REGEX"),
+        ("rate:more=x", "`higher` or `lower`, not `more`"),
+        ("wall=x", "cannot be called `wall`"),
+    ] {
+        refused("--variant a=true --metric", &[metric]).said(&[what]);
+    }
+    refused("--variant a=true --metric x=1 --metric x=2", &[])
+        .said(&["two metrics are called `x`"]);
+}
+
+#[test]
+fn files_that_could_not_be_written_in_the_end_are_refused_in_the_beginning() {
+    refused("--variant a=true --html --csv", &[]).said(&["only one form", "--html report.html"]);
+    refused("--variant a=true --html same --csv same", &[]).said(&["two forms would go to"]);
+    refused("--variant a=true --html /nowhere/x", &[]).said(&["there is no such folder"]);
+    refused("--variant a=true --html /", &[]).said(&["it is a folder"]);
+    run(&mut bench("--variant a=true --input /nowhere"))
+        .ended_with(1)
+        .said(&["cannot read the input `/nowhere`"]);
+    refused("--variant a=true --input /", &[]).said(&["it is a folder"]);
+}
+
+#[test]
+fn a_device_is_written_to_and_not_replaced() {
+    let kind = || fs::metadata("/dev/null").unwrap().rdev();
+    let before = kind();
+    run(&mut bench("--variant a=true --rounds 1 --json /dev/null")).succeeded();
+    assert_eq!(kind(), before);
+}
+
+#[test]
+fn a_program_that_takes_no_preload_is_refused_and_never_shown_as_equal() {
+    let commands = Commands::new();
+    let source = commands.write("a.c", "int main(void) { return 0; }\n");
+    let program = commands.path("static");
+    let mut compile = Command::new("cc");
+    run(compile.arg("-static").arg(source).arg("-o").arg(&program)).succeeded();
+    run(bench("--variant glibc,mimalloc --").arg(&program))
+        .ended_with(1)
+        .said(&["it is static", "hint: link it anew", "reheap cc"]);
+
+    let setuid = commands.path("setuid");
+    fs::copy("/bin/true", &setuid).unwrap();
+    fs::set_permissions(&setuid, fs::Permissions::from_mode(0o4755)).unwrap();
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    let setuid = match is_root && std::os::unix::fs::chown(&setuid, Some(65_534), None).is_ok() {
+        true => {
+            // Giving a file away takes the bit away.
+            fs::set_permissions(&setuid, fs::Permissions::from_mode(0o4755)).unwrap();
+            setuid
+        }
+        false => "/bin/su".into(),
+    };
+    run(bench("--variant glibc,mimalloc --").arg(setuid))
+        .ended_with(1)
+        .said(&["it has more rights than its caller (setuid)"]);
+}
+
+#[test]
+fn an_allocator_that_would_not_be_active_is_refused_or_left_out_aloud() {
+    let commands = Commands::new();
+    let source = commands.write(
+        "own.c",
+        "#include <stddef.h>\n\
+         static char heap[1 << 20]; static size_t used;\n\
+         void *malloc(size_t size) { void *block = heap + used; used += (size + 15) / 16 * 16; return block; }\n\
+         void free(void *block) { (void)block; }\n\
+         int main(void) { char *block = malloc(9); block[0] = 1; free(block); return 0; }\n",
+    );
+    let own = commands.path("own");
+    let mut compile = Command::new("cc");
+    run(compile.arg("-fno-builtin").arg(source).arg("-o").arg(&own)).succeeded();
+    run(bench("--rounds 1 --variant glibc,mimalloc --").arg(&own))
+        .ended_with(1)
+        .said(&[
+            "glibc+mimalloc would not be active",
+            "has a malloc of its own",
+        ]);
+    // Nothing of it is ever allocated.
+    run(&mut bench("--rounds 1 --variant glibc,mimalloc -- true"))
+        .ended_with(1)
+        .said(&["it was loaded, but never called"]);
+    run(&mut bench("--rounds 1 --variant musl+mimalloc -- ls"))
+        .ended_with(2)
+        .said(&["it is a program for glibc", "--variant glibc+mimalloc"]);
+}
+
+#[test]
+fn without_the_right_to_make_a_cgroup_a_memory_limit_is_refused_in_one_line() {
+    let commands = Commands::new();
+    // Nobody may not be allowed into the build folder.
+    let program = commands.path("reheap");
+    fs::copy(env!("CARGO_BIN_EXE_reheap"), &program).unwrap();
+    fs::set_permissions(program.parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    let mut command = match is_root {
+        true => Command::new("setpriv"),
+        false => Command::new(&program),
+    };
+    if is_root {
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+        command.arg(&program);
+    }
+    command.args(["bench", "--rounds", "1", "--memory-limit", "64M"]);
+    let outcome = run(command.args(["--variant", "a=true"]));
+    if !is_root && outcome.code == Some(0) {
+        return; // a part of the tree is this user's
+    }
+    let line = outcome.ended_with(1).stderr;
+    assert!(line.starts_with("reheap: cannot limit memory: "), "{line}");
+    assert_eq!(line.lines().count(), 1, "{line}");
+}

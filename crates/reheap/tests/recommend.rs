@@ -1,0 +1,113 @@
+//! `reheap recommend`: what it answers, above all where there is nothing to be had.
+
+mod common;
+
+use common::bench::Commands;
+use common::{reheap, run};
+use serde_json::Value;
+use std::fs;
+use std::process::{Command, Stdio};
+
+/// `reheap recommend` with these arguments.
+fn recommend(line: &str) -> Command {
+    let mut command = reheap(&format!("recommend {line}"));
+    command.env_remove("LD_PRELOAD");
+    command
+}
+
+/// With two rounds nothing can be told from chance, whatever the machine does.
+#[test]
+fn where_nothing_can_be_told_apart_you_keep_what_you_have() {
+    let commands = Commands::new();
+    let file = commands.path("results.json");
+    let mut command = recommend("--rounds 2 --json");
+    command.arg(&file).args(["--", "sh", "-c", "echo done"]);
+    let outcome = run(&mut command).succeeded();
+    let verdict = outcome.stdout.lines().last().unwrap();
+    assert_eq!(
+        verdict,
+        "recommended for balanced: keep what you have: nothing differs from it by more than the noise"
+    );
+    outcome.said(&[
+        "step 2 of 3: which allocator?",
+        "step 3 of 3: which tuning?",
+    ]);
+    let results: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+    let benchmarks = results["benchmarks"].as_array().unwrap().iter();
+    let variants = benchmarks.flat_map(|it| it["variants"].as_array().unwrap());
+    for variant in variants {
+        let name = variant["name"].as_str().unwrap();
+        let is_preloaded = name.contains('+') || name == "limit";
+        let was_seen = variant["activity"]["seen"].is_string();
+        assert_eq!(is_preloaded, was_seen, "{variant}");
+    }
+}
+
+#[test]
+fn a_command_that_never_prints_the_same_gets_no_recommendation() {
+    let commands = Commands::new();
+    let script = commands.script("changing", "echo >> count; wc -l < count");
+    let mut command = recommend("--rounds 1 --");
+    command.arg(script).current_dir(commands.path(""));
+    let outcome = run(&mut command).ended_with(4);
+    let verdict = outcome.stdout.lines().last().unwrap();
+    for text in ["keep what you have", "--ignore-output"] {
+        assert!(verdict.contains(text), "{verdict}");
+    }
+}
+
+#[test]
+fn where_everything_crashes_it_is_said_of_the_baseline() {
+    let mut command = recommend("--rounds 1 --");
+    let outcome = run(command.args(["sh", "-c", "kill -SEGV $$"])).ended_with(4);
+    let verdict = "recommended for balanced: keep what you have: \
+        the baseline crashed (SIGSEGV), and nothing else gets through in all runs\n";
+    assert!(outcome.stdout.contains(verdict), "{}", outcome.stdout);
+}
+
+#[test]
+fn what_cannot_be_recommended_for_is_refused() {
+    for (line, text) in [
+        ("", "there is no command to recommend an allocator for"),
+        ("--goal fast -- ls", "speed, memory, balanced, security"),
+        ("-L n=1,2 -- echo {n}", "one command under one memory limit"),
+        (
+            "-L n=1 -- ls",
+            "no command has a place for the parameter `n`",
+        ),
+        ("--rounds 3 --budget 9 -- ls", "cannot be used with"),
+        ("--html --csv -- ls", "only one form"),
+    ] {
+        run(&mut recommend(line)).ended_with(2).said(&[text]);
+    }
+    run(&mut recommend("-- no-such-command"))
+        .ended_with(1)
+        .said(&["cannot run `no-such-command`: it was not found"]);
+}
+
+#[test]
+fn ctrl_c_ends_the_search_and_what_it_runs() {
+    let commands = Commands::new();
+    commands.fifo();
+    // The first run is not timed: it shows whether the first allocator is active.
+    let text = "sleep 1000 &\necho $! > ids\necho begun > fifo\nwait";
+    let script = commands.script("hanging", text);
+    let mut command = recommend("--");
+    command.arg(script).current_dir(commands.path(""));
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    assert_eq!(commands.read("fifo"), "begun\n");
+    run(Command::new("kill").args(["-INT", &child.id().to_string()])).succeeded();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("interrupted before anything was measured"),
+        "{said}"
+    );
+    commands.all_have_ended("ids", 1);
+}
