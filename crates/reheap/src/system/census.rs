@@ -79,23 +79,26 @@ impl Census {
     }
 }
 
-/// Each file once, by whichever name comes first.
+/// Each file once, by its own name where a link has another.
 fn files(root: &Root) -> Vec<String> {
+    let names = FOLDERS.iter().flat_map(|folder| {
+        let names = root.list(folder).into_iter();
+        names.map(move |name| format!("{folder}/{name}"))
+    });
+    let is_link = |path: &String| root.locate(path).is_ok_and(|file| file.is_symlink());
+    let (links, own): (Vec<String>, Vec<String>) = names.partition(is_link);
     let mut seen = HashSet::new();
-    let mut files = Vec::new();
-    for folder in FOLDERS {
-        for name in root.list(folder) {
-            let path = format!("{folder}/{name}");
-            let Ok(metadata) = root.open_file(&path).and_then(|file| file.metadata()) else {
-                continue;
-            };
-            let is_program = metadata.mode() & 0o111 != 0 && metadata.len() <= BYTES_MAX;
-            if is_program && seen.insert((metadata.dev(), metadata.ino())) {
-                files.push(path);
-            }
-        }
-    }
-    files
+    let is_new_program = |path: &String| {
+        let Ok(metadata) = root.open_file(path).and_then(|file| file.metadata()) else {
+            return false;
+        };
+        let is_program = metadata.mode() & 0o111 != 0 && metadata.len() <= BYTES_MAX;
+        is_program && seen.insert((metadata.dev(), metadata.ino()))
+    };
+    own.into_iter()
+        .chain(links)
+        .filter(is_new_program)
+        .collect()
 }
 
 /// What a program is, as far as it matters here.
