@@ -103,7 +103,7 @@ pub struct Evidence {
 }
 
 /// A C source of reheap's own.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Glue {
     /// File name without `.c`.
     pub name: &'static str,
@@ -160,6 +160,19 @@ const MIMALLOC_EXECUTABLE: Additions = Additions {
         source: include_str!("../glue/environment.c"),
     }],
     redirects: &[("getenv", "__reheap_getenv")],
+};
+// Options from `environ`, as usual, but with what was baked in behind it: getenv comes too late, because in a preload the
+// dynamic linker allocates before the libc is ready, and some options are read then and never again.
+const MIMALLOC_PRELOAD: Additions = Additions {
+    compiler_flags: &["-Denviron=(*__reheap_environ())"],
+    glue: &[
+        FORK_HANDLERS.glue[0],
+        Glue {
+            name: "environ",
+            source: include_str!("../glue/environ.c"),
+        },
+    ],
+    redirects: &[],
 };
 // What the package's feature sets; the glue has to know it too.
 const MIMALLOC_SECURE_FLAGS: &[&str] = &["-DMI_SECURE=4"];
@@ -266,7 +279,7 @@ const fn mimalloc(
         malloc_conf: &[],
         redirects: MIMALLOC_REDIRECTS,
         executable: MIMALLOC_EXECUTABLE,
-        preload: FORK_HANDLERS,
+        preload: MIMALLOC_PRELOAD,
         builds_slowly: false,
     }
 }

@@ -14,11 +14,13 @@
 //! | [`machine`] | what a machine lacks for that |
 
 pub mod cache;
+pub mod canary;
 pub mod catalogue;
 pub mod compiler;
 pub mod libc;
 pub mod machine;
 pub mod memory;
+pub mod only;
 pub mod preload;
 pub mod probe;
 pub mod target;

@@ -78,20 +78,34 @@ pub fn build(
     toolchain: &Toolchain,
     cache: &Cache,
 ) -> Result<PathBuf, PreloadError> {
+    build_tuned(allocator, &Tuning::default(), target, toolchain, cache)
+}
+
+/// The same with options in it, for where no environment variable comes along. What the user sets still wins.
+///
+/// # Errors
+/// As for [`build`].
+pub fn build_tuned(
+    allocator: &'static Allocator,
+    tuning: &Tuning,
+    target: &Target,
+    toolchain: &Toolchain,
+    cache: &Cache,
+) -> Result<PathBuf, PreloadError> {
     let names = exports(target.libc());
     let file_name = file_name(allocator);
-    let marker = marker(allocator, target);
-    let entry = entry_name(allocator, target, toolchain);
+    let marker = marker(allocator, tuning, target);
+    let entry = entry_name(allocator, tuning, target, toolchain);
     let folder = cache.entry("preloads", &entry, |unfinished| {
         let built = upstream::build(allocator, target, LinkKind::Preload, toolchain, cache)?;
-        let tuning = Tuning::default().baked(allocator);
+        let tuning = tuning.baked(allocator);
         let objects = built.objects()?;
         let members = reheap_elf::preload::objects(&objects, target.arch(), &marker, &tuning)
             .map_err(|source| PreloadError::Bind {
                 allocator: allocator.name,
                 source,
             })?;
-        link(&members, &file_name, &names, toolchain, unfinished)
+        link(&members, &file_name, &names, &[], toolchain, unfinished)
     })?;
     Ok(folder.join(file_name))
 }
@@ -103,7 +117,7 @@ pub fn is_built(
     toolchain: &Toolchain,
     cache: &Cache,
 ) -> bool {
-    let entry = entry_name(allocator, target, toolchain);
+    let entry = entry_name(allocator, &Tuning::default(), target, toolchain);
     cache.root().join("preloads").join(entry).is_dir()
 }
 
@@ -115,7 +129,7 @@ pub fn find_built(
     target: &Target,
     cache: &Cache,
 ) -> Option<PathBuf> {
-    let prefix = entry_prefix(allocator, target);
+    let prefix = entry_prefix(allocator, &Tuning::default(), target);
     let folder = fs::read_dir(cache.root().join("preloads")).ok()?;
     let names = folder.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let name = names.filter(|name| name.starts_with(&prefix)).max()?;
@@ -189,9 +203,35 @@ pub fn build_source(
     toolchain: &Toolchain,
     cache: &Cache,
 ) -> Result<PathBuf, PreloadError> {
+    build_glue(source, names, &[], target, toolchain, cache)
+}
+
+/// The same with an entry point, so that naming the file to the dynamic linker starts it as a program.
+///
+/// # Errors
+/// What a compiler can fail with.
+pub(crate) fn build_program(
+    source: &Glue,
+    entry_point: &str,
+    target: &Target,
+    toolchain: &Toolchain,
+    cache: &Cache,
+) -> Result<PathBuf, PreloadError> {
+    let flag = format!("-Wl,-e,{entry_point}");
+    build_glue(source, &[], &[&flag], target, toolchain, cache)
+}
+
+fn build_glue(
+    source: &Glue,
+    names: &[&str],
+    more_flags: &[&str],
+    target: &Target,
+    toolchain: &Toolchain,
+    cache: &Cache,
+) -> Result<PathBuf, PreloadError> {
     let name = source.name;
     let list = names.join(" ");
-    let link_flags = LINK_FLAGS.join(" ");
+    let link_flags = [&LINK_FLAGS, more_flags].concat().join(" ");
     let flags = upstream::glue_flags(LinkKind::Preload).join(" ");
     let identity = &toolchain.cc.identity;
     let parts = [source.source, &list, &link_flags, &flags, identity];
@@ -209,7 +249,14 @@ pub fn build_source(
             name: format!("{name}.o"),
             data: fs::read(&object).map_err(CacheError::new("read", &object))?,
         };
-        link(&[member], &file_name, names, toolchain, unfinished)
+        link(
+            &[member],
+            &file_name,
+            names,
+            more_flags,
+            toolchain,
+            unfinished,
+        )
     })?;
     Ok(folder.join(file_name))
 }
@@ -219,23 +266,28 @@ fn file_name(allocator: &Allocator) -> String {
     format!("lib{}-{}.so", allocator.name, allocator.version)
 }
 
-fn entry_name(allocator: &'static Allocator, target: &Target, toolchain: &Toolchain) -> String {
+fn entry_name(
+    allocator: &'static Allocator,
+    tuning: &Tuning,
+    target: &Target,
+    toolchain: &Toolchain,
+) -> String {
     let Some(recipe) = &allocator.build else {
         return allocator.name.to_owned(); // `stock` is never built
     };
     let built = upstream::entry_name(allocator, recipe, target, LinkKind::Preload, toolchain);
     let key = hash([built.as_bytes()]);
-    format!("{}{}", entry_prefix(allocator, target), &key[..16])
+    format!("{}{}", entry_prefix(allocator, tuning, target), &key[..16])
 }
 
 /// What the names of all entries begin with that differ by their compilers only.
-fn entry_prefix(allocator: &Allocator, target: &Target) -> String {
+fn entry_prefix(allocator: &Allocator, tuning: &Tuning, target: &Target) -> String {
     let ingredients = match &allocator.build {
         Some(recipe) => upstream::ingredients(recipe, LinkKind::Preload),
         None => String::new(),
     };
-    let marker =
-        serde_json::to_vec(&marker(allocator, target)).expect("a struct of strings is always JSON");
+    let marker = serde_json::to_vec(&marker(allocator, tuning, target))
+        .expect("a struct of strings is always JSON");
     let names = exports(target.libc()).join(" ");
     let flags = LINK_FLAGS.join(" ");
     let key = hash([
@@ -249,13 +301,13 @@ fn entry_prefix(allocator: &Allocator, target: &Target) -> String {
     format!("{name}-{version}-{target}-{}-", &key[..8])
 }
 
-fn marker(allocator: &Allocator, target: &Target) -> Marker {
+fn marker(allocator: &Allocator, tuning: &Tuning, target: &Target) -> Marker {
     let recipe = allocator.build.as_ref();
     Marker {
         allocator: allocator.name.to_owned(),
         allocator_version: allocator.version.to_owned(),
         package: recipe.map_or_else(String::new, Recipe::origin),
-        tuning: Tuning::default().as_given(),
+        tuning: tuning.as_given(),
         memory_functions: None,
         libc: target.libc().to_string(),
         original_sha256: String::new(),
@@ -268,6 +320,7 @@ fn link(
     objects: &[Member],
     file_name: &str,
     names: &[&str],
+    more_flags: &[&str],
     toolchain: &Toolchain,
     folder: &Path,
 ) -> Result<(), PreloadError> {
@@ -290,6 +343,7 @@ fn link(
     let mut cc = toolchain.command(&wrappers.cc);
     cc.current_dir(scratch.path())
         .args(LINK_FLAGS)
+        .args(more_flags)
         .arg("-Wl,--version-script=exports.map")
         .arg(format!("-Wl,-soname,{file_name}"))
         .args(objects.iter().map(|object| &object.name))

@@ -12,6 +12,8 @@ mod process;
 mod program;
 mod proof;
 mod setup;
+mod sys;
+mod system;
 mod ui;
 
 use std::process::ExitCode;

@@ -6,13 +6,13 @@ use crate::setup::{self, Choice};
 use crate::ui::Failure;
 use anyhow::Context as _;
 use reheap_allocators::cache::Cache;
-use reheap_allocators::preload;
 use reheap_allocators::target::Libc;
-use std::ffi::OsString;
+use reheap_allocators::{only, preload};
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-const LD_PRELOAD: &str = "LD_PRELOAD";
+pub(crate) const LD_PRELOAD: &str = "LD_PRELOAD";
 
 /// The library of the chosen allocator for this program's libc, from the cache or built now; `None` for `stock`.
 ///
@@ -33,6 +33,23 @@ pub(crate) fn library(choice: &Choice, program: &Program) -> anyhow::Result<Opti
     let file = setup::build_preload(choice, &target, &cache)?;
     let variable = preload::path_for_variable(&file, &target, || nothing(&cache), &cache)?;
     Ok(Some(variable))
+}
+
+/// All variables to set for a program that is to hand the library on to one of the programs it starts, and to no other.
+pub(crate) fn environment_for_only(
+    choice: &Choice,
+    program: &Program,
+    only: &OsStr,
+) -> anyhow::Result<Vec<(OsString, OsString)>> {
+    let library = library(choice, program)?.context("`stock` is no library")?;
+    let target = program.target().context("there is no library for it")?;
+    let cache = setup::cache()?;
+    let toolchain = setup::toolchain_for_glue(&target)?;
+    let giver = only::build(&target, &toolchain, &cache)?;
+    let giver = preload::path_for_variable(&giver, &target, || nothing(&cache), &cache)?;
+    let mut variables = environment(choice, Some(&giver));
+    variables.extend(only::environment(only, &library));
+    Ok(variables)
 }
 
 /// For the glibc processes that a musl program starts. A system without a compiler for glibc has none of them.

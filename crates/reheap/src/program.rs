@@ -255,7 +255,7 @@ impl fmt::Display for Obstacle {
 }
 
 /// What the program brings, as a clause.
-fn own_allocator(identity: &Identity) -> Option<String> {
+pub(crate) fn own_allocator(identity: &Identity) -> Option<String> {
     if identity.kind != Kind::Dynamic {
         return None; // something else stands in the way already
     }

@@ -4,6 +4,7 @@ use crate::env_vars;
 use crate::ui::{self, Failure};
 use anyhow::Context as _;
 use reheap_allocators::cache::Cache;
+use reheap_allocators::canary;
 use reheap_allocators::catalogue::{self, Allocator};
 use reheap_allocators::compiler::{self, Compiler, Language, NoCompiler, Purpose, Search};
 use reheap_allocators::libc::{Original, Replacement};
@@ -302,6 +303,26 @@ pub(crate) fn build_preload(
     while_building(choice, target, is_built, || {
         preload::build(choice.allocator, target, &toolchain, cache)
     })
+}
+
+/// The same with the options in it, for where no environment variable comes along.
+pub(crate) fn build_tuned_preload(
+    choice: &Choice,
+    target: &Target,
+    cache: &Cache,
+) -> anyhow::Result<PathBuf> {
+    let plain = build_preload(choice, target, cache)?;
+    if choice.tuning.is_empty() {
+        return Ok(plain);
+    }
+    let toolchain = toolchain(choice, target)?;
+    let built = preload::build_tuned(choice.allocator, &choice.tuning, target, &toolchain, cache);
+    Ok(built?)
+}
+
+/// The program that is started to see whether a preload works.
+pub(crate) fn build_canary(target: &Target, cache: &Cache) -> anyhow::Result<PathBuf> {
+    Ok(canary::build(target, &toolchain_for_glue(target)?, cache)?)
 }
 
 /// The probe that shows which preload a program of the target's libc calls.

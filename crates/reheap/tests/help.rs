@@ -52,6 +52,10 @@ fn every_command_is_found() {
         "list",
         "doctor",
         "generate",
+        "enable",
+        "disable",
+        "status",
+        "link-names",
     ] {
         assert!(
             of_reheap.iter().any(|name| name == command),

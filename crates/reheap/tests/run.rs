@@ -361,3 +361,58 @@ fn a_cache_whose_path_the_variable_cannot_hold_is_refused() {
         ]);
     assert!(!cache.exists(), "refused before anything is built");
 }
+
+#[test]
+fn a_verified_program_is_ended_when_its_calls_were_seen_to_arrive() {
+    let mut command = reheap_run("--verify -a mimalloc", "sleep");
+    let outcome = run(command.arg("100000")).succeeded();
+    assert!(
+        outcome.stdout.contains("/sleep` has mimalloc 2.3.2: ")
+            && outcome
+                .stdout
+                .contains(" went to libmimalloc-2.3.2.so; ended it"),
+        "{}",
+        outcome.stdout
+    );
+
+    // A program that ends by itself; what it prints is not mixed up with the result.
+    let mut command = reheap_run("--verify --json -a mimalloc", "ls");
+    let proof = run(command.arg("/")).succeeded().stdout;
+    let proof: serde_json::Value = serde_json::from_str(&proof).unwrap();
+    assert_eq!(proof["allocator"], "mimalloc");
+    assert!(proof["calls"].as_u64().unwrap() > 0, "{proof}");
+    run(&mut reheap_run("--verify -a stock", "true")).ended_with(2);
+}
+
+#[test]
+fn a_program_that_does_not_use_the_library_is_not_verified() {
+    let programs = Programs::new();
+    let source = "#include <stddef.h>\n\
+        static char heap[1 << 20]; static size_t used;\n\
+        void *malloc(size_t size) { void *block = heap + used; used += (size + 15) / 16 * 16; return block; }\n\
+        void free(void *block) { (void)block; }\n\
+        int main(void) { char *block = malloc(9); block[0] = 1; free(block); return 0; }\n";
+    let program = programs.compile("cc", "own", source, &["-fno-builtin"]);
+    run(&mut reheap_run("--verify -a mimalloc --force", &program))
+        .ended_with(1)
+        .said(&[
+            "does not get its memory from mimalloc",
+            "has a malloc of its own",
+        ]);
+}
+
+#[test]
+fn what_a_check_finds_is_there_as_json_too() {
+    let programs = Programs::new();
+    let check = |code, program: &Path| -> serde_json::Value {
+        let outcome = run(&mut reheap_run("--check --json", program)).ended_with(code);
+        serde_json::from_str(&outcome.stdout).unwrap()
+    };
+    assert_eq!(check(0, Path::new("sh"))["verdict"], "works");
+    let source = "int main(void) { return 0; }\n";
+    let program = programs.compile("cc", "static", source, &["-static"]);
+    let refused = check(1, &program);
+    assert_eq!(refused["verdict"], "refused");
+    assert!(refused["hint"].as_str().unwrap().contains("reheap cc"));
+    run(&mut reheap_run("--json", "true")).ended_with(2);
+}

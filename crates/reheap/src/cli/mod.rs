@@ -5,14 +5,18 @@ pub(crate) mod cargo;
 mod cargo_bench;
 mod cc;
 mod compare;
+mod disable;
 mod doctor;
+mod enable;
 mod generate;
 pub(crate) mod inspect;
 mod libc;
+mod link_names;
 mod list;
 mod recommend;
 mod report;
 mod run;
+mod status;
 
 use crate::link;
 use crate::ui;
@@ -51,6 +55,18 @@ enum Command {
     /// Run a dynamic program with another allocator
     #[command(after_help = run::EXAMPLES)]
     Run(run::RunArguments),
+    /// Make `mimalloc-run` and the like, short names for `reheap run`
+    #[command(after_help = link_names::EXAMPLES)]
+    LinkNames(link_names::LinkNamesArguments),
+    /// Give every dynamic program of a system another allocator
+    #[command(after_help = enable::EXAMPLES)]
+    Enable(enable::EnableArguments),
+    /// Undo what `enable` did
+    #[command(after_help = disable::EXAMPLES)]
+    Disable(disable::DisableArguments),
+    /// Show what is enabled in a system, and which processes have it
+    #[command(after_help = status::EXAMPLES)]
+    Status(status::StatusArguments),
     Inspect(inspect::Arguments),
     /// Run a command under several allocators, side by side, and compare time and memory
     #[command(after_help = bench::EXAMPLES)]
@@ -118,6 +134,7 @@ enum CargoCommand {
 
 /// Entry point of `reheap`.
 pub(crate) fn run_reheap(arguments: Vec<OsString>) -> ExitCode {
+    let arguments = link_names::spelled_out(arguments);
     if let Some(code) = cc::run_if_asked(&arguments) {
         return finish(code);
     }
@@ -129,6 +146,10 @@ pub(crate) fn run_reheap(arguments: Vec<OsString>) -> ExitCode {
         Command::Cc(_) | Command::Cxx(_) => cc::run_without_arguments(),
         Command::Libc(arguments) => libc::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::LinkNames(arguments) => link_names::run(&arguments),
+        Command::Enable(arguments) => enable::run(&arguments),
+        Command::Disable(arguments) => disable::run(&arguments),
+        Command::Status(arguments) => status::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Recommend(arguments) => recommend::run(&arguments),

@@ -3,11 +3,14 @@
 //! The program takes this process over, so signals, terminal, input and exit code are its own, and nothing of reheap
 //! stays. What would make the allocator be ignored in silence, or the program crash, is found before.
 
+mod verify;
+
 use crate::preload;
 use crate::program::{NotRunnable, Obstacle, Program};
 use crate::setup::{Choice, ChoiceArguments};
 use crate::ui::{self, Failure};
 use reheap_allocators::target::Libc;
+use serde_json::json;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::io;
@@ -18,7 +21,9 @@ pub(crate) const EXAMPLES: &str = "Examples:
   reheap run -a jemalloc -- java -jar app.jar
   reheap run -a mimalloc -t purge_delay=0 -- python3 train.py
   reheap run -a stock -t arena_max=2 -- ./server
-  reheap run --check -- ./server";
+  reheap run --check -- ./server
+  reheap run --verify -a jemalloc -- ./server
+  reheap run --only postgres -- ./start-everything.sh";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArguments {
@@ -35,6 +40,16 @@ pub(crate) struct RunArguments {
     /// Say what would be run and whether it would work, and run nothing
     #[arg(long)]
     check: bool,
+    /// Start it, look whether its memory really comes from the allocator, say so, and end it; its
+    /// standard output is thrown away
+    #[arg(long, conflicts_with = "check")]
+    verify: bool,
+    /// Give it to this program only, of all that the command starts: a file name or a path
+    #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["check", "verify"])]
+    only: Option<OsString>,
+    /// Print what --check or --verify found as JSON
+    #[arg(long)]
+    json: bool,
     /// The program and its arguments
     #[arg(
         trailing_var_arg = true,
@@ -47,6 +62,10 @@ pub(crate) struct RunArguments {
 
 /// Becomes the program, unless something is in the way.
 pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
+    if arguments.json && !arguments.check && !arguments.verify {
+        let text = "--json is for what --check or --verify finds";
+        return Err(Failure::usage(text).into());
+    }
     let choice = ChoiceArguments {
         allocator: arguments.allocator.clone(),
         tuning: arguments.tuning.clone(),
@@ -54,31 +73,67 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     }
     .check_for_run()?;
     let program = Program::resolve(&arguments.command[0]).map_err(with_exit_code)?;
+    if let Some(only) = &arguments.only {
+        return run_for_only(&program, &choice, only, arguments);
+    }
     let verdict = Verdict::of(&program, &choice, arguments.force);
     if arguments.check {
-        ui::data(&explanation(&program, &verdict))?;
+        ui::data(&match arguments.json {
+            true => format!("{:#}\n", explanation_as_json(&program, &verdict)),
+            false => explanation(&program, &verdict),
+        })?;
         return Ok(ExitCode::from(match verdict {
             Verdict::Works | Verdict::Risky(_) => 0,
             Verdict::Refused { .. } => ui::FAILED,
         }));
     }
-    match verdict {
-        Verdict::Works => {}
-        Verdict::Risky(obstacle) => ui::note(&format!("warning: {obstacle}")),
-        Verdict::Refused { reason, way_out } => {
-            let shown = program.file.display();
-            let name = choice.allocator.name;
-            let failure = Failure::failed(format!("cannot run `{shown}` with {name}: {reason}"));
-            return Err(match way_out {
-                Some(way_out) => failure.hint(way_out),
-                None => failure,
-            }
-            .into());
-        }
+    verdict.heed(&program, &choice)?;
+    if arguments.verify {
+        return prove(&program, &choice, arguments);
     }
     let library = preload::library(&choice, &program)?;
     let environment = preload::environment(&choice, library.as_deref());
     become_program(&program, &arguments.command, environment)
+}
+
+/// The command itself goes on with the libc's allocator, so one of its own is not in the way.
+fn run_for_only(
+    program: &Program,
+    choice: &Choice,
+    only: &OsStr,
+    arguments: &RunArguments,
+) -> anyhow::Result<ExitCode> {
+    if choice.is_stock() {
+        let text = "`stock` is no library, so there is nothing to give to one program only";
+        return Err(Failure::usage(text).into());
+    }
+    let is_in_the_way = |obstacle: &Obstacle| !obstacle.is_only_risky();
+    if let Some(obstacle) = program.obstacles().into_iter().find(is_in_the_way) {
+        Verdict::refused(&obstacle).heed(program, choice)?;
+    }
+    // Where it is not to be found, the command will know it.
+    if let Ok(named) = Program::resolve(only) {
+        Verdict::of(&named, choice, arguments.force).heed(&named, choice)?;
+    }
+    let environment = preload::environment_for_only(choice, program, only)?;
+    become_program(program, &arguments.command, environment)
+}
+
+fn prove(program: &Program, choice: &Choice, arguments: &RunArguments) -> anyhow::Result<ExitCode> {
+    if choice.is_stock() {
+        let text = "`stock` is no library, so there is nothing to verify";
+        return Err(Failure::usage(text).into());
+    }
+    let proof = verify::verify(program, choice, &arguments.command)?;
+    let end = if proof.ended { "; ended it" } else { "" };
+    ui::data(&match arguments.json {
+        true => format!("{}\n", serde_json::to_string_pretty(&proof)?),
+        false => format!(
+            "verified: `{}` has {} {}: {}{end}\n",
+            proof.program, proof.allocator, proof.version, proof.seen
+        ),
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn with_exit_code(error: anyhow::Error) -> anyhow::Error {
@@ -101,6 +156,26 @@ enum Verdict {
 }
 
 impl Verdict {
+    /// Warns, or is the error.
+    fn heed(self, program: &Program, choice: &Choice) -> Result<(), Failure> {
+        match self {
+            Self::Works => Ok(()),
+            Self::Risky(obstacle) => {
+                ui::note(&format!("warning: {obstacle}"));
+                Ok(())
+            }
+            Self::Refused { reason, way_out } => {
+                let (shown, name) = (program.file.display(), choice.allocator.name);
+                let failure =
+                    Failure::failed(format!("cannot run `{shown}` with {name}: {reason}"));
+                Err(match way_out {
+                    Some(way_out) => failure.hint(way_out),
+                    None => failure,
+                })
+            }
+        }
+    }
+
     fn of(program: &Program, choice: &Choice, force: bool) -> Self {
         if choice.is_stock() {
             return Self::of_stock(program, choice);
@@ -169,6 +244,26 @@ fn explanation(program: &Program, verdict: &Verdict) -> String {
         }
     }
     text
+}
+
+fn explanation_as_json(program: &Program, verdict: &Verdict) -> serde_json::Value {
+    let (word, reason, hint) = match verdict {
+        Verdict::Works => ("works", None, None),
+        Verdict::Risky(obstacle) => ("risky", Some(obstacle.to_string()), None),
+        Verdict::Refused { reason, way_out } => ("refused", Some(reason.clone()), *way_out),
+    };
+    let identity = &program.identity;
+    json!({
+        "scripts": program.through,
+        "program": program.file,
+        "kind": identity.kind,
+        "architecture": identity.architecture,
+        "libc": identity.libc.name,
+        "malloc": identity.malloc.reason,
+        "verdict": word,
+        "reason": reason,
+        "hint": hint,
+    })
 }
 
 fn become_program(

@@ -112,7 +112,7 @@ fn install(program: &OsStr) -> &'static str {
         Some("readelf" | "strip" | "ar" | "nm") => "; install it: apt-get install binutils",
         Some("musl-gcc") => "; install it: apt-get install musl-tools",
         Some("cmake") => "; install it: apt-get install cmake",
-        Some("setpriv") => "; install it: apt-get install util-linux",
+        Some("setpriv" | "unshare") => "; install it: apt-get install util-linux",
         Some("mkfifo") => "; install it: apt-get install coreutils",
         Some("groff") => "; install it: apt-get install groff-base",
         Some("zsh") => "; install it: apt-get install zsh",
@@ -149,6 +149,16 @@ pub(crate) fn reheap(line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reheap"));
     in_a_clean_environment(&mut command).args(words(line));
     command
+}
+
+/// A copy of the preloads in the cache, in a folder that every user may read.
+pub(crate) fn cache_for_all(folder: &Path) -> PathBuf {
+    let copy = folder.join("cache");
+    fs::create_dir(&copy).unwrap();
+    let preloads = cache().join("preloads");
+    run(Command::new("cp").arg("-a").arg(preloads).arg(&copy)).succeeded();
+    run(Command::new("chmod").args(["-R", "go+rX"]).arg(&copy)).succeeded();
+    copy
 }
 
 /// `cargo reheap` with these arguments, started by Cargo as users start it.

@@ -1,0 +1,62 @@
+//! `reheap disable`: the files of a system as they were before `reheap enable`.
+
+use super::enable::{lock, mend, warn, writable_root};
+use crate::system::disk::Disk;
+use crate::system::state::{self, Drift, Record};
+use crate::ui;
+use anyhow::Context as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+pub(crate) const EXAMPLES: &str = "\
+Files come back byte for byte. Where somebody has edited one since, only reheap's part is taken out.
+
+Examples:
+  sudo reheap disable
+  reheap disable --root ./image";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DisableArguments {
+    /// The root folder of another system
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+}
+
+/// Undoes what `enable` did.
+pub(crate) fn run(arguments: &DisableArguments) -> anyhow::Result<ExitCode> {
+    let root = writable_root(arguments.root.as_deref(), "disable")?;
+    let _lock = lock(&root)?;
+    let disk = Disk::new(&root);
+    mend(&disk)?;
+    let record = Record::read(&root)?;
+    let Some(change) = state::to_disable(&disk, record.as_ref())? else {
+        ui::note("nothing is enabled");
+        return Ok(ExitCode::SUCCESS);
+    };
+    let mut notes = Vec::new();
+    for file in record.iter().flat_map(|record| &record.files) {
+        let path = &file.path;
+        match file.drift(disk.read(path)?.as_ref()) {
+            Drift::None => {}
+            Drift::Edited => notes.push(format!(
+                "`{path}` was edited since: took reheap's part out and left the rest as it is"
+            )),
+            Drift::TakenOut => notes.push(format!(
+                "reheap's part was no longer in `{path}`: left it as it is"
+            )),
+        }
+    }
+    let name = record.map_or_else(
+        || "what an earlier command left".to_owned(),
+        |record| format!("{} {}", record.allocator, record.version),
+    );
+    let cleaned = change
+        .make(&disk, || Ok(()), || Ok(()))
+        .with_context(|| format!("cannot disable {name}"))?;
+    warn(cleaned);
+    notes.iter().for_each(|note| ui::note(note));
+    ui::note(&format!(
+        "disabled {name}; programs that run have it until they end, and shells of who is logged in may still hand on LD_PRELOAD"
+    ));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,336 @@
+//! `reheap enable`: another allocator for every dynamic program of a system, proved before and after it counts.
+
+use crate::bench::interrupt;
+use crate::setup::{self, Choice};
+use crate::system::canary::{By, Cage};
+use crate::system::census::{self, Census};
+use crate::system::change::{self, Change, Interrupted};
+use crate::system::disk::Disk;
+use crate::system::libraries::{Libraries, Library};
+use crate::system::root::{Linker, Root};
+use crate::system::state::{self, Record, Wanted};
+use crate::system::{LD_SO_PRELOAD, LIBRARIES, PROFILE_SCRIPT};
+use crate::ui::{self, Failure};
+use anyhow::Context as _;
+use reheap_allocators::target::Libc;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+
+pub(crate) const EXAMPLES: &str = "\
+glibc: the library is named in /etc/ld.so.preload. musl: a script in /etc/profile.d sets LD_PRELOAD
+for who logs in. The libraries lie below /usr/local/lib/reheap, with the options in them.
+
+Examples:
+  sudo reheap enable mimalloc
+  sudo reheap enable jemalloc -t narenas=2
+  reheap enable mimalloc --root ./image
+  sudo reheap disable";
+
+/// As of a shell's command that SIGINT ended.
+const INTERRUPTED: u8 = 130;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct EnableArguments {
+    /// The allocator; that of an earlier `enable` gives way to it
+    #[arg(value_name = "ALLOCATOR")]
+    allocator: String,
+    /// An allocator option, put into the library; `reheap list` shows them
+    #[arg(short, long, value_name = "KEY=VALUE")]
+    tuning: Vec<String>,
+    /// The root folder of another system, such as an image that is being made; the canaries that
+    /// prove the library run in it, with its programs
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+}
+
+/// Builds, tries out, puts in place, and looks whether it works.
+pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
+    let choice = Choice::of(&arguments.allocator, &arguments.tuning)?;
+    if choice.is_stock() {
+        let text = "`stock` is what a system has without reheap";
+        return Err(Failure::usage(text).hint("reheap disable").into());
+    }
+    let root = writable_root(arguments.root.as_deref(), "enable")?;
+    let (linkers, others) = root.linkers();
+    check_linkers(&root, &linkers, &others)?;
+    root.check_owners(LIBRARIES)?;
+    let libraries = build(&choice, &linkers)?;
+    let libcs: Vec<Libc> = libraries.libcs().collect();
+    let census = ui::while_showing("looking for programs with allocators of their own", || {
+        census::take(&root, &libcs)
+    });
+
+    let _lock = lock(&root)?;
+    let disk = Disk::new(&root);
+    mend(&disk)?;
+    let record = Record::read(&root)?;
+    let wanted = Wanted {
+        allocator: choice.allocator.name,
+        version: choice.allocator.version,
+        tuning: choice.tuning.as_given(),
+        libraries: &libraries,
+    };
+    let name = format!("{} {}", wanted.allocator, wanted.version);
+    let Some(change) = state::to_enable(&disk, record.as_ref(), &wanted)? else {
+        ui::note(&format!("{name} is enabled already"));
+        return Ok(ExitCode::SUCCESS);
+    };
+    let aviary = Aviary {
+        root: &root,
+        linkers: &linkers,
+        libraries: &libraries,
+    };
+    let sung = make(&change, &disk, &aviary).with_context(|| format!("cannot enable {name}"))?;
+    tell(&root, &libraries, &name, &sung.before, &census);
+    if libcs.contains(&Libc::Glibc) && sung.after.is_empty() {
+        let what = "programs of that root cannot be started here with it as their root";
+        ui::note(&format!(
+            "warning: {what}, so it was not seen that the files have an effect"
+        ));
+    }
+    if let Some(linker) = others.first() {
+        ui::note(&format!(
+            "programs for {} cannot load it: glibc's say so in a line on standard error whenever they start",
+            linker.architecture
+        ));
+    }
+    if !choice.allocator.is_hardened {
+        ui::note(&format!(
+            "{} finds fewer memory errors of programs than the libc's own allocator, in setuid programs too (hardening: {}); \
+             mimalloc-secure is the one for where that matters",
+            choice.allocator.name, choice.allocator.hardening
+        ));
+    }
+    ui::note(&match &arguments.root {
+        Some(root) => format!("to undo it: reheap disable --root {}", root.display()),
+        None => "to undo it: reheap disable".to_owned(),
+    });
+    tell_image(arguments.root.as_deref(), &libraries)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Who sang, for each libc.
+#[derive(Default)]
+struct Sung {
+    before: Vec<String>,
+    after: Vec<String>,
+}
+
+/// Ctrl-C is an error like others here: what was done is undone.
+fn make(change: &Change, disk: &Disk, aviary: &Aviary) -> anyhow::Result<Sung> {
+    let interrupted = interrupt::on_signals()?;
+    let go_on = || match interrupted.load(Ordering::Relaxed) {
+        true => Err(Failure::failed("interrupted").code(INTERRUPTED)),
+        false => Ok(()),
+    };
+    let mut sung = Sung::default();
+    let missing = disk.missing_folders(LIBRARIES);
+    let cleaned = change.make(
+        disk,
+        || {
+            missing
+                .iter()
+                .try_for_each(|folder| disk.make_folder(folder))?;
+            aviary.libraries.write(disk)?;
+            sung.before = aviary.before()?;
+            Ok(go_on()?)
+        },
+        || {
+            sung.after = aviary.after()?;
+            aviary.libraries.delete_canaries(disk)?;
+            Ok(go_on()?)
+        },
+    )?;
+    warn(cleaned);
+    Ok(sung)
+}
+
+/// The root folder, if it may be written to.
+pub(crate) fn writable_root(folder: Option<&Path>, command: &str) -> anyhow::Result<Root> {
+    let root = Root::open(folder.unwrap_or(Path::new("/")))?;
+    if root.is_this_system() && !rustix::process::geteuid().is_root() {
+        let text =
+            format!("cannot {command}: it changes every program of this system, which takes root");
+        let hint = "sudo reheap …; for an image: --root <folder>";
+        return Err(Failure::failed(text).hint(hint).into());
+    }
+    Ok(root)
+}
+
+/// One command at a time; given up when this process ends, however it does.
+pub(crate) fn lock(root: &Root) -> anyhow::Result<fs::File> {
+    let folder = root.open_folder("/etc");
+    let cannot = || format!("cannot lock `/etc` below `{}`", root.folder().display());
+    let folder = folder.with_context(cannot)?;
+    folder.lock().with_context(cannot)?;
+    Ok(folder)
+}
+
+/// Brings what an interrupted command left to an end.
+pub(crate) fn mend(disk: &Disk) -> anyhow::Result<()> {
+    let found = change::recover(disk).context("cannot mend what an interrupted command left")?;
+    match found {
+        Some(Interrupted::Before) => ui::note("undid a change that was interrupted"),
+        Some(Interrupted::After) => ui::note("deleted what an interrupted command left"),
+        None => {}
+    }
+    Ok(())
+}
+
+/// What could not be deleted harms nobody, and is tried again.
+pub(crate) fn warn(cleaned: anyhow::Result<()>) {
+    if let Err(error) = cleaned {
+        ui::note(&format!(
+            "warning: {error:#}; nothing loads what is left, and the next `enable` or `disable` deletes it"
+        ));
+    }
+}
+
+fn check_linkers(root: &Root, linkers: &[Linker], others: &[Linker]) -> anyhow::Result<()> {
+    if !linkers.is_empty() {
+        return Ok(());
+    }
+    let shown = root.folder().display();
+    Err(match others.first() {
+        Some(other) => {
+            let (theirs, ours) = (other.architecture, std::env::consts::ARCH);
+            let text = format!(
+                "cannot enable an allocator in `{shown}`: its programs are for {theirs} and this machine is {ours}, \
+                 so it could not be seen whether they work"
+            );
+            Failure::failed(text).hint(format!("run reheap on a machine for {theirs}"))
+        }
+        None => Failure::failed(format!(
+            "cannot enable an allocator in `{shown}`: there is no dynamic linker of glibc or musl, so no dynamic program"
+        )),
+    }
+    .into())
+}
+
+fn build(choice: &Choice, linkers: &[Linker]) -> anyhow::Result<Libraries> {
+    let cache = setup::cache()?;
+    let mut libraries = Vec::new();
+    for linker in linkers {
+        let target = linker.target().context("it is for another processor")?;
+        let read = |path: PathBuf| {
+            fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))
+        };
+        libraries.push(Library {
+            libc: linker.libc,
+            bytes: read(setup::build_tuned_preload(choice, &target, &cache)?)?,
+            canary: read(setup::build_canary(&target, &cache)?)?,
+        });
+    }
+    let allocator = choice.allocator;
+    Ok(Libraries::new(allocator.name, allocator.version, libraries))
+}
+
+/// The canaries of all libcs.
+struct Aviary<'a> {
+    root: &'a Root,
+    linkers: &'a [Linker],
+    libraries: &'a Libraries,
+}
+
+impl Aviary<'_> {
+    fn cage_for(
+        &self,
+        linker: Linker,
+        sing: impl FnOnce(&Cage) -> Result<Vec<String>, String>,
+    ) -> anyhow::Result<Vec<String>> {
+        let (library, own) = (
+            self.libraries.file(linker.libc),
+            self.libraries.canary(linker.libc),
+        );
+        let cage = Cage {
+            root: self.root,
+            linker,
+            library: &library,
+            own: &own,
+        };
+        let libc = linker.libc;
+        sing(&cage).map_err(|why| {
+            let hint = "nothing was changed; one program at a time: reheap run";
+            Failure::failed(format!("with {libc}, {why}"))
+                .hint(hint)
+                .into()
+        })
+    }
+
+    /// Before anything else loads the libraries.
+    fn before(&self) -> anyhow::Result<Vec<String>> {
+        let mut sung = Vec::new();
+        for linker in self.linkers {
+            let path = self.libraries.for_variable(linker.libc);
+            let of_libc = self.cage_for(*linker, |cage| cage.sing(By::Variable(&path)))?;
+            sung.push(format!("{} ({})", linker.libc, of_libc.join(", ")));
+        }
+        Ok(sung)
+    }
+
+    /// Now that every program that starts does.
+    fn after(&self) -> anyhow::Result<Vec<String>> {
+        let mut sung = Vec::new();
+        for linker in self.linkers {
+            let by = match linker.libc {
+                Libc::Glibc => By::File,
+                Libc::Musl if self.root.open_file(PROFILE_SCRIPT).is_ok() => By::Script,
+                Libc::Musl => continue,
+            };
+            sung.extend(self.cage_for(*linker, |cage| cage.sing(by))?);
+        }
+        Ok(sung)
+    }
+}
+
+/// What was done and what it means, for each libc what is true of it.
+fn tell(root: &Root, libraries: &Libraries, name: &str, sung: &[String], census: &Census) {
+    ui::note(&format!(
+        "enabled {name}; seen to work with {}",
+        sung.join(" and ")
+    ));
+    for libc in libraries.libcs() {
+        ui::note(&match libc {
+            Libc::Glibc => format!(
+                "glibc: every dynamic program that starts from now on has it, setuid ones too, which read {LD_SO_PRELOAD} \
+                 like the others; not those that run already, nor those in containers"
+            ),
+            Libc::Musl if root.open_file(PROFILE_SCRIPT).is_ok() => format!(
+                "musl: programs have it that are started by who logs in from now on ({PROFILE_SCRIPT}); not setuid ones, \
+                 services, or cron's: set LD_PRELOAD={} for those",
+                libraries.for_variable(libc)
+            ),
+            Libc::Musl => format!(
+                "musl: nothing sets it, as there is no /etc/profile.d: set LD_PRELOAD={} for a program",
+                libraries.for_variable(libc)
+            ),
+        });
+    }
+    if !census.own_allocators.is_empty() {
+        let count = census.own_allocators.len();
+        ui::note(&format!(
+            "warning: of {} programs, {count} bring an allocator of their own and may not take a second one: {} \
+             (`reheap run --check <program>` says more)",
+            census.programs,
+            census::listed(census.own_allocators.keys()),
+        ));
+    }
+    if !census.static_programs.is_empty() {
+        ui::note(&format!(
+            "static programs stay as they are ({}): {}",
+            census.static_programs.len(),
+            census::listed(census.static_programs.iter()),
+        ));
+    }
+}
+
+/// Containers of musl read no profile: their variable comes from the image.
+fn tell_image(root: Option<&Path>, libraries: &Libraries) -> anyhow::Result<()> {
+    if root.is_some() && libraries.libcs().any(|libc| libc == Libc::Musl) {
+        let path = libraries.for_variable(Libc::Musl).replace('$', "\\$");
+        ui::data(&format!("ENV LD_PRELOAD={path}\n"))?;
+    }
+    Ok(())
+}

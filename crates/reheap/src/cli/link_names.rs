@@ -1,0 +1,133 @@
+//! `reheap link-names`: short names for `reheap run` with one allocator, as links to reheap, which looks at the name that it
+//! was called by.
+
+use crate::ui::{self, Failure};
+use anyhow::Context as _;
+use reheap_allocators::catalogue::CATALOGUE;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+pub(crate) const EXAMPLES: &str = "\
+`mimalloc-run COMMAND…` is `reheap run -a mimalloc -- COMMAND…`, and so for each allocator.
+
+Examples:
+  reheap link-names ~/.local/bin
+  mimalloc-run python3 train.py";
+
+const SUFFIX: &str = "-run";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct LinkNamesArguments {
+    /// A folder in PATH; files in it that are not reheap's links are never replaced
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+}
+
+/// Makes the links and prints their paths.
+pub(crate) fn run(arguments: &LinkNamesArguments) -> anyhow::Result<ExitCode> {
+    let folder = &arguments.folder;
+    if !folder.is_dir() {
+        let text = format!(
+            "cannot make links in `{}`: it is no folder",
+            folder.display()
+        );
+        return Err(Failure::failed(text).into());
+    }
+    let program = std::env::current_exe().context("cannot find out where reheap lies")?;
+    let links: Vec<PathBuf> = names().map(|name| folder.join(name)).collect();
+    let foreign = links.iter().find(|link| !is_free(link, &program));
+    if let Some(link) = foreign {
+        let text = format!(
+            "cannot make `{}`: there is a file that is not reheap's",
+            link.display()
+        );
+        return Err(Failure::failed(text).into());
+    }
+    for link in &links {
+        make(link, &program).with_context(|| format!("cannot make `{}`", link.display()))?;
+    }
+    let lines: Vec<String> = links
+        .iter()
+        .map(|link| format!("{}\n", link.display()))
+        .collect();
+    ui::data(&lines.concat())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn names() -> impl Iterator<Item = String> {
+    let allocators = CATALOGUE.iter().filter(|row| row.build.is_some());
+    allocators.map(|row| format!("{}{SUFFIX}", row.name))
+}
+
+/// Whether nothing is there, or a link to this reheap or to one that lay elsewhere.
+fn is_free(link: &Path, program: &Path) -> bool {
+    match fs::read_link(link) {
+        Ok(target) => target == program || target.file_name() == Some(OsStr::new("reheap")),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+/// By renaming, so that the name never leads nowhere.
+fn make(link: &Path, program: &Path) -> io::Result<()> {
+    let folder = link.parent().unwrap_or(Path::new("."));
+    let unfinished = tempfile::Builder::new()
+        .prefix(".reheap-")
+        .tempdir_in(folder)?;
+    let new = unfinished.path().join("link");
+    std::os::unix::fs::symlink(program, &new)?;
+    fs::rename(&new, link)
+}
+
+/// The arguments of `reheap` that those of `mimalloc-run` and the like mean.
+pub(crate) fn spelled_out(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let called = arguments.first().map(Path::new).and_then(Path::file_name);
+    let called = called.and_then(OsStr::to_str).unwrap_or_default();
+    let Some(name) = names().find(|name| name == called) else {
+        return arguments;
+    };
+    let allocator = name.strip_suffix(SUFFIX).unwrap_or_default().to_owned();
+    let mut front: Vec<OsString> = ["reheap", "run", "-a", &allocator].map(Into::into).to_vec();
+    // Whoever asks for help does not mean a program of that name.
+    let asks = |word: &OsString| word == "--help" || word == "-h";
+    if !arguments.get(1).is_some_and(asks) && arguments.len() > 1 {
+        front.push("--".into());
+    }
+    front.extend(arguments.drain(1..));
+    front
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_that_reheap_was_called_by_says_which_allocator() {
+        for (typed, meant) in [
+            ("reheap list", "reheap list"),
+            ("/usr/bin/reheap run -- x", "/usr/bin/reheap run -- x"),
+            (
+                "jemalloc-run x --check",
+                "reheap run -a jemalloc -- x --check",
+            ),
+            (
+                "/opt/mimalloc-secure-run x",
+                "reheap run -a mimalloc-secure -- x",
+            ),
+            ("mimalloc-run --help", "reheap run -a mimalloc --help"),
+            (
+                "mimalloc-run x --help",
+                "reheap run -a mimalloc -- x --help",
+            ),
+            ("mimalloc-run", "reheap run -a mimalloc"),
+            ("stock-run x", "stock-run x"),
+            ("other-run x", "other-run x"),
+        ] {
+            let words = typed.split(' ').map(OsString::from).collect();
+            let meant: Vec<OsString> = meant.split(' ').map(OsString::from).collect();
+            assert_eq!(spelled_out(words), meant, "{typed}");
+        }
+    }
+}

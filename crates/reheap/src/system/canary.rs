@@ -1,0 +1,279 @@
+//! Programs that are started with a library before every program of a system is, and looked at while they run.
+//!
+//! Three kinds: one of our own with threads and a forked child, which needs no more than the dynamic linker and the libc;
+//! the system's shell; and its `cat`, as the simplest program there is. Each answers a line and then waits for the end of
+//! its input. In between its memory map shows whether it has the library, and of the first one also whose malloc it calls.
+
+use super::PROFILE_SCRIPT;
+use super::root::{Linker, Root};
+use crate::process::Process;
+use crate::process::maps::Mapping;
+use crate::sys;
+use reheap_allocators::target::Libc;
+use reheap_elf::identify::{Kind, LibcName, identify};
+use std::ffi::OsString;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+/// Far longer than any of them takes on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(60);
+const WORD: &str = "canary";
+const SHELL_SCRIPT: &str = "read a; echo \"$a\"; read b; exit 0";
+
+/// A library and where canaries find it.
+#[derive(Debug)]
+pub(crate) struct Cage<'a> {
+    pub(crate) root: &'a Root,
+    pub(crate) linker: Linker,
+    /// The library, as a path of the system.
+    pub(crate) library: &'a str,
+    /// The canary of our own, as a path of the system.
+    pub(crate) own: &'a str,
+}
+
+/// What brings the library in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum By<'a> {
+    /// `LD_PRELOAD` with this in it.
+    Variable(&'a str),
+    /// `/etc/ld.so.preload`, as it is now.
+    File,
+    /// The script for login shells, as it is now.
+    Script,
+}
+
+/// How a program of the system can be started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Start {
+    Here,
+    WithItsRoot,
+    /// Only what needs no other file of its own: by naming everything to the dynamic linker.
+    ByLinker,
+}
+
+impl Cage<'_> {
+    /// Starts them all.
+    ///
+    /// # Errors
+    /// What the first of them did that it should not have; otherwise the names of those that sang.
+    pub(crate) fn sing(&self, by: By) -> Result<Vec<String>, String> {
+        let start = self.start();
+        match (start, by) {
+            (Start::ByLinker, By::File | By::Script) => return Ok(Vec::new()),
+            // Who cannot log in does not read the script.
+            (_, By::Script) if self.root.open_file("/bin/sh").is_err() => return Ok(Vec::new()),
+            (_, By::Script) => {
+                let line = format!(". {PROFILE_SCRIPT}; exec {} {}", self.linker.path, self.own);
+                let mut command = self.command(start, "/bin/sh", by);
+                command.args(["-c", &line]);
+                return Ok(vec![self.listen(command, "a login shell's child")?]);
+            }
+            _ => {}
+        }
+        let mut command = self.command(start, self.linker.path, by);
+        if start == Start::ByLinker {
+            command.args([OsString::from("--library-path"), self.library_path()]);
+        }
+        command.arg(self.path(start, self.own));
+        let mut sung = vec![self.listen(command, "a program with threads and a fork")?];
+        if start == Start::ByLinker {
+            return Ok(sung);
+        }
+        for (paths, arguments) in [
+            (&["/bin/sh", "/usr/bin/sh"], &["-c", SHELL_SCRIPT][..]),
+            (&["/bin/cat", "/usr/bin/cat"], &[][..]),
+        ] {
+            let Some(path) = paths.iter().find(|path| self.takes_library(path)) else {
+                continue;
+            };
+            let mut command = self.command(start, path, by);
+            command.args(arguments);
+            sung.push(self.listen(command, path)?);
+        }
+        Ok(sung)
+    }
+
+    /// Whether a file is a dynamic program of this libc.
+    fn takes_library(&self, path: &str) -> bool {
+        let bytes = self.root.read(path).unwrap_or_default();
+        let libc = match self.linker.libc {
+            Libc::Glibc => LibcName::Glibc,
+            Libc::Musl => LibcName::Musl,
+        };
+        identify(&bytes).is_ok_and(|found| found.kind == Kind::Dynamic && found.libc.name == libc)
+    }
+
+    fn start(&self) -> Start {
+        if self.root.is_this_system() {
+            return Start::Here;
+        }
+        // The dynamic linker says its version, or how it is used: whatever it says, it was started.
+        let mut command = Command::new(self.linker.path);
+        command
+            .arg("--version")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let is_allowed =
+            sys::change_root(&mut command, self.root.folder()).is_ok() && command.status().is_ok();
+        match is_allowed {
+            true => Start::WithItsRoot,
+            false => Start::ByLinker,
+        }
+    }
+
+    fn path(&self, start: Start, path: &str) -> PathBuf {
+        match start {
+            Start::Here | Start::WithItsRoot => path.into(),
+            Start::ByLinker => self.root.locate(path).unwrap_or_else(|_| path.into()),
+        }
+    }
+
+    /// Where the libc lies, for a dynamic linker that does not have its own root.
+    fn library_path(&self) -> OsString {
+        let multiarch = format!("{}-linux-gnu", self.linker.architecture);
+        let folders = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"].map(str::to_owned);
+        let of_debian = ["/lib", "/usr/lib"].map(|folder| format!("{folder}/{multiarch}"));
+        let located = folders.iter().chain(&of_debian).filter_map(|folder| {
+            let located = self.root.locate(&format!("{folder}/x")).ok()?;
+            Some(located.parent()?.to_owned())
+        });
+        std::env::join_paths(located).unwrap_or_default()
+    }
+
+    fn command(&self, start: Start, program: &str, by: By) -> Command {
+        let mut command = Command::new(self.path(start, program));
+        command.env_clear().env("PATH", "/usr/bin:/bin");
+        if let By::Variable(value) = by {
+            match start {
+                Start::ByLinker => command.arg("--preload").arg(self.path(start, self.library)),
+                _ => command.env("LD_PRELOAD", value),
+            };
+        }
+        if start == Start::WithItsRoot {
+            // That it can be done was seen before, with the same folder.
+            let _ = sys::change_root(&mut command, self.root.folder());
+        }
+        command
+    }
+
+    /// Starts one, and gives its name when all is well.
+    fn listen(&self, mut command: Command, name: &str) -> Result<String, String> {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("{name} does not start: {error}"))?;
+        let heard = self.hear(&mut child);
+        let stderr = match &heard {
+            Ok(stderr) => stderr.clone(),
+            Err(_) => {
+                // It may have ended already.
+                let _ = child.kill();
+                let mut text = String::new();
+                let stderr = child.stderr.take();
+                // What cannot be read is missing in the message.
+                let _ = stderr.map(|mut stderr| stderr.read_to_string(&mut text));
+                text
+            }
+        };
+        let status = child.wait().map_err(|error| format!("{name}: {error}"))?;
+        let said = match stderr.trim() {
+            "" => String::new(),
+            text => format!(
+                "; it said: {}",
+                text.lines().take(5).collect::<Vec<_>>().join(" / ")
+            ),
+        };
+        if let Err(why) = heard {
+            return Err(format!("{name} {why}{said}"));
+        }
+        if !status.success() {
+            return Err(format!("{name} ended with {status}{said}"));
+        }
+        // A dynamic linker that does not take a library says so and goes on.
+        if stderr.contains(self.library) {
+            return Err(format!("{name} ran, but not well{said}"));
+        }
+        Ok(name.to_owned())
+    }
+
+    /// What it said on standard error, if it lived, answered and had the library.
+    fn hear(&self, child: &mut Child) -> Result<String, String> {
+        let mut stdin = child.stdin.take().expect("it is piped");
+        let stdout = child.stdout.take().expect("it is piped");
+        let lines = lines_of(stdout);
+        // One that has ended cannot be written to; that it gives no answer is what counts.
+        let _ = stdin.write_all(format!("{WORD}\n").as_bytes());
+        let answer = match lines.recv_timeout(DEADLINE) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Timeout) => return Err(format!("hung for {DEADLINE:?}")),
+            Err(RecvTimeoutError::Disconnected) => return Err("ended too early".to_owned()),
+        };
+        let process = Process::open(child.id()).map_err(|error| error.to_string())?;
+        let mappings = process.mappings();
+        let mappings = mappings.map_err(|error| format!("cannot be looked at: {error}"))?;
+        self.look(&answer, &mappings)?;
+        drop(stdin);
+        match lines.recv_timeout(DEADLINE) {
+            Err(RecvTimeoutError::Disconnected) => {}
+            Err(RecvTimeoutError::Timeout) => return Err("did not end".to_owned()),
+            Ok(line) => return Err(format!("said `{line}` although it was not asked")),
+        }
+        let mut text = String::new();
+        let stderr = child.stderr.as_mut().expect("it is piped");
+        stderr
+            .read_to_string(&mut text)
+            .map_err(|error| error.to_string())?;
+        Ok(text)
+    }
+
+    fn look(&self, answer: &str, mappings: &[Mapping]) -> Result<(), String> {
+        let is_library = |mapping: &&Mapping| {
+            let path = mapping.path.as_deref();
+            path.is_some_and(|path| path.ends_with(self.library.trim_start_matches('/')))
+        };
+        if !mappings.iter().any(|mapping| is_library(&mapping)) {
+            return Err(format!("does not have `{}` in its memory", self.library));
+        }
+        if answer == WORD {
+            return Ok(());
+        }
+        let Ok(malloc) = u64::from_str_radix(answer, 16) else {
+            return Err(format!("answered `{answer}`"));
+        };
+        let there = |mapping: &&Mapping| (mapping.start..mapping.end).contains(&malloc);
+        match mappings
+            .iter()
+            .filter(is_library)
+            .any(|mapping| there(&mapping))
+        {
+            true => Ok(()),
+            false => {
+                let other = mappings
+                    .iter()
+                    .find(there)
+                    .and_then(|mapping| mapping.path.clone());
+                let other = other.unwrap_or_else(|| Path::new("somewhere else").to_owned());
+                Err(format!("gets malloc from `{}`", other.display()))
+            }
+        }
+    }
+}
+
+/// Lines as they come; the channel closes at the end.
+fn lines_of(output: impl std::io::Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return; // nobody listens any more
+            }
+        }
+    });
+    receiver
+}

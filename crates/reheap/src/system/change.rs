@@ -1,0 +1,242 @@
+//! A change of several files as one: all of it, or none, also where the machine stops in the middle.
+//!
+//! 1. The journal says what each file was and shall be. From here on a command that finds it can mend what it finds.
+//! 2. Libraries are put in place, and canaries start with them. Nothing loads them yet.
+//! 3. The new files, and those for the way back, are written under other names: a full disk shows here.
+//! 4. They are renamed: `/etc/ld.so.preload` now counts. The record of what is enabled is the last of them.
+//! 5. Canaries look whether it has an effect.
+//! 6. The journal is replaced by a list of what is left to delete. This is the moment when the change is done.
+//! 7. That is deleted, then the journal.
+//!
+//! Whatever fails up to the sixth step is undone, and a journal of these steps that is found later is too: the way back
+//! is always safe, because the old libraries are only deleted after that. From the sixth step on it goes forward.
+
+use super::disk::{Contents, Disk, has_staged};
+use super::root::Root;
+use super::{JOURNAL, LD_SO_PRELOAD, LIBRARIES, PROFILE_SCRIPT, RECORD, lines};
+use crate::ui::Failure;
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+
+/// What is to be another.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Change {
+    /// In the order in which they are renamed.
+    pub(crate) files: Vec<FileChange>,
+    /// Folders to delete on the way back, inner ones first.
+    pub(crate) delete_if_undone: Vec<String>,
+    /// Folders to delete when it is done, inner ones first.
+    pub(crate) delete_if_done: Vec<String>,
+}
+
+/// One file of it; `None` where there is none.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct FileChange {
+    pub(crate) path: String,
+    pub(crate) before: Option<Contents>,
+    pub(crate) after: Option<Contents>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Journal {
+    Changing(Change),
+    Deleting(Vec<String>),
+}
+
+impl Journal {
+    fn contents(&self) -> Contents {
+        let text = serde_json::to_string_pretty(self).expect("strings and numbers are always JSON");
+        Contents::new(format!("{text}\n").into_bytes(), 0o644)
+    }
+
+    fn read(root: &Root) -> anyhow::Result<Option<Self>> {
+        match root.read(JOURNAL) {
+            Ok(bytes) => {
+                let journal = serde_json::from_slice(&bytes).map_err(|error| {
+                    let text = format!("cannot read `{JOURNAL}`, what is being changed: {error}");
+                    let hint =
+                        "delete it; `reheap disable` then takes out what it finds of reheap's";
+                    Failure::failed(text).hint(hint)
+                })?;
+                Ok(Some(journal))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("cannot read `{JOURNAL}`")),
+        }
+    }
+}
+
+/// Where a change that did not come to its end has left the system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Interrupted {
+    /// It will be undone.
+    Before,
+    /// It counts, and something is left to delete.
+    After,
+}
+
+/// What an earlier command left, if it was interrupted.
+///
+/// # Errors
+/// If the journal cannot be read.
+pub(crate) fn interrupted(root: &Root) -> anyhow::Result<Option<Interrupted>> {
+    Ok(match Journal::read(root)? {
+        Some(Journal::Changing(_)) => Some(Interrupted::Before),
+        Some(Journal::Deleting(_)) => Some(Interrupted::After),
+        None => [LD_SO_PRELOAD, PROFILE_SCRIPT, RECORD, JOURNAL]
+            .iter()
+            .any(|path| has_staged(root, path))
+            .then_some(Interrupted::After),
+    })
+}
+
+impl Change {
+    /// Makes the change. `prepare` puts in place what it needs, `verify` looks whether it has an effect.
+    ///
+    /// # Errors
+    /// The first thing that went wrong; then everything is as it was, unless the error says otherwise. When it is done,
+    /// what could not be deleted is `Ok(Err(…))`: the next command tries again.
+    pub(crate) fn make(
+        &self,
+        disk: &Disk,
+        prepare: impl FnOnce() -> anyhow::Result<()>,
+        verify: impl FnOnce() -> anyhow::Result<()>,
+    ) -> anyhow::Result<anyhow::Result<()>> {
+        let made = disk
+            .write(JOURNAL, &Journal::Changing(self.clone()).contents())
+            .and_then(|()| prepare())
+            .and_then(|()| self.stage(disk))
+            .and_then(|()| self.put_in_place(disk))
+            .and_then(|()| verify())
+            .and_then(|()| disk.put_in_place(JOURNAL, super::disk::Stage::After));
+        if let Err(error) = made {
+            return Err(match self.undo(disk) {
+                Ok(()) => error,
+                Err(second) => error.context(format!(
+                    "not everything could be undone ({second:#}): `reheap disable` tries again"
+                )),
+            });
+        }
+        Ok(delete(disk, &self.delete_if_done))
+    }
+
+    fn stage(&self, disk: &Disk) -> anyhow::Result<()> {
+        use super::disk::Stage::{After, Before};
+        for file in &self.files {
+            for (stage, contents) in [(Before, &file.before), (After, &file.after)] {
+                if let Some(contents) = contents {
+                    disk.stage(&file.path, stage, contents)?;
+                }
+            }
+        }
+        let journal = Journal::Deleting(self.delete_if_done.clone());
+        disk.stage(JOURNAL, After, &journal.contents())
+    }
+
+    fn put_in_place(&self, disk: &Disk) -> anyhow::Result<()> {
+        use super::disk::Stage::After;
+        self.files.iter().try_for_each(|file| match &file.after {
+            Some(_) => disk.put_in_place(&file.path, After),
+            None => disk.delete(&file.path),
+        })
+    }
+
+    /// The way back, from wherever it stopped.
+    fn undo(&self, disk: &Disk) -> anyhow::Result<()> {
+        for file in self.files.iter().rev() {
+            file.undo(disk)?;
+        }
+        delete_folders(disk, &self.delete_if_undone)?;
+        delete_staged(disk)?;
+        disk.delete(JOURNAL)
+    }
+}
+
+impl FileChange {
+    fn undo(&self, disk: &Disk) -> anyhow::Result<()> {
+        use super::disk::Stage::Before;
+        let present = disk.read(&self.path)?;
+        let is = |contents: &Option<Contents>| {
+            present.as_ref().map(Contents::bytes) == contents.as_ref().map(Contents::bytes)
+        };
+        if is(&self.before) {
+            return Ok(());
+        }
+        if is(&self.after) {
+            return match &self.before {
+                None => disk.delete(&self.path),
+                Some(_) if has_staged(disk.root, &self.path) => {
+                    disk.put_in_place(&self.path, Before)
+                }
+                Some(before) => disk.write(&self.path, before),
+            };
+        }
+        // Somebody has edited it since. Only our part is ours to take out, and what the earlier state had to put in.
+        let Some(present) = present else {
+            return Ok(());
+        };
+        let rest = without_ours(&self.path, present.bytes());
+        let earlier = self.before.as_ref().and_then(|before| {
+            lines::names(before.bytes())
+                .into_iter()
+                .find(|name| lines::is_ours(name))
+        });
+        let bytes = match earlier.filter(|_| self.path == LD_SO_PRELOAD) {
+            Some(library) => lines::with_library(&rest, &library),
+            None => rest,
+        };
+        match bytes == present.bytes() {
+            true => Ok(()),
+            false => disk.write(&self.path, &present.with(bytes)),
+        }
+    }
+}
+
+/// A file's bytes without reheap's part.
+pub(crate) fn without_ours(path: &str, bytes: &[u8]) -> Vec<u8> {
+    match path {
+        LD_SO_PRELOAD => lines::without_library(bytes),
+        PROFILE_SCRIPT => lines::without_script(bytes),
+        _ => bytes.to_vec(),
+    }
+}
+
+/// Mends what an interrupted command left, and says how.
+///
+/// # Errors
+/// If the journal cannot be read or a file not be written.
+pub(crate) fn recover(disk: &Disk) -> anyhow::Result<Option<Interrupted>> {
+    let found = interrupted(disk.root)?;
+    match Journal::read(disk.root)? {
+        Some(Journal::Changing(change)) => change.undo(disk)?,
+        Some(Journal::Deleting(folders)) => delete(disk, &folders)?,
+        None => delete_staged(disk)?,
+    }
+    Ok(found)
+}
+
+/// The last step.
+fn delete(disk: &Disk, folders: &[String]) -> anyhow::Result<()> {
+    delete_folders(disk, folders)?;
+    delete_staged(disk)?;
+    disk.delete(JOURNAL)
+}
+
+fn delete_folders(disk: &Disk, folders: &[String]) -> anyhow::Result<()> {
+    folders.iter().try_for_each(|folder| {
+        match folder
+            .strip_prefix(LIBRARIES)
+            .is_some_and(|rest| rest.len() > 1)
+        {
+            true => disk.delete_tree(folder),
+            false => disk.delete_if_empty(folder),
+        }
+    })
+}
+
+fn delete_staged(disk: &Disk) -> anyhow::Result<()> {
+    [LD_SO_PRELOAD, PROFILE_SCRIPT, RECORD, JOURNAL]
+        .into_iter()
+        .try_for_each(|path| disk.delete_staged(path))
+}

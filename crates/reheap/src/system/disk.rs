@@ -1,0 +1,293 @@
+//! The steps that change a disk, each of which may fail, and each durable when it is done.
+//!
+//! A file appears whole: it is written under another name beside its place, brought to the disk, and renamed. The other
+//! name is always the same one, so that what a crash left can be found and is not one file more each time.
+
+use super::root::Root;
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// A file as it was or shall be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Contents {
+    pub(crate) bytes: Bytes,
+    pub(crate) mode: u32,
+    pub(crate) owner: u32,
+    pub(crate) group: u32,
+}
+
+/// Text where it is text, so that a person can read the record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Bytes {
+    Text(String),
+    Other(Vec<u8>),
+}
+
+impl Contents {
+    /// A new file of root's, or of whoever makes the image.
+    pub(crate) fn new(bytes: Vec<u8>, mode: u32) -> Self {
+        Self {
+            mode,
+            owner: rustix::process::geteuid().as_raw(),
+            group: rustix::process::getegid().as_raw(),
+            bytes: match String::from_utf8(bytes) {
+                Ok(text) => Bytes::Text(text),
+                Err(error) => Bytes::Other(error.into_bytes()),
+            },
+        }
+    }
+
+    /// The same file with other contents.
+    pub(crate) fn with(&self, bytes: Vec<u8>) -> Self {
+        Self {
+            owner: self.owner,
+            group: self.group,
+            ..Self::new(bytes, self.mode)
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match &self.bytes {
+            Bytes::Text(text) => text.as_bytes(),
+            Bytes::Other(bytes) => bytes,
+        }
+    }
+}
+
+/// Which of a file's two other names.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Stage {
+    /// What the file shall be.
+    After,
+    /// What it was, for the way back, which must not need room on the disk.
+    Before,
+}
+
+/// A root folder that is written to.
+#[derive(Debug)]
+pub(crate) struct Disk<'a> {
+    pub(crate) root: &'a Root,
+    #[cfg(test)]
+    pub(crate) fault: super::tests::Fault,
+}
+
+impl<'a> Disk<'a> {
+    pub(crate) fn new(root: &'a Root) -> Self {
+        Self {
+            root,
+            #[cfg(test)]
+            fault: Default::default(),
+        }
+    }
+
+    fn step(
+        &self,
+        what: &str,
+        path: &str,
+        act: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> anyhow::Result<()> {
+        #[cfg(test)]
+        let injected = self.fault.next();
+        #[cfg(not(test))]
+        let injected: io::Result<()> = Ok(());
+        injected
+            .and_then(|()| act(&self.root.locate(path)?))
+            .with_context(|| format!("cannot {what} `{path}`"))
+    }
+
+    /// A file, if it is there.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is none.
+    pub(crate) fn read(&self, path: &str) -> anyhow::Result<Option<Contents>> {
+        let located = match self.root.locate(path) {
+            Ok(located) => located,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).with_context(|| format!("cannot find `{path}`")),
+        };
+        let metadata = match fs::symlink_metadata(&located) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).with_context(|| format!("cannot read `{path}`")),
+        };
+        if !metadata.is_file() {
+            anyhow::bail!("cannot replace `{path}`: it is no regular file");
+        }
+        let bytes = fs::read(&located).with_context(|| format!("cannot read `{path}`"))?;
+        Ok(Some(Contents {
+            mode: metadata.mode() & 0o7777,
+            owner: metadata.uid(),
+            group: metadata.gid(),
+            ..Contents::new(bytes, 0)
+        }))
+    }
+
+    /// Makes what is missing of a folder's path, and says what that was, the outermost first.
+    pub(crate) fn missing_folders(&self, path: &str) -> Vec<String> {
+        let is_missing = |path: &&Path| !self.root.is_folder(&path.to_string_lossy());
+        let ancestors = Path::new(path).ancestors();
+        let mut missing: Vec<String> = ancestors
+            .take_while(is_missing)
+            .map(|path| path.to_string_lossy().into_owned())
+            .collect();
+        missing.reverse();
+        missing
+    }
+
+    pub(crate) fn make_folder(&self, path: &str) -> anyhow::Result<()> {
+        self.step("make the folder", path, |folder| {
+            match fs::create_dir(folder) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => made?,
+            }
+            // The user's mask does not count.
+            fs::set_permissions(folder, Permissions::from_mode(0o755))?;
+            sync_folder_of(folder)
+        })
+    }
+
+    /// Writes a file, whole or not at all.
+    pub(crate) fn write(&self, path: &str, contents: &Contents) -> anyhow::Result<()> {
+        self.stage(path, Stage::After, contents)?;
+        self.put_in_place(path, Stage::After)
+    }
+
+    /// Writes a file under its other name.
+    pub(crate) fn stage(
+        &self,
+        path: &str,
+        stage: Stage,
+        contents: &Contents,
+    ) -> anyhow::Result<()> {
+        self.step("write", path, |file| {
+            write_synced(&staged(file, stage), contents)
+        })
+    }
+
+    /// Gives what was staged its name.
+    pub(crate) fn put_in_place(&self, path: &str, stage: Stage) -> anyhow::Result<()> {
+        self.step("replace", path, |file| {
+            fs::rename(staged(file, stage), file)?;
+            sync_folder_of(file)
+        })
+    }
+
+    pub(crate) fn link(&self, path: &str, target: &str) -> anyhow::Result<()> {
+        self.step(
+            "make the link",
+            path,
+            |link| match std::os::unix::fs::symlink(target, link) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+                result => result,
+            },
+        )
+    }
+
+    /// Deletes a file; one that is not there is deleted.
+    pub(crate) fn delete(&self, path: &str) -> anyhow::Result<()> {
+        self.unless_missing("delete", path, |file| {
+            fs::remove_file(file)?;
+            sync_folder_of(file)
+        })
+    }
+
+    /// Deletes other names that an interrupted command left.
+    pub(crate) fn delete_staged(&self, path: &str) -> anyhow::Result<()> {
+        for stage in [Stage::After, Stage::Before] {
+            let is_there = |file: PathBuf| staged(&file, stage).symlink_metadata().is_ok();
+            if self.root.locate(path).is_ok_and(is_there) {
+                self.unless_missing("clean up beside", path, |file| {
+                    fs::remove_file(staged(file, stage))
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes a folder and what is in it.
+    pub(crate) fn delete_tree(&self, path: &str) -> anyhow::Result<()> {
+        self.unless_missing("delete the folder", path, |folder| {
+            fs::remove_dir_all(folder)?;
+            sync_folder_of(folder)
+        })
+    }
+
+    /// Deletes a folder unless somebody has put something into it.
+    pub(crate) fn delete_if_empty(&self, path: &str) -> anyhow::Result<()> {
+        self.unless_missing("delete the folder", path, |folder| {
+            match fs::remove_dir(folder) {
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+                removed => {
+                    removed?;
+                    sync_folder_of(folder)
+                }
+            }
+        })
+    }
+
+    fn unless_missing(
+        &self,
+        what: &str,
+        path: &str,
+        act: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> anyhow::Result<()> {
+        if self
+            .root
+            .locate(path)
+            .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        {
+            return Ok(());
+        }
+        self.step(what, path, |located| match act(located) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            result => result,
+        })
+    }
+}
+
+/// Whether an interrupted command left something beside the file.
+pub(crate) fn has_staged(root: &Root, path: &str) -> bool {
+    let is_there = |file: &PathBuf, stage| staged(file, stage).symlink_metadata().is_ok();
+    root.locate(path)
+        .is_ok_and(|file| is_there(&file, Stage::After) || is_there(&file, Stage::Before))
+}
+
+fn staged(file: &Path, stage: Stage) -> PathBuf {
+    let end = match stage {
+        Stage::After => "reheap-after",
+        Stage::Before => "reheap-before",
+    };
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    file.with_file_name(format!(".{name}.{end}"))
+}
+
+fn write_synced(path: &Path, contents: &Contents) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    let written = file.write_all(contents.bytes()).and_then(|()| {
+        std::os::unix::fs::fchown(&file, Some(contents.owner), Some(contents.group))?;
+        file.set_permissions(Permissions::from_mode(contents.mode))?;
+        file.sync_all()
+    });
+    if written.is_err() {
+        // What went wrong is what the caller needs to know.
+        let _ = fs::remove_file(path);
+    }
+    written
+}
+
+fn sync_folder_of(path: &Path) -> io::Result<()> {
+    File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+}

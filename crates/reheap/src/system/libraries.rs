@@ -1,0 +1,145 @@
+//! The libraries of one choice in their final place: a folder that is named after what is in it, so that another choice
+//! never overwrites a file that a process is about to load.
+//!
+//! Where programs of both libcs live, `LD_PRELOAD` reaches both. Then one path means two files: glibc expands `$LIB`
+//! (ld.so(8)), musl takes it for a name (see `reheap_allocators::preload::path_for_variable`).
+
+use super::LIBRARIES;
+use super::disk::{Contents, Disk};
+use super::root::Root;
+use reheap_allocators::cache;
+use reheap_allocators::target::Libc;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A library that was built.
+#[derive(Debug, Clone)]
+pub(crate) struct Library {
+    pub(crate) libc: Libc,
+    pub(crate) bytes: Vec<u8>,
+    /// A canary of the same libc.
+    pub(crate) canary: Vec<u8>,
+}
+
+/// The libraries of one choice.
+#[derive(Debug)]
+pub(crate) struct Libraries {
+    /// Where they lie.
+    pub(crate) folder: String,
+    file_name: String,
+    libraries: Vec<Library>,
+}
+
+impl Libraries {
+    pub(crate) fn new(allocator: &str, version: &str, libraries: Vec<Library>) -> Self {
+        let mut all = Vec::new();
+        for library in &libraries {
+            all.extend_from_slice(library.libc.to_string().as_bytes());
+            all.extend_from_slice(&library.bytes);
+        }
+        let hash = &cache::sha256(&all)[..12];
+        Self {
+            folder: format!("{LIBRARIES}/{allocator}-{version}-{hash}"),
+            file_name: format!("lib{allocator}-{version}.so"),
+            libraries,
+        }
+    }
+
+    pub(crate) fn libcs(&self) -> impl Iterator<Item = Libc> {
+        self.libraries.iter().map(|library| library.libc)
+    }
+
+    /// The file for programs of a libc.
+    pub(crate) fn file(&self, libc: Libc) -> String {
+        format!("{}/{libc}/{}", self.folder, self.file_name)
+    }
+
+    pub(crate) fn files(&self) -> BTreeMap<String, String> {
+        self.libcs()
+            .map(|libc| (libc.to_string(), self.file(libc)))
+            .collect()
+    }
+
+    /// The path for `LD_PRELOAD`.
+    pub(crate) fn for_variable(&self, libc: Libc) -> String {
+        match self.libraries.len() {
+            1 => self.file(libc),
+            _ => format!("{}/$LIB/{}", self.folder, self.file_name),
+        }
+    }
+
+    pub(crate) fn canary(&self, libc: Libc) -> String {
+        format!("{}/{libc}/canary", self.folder)
+    }
+
+    /// The links by which the path with `$LIB` leads to each library.
+    fn links(&self) -> Vec<(String, String)> {
+        if self.libraries.len() < 2 {
+            return Vec::new();
+        }
+        // What distributions' glibc has been built to expand it to.
+        let multiarch = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
+        let of_glibc = ["lib", "lib64", &multiarch].map(|folder| (folder.to_owned(), Libc::Glibc));
+        let of_musl = ("$LIB".to_owned(), Libc::Musl);
+        let link = |(folder, libc): (String, Libc)| {
+            let up = "../".repeat(1 + folder.matches('/').count());
+            let name = &self.file_name;
+            (
+                format!("{}/{folder}/{name}", self.folder),
+                format!("{up}{libc}/{name}"),
+            )
+        };
+        of_glibc.into_iter().chain([of_musl]).map(link).collect()
+    }
+
+    /// Writes everything that is not there yet, the canaries too.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub(crate) fn write(&self, disk: &Disk) -> anyhow::Result<()> {
+        let links = self.links();
+        let mut folders = BTreeSet::new();
+        let files = self.libcs().map(|libc| self.file(libc));
+        for path in files.chain(links.iter().map(|(path, _)| path.clone())) {
+            let (folder, _) = path.rsplit_once('/').expect("a path of a file in a folder");
+            folders.extend(disk.missing_folders(folder));
+        }
+        for folder in folders {
+            disk.make_folder(&folder)?; // in order, so parents come first
+        }
+        for library in &self.libraries {
+            let file = self.file(library.libc);
+            if !is_whole(disk.root, &file, &library.bytes) {
+                disk.write(&file, &Contents::new(library.bytes.clone(), 0o755))?;
+            }
+            let canary = Contents::new(library.canary.clone(), 0o755);
+            disk.write(&self.canary(library.libc), &canary)?;
+        }
+        for (path, target) in links {
+            disk.link(&path, &target)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the canaries away again.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub(crate) fn delete_canaries(&self, disk: &Disk) -> anyhow::Result<()> {
+        self.libcs()
+            .try_for_each(|libc| disk.delete(&self.canary(libc)))
+    }
+
+    /// Whether all of them lie where they belong, as they were built.
+    pub(crate) fn are_whole(&self, root: &Root) -> bool {
+        let is_there = |library: &Library| is_whole(root, &self.file(library.libc), &library.bytes);
+        self.libraries.iter().all(is_there)
+            && self
+                .links()
+                .iter()
+                .all(|(path, _)| root.open_file(path).is_ok())
+    }
+}
+
+fn is_whole(root: &Root, file: &str, bytes: &[u8]) -> bool {
+    root.read(file).is_ok_and(|present| present == bytes)
+}

@@ -1,0 +1,62 @@
+//! Which running processes have a library of reheap's.
+
+use super::lines;
+use crate::process::{self, Process, ProcessError};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// A process and the library in its memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Having {
+    pub(crate) pid: u32,
+    pub(crate) name: String,
+    pub(crate) library: String,
+}
+
+/// What could be seen.
+#[derive(Debug, Default)]
+pub(crate) struct Processes {
+    pub(crate) having: Vec<Having>,
+    /// How many processes have none.
+    pub(crate) others: usize,
+    /// How many may not be looked at.
+    pub(crate) denied: usize,
+}
+
+/// Looks at all processes; those that end meanwhile are nobody's failure.
+///
+/// # Errors
+/// If `/proc` cannot be read.
+pub(crate) fn look(root: &Path) -> std::io::Result<Processes> {
+    let mut processes = Processes::default();
+    for pid in process::all()? {
+        match library_of(pid, root) {
+            Ok(Some(having)) => processes.having.push(having),
+            Ok(None) => processes.others += 1,
+            Err(ProcessError::PermissionDenied { .. }) => processes.denied += 1,
+            Err(_) => {}
+        }
+    }
+    Ok(processes)
+}
+
+fn library_of(pid: u32, root: &Path) -> Result<Option<Having>, ProcessError> {
+    let process = Process::open(pid)?;
+    let mappings = process.maps()?;
+    let paths: BTreeSet<&Path> = mappings.iter().filter_map(|m| m.path.as_deref()).collect();
+    let found = paths.into_iter().find_map(|path| {
+        // The kernel shows paths from this process's root, as far as it can see them from there.
+        let path = path.strip_prefix(root).ok()?;
+        let path = Path::new("/").join(path).to_string_lossy().into_owned();
+        lines::is_ours(&path).then_some(path)
+    });
+    let Some(library) = found else {
+        return Ok(None);
+    };
+    Ok(Some(Having {
+        pid,
+        name: process.status()?.name,
+        library,
+    }))
+}

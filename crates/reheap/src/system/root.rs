@@ -1,0 +1,217 @@
+//! The root folder of a system: this one's, or that of an image.
+//!
+//! Symbolic links in an image lead to where they would lead once it is started, never out of it: `/etc` of an image may be
+//! a link to an absolute path, and this machine's files are not meant by it.
+
+use crate::setup;
+use crate::ui::Failure;
+use anyhow::Context as _;
+use reheap_allocators::target::{Libc, Target};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// A system's files.
+#[derive(Debug)]
+pub(crate) struct Root {
+    folder: PathBuf,
+    handle: OwnedFd,
+}
+
+/// A dynamic linker and the libc that it belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Linker {
+    pub(crate) libc: Libc,
+    pub(crate) architecture: &'static str,
+    pub(crate) path: &'static str,
+}
+
+const fn linker(libc: Libc, architecture: &'static str, path: &'static str) -> Linker {
+    Linker {
+        libc,
+        architecture,
+        path,
+    }
+}
+
+/// The paths that programs name as their interpreter: fixed by the ABI of each architecture (glibc's
+/// `shlib-versions`, musl's `ldso`).
+const LINKERS: [Linker; 14] = [
+    linker(Libc::Glibc, "x86_64", "/lib64/ld-linux-x86-64.so.2"),
+    linker(Libc::Musl, "x86_64", "/lib/ld-musl-x86_64.so.1"),
+    linker(Libc::Glibc, "aarch64", "/lib/ld-linux-aarch64.so.1"),
+    linker(Libc::Musl, "aarch64", "/lib/ld-musl-aarch64.so.1"),
+    linker(Libc::Glibc, "i386", "/lib/ld-linux.so.2"),
+    linker(Libc::Musl, "i386", "/lib/ld-musl-i386.so.1"),
+    linker(Libc::Glibc, "x32", "/libx32/ld-linux-x32.so.2"),
+    linker(Libc::Glibc, "armhf", "/lib/ld-linux-armhf.so.3"),
+    linker(Libc::Musl, "armhf", "/lib/ld-musl-armhf.so.1"),
+    linker(Libc::Glibc, "riscv64", "/lib/ld-linux-riscv64-lp64d.so.1"),
+    linker(Libc::Musl, "riscv64", "/lib/ld-musl-riscv64.so.1"),
+    linker(Libc::Glibc, "ppc64le", "/lib64/ld64.so.2"),
+    linker(Libc::Glibc, "s390x", "/lib/ld64.so.1"),
+    linker(Libc::Musl, "s390x", "/lib/ld-musl-s390x.so.1"),
+];
+
+impl Linker {
+    /// What a library for its programs is built for.
+    pub(crate) fn target(&self) -> Option<Target> {
+        setup::host(self.libc).filter(|_| self.architecture == std::env::consts::ARCH)
+    }
+}
+
+impl Root {
+    /// # Errors
+    /// If it is no folder that can be opened.
+    pub(crate) fn open(folder: &Path) -> anyhow::Result<Self> {
+        let cannot = || format!("cannot use `{}` as a root folder", folder.display());
+        let canonical = folder.canonicalize().with_context(cannot)?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let handle = rustix::fs::open(&canonical, flags, Mode::empty())
+            .map_err(io::Error::from)
+            .with_context(cannot)?;
+        Ok(Self {
+            folder: canonical,
+            handle,
+        })
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Whether it is the system that runs.
+    pub(crate) fn is_this_system(&self) -> bool {
+        self.folder == Path::new("/")
+    }
+
+    /// Where a path of the system is for this process. Its folders must exist; it itself need not, and is no link that
+    /// would be followed.
+    pub(crate) fn locate(&self, path: &str) -> io::Result<PathBuf> {
+        let path = Path::new(path);
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Ok(self.folder.clone());
+        };
+        if self.is_this_system() {
+            return Ok(path.to_owned());
+        }
+        let folder = self.handle(parent, OFlags::PATH | OFlags::DIRECTORY)?;
+        let link = format!("/proc/self/fd/{}", folder.as_raw_fd());
+        Ok(std::fs::read_link(link)?.join(name))
+    }
+
+    /// Whether the path leads to a folder, also by way of links.
+    pub(crate) fn is_folder(&self, path: &str) -> bool {
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        self.handle(Path::new(path), flags).is_ok()
+    }
+
+    /// A file's contents; links are followed.
+    pub(crate) fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.open_file(path)?.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// A regular file; links are followed.
+    pub(crate) fn open_file(&self, path: &str) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+        let file = File::from(self.handle(Path::new(path), flags)?);
+        match file.metadata()?.is_file() {
+            true => Ok(file),
+            false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file")),
+        }
+    }
+
+    /// A folder, to be locked.
+    pub(crate) fn open_folder(&self, path: &str) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        Ok(self.handle(Path::new(path), flags)?.into())
+    }
+
+    /// The names in a folder, sorted; none where it is missing.
+    pub(crate) fn list(&self, path: &str) -> Vec<String> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let Ok(folder) = self.handle(Path::new(path), flags) else {
+            return Vec::new();
+        };
+        let entries = std::fs::read_dir(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+        let names = entries.into_iter().flatten();
+        let mut names: Vec<String> = names
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .collect();
+        names.sort();
+        names
+    }
+
+    fn handle(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+        let flags = flags | OFlags::CLOEXEC;
+        if self.is_this_system() {
+            return Ok(rustix::fs::open(path, flags, Mode::empty())?); // also before Linux 5.6
+        }
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        Ok(rustix::fs::openat2(
+            &self.handle,
+            path,
+            flags,
+            Mode::empty(),
+            resolve,
+        )?)
+    }
+
+    /// The dynamic linkers for this machine, and those for others.
+    pub(crate) fn linkers(&self) -> (Vec<Linker>, Vec<Linker>) {
+        let here = LINKERS
+            .into_iter()
+            .filter(|linker| self.open_file(linker.path).is_ok());
+        here.partition(|linker| linker.target().is_some())
+    }
+
+    /// What each process of the system loads must not be for others to replace.
+    ///
+    /// # Errors
+    /// The first folder on the way to the path that somebody but its owner, root, may write.
+    pub(crate) fn check_owners(&self, path: &str) -> anyhow::Result<()> {
+        let path = Path::new(path);
+        for folder in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
+            let Ok(handle) = self.handle(folder, OFlags::PATH | OFlags::DIRECTORY) else {
+                return Ok(()); // from here on reheap makes them
+            };
+            let metadata = File::from(handle).metadata()?;
+            let shown = folder.display();
+            let failure =
+                |why: &str| Failure::failed(format!("cannot put a library below `{shown}`: {why}"));
+            if !is_trusted(metadata.uid()) {
+                let why = format!(
+                    "it belongs to user {}, who could replace it",
+                    metadata.uid()
+                );
+                return Err(failure(&why).hint(format!("chown root {shown}")).into());
+            }
+            if metadata.mode() & 0o022 != 0 {
+                let why = "others than its owner may write there, and could replace it";
+                return Err(failure(why).hint(format!("chmod go-w {shown}")).into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Root, or who unpacked the image. In a user namespace root's files seem to be nobody's.
+fn is_trusted(owner: u32) -> bool {
+    owner == 0 || owner == rustix::process::geteuid().as_raw() || Some(owner) == unmapped_user()
+}
+
+/// Whom the files of users belong to that this namespace does not know; `None` where it knows all (user_namespaces(7)).
+fn unmapped_user() -> Option<u32> {
+    let map = std::fs::read_to_string("/proc/self/uid_map").ok()?;
+    let all = ["0", "0", "4294967295"];
+    if map.split_whitespace().eq(all) {
+        return None;
+    }
+    let user = std::fs::read_to_string("/proc/sys/kernel/overflowuid").ok()?;
+    user.trim().parse().ok()
+}

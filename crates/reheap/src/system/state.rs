@@ -1,0 +1,229 @@
+//! What is enabled, as the record says it and as the files are, and the changes that lead from there to something else.
+
+use super::change::{Change, FileChange, without_ours};
+use super::disk::{Contents, Disk};
+use super::libraries::Libraries;
+use super::root::Root;
+use super::{LD_SO_PRELOAD, LIBRARIES, PROFILE_FOLDER, PROFILE_SCRIPT, RECORD, lines};
+use crate::ui::Failure;
+use reheap_allocators::target::Libc;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What is enabled.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Record {
+    /// The version of reheap that wrote it.
+    pub(crate) reheap: String,
+    pub(crate) allocator: String,
+    pub(crate) version: String,
+    pub(crate) tuning: BTreeMap<String, String>,
+    /// Where the libraries lie.
+    pub(crate) folder: String,
+    /// The library for each libc.
+    pub(crate) libraries: BTreeMap<String, String>,
+    /// Folders that were not there before, the outermost first.
+    pub(crate) folders_made: Vec<String>,
+    pub(crate) files: Vec<Managed>,
+}
+
+/// A file that was changed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Managed {
+    pub(crate) path: String,
+    pub(crate) original: Option<Contents>,
+    pub(crate) written: Contents,
+}
+
+/// What has become of a file that was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Drift {
+    /// It is as it was written.
+    None,
+    /// Somebody edited it; our part is in it.
+    Edited,
+    /// Our part is not in it any more.
+    TakenOut,
+}
+
+/// The allocator to enable.
+#[derive(Debug)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) allocator: &'a str,
+    pub(crate) version: &'a str,
+    pub(crate) tuning: BTreeMap<String, String>,
+    pub(crate) libraries: &'a Libraries,
+}
+
+impl Record {
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) fn read(root: &Root) -> anyhow::Result<Option<Self>> {
+        let text = |error: &dyn std::error::Error| {
+            format!("cannot read `{RECORD}`, the record of what is enabled: {error}")
+        };
+        match root.read(RECORD) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| {
+                let hint = "delete it; `reheap disable` then takes out what it finds of reheap's";
+                Failure::failed(text(&error)).hint(hint).into()
+            }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Failure::failed(text(&error)).into()),
+        }
+    }
+
+    fn managed(&self, path: &str) -> Option<&Managed> {
+        self.files.iter().find(|file| file.path == path)
+    }
+
+    fn contents(&self) -> Contents {
+        let text = serde_json::to_string_pretty(self).expect("strings and numbers are always JSON");
+        Contents::new(format!("{text}\n").into_bytes(), 0o644)
+    }
+}
+
+impl Managed {
+    pub(crate) fn drift(&self, present: Option<&Contents>) -> Drift {
+        match present.map(Contents::bytes) {
+            Some(bytes) if bytes == self.written.bytes() => Drift::None,
+            Some(bytes) if without_ours(&self.path, bytes) != bytes => Drift::Edited,
+            _ => Drift::TakenOut,
+        }
+    }
+}
+
+/// The file without reheap: what it was, or, where somebody has edited it since, what is left without our part.
+fn original(path: &str, present: Option<&Contents>, record: Option<&Record>) -> Option<Contents> {
+    let managed = record.and_then(|record| record.managed(path));
+    let present = present?;
+    if let Some(managed) = managed.filter(|file| file.drift(Some(present)) == Drift::None) {
+        return managed.original.clone();
+    }
+    let rest = without_ours(path, present.bytes());
+    let was_there = managed.is_some_and(|file| file.original.is_some());
+    let is_only_ours = rest.trim_ascii().is_empty() && rest.len() < present.bytes().len();
+    match is_only_ours && !was_there {
+        true => None,
+        false => Some(present.with(rest)),
+    }
+}
+
+/// The change to another allocator; `None` if everything is that way already.
+///
+/// # Errors
+/// If a file cannot be read or is none.
+pub(crate) fn to_enable(
+    disk: &Disk,
+    record: Option<&Record>,
+    wanted: &Wanted,
+) -> anyhow::Result<Option<Change>> {
+    let libraries = wanted.libraries;
+    let mut change = Change::default();
+    let mut managed = Vec::new();
+    for path in [LD_SO_PRELOAD, PROFILE_SCRIPT] {
+        let before = disk.read(path)?;
+        let original = original(path, before.as_ref(), record);
+        let after = match text(disk.root, path, original.as_ref(), libraries) {
+            Some(text) => {
+                let written = match &original {
+                    Some(original) => original.with(text),
+                    None => Contents::new(text, 0o644),
+                };
+                managed.push(Managed {
+                    path: path.to_owned(),
+                    original,
+                    written: written.clone(),
+                });
+                Some(written)
+            }
+            None => original,
+        };
+        change.add(path, before, after);
+    }
+    let missing = disk.missing_folders(LIBRARIES);
+    let made_before = record.map_or(&[][..], |record| &record.folders_made);
+    let next = Record {
+        reheap: env!("CARGO_PKG_VERSION").to_owned(),
+        allocator: wanted.allocator.to_owned(),
+        version: wanted.version.to_owned(),
+        tuning: wanted.tuning.clone(),
+        folder: libraries.folder.clone(),
+        libraries: libraries.files(),
+        folders_made: [made_before, &missing].concat(),
+        files: managed,
+    };
+    change.add(RECORD, disk.read(RECORD)?, Some(next.contents()));
+    if change.files.is_empty() && libraries.are_whole(disk.root) {
+        return Ok(None);
+    }
+    let is_new = record.is_none_or(|record| record.folder != libraries.folder);
+    change
+        .delete_if_undone
+        .extend(is_new.then(|| libraries.folder.clone()));
+    change.delete_if_undone.extend(missing.into_iter().rev());
+    let others = folders(disk.root)
+        .into_iter()
+        .filter(|folder| *folder != libraries.folder);
+    change.delete_if_done.extend(others);
+    Ok(Some(change))
+}
+
+/// What a file shall say; `None` if it shall say nothing of us.
+fn text(
+    root: &Root,
+    path: &str,
+    original: Option<&Contents>,
+    libraries: &Libraries,
+) -> Option<Vec<u8>> {
+    let others = original.map_or(&[][..], Contents::bytes);
+    let has = |libc| libraries.libcs().any(|of| of == libc);
+    if path == LD_SO_PRELOAD && has(Libc::Glibc) {
+        return Some(lines::with_library(others, &libraries.file(Libc::Glibc)));
+    }
+    if path == PROFILE_SCRIPT && has(Libc::Musl) && root.is_folder(PROFILE_FOLDER) {
+        let script = lines::profile_script(&libraries.for_variable(Libc::Musl));
+        return Some([others, script.as_bytes()].concat());
+    }
+    None
+}
+
+/// The change back to what was before reheap; `None` if nothing of it is there.
+///
+/// # Errors
+/// If a file cannot be read or is none.
+pub(crate) fn to_disable(disk: &Disk, record: Option<&Record>) -> anyhow::Result<Option<Change>> {
+    let mut change = Change::default();
+    for path in [LD_SO_PRELOAD, PROFILE_SCRIPT] {
+        let before = disk.read(path)?;
+        let after = original(path, before.as_ref(), record);
+        change.add(path, before, after);
+    }
+    change.add(RECORD, disk.read(RECORD)?, None);
+    change.delete_if_done = folders(disk.root);
+    if let Some(record) = record {
+        change
+            .delete_if_done
+            .extend(record.folders_made.iter().rev().cloned());
+    }
+    let is_empty = change.files.is_empty() && change.delete_if_done.is_empty();
+    Ok((!is_empty).then_some(change))
+}
+
+impl Change {
+    fn add(&mut self, path: &str, before: Option<Contents>, after: Option<Contents>) {
+        if before != after {
+            self.files.push(FileChange {
+                path: path.to_owned(),
+                before,
+                after,
+            });
+        }
+    }
+}
+
+/// All folders with libraries.
+pub(crate) fn folders(root: &Root) -> Vec<String> {
+    let names = root.list(LIBRARIES).into_iter();
+    names.map(|name| format!("{LIBRARIES}/{name}")).collect()
+}

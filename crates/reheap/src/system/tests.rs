@@ -1,0 +1,354 @@
+//! Every step of every change fails once, and the process dies before every step: what is left is what there was, or
+//! `disable` makes it so.
+
+use super::change::{self, Interrupted};
+use super::disk::Disk;
+use super::libraries::{Libraries, Library};
+use super::root::Root;
+use super::state::{self, Record, Wanted};
+use super::{JOURNAL, LD_SO_PRELOAD, LIBRARIES, PROFILE_SCRIPT};
+use reheap_allocators::target::Libc;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// What goes wrong at a step.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) enum Mishap {
+    #[default]
+    None,
+    /// This step fails, as on a disk that is full or read-only; later ones do not.
+    Failure(usize),
+    /// The process is gone before this step, so none of the later ones is taken.
+    Death(usize),
+}
+
+/// Lets a step of a disk go wrong.
+#[derive(Debug, Default)]
+pub(crate) struct Fault {
+    mishap: Cell<Mishap>,
+    steps: Cell<usize>,
+    has_struck: Cell<bool>,
+}
+
+impl Fault {
+    pub(crate) fn next(&self) -> io::Result<()> {
+        let step = self.steps.replace(self.steps.get() + 1);
+        let strikes = match self.mishap.get() {
+            Mishap::None => false,
+            Mishap::Failure(at) => step == at,
+            Mishap::Death(at) => step >= at,
+        };
+        if !strikes {
+            return Ok(());
+        }
+        self.has_struck.set(true);
+        Err(io::Error::from(io::ErrorKind::StorageFull))
+    }
+}
+
+/// All files and folders, with their modes, contents and where links lead.
+type Snapshot = BTreeMap<PathBuf, (u32, Vec<u8>)>;
+
+struct Tree {
+    folder: tempfile::TempDir,
+    root: Root,
+}
+
+impl Tree {
+    /// A system that has what others preload, or nothing.
+    fn new(others: Option<&str>) -> Self {
+        // Thousands of steps are each brought to the disk, which takes no time where memory is the disk.
+        let memory = Path::new("/dev/shm");
+        let folder = match memory.is_dir() {
+            true => tempfile::tempdir_in(memory).unwrap(),
+            false => tempfile::tempdir().unwrap(),
+        };
+        fs::create_dir_all(folder.path().join("etc/profile.d")).unwrap();
+        fs::create_dir_all(folder.path().join("usr")).unwrap();
+        if let Some(text) = others {
+            let file = folder.path().join("etc/ld.so.preload");
+            fs::write(&file, text).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        }
+        let root = Root::open(folder.path()).unwrap();
+        Self { folder, root }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let mut snapshot = Snapshot::new();
+        let mut folders = vec![self.folder.path().to_owned()];
+        while let Some(next) = folders.pop() {
+            for entry in fs::read_dir(next).unwrap() {
+                let path = entry.unwrap().path();
+                let metadata = path.symlink_metadata().unwrap();
+                let contents = if metadata.is_dir() {
+                    folders.push(path.clone());
+                    Vec::new()
+                } else if metadata.is_symlink() {
+                    fs::read_link(&path)
+                        .unwrap()
+                        .into_os_string()
+                        .into_encoded_bytes()
+                } else {
+                    fs::read(&path).unwrap()
+                };
+                snapshot.insert(path, (metadata.permissions().mode(), contents));
+            }
+        }
+        snapshot
+    }
+
+    fn disk(&self, mishap: Mishap) -> Disk<'_> {
+        let disk = Disk::new(&self.root);
+        disk.fault.mishap.set(mishap);
+        disk
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path.trim_start_matches('/'))
+    }
+
+    fn enable(&self, disk: &Disk, allocator: &str) -> anyhow::Result<anyhow::Result<()>> {
+        change::recover(disk)?;
+        let library = |libc| Library {
+            libc,
+            bytes: format!("{allocator} for {libc}").into_bytes(),
+            canary: b"canary".to_vec(),
+        };
+        let libraries = Libraries::new(
+            allocator,
+            "1",
+            [Libc::Glibc, Libc::Musl].map(library).to_vec(),
+        );
+        let wanted = Wanted {
+            allocator,
+            version: "1",
+            tuning: BTreeMap::new(),
+            libraries: &libraries,
+        };
+        let record = Record::read(&self.root)?;
+        let Some(change) = state::to_enable(disk, record.as_ref(), &wanted)? else {
+            return Ok(Ok(()));
+        };
+        let missing = disk.missing_folders(LIBRARIES);
+        let prepare = || {
+            missing
+                .iter()
+                .try_for_each(|folder| disk.make_folder(folder))?;
+            libraries.write(disk)
+        };
+        change.make(disk, prepare, || libraries.delete_canaries(disk))
+    }
+
+    fn disable(&self, disk: &Disk) -> anyhow::Result<anyhow::Result<()>> {
+        change::recover(disk)?;
+        let record = Record::read(&self.root)?;
+        match state::to_disable(disk, record.as_ref())? {
+            Some(change) => change.make(disk, || Ok(()), || Ok(())),
+            None => Ok(Ok(())),
+        }
+    }
+
+    fn does(&self, act: Act, disk: &Disk) -> anyhow::Result<anyhow::Result<()>> {
+        match act {
+            Act::Enable(allocator) => self.enable(disk, allocator),
+            Act::Disable => self.disable(disk),
+        }
+    }
+
+    #[track_caller]
+    fn does_well(&self, act: Act) {
+        self.does(act, &self.disk(Mishap::None)).unwrap().unwrap();
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Act {
+    Enable(&'static str),
+    Disable,
+}
+
+const OTHERS: [Option<&str>; 3] = [
+    None,
+    Some("/opt/other.so\n"),
+    Some("# without a line's end\n/a.so:/b.so"),
+];
+/// What was done before, and what is done then.
+const ACTS: [(&[Act], Act); 4] = [
+    (&[], Act::Enable("one")),
+    (&[Act::Enable("one")], Act::Enable("two")),
+    (&[Act::Enable("one")], Act::Disable),
+    (&[Act::Enable("one"), Act::Enable("two")], Act::Disable),
+];
+
+/// Does it in a fresh tree with a mishap at each step in turn, until there is no such step.
+fn at_each_step(
+    mishap: fn(usize) -> Mishap,
+    check: impl Fn(&Tree, &Snapshot, &Snapshot, anyhow::Result<anyhow::Result<()>>),
+) {
+    for others in OTHERS {
+        for (before, act) in ACTS {
+            for step in 0.. {
+                let tree = Tree::new(others);
+                let original = tree.snapshot();
+                before.iter().for_each(|act| tree.does_well(*act));
+                let earlier = tree.snapshot();
+                let disk = tree.disk(mishap(step));
+                let result = tree.does(act, &disk);
+                if !disk.fault.has_struck.get() {
+                    result.unwrap().unwrap();
+                    assert!(step > 5, "{act:?} has only {step} steps");
+                    break;
+                }
+                check(&tree, &original, &earlier, result);
+                tree.does_well(Act::Disable);
+                assert_eq!(
+                    tree.snapshot(),
+                    original,
+                    "{others:?} {before:?} {act:?} {step}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_step_that_fails_leaves_everything_as_it_was() {
+    at_each_step(Mishap::Failure, |tree, _, earlier, result| match result {
+        Err(error) => assert_eq!(tree.snapshot(), *earlier, "{error:#}"),
+        // Only the deleting failed, of what nothing uses any more.
+        Ok(cleaned) => assert!(cleaned.is_err()),
+    });
+}
+
+#[test]
+fn death_before_any_step_leaves_what_the_next_command_recognises_and_mends() {
+    at_each_step(Mishap::Death, |tree, original, earlier, _| {
+        let left = tree.snapshot();
+        let is_whole = left == *earlier || left == *original;
+        let found = change::interrupted(&tree.root).unwrap();
+        assert!(is_whole || found.is_some(), "{left:?}");
+        // Every file that is loaded by name is there.
+        let names = fs::read(tree.path(LD_SO_PRELOAD)).unwrap_or_default();
+        for name in super::lines::names(&names)
+            .into_iter()
+            .filter(|name| super::lines::is_ours(name))
+        {
+            assert!(tree.path(&name).is_file(), "{name}");
+        }
+    });
+}
+
+#[test]
+fn after_death_at_any_step_another_enable_succeeds() {
+    at_each_step(Mishap::Death, |tree, _, _, _| {
+        tree.does_well(Act::Enable("three"));
+        assert_eq!(change::interrupted(&tree.root).unwrap(), None);
+        let names = fs::read_to_string(tree.path(LD_SO_PRELOAD)).unwrap();
+        assert!(
+            names.starts_with(&format!("{LIBRARIES}/three-1-")),
+            "{names}"
+        );
+        assert_eq!(state::folders(&tree.root).len(), 1);
+    });
+}
+
+#[test]
+fn what_others_wrote_in_the_meantime_stays() {
+    let tree = Tree::new(Some("/opt/other.so\n"));
+    tree.does_well(Act::Enable("one"));
+    let file = tree.path(LD_SO_PRELOAD);
+    let mut text = fs::read_to_string(&file).unwrap();
+    text.push_str("/opt/late.so\n");
+    fs::write(&file, &text).unwrap();
+    tree.does_well(Act::Enable("two"));
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(
+        text.ends_with(".so\n/opt/other.so\n/opt/late.so\n") && !text.contains("/one-"),
+        "{text}"
+    );
+    tree.does_well(Act::Disable);
+    assert_eq!(
+        fs::read_to_string(&file).unwrap(),
+        "/opt/other.so\n/opt/late.so\n"
+    );
+    assert!(!tree.path(PROFILE_SCRIPT).exists());
+}
+
+#[test]
+fn an_edit_between_a_death_and_its_mending_stays_too() {
+    for step in 0.. {
+        let tree = Tree::new(None);
+        tree.does_well(Act::Enable("one"));
+        let disk = tree.disk(Mishap::Death(step));
+        let _ = tree.does(Act::Enable("two"), &disk);
+        let file = tree.path(LD_SO_PRELOAD);
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, format!("{text}/opt/late.so\n")).unwrap();
+        if !disk.fault.has_struck.get() {
+            break;
+        }
+        tree.does_well(Act::Disable);
+        assert_eq!(
+            fs::read_to_string(&file).unwrap(),
+            "/opt/late.so\n",
+            "{step}"
+        );
+    }
+}
+
+#[test]
+fn a_change_that_is_under_way_is_told_from_one_that_has_only_something_left_to_delete() {
+    let tree = Tree::new(None);
+    let before_the_library = 4;
+    let _ = tree.enable(&tree.disk(Mishap::Death(before_the_library)), "one");
+    assert_eq!(
+        change::interrupted(&tree.root).unwrap(),
+        Some(Interrupted::Before)
+    );
+    tree.does_well(Act::Enable("one"));
+    fs::write(tree.path(JOURNAL), "{\"deleting\":[]}").unwrap();
+    assert_eq!(
+        change::interrupted(&tree.root).unwrap(),
+        Some(Interrupted::After)
+    );
+}
+
+#[test]
+fn links_of_an_image_never_lead_out_of_it() {
+    let outside = tempfile::tempdir().unwrap();
+    let tree = Tree::new(None);
+    fs::remove_dir_all(tree.path("/etc/profile.d")).unwrap();
+    std::os::unix::fs::symlink(outside.path(), tree.path("/etc/profile.d")).unwrap();
+    std::os::unix::fs::symlink("/real", tree.path("/usr/local")).unwrap();
+    fs::create_dir(tree.path("/real")).unwrap();
+    tree.does_well(Act::Enable("one"));
+    assert!(tree.path("/real/lib/reheap").is_dir());
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+    fs::remove_file(tree.path(LD_SO_PRELOAD)).unwrap();
+    let passwd = Path::new("/etc/passwd");
+    std::os::unix::fs::symlink(passwd, tree.path(LD_SO_PRELOAD)).unwrap();
+    let refused = tree.enable(&tree.disk(Mishap::None), "two").unwrap_err();
+    assert!(
+        refused.to_string().contains("no regular file"),
+        "{refused:#}"
+    );
+}
+
+#[test]
+fn a_folder_that_others_may_write_to_is_refused() {
+    let tree = Tree::new(None);
+    let folder = tree.path("/usr");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+    let refused = tree.root.check_owners(LIBRARIES).unwrap_err().to_string();
+    assert!(
+        refused.contains("below `/usr`: others than its owner may write there"),
+        "{refused}"
+    );
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+    tree.root.check_owners(LIBRARIES).unwrap();
+}

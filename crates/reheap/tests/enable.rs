@@ -1,0 +1,614 @@
+//! `reheap enable`, `disable` and `status`, in images made of this machine's files, and for a whole system in a mount
+//! namespace of its own: never for the machine that the tests run on.
+
+mod common;
+
+use common::{Outcome, cache, cache_for_all, reheap, run};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const LIBRARIES: &str = "usr/local/lib/reheap";
+
+/// A root folder with a dynamic linker, a shell and `cat`.
+struct Image {
+    folder: tempfile::TempDir,
+}
+
+fn glibc_linker() -> &'static str {
+    match std::env::consts::ARCH {
+        "aarch64" => "/lib/ld-linux-aarch64.so.1",
+        _ => "/lib64/ld-linux-x86-64.so.2",
+    }
+}
+
+fn musl_linker() -> String {
+    format!("/lib/ld-musl-{}.so.1", std::env::consts::ARCH)
+}
+
+impl Image {
+    fn empty() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        // As a root folder is; temporary ones are private.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let image = Self { folder };
+        for path in ["etc/profile.d", "bin", "usr/bin"] {
+            fs::create_dir_all(image.path(path)).unwrap();
+        }
+        image
+    }
+
+    fn of_glibc() -> Self {
+        let image = Self::empty();
+        image.copy("/bin/sh");
+        image.copy("/bin/cat");
+        image.copy(glibc_linker());
+        let libraries = run(Command::new("ldd").arg("/bin/cat")).succeeded().stdout;
+        for path in libraries
+            .split_whitespace()
+            .filter(|word| word.starts_with('/'))
+        {
+            image.copy(path);
+        }
+        image
+    }
+
+    /// Without programs, as an image may be that is made from one file.
+    fn of_musl() -> Self {
+        let image = Self::empty();
+        image.copy(&musl_linker());
+        image
+    }
+
+    fn copy(&self, file: &str) {
+        let to = self.path(file);
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::copy(file, to).unwrap();
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path.trim_start_matches('/'))
+    }
+
+    fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.path(path)).unwrap()
+    }
+
+    fn reheap(&self, line: &str) -> Outcome {
+        run(reheap(line).arg("--root").arg(self.folder.path()))
+    }
+
+    #[track_caller]
+    fn status(&self) -> Value {
+        let outcome = self.reheap("status --json").succeeded();
+        serde_json::from_str(&outcome.stdout).unwrap()
+    }
+
+    /// Path, mode and contents of everything.
+    fn snapshot(&self) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+        let mut snapshot = BTreeMap::new();
+        let mut folders = vec![self.folder.path().to_owned()];
+        while let Some(next) = folders.pop() {
+            for entry in fs::read_dir(next).unwrap() {
+                let path = entry.unwrap().path();
+                let metadata = path.symlink_metadata().unwrap();
+                let bytes = match (metadata.is_dir(), metadata.is_file()) {
+                    (true, _) => {
+                        folders.push(path.clone());
+                        Vec::new()
+                    }
+                    (_, true) => fs::read(&path).unwrap(),
+                    _ => fs::read_link(&path)
+                        .unwrap()
+                        .into_os_string()
+                        .into_encoded_bytes(),
+                };
+                snapshot.insert(path, (metadata.permissions().mode(), bytes));
+            }
+        }
+        snapshot
+    }
+
+    /// Compiles a program of the image.
+    fn compile(&self, path: &str, source: &str) {
+        let file = self.path("source.c");
+        fs::write(&file, source).unwrap();
+        run(Command::new("cc").arg(&file).arg("-o").arg(self.path(path))).succeeded();
+        fs::remove_file(file).unwrap();
+    }
+}
+
+/// Runs a script in mount namespaces of its own, as root or as what seems to be root; `$REHEAP` is the program.
+fn in_namespace(script: &str, arguments: &[&Path]) -> Outcome {
+    let flags = match rustix::process::geteuid().is_root() {
+        true => "-m",
+        false => "-rm",
+    };
+    let mut command = Command::new("unshare");
+    command
+        .args([flags, "sh", "-euc", script, "sh"])
+        .args(arguments)
+        .env("REHEAP", env!("CARGO_BIN_EXE_reheap"))
+        .env("REHEAP_CACHE_DIR", cache())
+        .env_remove("LD_PRELOAD");
+    run(&mut command)
+}
+
+/// So that what is measured against is only what the command does, the libraries are there.
+fn build(allocator: &str) {
+    let image = Image::of_glibc();
+    image.copy(&musl_linker());
+    image.reheap(&format!("enable {allocator}")).succeeded();
+}
+
+#[test]
+fn an_image_of_glibc_gets_the_library_and_gets_rid_of_it_without_a_trace() {
+    let image = Image::of_glibc();
+    let before = image.snapshot();
+    image.reheap("enable mimalloc").succeeded().said(&[
+        "enabled mimalloc 2.3.2; seen to work with glibc (a program with threads and a fork, /bin/sh, /bin/cat)",
+        "setuid ones too",
+        "mimalloc finds fewer memory errors of programs than the libc's own allocator",
+        "to undo it: reheap disable --root ",
+    ]);
+    let named = image.read("etc/ld.so.preload");
+    let library = named.strip_suffix('\n').unwrap();
+    assert!(
+        library.starts_with("/usr/local/lib/reheap/mimalloc-2.3.2-"),
+        "{library}"
+    );
+    for path in image
+        .path(library)
+        .ancestors()
+        .take_while(|path| *path != image.folder.path())
+    {
+        assert_eq!(
+            path.metadata().unwrap().permissions().mode() & 0o7777,
+            0o755,
+            "{path:?}"
+        );
+    }
+    assert!(
+        !image.path("etc/profile.d/reheap.sh").exists(),
+        "there is no musl"
+    );
+
+    let status = image.reheap("status").succeeded().stdout;
+    for line in [
+        "allocator  mimalloc 2.3.2, by reheap ",
+        &format!("glibc      {library}\n"),
+        "set in     /etc/ld.so.preload\n",
+        "processes  ",
+    ] {
+        assert!(status.contains(line), "no `{line}` in\n{status}");
+    }
+    let status = image.status();
+    assert_eq!(status["enabled"]["allocator"], "mimalloc");
+    assert_eq!(status["enabled"]["libraries"]["glibc"], library);
+    assert_eq!(status["problems"], serde_json::json!([]));
+
+    image
+        .reheap("enable mimalloc")
+        .succeeded()
+        .said(&["mimalloc 2.3.2 is enabled already"]);
+    image
+        .reheap("disable")
+        .succeeded()
+        .said(&["disabled mimalloc 2.3.2"]);
+    assert_eq!(image.snapshot(), before);
+    image
+        .reheap("disable")
+        .succeeded()
+        .said(&["nothing is enabled"]);
+    assert_eq!(image.status()["enabled"], Value::Null);
+}
+
+#[test]
+fn an_image_of_musl_gets_a_script_for_logins_and_the_line_for_its_dockerfile() {
+    let image = Image::of_musl();
+    let before = image.snapshot();
+    let outcome = image.reheap("enable mimalloc").succeeded();
+    let line = outcome.stdout.trim_end().to_owned();
+    let library = line.strip_prefix("ENV LD_PRELOAD=").unwrap();
+    assert!(image.path(library).is_file(), "{line}");
+    outcome
+        .said(&["not setuid ones, services, or cron's"])
+        .did_not_say("setuid ones too");
+    assert!(
+        !image.path("etc/ld.so.preload").exists(),
+        "musl reads no such file"
+    );
+
+    // A login shell inside of another does not set it twice, and keeps what others preload.
+    let script = image.path("etc/profile.d/reheap.sh");
+    let twice = format!(". {0}; . {0}; echo \"$LD_PRELOAD\"", script.display());
+    let mut shell = Command::new("sh");
+    let shell = shell.args(["-c", &twice]);
+    assert_eq!(
+        run(shell.env_remove("LD_PRELOAD"))
+            .succeeded()
+            .stdout
+            .trim(),
+        library
+    );
+    image.reheap("disable").succeeded();
+    assert_eq!(image.snapshot(), before);
+}
+
+#[test]
+fn another_allocator_takes_the_place_of_the_first_and_the_lines_of_others_stay() {
+    let image = Image::of_glibc();
+    image.copy(&musl_linker());
+    let others = "# by hand\n/lib64/other.so # not there\n";
+    fs::write(image.path("etc/ld.so.preload"), others).unwrap();
+    fs::set_permissions(
+        image.path("etc/ld.so.preload"),
+        fs::Permissions::from_mode(0o600),
+    )
+    .unwrap();
+    let before = image.snapshot();
+    image.reheap("enable rpmalloc").succeeded();
+    image.reheap("enable mimalloc -t purge_delay=0").succeeded();
+    let text = image.read("etc/ld.so.preload");
+    let (ours, rest) = text.split_once('\n').unwrap();
+    assert!(ours.contains("/mimalloc-2.3.2-"), "{text}");
+    assert_eq!(rest, others);
+    let folders: Vec<_> = fs::read_dir(image.path(LIBRARIES)).unwrap().collect();
+    assert_eq!(folders.len(), 1, "{folders:?}");
+
+    let status = image.status();
+    assert_eq!(status["enabled"]["tuning"]["purge_delay"], "0");
+    assert_eq!(status["others"][0], "/lib64/other.so");
+    let inspected = run(reheap("inspect --json").arg(image.path(ours)))
+        .succeeded()
+        .stdout;
+    let inspected: Value = serde_json::from_str(&inspected).unwrap();
+    assert_eq!(
+        inspected[0]["marker"]["tuning"]["purge_delay"], "0",
+        "{inspected:#}"
+    );
+
+    image.reheap("disable").succeeded();
+    assert_eq!(image.snapshot(), before);
+}
+
+#[test]
+fn what_somebody_edited_since_is_told_and_only_our_line_is_taken_out() {
+    let image = Image::of_glibc();
+    image.reheap("enable mimalloc").succeeded();
+    let file = image.path("etc/ld.so.preload");
+    let edited = format!("/opt/mine.so\n{}", image.read("etc/ld.so.preload"));
+    fs::write(&file, edited).unwrap();
+    let problem = image.status()["problems"][0].as_str().unwrap().to_owned();
+    assert!(problem.contains("was edited since"), "{problem}");
+    image
+        .reheap("disable")
+        .succeeded()
+        .said(&["took reheap's part out and left the rest"]);
+    assert_eq!(image.read("etc/ld.so.preload"), "/opt/mine.so\n");
+
+    image.reheap("enable mimalloc").succeeded();
+    fs::write(&file, "").unwrap();
+    let problem = image.status()["problems"][0].as_str().unwrap().to_owned();
+    assert!(problem.contains("no longer in"), "{problem}");
+    image
+        .reheap("disable")
+        .succeeded()
+        .said(&["left it as it is"]);
+    assert_eq!(image.read("etc/ld.so.preload"), "");
+}
+
+#[test]
+fn a_record_that_cannot_be_read_is_no_dead_end() {
+    let image = Image::of_glibc();
+    let before = image.snapshot();
+    image.reheap("enable mimalloc").succeeded();
+    let record = image.path("etc/reheap-enabled.json");
+    fs::write(&record, "{").unwrap();
+    for line in ["status", "disable", "enable rpmalloc"] {
+        image.reheap(line).ended_with(1).said(&[
+            "cannot read `/etc/reheap-enabled.json`, the record of what is enabled: EOF",
+            "hint: delete it;",
+        ]);
+    }
+    fs::remove_file(record).unwrap();
+    let problem = image.status()["problems"][0].as_str().unwrap().to_owned();
+    assert!(problem.contains("without a record"), "{problem}");
+    image.reheap("disable").succeeded();
+    assert!(!image.path("etc/ld.so.preload").exists());
+    assert_eq!(fs::read_dir(image.path(LIBRARIES)).unwrap().count(), 0);
+    // What folders were made is only in the record.
+    fs::remove_dir_all(image.path("usr/local")).unwrap();
+    assert_eq!(image.snapshot(), before);
+}
+
+#[test]
+fn a_library_that_is_missing_is_a_problem_that_enable_mends() {
+    let image = Image::of_glibc();
+    image.reheap("enable mimalloc").succeeded();
+    let library = image.read("etc/ld.so.preload");
+    fs::remove_file(image.path(library.trim())).unwrap();
+    let problem = image.status()["problems"][0].as_str().unwrap().to_owned();
+    assert!(problem.contains("is missing"), "{problem}");
+    image.reheap("enable mimalloc").succeeded();
+    assert_eq!(image.status()["problems"], serde_json::json!([]));
+}
+
+#[test]
+fn a_shell_that_does_not_survive_the_library_stops_everything() {
+    let image = Image::of_glibc();
+    image.compile(
+        "bin/sh",
+        "#include <stdlib.h>\nint main(void) { if (getenv(\"LD_PRELOAD\")) abort(); return 0; }\n",
+    );
+    let before = image.snapshot();
+    image
+        .reheap("enable mimalloc")
+        .ended_with(1)
+        .said(&["cannot enable mimalloc 2.3.2: with glibc, /bin/sh ended too early"]);
+    assert_eq!(image.snapshot(), before);
+}
+
+/// As on systems whose dynamic linker was built to read another file.
+#[test]
+fn a_dynamic_linker_that_does_not_read_the_file_is_noticed_and_everything_undone() {
+    let image = Image::of_glibc();
+    let linker = image.path(glibc_linker());
+    let mut bytes = fs::read(&linker).unwrap();
+    let name = b"/etc/ld.so.preload\0";
+    let position = bytes
+        .windows(name.len())
+        .position(|window| window == name)
+        .unwrap();
+    bytes[position + 5..position + 10].copy_from_slice(b"xx.xx");
+    fs::write(&linker, bytes).unwrap();
+    let before = image.snapshot();
+    image
+        .reheap("enable mimalloc")
+        .ended_with(1)
+        .said(&["a program with threads and a fork does not have `/usr/local/lib/reheap/"]);
+    assert_eq!(image.snapshot(), before);
+}
+
+#[test]
+fn a_root_of_another_processor_or_without_dynamic_linkers_is_refused() {
+    let image = Image::empty();
+    image
+        .reheap("enable mimalloc")
+        .ended_with(1)
+        .said(&["there is no dynamic linker of glibc or musl"]);
+    fs::create_dir_all(image.path("lib")).unwrap();
+    fs::write(image.path("lib/ld-musl-riscv64.so.1"), "").unwrap();
+    image
+        .reheap("enable mimalloc")
+        .ended_with(1)
+        .said(&["its programs are for riscv64"]);
+    image
+        .reheap("enable stock")
+        .ended_with(2)
+        .said(&["hint: reheap disable"]);
+    image.reheap("enable mimaloc").ended_with(2);
+    run(&mut reheap("status --root /no/such/folder")).ended_with(1);
+}
+
+#[test]
+fn a_full_or_read_only_disk_and_files_that_cannot_be_replaced_leave_the_image_as_it_was() {
+    build("mimalloc");
+    for (mount, said) in [
+        (
+            "mount -t tmpfs -o size=64k,mode=755 none \"$1/usr/local/lib\"",
+            "No space left on device",
+        ),
+        (
+            "mount -t tmpfs -o size=8k,mode=755 none \"$1/etc\"; mkdir \"$1/etc/profile.d\"",
+            "No space left on device",
+        ),
+        (
+            "mount --bind \"$1/etc\" \"$1/etc\"; mount -o remount,ro,bind \"$1/etc\"",
+            "Read-only file system",
+        ),
+        (
+            "mount --bind \"$1/etc/profile.d\" \"$1/etc/profile.d\"; mount -o remount,ro,bind \"$1/etc/profile.d\"",
+            "Read-only file system",
+        ),
+        (
+            "mount --bind \"$1/etc/ld.so.preload\" \"$1/etc/ld.so.preload\"",
+            "Device or resource busy",
+        ),
+        (
+            "mount --bind \"$1/etc/profile.d/reheap.sh\" \"$1/etc/profile.d/reheap.sh\"",
+            "Device or resource busy",
+        ),
+    ] {
+        let image = Image::of_glibc();
+        image.copy(&musl_linker());
+        fs::create_dir_all(image.path("usr/local/lib")).unwrap();
+        fs::write(image.path("etc/ld.so.preload"), "/lib64/other.so\n").unwrap();
+        fs::write(image.path("etc/profile.d/reheap.sh"), "# another's\n").unwrap();
+        let script = format!(
+            "{mount}
+            list() {{ (cd \"$1\"; find . -print0 | sort -z | xargs -0 ls -ld --time-style=+; find . -type f -exec md5sum {{}} + | sort) }}
+            before=$(list \"$1\")
+            code=0; \"$REHEAP\" enable mimalloc --root \"$1\" || code=$?
+            after=$(list \"$1\")
+            [ \"$before\" = \"$after\" ] || {{ echo \"$before\"; echo ---; echo \"$after\"; exit 77; }}
+            exit $code"
+        );
+        in_namespace(&script, &[image.folder.path()])
+            .ended_with(1)
+            .said(&["cannot enable mimalloc 2.3.2", said]);
+    }
+}
+
+#[test]
+fn the_whole_system_has_it_setuid_programs_too_and_is_itself_again_afterwards() {
+    build("rpmalloc");
+    let copy = tempfile::tempdir().unwrap();
+    let script = "
+        copy=$1
+        mount -t tmpfs none \"$copy\"
+        mkdir \"$copy/etc\" \"$copy/before\" \"$copy/lib\"
+        cp -a /etc/. \"$copy/etc\" 2>/dev/null || :
+        rm -f \"$copy/etc/ld.so.preload\"
+        cp -a \"$copy/etc/.\" \"$copy/before\"
+        mount --bind \"$copy/etc\" /etc
+        mount --bind \"$copy/lib\" /usr/local/lib
+        \"$REHEAP\" enable rpmalloc
+        grep -q 'reheap/rpmalloc-.*/glibc/' /proc/self/maps
+        cp /bin/cat \"$copy/cat\"
+        if chown 65534 \"$copy/cat\" 2>/dev/null; then
+            chmod 755 \"$copy\"; chmod 4755 \"$copy/cat\"; mount --bind \"$copy\" /mnt
+            setpriv --reuid 1234 --clear-groups /mnt/cat /proc/self/maps | grep -q reheap/rpmalloc
+        fi
+        \"$REHEAP\" status --json
+        \"$REHEAP\" disable
+        ! grep -q reheap /proc/self/maps
+        diff -r --no-dereference \"$copy/before\" /etc
+        [ -z \"$(ls -A /usr/local/lib)\" ]";
+    let outcome = in_namespace(script, &[copy.path()]).succeeded();
+    let status: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(status["enabled"]["allocator"], "rpmalloc");
+    let names = status["processes"].as_array().unwrap();
+    assert!(
+        names.iter().any(|process| process["name"] == "reheap"),
+        "{status:#}"
+    );
+}
+
+#[test]
+fn the_real_system_takes_root() {
+    if !rustix::process::geteuid().is_root() {
+        run(&mut reheap("enable mimalloc"))
+            .ended_with(1)
+            .said(&["which takes root"]);
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let program = folder.path().join("reheap");
+    fs::copy(env!("CARGO_BIN_EXE_reheap"), &program).unwrap();
+    for line in ["enable mimalloc", "disable"] {
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid", "65534", "--clear-groups"])
+            .arg(&program);
+        run(command.args(line.split(' ')).env("HOME", "/nonexistent"))
+            .ended_with(1)
+            .said(&["which takes root", "hint: sudo reheap"]);
+    }
+}
+
+impl Image {
+    /// A shell that is canary enough, and sends a signal to who started it: before anything names the library, or after.
+    fn with_a_shell_that_sends(&self, signal: &str, when: &str) {
+        let source = format!(
+            "#include <signal.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
+             int main(void) {{
+                 char line[64];
+                 if ({when}) kill(getppid(), {signal});
+                 ssize_t size = read(0, line, sizeof line);
+                 if (size > 0) size = write(1, line, size);
+                 while (read(0, line, sizeof line) > 0);
+                 return 0;
+             }}"
+        );
+        fs::remove_file(self.path("bin/sh")).unwrap();
+        self.compile("bin/sh", &source);
+    }
+}
+
+const BEFORE: &str = "getenv(\"LD_PRELOAD\")";
+const AFTER: &str = "!getenv(\"LD_PRELOAD\")";
+
+#[test]
+fn a_command_that_was_killed_is_told_of_and_mended() {
+    for (when, is_named) in [(BEFORE, false), (AFTER, true)] {
+        let image = Image::of_glibc();
+        let before = image.snapshot();
+        image.with_a_shell_that_sends("SIGKILL", when);
+        let outcome = image.reheap("enable mimalloc");
+        assert_eq!(outcome.code, None, "{outcome:?}");
+        fs::remove_file(image.path("bin/sh")).unwrap(); // it may still run
+        image.copy("/bin/sh");
+        assert_eq!(image.path("etc/ld.so.preload").exists(), is_named);
+
+        let problem = image.status()["problems"][0].as_str().unwrap().to_owned();
+        assert!(problem.contains("a change was interrupted"), "{problem}");
+        image
+            .reheap("disable")
+            .succeeded()
+            .said(&["undid a change that was interrupted", "nothing is enabled"]);
+        assert_eq!(image.snapshot(), before);
+    }
+}
+
+#[test]
+fn a_command_that_was_interrupted_undoes_what_it_did() {
+    for (signal, when) in [("SIGINT", BEFORE), ("SIGTERM", AFTER)] {
+        let image = Image::of_glibc();
+        image.with_a_shell_that_sends(signal, when);
+        let before = image.snapshot();
+        image
+            .reheap("enable mimalloc")
+            .ended_with(130)
+            .said(&["interrupted"]);
+        assert_eq!(image.snapshot(), before);
+    }
+}
+
+#[test]
+fn who_is_not_root_enables_in_an_image_of_their_own() {
+    build("mimalloc");
+    let image = Image::of_glibc();
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let cache = cache_for_all(folder.path());
+    let program = folder.path().join("reheap");
+    fs::copy(env!("CARGO_BIN_EXE_reheap"), &program).unwrap();
+    let mut command = match rustix::process::geteuid().is_root() {
+        true => {
+            run(Command::new("chown")
+                .args(["-R", "65534"])
+                .arg(image.folder.path()))
+            .succeeded();
+            let mut command = Command::new("setpriv");
+            command
+                .args(["--reuid", "65534", "--clear-groups"])
+                .arg(&program);
+            command
+        }
+        false => Command::new(&program),
+    };
+    command
+        .args(["enable", "mimalloc", "--root"])
+        .arg(image.folder.path());
+    command.env("REHEAP_CACHE_DIR", cache).current_dir("/");
+    run(&mut command)
+        .succeeded()
+        .said(&["a program with threads and a fork"]);
+    assert!(image.read("etc/ld.so.preload").contains("/mimalloc-2.3.2-"));
+}
+
+/// As in a container without rights, where neither chroot(2) nor a user namespace is allowed.
+#[test]
+fn where_no_root_can_be_changed_the_images_dynamic_linker_starts_one_canary() {
+    build("mimalloc");
+    let image = Image::of_glibc();
+    let script = "echo 0 > /proc/sys/user/max_user_namespaces
+        exec setpriv --bounding-set=-sys_chroot \"$REHEAP\" enable mimalloc --root \"$1\"";
+    let mut command = Command::new("unshare");
+    command
+        .args(["-rm", "sh", "-euc", script, "sh"])
+        .arg(image.folder.path());
+    command
+        .env("REHEAP", env!("CARGO_BIN_EXE_reheap"))
+        .env("REHEAP_CACHE_DIR", cache());
+    let outcome = run(command.env_remove("LD_PRELOAD")).succeeded();
+    outcome.said(&[
+        "seen to work with glibc (a program with threads and a fork)\n",
+        "warning: programs of that root cannot be started here with it as their root",
+    ]);
+}

@@ -1,0 +1,142 @@
+//! `reheap run --only`: one program of all that a command starts has the library, and no other.
+
+mod common;
+
+use common::{reheap, run};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Prints its name, whether it has the library, what it hands on, and its arguments; then starts the first of them as a
+/// command with the rest as that command's.
+const TELLER: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    char line[4096];
+    int has = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (fgets(line, sizeof line, maps)) has |= strstr(line, "libmimalloc-") != NULL;
+    fclose(maps);
+    const char *preload = getenv("LD_PRELOAD");
+    const char *slash = strrchr(words[0], '/');
+    printf("%s %s", slash ? slash + 1 : words[0], has ? "has it" : "has none");
+    if (preload && strstr(preload, "libmimalloc-")) printf(" and hands it on");
+    for (int i = 2; i < count; i++) printf(" [%s]", words[i]);
+    puts("");
+    fflush(stdout);
+    if (count < 2) return 3;
+    int status = system(words[1]);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 99;
+}
+"#;
+
+struct Programs {
+    folder: tempfile::TempDir,
+}
+
+impl Programs {
+    fn new(compiler: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("teller.c");
+        fs::write(&source, TELLER).unwrap();
+        let programs = Self { folder };
+        let first = programs.path("first");
+        run(Command::new(compiler).arg(&source).arg("-o").arg(&first)).succeeded();
+        for name in ["second", "third"] {
+            fs::copy(&first, programs.path(name)).unwrap();
+        }
+        programs
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// What the three say, each of which starts the next by way of a shell.
+    #[track_caller]
+    fn say(&self, only: &Path) -> Vec<String> {
+        let mut command = reheap("run -a mimalloc --only");
+        command.arg(only).arg("--").arg(self.path("first"));
+        let second = format!(
+            "{} {}",
+            self.path("second").display(),
+            self.path("third").display()
+        );
+        command
+            .args([&second, "with a blank", ""])
+            .env_remove("LD_PRELOAD");
+        let outcome = run(&mut command).ended_with(3);
+        outcome.stdout.lines().map(str::to_owned).collect()
+    }
+}
+
+#[test]
+fn only_the_named_program_has_the_library_and_does_not_hand_it_on() {
+    for compiler in ["cc", "musl-gcc"] {
+        let programs = Programs::new(compiler);
+        let said = programs.say(Path::new("second"));
+        let expected = [
+            "first has none [with a blank] []",
+            "second has it",
+            "third has none",
+        ];
+        assert_eq!(said, expected, "{compiler}");
+        let said = programs.say(Path::new("first"));
+        let expected = [
+            "first has it [with a blank] []",
+            "second has none",
+            "third has none",
+        ];
+        assert_eq!(said, expected, "{compiler}");
+    }
+}
+
+#[test]
+fn a_name_with_a_slash_is_that_file_only_and_a_link_has_its_own_name() {
+    let programs = Programs::new("cc");
+    let said = programs.say(&programs.path("third"));
+    assert_eq!(said[1..], ["second has none", "third has it"]);
+
+    fs::create_dir(programs.path("elsewhere")).unwrap();
+    let other = programs.path("elsewhere/third");
+    fs::copy(programs.path("third"), &other).unwrap();
+    assert_eq!(programs.say(&other)[2], "third has none");
+
+    fs::remove_file(programs.path("third")).unwrap();
+    std::os::unix::fs::symlink("first", programs.path("third")).unwrap();
+    let said = programs.say(Path::new("third"));
+    assert_eq!(
+        said,
+        [
+            "first has none [with a blank] []",
+            "second has none",
+            "third has it"
+        ]
+    );
+}
+
+#[test]
+fn what_cannot_be_given_to_one_program_is_refused() {
+    let programs = Programs::new("cc");
+    let only = |flags: &str, program: &Path| {
+        let mut command = reheap(&format!("run {flags} --only"));
+        run(command.arg(program).args(["--", "true"]))
+    };
+    only("-a stock", Path::new("true")).ended_with(2);
+    only("-a mimalloc --check", Path::new("true")).ended_with(2);
+    let fixed = programs.path("static");
+    let source = programs.path("teller.c");
+    run(Command::new("cc")
+        .arg("-static")
+        .arg(source)
+        .arg("-o")
+        .arg(&fixed))
+    .succeeded();
+    only("-a mimalloc", &fixed)
+        .ended_with(1)
+        .said(&["it is static"]);
+}
