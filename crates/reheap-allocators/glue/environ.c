@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/auxv.h>
 
 // The flags that make the allocator's `environ` this one are those of its glue too.
 #undef environ
@@ -18,9 +19,11 @@ char ***__reheap_environ(void) {
     static char *entries[ENTRIES_MAX + 1];
     static char **list = entries;
     static const char prefix[] = "MIMALLOC_";
-    if (!*__reheap_environment) return &environ;
+    // Who starts a setuid program has no say in how it allocates (ld.so(8), "Secure-execution mode").
+    int is_secure = getauxval(AT_SECURE) != 0;
+    if (!*__reheap_environment && !is_secure) return &environ;
     size_t count = 0;
-    for (char **entry = environ; entry && *entry && count < ENTRIES_MAX / 2; entry++) {
+    for (char **entry = is_secure ? NULL : environ; entry && *entry && count < ENTRIES_MAX / 2; entry++) {
         if (strncasecmp(*entry, prefix, sizeof prefix - 1) == 0) entries[count++] = *entry;
     }
     for (const char *entry = __reheap_environment; *entry && count < ENTRIES_MAX; entry += strlen(entry) + 1) {

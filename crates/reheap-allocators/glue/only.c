@@ -5,14 +5,22 @@
 // that what the program starts does not inherit it. Hooks on execve and its like would not do: system() and popen() of
 // glibc call them inside of it, and some programs make the system call themselves.
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-enum { ARGUMENTS_MAX = 1 << 21 };
+enum { ARGUMENTS_BYTES_MAX = 8 << 20 }; // the kernel takes 6 MiB at most (execve(2))
 
 static const char preload[] = "LD_PRELOAD=";
+
+static void *map(size_t bytes) {
+    void *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return start == MAP_FAILED ? NULL : start;
+}
 
 static const char *last_part(const char *path) {
     const char *slash = strrchr(path, '/');
@@ -24,13 +32,23 @@ static int is_named(const char *path, const char *name) {
     return strcmp(strchr(name, '/') ? path : last_part(path), name) == 0;
 }
 
-// The vector lies in front of the environment, where the kernel put it (System V ABI, "Initial Process Stack"): its
-// length, its words, NULL. Only glibc hands it to constructors. Nobody has called setenv before the first of them.
+// The arguments, from the kernel: only glibc hands them to constructors, and what lies in front of `environ` is them only
+// until somebody calls setenv, which a library's constructor may have done already. What was mapped stays.
 static char **arguments(void) {
-    char **end = environ - 1;
-    for (long count = 0; count < ARGUMENTS_MAX; count++)
-        if (*(long *)(end - count - 1) == count) return end - count;
-    return NULL;
+    int file = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    if (file < 0) return NULL;
+    char *text = map(ARGUMENTS_BYTES_MAX);
+    size_t length = 0;
+    ssize_t got = 0;
+    while (text && (got = read(file, text + length, ARGUMENTS_BYTES_MAX - length)) > 0) length += (size_t)got;
+    close(file);
+    if (!text || got < 0 || length == 0 || length == ARGUMENTS_BYTES_MAX) return NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < length; i++) count += text[i] == '\0';
+    char **words = map((count + 1) * sizeof *words), **word = words;
+    if (!words) return NULL;
+    for (size_t i = 0; i < length; i += strlen(text + i) + 1) *word++ = text + i;
+    return words; // the mapping's zeros end it
 }
 
 __attribute__((constructor)) static void give_or_take(void) {
@@ -46,11 +64,12 @@ __attribute__((constructor)) static void give_or_take(void) {
         memmove(list, list + length + 1, strlen(list + length + 1) + 1);
         return;
     }
+    if (getauxval(AT_BASE) == 0) return; // the dynamic linker was called by name: the program is not what was executed
     char file[PATH_MAX];
-    ssize_t read = readlink("/proc/self/exe", file, sizeof file - 1);
+    ssize_t length_of_file = readlink("/proc/self/exe", file, sizeof file - 1);
     char **words = arguments();
-    if (read <= 0 || !words || !*words) return;
-    file[read] = '\0';
+    if (length_of_file <= 0 || !words) return;
+    file[length_of_file] = '\0';
     if (!is_named(file, name) && !is_named(*words, name)) return;
     if (sizeof preload + length + 1 + strlen(list) > sizeof with_library) return;
     strcpy(with_library, preload);

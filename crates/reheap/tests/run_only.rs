@@ -4,6 +4,7 @@ mod common;
 
 use common::{reheap, run};
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -106,6 +107,10 @@ fn a_name_with_a_slash_is_that_file_only_and_a_link_has_its_own_name() {
     fs::copy(programs.path("third"), &other).unwrap();
     assert_eq!(programs.say(&other)[2], "third has none");
 
+    let link = programs.path("link");
+    std::os::unix::fs::symlink("third", &link).unwrap();
+    assert_eq!(programs.say(&link)[2], "third has it");
+
     fs::remove_file(programs.path("third")).unwrap();
     std::os::unix::fs::symlink("first", programs.path("third")).unwrap();
     let said = programs.say(Path::new("third"));
@@ -128,6 +133,12 @@ fn what_cannot_be_given_to_one_program_is_refused() {
     };
     only("-a stock", Path::new("true")).ended_with(2);
     only("-a mimalloc --check", Path::new("true")).ended_with(2);
+    let script = programs.path("script");
+    fs::write(&script, "#!/bin/sh\n").unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    only("-a mimalloc", &script)
+        .ended_with(2)
+        .said(&["is a script", "--only /"]);
     let fixed = programs.path("static");
     let source = programs.path("teller.c");
     run(Command::new("cc")
@@ -139,4 +150,8 @@ fn what_cannot_be_given_to_one_program_is_refused() {
     only("-a mimalloc", &fixed)
         .ended_with(1)
         .said(&["it is static"]);
+    let of_musl = Programs::new("musl-gcc");
+    only("-a mimalloc", &of_musl.path("first"))
+        .ended_with(1)
+        .said(&["has another libc"]);
 }

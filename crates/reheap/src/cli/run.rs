@@ -13,6 +13,7 @@ use reheap_allocators::target::Libc;
 use serde_json::json;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
+use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
@@ -112,11 +113,34 @@ fn run_for_only(
         Verdict::refused(&obstacle).heed(program, choice)?;
     }
     // Where it is not to be found, the command will know it.
-    if let Ok(named) = Program::resolve(only) {
+    let mut only = only.to_owned();
+    if let Ok(named) = Program::resolve(&only) {
+        can_be_the_only_one(&named, program)?;
         Verdict::of(&named, choice, arguments.force).heed(&named, choice)?;
+        // A process knows its file by the path without links.
+        if only.as_encoded_bytes().contains(&b'/') {
+            only = fs::canonicalize(&named.file)?.into();
+        }
     }
-    let environment = preload::environment_for_only(choice, program, only)?;
+    let environment = preload::environment_for_only(choice, program, &only)?;
     become_program(program, &arguments.command, environment)
+}
+
+/// Refuses what would be passed over in silence: a script, which is never a process's program, and one of another libc.
+fn can_be_the_only_one(named: &Program, command: &Program) -> Result<(), Failure> {
+    let shown = named.file.display();
+    if let Some(script) = named.through.first() {
+        let text = format!("`{}` is a script", script.display());
+        return Err(Failure::usage(text).hint(format!("--only {shown}")));
+    }
+    if let (Some(of_named), Some(of_command)) = (named.target(), command.target())
+        && of_named.libc() != of_command.libc()
+    {
+        let command = command.file.display();
+        let text = format!("`{shown}` has another libc than `{command}`, which is to start it");
+        return Err(Failure::failed(text));
+    }
+    Ok(())
 }
 
 fn prove(program: &Program, choice: &Choice, arguments: &RunArguments) -> anyhow::Result<ExitCode> {

@@ -174,7 +174,12 @@ impl Drop for Watched {
         // Where there is nobody left to send it to, all is well.
         let _ = rustix::process::kill_process_group(group, Signal::TERM);
         let asked = Instant::now();
-        while asked.elapsed() < GRACE && matches!(self.child.try_wait(), Ok(None)) {
+        // The one that was started may be gone long before what it started.
+        while asked.elapsed() < GRACE {
+            let _ = self.child.try_wait(); // a zombie counts as one of the group
+            if rustix::process::test_kill_process_group(group).is_err() {
+                break;
+            }
             std::thread::sleep(INTERVAL);
         }
         let _ = rustix::process::kill_process_group(group, Signal::KILL);
