@@ -20,7 +20,7 @@ use std::process::Command;
 
 /// What `cargo reheap bench` compares: both libcs, preloads, the fast allocators in musl, and what each step brings.
 const VARIANTS: &str = "glibc,glibc+mimalloc,glibc+jemalloc,musl,\
-                        musl+mimalloc[memory_functions=stock,purge_delay=10],musl+mimalloc[purge_delay=10],\
+                        musl+mimalloc[purge_delay=10,memory_functions=stock],musl+mimalloc[purge_delay=10],\
                         musl+mimalloc,musl+mimalloc3,musl+jemalloc,musl+jemalloc[huge_pages=allow],\
                         musl+snmalloc,musl+rpmalloc";
 
@@ -28,7 +28,7 @@ const VARIANTS: &str = "glibc,glibc+mimalloc,glibc+jemalloc,musl,\
 const STEPS: [(&str, &str); 4] = [
     ("musl", "stock musl"),
     (
-        "musl+mimalloc[memory_functions=stock,purge_delay=10]",
+        "musl+mimalloc[purge_delay=10,memory_functions=stock]",
         "allocator",
     ),
     ("musl+mimalloc[purge_delay=10]", "memory functions"),
