@@ -272,7 +272,7 @@ pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
         }
         match character {
             '[' => break_at = Some(line.len() - 1),
-            ' ' | '+' | ',' => break_at = Some(line.len()),
+            ' ' | '+' | ',' | '=' => break_at = Some(line.len()),
             _ => {}
         }
     }
