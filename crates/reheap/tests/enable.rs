@@ -394,6 +394,29 @@ fn a_root_of_another_processor_or_without_dynamic_linkers_is_refused() {
     run(&mut reheap("status --root /no/such/folder")).ended_with(1);
 }
 
+/// `status` alone, as it changes nothing whatever it takes that folder for.
+#[test]
+fn the_root_folder_of_a_process_elsewhere_is_not_taken_for_this_systems() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "
+        mkfifo \"$1/wait\"
+        unshare -m cat \"$1/wait\" &
+        exec 3> \"$1/wait\"
+        code=0; \"$REHEAP\" status --root /proc/$!/root || code=$?
+        exec 3>&-
+        wait
+        exit $code";
+    in_namespace(script, &[folder.path()])
+        .ended_with(1)
+        .said(&["it is another folder than `/`, which its link names"]);
+    in_namespace(
+        "mount --rbind / \"$1\"; \"$REHEAP\" status --root \"$1\"",
+        &[folder.path()],
+    )
+    .ended_with(1)
+    .said(&["it is `/` of this system by another name"]);
+}
+
 #[test]
 fn a_full_or_read_only_disk_and_files_that_cannot_be_replaced_leave_the_image_as_it_was() {
     build("mimalloc");

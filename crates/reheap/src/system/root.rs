@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Root {
     folder: PathBuf,
     handle: OwnedFd,
+    is_this_system: bool,
 }
 
 /// A dynamic linker and the libc that it belongs to.
@@ -65,17 +66,33 @@ impl Linker {
 
 impl Root {
     /// # Errors
-    /// If it is no folder that can be opened.
+    /// If it is no folder that can be opened, or one that its path does not lead to.
     pub(crate) fn open(folder: &Path) -> anyhow::Result<Self> {
         let cannot = || format!("cannot use `{}` as a root folder", folder.display());
         let canonical = folder.canonicalize().with_context(cannot)?;
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let handle = rustix::fs::open(&canonical, flags, Mode::empty())
-            .map_err(io::Error::from)
-            .with_context(cannot)?;
+        let handle = path_handle(folder).with_context(cannot)?;
+        let identity = Identity::of(&handle).with_context(cannot)?;
+        let by_name = path_handle(&canonical).and_then(|named| Identity::of(&named));
+        if by_name.with_context(cannot)? != identity {
+            // As `/proc/PID/root` of a container, whose text is `/`: what is meant is not this system.
+            let shown = canonical.display();
+            let text = format!(
+                "{}: it is another folder than `{shown}`, which its link names",
+                cannot()
+            );
+            let hint = "give the folder's own path, the one that this system has for it";
+            return Err(Failure::failed(text).hint(hint).into());
+        }
+        let here = path_handle(Path::new("/")).and_then(|here| Identity::of(&here));
+        let is_this_system = here.with_context(cannot)?.is_same_folder(&identity);
+        if is_this_system && canonical != Path::new("/") {
+            let text = format!("{}: it is `/` of this system by another name", cannot());
+            return Err(Failure::failed(text).hint("leave out --root").into());
+        }
         Ok(Self {
             folder: canonical,
             handle,
+            is_this_system,
         })
     }
 
@@ -85,7 +102,7 @@ impl Root {
 
     /// Whether it is the system that runs.
     pub(crate) fn is_this_system(&self) -> bool {
-        self.folder == Path::new("/")
+        self.is_this_system
     }
 
     /// Where a path of the system is for this process. Its folders must exist; it itself need not, and is no link that
@@ -198,6 +215,39 @@ impl Root {
         }
         Ok(())
     }
+}
+
+/// What tells a folder from others, whatever their names say.
+#[derive(Debug, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+    /// The mount by which it is seen, where the kernel tells: the same folder in another mount namespace can have other
+    /// folders mounted below it.
+    mount: Option<String>,
+}
+
+impl Identity {
+    fn of(folder: &OwnedFd) -> io::Result<Self> {
+        let metadata = File::from(folder.try_clone()?).metadata()?;
+        let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", folder.as_raw_fd()));
+        let info = info.unwrap_or_default();
+        let mount = info.lines().find_map(|line| line.strip_prefix("mnt_id:"));
+        Ok(Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            mount: mount.map(|number| number.trim().to_owned()),
+        })
+    }
+
+    fn is_same_folder(&self, other: &Self) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+}
+
+fn path_handle(folder: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(folder, flags, Mode::empty())?)
 }
 
 /// Root, or who unpacked the image. In a user namespace root's files seem to be nobody's.

@@ -340,6 +340,14 @@ fn links_of_an_image_never_lead_out_of_it() {
 }
 
 #[test]
+fn this_system_is_known_by_whatever_name_it_is_given() {
+    for name in ["/", "/proc/self/root", "/usr/.."] {
+        assert!(Root::open(Path::new(name)).unwrap().is_this_system());
+    }
+    assert!(!Tree::new(None).root.is_this_system());
+}
+
+#[test]
 fn a_folder_that_others_may_write_to_is_refused() {
     let tree = Tree::new(None);
     let folder = tree.path("/usr");
