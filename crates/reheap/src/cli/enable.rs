@@ -2,7 +2,7 @@
 
 use crate::bench::interrupt;
 use crate::setup::{self, Choice};
-use crate::system::canary::{By, Cage};
+use crate::system::canary::{By, Cage, DEADLINE};
 use crate::system::census::{self, Census};
 use crate::system::change::{self, Change, Interrupted};
 use crate::system::disk::Disk;
@@ -249,6 +249,7 @@ impl Aviary<'_> {
             linker,
             library: &library,
             own: &own,
+            limit: DEADLINE,
         };
         let libc = linker.libc;
         sing(&cage).map_err(|why| {
