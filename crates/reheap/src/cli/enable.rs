@@ -55,7 +55,6 @@ pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
     let root = writable_root(arguments.root.as_deref(), "enable")?;
     let (linkers, others) = root.linkers();
     check_linkers(&root, &linkers, &others)?;
-    root.check_owners(LIBRARIES)?;
     let libraries = build(&choice, &linkers)?;
     let libcs: Vec<Libc> = libraries.libcs().collect();
     let census = ui::while_showing("looking for programs with allocators of their own", || {
@@ -147,7 +146,7 @@ fn make(change: &Change, disk: &Disk, aviary: &Aviary) -> anyhow::Result<Sung> {
     Ok(sung)
 }
 
-/// The root folder, if it may be written to.
+/// The root folder, if it may be written to and what is in it can be trusted.
 pub(crate) fn writable_root(folder: Option<&Path>, command: &str) -> anyhow::Result<Root> {
     let root = Root::open(folder.unwrap_or(Path::new("/")))?;
     if root.is_this_system() && !rustix::process::geteuid().is_root() {
@@ -155,6 +154,9 @@ pub(crate) fn writable_root(folder: Option<&Path>, command: &str) -> anyhow::Res
             format!("cannot {command}: it changes every program of this system, which takes root");
         let hint = "sudo reheap …; for an image: --root <folder>";
         return Err(Failure::failed(text).hint(hint).into());
+    }
+    for folder in ["/etc", LIBRARIES] {
+        root.check_owners(folder)?;
     }
     Ok(root)
 }

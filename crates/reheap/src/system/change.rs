@@ -17,6 +17,7 @@ use super::{JOURNAL, LD_SO_PRELOAD, LIBRARIES, PROFILE_SCRIPT, RECORD, lines};
 use crate::ui::Failure;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 /// What is to be another.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -59,12 +60,58 @@ impl Journal {
                         "delete it; `reheap disable` then takes out what it finds of reheap's";
                     Failure::failed(text).hint(hint)
                 })?;
+                check_named(JOURNAL, Self::names_another(&journal))?;
                 Ok(Some(journal))
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error).with_context(|| format!("cannot read `{JOURNAL}`")),
         }
     }
+
+    /// The first path that no change of reheap's has.
+    fn names_another(&self) -> Option<&str> {
+        let (files, folders) = match self {
+            Self::Changing(change) => (
+                &change.files[..],
+                [&change.delete_if_undone[..], &change.delete_if_done],
+            ),
+            Self::Deleting(folders) => (&[][..], [&folders[..], &[]]),
+        };
+        let mut files = files.iter().map(|file| file.path.as_str());
+        let mut folders = folders.into_iter().flatten().map(String::as_str);
+        let is_file = |path: &&str| [LD_SO_PRELOAD, PROFILE_SCRIPT, RECORD].contains(path);
+        files
+            .find(|path| !is_file(path))
+            .or_else(|| folders.find(|path| !is_of_a_choice(path) && !is_on_the_way(path)))
+    }
+}
+
+/// A folder with the libraries of one choice.
+pub(crate) fn is_of_a_choice(folder: &str) -> bool {
+    let name = folder
+        .strip_prefix(LIBRARIES)
+        .and_then(|rest| rest.strip_prefix('/'));
+    name.is_some_and(|name| !matches!(name, "" | "." | "..") && !name.contains('/'))
+}
+
+/// A folder that may have had to be made for those.
+pub(crate) fn is_on_the_way(folder: &str) -> bool {
+    let mut way = Path::new(LIBRARIES).ancestors();
+    folder != "/" && way.any(|path| path.as_os_str() == folder)
+}
+
+/// Refuses what names another path than reheap's own: in an image, somebody else may have written it.
+///
+/// # Errors
+/// If there is one.
+pub(crate) fn check_named(file: &str, another: Option<&str>) -> anyhow::Result<()> {
+    let Some(path) = another else {
+        return Ok(());
+    };
+    let text = format!("cannot use `{file}`: it names `{path}`, which reheap never changes");
+    let hint =
+        "see who wrote it and delete it; `reheap disable` then takes out what it finds of reheap's";
+    Err(Failure::failed(text).hint(hint).into())
 }
 
 /// Where a change that did not come to its end has left the system.
@@ -224,15 +271,12 @@ fn delete(disk: &Disk, folders: &[String]) -> anyhow::Result<()> {
 }
 
 fn delete_folders(disk: &Disk, folders: &[String]) -> anyhow::Result<()> {
-    folders.iter().try_for_each(|folder| {
-        match folder
-            .strip_prefix(LIBRARIES)
-            .is_some_and(|rest| rest.len() > 1)
-        {
+    folders
+        .iter()
+        .try_for_each(|folder| match is_of_a_choice(folder) {
             true => disk.delete_tree(folder),
             false => disk.delete_if_empty(folder),
-        }
-    })
+        })
 }
 
 fn delete_staged(disk: &Disk) -> anyhow::Result<()> {

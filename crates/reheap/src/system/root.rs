@@ -8,8 +8,10 @@ use crate::ui::Failure;
 use anyhow::Context as _;
 use reheap_allocators::target::{Libc, Target};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::ops::Deref;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -20,6 +22,23 @@ pub(crate) struct Root {
     folder: PathBuf,
     handle: OwnedFd,
     is_this_system: bool,
+}
+
+/// Where a path of the system is for this process, as long as this value lives: in a folder that is kept open, so that
+/// nobody leads out of the root folder by putting a link in that folder's place in the meantime.
+#[derive(Debug)]
+pub(crate) struct Place {
+    path: PathBuf,
+    /// The path names it by its number.
+    _folder: Option<OwnedFd>,
+}
+
+impl Deref for Place {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.path
+    }
 }
 
 /// A dynamic linker and the libc that it belongs to.
@@ -105,19 +124,28 @@ impl Root {
         self.is_this_system
     }
 
-    /// Where a path of the system is for this process. Its folders must exist; it itself need not, and is no link that
+    /// Where to read and write a path of the system. Its folders must exist; it itself need not, and is no link that
     /// would be followed.
-    pub(crate) fn locate(&self, path: &str) -> io::Result<PathBuf> {
-        let path = Path::new(path);
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            return Ok(self.folder.clone());
-        };
+    pub(crate) fn place(&self, path: &str) -> io::Result<Place> {
+        let (parent, name) = split(path)?;
         if self.is_this_system() {
-            return Ok(path.to_owned());
+            return Ok(Place {
+                path: path.into(),
+                _folder: None,
+            });
         }
         let folder = self.handle(parent, OFlags::PATH | OFlags::DIRECTORY)?;
-        let link = format!("/proc/self/fd/{}", folder.as_raw_fd());
-        Ok(std::fs::read_link(link)?.join(name))
+        Ok(Place {
+            path: path_of(&folder).join(name),
+            _folder: Some(folder),
+        })
+    }
+
+    /// The same as a path without links in it, to be shown or handed on.
+    pub(crate) fn locate(&self, path: &str) -> io::Result<PathBuf> {
+        let (parent, name) = split(path)?;
+        let folder = self.handle(parent, OFlags::PATH | OFlags::DIRECTORY)?;
+        Ok(std::fs::read_link(path_of(&folder))?.join(name))
     }
 
     /// Whether the path leads to a folder, also by way of links.
@@ -155,7 +183,7 @@ impl Root {
         let Ok(folder) = self.handle(Path::new(path), flags) else {
             return Vec::new();
         };
-        let entries = std::fs::read_dir(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+        let entries = std::fs::read_dir(path_of(&folder));
         let names = entries.into_iter().flatten();
         let mut names: Vec<String> = names
             .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
@@ -187,7 +215,7 @@ impl Root {
         here.partition(|linker| linker.target().is_some())
     }
 
-    /// What each process of the system loads must not be for others to replace.
+    /// What each process of the system loads, and what says how to undo that, must not be for others to replace.
     ///
     /// # Errors
     /// The first folder on the way to the path that somebody but its owner, root, may write.
@@ -200,16 +228,16 @@ impl Root {
             let metadata = File::from(handle).metadata()?;
             let shown = folder.display();
             let failure =
-                |why: &str| Failure::failed(format!("cannot put a library below `{shown}`: {why}"));
+                |why: &str| Failure::failed(format!("cannot work below `{shown}`: {why}"));
             if !is_trusted(metadata.uid()) {
                 let why = format!(
-                    "it belongs to user {}, who could replace it",
+                    "it belongs to user {}, who could replace what is there",
                     metadata.uid()
                 );
                 return Err(failure(&why).hint(format!("chown root {shown}")).into());
             }
             if metadata.mode() & 0o022 != 0 {
-                let why = "others than its owner may write there, and could replace it";
+                let why = "others than its owner may write there, and could replace what is there";
                 return Err(failure(why).hint(format!("chmod go-w {shown}")).into());
             }
         }
@@ -243,6 +271,18 @@ impl Identity {
     fn is_same_folder(&self, other: &Self) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
+}
+
+/// The folder and the name of what lies in it.
+fn split(path: &str) -> io::Result<(&Path, &OsStr)> {
+    let path = Path::new(path);
+    let parts = path.parent().zip(path.file_name());
+    parts.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it is nothing in a folder"))
+}
+
+/// What an open file can be reached by, wherever its name has gone.
+fn path_of(handle: &OwnedFd) -> PathBuf {
+    format!("/proc/self/fd/{}", handle.as_raw_fd()).into()
 }
 
 fn path_handle(folder: &Path) -> io::Result<OwnedFd> {

@@ -6,7 +6,7 @@ use super::disk::Disk;
 use super::libraries::{Libraries, Library};
 use super::root::Root;
 use super::state::{self, Record, Wanted};
-use super::{JOURNAL, LD_SO_PRELOAD, LIBRARIES, PROFILE_SCRIPT};
+use super::{JOURNAL, LD_SO_PRELOAD, LIBRARIES, PROFILE_SCRIPT, RECORD};
 use reheap_allocators::target::Libc;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -357,6 +357,114 @@ fn a_folder_that_others_may_write_to_is_refused() {
         refused.contains("below `/usr`: others than its owner may write there"),
         "{refused}"
     );
+    assert!(tree.root.check_owners("/etc").is_ok());
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
     tree.root.check_owners(LIBRARIES).unwrap();
+}
+
+#[test]
+fn a_journal_or_record_that_names_what_reheap_never_changes_is_refused() {
+    let tree = Tree::new(None);
+    let contents = "{\"bytes\":\"\",\"mode\":2541,\"owner\":0,\"group\":0}";
+    let changing = |file: &str, folder: &str| {
+        format!(
+            "{{\"changing\":{{\"files\":[{{\"path\":\"{file}\",\"before\":{contents},\"after\":null}}],
+              \"delete_if_undone\":[\"{folder}\"],\"delete_if_done\":[]}}}}"
+        )
+    };
+    let deleting = |folder: &str| format!("{{\"deleting\":[\"{folder}\"]}}");
+    for (journal, another) in [
+        (changing("/etc/profile.d/x", LIBRARIES), "/etc/profile.d/x"),
+        (changing(LD_SO_PRELOAD, "/etc"), "/etc"),
+        (deleting("/"), "/"),
+        (
+            deleting("/usr/local/lib/reheap-other"),
+            "/usr/local/lib/reheap-other",
+        ),
+        (
+            deleting("/usr/local/lib/reheap/.."),
+            "/usr/local/lib/reheap/..",
+        ),
+        (deleting("/usr/local/lib/reheap/"), "/usr/local/lib/reheap/"),
+        (
+            deleting("/usr/local/lib/reheap/a/../../b"),
+            "/usr/local/lib/reheap/a/../../b",
+        ),
+    ] {
+        fs::write(tree.path(JOURNAL), journal).unwrap();
+        let before = tree.snapshot();
+        let refused = tree
+            .disable(&tree.disk(Mishap::None))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            refused.contains(&format!("it names `{another}`, which")),
+            "{refused}"
+        );
+        assert_eq!(tree.snapshot(), before);
+    }
+    fs::remove_file(tree.path(JOURNAL)).unwrap();
+    tree.does_well(Act::Enable("one"));
+    let record = fs::read_to_string(tree.path(RECORD)).unwrap();
+    for (ours, another) in [(LD_SO_PRELOAD, "/etc/shadow"), ("/usr/local", "/opt")] {
+        let forged = record.replace(&format!("\"{ours}\""), &format!("\"{another}\""));
+        assert_ne!(forged, record);
+        fs::write(tree.path(RECORD), forged).unwrap();
+        let refused = tree
+            .disable(&tree.disk(Mishap::None))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            refused.contains(&format!("it names `{another}`, which")),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn a_setuid_program_is_never_restored() {
+    let tree = Tree::new(None);
+    fs::write(
+        tree.path(JOURNAL),
+        format!(
+            "{{\"changing\":{{\"files\":[{{\"path\":\"{PROFILE_SCRIPT}\",\"before\":
+              {{\"bytes\":\"x\",\"mode\":2541,\"owner\":{0},\"group\":{1}}},\"after\":null}}],
+              \"delete_if_undone\":[],\"delete_if_done\":[]}}}}",
+            rustix::process::geteuid().as_raw(),
+            rustix::process::getegid().as_raw()
+        ),
+    )
+    .unwrap();
+    change::recover(&tree.disk(Mishap::None)).unwrap();
+    let mode = tree
+        .path(PROFILE_SCRIPT)
+        .metadata()
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o7777, 0o755);
+}
+
+#[test]
+fn a_link_that_leads_nowhere_in_an_image_is_not_followed_out_of_it() {
+    let outside = tempfile::tempdir().unwrap();
+    let mode = || outside.path().metadata().unwrap().permissions().mode() & 0o777;
+    let before = mode();
+    let tree = Tree::new(None);
+    std::os::unix::fs::symlink(outside.path(), tree.path("/usr/local")).unwrap();
+    let original = tree.snapshot();
+    tree.enable(&tree.disk(Mishap::None), "one").unwrap_err();
+    assert_eq!((mode(), tree.snapshot()), (before, original));
+}
+
+#[test]
+fn a_folder_that_is_swapped_for_a_link_leads_nobody_out_of_the_root() {
+    let outside = tempfile::tempdir().unwrap();
+    let tree = Tree::new(None);
+    let place = tree.root.place(LD_SO_PRELOAD).unwrap();
+    fs::rename(tree.path("/etc"), tree.path("/moved")).unwrap();
+    std::os::unix::fs::symlink(outside.path(), tree.path("/etc")).unwrap();
+    fs::write(&*place, "x").unwrap();
+    assert!(tree.path("/moved/ld.so.preload").exists());
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
 }
