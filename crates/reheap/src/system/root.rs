@@ -8,13 +8,16 @@ use crate::ui::Failure;
 use anyhow::Context as _;
 use reheap_allocators::target::{Libc, Target};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
-use std::ffi::OsStr;
-use std::fs::File;
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
 use std::ops::Deref;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+
+/// As many as the kernel follows (path_resolution(7)).
+const LINKS_MAX: usize = 40;
 
 /// A system's files.
 #[derive(Debug)]
@@ -126,7 +129,8 @@ impl Root {
 
     /// Where to read and write a path of the system. Its folders must exist; it itself need not, and is no link that
     /// would be followed.
-    pub(crate) fn place(&self, path: &str) -> io::Result<Place> {
+    pub(crate) fn place(&self, path: impl AsRef<Path>) -> io::Result<Place> {
+        let path = path.as_ref();
         let (parent, name) = split(path)?;
         if self.is_this_system() {
             return Ok(Place {
@@ -143,7 +147,7 @@ impl Root {
 
     /// The same as a path without links in it, to be shown or handed on.
     pub(crate) fn locate(&self, path: &str) -> io::Result<PathBuf> {
-        let (parent, name) = split(path)?;
+        let (parent, name) = split(Path::new(path))?;
         let folder = self.handle(parent, OFlags::PATH | OFlags::DIRECTORY)?;
         Ok(std::fs::read_link(path_of(&folder))?.join(name))
     }
@@ -220,15 +224,11 @@ impl Root {
     /// # Errors
     /// The first folder on the way to the path that somebody but its owner, root, may write.
     pub(crate) fn check_owners(&self, path: &str) -> anyhow::Result<()> {
-        let path = Path::new(path);
-        for folder in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
-            let Ok(handle) = self.handle(folder, OFlags::PATH | OFlags::DIRECTORY) else {
-                return Ok(()); // from here on reheap makes them
-            };
-            let metadata = File::from(handle).metadata()?;
-            let shown = folder.display();
+        for folder in self.way_to(path)? {
+            let shown = self.shown(&folder);
             let failure =
                 |why: &str| Failure::failed(format!("cannot work below `{shown}`: {why}"));
+            let metadata = self.metadata(&folder)?;
             if !is_trusted(metadata.uid()) {
                 let why = format!(
                     "it belongs to user {}, who could replace what is there",
@@ -242,6 +242,61 @@ impl Root {
             }
         }
         Ok(())
+    }
+
+    /// The folders by which a path is reached, also those that links lead through, as far as they are there.
+    fn way_to(&self, path: &str) -> anyhow::Result<Vec<PathBuf>> {
+        let parts = |path: &Path| -> Vec<OsString> {
+            let parts = path.components().rev();
+            parts.map(|part| part.as_os_str().to_owned()).collect()
+        };
+        let mut at = PathBuf::from("/");
+        let mut way = vec![at.clone()];
+        let mut rest = parts(Path::new(path));
+        let mut links = 0;
+        while let Some(part) = rest.pop() {
+            if part == "/" {
+                at = "/".into();
+            }
+            if part == ".." {
+                at.pop();
+            }
+            if ["/", "..", "."].iter().any(|name| part == *name) {
+                continue;
+            }
+            let next = at.join(part);
+            let link = self.place(&next).and_then(|place| place.read_link());
+            match link {
+                Ok(target) if links < LINKS_MAX => {
+                    links += 1;
+                    rest.extend(parts(&target));
+                }
+                // It is no link.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                    way.push(next.clone());
+                    at = next;
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => break,
+                Err(error) => {
+                    let shown = self.shown(&next);
+                    return Err(error).with_context(|| format!("cannot find `{shown}`"));
+                }
+                Ok(_) => anyhow::bail!("cannot find `{path}`: it has too many links"),
+            }
+        }
+        Ok(way)
+    }
+
+    fn metadata(&self, path: &Path) -> anyhow::Result<Metadata> {
+        let handle = self.handle(path, OFlags::PATH);
+        let metadata = handle.and_then(|handle| File::from(handle).metadata());
+        metadata.with_context(|| format!("cannot look at `{}`", self.shown(path)))
+    }
+
+    /// A path of the system as one that can be typed here.
+    fn shown(&self, path: &Path) -> String {
+        let below = path.strip_prefix("/").unwrap_or(path);
+        self.folder.join(below).display().to_string()
     }
 }
 
@@ -274,8 +329,7 @@ impl Identity {
 }
 
 /// The folder and the name of what lies in it.
-fn split(path: &str) -> io::Result<(&Path, &OsStr)> {
-    let path = Path::new(path);
+fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
     let parts = path.parent().zip(path.file_name());
     parts.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it is nothing in a folder"))
 }

@@ -353,10 +353,11 @@ fn a_folder_that_others_may_write_to_is_refused() {
     let folder = tree.path("/usr");
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
     let refused = tree.root.check_owners(LIBRARIES).unwrap_err().to_string();
-    assert!(
-        refused.contains("below `/usr`: others than its owner may write there"),
-        "{refused}"
+    let said = format!(
+        "below `{}`: others than its owner may write there",
+        folder.display()
     );
+    assert!(refused.contains(&said), "{refused}");
     assert!(tree.root.check_owners("/etc").is_ok());
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
     tree.root.check_owners(LIBRARIES).unwrap();
@@ -467,4 +468,28 @@ fn a_folder_that_is_swapped_for_a_link_leads_nobody_out_of_the_root() {
     fs::write(&*place, "x").unwrap();
     assert!(tree.path("/moved/ld.so.preload").exists());
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_folder_that_a_link_leads_through_is_looked_at_like_the_others() {
+    let tree = Tree::new(None);
+    fs::create_dir_all(tree.path("/opt/real/lib")).unwrap();
+    fs::create_dir(tree.path("/srv")).unwrap();
+    std::os::unix::fs::symlink("../opt/real", tree.path("/srv/second")).unwrap();
+    std::os::unix::fs::symlink("/srv/./second", tree.path("/usr/local")).unwrap();
+    tree.root.check_owners(LIBRARIES).unwrap();
+    for folder in ["/srv", "/opt", "/opt/real", "/opt/real/lib"] {
+        let set = |mode| {
+            fs::set_permissions(tree.path(folder), fs::Permissions::from_mode(mode)).unwrap();
+        };
+        set(0o775);
+        let refused = tree.root.check_owners(LIBRARIES).unwrap_err().to_string();
+        let said = format!("below `{}`: others", tree.path(folder).display());
+        assert!(refused.contains(&said), "{refused}");
+        set(0o755);
+    }
+    fs::remove_file(tree.path("/srv/second")).unwrap();
+    std::os::unix::fs::symlink("/usr/local", tree.path("/srv/second")).unwrap();
+    let refused = tree.root.check_owners(LIBRARIES).unwrap_err().to_string();
+    assert!(refused.contains("too many links"), "{refused}");
 }
