@@ -14,6 +14,7 @@ use crate::ui::{self, Failure};
 use anyhow::Context as _;
 use reheap_allocators::target::Libc;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -55,6 +56,9 @@ pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
     let root = writable_root(arguments.root.as_deref(), "enable")?;
     let (linkers, others) = root.linkers();
     check_linkers(&root, &linkers, &others)?;
+    for folder in ["/etc", LIBRARIES] {
+        root.check_entry(folder)?;
+    }
     let libraries = build(&choice, &linkers)?;
     let libcs: Vec<Libc> = libraries.libcs().collect();
     let census = ui::while_showing("looking for programs with allocators of their own", || {
@@ -296,6 +300,10 @@ fn tell(root: &Root, libraries: &Libraries, name: &str, sung: &[String], census:
     ));
     for libc in libraries.libcs() {
         ui::note(&match libc {
+            Libc::Glibc if !is_for_all(root, LD_SO_PRELOAD) => format!(
+                "warning: glibc: not every program has it, because not everybody may read {LD_SO_PRELOAD} (it was so before): \
+                 programs of those who may not start without it, and do not say so; chmod o+r gives it to all"
+            ),
             Libc::Glibc => format!(
                 "glibc: every dynamic program that starts from now on has it, setuid ones too, which read {LD_SO_PRELOAD} \
                  like the others; not those that run already, nor those in containers"
@@ -327,6 +335,12 @@ fn tell(root: &Root, libraries: &Libraries, name: &str, sung: &[String], census:
             census::listed(census.static_programs.iter()),
         ));
     }
+}
+
+/// Whether everybody may read a file. glibc passes over one that it may not read without a word.
+fn is_for_all(root: &Root, path: &str) -> bool {
+    let metadata = root.open_file(path).and_then(|file| file.metadata());
+    metadata.is_ok_and(|metadata| metadata.mode() & 0o004 != 0)
 }
 
 /// Containers of musl read no profile: their variable comes from the image.

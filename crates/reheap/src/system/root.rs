@@ -244,6 +244,25 @@ impl Root {
         Ok(())
     }
 
+    /// Programs of every user must get to what they are to load.
+    ///
+    /// # Errors
+    /// The first folder on the way to the path that not everybody may enter.
+    pub(crate) fn check_entry(&self, path: &str) -> anyhow::Result<()> {
+        // How an image's root folder lies here says nothing of how it will be.
+        for folder in self.way_to(path)?.iter().skip(1) {
+            if self.metadata(folder)?.mode() & 0o001 == 0 {
+                let shown = self.shown(folder);
+                let text = format!(
+                    "cannot work below `{shown}`: not everybody may enter it, so only some programs would find the library"
+                );
+                let hint = format!("chmod o+x {shown}");
+                return Err(Failure::failed(text).hint(hint).into());
+            }
+        }
+        Ok(())
+    }
+
     /// The folders by which a path is reached, also those that links lead through, as far as they are there.
     fn way_to(&self, path: &str) -> anyhow::Result<Vec<PathBuf>> {
         let parts = |path: &Path| -> Vec<OsString> {

@@ -364,6 +364,21 @@ fn a_folder_that_others_may_write_to_is_refused() {
 }
 
 #[test]
+fn a_folder_that_not_everybody_may_enter_is_refused() {
+    let tree = Tree::new(None);
+    tree.root.check_entry(LIBRARIES).unwrap();
+    fs::create_dir_all(tree.path("/usr/local/lib")).unwrap();
+    let folder = tree.path("/usr/local");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o750)).unwrap();
+    let refused = tree.root.check_entry(LIBRARIES).unwrap_err().to_string();
+    assert!(
+        refused.contains("usr/local`: not everybody may enter it"),
+        "{refused}"
+    );
+    tree.root.check_owners(LIBRARIES).unwrap();
+}
+
+#[test]
 fn a_journal_or_record_that_names_what_reheap_never_changes_is_refused() {
     let tree = Tree::new(None);
     let contents = "{\"bytes\":\"\",\"mode\":2541,\"owner\":0,\"group\":0}";
