@@ -7,9 +7,10 @@ use common::{Outcome, cache, cache_for_all, reheap, run};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const LIBRARIES: &str = "usr/local/lib/reheap";
 
@@ -204,6 +205,41 @@ fn an_image_of_glibc_gets_the_library_and_gets_rid_of_it_without_a_trace() {
         .succeeded()
         .said(&["nothing is enabled"]);
     assert_eq!(image.status()["enabled"], Value::Null);
+}
+
+/// As with ostree.
+#[test]
+fn a_library_that_lies_behind_a_link_is_recognised_in_programs() {
+    let image = Image::of_glibc();
+    fs::create_dir_all(image.path("var/usrlocal")).unwrap();
+    std::os::unix::fs::symlink("../var/usrlocal", image.path("usr/local")).unwrap();
+    let before = image.snapshot();
+    image
+        .reheap("enable mimalloc")
+        .succeeded()
+        .said(&["seen to work with glibc (a program with threads and a fork, /bin/sh, /bin/cat)"]);
+    let library = image.read("etc/ld.so.preload");
+    let library = library.trim();
+    assert!(library.starts_with("/usr/local/lib/reheap/"), "{library}");
+
+    let mut cat = Command::new("/bin/cat");
+    let cat = cat.env("LD_PRELOAD", image.path(library));
+    let mut cat = cat
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // When it answers it has loaded what it loads.
+    cat.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+    cat.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    let status = image.status();
+    assert_eq!(status["processes"][0]["pid"], cat.id());
+    assert_eq!(status["processes"][0]["library"], library);
+    drop(cat.stdin.take());
+    cat.wait().unwrap();
+
+    image.reheap("disable").succeeded();
+    assert_eq!(image.snapshot(), before);
 }
 
 #[test]

@@ -250,10 +250,9 @@ impl Cage<'_> {
     }
 
     fn look(&self, answer: &str, mappings: &[Mapping]) -> Result<(), String> {
-        let is_library = |mapping: &&Mapping| {
-            let path = mapping.path.as_deref();
-            path.is_some_and(|path| path.ends_with(self.library.trim_start_matches('/')))
-        };
+        // The kernel shows a path without the links that lead to it, and from this process's root.
+        let located = self.root.locate(self.library).unwrap_or_default();
+        let is_library = |mapping: &&Mapping| mapping.path.as_ref() == Some(&located);
         if !mappings.iter().any(|mapping| is_library(&mapping)) {
             return Err(format!("does not have `{}` in its memory", self.library));
         }
