@@ -171,7 +171,8 @@ pub(crate) fn to_enable(
     if change.files.is_empty() && libraries.are_whole(disk.root) {
         return Ok(None);
     }
-    let is_new = record.is_none_or(|record| record.folder != libraries.folder);
+    // One that is there already may be named by a file, also where there is no record of it.
+    let is_new = !disk.root.is_folder(&libraries.folder);
     change
         .delete_if_undone
         .extend(is_new.then(|| libraries.folder.clone()));

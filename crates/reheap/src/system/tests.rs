@@ -508,3 +508,22 @@ fn a_folder_that_a_link_leads_through_is_looked_at_like_the_others() {
     let refused = tree.root.check_owners(LIBRARIES).unwrap_err().to_string();
     assert!(refused.contains("too many links"), "{refused}");
 }
+
+#[test]
+fn what_a_file_names_stays_when_enable_without_a_record_is_undone() {
+    for step in 0.. {
+        let tree = Tree::new(None);
+        tree.does_well(Act::Enable("one"));
+        fs::remove_file(tree.path(RECORD)).unwrap();
+        let disk = tree.disk(Mishap::Failure(step));
+        let result = tree.does(Act::Enable("one"), &disk);
+        if !disk.fault.has_struck.get() {
+            result.unwrap().unwrap();
+            break;
+        }
+        let names = fs::read(tree.path(LD_SO_PRELOAD)).unwrap();
+        for name in super::lines::names(&names) {
+            assert!(tree.path(&name).is_file(), "{name} {step}");
+        }
+    }
+}
