@@ -178,9 +178,10 @@ pub(crate) fn lock(root: &Root) -> anyhow::Result<fs::File> {
 pub(crate) fn mend(disk: &Disk) -> anyhow::Result<()> {
     let found = change::recover(disk).context("cannot mend what an interrupted command left")?;
     match found {
-        Some(Interrupted::Before) => ui::note("undid a change that was interrupted"),
-        Some(Interrupted::After) => ui::note("deleted what an interrupted command left"),
-        None => {}
+        Ok(Some(Interrupted::Before)) => ui::note("undid a change that was interrupted"),
+        Ok(Some(Interrupted::After)) => ui::note("deleted what an interrupted command left"),
+        Ok(None) => {}
+        Err(error) => warn(Err(error)),
     }
     Ok(())
 }

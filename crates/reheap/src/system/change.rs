@@ -252,15 +252,19 @@ pub(crate) fn without_ours(path: &str, bytes: &[u8]) -> Vec<u8> {
 /// Mends what an interrupted command left, and says how.
 ///
 /// # Errors
-/// If the journal cannot be read or a file not be written.
-pub(crate) fn recover(disk: &Disk) -> anyhow::Result<Option<Interrupted>> {
+/// If the journal cannot be read or a file not be written. What could not be deleted, which nothing uses, is
+/// `Ok(Err(…))`: a command can go on, and what it makes counts it among what is to be deleted.
+pub(crate) fn recover(disk: &Disk) -> anyhow::Result<anyhow::Result<Option<Interrupted>>> {
     let found = interrupted(disk.root)?;
-    match Journal::read(disk.root)? {
-        Some(Journal::Changing(change)) => change.undo(disk)?,
-        Some(Journal::Deleting(folders)) => delete(disk, &folders)?,
-        None => delete_staged(disk)?,
-    }
-    Ok(found)
+    let deleted = match Journal::read(disk.root)? {
+        Some(Journal::Changing(change)) => {
+            change.undo(disk)?;
+            Ok(())
+        }
+        Some(Journal::Deleting(folders)) => delete(disk, &folders),
+        None => delete_staged(disk),
+    };
+    Ok(deleted.map(|()| found))
 }
 
 /// The last step.
