@@ -9,7 +9,9 @@
 //! 7. That is deleted, then the journal.
 //!
 //! Whatever fails up to the sixth step is undone, and a journal of these steps that is found later is too: the way back
-//! is always safe, because the old libraries are only deleted after that. From the sixth step on it goes forward.
+//! is always safe, because the old libraries are only deleted after that. From the sixth step on it goes forward. Where
+//! that step itself fails half way, so that nobody knows which journal a crash would leave, nothing is undone or deleted:
+//! the next command does what the journal says that it finds.
 
 use super::disk::{Contents, Disk, has_staged};
 use super::root::Root;
@@ -155,17 +157,29 @@ impl Change {
             .and_then(|()| prepare())
             .and_then(|()| self.stage(disk))
             .and_then(|()| self.put_in_place(disk))
-            .and_then(|()| verify())
-            .and_then(|()| disk.put_in_place(JOURNAL, super::disk::Stage::After));
+            .and_then(|()| verify());
         if let Err(error) = made {
-            return Err(match self.undo(disk) {
-                Ok(()) => error,
-                Err(second) => error.context(format!(
-                    "not everything could be undone ({second:#}): `reheap disable` tries again"
-                )),
-            });
+            return Err(self.undone(disk, error));
         }
-        Ok(delete(disk, &self.delete_if_done))
+        match disk.put_in_place(JOURNAL, super::disk::Stage::After) {
+            Ok(()) => Ok(delete(disk, &self.delete_if_done)),
+            // It was replaced, though it may not have come to the disk. If it has, going back would leave files that name
+            // what the journal has deleted; if it has not, deleting would leave the journal nothing to go back to.
+            Err(error) if matches!(Journal::read(disk.root), Ok(Some(Journal::Deleting(_)))) => {
+                Ok(Err(error))
+            }
+            Err(error) => Err(self.undone(disk, error)),
+        }
+    }
+
+    /// Undoes it because of an error, and gives that back.
+    fn undone(&self, disk: &Disk, error: anyhow::Error) -> anyhow::Error {
+        match self.undo(disk) {
+            Ok(()) => error,
+            Err(second) => error.context(format!(
+                "not everything could be undone ({second:#}): `reheap disable` tries again"
+            )),
+        }
     }
 
     fn stage(&self, disk: &Disk) -> anyhow::Result<()> {

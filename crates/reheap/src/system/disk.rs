@@ -96,11 +96,10 @@ impl<'a> Disk<'a> {
         act: impl FnOnce(&Path) -> io::Result<()>,
     ) -> anyhow::Result<()> {
         #[cfg(test)]
-        let injected = self.fault.next();
-        #[cfg(not(test))]
-        let injected: io::Result<()> = Ok(());
-        injected
-            .and_then(|()| act(&self.root.place(path)?))
+        let act = self.fault.around(act);
+        let place = self.root.place(path);
+        place
+            .and_then(|place| act(&place))
             .with_context(|| format!("cannot {what} `{path}`"))
     }
 

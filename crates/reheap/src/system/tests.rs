@@ -22,6 +22,8 @@ pub(crate) enum Mishap {
     None,
     /// This step fails, as on a disk that is full or read-only; later ones do not.
     Failure(usize),
+    /// This step is taken and fails all the same, as when what was written does not come to the disk.
+    LateFailure(usize),
     /// The process is gone before this step, so none of the later ones is taken.
     Death(usize),
 }
@@ -35,18 +37,22 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    pub(crate) fn next(&self) -> io::Result<()> {
-        let step = self.steps.replace(self.steps.get() + 1);
-        let strikes = match self.mishap.get() {
-            Mishap::None => false,
-            Mishap::Failure(at) => step == at,
-            Mishap::Death(at) => step >= at,
-        };
-        if !strikes {
-            return Ok(());
+    /// A step with what goes wrong in it.
+    pub(crate) fn around(
+        &self,
+        act: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> impl FnOnce(&Path) -> io::Result<()> {
+        move |path| {
+            let step = self.steps.replace(self.steps.get() + 1);
+            match self.mishap.get() {
+                Mishap::Failure(at) if step == at => {}
+                Mishap::LateFailure(at) if step == at => act(path)?,
+                Mishap::Death(at) if step >= at => {}
+                _ => return act(path),
+            }
+            self.has_struck.set(true);
+            Err(io::Error::from(io::ErrorKind::StorageFull))
         }
-        self.has_struck.set(true);
-        Err(io::Error::from(io::ErrorKind::StorageFull))
     }
 }
 
@@ -223,6 +229,24 @@ fn a_step_that_fails_leaves_everything_as_it_was() {
         // Only the deleting failed, of what nothing uses any more.
         Ok(cleaned) => assert!(cleaned.is_err()),
     });
+}
+
+#[test]
+fn a_step_that_fails_although_it_was_taken_leaves_what_was_or_what_shall_be() {
+    at_each_step(
+        Mishap::LateFailure,
+        |tree, _, earlier, result| match result {
+            Err(error) => assert_eq!(tree.snapshot(), *earlier, "{error:#}"),
+            Ok(cleaned) => {
+                assert!(cleaned.is_err());
+                assert_ne!(
+                    change::interrupted(&tree.root).unwrap(),
+                    Some(Interrupted::Before)
+                );
+                assert_ne!(tree.snapshot(), *earlier);
+            }
+        },
+    );
 }
 
 #[test]
