@@ -250,6 +250,9 @@ fn an_image_of_musl_gets_a_script_for_logins_and_the_line_for_its_dockerfile() {
     let line = outcome.stdout.trim_end().to_owned();
     let library = line.strip_prefix("ENV LD_PRELOAD=").unwrap();
     assert!(image.path(library).is_file(), "{line}");
+    let again = image.reheap("enable mimalloc").succeeded();
+    assert_eq!(again.stdout, outcome.stdout);
+    again.said(&["is enabled already"]);
     outcome
         .said(&["not setuid ones, services, or cron's"])
         .did_not_say("setuid ones too");

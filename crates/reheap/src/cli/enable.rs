@@ -78,6 +78,7 @@ pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
     let name = format!("{} {}", wanted.allocator, wanted.version);
     let Some(change) = state::to_enable(&disk, record.as_ref(), &wanted)? else {
         ui::note(&format!("{name} is enabled already"));
+        tell_image(arguments.root.as_deref(), &libraries)?;
         return Ok(ExitCode::SUCCESS);
     };
     let aviary = Aviary {
