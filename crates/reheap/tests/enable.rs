@@ -662,19 +662,21 @@ fn who_is_not_root_enables_in_an_image_of_their_own() {
 #[test]
 fn where_no_root_can_be_changed_the_images_dynamic_linker_starts_one_canary() {
     build("mimalloc");
-    let image = Image::of_glibc();
-    let script = "echo 0 > /proc/sys/user/max_user_namespaces
-        exec setpriv --bounding-set=-sys_chroot \"$REHEAP\" enable mimalloc --root \"$1\"";
-    let mut command = Command::new("unshare");
-    command
-        .args(["-rm", "sh", "-euc", script, "sh"])
-        .arg(image.folder.path());
-    command
-        .env("REHEAP", env!("CARGO_BIN_EXE_reheap"))
-        .env("REHEAP_CACHE_DIR", cache());
-    let outcome = run(command.env_remove("LD_PRELOAD")).succeeded();
-    outcome.said(&[
-        "seen to work with glibc (a program with threads and a fork)\n",
-        "warning: programs of that root cannot be started here with it as their root",
-    ]);
+    let musl = Image::of_musl();
+    musl.copy("/bin/sh"); // it is enough that it is there
+    for (image, libc) in [(Image::of_glibc(), "glibc"), (musl, "musl")] {
+        let script = "echo 0 > /proc/sys/user/max_user_namespaces
+            exec setpriv --bounding-set=-sys_chroot \"$REHEAP\" enable mimalloc --root \"$1\"";
+        let mut command = Command::new("unshare");
+        command
+            .args(["-rm", "sh", "-euc", script, "sh"])
+            .arg(image.folder.path());
+        command
+            .env("REHEAP", env!("CARGO_BIN_EXE_reheap"))
+            .env("REHEAP_CACHE_DIR", cache());
+        run(command.env_remove("LD_PRELOAD")).succeeded().said(&[
+            &format!("seen to work with {libc} (a program with threads and a fork)\n"),
+            "warning: programs of that root cannot be started here with it as their root",
+        ]);
+    }
 }

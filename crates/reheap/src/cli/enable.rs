@@ -88,7 +88,7 @@ pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
     };
     let sung = make(&change, &disk, &aviary).with_context(|| format!("cannot enable {name}"))?;
     tell(&root, &libraries, &name, &sung.before, &census);
-    if libcs.contains(&Libc::Glibc) && sung.after.is_empty() {
+    if !sung.is_effect_seen {
         let what = "programs of that root cannot be started here with it as their root";
         ui::note(&format!(
             "warning: {what}, so it was not seen that the files have an effect"
@@ -115,11 +115,12 @@ pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Who sang, for each libc.
 #[derive(Default)]
 struct Sung {
+    /// Who sang before anything else loaded the libraries, for each libc.
     before: Vec<String>,
-    after: Vec<String>,
+    /// Whether canaries could look at what the files do.
+    is_effect_seen: bool,
 }
 
 /// Ctrl-C is an error like others here: what was done is undone.
@@ -142,7 +143,7 @@ fn make(change: &Change, disk: &Disk, aviary: &Aviary) -> anyhow::Result<Sung> {
             Ok(go_on()?)
         },
         || {
-            sung.after = aviary.after()?;
+            sung.is_effect_seen = aviary.after()?;
             aviary.libraries.delete_canaries(disk)?;
             Ok(go_on()?)
         },
@@ -243,11 +244,7 @@ struct Aviary<'a> {
 }
 
 impl Aviary<'_> {
-    fn cage_for(
-        &self,
-        linker: Linker,
-        sing: impl FnOnce(&Cage) -> Result<Vec<String>, String>,
-    ) -> anyhow::Result<Vec<String>> {
+    fn sing(&self, linker: Linker, by: By) -> anyhow::Result<Option<Vec<String>>> {
         let (library, own) = (
             self.libraries.file(linker.libc),
             self.libraries.canary(linker.libc),
@@ -260,7 +257,7 @@ impl Aviary<'_> {
             limit: DEADLINE,
         };
         let libc = linker.libc;
-        sing(&cage).map_err(|why| {
+        cage.sing(by).map_err(|why| {
             let hint = "nothing was changed; one program at a time: reheap run";
             Failure::failed(format!("with {libc}, {why}"))
                 .hint(hint)
@@ -273,24 +270,25 @@ impl Aviary<'_> {
         let mut sung = Vec::new();
         for linker in self.linkers {
             let path = self.libraries.for_variable(linker.libc);
-            let of_libc = self.cage_for(*linker, |cage| cage.sing(By::Variable(&path)))?;
-            sung.push(format!("{} ({})", linker.libc, of_libc.join(", ")));
+            let of_libc = self.sing(*linker, By::Variable(&path))?;
+            let of_libc = of_libc.unwrap_or_default().join(", ");
+            sung.push(format!("{} ({of_libc})", linker.libc));
         }
         Ok(sung)
     }
 
-    /// Now that every program that starts does.
-    fn after(&self) -> anyhow::Result<Vec<String>> {
-        let mut sung = Vec::new();
+    /// Now that every program that starts does. Says whether that could be looked at, for each libc that a file is for.
+    fn after(&self) -> anyhow::Result<bool> {
+        let mut is_seen = true;
         for linker in self.linkers {
             let by = match linker.libc {
                 Libc::Glibc => By::File,
                 Libc::Musl if self.root.open_file(PROFILE_SCRIPT).is_ok() => By::Script,
                 Libc::Musl => continue,
             };
-            sung.extend(self.cage_for(*linker, |cage| cage.sing(by))?);
+            is_seen &= self.sing(*linker, by)?.is_some();
         }
-        Ok(sung)
+        Ok(is_seen)
     }
 }
 

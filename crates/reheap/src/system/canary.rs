@@ -59,21 +59,24 @@ enum Start {
 }
 
 impl Cage<'_> {
-    /// Starts them all.
+    /// Starts them all, and says the names of those that sang; `None` if what brings the library in has no effect on
+    /// programs as they can be started here.
     ///
     /// # Errors
-    /// What the first of them did that it should not have; otherwise the names of those that sang.
-    pub(crate) fn sing(&self, by: By) -> Result<Vec<String>, String> {
+    /// What the first of them did that it should not have.
+    pub(crate) fn sing(&self, by: By) -> Result<Option<Vec<String>>, String> {
         let start = self.start();
         match (start, by) {
-            (Start::ByLinker, By::File | By::Script) => return Ok(Vec::new()),
             // Who cannot log in does not read the script.
-            (_, By::Script) if self.root.open_file("/bin/sh").is_err() => return Ok(Vec::new()),
+            (_, By::Script) if self.root.open_file("/bin/sh").is_err() => {
+                return Ok(Some(Vec::new()));
+            }
+            (Start::ByLinker, By::File | By::Script) => return Ok(None),
             (_, By::Script) => {
                 let line = format!(". {PROFILE_SCRIPT}; exec {} {}", self.linker.path, self.own);
                 let mut command = self.command(start, "/bin/sh", by);
                 command.args(["-c", &line]);
-                return Ok(vec![self.listen(command, "a login shell's child")?]);
+                return Ok(Some(vec![self.listen(command, "a login shell's child")?]));
             }
             _ => {}
         }
@@ -84,7 +87,7 @@ impl Cage<'_> {
         command.arg(self.path(start, self.own));
         let mut sung = vec![self.listen(command, "a program with threads and a fork")?];
         if start == Start::ByLinker {
-            return Ok(sung);
+            return Ok(Some(sung));
         }
         for (paths, arguments) in [
             (&["/bin/sh", "/usr/bin/sh"], &["-c", SHELL_SCRIPT][..]),
@@ -97,7 +100,7 @@ impl Cage<'_> {
             command.args(arguments);
             sung.push(self.listen(command, path)?);
         }
-        Ok(sung)
+        Ok(Some(sung))
     }
 
     /// Whether a file is a dynamic program of this libc.
