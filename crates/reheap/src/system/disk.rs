@@ -183,15 +183,20 @@ impl<'a> Disk<'a> {
         })
     }
 
+    /// Makes a link, in place of what has its name.
     pub(crate) fn link(&self, path: &str, target: &str) -> anyhow::Result<()> {
-        self.step(
-            "make the link",
-            path,
-            |link| match std::os::unix::fs::symlink(target, link) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-                result => result,
-            },
-        )
+        self.step("make the link", path, |link| {
+            if !leads_to(link, target) {
+                delete_file(link)?;
+                std::os::unix::fs::symlink(target, link)?;
+            }
+            sync_folder_of(link)
+        })
+    }
+
+    /// Whether a link is there as it would be made.
+    pub(crate) fn is_link(root: &Root, path: &str, target: &str) -> bool {
+        root.place(path).is_ok_and(|link| leads_to(&link, target))
     }
 
     /// Deletes a file; one that is not there is deleted.
@@ -279,11 +284,21 @@ fn open(path: &Path, flags: OFlags) -> io::Result<File> {
     Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
 
-fn write_synced(path: &Path, contents: &Contents) -> io::Result<()> {
+fn leads_to(link: &Path, target: &str) -> bool {
+    link.read_link()
+        .is_ok_and(|present| present == Path::new(target))
+}
+
+/// One that is not there is deleted.
+fn delete_file(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
     }
+}
+
+fn write_synced(path: &Path, contents: &Contents) -> io::Result<()> {
+    delete_file(path)?;
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)

@@ -575,3 +575,16 @@ fn what_cannot_be_deleted_stands_in_nobodys_way() {
         assert_eq!(tree.snapshot(), original);
     }
 }
+
+#[test]
+fn a_link_that_leads_elsewhere_is_made_anew() {
+    let tree = Tree::new(None);
+    tree.does_well(Act::Enable("one"));
+    let folder = tree.path(&state::folders(&tree.root)[0]);
+    let link = folder.join("lib/libone-1.so");
+    let target = fs::read_link(&link).unwrap();
+    fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink("../musl/libone-1.so", &link).unwrap();
+    tree.does_well(Act::Enable("one"));
+    assert_eq!(fs::read_link(&link).unwrap(), target);
+}
