@@ -275,7 +275,10 @@ pub(crate) fn recover(disk: &Disk) -> anyhow::Result<anyhow::Result<Option<Inter
             change.undo(disk)?;
             Ok(())
         }
-        Some(Journal::Deleting(folders)) => delete(disk, &folders),
+        // Whoever wrote it may not have seen it come to the disk; only then is there no way back.
+        Some(Journal::Deleting(folders)) => disk
+            .bring_to_disk(JOURNAL)
+            .and_then(|()| delete(disk, &folders)),
         None => delete_staged(disk),
     };
     Ok(deleted.map(|()| found))

@@ -183,6 +183,11 @@ impl<'a> Disk<'a> {
         })
     }
 
+    /// Makes sure that a file keeps its name.
+    pub(crate) fn bring_to_disk(&self, path: &str) -> anyhow::Result<()> {
+        self.step("bring to the disk", path, sync_folder_of)
+    }
+
     /// Makes a link, in place of what has its name.
     pub(crate) fn link(&self, path: &str, target: &str) -> anyhow::Result<()> {
         self.step("make the link", path, |link| {
