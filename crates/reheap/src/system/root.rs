@@ -315,7 +315,8 @@ impl Root {
     /// A path of the system as one that can be typed here.
     fn shown(&self, path: &Path) -> String {
         let below = path.strip_prefix("/").unwrap_or(path);
-        self.folder.join(below).display().to_string()
+        let shown: PathBuf = self.folder.join(below).components().collect(); // no slash at the end
+        shown.display().to_string()
     }
 }
 
