@@ -24,6 +24,8 @@ pub(crate) enum Mishap {
     Failure(usize),
     /// This step is taken and fails all the same, as when what was written does not come to the disk.
     LateFailure(usize),
+    /// The same, and before the second step the process is gone.
+    LateFailureAndDeath(usize, usize),
     /// The process is gone before this step, so none of the later ones is taken.
     Death(usize),
 }
@@ -46,8 +48,10 @@ impl Fault {
             let step = self.steps.replace(self.steps.get() + 1);
             match self.mishap.get() {
                 Mishap::Failure(at) if step == at => {}
-                Mishap::LateFailure(at) if step == at => act(path)?,
-                Mishap::Death(at) if step >= at => {}
+                Mishap::LateFailure(at) | Mishap::LateFailureAndDeath(at, _) if step == at => {
+                    act(path)?;
+                }
+                Mishap::Death(at) | Mishap::LateFailureAndDeath(_, at) if step >= at => {}
                 _ => return act(path),
             }
             self.has_struck.set(true);
@@ -247,6 +251,27 @@ fn a_step_that_fails_although_it_was_taken_leaves_what_was_or_what_shall_be() {
             }
         },
     );
+}
+
+#[test]
+fn death_on_the_way_back_from_such_a_step_leaves_no_file_that_names_nothing() {
+    for steps in 1..6 {
+        for step in 0.. {
+            let tree = Tree::new(None);
+            tree.does_well(Act::Enable("one"));
+            let disk = tree.disk(Mishap::LateFailureAndDeath(step, step + steps));
+            let _ = tree.does(Act::Enable("two"), &disk);
+            let recovered = change::recover(&tree.disk(Mishap::None)).unwrap();
+            recovered.unwrap();
+            let names = fs::read(tree.path(LD_SO_PRELOAD)).unwrap();
+            for name in super::lines::names(&names) {
+                assert!(tree.path(&name).is_file(), "{name} {step} {steps}");
+            }
+            if !disk.fault.has_struck.get() {
+                break;
+            }
+        }
+    }
 }
 
 #[test]
@@ -488,6 +513,7 @@ fn a_setuid_program_is_never_restored() {
 #[test]
 fn a_link_that_leads_nowhere_in_an_image_is_not_followed_out_of_it() {
     let outside = tempfile::tempdir().unwrap();
+    fs::set_permissions(outside.path(), fs::Permissions::from_mode(0o700)).unwrap();
     let mode = || outside.path().metadata().unwrap().permissions().mode() & 0o777;
     let before = mode();
     let tree = Tree::new(None);
