@@ -7,9 +7,10 @@ use common::{Outcome, cache, cache_for_all, reheap, run};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const LIBRARIES: &str = "usr/local/lib/reheap";
 
@@ -206,6 +207,41 @@ fn an_image_of_glibc_gets_the_library_and_gets_rid_of_it_without_a_trace() {
     assert_eq!(image.status()["enabled"], Value::Null);
 }
 
+/// As with ostree.
+#[test]
+fn a_library_that_lies_behind_a_link_is_recognised_in_programs() {
+    let image = Image::of_glibc();
+    fs::create_dir_all(image.path("var/usrlocal")).unwrap();
+    std::os::unix::fs::symlink("../var/usrlocal", image.path("usr/local")).unwrap();
+    let before = image.snapshot();
+    image
+        .reheap("enable mimalloc")
+        .succeeded()
+        .said(&["seen to work with glibc (a program with threads and a fork, /bin/sh, /bin/cat)"]);
+    let library = image.read("etc/ld.so.preload");
+    let library = library.trim();
+    assert!(library.starts_with("/usr/local/lib/reheap/"), "{library}");
+
+    let mut cat = Command::new("/bin/cat");
+    let cat = cat.env("LD_PRELOAD", image.path(library));
+    let mut cat = cat
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // When it answers it has loaded what it loads.
+    cat.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+    cat.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    let status = image.status();
+    assert_eq!(status["processes"][0]["pid"], cat.id());
+    assert_eq!(status["processes"][0]["library"], library);
+    drop(cat.stdin.take());
+    cat.wait().unwrap();
+
+    image.reheap("disable").succeeded();
+    assert_eq!(image.snapshot(), before);
+}
+
 #[test]
 fn an_image_of_musl_gets_a_script_for_logins_and_the_line_for_its_dockerfile() {
     let image = Image::of_musl();
@@ -214,6 +250,9 @@ fn an_image_of_musl_gets_a_script_for_logins_and_the_line_for_its_dockerfile() {
     let line = outcome.stdout.trim_end().to_owned();
     let library = line.strip_prefix("ENV LD_PRELOAD=").unwrap();
     assert!(image.path(library).is_file(), "{line}");
+    let again = image.reheap("enable mimalloc").succeeded();
+    assert_eq!(again.stdout, outcome.stdout);
+    again.said(&["is enabled already"]);
     outcome
         .said(&["not setuid ones, services, or cron's"])
         .did_not_say("setuid ones too");
@@ -251,7 +290,11 @@ fn another_allocator_takes_the_place_of_the_first_and_the_lines_of_others_stay()
     .unwrap();
     let before = image.snapshot();
     image.reheap("enable rpmalloc").succeeded();
-    image.reheap("enable mimalloc -t purge_delay=0").succeeded();
+    image
+        .reheap("enable mimalloc -t purge_delay=0")
+        .succeeded()
+        .said(&["warning: glibc: not every program has it, because not everybody may read /etc/ld.so.preload"])
+        .did_not_say("glibc: every dynamic program");
     let text = image.read("etc/ld.so.preload");
     let (ours, rest) = text.split_once('\n').unwrap();
     assert!(ours.contains("/mimalloc-2.3.2-"), "{text}");
@@ -392,6 +435,29 @@ fn a_root_of_another_processor_or_without_dynamic_linkers_is_refused() {
         .said(&["hint: reheap disable"]);
     image.reheap("enable mimaloc").ended_with(2);
     run(&mut reheap("status --root /no/such/folder")).ended_with(1);
+}
+
+/// `status` alone, as it changes nothing whatever it takes that folder for.
+#[test]
+fn the_root_folder_of_a_process_elsewhere_is_not_taken_for_this_systems() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "
+        mkfifo \"$1/wait\"
+        unshare -m cat \"$1/wait\" &
+        exec 3> \"$1/wait\"
+        code=0; \"$REHEAP\" status --root /proc/$!/root || code=$?
+        exec 3>&-
+        wait
+        exit $code";
+    in_namespace(script, &[folder.path()])
+        .ended_with(1)
+        .said(&["it is another folder than `/`, which its link names"]);
+    in_namespace(
+        "mount --rbind / \"$1\"; \"$REHEAP\" status --root \"$1\"",
+        &[folder.path()],
+    )
+    .ended_with(1)
+    .said(&["it is `/` of this system by another name"]);
 }
 
 #[test]
@@ -596,19 +662,21 @@ fn who_is_not_root_enables_in_an_image_of_their_own() {
 #[test]
 fn where_no_root_can_be_changed_the_images_dynamic_linker_starts_one_canary() {
     build("mimalloc");
-    let image = Image::of_glibc();
-    let script = "echo 0 > /proc/sys/user/max_user_namespaces
-        exec setpriv --bounding-set=-sys_chroot \"$REHEAP\" enable mimalloc --root \"$1\"";
-    let mut command = Command::new("unshare");
-    command
-        .args(["-rm", "sh", "-euc", script, "sh"])
-        .arg(image.folder.path());
-    command
-        .env("REHEAP", env!("CARGO_BIN_EXE_reheap"))
-        .env("REHEAP_CACHE_DIR", cache());
-    let outcome = run(command.env_remove("LD_PRELOAD")).succeeded();
-    outcome.said(&[
-        "seen to work with glibc (a program with threads and a fork)\n",
-        "warning: programs of that root cannot be started here with it as their root",
-    ]);
+    let musl = Image::of_musl();
+    musl.copy("/bin/sh"); // it is enough that it is there
+    for (image, libc) in [(Image::of_glibc(), "glibc"), (musl, "musl")] {
+        let script = "echo 0 > /proc/sys/user/max_user_namespaces
+            exec setpriv --bounding-set=-sys_chroot \"$REHEAP\" enable mimalloc --root \"$1\"";
+        let mut command = Command::new("unshare");
+        command
+            .args(["-rm", "sh", "-euc", script, "sh"])
+            .arg(image.folder.path());
+        command
+            .env("REHEAP", env!("CARGO_BIN_EXE_reheap"))
+            .env("REHEAP_CACHE_DIR", cache());
+        run(command.env_remove("LD_PRELOAD")).succeeded().said(&[
+            &format!("seen to work with {libc} (a program with threads and a fork)\n"),
+            "warning: programs of that root cannot be started here with it as their root",
+        ]);
+    }
 }

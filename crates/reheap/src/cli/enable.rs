@@ -2,7 +2,7 @@
 
 use crate::bench::interrupt;
 use crate::setup::{self, Choice};
-use crate::system::canary::{By, Cage};
+use crate::system::canary::{By, Cage, DEADLINE};
 use crate::system::census::{self, Census};
 use crate::system::change::{self, Change, Interrupted};
 use crate::system::disk::Disk;
@@ -14,6 +14,7 @@ use crate::ui::{self, Failure};
 use anyhow::Context as _;
 use reheap_allocators::target::Libc;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -55,7 +56,9 @@ pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
     let root = writable_root(arguments.root.as_deref(), "enable")?;
     let (linkers, others) = root.linkers();
     check_linkers(&root, &linkers, &others)?;
-    root.check_owners(LIBRARIES)?;
+    for folder in ["/etc", LIBRARIES] {
+        root.check_entry(folder)?;
+    }
     let libraries = build(&choice, &linkers)?;
     let libcs: Vec<Libc> = libraries.libcs().collect();
     let census = ui::while_showing("looking for programs with allocators of their own", || {
@@ -75,6 +78,7 @@ pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
     let name = format!("{} {}", wanted.allocator, wanted.version);
     let Some(change) = state::to_enable(&disk, record.as_ref(), &wanted)? else {
         ui::note(&format!("{name} is enabled already"));
+        tell_image(arguments.root.as_deref(), &libraries)?;
         return Ok(ExitCode::SUCCESS);
     };
     let aviary = Aviary {
@@ -84,7 +88,7 @@ pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
     };
     let sung = make(&change, &disk, &aviary).with_context(|| format!("cannot enable {name}"))?;
     tell(&root, &libraries, &name, &sung.before, &census);
-    if libcs.contains(&Libc::Glibc) && sung.after.is_empty() {
+    if !sung.is_effect_seen {
         let what = "programs of that root cannot be started here with it as their root";
         ui::note(&format!(
             "warning: {what}, so it was not seen that the files have an effect"
@@ -111,11 +115,12 @@ pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Who sang, for each libc.
 #[derive(Default)]
 struct Sung {
+    /// Who sang before anything else loaded the libraries, for each libc.
     before: Vec<String>,
-    after: Vec<String>,
+    /// Whether canaries could look at what the files do.
+    is_effect_seen: bool,
 }
 
 /// Ctrl-C is an error like others here: what was done is undone.
@@ -138,7 +143,7 @@ fn make(change: &Change, disk: &Disk, aviary: &Aviary) -> anyhow::Result<Sung> {
             Ok(go_on()?)
         },
         || {
-            sung.after = aviary.after()?;
+            sung.is_effect_seen = aviary.after()?;
             aviary.libraries.delete_canaries(disk)?;
             Ok(go_on()?)
         },
@@ -147,7 +152,7 @@ fn make(change: &Change, disk: &Disk, aviary: &Aviary) -> anyhow::Result<Sung> {
     Ok(sung)
 }
 
-/// The root folder, if it may be written to.
+/// The root folder, if it may be written to and what is in it can be trusted.
 pub(crate) fn writable_root(folder: Option<&Path>, command: &str) -> anyhow::Result<Root> {
     let root = Root::open(folder.unwrap_or(Path::new("/")))?;
     if root.is_this_system() && !rustix::process::geteuid().is_root() {
@@ -155,6 +160,9 @@ pub(crate) fn writable_root(folder: Option<&Path>, command: &str) -> anyhow::Res
             format!("cannot {command}: it changes every program of this system, which takes root");
         let hint = "sudo reheap …; for an image: --root <folder>";
         return Err(Failure::failed(text).hint(hint).into());
+    }
+    for folder in ["/etc", LIBRARIES] {
+        root.check_owners(folder)?;
     }
     Ok(root)
 }
@@ -172,9 +180,10 @@ pub(crate) fn lock(root: &Root) -> anyhow::Result<fs::File> {
 pub(crate) fn mend(disk: &Disk) -> anyhow::Result<()> {
     let found = change::recover(disk).context("cannot mend what an interrupted command left")?;
     match found {
-        Some(Interrupted::Before) => ui::note("undid a change that was interrupted"),
-        Some(Interrupted::After) => ui::note("deleted what an interrupted command left"),
-        None => {}
+        Ok(Some(Interrupted::Before)) => ui::note("undid a change that was interrupted"),
+        Ok(Some(Interrupted::After)) => ui::note("deleted what an interrupted command left"),
+        Ok(None) => {}
+        Err(error) => warn(Err(error)),
     }
     Ok(())
 }
@@ -235,11 +244,7 @@ struct Aviary<'a> {
 }
 
 impl Aviary<'_> {
-    fn cage_for(
-        &self,
-        linker: Linker,
-        sing: impl FnOnce(&Cage) -> Result<Vec<String>, String>,
-    ) -> anyhow::Result<Vec<String>> {
+    fn sing(&self, linker: Linker, by: By) -> anyhow::Result<Option<Vec<String>>> {
         let (library, own) = (
             self.libraries.file(linker.libc),
             self.libraries.canary(linker.libc),
@@ -249,9 +254,10 @@ impl Aviary<'_> {
             linker,
             library: &library,
             own: &own,
+            limit: DEADLINE,
         };
         let libc = linker.libc;
-        sing(&cage).map_err(|why| {
+        cage.sing(by).map_err(|why| {
             let hint = "nothing was changed; one program at a time: reheap run";
             Failure::failed(format!("with {libc}, {why}"))
                 .hint(hint)
@@ -264,24 +270,25 @@ impl Aviary<'_> {
         let mut sung = Vec::new();
         for linker in self.linkers {
             let path = self.libraries.for_variable(linker.libc);
-            let of_libc = self.cage_for(*linker, |cage| cage.sing(By::Variable(&path)))?;
-            sung.push(format!("{} ({})", linker.libc, of_libc.join(", ")));
+            let of_libc = self.sing(*linker, By::Variable(&path))?;
+            let of_libc = of_libc.unwrap_or_default().join(", ");
+            sung.push(format!("{} ({of_libc})", linker.libc));
         }
         Ok(sung)
     }
 
-    /// Now that every program that starts does.
-    fn after(&self) -> anyhow::Result<Vec<String>> {
-        let mut sung = Vec::new();
+    /// Now that every program that starts does. Says whether that could be looked at, for each libc that a file is for.
+    fn after(&self) -> anyhow::Result<bool> {
+        let mut is_seen = true;
         for linker in self.linkers {
             let by = match linker.libc {
                 Libc::Glibc => By::File,
                 Libc::Musl if self.root.open_file(PROFILE_SCRIPT).is_ok() => By::Script,
                 Libc::Musl => continue,
             };
-            sung.extend(self.cage_for(*linker, |cage| cage.sing(by))?);
+            is_seen &= self.sing(*linker, by)?.is_some();
         }
-        Ok(sung)
+        Ok(is_seen)
     }
 }
 
@@ -293,6 +300,10 @@ fn tell(root: &Root, libraries: &Libraries, name: &str, sung: &[String], census:
     ));
     for libc in libraries.libcs() {
         ui::note(&match libc {
+            Libc::Glibc if !is_for_all(root, LD_SO_PRELOAD) => format!(
+                "warning: glibc: not every program has it, because not everybody may read {LD_SO_PRELOAD} (it was so before): \
+                 programs of those who may not start without it, and do not say so; chmod o+r gives it to all"
+            ),
             Libc::Glibc => format!(
                 "glibc: every dynamic program that starts from now on has it, setuid ones too, which read {LD_SO_PRELOAD} \
                  like the others; not those that run already, nor those in containers"
@@ -324,6 +335,12 @@ fn tell(root: &Root, libraries: &Libraries, name: &str, sung: &[String], census:
             census::listed(census.static_programs.iter()),
         ));
     }
+}
+
+/// Whether everybody may read a file. glibc passes over one that it may not read without a word.
+fn is_for_all(root: &Root, path: &str) -> bool {
+    let metadata = root.open_file(path).and_then(|file| file.metadata());
+    metadata.is_ok_and(|metadata| metadata.mode() & 0o004 != 0)
 }
 
 /// Containers of musl read no profile: their variable comes from the image.

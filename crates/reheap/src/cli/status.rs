@@ -107,7 +107,7 @@ fn look(root: &Root) -> anyhow::Result<Report> {
         having,
         others: without,
         denied,
-    } = processes::look(root.folder()).context("cannot look at processes")?;
+    } = processes::look(root).context("cannot look at processes")?;
     Ok(Report {
         root: root.folder().to_owned(),
         enabled: record.map(|record| Enabled {

@@ -11,15 +11,17 @@ use crate::process::maps::Mapping;
 use crate::sys;
 use reheap_allocators::target::Libc;
 use reheap_elf::identify::{Kind, LibcName, identify};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 /// Far longer than any of them takes on a busy machine.
-const DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 const WORD: &str = "canary";
 const SHELL_SCRIPT: &str = "read a; echo \"$a\"; read b; exit 0";
 
@@ -32,6 +34,8 @@ pub(crate) struct Cage<'a> {
     pub(crate) library: &'a str,
     /// The canary of our own, as a path of the system.
     pub(crate) own: &'a str,
+    /// How long each of them may take for an answer, and for its end.
+    pub(crate) limit: Duration,
 }
 
 /// What brings the library in.
@@ -55,21 +59,24 @@ enum Start {
 }
 
 impl Cage<'_> {
-    /// Starts them all.
+    /// Starts them all, and says the names of those that sang; `None` if what brings the library in has no effect on
+    /// programs as they can be started here.
     ///
     /// # Errors
-    /// What the first of them did that it should not have; otherwise the names of those that sang.
-    pub(crate) fn sing(&self, by: By) -> Result<Vec<String>, String> {
+    /// What the first of them did that it should not have.
+    pub(crate) fn sing(&self, by: By) -> Result<Option<Vec<String>>, String> {
         let start = self.start();
         match (start, by) {
-            (Start::ByLinker, By::File | By::Script) => return Ok(Vec::new()),
             // Who cannot log in does not read the script.
-            (_, By::Script) if self.root.open_file("/bin/sh").is_err() => return Ok(Vec::new()),
+            (_, By::Script) if self.root.open_file("/bin/sh").is_err() => {
+                return Ok(Some(Vec::new()));
+            }
+            (Start::ByLinker, By::File | By::Script) => return Ok(None),
             (_, By::Script) => {
                 let line = format!(". {PROFILE_SCRIPT}; exec {} {}", self.linker.path, self.own);
                 let mut command = self.command(start, "/bin/sh", by);
                 command.args(["-c", &line]);
-                return Ok(vec![self.listen(command, "a login shell's child")?]);
+                return Ok(Some(vec![self.listen(command, "a login shell's child")?]));
             }
             _ => {}
         }
@@ -80,7 +87,7 @@ impl Cage<'_> {
         command.arg(self.path(start, self.own));
         let mut sung = vec![self.listen(command, "a program with threads and a fork")?];
         if start == Start::ByLinker {
-            return Ok(sung);
+            return Ok(Some(sung));
         }
         for (paths, arguments) in [
             (&["/bin/sh", "/usr/bin/sh"], &["-c", SHELL_SCRIPT][..]),
@@ -93,7 +100,7 @@ impl Cage<'_> {
             command.args(arguments);
             sung.push(self.listen(command, path)?);
         }
-        Ok(sung)
+        Ok(Some(sung))
     }
 
     /// Whether a file is a dynamic program of this libc.
@@ -161,26 +168,27 @@ impl Cage<'_> {
     }
 
     /// Starts one, and gives its name when all is well.
+    ///
+    /// It and what it forks are a process group, which is ended in any case: a child that hangs keeps standard error open,
+    /// and reading that would wait for it.
     fn listen(&self, mut command: Command, name: &str) -> Result<String, String> {
         let mut child = command
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| format!("{name} does not start: {error}"))?;
         let heard = self.hear(&mut child);
-        let stderr = match &heard {
-            Ok(stderr) => stderr.clone(),
-            Err(_) => {
-                // It may have ended already.
-                let _ = child.kill();
-                let mut text = String::new();
-                let stderr = child.stderr.take();
-                // What cannot be read is missing in the message.
-                let _ = stderr.map(|mut stderr| stderr.read_to_string(&mut text));
-                text
-            }
-        };
+        // It was not waited for yet, so the number is its group's still. It may have ended already.
+        let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+        let mut stderr = Vec::new();
+        // What cannot be read is missing in the message.
+        let _ = child
+            .stderr
+            .take()
+            .map(|mut pipe| pipe.read_to_end(&mut stderr));
+        let stderr = String::from_utf8_lossy(&stderr);
         let status = child.wait().map_err(|error| format!("{name}: {error}"))?;
         let said = match stderr.trim() {
             "" => String::new(),
@@ -202,16 +210,16 @@ impl Cage<'_> {
         Ok(name.to_owned())
     }
 
-    /// What it said on standard error, if it lived, answered and had the library.
-    fn hear(&self, child: &mut Child) -> Result<String, String> {
+    /// Whether it lived, answered, had the library and ended.
+    fn hear(&self, child: &mut Child) -> Result<(), String> {
         let mut stdin = child.stdin.take().expect("it is piped");
         let stdout = child.stdout.take().expect("it is piped");
         let lines = lines_of(stdout);
         // One that has ended cannot be written to; that it gives no answer is what counts.
         let _ = stdin.write_all(format!("{WORD}\n").as_bytes());
-        let answer = match lines.recv_timeout(DEADLINE) {
+        let answer = match lines.recv_timeout(self.limit) {
             Ok(line) => line,
-            Err(RecvTimeoutError::Timeout) => return Err(format!("hung for {DEADLINE:?}")),
+            Err(RecvTimeoutError::Timeout) => return Err(format!("hung for {:?}", self.limit)),
             Err(RecvTimeoutError::Disconnected) => return Err("ended too early".to_owned()),
         };
         let process = Process::open(child.id()).map_err(|error| error.to_string())?;
@@ -219,24 +227,35 @@ impl Cage<'_> {
         let mappings = mappings.map_err(|error| format!("cannot be looked at: {error}"))?;
         self.look(&answer, &mappings)?;
         drop(stdin);
-        match lines.recv_timeout(DEADLINE) {
+        match lines.recv_timeout(self.limit) {
             Err(RecvTimeoutError::Disconnected) => {}
             Err(RecvTimeoutError::Timeout) => return Err("did not end".to_owned()),
             Ok(line) => return Err(format!("said `{line}` although it was not asked")),
         }
-        let mut text = String::new();
-        let stderr = child.stderr.as_mut().expect("it is piped");
-        stderr
-            .read_to_string(&mut text)
-            .map_err(|error| error.to_string())?;
-        Ok(text)
+        // What the library does at the end of a process comes after the output was closed.
+        match self.ends(child) {
+            true => Ok(()),
+            false => Err("did not end".to_owned()),
+        }
+    }
+
+    /// Whether it ends by itself. It keeps its number: waiting for it is left to the caller.
+    fn ends(&self, child: &Child) -> bool {
+        let (sender, receiver) = mpsc::channel();
+        let id = Pid::from_child(child);
+        std::thread::spawn(move || {
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            // It fails only where the caller has waited for it already, because this took too long.
+            let _ = rustix::io::retry_on_intr(|| waitid(WaitId::Pid(id), options));
+            let _ = sender.send(()); // then nobody listens any more
+        });
+        receiver.recv_timeout(self.limit).is_ok()
     }
 
     fn look(&self, answer: &str, mappings: &[Mapping]) -> Result<(), String> {
-        let is_library = |mapping: &&Mapping| {
-            let path = mapping.path.as_deref();
-            path.is_some_and(|path| path.ends_with(self.library.trim_start_matches('/')))
-        };
+        // The kernel shows a path without the links that lead to it, and from this process's root.
+        let located = self.root.locate(self.library).unwrap_or_default();
+        let is_library = |mapping: &&Mapping| mapping.path.as_ref() == Some(&located);
         if !mappings.iter().any(|mapping| is_library(&mapping)) {
             return Err(format!("does not have `{}` in its memory", self.library));
         }
@@ -276,4 +295,52 @@ fn lines_of(output: impl std::io::Read + Send + 'static) -> Receiver<String> {
         }
     });
     receiver
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hears the shell with a script; the shell itself is the library that it shall have.
+    fn heard_of(script: &str, limit: Duration) -> Result<String, String> {
+        let root = Root::open(Path::new("/")).unwrap();
+        let shell = Path::new("/bin/sh").canonicalize().unwrap();
+        let linker = Linker {
+            libc: Libc::Glibc,
+            architecture: std::env::consts::ARCH,
+            path: "",
+        };
+        let cage = Cage {
+            root: &root,
+            linker,
+            library: shell.to_str().unwrap(),
+            own: "",
+            limit,
+        };
+        let mut command = Command::new(&shell);
+        command.args(["-c", script]);
+        cage.listen(command, "the shell")
+    }
+
+    const ANSWER: &str = "read a; echo \"$a\"; read b;";
+
+    #[test]
+    fn a_child_that_hangs_is_ended_with_the_canary_that_waits_for_it() {
+        let script = "tail -f /dev/null & wait";
+        let error = heard_of(script, Duration::from_millis(200)).unwrap_err();
+        assert!(error.starts_with("the shell hung for 200ms"), "{error}");
+    }
+
+    #[test]
+    fn a_canary_that_has_answered_must_end_too() {
+        let script = format!("{ANSWER} exec > /dev/null; tail -f /dev/null");
+        let error = heard_of(&script, Duration::from_secs(3)).unwrap_err();
+        assert!(error.starts_with("the shell did not end"), "{error}");
+    }
+
+    #[test]
+    fn what_a_canary_leaves_behind_is_not_waited_for() {
+        let script = format!("tail -f /dev/null > /dev/null & {ANSWER} exit 0");
+        assert_eq!(heard_of(&script, DEADLINE).unwrap(), "the shell");
+    }
 }

@@ -9,7 +9,9 @@
 //! 7. That is deleted, then the journal.
 //!
 //! Whatever fails up to the sixth step is undone, and a journal of these steps that is found later is too: the way back
-//! is always safe, because the old libraries are only deleted after that. From the sixth step on it goes forward.
+//! is always safe, because the old libraries are only deleted after that. From the sixth step on it goes forward. Where
+//! that step itself fails half way, so that nobody knows which journal a crash would leave, nothing is undone or deleted:
+//! the next command does what the journal says that it finds.
 
 use super::disk::{Contents, Disk, has_staged};
 use super::root::Root;
@@ -17,6 +19,7 @@ use super::{JOURNAL, LD_SO_PRELOAD, LIBRARIES, PROFILE_SCRIPT, RECORD, lines};
 use crate::ui::Failure;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 /// What is to be another.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -59,12 +62,58 @@ impl Journal {
                         "delete it; `reheap disable` then takes out what it finds of reheap's";
                     Failure::failed(text).hint(hint)
                 })?;
+                check_named(JOURNAL, Self::names_another(&journal))?;
                 Ok(Some(journal))
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error).with_context(|| format!("cannot read `{JOURNAL}`")),
         }
     }
+
+    /// The first path that no change of reheap's has.
+    fn names_another(&self) -> Option<&str> {
+        let (files, folders) = match self {
+            Self::Changing(change) => (
+                &change.files[..],
+                [&change.delete_if_undone[..], &change.delete_if_done],
+            ),
+            Self::Deleting(folders) => (&[][..], [&folders[..], &[]]),
+        };
+        let mut files = files.iter().map(|file| file.path.as_str());
+        let mut folders = folders.into_iter().flatten().map(String::as_str);
+        let is_file = |path: &&str| [LD_SO_PRELOAD, PROFILE_SCRIPT, RECORD].contains(path);
+        files
+            .find(|path| !is_file(path))
+            .or_else(|| folders.find(|path| !is_of_a_choice(path) && !is_on_the_way(path)))
+    }
+}
+
+/// A folder with the libraries of one choice.
+pub(crate) fn is_of_a_choice(folder: &str) -> bool {
+    let name = folder
+        .strip_prefix(LIBRARIES)
+        .and_then(|rest| rest.strip_prefix('/'));
+    name.is_some_and(|name| !matches!(name, "" | "." | "..") && !name.contains('/'))
+}
+
+/// A folder that may have had to be made for those.
+pub(crate) fn is_on_the_way(folder: &str) -> bool {
+    let mut way = Path::new(LIBRARIES).ancestors();
+    folder != "/" && way.any(|path| path.as_os_str() == folder)
+}
+
+/// Refuses what names another path than reheap's own: in an image, somebody else may have written it.
+///
+/// # Errors
+/// If there is one.
+pub(crate) fn check_named(file: &str, another: Option<&str>) -> anyhow::Result<()> {
+    let Some(path) = another else {
+        return Ok(());
+    };
+    let text = format!("cannot use `{file}`: it names `{path}`, which reheap never changes");
+    let hint =
+        "see who wrote it and delete it; `reheap disable` then takes out what it finds of reheap's";
+    Err(Failure::failed(text).hint(hint).into())
 }
 
 /// Where a change that did not come to its end has left the system.
@@ -108,17 +157,29 @@ impl Change {
             .and_then(|()| prepare())
             .and_then(|()| self.stage(disk))
             .and_then(|()| self.put_in_place(disk))
-            .and_then(|()| verify())
-            .and_then(|()| disk.put_in_place(JOURNAL, super::disk::Stage::After));
+            .and_then(|()| verify());
         if let Err(error) = made {
-            return Err(match self.undo(disk) {
-                Ok(()) => error,
-                Err(second) => error.context(format!(
-                    "not everything could be undone ({second:#}): `reheap disable` tries again"
-                )),
-            });
+            return Err(self.undone(disk, error));
         }
-        Ok(delete(disk, &self.delete_if_done))
+        match disk.put_in_place(JOURNAL, super::disk::Stage::After) {
+            Ok(()) => Ok(delete(disk, &self.delete_if_done)),
+            // It was replaced, though it may not have come to the disk. If it has, going back would leave files that name
+            // what the journal has deleted; if it has not, deleting would leave the journal nothing to go back to.
+            Err(error) if matches!(Journal::read(disk.root), Ok(Some(Journal::Deleting(_)))) => {
+                Ok(Err(error))
+            }
+            Err(error) => Err(self.undone(disk, error)),
+        }
+    }
+
+    /// Undoes it because of an error, and gives that back.
+    fn undone(&self, disk: &Disk, error: anyhow::Error) -> anyhow::Error {
+        match self.undo(disk) {
+            Ok(()) => error,
+            Err(second) => error.context(format!(
+                "not everything could be undone ({second:#}): `reheap disable` tries again"
+            )),
+        }
     }
 
     fn stage(&self, disk: &Disk) -> anyhow::Result<()> {
@@ -205,15 +266,22 @@ pub(crate) fn without_ours(path: &str, bytes: &[u8]) -> Vec<u8> {
 /// Mends what an interrupted command left, and says how.
 ///
 /// # Errors
-/// If the journal cannot be read or a file not be written.
-pub(crate) fn recover(disk: &Disk) -> anyhow::Result<Option<Interrupted>> {
+/// If the journal cannot be read or a file not be written. What could not be deleted, which nothing uses, is
+/// `Ok(Err(…))`: a command can go on, and what it makes counts it among what is to be deleted.
+pub(crate) fn recover(disk: &Disk) -> anyhow::Result<anyhow::Result<Option<Interrupted>>> {
     let found = interrupted(disk.root)?;
-    match Journal::read(disk.root)? {
-        Some(Journal::Changing(change)) => change.undo(disk)?,
-        Some(Journal::Deleting(folders)) => delete(disk, &folders)?,
-        None => delete_staged(disk)?,
-    }
-    Ok(found)
+    let deleted = match Journal::read(disk.root)? {
+        Some(Journal::Changing(change)) => {
+            change.undo(disk)?;
+            Ok(())
+        }
+        // Whoever wrote it may not have seen it come to the disk; only then is there no way back.
+        Some(Journal::Deleting(folders)) => disk
+            .bring_to_disk(JOURNAL)
+            .and_then(|()| delete(disk, &folders)),
+        None => delete_staged(disk),
+    };
+    Ok(deleted.map(|()| found))
 }
 
 /// The last step.
@@ -224,15 +292,12 @@ fn delete(disk: &Disk, folders: &[String]) -> anyhow::Result<()> {
 }
 
 fn delete_folders(disk: &Disk, folders: &[String]) -> anyhow::Result<()> {
-    folders.iter().try_for_each(|folder| {
-        match folder
-            .strip_prefix(LIBRARIES)
-            .is_some_and(|rest| rest.len() > 1)
-        {
+    folders
+        .iter()
+        .try_for_each(|folder| match is_of_a_choice(folder) {
             true => disk.delete_tree(folder),
             false => disk.delete_if_empty(folder),
-        }
-    })
+        })
 }
 
 fn delete_staged(disk: &Disk) -> anyhow::Result<()> {

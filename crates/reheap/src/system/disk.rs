@@ -3,13 +3,17 @@
 //! A file appears whole: it is written under another name beside its place, brought to the disk, and renamed. The other
 //! name is always the same one, so that what a crash left can be found and is not one file more each time.
 
-use super::root::Root;
+use super::root::{Place, Root};
 use anyhow::Context as _;
+use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+
+/// What is kept of a mode. None of these files is a program, so one that was setuid was not written by reheap.
+const PERMISSIONS: u32 = 0o777;
 
 /// A file as it was or shall be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,11 +96,10 @@ impl<'a> Disk<'a> {
         act: impl FnOnce(&Path) -> io::Result<()>,
     ) -> anyhow::Result<()> {
         #[cfg(test)]
-        let injected = self.fault.next();
-        #[cfg(not(test))]
-        let injected: io::Result<()> = Ok(());
-        injected
-            .and_then(|()| act(&self.root.locate(path)?))
+        let act = self.fault.around(act);
+        let place = self.root.place(path);
+        place
+            .and_then(|place| act(&place))
             .with_context(|| format!("cannot {what} `{path}`"))
     }
 
@@ -105,12 +108,12 @@ impl<'a> Disk<'a> {
     /// # Errors
     /// If it cannot be read, or is none.
     pub(crate) fn read(&self, path: &str) -> anyhow::Result<Option<Contents>> {
-        let located = match self.root.locate(path) {
-            Ok(located) => located,
+        let place = match self.root.place(path) {
+            Ok(place) => place,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error).with_context(|| format!("cannot find `{path}`")),
         };
-        let metadata = match fs::symlink_metadata(&located) {
+        let metadata = match place.symlink_metadata() {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error).with_context(|| format!("cannot read `{path}`")),
@@ -118,9 +121,12 @@ impl<'a> Disk<'a> {
         if !metadata.is_file() {
             anyhow::bail!("cannot replace `{path}`: it is no regular file");
         }
-        let bytes = fs::read(&located).with_context(|| format!("cannot read `{path}`"))?;
+        let mut bytes = Vec::new();
+        open(&place, OFlags::NONBLOCK)
+            .and_then(|mut file| file.read_to_end(&mut bytes))
+            .with_context(|| format!("cannot read `{path}`"))?;
         Ok(Some(Contents {
-            mode: metadata.mode() & 0o7777,
+            mode: metadata.mode() & PERMISSIONS,
             owner: metadata.uid(),
             group: metadata.gid(),
             ..Contents::new(bytes, 0)
@@ -145,8 +151,8 @@ impl<'a> Disk<'a> {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 made => made?,
             }
-            // The user's mask does not count.
-            fs::set_permissions(folder, Permissions::from_mode(0o755))?;
+            // The user's mask does not count. A link in its place could lead out of an image.
+            open(folder, OFlags::DIRECTORY)?.set_permissions(Permissions::from_mode(0o755))?;
             sync_folder_of(folder)
         })
     }
@@ -177,15 +183,25 @@ impl<'a> Disk<'a> {
         })
     }
 
+    /// Makes sure that a file keeps its name.
+    pub(crate) fn bring_to_disk(&self, path: &str) -> anyhow::Result<()> {
+        self.step("bring to the disk", path, sync_folder_of)
+    }
+
+    /// Makes a link, in place of what has its name.
     pub(crate) fn link(&self, path: &str, target: &str) -> anyhow::Result<()> {
-        self.step(
-            "make the link",
-            path,
-            |link| match std::os::unix::fs::symlink(target, link) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-                result => result,
-            },
-        )
+        self.step("make the link", path, |link| {
+            if !leads_to(link, target) {
+                delete_file(link)?;
+                std::os::unix::fs::symlink(target, link)?;
+            }
+            sync_folder_of(link)
+        })
+    }
+
+    /// Whether a link is there as it would be made.
+    pub(crate) fn is_link(root: &Root, path: &str, target: &str) -> bool {
+        root.place(path).is_ok_and(|link| leads_to(&link, target))
     }
 
     /// Deletes a file; one that is not there is deleted.
@@ -199,8 +215,8 @@ impl<'a> Disk<'a> {
     /// Deletes other names that an interrupted command left.
     pub(crate) fn delete_staged(&self, path: &str) -> anyhow::Result<()> {
         for stage in [Stage::After, Stage::Before] {
-            let is_there = |file: PathBuf| staged(&file, stage).symlink_metadata().is_ok();
-            if self.root.locate(path).is_ok_and(is_there) {
+            let is_there = |place: Place| staged(&place, stage).symlink_metadata().is_ok();
+            if self.root.place(path).is_ok_and(is_there) {
                 self.unless_missing("clean up beside", path, |file| {
                     fs::remove_file(staged(file, stage))
                 })?;
@@ -217,11 +233,12 @@ impl<'a> Disk<'a> {
         })
     }
 
-    /// Deletes a folder unless somebody has put something into it.
+    /// Deletes a folder unless somebody has put something into it, or something else in its place.
     pub(crate) fn delete_if_empty(&self, path: &str) -> anyhow::Result<()> {
         self.unless_missing("delete the folder", path, |folder| {
+            use io::ErrorKind::{DirectoryNotEmpty, NotADirectory};
             match fs::remove_dir(folder) {
-                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+                Err(error) if matches!(error.kind(), DirectoryNotEmpty | NotADirectory) => Ok(()),
                 removed => {
                     removed?;
                     sync_folder_of(folder)
@@ -238,7 +255,7 @@ impl<'a> Disk<'a> {
     ) -> anyhow::Result<()> {
         if self
             .root
-            .locate(path)
+            .place(path)
             .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
         {
             return Ok(());
@@ -252,8 +269,8 @@ impl<'a> Disk<'a> {
 
 /// Whether an interrupted command left something beside the file.
 pub(crate) fn has_staged(root: &Root, path: &str) -> bool {
-    let is_there = |file: &PathBuf, stage| staged(file, stage).symlink_metadata().is_ok();
-    root.locate(path)
+    let is_there = |file: &Path, stage| staged(file, stage).symlink_metadata().is_ok();
+    root.place(path)
         .is_ok_and(|file| is_there(&file, Stage::After) || is_there(&file, Stage::Before))
 }
 
@@ -266,11 +283,27 @@ fn staged(file: &Path, stage: Stage) -> PathBuf {
     file.with_file_name(format!(".{name}.{end}"))
 }
 
-fn write_synced(path: &Path, contents: &Contents) -> io::Result<()> {
+/// The file or folder itself, never what a link in its place leads to.
+fn open(path: &Path, flags: OFlags) -> io::Result<File> {
+    let flags = flags | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
+}
+
+fn leads_to(link: &Path, target: &str) -> bool {
+    link.read_link()
+        .is_ok_and(|present| present == Path::new(target))
+}
+
+/// One that is not there is deleted.
+fn delete_file(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
     }
+}
+
+fn write_synced(path: &Path, contents: &Contents) -> io::Result<()> {
+    delete_file(path)?;
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -278,7 +311,7 @@ fn write_synced(path: &Path, contents: &Contents) -> io::Result<()> {
         .open(path)?;
     let written = file.write_all(contents.bytes()).and_then(|()| {
         std::os::unix::fs::fchown(&file, Some(contents.owner), Some(contents.group))?;
-        file.set_permissions(Permissions::from_mode(contents.mode))?;
+        file.set_permissions(Permissions::from_mode(contents.mode & PERMISSIONS))?;
         file.sync_all()
     });
     if written.is_err() {

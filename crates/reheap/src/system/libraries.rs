@@ -136,7 +136,7 @@ impl Libraries {
             && self
                 .links()
                 .iter()
-                .all(|(path, _)| root.open_file(path).is_ok())
+                .all(|(path, target)| Disk::is_link(root, path, target))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Which running processes have a library of reheap's.
 
-use super::lines;
+use super::LIBRARIES;
+use super::root::Root;
 use crate::process::{self, Process, ProcessError};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -28,10 +29,13 @@ pub(crate) struct Processes {
 ///
 /// # Errors
 /// If `/proc` cannot be read.
-pub(crate) fn look(root: &Path) -> std::io::Result<Processes> {
+pub(crate) fn look(root: &Root) -> std::io::Result<Processes> {
+    // The kernel shows paths from this process's root, as far as it can see them from there, without links.
+    let named = root.folder().join(LIBRARIES.trim_start_matches('/'));
+    let folder = root.locate(LIBRARIES).unwrap_or(named);
     let mut processes = Processes::default();
     for pid in process::all()? {
-        match library_of(pid, root) {
+        match library_of(pid, &folder) {
             Ok(Some(having)) => processes.having.push(having),
             Ok(None) => processes.others += 1,
             Err(ProcessError::PermissionDenied { .. }) => processes.denied += 1,
@@ -41,15 +45,14 @@ pub(crate) fn look(root: &Path) -> std::io::Result<Processes> {
     Ok(processes)
 }
 
-fn library_of(pid: u32, root: &Path) -> Result<Option<Having>, ProcessError> {
+fn library_of(pid: u32, folder: &Path) -> Result<Option<Having>, ProcessError> {
     let process = Process::open(pid)?;
     let mappings = process.maps()?;
     let paths: BTreeSet<&Path> = mappings.iter().filter_map(|m| m.path.as_deref()).collect();
     let found = paths.into_iter().find_map(|path| {
-        // The kernel shows paths from this process's root, as far as it can see them from there.
-        let path = path.strip_prefix(root).ok()?;
-        let path = Path::new("/").join(path).to_string_lossy().into_owned();
-        lines::is_ours(&path).then_some(path)
+        let below = path.strip_prefix(folder).ok()?;
+        let library = Path::new(LIBRARIES).join(below);
+        Some(library.to_string_lossy().into_owned())
     });
     let Some(library) = found else {
         return Ok(None);

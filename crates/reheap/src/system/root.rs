@@ -8,17 +8,40 @@ use crate::ui::Failure;
 use anyhow::Context as _;
 use reheap_allocators::target::{Libc, Target};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
-use std::fs::File;
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
+use std::ops::Deref;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+
+/// As many as the kernel follows (path_resolution(7)).
+const LINKS_MAX: usize = 40;
 
 /// A system's files.
 #[derive(Debug)]
 pub(crate) struct Root {
     folder: PathBuf,
     handle: OwnedFd,
+    is_this_system: bool,
+}
+
+/// Where a path of the system is for this process, as long as this value lives: in a folder that is kept open, so that
+/// nobody leads out of the root folder by putting a link in that folder's place in the meantime.
+#[derive(Debug)]
+pub(crate) struct Place {
+    path: PathBuf,
+    /// The path names it by its number.
+    _folder: Option<OwnedFd>,
+}
+
+impl Deref for Place {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.path
+    }
 }
 
 /// A dynamic linker and the libc that it belongs to.
@@ -65,17 +88,33 @@ impl Linker {
 
 impl Root {
     /// # Errors
-    /// If it is no folder that can be opened.
+    /// If it is no folder that can be opened, or one that its path does not lead to.
     pub(crate) fn open(folder: &Path) -> anyhow::Result<Self> {
         let cannot = || format!("cannot use `{}` as a root folder", folder.display());
         let canonical = folder.canonicalize().with_context(cannot)?;
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let handle = rustix::fs::open(&canonical, flags, Mode::empty())
-            .map_err(io::Error::from)
-            .with_context(cannot)?;
+        let handle = path_handle(folder).with_context(cannot)?;
+        let identity = Identity::of(&handle).with_context(cannot)?;
+        let by_name = path_handle(&canonical).and_then(|named| Identity::of(&named));
+        if by_name.with_context(cannot)? != identity {
+            // As `/proc/PID/root` of a container, whose text is `/`: what is meant is not this system.
+            let shown = canonical.display();
+            let text = format!(
+                "{}: it is another folder than `{shown}`, which its link names",
+                cannot()
+            );
+            let hint = "give the folder's own path, the one that this system has for it";
+            return Err(Failure::failed(text).hint(hint).into());
+        }
+        let here = path_handle(Path::new("/")).and_then(|here| Identity::of(&here));
+        let is_this_system = here.with_context(cannot)?.is_same_folder(&identity);
+        if is_this_system && canonical != Path::new("/") {
+            let text = format!("{}: it is `/` of this system by another name", cannot());
+            return Err(Failure::failed(text).hint("leave out --root").into());
+        }
         Ok(Self {
             folder: canonical,
             handle,
+            is_this_system,
         })
     }
 
@@ -85,22 +124,32 @@ impl Root {
 
     /// Whether it is the system that runs.
     pub(crate) fn is_this_system(&self) -> bool {
-        self.folder == Path::new("/")
+        self.is_this_system
     }
 
-    /// Where a path of the system is for this process. Its folders must exist; it itself need not, and is no link that
+    /// Where to read and write a path of the system. Its folders must exist; it itself need not, and is no link that
     /// would be followed.
-    pub(crate) fn locate(&self, path: &str) -> io::Result<PathBuf> {
-        let path = Path::new(path);
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            return Ok(self.folder.clone());
-        };
+    pub(crate) fn place(&self, path: impl AsRef<Path>) -> io::Result<Place> {
+        let path = path.as_ref();
+        let (parent, name) = split(path)?;
         if self.is_this_system() {
-            return Ok(path.to_owned());
+            return Ok(Place {
+                path: path.into(),
+                _folder: None,
+            });
         }
         let folder = self.handle(parent, OFlags::PATH | OFlags::DIRECTORY)?;
-        let link = format!("/proc/self/fd/{}", folder.as_raw_fd());
-        Ok(std::fs::read_link(link)?.join(name))
+        Ok(Place {
+            path: path_of(&folder).join(name),
+            _folder: Some(folder),
+        })
+    }
+
+    /// The same as a path without links in it, to be shown or handed on.
+    pub(crate) fn locate(&self, path: &str) -> io::Result<PathBuf> {
+        let (parent, name) = split(Path::new(path))?;
+        let folder = self.handle(parent, OFlags::PATH | OFlags::DIRECTORY)?;
+        Ok(std::fs::read_link(path_of(&folder))?.join(name))
     }
 
     /// Whether the path leads to a folder, also by way of links.
@@ -138,7 +187,7 @@ impl Root {
         let Ok(folder) = self.handle(Path::new(path), flags) else {
             return Vec::new();
         };
-        let entries = std::fs::read_dir(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+        let entries = std::fs::read_dir(path_of(&folder));
         let names = entries.into_iter().flatten();
         let mut names: Vec<String> = names
             .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
@@ -170,34 +219,149 @@ impl Root {
         here.partition(|linker| linker.target().is_some())
     }
 
-    /// What each process of the system loads must not be for others to replace.
+    /// What each process of the system loads, and what says how to undo that, must not be for others to replace.
     ///
     /// # Errors
     /// The first folder on the way to the path that somebody but its owner, root, may write.
     pub(crate) fn check_owners(&self, path: &str) -> anyhow::Result<()> {
-        let path = Path::new(path);
-        for folder in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
-            let Ok(handle) = self.handle(folder, OFlags::PATH | OFlags::DIRECTORY) else {
-                return Ok(()); // from here on reheap makes them
-            };
-            let metadata = File::from(handle).metadata()?;
-            let shown = folder.display();
+        for folder in self.way_to(path)? {
+            let shown = self.shown(&folder);
             let failure =
-                |why: &str| Failure::failed(format!("cannot put a library below `{shown}`: {why}"));
+                |why: &str| Failure::failed(format!("cannot work below `{shown}`: {why}"));
+            let metadata = self.metadata(&folder)?;
             if !is_trusted(metadata.uid()) {
                 let why = format!(
-                    "it belongs to user {}, who could replace it",
+                    "it belongs to user {}, who could replace what is there",
                     metadata.uid()
                 );
                 return Err(failure(&why).hint(format!("chown root {shown}")).into());
             }
             if metadata.mode() & 0o022 != 0 {
-                let why = "others than its owner may write there, and could replace it";
+                let why = "others than its owner may write there, and could replace what is there";
                 return Err(failure(why).hint(format!("chmod go-w {shown}")).into());
             }
         }
         Ok(())
     }
+
+    /// Programs of every user must get to what they are to load.
+    ///
+    /// # Errors
+    /// The first folder on the way to the path that not everybody may enter.
+    pub(crate) fn check_entry(&self, path: &str) -> anyhow::Result<()> {
+        // How an image's root folder lies here says nothing of how it will be.
+        for folder in self.way_to(path)?.iter().skip(1) {
+            if self.metadata(folder)?.mode() & 0o001 == 0 {
+                let shown = self.shown(folder);
+                let text = format!(
+                    "cannot work below `{shown}`: not everybody may enter it, so only some programs would find the library"
+                );
+                let hint = format!("chmod o+x {shown}");
+                return Err(Failure::failed(text).hint(hint).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// The folders by which a path is reached, also those that links lead through, as far as they are there.
+    fn way_to(&self, path: &str) -> anyhow::Result<Vec<PathBuf>> {
+        let parts = |path: &Path| -> Vec<OsString> {
+            let parts = path.components().rev();
+            parts.map(|part| part.as_os_str().to_owned()).collect()
+        };
+        let mut at = PathBuf::from("/");
+        let mut way = vec![at.clone()];
+        let mut rest = parts(Path::new(path));
+        let mut links = 0;
+        while let Some(part) = rest.pop() {
+            if part == "/" {
+                at = "/".into();
+            }
+            if part == ".." {
+                at.pop();
+            }
+            if ["/", "..", "."].iter().any(|name| part == *name) {
+                continue;
+            }
+            let next = at.join(part);
+            let link = self.place(&next).and_then(|place| place.read_link());
+            match link {
+                Ok(target) if links < LINKS_MAX => {
+                    links += 1;
+                    rest.extend(parts(&target));
+                }
+                // It is no link.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                    way.push(next.clone());
+                    at = next;
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => break,
+                Err(error) => {
+                    let shown = self.shown(&next);
+                    return Err(error).with_context(|| format!("cannot find `{shown}`"));
+                }
+                Ok(_) => anyhow::bail!("cannot find `{path}`: it has too many links"),
+            }
+        }
+        Ok(way)
+    }
+
+    fn metadata(&self, path: &Path) -> anyhow::Result<Metadata> {
+        let handle = self.handle(path, OFlags::PATH);
+        let metadata = handle.and_then(|handle| File::from(handle).metadata());
+        metadata.with_context(|| format!("cannot look at `{}`", self.shown(path)))
+    }
+
+    /// A path of the system as one that can be typed here.
+    fn shown(&self, path: &Path) -> String {
+        let below = path.strip_prefix("/").unwrap_or(path);
+        let shown: PathBuf = self.folder.join(below).components().collect(); // no slash at the end
+        shown.display().to_string()
+    }
+}
+
+/// What tells a folder from others, whatever their names say.
+#[derive(Debug, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+    /// The mount by which it is seen, where the kernel tells: the same folder in another mount namespace can have other
+    /// folders mounted below it.
+    mount: Option<String>,
+}
+
+impl Identity {
+    fn of(folder: &OwnedFd) -> io::Result<Self> {
+        let metadata = File::from(folder.try_clone()?).metadata()?;
+        let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", folder.as_raw_fd()));
+        let info = info.unwrap_or_default();
+        let mount = info.lines().find_map(|line| line.strip_prefix("mnt_id:"));
+        Ok(Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            mount: mount.map(|number| number.trim().to_owned()),
+        })
+    }
+
+    fn is_same_folder(&self, other: &Self) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+}
+
+/// The folder and the name of what lies in it.
+fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
+    let parts = path.parent().zip(path.file_name());
+    parts.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it is nothing in a folder"))
+}
+
+/// What an open file can be reached by, wherever its name has gone.
+fn path_of(handle: &OwnedFd) -> PathBuf {
+    format!("/proc/self/fd/{}", handle.as_raw_fd()).into()
+}
+
+fn path_handle(folder: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(folder, flags, Mode::empty())?)
 }
 
 /// Root, or who unpacked the image. In a user namespace root's files seem to be nobody's.

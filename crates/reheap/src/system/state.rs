@@ -1,6 +1,6 @@
 //! What is enabled, as the record says it and as the files are, and the changes that lead from there to something else.
 
-use super::change::{Change, FileChange, without_ours};
+use super::change::{Change, FileChange, check_named, is_on_the_way, without_ours};
 use super::disk::{Contents, Disk};
 use super::libraries::Libraries;
 use super::root::Root;
@@ -64,13 +64,27 @@ impl Record {
             format!("cannot read `{RECORD}`, the record of what is enabled: {error}")
         };
         match root.read(RECORD) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| {
-                let hint = "delete it; `reheap disable` then takes out what it finds of reheap's";
-                Failure::failed(text(&error)).hint(hint).into()
-            }),
+            Ok(bytes) => {
+                let record: Self = serde_json::from_slice(&bytes).map_err(|error| {
+                    let hint =
+                        "delete it; `reheap disable` then takes out what it finds of reheap's";
+                    Failure::failed(text(&error)).hint(hint)
+                })?;
+                check_named(RECORD, record.names_another())?;
+                Ok(Some(record))
+            }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Failure::failed(text(&error)).into()),
         }
+    }
+
+    /// The first path that is none of reheap's.
+    fn names_another(&self) -> Option<&str> {
+        let mut files = self.files.iter().map(|file| file.path.as_str());
+        let mut folders = self.folders_made.iter().map(String::as_str);
+        files
+            .find(|path| ![LD_SO_PRELOAD, PROFILE_SCRIPT].contains(path))
+            .or_else(|| folders.find(|path| !is_on_the_way(path)))
     }
 
     fn managed(&self, path: &str) -> Option<&Managed> {
@@ -157,7 +171,8 @@ pub(crate) fn to_enable(
     if change.files.is_empty() && libraries.are_whole(disk.root) {
         return Ok(None);
     }
-    let is_new = record.is_none_or(|record| record.folder != libraries.folder);
+    // One that is there already may be named by a file, also where there is no record of it.
+    let is_new = !disk.root.is_folder(&libraries.folder);
     change
         .delete_if_undone
         .extend(is_new.then(|| libraries.folder.clone()));

@@ -6,7 +6,7 @@ use super::disk::Disk;
 use super::libraries::{Libraries, Library};
 use super::root::Root;
 use super::state::{self, Record, Wanted};
-use super::{JOURNAL, LD_SO_PRELOAD, LIBRARIES, PROFILE_SCRIPT};
+use super::{JOURNAL, LD_SO_PRELOAD, LIBRARIES, PROFILE_SCRIPT, RECORD};
 use reheap_allocators::target::Libc;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -22,6 +22,10 @@ pub(crate) enum Mishap {
     None,
     /// This step fails, as on a disk that is full or read-only; later ones do not.
     Failure(usize),
+    /// This step is taken and fails all the same, as when what was written does not come to the disk.
+    LateFailure(usize),
+    /// The same, and before the second step the process is gone.
+    LateFailureAndDeath(usize, usize),
     /// The process is gone before this step, so none of the later ones is taken.
     Death(usize),
 }
@@ -35,18 +39,24 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    pub(crate) fn next(&self) -> io::Result<()> {
-        let step = self.steps.replace(self.steps.get() + 1);
-        let strikes = match self.mishap.get() {
-            Mishap::None => false,
-            Mishap::Failure(at) => step == at,
-            Mishap::Death(at) => step >= at,
-        };
-        if !strikes {
-            return Ok(());
+    /// A step with what goes wrong in it.
+    pub(crate) fn around(
+        &self,
+        act: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> impl FnOnce(&Path) -> io::Result<()> {
+        move |path| {
+            let step = self.steps.replace(self.steps.get() + 1);
+            match self.mishap.get() {
+                Mishap::Failure(at) if step == at => {}
+                Mishap::LateFailure(at) | Mishap::LateFailureAndDeath(at, _) if step == at => {
+                    act(path)?;
+                }
+                Mishap::Death(at) | Mishap::LateFailureAndDeath(_, at) if step >= at => {}
+                _ => return act(path),
+            }
+            self.has_struck.set(true);
+            Err(io::Error::from(io::ErrorKind::StorageFull))
         }
-        self.has_struck.set(true);
-        Err(io::Error::from(io::ErrorKind::StorageFull))
     }
 }
 
@@ -113,7 +123,7 @@ impl Tree {
     }
 
     fn enable(&self, disk: &Disk, allocator: &str) -> anyhow::Result<anyhow::Result<()>> {
-        change::recover(disk)?;
+        let _ = change::recover(disk)?; // a command warns of what could not be deleted
         let library = |libc| Library {
             libc,
             bytes: format!("{allocator} for {libc}").into_bytes(),
@@ -145,7 +155,7 @@ impl Tree {
     }
 
     fn disable(&self, disk: &Disk) -> anyhow::Result<anyhow::Result<()>> {
-        change::recover(disk)?;
+        let _ = change::recover(disk)?; // a command warns of what could not be deleted
         let record = Record::read(&self.root)?;
         match state::to_disable(disk, record.as_ref())? {
             Some(change) => change.make(disk, || Ok(()), || Ok(())),
@@ -223,6 +233,45 @@ fn a_step_that_fails_leaves_everything_as_it_was() {
         // Only the deleting failed, of what nothing uses any more.
         Ok(cleaned) => assert!(cleaned.is_err()),
     });
+}
+
+#[test]
+fn a_step_that_fails_although_it_was_taken_leaves_what_was_or_what_shall_be() {
+    at_each_step(
+        Mishap::LateFailure,
+        |tree, _, earlier, result| match result {
+            Err(error) => assert_eq!(tree.snapshot(), *earlier, "{error:#}"),
+            Ok(cleaned) => {
+                assert!(cleaned.is_err());
+                assert_ne!(
+                    change::interrupted(&tree.root).unwrap(),
+                    Some(Interrupted::Before)
+                );
+                assert_ne!(tree.snapshot(), *earlier);
+            }
+        },
+    );
+}
+
+#[test]
+fn death_on_the_way_back_from_such_a_step_leaves_no_file_that_names_nothing() {
+    for steps in 1..6 {
+        for step in 0.. {
+            let tree = Tree::new(None);
+            tree.does_well(Act::Enable("one"));
+            let disk = tree.disk(Mishap::LateFailureAndDeath(step, step + steps));
+            let _ = tree.does(Act::Enable("two"), &disk);
+            let recovered = change::recover(&tree.disk(Mishap::None)).unwrap();
+            recovered.unwrap();
+            let names = fs::read(tree.path(LD_SO_PRELOAD)).unwrap();
+            for name in super::lines::names(&names) {
+                assert!(tree.path(&name).is_file(), "{name} {step} {steps}");
+            }
+            if !disk.fault.has_struck.get() {
+                break;
+            }
+        }
+    }
 }
 
 #[test]
@@ -340,15 +389,228 @@ fn links_of_an_image_never_lead_out_of_it() {
 }
 
 #[test]
+fn this_system_is_known_by_whatever_name_it_is_given() {
+    for name in ["/", "/proc/self/root", "/usr/.."] {
+        assert!(Root::open(Path::new(name)).unwrap().is_this_system());
+    }
+    assert!(!Tree::new(None).root.is_this_system());
+}
+
+#[test]
 fn a_folder_that_others_may_write_to_is_refused() {
     let tree = Tree::new(None);
     let folder = tree.path("/usr");
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
     let refused = tree.root.check_owners(LIBRARIES).unwrap_err().to_string();
-    assert!(
-        refused.contains("below `/usr`: others than its owner may write there"),
-        "{refused}"
+    let said = format!(
+        "below `{}`: others than its owner may write there",
+        folder.display()
     );
+    assert!(refused.contains(&said), "{refused}");
+    assert!(tree.root.check_owners("/etc").is_ok());
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
     tree.root.check_owners(LIBRARIES).unwrap();
+}
+
+#[test]
+fn a_folder_that_not_everybody_may_enter_is_refused() {
+    let tree = Tree::new(None);
+    tree.root.check_entry(LIBRARIES).unwrap();
+    fs::create_dir_all(tree.path("/usr/local/lib")).unwrap();
+    let folder = tree.path("/usr/local");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o750)).unwrap();
+    let refused = tree.root.check_entry(LIBRARIES).unwrap_err().to_string();
+    assert!(
+        refused.contains("usr/local`: not everybody may enter it"),
+        "{refused}"
+    );
+    tree.root.check_owners(LIBRARIES).unwrap();
+}
+
+#[test]
+fn a_journal_or_record_that_names_what_reheap_never_changes_is_refused() {
+    let tree = Tree::new(None);
+    let contents = "{\"bytes\":\"\",\"mode\":2541,\"owner\":0,\"group\":0}";
+    let changing = |file: &str, folder: &str| {
+        format!(
+            "{{\"changing\":{{\"files\":[{{\"path\":\"{file}\",\"before\":{contents},\"after\":null}}],
+              \"delete_if_undone\":[\"{folder}\"],\"delete_if_done\":[]}}}}"
+        )
+    };
+    let deleting = |folder: &str| format!("{{\"deleting\":[\"{folder}\"]}}");
+    for (journal, another) in [
+        (changing("/etc/profile.d/x", LIBRARIES), "/etc/profile.d/x"),
+        (changing(LD_SO_PRELOAD, "/etc"), "/etc"),
+        (deleting("/"), "/"),
+        (
+            deleting("/usr/local/lib/reheap-other"),
+            "/usr/local/lib/reheap-other",
+        ),
+        (
+            deleting("/usr/local/lib/reheap/.."),
+            "/usr/local/lib/reheap/..",
+        ),
+        (deleting("/usr/local/lib/reheap/"), "/usr/local/lib/reheap/"),
+        (
+            deleting("/usr/local/lib/reheap/a/../../b"),
+            "/usr/local/lib/reheap/a/../../b",
+        ),
+    ] {
+        fs::write(tree.path(JOURNAL), journal).unwrap();
+        let before = tree.snapshot();
+        let refused = tree
+            .disable(&tree.disk(Mishap::None))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            refused.contains(&format!("it names `{another}`, which")),
+            "{refused}"
+        );
+        assert_eq!(tree.snapshot(), before);
+    }
+    fs::remove_file(tree.path(JOURNAL)).unwrap();
+    tree.does_well(Act::Enable("one"));
+    let record = fs::read_to_string(tree.path(RECORD)).unwrap();
+    for (ours, another) in [(LD_SO_PRELOAD, "/etc/shadow"), ("/usr/local", "/opt")] {
+        let forged = record.replace(&format!("\"{ours}\""), &format!("\"{another}\""));
+        assert_ne!(forged, record);
+        fs::write(tree.path(RECORD), forged).unwrap();
+        let refused = tree
+            .disable(&tree.disk(Mishap::None))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            refused.contains(&format!("it names `{another}`, which")),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn a_setuid_program_is_never_restored() {
+    let tree = Tree::new(None);
+    fs::write(
+        tree.path(JOURNAL),
+        format!(
+            "{{\"changing\":{{\"files\":[{{\"path\":\"{PROFILE_SCRIPT}\",\"before\":
+              {{\"bytes\":\"x\",\"mode\":2541,\"owner\":{0},\"group\":{1}}},\"after\":null}}],
+              \"delete_if_undone\":[],\"delete_if_done\":[]}}}}",
+            rustix::process::geteuid().as_raw(),
+            rustix::process::getegid().as_raw()
+        ),
+    )
+    .unwrap();
+    change::recover(&tree.disk(Mishap::None)).unwrap().unwrap();
+    let mode = tree
+        .path(PROFILE_SCRIPT)
+        .metadata()
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o7777, 0o755);
+}
+
+#[test]
+fn a_link_that_leads_nowhere_in_an_image_is_not_followed_out_of_it() {
+    let outside = tempfile::tempdir().unwrap();
+    fs::set_permissions(outside.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    let mode = || outside.path().metadata().unwrap().permissions().mode() & 0o777;
+    let before = mode();
+    let tree = Tree::new(None);
+    std::os::unix::fs::symlink(outside.path(), tree.path("/usr/local")).unwrap();
+    let original = tree.snapshot();
+    tree.enable(&tree.disk(Mishap::None), "one").unwrap_err();
+    assert_eq!((mode(), tree.snapshot()), (before, original));
+}
+
+#[test]
+fn a_folder_that_is_swapped_for_a_link_leads_nobody_out_of_the_root() {
+    let outside = tempfile::tempdir().unwrap();
+    let tree = Tree::new(None);
+    let place = tree.root.place(LD_SO_PRELOAD).unwrap();
+    fs::rename(tree.path("/etc"), tree.path("/moved")).unwrap();
+    std::os::unix::fs::symlink(outside.path(), tree.path("/etc")).unwrap();
+    fs::write(&*place, "x").unwrap();
+    assert!(tree.path("/moved/ld.so.preload").exists());
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_folder_that_a_link_leads_through_is_looked_at_like_the_others() {
+    let tree = Tree::new(None);
+    fs::create_dir_all(tree.path("/opt/real/lib")).unwrap();
+    fs::create_dir(tree.path("/srv")).unwrap();
+    std::os::unix::fs::symlink("../opt/real", tree.path("/srv/second")).unwrap();
+    std::os::unix::fs::symlink("/srv/./second", tree.path("/usr/local")).unwrap();
+    tree.root.check_owners(LIBRARIES).unwrap();
+    for folder in ["/srv", "/opt", "/opt/real", "/opt/real/lib"] {
+        let set = |mode| {
+            fs::set_permissions(tree.path(folder), fs::Permissions::from_mode(mode)).unwrap();
+        };
+        set(0o775);
+        let refused = tree.root.check_owners(LIBRARIES).unwrap_err().to_string();
+        let said = format!("below `{}`: others", tree.path(folder).display());
+        assert!(refused.contains(&said), "{refused}");
+        set(0o755);
+    }
+    fs::remove_file(tree.path("/srv/second")).unwrap();
+    std::os::unix::fs::symlink("/usr/local", tree.path("/srv/second")).unwrap();
+    let refused = tree.root.check_owners(LIBRARIES).unwrap_err().to_string();
+    assert!(refused.contains("too many links"), "{refused}");
+}
+
+#[test]
+fn what_a_file_names_stays_when_enable_without_a_record_is_undone() {
+    for step in 0.. {
+        let tree = Tree::new(None);
+        tree.does_well(Act::Enable("one"));
+        fs::remove_file(tree.path(RECORD)).unwrap();
+        let disk = tree.disk(Mishap::Failure(step));
+        let result = tree.does(Act::Enable("one"), &disk);
+        if !disk.fault.has_struck.get() {
+            result.unwrap().unwrap();
+            break;
+        }
+        let names = fs::read(tree.path(LD_SO_PRELOAD)).unwrap();
+        for name in super::lines::names(&names) {
+            assert!(tree.path(&name).is_file(), "{name} {step}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_deleted_stands_in_nobodys_way() {
+    for act in [Act::Disable, Act::Enable("two")] {
+        let tree = Tree::new(None);
+        let original = tree.snapshot();
+        tree.does_well(Act::Enable("one"));
+        let left = format!("{LIBRARIES}/left");
+        fs::create_dir(tree.path(&left)).unwrap();
+        fs::write(tree.path(JOURNAL), format!("{{\"deleting\":[\"{left}\"]}}")).unwrap();
+        let disk = tree.disk(Mishap::Failure(0));
+        assert!(change::recover(&disk).unwrap().is_err());
+        assert!(tree.path(&left).exists());
+        // With another disk it would be deleted in the beginning; here, in the end.
+        disk.fault
+            .mishap
+            .set(Mishap::Failure(disk.fault.steps.get()));
+        tree.does(act, &disk).unwrap().unwrap();
+        assert!(disk.fault.has_struck.get());
+        assert!(!tree.path(&left).exists());
+        tree.does_well(Act::Disable);
+        assert_eq!(tree.snapshot(), original);
+    }
+}
+
+#[test]
+fn a_link_that_leads_elsewhere_is_made_anew() {
+    let tree = Tree::new(None);
+    tree.does_well(Act::Enable("one"));
+    let folder = tree.path(&state::folders(&tree.root)[0]);
+    let link = folder.join("lib/libone-1.so");
+    let target = fs::read_link(&link).unwrap();
+    fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink("../musl/libone-1.so", &link).unwrap();
+    tree.does_well(Act::Enable("one"));
+    assert_eq!(fs::read_link(&link).unwrap(), target);
 }
