@@ -3,7 +3,8 @@
 //!
 //! What an allocator does is the same in a static executable, and tested there; what differs in a preload is how it
 //! starts, how it learns of threads and forks, and that the libc brings blocks and functions of its own. So those programs
-//! run for every allocator and libc, and the others for glibc only. `stock` is not here: what the programs ask for is
+//! run for every allocator with glibc, and with musl for one of each kind of glue (locks and gate); the others for glibc
+//! only. `stock` is not here: what the programs ask for is
 //! musl's behaviour, and glibc's own allocator differs (`realloc(block, 0)` frees).
 #[allow(dead_code, reason = "what is for static executables is not used here")]
 mod support;
@@ -157,27 +158,41 @@ macro_rules! more_with_glibc {
     };
 }
 
-macro_rules! allocators {
+macro_rules! with_glibc {
     ($($module:ident $name:literal;)*) => {
         $(
             mod $module {
-                mod glibc {
-                    preloading!($name "cc");
-                    more_with_glibc!($name);
-                }
-                mod musl {
-                    preloading!($name "musl-gcc");
-                }
+                preloading!($name "cc");
+                more_with_glibc!($name);
             }
         )*
     };
 }
 
-allocators! {
-    mimalloc "mimalloc";
-    mimalloc3 "mimalloc3";
-    mimalloc_secure "mimalloc-secure";
-    jemalloc "jemalloc";
-    rpmalloc "rpmalloc";
-    snmalloc "snmalloc";
+macro_rules! with_musl {
+    ($($module:ident $name:literal;)*) => {
+        $(
+            mod $module {
+                preloading!($name "musl-gcc");
+            }
+        )*
+    };
+}
+
+mod glibc {
+    with_glibc! {
+        mimalloc "mimalloc";
+        mimalloc3 "mimalloc3";
+        mimalloc_secure "mimalloc-secure";
+        jemalloc "jemalloc";
+        rpmalloc "rpmalloc";
+        snmalloc "snmalloc";
+    }
+}
+
+mod musl {
+    with_musl! {
+        mimalloc "mimalloc";
+        rpmalloc "rpmalloc";
+    }
 }
