@@ -4,7 +4,7 @@
 //! What an allocator does is the same in a static executable, and tested there; what differs in a preload is how it
 //! starts, how it learns of threads and forks, and that the libc brings blocks and functions of its own. So those programs
 //! run for every allocator with glibc, and with musl for one of each kind of glue (locks and gate); the others for glibc
-//! only. `stock` is not here: what the programs ask for is
+//! only, once for the three mimallocs. `stock` is not here: what the programs ask for is
 //! musl's behaviour, and glibc's own allocator differs (`realloc(block, 0)` frees).
 #[allow(dead_code, reason = "what is for static executables is not used here")]
 mod support;
@@ -158,41 +158,31 @@ macro_rules! more_with_glibc {
     };
 }
 
-macro_rules! with_glibc {
-    ($($module:ident $name:literal;)*) => {
+macro_rules! allocators {
+    ($($module:ident $name:literal $compiler:literal $($more:ident)?;)*) => {
         $(
             mod $module {
-                preloading!($name "cc");
-                more_with_glibc!($name);
-            }
-        )*
-    };
-}
-
-macro_rules! with_musl {
-    ($($module:ident $name:literal;)*) => {
-        $(
-            mod $module {
-                preloading!($name "musl-gcc");
+                preloading!($name $compiler);
+                $($more!($name);)?
             }
         )*
     };
 }
 
 mod glibc {
-    with_glibc! {
-        mimalloc "mimalloc";
-        mimalloc3 "mimalloc3";
-        mimalloc_secure "mimalloc-secure";
-        jemalloc "jemalloc";
-        rpmalloc "rpmalloc";
-        snmalloc "snmalloc";
+    allocators! {
+        mimalloc "mimalloc" "cc" more_with_glibc;
+        mimalloc3 "mimalloc3" "cc";
+        mimalloc_secure "mimalloc-secure" "cc";
+        jemalloc "jemalloc" "cc" more_with_glibc;
+        rpmalloc "rpmalloc" "cc" more_with_glibc;
+        snmalloc "snmalloc" "cc" more_with_glibc;
     }
 }
 
 mod musl {
-    with_musl! {
-        mimalloc "mimalloc";
-        rpmalloc "rpmalloc";
+    allocators! {
+        mimalloc "mimalloc" "musl-gcc";
+        rpmalloc "rpmalloc" "musl-gcc";
     }
 }
