@@ -14,6 +14,7 @@ use anyhow::{Context, Result, ensure};
 use reheap_bench::analysis::analyse;
 use reheap_bench::compare::title;
 use reheap_bench::results::{Quantity, Results};
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -144,12 +145,19 @@ impl Measuring<'_> {
     }
 
     fn measure(&self, name: &str, command: &mut Command, words: &[String]) -> Result<()> {
+        let file = self.folder.join(format!("{name}.json"));
         command.args(["--rounds", &self.rounds.to_string(), "--json"]);
-        command.arg(self.folder.join(format!("{name}.json")));
+        command.arg(&file);
         if !words.is_empty() {
             command.arg("--").args(words);
         }
-        self.progress.step(&format!("measuring {name}"), command)
+        self.progress.step(&format!("measuring {name}"), command)?;
+        // Where these folders lie is nobody's business, and on another machine they lie elsewhere.
+        let text = fs::read_to_string(&file)
+            .with_context(|| format!("cannot read `{}`", file.display()))?;
+        let root = format!("{}/", self.workspace.root.display());
+        let home = format!("{}/", env::var("HOME").context("there is no HOME")?);
+        write(&file, &text.replace(&root, "").replace(&home, "~/"))
     }
 
     /// The page and the README of all results in the folder, also of those that were measured before.
