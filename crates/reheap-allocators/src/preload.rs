@@ -175,14 +175,18 @@ pub fn path_for_variable(
         let Some(of_glibc) = of_glibc else {
             return Ok(());
         };
-        // What distributions' glibc has been built to expand it to.
-        let multiarch = format!("lib/{}-linux-gnu", target.arch());
-        for folder in ["lib", "lib64", &multiarch] {
-            link(folder, &of_glibc)?;
+        for folder in glibc_library_folders(target.arch()) {
+            link(&folder, &of_glibc)?;
         }
         Ok::<(), CacheError>(())
     })?;
     Ok(entry.join("$LIB").join(file_name))
+}
+
+/// What distributions' glibc has been built to expand `$LIB` to (ld.so(8)).
+pub fn glibc_library_folders(architecture: impl std::fmt::Display) -> [String; 3] {
+    let multiarch = format!("lib/{architecture}-linux-gnu");
+    ["lib".to_owned(), "lib64".to_owned(), multiarch]
 }
 
 /// A library without anything in it, for processes that are to be left alone.

@@ -8,6 +8,7 @@ use super::LIBRARIES;
 use super::disk::{Contents, Disk};
 use super::root::Root;
 use reheap_allocators::cache;
+use reheap_allocators::preload::glibc_library_folders;
 use reheap_allocators::target::Libc;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -76,9 +77,8 @@ impl Libraries {
         if self.libraries.len() < 2 {
             return Vec::new();
         }
-        // What distributions' glibc has been built to expand it to.
-        let multiarch = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
-        let of_glibc = ["lib", "lib64", &multiarch].map(|folder| (folder.to_owned(), Libc::Glibc));
+        let of_glibc =
+            glibc_library_folders(std::env::consts::ARCH).map(|folder| (folder, Libc::Glibc));
         let of_musl = ("$LIB".to_owned(), Libc::Musl);
         let link = |(folder, libc): (String, Libc)| {
             let up = "../".repeat(1 + folder.matches('/').count());
