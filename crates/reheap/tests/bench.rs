@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::bench::{Commands, bench, has_ended, results, runs_of, variant};
+use common::bench::{Commands, bench, has_ended, interrupted, results, runs_of, variant};
 use common::{reheap, run};
 use serde_json::{Value, json};
 use std::fs;
@@ -297,25 +297,6 @@ fn a_memory_limit_shows_who_survives_or_why_there_is_none() {
         !table.contains("small: "),
         "nothing is wrong with it: {table}"
     );
-}
-
-/// Starts it, and sends it this signal when the command has written into the fifo.
-fn interrupted(commands: &Commands, command: &mut Command, signal: &str) -> common::Outcome {
-    let child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    assert_eq!(commands.read("fifo"), "begun\n");
-    let id = child.id().to_string();
-    run(Command::new("kill").args([signal, &id])).succeeded();
-    let output = child.wait_with_output().unwrap();
-    common::Outcome {
-        code: output.status.code(),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-    }
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::bench::Commands;
+use common::bench::{Commands, interrupted};
 use common::{reheap, run};
 use serde_json::Value;
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// `reheap recommend` with these arguments.
 fn recommend(line: &str) -> Command {
@@ -94,20 +94,7 @@ fn ctrl_c_ends_the_search_and_what_it_runs() {
     let script = commands.script("hanging", text);
     let mut command = recommend("--");
     command.arg(script).current_dir(commands.path(""));
-    let child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    assert_eq!(commands.read("fifo"), "begun\n");
-    run(Command::new("kill").args(["-INT", &child.id().to_string()])).succeeded();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        said.contains("interrupted before anything was measured"),
-        "{said}"
-    );
+    let outcome = interrupted(&commands, &mut command, "-INT").ended_with(130);
+    outcome.said(&["interrupted before anything was measured"]);
     commands.all_have_ended("ids", 1);
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// `reheap bench` with these arguments.
 pub(crate) fn bench(line: &str) -> Command {
@@ -105,4 +105,23 @@ pub(crate) fn variant<'a>(benchmark: &'a Value, name: &str) -> &'a Value {
 #[track_caller]
 pub(crate) fn runs_of<'a>(benchmark: &'a Value, name: &str) -> &'a [Value] {
     variant(benchmark, name)["runs"].as_array().unwrap()
+}
+
+/// Starts it, and sends it this signal when the command has written into the fifo.
+pub(crate) fn interrupted(commands: &Commands, command: &mut Command, signal: &str) -> Outcome {
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    assert_eq!(commands.read("fifo"), "begun\n");
+    let id = child.id().to_string();
+    run(Command::new("kill").args([signal, &id])).succeeded();
+    let output = child.wait_with_output().unwrap();
+    Outcome {
+        code: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
 }
