@@ -15,8 +15,8 @@
 // It is a bound for the work of an allocator, not for the order of what it gives out: on a large tree that is freed and
 // built again, over and over, mimalloc 3 with its list for each page was seen to need a third less time in all.
 //
-// There are no locks. Threads meet on lock-free stacks, so that a fork needs no attention either: what the lists of other
-// threads held is lost in the child.
+// There are no locks after the first malloc. Threads meet on lock-free stacks, so that a fork needs no attention either:
+// what the lists of other threads held is lost in the child.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -176,13 +176,12 @@ static void *reserve(size_t size) {
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-// Two threads come here at once only if the program has made them without a single malloc; the second leaves it at that.
-RARE static int begin(void) {
+static void begin(void) {
     size_t size = RESERVED;
     char *memory = reserve(size);
     if (!memory) {
         while (size > 2 * MIB && !(memory = reserve(size))) size /= 2;
-        if (!memory) return 0;
+        if (!memory) return;
         munmap(memory + size / 2, size / 2); // the other half is for stacks and files
         size /= 2;
     }
@@ -197,11 +196,13 @@ RARE static int begin(void) {
     upper_cursor = middle;
     pthread_key_create(&end_of_thread, take_leave);
     base = memory;
-    return 1;
 }
 
+// The first mallocs of two threads may come at once: musl makes threads without a malloc.
 RARE static int announce(void) {
-    if (!base && !begin()) return 0;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, begin);
+    if (!base) return 0;
     mine.announced = 1;
     pthread_setspecific(end_of_thread, &mine);
     return 1;
@@ -407,7 +408,7 @@ static void *memalign_large(size_t alignment, size_t size) {
 // Within a page, the blocks of a class are as aligned as their size.
 void *__reheap_memalign(size_t alignment, size_t size) {
     if (alignment > 4 * KIB || size > 256 * KIB - alignment) return memalign_large(alignment, size);
-    unsigned class = class_for(size);
+    unsigned class = class_for(size ? size : 1);
     while (size_of_class(class) % alignment) class++;
     return take(class);
 }

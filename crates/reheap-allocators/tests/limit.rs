@@ -18,9 +18,10 @@ use reheap_elf::marker;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const CONFORMANCE: [&str; 11] = [
+const CONFORMANCE: [&str; 12] = [
     "exit",
     "family",
+    "first_malloc",
     "fork",
     "fork_at_once",
     "producer_consumer",

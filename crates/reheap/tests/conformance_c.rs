@@ -105,6 +105,11 @@ macro_rules! conformance {
         }
 
         #[test]
+        fn the_first_allocations_may_come_from_threads_at_once() {
+            super::conforms($allocator, "first_malloc", "first_malloc");
+        }
+
+        #[test]
         fn threads_may_fork_at_once() {
             super::conforms($allocator, "fork_at_once", "fork_at_once");
         }
