@@ -129,23 +129,26 @@ const FORK_HANDLERS: Additions = Additions {
     }],
     ..NOTHING_MORE
 };
-const MIMALLOC_GLUE: &[Glue] = &[
-    Glue {
-        name: "locks",
-        source: include_str!("../glue/locks.c"),
-    },
-    Glue {
-        name: "mimalloc",
-        source: include_str!("../glue/mimalloc.c"),
-    },
-];
+const LOCKS: Glue = Glue {
+    name: "locks",
+    source: include_str!("../glue/locks.c"),
+};
+const MIMALLOC: Glue = Glue {
+    name: "mimalloc",
+    source: include_str!("../glue/mimalloc.c"),
+};
+/// Has a free of its own, and goes with the entry points that have none.
+const LAST_BLOCK: Glue = Glue {
+    name: "last_block",
+    source: include_str!("../glue/last_block.c"),
+};
 
 const MIMALLOC_ENTRY_POINTS: &[(&str, &str)] = &[
     ("malloc", "mi_malloc"),
     ("realloc", "mi_realloc"),
-    ("free", "mi_free"),
     ("memalign", "mi_memalign"),
     ("malloc_usable_size", "mi_malloc_usable_size"),
+    ("free", "mi_free"),
 ];
 const MIMALLOC_REDIRECTS: &[(&str, &str)] = &[
     ("pthread_mutex_lock", "__reheap_mutex_lock"),
@@ -277,7 +280,7 @@ const fn mimalloc(
         needs_cxx: false,
         compiler_flags,
         entry_points: MIMALLOC_ENTRY_POINTS,
-        glue: MIMALLOC_GLUE,
+        glue: &[LOCKS, MIMALLOC],
         malloc_conf: &[],
         redirects: MIMALLOC_REDIRECTS,
         executable: MIMALLOC_EXECUTABLE,
@@ -297,18 +300,22 @@ pub const CATALOGUE: &[Allocator] = &[
         is_hardened: false,
         limits: &[],
         tuning: MIMALLOC_2_TUNING,
-        build: Some(mimalloc(
-            "mimalloc",
-            &[],
-            Evidence {
-                present: &["mi_malloc", "abandoned_reclaim_on_free"],
-                absent: &["mimalloc: assertion failed", "double free detected"],
-                version_line: (
-                    "c_src/mimalloc/v2/include/mimalloc.h",
-                    "#define MI_MALLOC_VERSION 20302",
-                ),
-            },
-        )),
+        build: Some(Recipe {
+            entry_points: MIMALLOC_ENTRY_POINTS.split_at(4).0,
+            glue: &[LOCKS, MIMALLOC, LAST_BLOCK],
+            ..mimalloc(
+                "mimalloc",
+                &[],
+                Evidence {
+                    present: &["mi_malloc", "abandoned_reclaim_on_free"],
+                    absent: &["mimalloc: assertion failed", "double free detected"],
+                    version_line: (
+                        "c_src/mimalloc/v2/include/mimalloc.h",
+                        "#define MI_MALLOC_VERSION 20302",
+                    ),
+                },
+            )
+        }),
     },
     Allocator {
         name: "mimalloc3",

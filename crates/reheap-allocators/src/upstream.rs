@@ -294,8 +294,10 @@ impl Making<'_> {
         let wrappers = Wrappers::write(&build_folder, &self.toolchain.cc, self.cxx)?;
         let upstream = unfinished.join("upstream");
         fs::create_dir(&upstream).map_err(CacheError::new("make", &upstream))?;
+        let mut glue_flags: Vec<String> = self.allocator_flags().map(str::to_owned).collect();
         if let Some(package) = &self.recipe.package {
-            self.make_upstream(package, &wrappers, &build_folder, &upstream)?;
+            let headers = self.make_upstream(package, &wrappers, &build_folder, &upstream)?;
+            glue_flags.push(format!("-I{}", headers.display()));
         }
         let glue = unfinished.join("glue");
         fs::create_dir(&glue).map_err(CacheError::new("make", &glue))?;
@@ -304,22 +306,21 @@ impl Making<'_> {
             .chain(self.recipe.glue)
             .chain(additions.glue)
         {
-            let flags = self.allocator_flags();
-            compile_glue(source, self.kind, &flags, self.toolchain, &wrappers, &glue)?;
+            compile_glue(source, self.kind, &glue_flags, self.toolchain, &wrappers, &glue)?;
         }
         // The objects are copied; the intermediate files of the build have served.
         let _ = fs::remove_dir_all(&build_folder);
         Ok(())
     }
 
-    /// Puts the objects of upstream's static library into `folder`.
+    /// Puts the objects of upstream's static library into `folder`, and says where its headers are.
     fn make_upstream(
         &self,
         package: &Package,
         wrappers: &Wrappers,
         build_folder: &Path,
         folder: &Path,
-    ) -> Result<(), BuildError> {
+    ) -> Result<PathBuf, BuildError> {
         let library = self.compile_upstream(package, wrappers, build_folder)?;
         let archive = &library.archive;
         let bytes = fs::read(archive).map_err(CacheError::new("read", archive))?;
@@ -335,13 +336,14 @@ impl Making<'_> {
             let path = folder.join(format!("{index:03}-{plain}"));
             fs::write(&path, &member.data).map_err(CacheError::new("write", &path))?;
         }
-        Ok(())
+        let header = library.package_folder.join(package.evidence.version_line.0);
+        Ok(header.parent().unwrap_or(&header).to_owned())
     }
 
     /// The flags of this allocator, for itself and for its glue.
-    fn allocator_flags(&self) -> Vec<&'static str> {
-        let additions = self.kind.additions(self.recipe);
-        [self.recipe.compiler_flags, additions.compiler_flags].concat()
+    fn allocator_flags(&self) -> impl Iterator<Item = &'static str> {
+        let additions = self.kind.additions(self.recipe).compiler_flags;
+        self.recipe.compiler_flags.iter().chain(additions).copied()
     }
 
     fn compile_upstream(
@@ -361,9 +363,9 @@ impl Making<'_> {
             fs::write(&path, text).map_err(CacheError::new("write", &path))?;
         }
         let target = self.target;
-        let compiler_flags = [self.kind.compiler_flags(), &self.allocator_flags()]
-            .concat()
-            .join(" ");
+        let kind_flags = self.kind.compiler_flags().iter().copied();
+        let compiler_flags: Vec<&str> = kind_flags.chain(self.allocator_flags()).collect();
+        let compiler_flags = compiler_flags.join(" ");
         let mut cargo = self.toolchain.command(&self.toolchain.cargo);
         cargo
             .current_dir(&sources)
@@ -543,7 +545,7 @@ fn check_evidence(
 pub(crate) fn compile_glue(
     glue: &Glue,
     kind: LinkKind,
-    flags: &[&str],
+    flags: &[String],
     toolchain: &Toolchain,
     wrappers: &Wrappers,
     folder: &Path,

@@ -1,0 +1,44 @@
+// mimalloc 2's free, with another end for the last block of a page.
+//
+// A program that allocates and frees a block over and over empties the block's page with each free. mimalloc then looks
+// up the queue of the page and marks the page as retired; it puts the block behind all others of the page, so that the
+// next one is not in the processor's cache; and after 16 calls of malloc that found no block ready it gives the page back,
+// although the next block of that size is a moment away. Here the block goes on top, where malloc takes the next one from,
+// a page that is marked already is only marked again, and it is kept for 127 such calls, the most that the mark can count.
+//
+// `churn` does nothing else: 1.3 times glibc's time with mimalloc's own free, 0.7 times with this one (docs/measurements).
+//
+// Everything else is as in mi_free of mimalloc 2.3.2 (src/free.c), or goes there.
+#define MI_DEBUG 0
+#include "mimalloc/internal.h"
+#include "mimalloc/prim.h"
+
+// Instead of MI_RETIRE_CYCLES (src/page.c), for pages with blocks up to MI_SMALL_OBJ_SIZE_MAX.
+#define CYCLES_KEPT 127
+
+// Whether no other page has blocks of this size, and it is marked: then the mark is all that mi_free would renew.
+static inline bool is_retired(const mi_page_t *page) {
+    return page->retire_expire != 0 && !page->next && !page->prev && page->block_size <= MI_SMALL_OBJ_SIZE_MAX;
+}
+
+void __reheap_free(void *block) {
+    mi_segment_t *segment = _mi_ptr_segment(block);
+    if (mi_unlikely(!segment)) return;
+    mi_page_t *page = _mi_segment_page_of(segment, block);
+    bool is_local = _mi_prim_thread_id() == mi_atomic_load_relaxed(&segment->thread_id);
+    // With flags, the page is full or the pointer may be into the middle of a block.
+    if (mi_unlikely(!is_local || page->flags.full_aligned)) return mi_free(block);
+    if (mi_likely(page->used > 1)) {
+        mi_block_set_next(page, block, page->local_free);
+        page->local_free = block;
+        page->used--;
+    } else if (mi_likely(is_retired(page))) {
+        mi_block_set_next(page, block, page->free);
+        page->free = block;
+        page->used = 0;
+        page->retire_expire = CYCLES_KEPT;
+        page->free_is_zero = false; // calloc has to clear the block
+    } else {
+        mi_free(block);
+    }
+}
