@@ -6,7 +6,7 @@ use crate::workspace::{Workspace, musl_target};
 use anyhow::{Context, Result, ensure};
 use reheap_allocators::catalogue::CATALOGUE;
 use reheap_bench::results::Cost;
-use reheap_bench::rounds::interleave;
+use reheap_bench::rounds::{Turn, interleave};
 use reheap_bench::run::{CommandLine, Launcher, Limits};
 use reheap_bench::stats::{Sample, paired_differences};
 use serde::Serialize;
@@ -19,6 +19,8 @@ use std::process::Command;
 const REPETITIONS: usize = 5;
 /// How often an allocator is built into an empty cache; one that builds slowly is built once.
 const FIRST_BUILDS: usize = 3;
+/// How often a program is started that ends at once.
+const STARTS: usize = 200;
 
 /// The raw runs behind all of these figures.
 #[derive(Serialize)]
@@ -26,7 +28,9 @@ pub(crate) struct Figures {
     /// Builds that differ from the one before in the allocator alone.
     relink: Relink,
     /// Builds of a new project, with Cargo and with reheap.
-    fresh: Fresh,
+    fresh: Pair,
+    /// Starts of `/bin/true` with a preload, by the bare variable and by `reheap run`.
+    start: Pair,
     /// Derived libcs, made with an empty cache.
     first: Vec<FirstBuild>,
     /// Sizes of a program that prints one line.
@@ -39,10 +43,11 @@ struct Relink {
     runs: Vec<Cost>,
 }
 
+/// The same done twice in each round.
 #[derive(Serialize)]
-struct Fresh {
-    cargo: Vec<Cost>,
-    cargo_reheap: Vec<Cost>,
+struct Pair {
+    without_reheap: Vec<Cost>,
+    with_reheap: Vec<Cost>,
 }
 
 #[derive(Serialize)]
@@ -65,6 +70,7 @@ pub(crate) fn measure(workspace: &Workspace, progress: &Progress) -> Result<Figu
     Ok(Figures {
         relink: relink(workspace, progress, &launcher)?,
         fresh: fresh(workspace, progress, &launcher, &hello)?,
+        start: start(workspace, progress, &launcher)?,
         hello: sizes(workspace, progress, &launcher, &hello)?,
         first: first_builds(workspace, progress, &launcher)?,
     })
@@ -122,9 +128,9 @@ fn fresh(
     progress: &Progress,
     launcher: &Launcher,
     hello: &Path,
-) -> Result<Fresh> {
+) -> Result<Pair> {
     let target = musl_target()?;
-    let mut rounds = interleave(2, REPETITIONS, 1, |turn| {
+    Pair::measure(REPETITIONS, |turn| {
         let mut command = if turn.variant == 0 {
             let mut cargo = workspace.cargo();
             cargo.args(["build", "--release", "--target", target.triple()]);
@@ -145,12 +151,28 @@ fn fresh(
             project_arguments(&mut command, hello, build.path()),
             &[],
         )
-    })?;
-    let cargo_reheap = rounds.pop().unwrap_or_default();
-    let cargo = rounds.pop().unwrap_or_default();
-    Ok(Fresh {
-        cargo,
-        cargo_reheap,
+    })
+}
+
+fn start(workspace: &Workspace, progress: &Progress, launcher: &Launcher) -> Result<Pair> {
+    progress.say("starting a program with a preload");
+    let by_reheap = |words: &[&str]| {
+        let mut command = workspace.reheap();
+        command.args(["run", "-a", "mimalloc", "--"]).args(words);
+        command
+    };
+    let printed = by_reheap(&["printenv", "LD_PRELOAD"])
+        .output()
+        .context("cannot start reheap")?;
+    let library = String::from_utf8(printed.stdout).context("not UTF-8")?;
+    let variable = ("LD_PRELOAD".into(), library.trim_end().into());
+    Pair::measure(STARTS, |turn| match turn.variant {
+        0 => run(
+            launcher,
+            &Command::new("/bin/true"),
+            std::slice::from_ref(&variable),
+        ),
+        _ => run(launcher, &by_reheap(&["/bin/true"]), &[]),
     })
 }
 
@@ -307,15 +329,23 @@ impl Figures {
         table.row([relink, seconds(&wall_seconds(&self.relink.runs)?)]);
         table.row([
             "a new project, `cargo build --release --target …-musl`".to_owned(),
-            seconds(&wall_seconds(&self.fresh.cargo)?),
+            seconds(&wall_seconds(&self.fresh.without_reheap)?),
         ]);
         table.row([
             "a new project, `cargo reheap build --release`".to_owned(),
-            seconds(&wall_seconds(&self.fresh.cargo_reheap)?),
+            seconds(&wall_seconds(&self.fresh.with_reheap)?),
         ]);
         table.row([
             "what reheap adds to it, by round".to_owned(),
             seconds(&self.fresh.difference()?),
+        ]);
+        table.row([
+            "`/bin/true` with mimalloc in `LD_PRELOAD`".to_owned(),
+            milliseconds(&wall_seconds(&self.start.without_reheap)?),
+        ]);
+        table.row([
+            "what `reheap run -a mimalloc` adds to it, by round".to_owned(),
+            milliseconds(&self.start.difference()?),
         ]);
         text += &table.render();
         let mut table = Table::new(["first build into an empty cache", "wall time", "CPU time"]);
@@ -344,17 +374,37 @@ impl Figures {
     }
 }
 
-impl Fresh {
-    /// What reheap adds to Cargo's time.
+impl Pair {
+    /// The first variant of each round is without reheap.
+    fn measure(rounds: usize, run: impl FnMut(Turn) -> Result<Cost>) -> Result<Self> {
+        let mut costs = interleave(2, rounds, 1, run)?;
+        let with_reheap = costs.pop().unwrap_or_default();
+        let without_reheap = costs.pop().unwrap_or_default();
+        Ok(Self {
+            without_reheap,
+            with_reheap,
+        })
+    }
+
+    /// What reheap adds.
     fn difference(&self) -> Result<Sample> {
         let wall = |runs: &[Cost]| runs.iter().map(|run| run.wall_seconds).collect::<Vec<_>>();
-        paired_differences(&wall(&self.cargo_reheap), &wall(&self.cargo))
+        paired_differences(&wall(&self.with_reheap), &wall(&self.without_reheap))
             .context("cannot compare: a round is incomplete")
     }
 }
 
 fn wall_seconds(runs: &[Cost]) -> Result<Sample> {
     Sample::new(runs.iter().map(|run| run.wall_seconds)).context("cannot summarize: no runs")
+}
+
+fn milliseconds(sample: &Sample) -> String {
+    format!(
+        "{:.2} ± {:.2} ms (n = {})",
+        sample.median() * 1e3,
+        sample.median_absolute_deviation() * 1e3,
+        sample.count()
+    )
 }
 
 /// Median, spread and number of the values. A single one has no spread.

@@ -152,7 +152,7 @@ pub(crate) fn small(workspace: &Workspace) -> Vec<RustProgram> {
         ..rust_program(workspace, package, "Cargo.toml")
     };
     // Enough that starting the process does not count.
-    vec![program("churn", "4000000"), program("passwords", "1000000")]
+    vec![program("churn", "8000000"), program("passwords", "1000000")]
 }
 
 impl Prepared {

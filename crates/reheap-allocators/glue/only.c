@@ -32,10 +32,26 @@ static int is_named(const char *path, const char *name) {
     return strcmp(strchr(name, '/') ? path : last_part(path), name) == 0;
 }
 
-// The arguments, from the kernel: only glibc hands them to constructors, and what lies in front of `environ` is them only
-// until somebody calls setenv, which a library's constructor may have done already. What was mapped stays.
+// The arguments are asked of the kernel: only glibc hands them to constructors, and what lies in front of `environ` is them
+// only until somebody calls setenv, which a library's constructor may have done already.
+static int open_arguments(void) {
+    return open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+}
+
+// What the program was called by, or the first of it where that is longer than a path can be.
+static int is_called(const char *name) {
+    char called[PATH_MAX];
+    int file = open_arguments();
+    if (file < 0) return 0;
+    ssize_t length = read(file, called, sizeof called - 1);
+    close(file);
+    if (length <= 0) return 0;
+    called[length] = '\0';
+    return is_named(called, name);
+}
+
 static char **arguments(void) {
-    int file = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    int file = open_arguments();
     if (file < 0) return NULL;
     char *text = map(ARGUMENTS_BYTES_MAX);
     size_t length = 0;
@@ -67,11 +83,12 @@ __attribute__((constructor)) static void give_or_take(void) {
     if (getauxval(AT_BASE) == 0) return; // the dynamic linker was called by name: the program is not what was executed
     char file[PATH_MAX];
     ssize_t length_of_file = readlink("/proc/self/exe", file, sizeof file - 1);
-    char **words = arguments();
-    if (length_of_file <= 0 || !words) return;
+    if (length_of_file <= 0) return;
     file[length_of_file] = '\0';
-    if (!is_named(file, name) && !is_named(*words, name)) return;
+    if (!is_named(file, name) && !is_called(name)) return;
     if (sizeof preload + length + 1 + strlen(list) > sizeof with_library) return;
+    char **words = arguments();
+    if (!words) return;
     strcpy(with_library, preload);
     strcat(with_library, library);
     strcat(with_library, ":");

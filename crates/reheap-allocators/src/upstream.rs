@@ -306,7 +306,14 @@ impl Making<'_> {
             .chain(self.recipe.glue)
             .chain(additions.glue)
         {
-            compile_glue(source, self.kind, &glue_flags, self.toolchain, &wrappers, &glue)?;
+            compile_glue(
+                source,
+                self.kind,
+                &glue_flags,
+                self.toolchain,
+                &wrappers,
+                &glue,
+            )?;
         }
         // The objects are copied; the intermediate files of the build have served.
         let _ = fs::remove_dir_all(&build_folder);

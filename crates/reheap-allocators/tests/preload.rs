@@ -2,10 +2,14 @@
 
 mod common;
 
-use common::{cache, target, toolchain};
+use common::{cache, compile, compiler, conformance_program, target, toolchain};
 use reheap_allocators::catalogue::{self, Glue};
 use reheap_allocators::preload;
 use reheap_allocators::target::Libc;
+use std::fs::{Permissions, set_permissions};
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::Path;
+use std::process::Command;
 
 #[test]
 fn a_preload_for_each_libc_is_made_once_and_says_what_it_is() {
@@ -27,6 +31,38 @@ fn a_preload_for_each_libc_is_made_once_and_says_what_it_is() {
         assert_eq!(library, again);
         let found = preload::find_built(mimalloc, &target, &cache());
         assert_eq!(found.unwrap().file_name(), library.file_name());
+    }
+}
+
+/// mimalloc prints its options where it is asked to in the environment.
+fn prints_its_options(program: &Path) -> bool {
+    let output = Command::new(program).env("MIMALLOC_VERBOSE", "1").output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stderr).contains("mimalloc")
+}
+
+#[test]
+fn who_starts_a_setuid_program_has_no_say_in_how_it_allocates() {
+    let mimalloc = catalogue::find("mimalloc").unwrap();
+    let target = target(Libc::Glibc);
+    let library = preload::build(mimalloc, &target, &toolchain(&target), &cache()).unwrap();
+    // Where everybody may go.
+    let folder = tempfile::tempdir().unwrap();
+    set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    let copy = folder.path().join(library.file_name().unwrap());
+    std::fs::copy(&library, &copy).unwrap();
+    let program = folder.path().join("hello");
+    let run_path = format!("-Wl,-rpath,{}", folder.path().display());
+    let arguments = [copy.to_str().unwrap(), &run_path];
+    let source = conformance_program("first_malloc");
+    compile(&compiler(&target), &source, &arguments, &program);
+    assert!(prints_its_options(&program));
+
+    // Only root can give a program away; for others there is none that is setuid and has the library.
+    if chown(&program, Some(65_534), None).is_ok() {
+        set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
+        assert!(!prints_its_options(&program));
     }
 }
 

@@ -15,6 +15,7 @@
 use crate::analysis::{Estimate, Failures, ended};
 use crate::figures::{bytes, change_with_interval, noun, percent};
 use crate::results::{Benchmark, Outcome, OutputCheck, Quantity};
+use crate::warnings::Warning;
 use field::Field;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -96,6 +97,8 @@ pub enum Reason {
         /// How far the baseline seems to differ from itself.
         noise_floor: Option<f64>,
     },
+    /// Keep: there were too few rounds for any difference to be more than chance.
+    TooFewRounds(Warning),
     /// Keep: there are differences, and none makes another variant the better one for this goal.
     NothingBetter,
     /// Keep: the variant with the least memory is too slow.
@@ -277,6 +280,7 @@ impl fmt::Display for Reason {
             Reason::Indistinguishable { noise_floor: None } => {
                 f.write_str("nothing differs from it by more than the noise")
             }
+            Reason::TooFewRounds(few) => few.fmt(f),
             Reason::NothingBetter => f.write_str("nothing is better for this goal"),
             Reason::TooSlow { variant, ratio } => {
                 let slower = change_with_interval(&Quantity::Wall, ratio);
@@ -414,6 +418,22 @@ mod tests {
                 .unwrap()
                 .to_string()
                 .contains("40 % of the wall time [")
+        );
+    }
+
+    #[test]
+    fn too_few_rounds_are_said_to_be_the_reason() {
+        let variants = [
+            ("base", Role::Baseline, 1.0, 100.0 * MIB),
+            ("copy", Role::BaselineCopy, 1.0, 100.0 * MIB),
+            ("fast", Role::Candidate, 0.5, 100.0 * MIB),
+        ];
+        let benchmark = Simulated::quiet(3, 5).run(&variants);
+        let (name, recommendation) = verdict(&benchmark, Goal::Speed);
+        assert_eq!(name, "keep");
+        assert_eq!(
+            recommendation.sentence(&benchmark),
+            "keep what you have: with 3 rounds no difference can be told from chance; it takes 6"
         );
     }
 

@@ -171,7 +171,7 @@ fn other_load(results: &Results) -> Option<Warning> {
     })
 }
 
-fn few_rounds(benchmark: &Benchmark) -> Option<Warning> {
+pub(crate) fn few_rounds(benchmark: &Benchmark) -> Option<Warning> {
     let candidates = benchmark
         .variants
         .iter()

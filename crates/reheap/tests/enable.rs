@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Outcome, cache, cache_for_all, reheap, run};
+use common::{Outcome, cache, cache_for_all, glibc_linker, reheap, run};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,13 +17,6 @@ const LIBRARIES: &str = "usr/local/lib/reheap";
 /// A root folder with a dynamic linker, a shell and `cat`.
 struct Image {
     folder: tempfile::TempDir,
-}
-
-fn glibc_linker() -> &'static str {
-    match std::env::consts::ARCH {
-        "aarch64" => "/lib/ld-linux-aarch64.so.1",
-        _ => "/lib64/ld-linux-x86-64.so.2",
-    }
 }
 
 fn musl_linker() -> String {

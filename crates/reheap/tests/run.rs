@@ -384,6 +384,48 @@ fn a_verified_program_is_ended_when_its_calls_were_seen_to_arrive() {
     run(&mut reheap_run("--verify -a stock", "true")).ended_with(2);
 }
 
+/// Starts a process, and allocates only when that is ready to be ended, which takes it a while and leaves a file.
+const SLOW_TO_END: &str = r#"
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    (void)count;
+    int ready[2], signal_number;
+    char byte = 0;
+    sigset_t term;
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    if (pipe(ready) != 0) return 2;
+    if (fork() == 0) {
+        sigprocmask(SIG_BLOCK, &term, NULL);
+        if (write(ready[1], &byte, 1) != 1) return 2;
+        sigwait(&term, &signal_number);
+        nanosleep(&(struct timespec){ .tv_nsec = 300000000 }, NULL);
+        close(open(words[1], O_CREAT | O_WRONLY, 0600));
+        return 0;
+    }
+    if (read(ready[0], &byte, 1) != 1) return 2;
+    for (;;) {
+        free(malloc(100));
+        pause();
+    }
+}
+"#;
+
+#[test]
+fn what_a_verified_program_started_has_time_to_end_too() {
+    let programs = Programs::new();
+    let program = programs.compile("cc", "slow", SLOW_TO_END, &["-fno-builtin"]);
+    let left = programs.path("left");
+    let mut command = reheap_run("--verify -a mimalloc", &program);
+    let outcome = run(command.arg(&left)).succeeded();
+    assert!(outcome.stdout.contains("; ended it"), "{}", outcome.stdout);
+    assert!(left.exists(), "it was killed before it was done");
+}
+
 #[test]
 fn a_program_that_does_not_use_the_library_is_not_verified() {
     let programs = Programs::new();

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{reheap, run};
+use common::{glibc_linker, reheap, run};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -121,6 +121,25 @@ fn a_name_with_a_slash_is_that_file_only_and_a_link_has_its_own_name() {
             "second has none",
             "third has it"
         ]
+    );
+}
+
+#[test]
+fn a_program_that_the_dynamic_linker_is_told_to_run_works_without_the_library() {
+    let programs = Programs::new("cc");
+    let mut command = reheap("run -a mimalloc --only second --");
+    command.arg(programs.path("first"));
+    command.arg(format!(
+        "{} {} {}",
+        glibc_linker(),
+        programs.path("second").display(),
+        programs.path("third").display()
+    ));
+    let outcome = run(command.env_remove("LD_PRELOAD")).ended_with(3);
+    let said: Vec<&str> = outcome.stdout.lines().collect();
+    assert_eq!(
+        said,
+        ["first has none", "second has none", "third has none"]
     );
 }
 

@@ -5,7 +5,7 @@ use crate::analysis::{Analysis, Comparison, Estimate, Failures, Verdict, analyse
 use crate::results::{Benchmark, Outcome, Quantity, Role, Variant};
 use crate::stats::Sample;
 use crate::stats::interval::{Interval, VALUES_FOR_CONFIDENCE};
-use crate::warnings::output_varies;
+use crate::warnings::{few_rounds, output_varies};
 
 /// The candidates of a benchmark, in the quantities that decide.
 pub(super) struct Field<'a> {
@@ -246,6 +246,9 @@ impl<'a> Field<'a> {
         };
         if differs(Verdict::Better) || differs(Verdict::Worse) {
             return Reason::NothingBetter;
+        }
+        if let Some(few) = few_rounds(self.benchmark) {
+            return Reason::TooFewRounds(few);
         }
         let analysis = decisive[0].as_ref();
         Reason::Indistinguishable {

@@ -309,3 +309,11 @@ pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
     files.sort();
     files
 }
+
+/// The dynamic linker that programs of glibc name.
+pub(crate) fn glibc_linker() -> &'static str {
+    match std::env::consts::ARCH {
+        "aarch64" => "/lib/ld-linux-aarch64.so.1",
+        _ => "/lib64/ld-linux-x86-64.so.2",
+    }
+}
