@@ -194,16 +194,19 @@ impl RustProgram {
         flags.into_iter().chain(target).map(String::from).collect()
     }
 
-    /// Builds it with plain Cargo for this machine, as a dynamic executable.
+    /// Builds it with plain Cargo for this machine, as a dynamic executable, where `cargo reheap bench` builds it too.
     pub(crate) fn build_stock(
         &self,
         workspace: &Workspace,
         progress: &Progress,
     ) -> Result<PathBuf> {
         let mut command = workspace.cargo();
+        let triple = format!("{}-unknown-linux-gnu", env::consts::ARCH);
         command.arg("build").args(self.cargo_flags(workspace));
+        command.args(["--target", &triple]);
         progress.step(&format!("building {}", self.package), &mut command)?;
-        Ok(workspace.target.join("release").join(self.package))
+        let folder = workspace.target.join(triple).join("release");
+        Ok(folder.join(self.package))
     }
 
     /// Builds it for musl with plain Cargo and this feature, and puts the executable aside.

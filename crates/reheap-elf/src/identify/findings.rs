@@ -2,7 +2,7 @@
 
 use super::code;
 use super::image::{Image, Place, Symbol};
-use super::signatures::{self, Detail, Pattern, SEARCH, SIGNATURES, SymbolMeaning};
+use super::signatures::{self, Detail, Pattern, SIGNATURES, SymbolMeaning};
 use super::{Confidence, Evidence};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
@@ -254,7 +254,7 @@ impl Findings {
     }
 
     fn add_memory(&mut self, memory: &[u8]) {
-        for (pattern, found) in SEARCH.all(memory) {
+        for (pattern, found) in signatures::search(memory.len()).all(memory) {
             // A literal of a C program begins after the end of another one. Elsewhere the same words may be part of a
             // longer text about the allocator.
             let begins_a_literal = found.start == 0 || memory[found.start - 1] == 0;

@@ -12,7 +12,7 @@
 //! To add an allocator: add a row; `every_pattern_is_found_by_itself` then covers it. Give `entry_points` every name that
 //! can stand at the same address as `malloc`, because that is how the provider of malloc is told.
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -436,19 +436,38 @@ pub(super) struct Search {
     patterns: Vec<Pattern>,
 }
 
-pub(super) static SEARCH: LazyLock<Search> = LazyLock::new(|| {
-    let (bytes, patterns): (Vec<Vec<u8>>, Vec<Pattern>) = patterns().into_iter().unzip();
-    let automaton = AhoCorasick::builder()
-        .match_kind(MatchKind::LeftmostFirst)
-        .build(bytes)
-        .unwrap_or_else(|error| panic!("some dozen short patterns are within all limits: {error}"));
-    Search {
-        automaton,
-        patterns,
+/// From this size on a file is searched for longer than the quicker automaton takes to build: a millisecond, which
+/// `reheap run` would add to each start of a small program.
+const LARGE_BYTES: usize = 2 << 20;
+
+/// The search for an image of that size.
+pub(super) fn search(image_bytes: usize) -> &'static Search {
+    static FOR_SMALL: LazyLock<Search> =
+        LazyLock::new(|| Search::new(AhoCorasickKind::ContiguousNFA));
+    static FOR_LARGE: LazyLock<Search> = LazyLock::new(|| Search::new(AhoCorasickKind::DFA));
+    if image_bytes < LARGE_BYTES {
+        &FOR_SMALL
+    } else {
+        &FOR_LARGE
     }
-});
+}
 
 impl Search {
+    fn new(kind: AhoCorasickKind) -> Self {
+        let (bytes, patterns): (Vec<Vec<u8>>, Vec<Pattern>) = patterns().into_iter().unzip();
+        let automaton = AhoCorasick::builder()
+            .kind(Some(kind))
+            .match_kind(MatchKind::LeftmostFirst)
+            .build(bytes)
+            .unwrap_or_else(|error| {
+                panic!("some dozen short patterns are within all limits: {error}")
+            });
+        Self {
+            automaton,
+            patterns,
+        }
+    }
+
     /// Every pattern in `bytes` with its place, in order.
     pub(super) fn all<'bytes>(
         &'bytes self,
@@ -557,8 +576,10 @@ mod tests {
     fn every_pattern_is_found_by_itself() {
         for (bytes, pattern) in patterns() {
             let text = [&b"before\0"[..], &bytes, b"\0after"].concat();
-            let found: Vec<_> = SEARCH.all(&text).collect();
-            assert_eq!(found, [(pattern, 7..7 + bytes.len())]);
+            for image_bytes in [text.len(), LARGE_BYTES] {
+                let found: Vec<_> = search(image_bytes).all(&text).collect();
+                assert_eq!(found, [(pattern, 7..7 + bytes.len())]);
+            }
         }
     }
 
