@@ -26,7 +26,8 @@ fn where_nothing_can_be_told_apart_you_keep_what_you_have() {
     let verdict = outcome.stdout.lines().last().unwrap();
     assert_eq!(
         verdict,
-        "recommended for balanced: keep what you have: nothing differs from it by more than the noise"
+        "recommended for balanced: keep what you have: \
+         with 2 rounds no difference can be told from chance; it takes 9"
     );
     outcome.said(&[
         "step 2 of 3: which allocator?",
