@@ -164,6 +164,7 @@ fn start(workspace: &Workspace, progress: &Progress, launcher: &Launcher) -> Res
     let printed = by_reheap(&["printenv", "LD_PRELOAD"])
         .output()
         .context("cannot start reheap")?;
+    ensure!(printed.status.success(), "reheap run failed");
     let library = String::from_utf8(printed.stdout).context("not UTF-8")?;
     let variable = ("LD_PRELOAD".into(), library.trim_end().into());
     Pair::measure(STARTS, |turn| match turn.variant {
