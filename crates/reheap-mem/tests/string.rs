@@ -43,7 +43,7 @@ fn equal_strings_of_every_length_at_every_pair_of_offsets() {
 #[test]
 fn the_first_difference_decides_wherever_it_is() {
     at_every_level(|_| {
-        for length in (1..150).chain([255, 256, 257, 400]) {
+        for length in (1..150).chain([255, 256, 257, 400, 1000]) {
             let a = string(length);
             for at in 0..length {
                 let mut b = a.clone();
@@ -96,6 +96,34 @@ fn no_other_page_is_read_by_comparing() {
                     check(&a[i..], &b[j..], Ordering::Less);
                     assert_eq!(strncmp(&a[i..], &b[j..], length - 1), 0);
                 }
+            }
+        }
+    });
+}
+
+#[test]
+fn the_first_difference_decides_around_the_end_of_a_page() {
+    let (mut a, mut b) = (Guarded::new(3 * 4096), Guarded::new(3 * 4096));
+    let (a, b) = (a.bytes(), b.bytes());
+    let string = string(1300);
+    let length = string.len();
+    at_every_level(|_| {
+        // So far before the end of a page the one begins, and so much later or earlier the other.
+        for (before, shift) in [0, 1, 15, 31, 33, 63, 65, 130, 280, 700, 1290]
+            .into_iter()
+            .flat_map(|before| [-64, -33, -1, 0, 1, 17, 40].map(|shift| (before, shift)))
+        {
+            let i = 4096 - before;
+            let j = 4096_usize.saturating_add_signed(shift) - before;
+            a[i..][..length].copy_from_slice(&string);
+            b[j..][..length].copy_from_slice(&string);
+            let first = before.saturating_sub(100);
+            for at in (first..before + 100).filter(|&at| at + 1 < length) {
+                b[j + at] = 255;
+                check(&a[i..], &b[j..], Ordering::Less);
+                assert_eq!(strncmp(&a[i..], &b[j..], at), 0);
+                assert!(strncmp(&a[i..], &b[j..], at + 1) < 0);
+                b[j + at] = string[at];
             }
         }
     });

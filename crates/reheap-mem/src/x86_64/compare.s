@@ -19,7 +19,7 @@
     jnz     \different
     .endm
 
-    # With AVX-512. Up to 32, and up to 64 bytes, at once, without a loop or another branch on the count.
+    # With AVX-512. Up to one vector at once, without a loop or another branch on the count.
     .macro compare_masked reg
     mask_from_count
     vmovdqu8 \reg\()0 {k1} {z}, [rdi]
@@ -27,34 +27,118 @@
     .endm
 
     # Zero in register 21 if four vectors of both are equal.
-    .macro differences_zmm at:vararg
+    .macro differences_masked reg, vec
     .irp n, 1, 2, 3, 4
-    vmovdqu64 zmm2\n, [rdi + \at + 64*\n-64]
-    vpxorq  zmm2\n, zmm2\n, [rsi + \at + 64*\n-64]
+    vmovdqu64 \reg\n, [rdi + \vec*\n - \vec]
+    vpxorq  \reg\n, \reg\n, [rsi + \vec*\n - \vec]
     .endr
-    vpternlogq zmm21, zmm22, zmm23, 0xfe
-    vporq   zmm21, zmm21, zmm24
-    vptestmb k0, zmm21, zmm21
+    vpternlogq \reg\()1, \reg\()2, \reg\()3, 0xfe
+    vporq   \reg\()1, \reg\()1, \reg\()4
+    vptestmb k0, \reg\()1, \reg\()1
     .endm
 
-    .macro compare_zmm at, different
-    vmovdqu64 zmm20, [rdi + \at]
-    vpcmpub k0, zmm20, [rsi + \at], 4
+    .macro compare_vector_masked reg, at, different
+    vmovdqu64 \reg\()0, [rdi + \at]
+    vpcmpub k0, \reg\()0, [rsi + \at], 4
     kmovq   rax, k0
+    pair    9
     test    rax, rax
     jnz     \different
     .endm
 
+    # memcmp of more than one vector.
+    .macro compare_more_masked reg, vec
+    compare_vector_masked \reg, 0, .Ldifferent_0_masked
+    pair    13
+    cmp     rdx, 2*\vec
+    ja      .Lcompare_over_2_\reg
+    compare_vector_masked \reg, rdx-\vec, .Ldifferent_last_\reg
+    ret
+
+.Ldifferent_last_\reg:
+    lea     rdi, [rdi + rdx - \vec]
+    lea     rsi, [rsi + rdx - \vec]
+    jmp     .Ldifferent_0_masked
+.Ldifferent_1_\reg:
+    add     rdi, \vec
+    add     rsi, \vec
+    jmp     .Ldifferent_0_masked
+.Ldifferent_last_two_\reg:
+    lea     rdi, [rdi + rdx - 2*\vec]
+    lea     rsi, [rsi + rdx - 2*\vec]
+    jmp     .Ldifferent_0_masked
+
+    .p2align 4
+.Lcompare_over_2_\reg:
+    cmp     rdx, 4*\vec
+    ja      .Lcompare_over_4_\reg
+    compare_vector_masked \reg, \vec, .Ldifferent_1_\reg
+    compare_vector_masked \reg, rdx-2*\vec, .Ldifferent_last_two_\reg
+    compare_vector_masked \reg, rdx-\vec, .Ldifferent_last_\reg
+    ret
+
+    .p2align 4
+.Lcompare_over_4_\reg:
+    add     rdx, -4*\vec                # how many bytes there are before the last four vectors
+    .p2align 4
+.Lcompare_loop_\reg:
+    differences_masked \reg, \vec
+    kortestq k0, k0
+    pair    6
+    jnz     .Ldifferent_4_\reg
+    add     rdi, 4*\vec
+    add     rsi, 4*\vec
+    pair    13
+    sub     rdx, 4*\vec
+    ja      .Lcompare_loop_\reg
+    add     rdi, rdx                    # back by what is not left: the last four vectors
+    add     rsi, rdx
+    cmp     rdx, -2*\vec
+    jle     .Lcompare_last_two_\reg
+    differences_masked \reg, \vec
+    kortestq k0, k0
+    jnz     .Ldifferent_4_\reg
+    xor     eax, eax
+    ret
+.Lcompare_last_two_\reg:
+    add     rdi, 2*\vec
+    add     rsi, 2*\vec
+    compare_vector_masked \reg, 0, .Ldifferent_0_masked
+    compare_vector_masked \reg, \vec, .Ldifferent_1_\reg
+    ret
+    .p2align 4
+.Ldifferent_4_\reg:
+    .irp n, 1, 2, 3, 4
+    compare_vector_masked \reg, 0, .Ldifferent_0_masked
+    add     rdi, \vec
+    add     rsi, \vec
+    .endr
+    .endm
+
     function __reheap_memcmp
-    cmp     byte ptr [rip + __reheap_mem_level], 1
-    jbe     .Lcompare_narrow
+    cmp     byte ptr [rip + __reheap_mem_level], 2
+    jb      .Lcompare_narrow
     cmp     rdx, 32
-    ja      .Lcompare_33_zmm
+    ja      .Lcompare_33_masked
     compare_masked ymm2
     kmovd   eax, k0
     test    eax, eax
-    jnz     .Ldifferent_0_zmm
+    jnz     .Ldifferent_0_masked
     ret
+
+    .p2align 4
+.Ldifferent_0_masked:
+    tzcnt   rcx, rax
+    movzx   eax, byte ptr [rdi + rcx]
+    movzx   ecx, byte ptr [rsi + rcx]
+    sub     eax, ecx
+    ret
+
+    .p2align 4
+.Lcompare_33_masked:
+    cmp     byte ptr [rip + __reheap_mem_level], 2
+    ja      .Lcompare_33_zmm
+    compare_more_masked ymm2, 32
 
     .p2align 4
 .Lcompare_33_zmm:
@@ -63,80 +147,12 @@
     compare_masked zmm2
     kmovq   rax, k0
     test    rax, rax
-    jnz     .Ldifferent_0_zmm
+    jnz     .Ldifferent_0_masked
     ret
 
     .p2align 4
 .Lcompare_65_zmm:
-    compare_zmm 0, .Ldifferent_0_zmm
-    cmp     rdx, 128
-    ja      .Lcompare_129_zmm
-    compare_zmm rdx-64, .Ldifferent_last_zmm
-    ret
-
-.Ldifferent_last_zmm:
-    lea     rdi, [rdi + rdx - 64]
-    lea     rsi, [rsi + rdx - 64]
-    .p2align 4
-.Ldifferent_0_zmm:
-    tzcnt   rcx, rax
-    movzx   eax, byte ptr [rdi + rcx]
-    movzx   ecx, byte ptr [rsi + rcx]
-    sub     eax, ecx
-    ret
-.Ldifferent_64_zmm:
-    add     rdi, 64
-    add     rsi, 64
-    jmp     .Ldifferent_0_zmm
-.Ldifferent_last_two_zmm:
-    lea     rdi, [rdi + rdx - 128]
-    lea     rsi, [rsi + rdx - 128]
-    jmp     .Ldifferent_0_zmm
-
-    .p2align 4
-.Lcompare_129_zmm:
-    cmp     rdx, 256
-    ja      .Lcompare_257_zmm
-    compare_zmm 64, .Ldifferent_64_zmm
-    compare_zmm rdx-128, .Ldifferent_last_two_zmm
-    compare_zmm rdx-64, .Ldifferent_last_zmm
-    ret
-
-    .p2align 4
-.Lcompare_257_zmm:
-    add     rdx, -256                   # how many bytes there are before the last four vectors
-    .p2align 4
-.Lcompare_loop_zmm:
-    differences_zmm 0
-    kortestq k0, k0
-    jnz     .Ldifferent_4_zmm
-    add     rdi, 256
-    add     rsi, 256
-    sub     rdx, 256
-    ja      .Lcompare_loop_zmm
-    add     rdi, rdx                    # back by what is not left: the last four vectors
-    add     rsi, rdx
-    cmp     rdx, -128
-    jle     .Lcompare_last_two_zmm
-    differences_zmm 0
-    kortestq k0, k0
-    jnz     .Ldifferent_4_zmm
-    xor     eax, eax
-    ret
-.Lcompare_last_two_zmm:
-    add     rdi, 128
-    add     rsi, 128
-    compare_zmm 0, .Ldifferent_0_zmm
-    compare_zmm 64, .Ldifferent_64_zmm
-    ret
-    .p2align 4
-.Ldifferent_4_zmm:
-    .irp n, 1, 2, 3
-    compare_zmm 0, .Ldifferent_0_zmm
-    add     rdi, 64
-    add     rsi, 64
-    .endr
-    compare_zmm 0, .Ldifferent_0_zmm
+    compare_more_masked zmm2, 64
 
     .p2align 5
 .Lcompare_narrow:
@@ -386,13 +402,65 @@
     # ----- bcmp -----
 
     function __reheap_bcmp
-    cmp     byte ptr [rip + __reheap_mem_level], 1
-    jbe     .Lequal_narrow
+    cmp     byte ptr [rip + __reheap_mem_level], 2
+    jb      .Lequal_narrow
     cmp     rdx, 32
-    ja      .Lequal_33_zmm
+    ja      .Lequal_33_masked
     compare_masked ymm2
     kmovd   eax, k0                     # any number but 0 says that they differ
     ret
+
+    # bcmp of more than one vector.
+    .macro equal_more_masked reg, vec
+    cmp     rdx, 4*\vec
+    ja      .Lequal_over_4_\reg
+    vmovdqu64 \reg\()1, [rdi]
+    vmovdqu64 \reg\()2, [rdi + rdx - \vec]
+    vpxorq  \reg\()1, \reg\()1, [rsi]
+    vpxorq  \reg\()2, \reg\()2, [rsi + rdx - \vec]
+    cmp     edx, 2*\vec
+    jbe     .Lequal_two_\reg
+    vmovdqu64 \reg\()3, [rdi + \vec]
+    vmovdqu64 \reg\()4, [rdi + rdx - 2*\vec]
+    vpxorq  \reg\()3, \reg\()3, [rsi + \vec]
+    vpxorq  \reg\()4, \reg\()4, [rsi + rdx - 2*\vec]
+    vpternlogq \reg\()1, \reg\()3, \reg\()4, 0xfe
+.Lequal_two_\reg:
+    vporq   \reg\()1, \reg\()1, \reg\()2
+    vptestmb k0, \reg\()1, \reg\()1
+    xor     eax, eax
+    kortestq k0, k0
+    setnz   al
+    ret
+
+    .p2align 4
+.Lequal_over_4_\reg:
+    add     rdx, -4*\vec
+    .p2align 4
+.Lequal_loop_\reg:
+    differences_masked \reg, \vec
+    kortestq k0, k0
+    jnz     .Lunequal_\reg
+    add     rdi, 4*\vec
+    add     rsi, 4*\vec
+    pair    13
+    sub     rdx, 4*\vec
+    ja      .Lequal_loop_\reg
+    add     rdi, rdx
+    add     rsi, rdx
+    differences_masked \reg, \vec
+.Lunequal_\reg:
+    xor     eax, eax
+    kortestq k0, k0
+    setnz   al
+    ret
+    .endm
+
+    .p2align 4
+.Lequal_33_masked:
+    cmp     byte ptr [rip + __reheap_mem_level], 2
+    ja      .Lequal_33_zmm
+    equal_more_masked ymm2, 32
 
     .p2align 4
 .Lequal_33_zmm:
@@ -406,47 +474,7 @@
 
     .p2align 4
 .Lequal_65_zmm:
-    cmp     rdx, 256
-    ja      .Lequal_257_zmm
-    vmovdqu64 zmm21, [rdi]
-    vmovdqu64 zmm22, [rdi + rdx - 64]
-    vpxorq  zmm21, zmm21, [rsi]
-    vpxorq  zmm22, zmm22, [rsi + rdx - 64]
-    cmp     edx, 128
-    jbe     .Lequal_two_zmm
-    vmovdqu64 zmm23, [rdi + 64]
-    vmovdqu64 zmm24, [rdi + rdx - 128]
-    vpxorq  zmm23, zmm23, [rsi + 64]
-    vpxorq  zmm24, zmm24, [rsi + rdx - 128]
-    vpternlogq zmm21, zmm23, zmm24, 0xfe
-.Lequal_two_zmm:
-    vporq   zmm21, zmm21, zmm22
-    vptestmb k0, zmm21, zmm21
-    xor     eax, eax
-    kortestq k0, k0
-    setnz   al
-    ret
-
-    .p2align 4
-.Lequal_257_zmm:
-    add     rdx, -256
-    .p2align 4
-.Lequal_loop_zmm:
-    differences_zmm 0
-    kortestq k0, k0
-    jnz     .Lunequal_zmm
-    add     rdi, 256
-    add     rsi, 256
-    sub     rdx, 256
-    ja      .Lequal_loop_zmm
-    add     rdi, rdx
-    add     rsi, rdx
-    differences_zmm 0
-.Lunequal_zmm:
-    xor     eax, eax
-    kortestq k0, k0
-    setnz   al
-    ret
+    equal_more_masked zmm2, 64
 
     .p2align 5
 .Lequal_narrow:

@@ -245,9 +245,20 @@ __reheap_memmove:
 
     .p2align 6
 .Lcopy_65:
-    cmp     byte ptr [rip + __reheap_mem_level], 1
-    jb      .Lcopy_65_xmm
-    je      .Lcopy_65_ymm
+    cmp     byte ptr [rip + __reheap_mem_level], 2
+    jb      .Lcopy_65_narrow
+    ja      .Lcopy_65_zmm
+    cmp     rdx, 128
+    ja      .Lcopy_129_ymm2
+    copy_4_vectors ymm2, 32
+    .p2align 4
+.Lcopy_129_ymm2:
+    cmp     rdx, 256
+    ja      .Lcopy_257_ymm              # what it loses by `vzeroupper` does not count there
+    copy_8_vectors ymm2, 32
+
+    .p2align 4
+.Lcopy_65_zmm:
     cmp     rdx, 128
     ja      .Lcopy_129_zmm
     load    zmm2, 0, [rsi]
@@ -270,7 +281,9 @@ __reheap_memmove:
     copy_large zmm2, 64
 
     .p2align 4
-.Lcopy_65_xmm:
+.Lcopy_65_narrow:
+    cmp     byte ptr [rip + __reheap_mem_level], 0
+    jne     .Lcopy_65_ymm
     cmp     rdx, 128
     ja      .Lcopy_129_xmm
     copy_8_vectors xmm, 16
@@ -278,7 +291,7 @@ __reheap_memmove:
 .Lcopy_129_xmm:
     copy_large xmm, 16
 
-    .p2align 5
+    .p2align 4
 .Lcopy_65_ymm:
     cmp     rdx, 128
     ja      .Lcopy_129_ymm

@@ -22,7 +22,7 @@
 __reheap_mem_string_copy_min: .quad -1          # from this count on `rep movsb`
 __reheap_mem_string_set_min:  .quad -1          # from this count on `rep stosb`
 __reheap_mem_streaming_min:   .quad 0x400000    # from this count on stores past the caches
-__reheap_mem_level:           .byte 0           # 0: SSE2; 1: AVX2; 2: AVX-512
+__reheap_mem_level:           .byte 0           # 0: SSE2; 1: AVX2; 2: AVX-512 in vectors of 32 bytes; 3: of 64
     .p2align 6                                  # a line of its own: a neighbour that is written often would slow it down
 
     .section .init_array.00000, "aw", @init_array
@@ -65,12 +65,14 @@ __reheap_mem_find_level:
     jz      .Lno_wide
     mov     byte ptr [rip + __reheap_mem_level], 1
 
-    # AVX-512 counts only on processors that do not lower their clock for it; those have AVX-VNNI too.
     test    r11d, 0xe6                  # and the three states of AVX-512
     jnz     .Lno_wide
     not     ebx
     test    ebx, (1 << 3) | (1 << 8) | (1 << 16) | (1 << 30) | (1 << 31)    # BMI1, BMI2, F, BW, VL
     jnz     .Lno_wide
+    mov     byte ptr [rip + __reheap_mem_level], 2
+
+    # Vectors of 64 bytes only on processors that do not lower their clock for them; those have AVX-VNNI too.
     cmp     eax, 1
     jb      .Lno_wide
     mov     eax, 7
@@ -78,7 +80,7 @@ __reheap_mem_find_level:
     cpuid
     test    eax, 1 << 4                 # AVX-VNNI
     jz      .Lno_wide
-    mov     byte ptr [rip + __reheap_mem_level], 2
+    mov     byte ptr [rip + __reheap_mem_level], 3
 .Lno_wide:
     mov     eax, 7
     xor     ecx, ecx
@@ -92,7 +94,11 @@ __reheap_mem_find_level:
     mov     r10d, ebx
     test    r10d, 1 << 9                # ERMS
     jz      .Lcaches_of_intel
-    mov     qword ptr [rip + __reheap_mem_string_set_min], 8192
+    mov     eax, 2048
+    mov     ecx, 8192                   # where stores are fast, the loop is for longer
+    cmp     byte ptr [rip + __reheap_mem_level], 3
+    cmove   eax, ecx
+    mov     [rip + __reheap_mem_string_set_min], rax
 .Lcaches_of_intel:
     mov     r9d, 4
     jmp     .Lcaches

@@ -4,8 +4,9 @@
 #   xmm,  16: SSE2, which every x86-64 has;
 #   ymm,  32: AVX2. Such code leaves through `leave_function`, because a dirty upper half slows down the SSE
 #             instructions of the caller (Intel's optimization manual, "Mixing AVX code with SSE code");
-#   zmm2, 64: AVX-512, with zmm20 for register 0, zmm21 for register 1, and so on: the upper halves of registers 16 to
+#   ymm2, 32: AVX-512, with ymm20 for register 0, ymm21 for register 1, and so on: the upper halves of registers 16 to
 #             31 are not what SSE instructions wait for.
+#   zmm2, 64: the same, for processors that do not lower their clock for it.
 
     .section .note.GNU-stack, "", @progbits
     .text
@@ -34,6 +35,13 @@
     .endm
     .hidden __reheap_mem_level
 
+    # In front of a comparison and its jump, or of another jump, where it counts: together at most so many bytes long, they
+    # are not to cross a multiple of 32, nor to end at one. Skylake and what was made of it keeps no such jump among its
+    # decoded instructions (Intel, "Mitigations for Jump Conditional Code Erratum").
+    .macro pair length
+    .p2align 5,, \length
+    .endm
+
     .macro leave_function reg
     .ifc \reg, ymm
     vzeroupper
@@ -43,64 +51,60 @@
 
     # Loads and stores at any address.
     .macro load reg, n, from:vararg
+    .ifc \reg, xmm
+    movups  \reg\()\n, \from
+    .else
     .ifc \reg, ymm
     vmovdqu \reg\()\n, \from
     .else
-    .ifc \reg, zmm2
     vmovdqu64 \reg\()\n, \from
-    .else
-    movups  \reg\()\n, \from
     .endif
     .endif
     .endm
 
     .macro store reg, n, to:vararg
+    .ifc \reg, xmm
+    movups  \to, \reg\()\n
+    .else
     .ifc \reg, ymm
     vmovdqu \to, \reg\()\n
     .else
-    .ifc \reg, zmm2
     vmovdqu64 \to, \reg\()\n
-    .else
-    movups  \to, \reg\()\n
     .endif
     .endif
     .endm
 
     # At multiples of the width.
     .macro load_aligned reg, n, from:vararg
+    .ifc \reg, xmm
+    movaps  \reg\()\n, \from
+    .else
     .ifc \reg, ymm
     vmovdqa \reg\()\n, \from
     .else
-    .ifc \reg, zmm2
     vmovdqa64 \reg\()\n, \from
-    .else
-    movaps  \reg\()\n, \from
     .endif
     .endif
     .endm
 
     .macro store_aligned reg, n, to:vararg
+    .ifc \reg, xmm
+    movaps  \to, \reg\()\n
+    .else
     .ifc \reg, ymm
     vmovdqa \to, \reg\()\n
     .else
-    .ifc \reg, zmm2
     vmovdqa64 \to, \reg\()\n
-    .else
-    movaps  \to, \reg\()\n
     .endif
     .endif
     .endm
 
     # Past the caches; an `sfence` has to follow before others may see it (Intel SDM, MOVNTDQ).
     .macro store_streaming reg, n, to:vararg
-    .ifc \reg, ymm
-    vmovntdq \to, \reg\()\n
+    .ifc \reg, xmm
+    movntps \to, \reg\()\n
     .else
-    .ifc \reg, zmm2
     vmovntdq \to, \reg\()\n
-    .else
-    movntps  \to, \reg\()\n
-    .endif
     .endif
     .endm
 

@@ -44,6 +44,7 @@
 
     .macro done_at_limit limit, label
     .ifc \limit, limited
+    pair    9
     cmp     rdi, r8
     jae     \label
     .endif
@@ -103,13 +104,18 @@
 
     # The function's body, but for its first instructions, which fill in what is to be looked for.
     .macro find name, kind, limit
-    cmp     byte ptr [rip + __reheap_mem_level], 1
-    jbe     .L\name\()_narrow
-    find_zmm \name, \kind, \limit
+    cmp     byte ptr [rip + __reheap_mem_level], 2
+    jb      .L\name\()_narrow
+    ja      .L\name\()_zmm
+    find_masked \name, \kind, \limit, ymm2, 32
+    .p2align 5
+.L\name\()_zmm:
+    find_masked \name, \kind, \limit, zmm2, 64
 
     .p2align 5
 .L\name\()_narrow:
-    jb      .L\name\()_xmm
+    cmp     byte ptr [rip + __reheap_mem_level], 0
+    je      .L\name\()_xmm
     mov     eax, edi
     and     eax, 4095
     cmp     eax, 4096 - 32
@@ -203,100 +209,142 @@
     jmp     .L\name\()_next_ymm
     .endm
 
-    # The same with AVX-512. Register 20: the byte.
+    # The same with AVX-512. Register 0: the byte.
 
-    # k0: one bit for each byte that is looked for; register 21 is free.
-    .macro match_zmm kind, from:vararg
-    .ifc \kind, byte
-    vpcmpeqb k0, zmm20, \from
-    .else
-    vmovdqu64 zmm21, \from
-    turn_zmm \kind, 21
-    vptestnmb k0, zmm21, zmm21
-    .endif
-    .endm
-
-    .macro turn_zmm kind, n
+    # rax, k0: one bit for each byte that is looked for; register 1 is free.
+    .macro match_masked kind, reg, from:vararg
     .ifc \kind, either
-    vpxorq  zmm25, zmm\n, zmm20
-    vpminub zmm\n, zmm\n, zmm25
+    vmovdqu64 \reg\()1, \from
+    turn_either_masked \reg, 1, 5
+    vptestnmb k0, \reg\()1, \reg\()1
+    .else
+    vpcmpeqb k0, \reg\()0, \from
     .endif
+    kmovq   rax, k0
     .endm
 
-    .macro find_zmm name, kind, limit
-    .ifnc \kind, end
-    vpbroadcastb zmm20, esi
+    .macro turn_either_masked reg, n, t
+    vpxorq  \reg\t, \reg\n, \reg\()0
+    vpminub \reg\n, \reg\n, \reg\t
+    .endm
+
+    # k0 is not 0 if four vectors have such a byte.
+    .macro match_four_masked kind, reg, vec
+    .ifc \kind, end
+    vmovdqa64 \reg\()1, [rdi]
+    vmovdqa64 \reg\()3, [rdi + 2*\vec]
+    vpminub \reg\()1, \reg\()1, [rdi + \vec]
+    vpminub \reg\()3, \reg\()3, [rdi + 3*\vec]
+    .else
+    .irp n, 1, 2, 3, 4
+    .ifc \kind, byte
+    vpxorq  \reg\n, \reg\()0, [rdi + \vec*\n - \vec]
+    .else
+    vmovdqa64 \reg\n, [rdi + \vec*\n - \vec]
+    turn_either_masked \reg, \n, 5
+    .endif
+    .endr
+    vpminub \reg\()1, \reg\()1, \reg\()2
+    vpminub \reg\()3, \reg\()3, \reg\()4
+    .endif
+    vpminub \reg\()1, \reg\()1, \reg\()3
+    vptestnmb k0, \reg\()1, \reg\()1
+    .endm
+
+    .macro find_masked name, kind, limit, reg, vec
+    .ifc \kind, end
+    vpxorq  xmm20, xmm20, xmm20
+    .else
+    vpbroadcastb \reg\()0, esi
     .endif
     mov     eax, edi
     and     eax, 4095
-    cmp     eax, 4096 - 64
-    ja      .L\name\()_page_end_zmm
-    match_zmm \kind, [rdi]
-    kmovq   rax, k0
+    pair    11
+    cmp     eax, 4096 - \vec
+    ja      .L\name\()_page_end_\reg
+    match_masked \kind, \reg, [rdi]
+    pair    9
     test    rax, rax
-    jz      .L\name\()_rest_zmm
-.L\name\()_first_zmm:
+    jz      .L\name\()_rest_\reg
+.L\name\()_first_\reg:
     tzcnt   rax, rax
     answer_first_\name
 
     .p2align 4
-.L\name\()_found_zmm:
+.L\name\()_page_end_\reg:
+    mov     rcx, rdi
+    and     rcx, -\vec
+    match_masked \kind, \reg, [rcx]
+    mov     ecx, edi
+    .ifc \reg, zmm2
+    shr     rax, cl                     # by the lowest six bits
+    .else
+    shr     eax, cl                     # by the lowest five
+    .endif
+    test    rax, rax
+    jnz     .L\name\()_first_\reg
+.L\name\()_rest_\reg:
+    begin_\limit
+    or      rdi, \vec - 1
+    inc     rdi
+    .ifc \limit, limited
+    mov     rax, r8
+    sub     rax, rdi
+    pair    12
+    jbe     .L\name\()_none
+    cmp     rax, 4*\vec
+    jb      .L\name\()_few_\reg
+    .endif
+    .irp n, 0, 1, 2, 3
+    match_masked \kind, \reg, [rdi + \n*\vec]
+    pair    9
+    test    rax, rax
+    jnz     .L\name\()_found_\reg\()_\n
+    .endr
+    add     rdi, 4*\vec
+    and     rdi, -4*\vec
+    .p2align 4
+.L\name\()_loop_\reg:
+    done_at_limit \limit, .L\name\()_none
+    match_four_masked \kind, \reg, \vec
+    add     rdi, 4*\vec
+    kortestq k0, k0
+    pair    6
+    jz      .L\name\()_loop_\reg
+    sub     rdi, 4*\vec
+    .irp n, 1, 2, 3
+    match_masked \kind, \reg, [rdi]
+    test    rax, rax
+    jnz     .L\name\()_found_\reg
+    add     rdi, \vec
+    .endr
+    match_masked \kind, \reg, [rdi]
+.L\name\()_found_\reg:
+.L\name\()_found_\reg\()_0:
     tzcnt   rax, rax
     add     rdi, rax
     answer_\name
-
-    .p2align 4
-.L\name\()_page_end_zmm:
-    mov     rcx, rdi
-    and     rcx, -64
-    match_zmm \kind, [rcx]
-    kmovq   rax, k0
-    mov     ecx, edi
-    shr     rax, cl                     # by the lowest six bits
-    test    rax, rax
-    jnz     .L\name\()_first_zmm
-.L\name\()_rest_zmm:
-    begin_\limit
-    or      rdi, 63
-    inc     rdi
-    .irp n, 1, 2, 3, 4
-    done_at_limit \limit, .L\name\()_none
-    match_zmm \kind, [rdi]
-    kmovq   rax, k0
-    test    rax, rax
-    jnz     .L\name\()_found_zmm
-    add     rdi, 64
-    .endr
-    and     rdi, -256
-    .p2align 4
-.L\name\()_loop_zmm:
-    done_at_limit \limit, .L\name\()_none
-    .irp n, 1, 2, 3, 4
-    .ifc \kind, byte
-    vpxorq  zmm2\n, zmm20, [rdi + 64*\n - 64]
-    .else
-    vmovdqa64 zmm2\n, [rdi + 64*\n - 64]
-    turn_zmm \kind, 2\n
-    .endif
-    .endr
-    vpminub zmm26, zmm21, zmm22
-    vpminub zmm27, zmm23, zmm24
-    vpminub zmm26, zmm26, zmm27
-    vptestnmb k0, zmm26, zmm26
-    add     rdi, 256
-    kortestq k0, k0
-    jz      .L\name\()_loop_zmm
-    sub     rdi, 256
     .irp n, 1, 2, 3
-    vptestnmb k0, zmm2\n, zmm2\n
-    kmovq   rax, k0
-    test    rax, rax
-    jnz     .L\name\()_found_zmm
-    add     rdi, 64
+.L\name\()_found_\reg\()_\n:
+    tzcnt   rax, rax
+    lea     rdi, [rdi + rax + \n*\vec]
+    answer_\name
     .endr
-    vptestnmb k0, zmm24, zmm24
-    kmovq   rax, k0
-    jmp     .L\name\()_found_zmm
+
+    # Fewer than four vectors up to the end of the block.
+    .ifc \limit, limited
+    .p2align 4
+.L\name\()_few_\reg:
+    match_masked \kind, \reg, [rdi]
+    pair    9
+    test    rax, rax
+    jnz     .L\name\()_found_\reg
+    add     rdi, \vec
+    pair    9
+    cmp     rdi, r8
+    jb      .L\name\()_few_\reg
+    jmp     .L\name\()_none
+    .endif
     .endm
 
     # r9 = rdi and, where there is a count in rdx, r8 = rdi + rdx, but not beyond the last address:
@@ -369,6 +417,7 @@
     .endm
 
     .macro answer_first_memchr
+    pair    9
     cmp     rax, rdx
     jae     .Lmemchr_none
     add     rax, rdi
@@ -465,35 +514,67 @@
     ret
     .endm
 
-    function __reheap_memrchr
-    test    rdx, rdx
-    jz      .Lmemrchr_none
-    mov     r9, rdi
-    lea     rdi, [rdi + rdx - 1]        # the last byte
-    cmp     byte ptr [rip + __reheap_mem_level], 1
-    jbe     .Lmemrchr_narrow
-    vpbroadcastb zmm20, esi
-    cmp     rdx, 64
-    jbe     .Lmemrchr_64_zmm
-    mov     ecx, edi
-    not     ecx                         # of the 64 bytes that the last one lies in, so many are behind it, modulo 64
-    and     rdi, -64
-    vpcmpeqb k0, zmm20, [rdi]
-    kmovq   rax, k0
-    shl     rax, cl
-    shr     rax, cl
+    # With AVX-512. First the vector that ends with the block, unless it begins in another page; then aligned ones.
+    # r9: the beginning.
+    .macro find_last_masked reg, vec
+    vpbroadcastb \reg\()0, esi
+    lea     rdi, [r9 + rdx]             # the end
+    lea     eax, [rdi - 1]
+    and     eax, 4095
+    pair    11
+    cmp     eax, \vec - 1
+    jb      .Lmemrchr_page_begin_\reg
+    match_masked byte, \reg, [rdi - \vec]
+    pair    9
     test    rax, rax
-    jnz     .Lmemrchr_found_zmm
+    jz      .Lmemrchr_rest_\reg
+    bsr     rax, rax
+    lea     rax, [rdi + rax - \vec]
+    pair    9
+    cmp     rax, r9
+    jb      .Lmemrchr_none
+    ret
+
     .p2align 4
-.Lmemrchr_loop_zmm:
+.Lmemrchr_rest_\reg:
+    pair    13
+    cmp     rdx, \vec
+    jbe     .Lmemrchr_none
+    dec     rdi
+    and     rdi, -\vec                  # no byte from there on is left
+    jmp     .Lmemrchr_next_\reg
+
+    .p2align 4
+.Lmemrchr_page_begin_\reg:
+    mov     ecx, edi
+    neg     ecx                         # in the aligned vector that the last byte lies in, so many are behind it
+    dec     rdi
+    and     rdi, -\vec
+    match_masked byte, \reg, [rdi]
+    .ifc \reg, zmm2
+    shl     rax, cl                     # modulo 64
+    shr     rax, cl
+    .else
+    shl     eax, cl                     # modulo 32
+    shr     eax, cl
+    .endif
+    test    rax, rax
+    jnz     .Lmemrchr_found_\reg
+    .p2align 4
+.Lmemrchr_next_\reg:
+    pair    9
     cmp     rdi, r9
     jbe     .Lmemrchr_none
-    sub     rdi, 64
-    vpcmpeqb k0, zmm20, [rdi]
-    kmovq   rax, k0
+    pair    12
+    test    edi, 4*\vec - 1
+    jz      .Lmemrchr_four_\reg
+.Lmemrchr_single_\reg:
+    sub     rdi, \vec
+    match_masked byte, \reg, [rdi]
+    pair    9
     test    rax, rax
-    jz      .Lmemrchr_loop_zmm
-.Lmemrchr_found_zmm:
+    jz      .Lmemrchr_next_\reg
+.Lmemrchr_found_\reg:
     bsr     rax, rax
     add     rdi, rax
     xor     eax, eax
@@ -501,19 +582,40 @@
     cmovae  rax, rdi
     ret
 
+    # Four vectors in front of rdi, which lie in one page; one at a time from where there is such a byte.
     .p2align 4
-.Lmemrchr_64_zmm:
-    mask_from_count
-    vpcmpeqb k0 {k1}, zmm20, [r9]
-    kmovq   rax, k0
-    test    rax, rax
-    jz      .Lmemrchr_none
-    bsr     rax, rax
-    add     rax, r9
+.Lmemrchr_four_\reg:
+    .irp n, 1, 2, 3, 4
+    vpxorq  \reg\n, \reg\()0, [rdi - \vec*\n]
+    .endr
+    vpminub \reg\()1, \reg\()1, \reg\()2
+    vpminub \reg\()3, \reg\()3, \reg\()4
+    vpminub \reg\()1, \reg\()1, \reg\()3
+    vptestnmb k0, \reg\()1, \reg\()1
+    kortestq k0, k0
+    jnz     .Lmemrchr_single_\reg
+    sub     rdi, 4*\vec
+    cmp     rdi, r9
+    ja      .Lmemrchr_four_\reg
+    xor     eax, eax
     ret
+    .endm
+
+    function __reheap_memrchr
+    test    rdx, rdx
+    jz      .Lmemrchr_none
+    mov     r9, rdi
+    cmp     byte ptr [rip + __reheap_mem_level], 2
+    jb      .Lmemrchr_narrow
+    ja      .Lmemrchr_zmm
+    find_last_masked ymm2, 32
+    .p2align 5
+.Lmemrchr_zmm:
+    find_last_masked zmm2, 64
 
     .p2align 5
 .Lmemrchr_narrow:
+    lea     rdi, [rdi + rdx - 1]        # the last byte
     splat
     # From the multiple of 32 before it: two vectors, without the bits of what is behind.
     mov     ecx, edi

@@ -52,6 +52,15 @@
     mov     [rdi + rdx - 8], rcx
     ret
 
+    # Twice to four times the width.
+    .macro set_4_vectors reg, vec
+    store   \reg, 0, [rdi]
+    store   \reg, 0, [rdi + \vec]
+    store   \reg, 0, [rdi + rdx - 2*\vec]
+    store   \reg, 0, [rdi + rdx - \vec]
+    leave_function \reg
+    .endm
+
     # More than four times the width.
     .macro set_large reg, vec
     cmp     rdx, 8*\vec
@@ -111,39 +120,41 @@
 
     .p2align 6
 .Lset_65:
-    cmp     byte ptr [rip + __reheap_mem_level], 1
-    jb      .Lset_65_xmm
-    je      .Lset_65_ymm
-    vpbroadcastb zmm20, esi
+    cmp     byte ptr [rip + __reheap_mem_level], 2
+    jb      .Lset_65_narrow
+    ja      .Lset_65_zmm
+    cmp     rdx, 128
+    ja      .Lset_129_wide
+    vpbroadcastb ymm20, esi
+    set_4_vectors ymm2, 32
+
+    .p2align 4
+.Lset_65_zmm:
     cmp     rdx, 256
-    ja      .Lset_257_zmm
-    store   zmm2, 0, [rdi]
-    store   zmm2, 0, [rdi + rdx - 64]
+    ja      .Lset_129_wide
+    vpbroadcastb zmm20, esi
     cmp     edx, 128
     ja      .Lset_129_zmm
+    store   zmm2, 0, [rdi]
+    store   zmm2, 0, [rdi + rdx - 64]
     ret
     .p2align 4
 .Lset_129_zmm:
-    store   zmm2, 0, [rdi + 64]
-    store   zmm2, 0, [rdi + rdx - 128]
-    ret
-    .p2align 4
-.Lset_257_zmm:
-    vpbroadcastb ymm0, esi
-    jmp     .Lset_loop_ymm
+    set_4_vectors zmm2, 64
 
     .p2align 4
-.Lset_65_ymm:
-    splat
-    vinserti128 ymm0, ymm0, xmm0, 1
+.Lset_65_narrow:
+    cmp     byte ptr [rip + __reheap_mem_level], 0
+    je      .Lset_65_xmm
+    vmovd   xmm0, esi
+    vpbroadcastb ymm0, xmm0
     cmp     rdx, 128
     ja      .Lset_129_ymm
-    store   ymm, 0, [rdi]
-    store   ymm, 0, [rdi + 32]
-    store   ymm, 0, [rdi + rdx - 64]
-    store   ymm, 0, [rdi + rdx - 32]
-    leave_function ymm
+    set_4_vectors ymm, 32
+
     .p2align 4
+.Lset_129_wide:
+    vpbroadcastb ymm0, esi
 .Lset_129_ymm:
     set_large ymm, 32
 

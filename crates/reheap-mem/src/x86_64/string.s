@@ -4,167 +4,271 @@
     #
     # rdi, rsi: the strings, rdx: the count where there is one; eax: less than, equal to or greater than 0.
     #
-    # A vector of both at a time, from any address. Where one of the two is so close to the end of its page that a vector
-    # would reach into the next, single bytes until it is past that; with AVX-512, those that are left in the page.
+    # Four vectors, if neither string is close to the end of its page; then stretches, in which both stay in one page.
 
-    .macro done_at_count limit, label, vec
-    .ifc \limit, limited
-    cmp     rdx, \vec
-    jbe     \label
-    sub     rdx, \vec
-    .endif
-    .endm
-
-    # Byte rcx of both decides, unless the count ends before it.
-    .macro answer_at_rcx name, limit
-    .ifc \limit, limited
-    cmp     rcx, rdx
-    jae     .L\name\()_equal
-    .endif
-    movzx   eax, byte ptr [rdi + rcx]
-    movzx   ecx, byte ptr [rsi + rcx]
-    sub     eax, ecx
-    ret
-    .endm
-
-    .macro compare_strings name, limit, reg, vec
-    .ifc \reg, ymm
-    vpxor   xmm7, xmm7, xmm7
-    .else
-    pxor    xmm7, xmm7
-    .endif
-    .p2align 4
-.L\name\()_loop_\reg:
-    mov     eax, edi
-    mov     ecx, esi
-    and     eax, 4095
-    and     ecx, 4095
-    cmp     eax, 4096 - \vec
-    ja      .L\name\()_page_end_\reg
-    cmp     ecx, 4096 - \vec
-    ja      .L\name\()_page_end_\reg
-    # A byte is 0 where both differ or end.
-    load    \reg, 0, [rdi]
-    .ifc \reg, ymm
-    vpcmpeqb ymm1, ymm0, [rsi]
-    .else
-    movups  xmm1, [rsi]
+    # Compares a vector of both. On a difference, or at the end, jumps with the mask in rax, the lowest bit set of which
+    # is that of the first such byte. Register 7 is 0, but not with AVX-512.
+    .macro compare_strings_vector reg, at, different
+    load    \reg, 0, [rdi + \at]
+    .ifc \reg, xmm
+    movups  xmm1, [rsi + \at]
     pcmpeqb xmm1, xmm0
-    .endif
-    bytes   pminub, \reg, 1, \reg\()0
-    bytes   pcmpeqb, \reg, 1, \reg\()7
-    mask    \reg, eax, 1
+    pminub  xmm1, xmm0                  # 0 where both differ or end
+    pcmpeqb xmm1, xmm7
+    pmovmskb eax, xmm1
     test    eax, eax
+    .else
+    .ifc \reg, ymm
+    vpcmpeqb ymm1, ymm0, [rsi + \at]
+    vpminub ymm1, ymm1, ymm0
+    vpcmpeqb ymm1, ymm1, ymm7
+    vpmovmskb eax, ymm1
+    test    eax, eax
+    .else
+    vptestmb k1, \reg\()0, \reg\()0
+    vpcmpeqb k0 {k1}, \reg\()0, [rsi + \at]
+    kmovq   rax, k0
+    pair    9
+    .ifc \reg, zmm2
+    inc     rax                         # 0 if all of them are the same; else there is a 1 where the first 0 was
+    .else
+    inc     eax
+    .endif
+    .endif
+    .endif
+    jnz     \different
+    .endm
+
+    # Four vectors, from any address.
+    .macro compare_strings_four reg, vec, different
+    .ifc \reg, xmm
+    .irp n, 1, 2, 3, 4
+    movups  xmm0, [rdi + \vec*\n - \vec]
+    movups  xmm\n, [rsi + \vec*\n - \vec]
+    pcmpeqb xmm\n, xmm0
+    pminub  xmm\n, xmm0
+    .endr
+    pminub  xmm1, xmm2
+    pminub  xmm3, xmm4
+    pminub  xmm1, xmm3
+    pcmpeqb xmm1, xmm7
+    pmovmskb eax, xmm1
+    test    eax, eax
+    jnz     \different
+    .else
+    .ifc \reg, ymm
+    .irp n, 1, 2, 3, 4
+    vmovdqu ymm0, [rdi + \vec*\n - \vec]
+    vpcmpeqb ymm\n, ymm0, [rsi + \vec*\n - \vec]
+    vpminub ymm\n, ymm\n, ymm0
+    .endr
+    vpminub ymm1, ymm1, ymm2
+    vpminub ymm3, ymm3, ymm4
+    vpminub ymm1, ymm1, ymm3
+    vpcmpeqb ymm1, ymm1, ymm7
+    vpmovmskb eax, ymm1
+    test    eax, eax
+    jnz     \different
+    .else
+    vmovdqu64 \reg\()0, [rdi]
+    vmovdqu64 \reg\()1, [rdi + \vec]
+    vmovdqu64 \reg\()2, [rdi + 2*\vec]
+    vmovdqu64 \reg\()3, [rdi + 3*\vec]
+    vpxorq  \reg\()4, \reg\()0, [rsi]
+    vpxorq  \reg\()5, \reg\()1, [rsi + \vec]
+    vpxorq  \reg\()6, \reg\()2, [rsi + 2*\vec]
+    vpxorq  \reg\()7, \reg\()3, [rsi + 3*\vec]
+    vpminub \reg\()0, \reg\()0, \reg\()1
+    vpminub \reg\()2, \reg\()2, \reg\()3
+    vpminub \reg\()0, \reg\()0, \reg\()2
+    vpternlogq \reg\()4, \reg\()5, \reg\()6, 0xfe
+    vporq   \reg\()4, \reg\()4, \reg\()7
+    vptestmb k1, \reg\()0, \reg\()0       # where no string ends
+    vptestnmb k0 {k1}, \reg\()4, \reg\()4 # and nothing differs
+    .ifc \reg, zmm2
+    kortestq k0, k0
+    .else
+    kortestd k0, k0
+    .endif
+    jnc     \different
+    .endif
+    .endif
+    .endm
+
+    # The last r8 bytes of a stretch, fewer than a vector.
+    .macro compare_strings_rest name, reg, vec
+    .ifc \reg\()_\vec, xmm_16
+    compare_strings_rest_back \name, \reg, \vec
+    .else
+    .ifc \reg, ymm
+    compare_strings_rest_back \name, \reg, \vec
+    .else
+    mov     rax, -1
+    bzhi    rax, rax, r8
+    kmovq   k2, rax
+    vmovdqu8 \reg\()0 {k2} {z}, [rdi]
+    vptestmb k1 {k2}, \reg\()0, \reg\()0
+    vpcmpeqb k0 {k1}, \reg\()0, [rsi]
+    kxorq   k0, k0, k2
+    kmovq   rax, k0
+    test    rax, rax
     jnz     .L\name\()_different_\reg
-    done_at_count \limit, .L\name\()_equal_\reg, \vec
+    add     rdi, r8
+    add     rsi, r8
+    .endif
+    .endif
+    .endm
+
+    # Without masks: the last vector before the end of the stretch, if it does not begin before the strings (r9).
+    .macro compare_strings_rest_back name, reg, vec
+    lea     rax, [rdi + r8 - \vec]
+    cmp     rax, r9
+    jb      .L\name\()_byte_\reg
+    mov     rdi, rax
+    lea     rsi, [rsi + r8 - \vec]
+    compare_strings_vector \reg, 0, .L\name\()_different_\reg
     add     rdi, \vec
     add     rsi, \vec
-    jmp     .L\name\()_loop_\reg
+    jmp     .L\name\()_stretch_end_\reg
 
-.L\name\()_different_\reg:
-    .ifc \reg, ymm
-    vzeroupper
-    .endif
-    bsf     ecx, eax
-    answer_at_rcx \name, \limit
-
-.L\name\()_page_end_\reg:
-    mov     r8d, \vec
 .L\name\()_byte_\reg:
     movzx   eax, byte ptr [rdi]
     movzx   ecx, byte ptr [rsi]
-    cmp     eax, ecx
-    jne     .L\name\()_byte_differs_\reg
-    test    eax, eax
-    jz      .L\name\()_equal_\reg
-    done_at_count \limit, .L\name\()_equal_\reg, 1
+    sub     eax, ecx
+    jnz     .L\name\()_return_\reg
+    test    ecx, ecx
+    jz      .L\name\()_return_\reg
     inc     rdi
     inc     rsi
     dec     r8d
     jnz     .L\name\()_byte_\reg
-    jmp     .L\name\()_loop_\reg
+    .endm
 
-.L\name\()_byte_differs_\reg:
-    .ifc \reg, ymm
-    vzeroupper
+    .macro compare_strings name, limit, reg, vec
+    .ifc \reg, xmm
+    mov     r9, rdi
+    pxor    xmm7, xmm7
     .endif
+    .ifc \reg, ymm
+    mov     r9, rdi
+    vpxor   xmm7, xmm7, xmm7
+    .endif
+    mov     eax, edi
+    or      eax, esi                    # at least as large as either
+    and     eax, 4095
+    pair    11
+    cmp     eax, 4096 - 4*\vec
+    ja      .L\name\()_stretch_\reg
+    .irp n, 0, 1, 2, 3
+    compare_strings_vector \reg, \n*\vec, .L\name\()_first_\reg\()_\n
+    .ifc \limit, limited
+    pair    10
+    sub     rdx, \vec
+    jbe     .L\name\()_equal_\reg
+    .endif
+    .endr
+    mov     ecx, edi
+    and     ecx, \vec - 1
+    sub     rdi, rcx                    # to where it is aligned: what is compared again is equal
+    sub     rsi, rcx
+    .ifc \limit, limited
+    add     rdx, rcx
+    .endif
+    add     rdi, 4*\vec
+    add     rsi, 4*\vec
+
+.L\name\()_stretch_\reg:
+    mov     eax, edi
+    mov     ecx, esi
+    and     eax, 4095
+    and     ecx, 4095
+    cmp     eax, ecx
+    cmovb   eax, ecx
+    mov     r8d, 4096
+    sub     r8d, eax                    # so many bytes up to the end of the first page that ends
+    .ifc \limit, limited
+    cmp     r8, rdx
+    cmova   r8, rdx
+    sub     rdx, r8                     # so many are left behind the stretch
+    .endif
+    pair    13
+    cmp     r8, 4*\vec
+    jb      .L\name\()_single_\reg
+    .p2align 4
+.L\name\()_four_\reg:
+    compare_strings_four \reg, \vec, .L\name\()_single_\reg
+    add     rdi, 4*\vec
+    add     rsi, 4*\vec
+    sub     r8, 4*\vec
+    pair    13
+    cmp     r8, 4*\vec
+    jae     .L\name\()_four_\reg
+.L\name\()_single_\reg:
+    cmp     r8, \vec
+    jb      .L\name\()_rest_\reg
+    compare_strings_vector \reg, 0, .L\name\()_different_\reg
+    add     rdi, \vec
+    add     rsi, \vec
+    sub     r8, \vec
+    jmp     .L\name\()_single_\reg
+.L\name\()_rest_\reg:
+    test    r8d, r8d
+    jz      .L\name\()_stretch_end_\reg
+    compare_strings_rest \name, \reg, \vec
+.L\name\()_stretch_end_\reg:
+    .ifc \limit, limited
+    test    rdx, rdx
+    jz      .L\name\()_equal_\reg
+    .endif
+    jmp     .L\name\()_stretch_\reg
+
+    .p2align 4
+    .irp n, 3, 2, 1
+.L\name\()_first_\reg\()_\n:
+    add     rdi, \vec
+    add     rsi, \vec
+    .endr
+.L\name\()_first_\reg\()_0:
+    .ifc \limit, limited
+    bsf     rcx, rax
+    pair    9
+    cmp     rcx, rdx
+    jae     .L\name\()_equal_\reg        # the count ends before that byte
+    .endif
+.L\name\()_different_\reg:
+    bsf     rcx, rax
+    movzx   eax, byte ptr [rdi + rcx]
+    movzx   ecx, byte ptr [rsi + rcx]
     sub     eax, ecx
-    ret
+.L\name\()_return_\reg:
+    leave_function \reg
+    .ifc \limit, limited
 .L\name\()_equal_\reg:
-    .ifc \reg, ymm
-    vzeroupper
-    .endif
     xor     eax, eax
-    ret
+    leave_function \reg
+    .endif
     .endm
 
     .macro compare_strings_anyhow name, limit
     .ifc \limit, limited
     test    rdx, rdx
-    jz      .L\name\()_equal
+    jz      .L\name\()_equal_xmm
     .endif
-    cmp     byte ptr [rip + __reheap_mem_level], 1
-    jb      .L\name\()_xmm
-    je      .L\name\()_ymm
-
-    .p2align 4
-.L\name\()_loop_zmm:
-    mov     eax, edi
-    mov     ecx, esi
-    and     eax, 4095
-    and     ecx, 4095
-    cmp     eax, 4096 - 64
-    ja      .L\name\()_page_end_zmm
-    cmp     ecx, 4096 - 64
-    ja      .L\name\()_page_end_zmm
-    vmovdqu64 zmm20, [rdi]
-    vptestmb k1, zmm20, zmm20
-    vpcmpeqb k0 {k1}, zmm20, [rsi]
-    kmovq   rax, k0
-    inc     rax                         # 0 if all of them are the same
-    jnz     .L\name\()_different_zmm
-    done_at_count \limit, .L\name\()_equal, 64
-    add     rdi, 64
-    add     rsi, 64
-    jmp     .L\name\()_loop_zmm
-
-.L\name\()_different_zmm:
-    tzcnt   rcx, rax                    # adding one has left a 1 where the first 0 was
-    answer_at_rcx \name, \limit
-
-    # Of the one that is closer to the end of its page, what is left there: from 1 to 63.
-.L\name\()_page_end_zmm:
-    cmp     eax, ecx
-    cmovb   eax, ecx
-    mov     ecx, 4096
-    sub     ecx, eax
-    mov     rax, -1
-    bzhi    rax, rax, rcx
-    kmovq   k2, rax
-    vmovdqu8 zmm20 {k2} {z}, [rdi]
-    vptestmb k1 {k2}, zmm20, zmm20
-    vpcmpeqb k0 {k1}, zmm20, [rsi]
-    kxorq   k0, k0, k2
-    kmovq   rax, k0
-    test    rax, rax
-    jz      .L\name\()_page_ended_zmm
-    tzcnt   rcx, rax
-    answer_at_rcx \name, \limit
-.L\name\()_page_ended_zmm:
-    done_at_count \limit, .L\name\()_equal, rcx
-    add     rdi, rcx
-    add     rsi, rcx
-    jmp     .L\name\()_loop_zmm
-.L\name\()_equal:
-    xor     eax, eax
-    ret
-
+    cmp     byte ptr [rip + __reheap_mem_level], 2
+    jb      .L\name\()_narrow
+    ja      .L\name\()_zmm
+    compare_strings \name, \limit, ymm2, 32
+    .p2align 5
+.L\name\()_zmm:
+    compare_strings \name, \limit, zmm2, 64
+    .p2align 5
+.L\name\()_narrow:
+    cmp     byte ptr [rip + __reheap_mem_level], 0
+    je      .L\name\()_xmm
+    compare_strings \name, \limit, ymm, 32
     .p2align 5
 .L\name\()_xmm:
     compare_strings \name, \limit, xmm, 16
-    .p2align 5
-.L\name\()_ymm:
-    compare_strings \name, \limit, ymm, 32
     .endm
 
     function __reheap_strcmp
@@ -206,22 +310,39 @@
 
     .hidden __reheap_strlen, __reheap_strnlen, __reheap_memcpy, __reheap_memset
 
-    # With AVX-512: up to 63 bytes and the end in one go. rax: the position of the end.
+    # With AVX-512: up to 63 bytes and the end without a loop. rax: the position of the end.
     .macro copy_short_string name
-    cmp     byte ptr [rip + __reheap_mem_level], 1
-    jbe     .L\name\()_long
+    cmp     byte ptr [rip + __reheap_mem_level], 2
+    jb      .L\name\()_long
     mov     eax, esi
     and     eax, 4095
+    pair    11
     cmp     eax, 4096 - 64
     ja      .L\name\()_long
-    vmovdqu64 zmm20, [rsi]
-    vptestnmb k0, zmm20, zmm20
-    kmovq   rax, k0
-    test    rax, rax
+    vmovdqu64 ymm20, [rsi]
+    vptestnmb k0, ymm20, ymm20
+    kmovd   eax, k0
+    pair    8
+    test    eax, eax
+    jz      .L\name\()_second
+    blsmsk  ecx, eax                    # up to the lowest one, which is the end
+    kmovd   k1, ecx
+    vmovdqu8 [rdi] {k1}, ymm20
+    .endm
+
+    .macro copy_second_half name
+    .p2align 4
+.L\name\()_second:
+    vmovdqu64 ymm21, [rsi + 32]
+    vptestnmb k0, ymm21, ymm21
+    kmovd   eax, k0
+    pair    8
+    test    eax, eax
     jz      .L\name\()_long
-    blsmsk  rcx, rax                    # up to the lowest one, which is the end
-    kmovq   k1, rcx
-    vmovdqu8 [rdi] {k1}, zmm20
+    blsmsk  ecx, eax
+    kmovd   k1, ecx
+    vmovdqu64 [rdi], ymm20
+    vmovdqu8 [rdi + 32] {k1}, ymm21
     .endm
 
     .macro copy_string
@@ -241,6 +362,9 @@
     copy_short_string strcpy
     mov     rax, rdi
     ret
+    copy_second_half strcpy
+    mov     rax, rdi
+    ret
     .p2align 4
 .Lstrcpy_long:
     copy_string
@@ -250,8 +374,12 @@
 
     function __reheap_stpcpy
     copy_short_string stpcpy
-    tzcnt   rax, rax
+    tzcnt   eax, eax
     add     rax, rdi
+    ret
+    copy_second_half stpcpy
+    tzcnt   eax, eax
+    lea     rax, [rdi + rax + 32]
     ret
     .p2align 4
 .Lstpcpy_long:

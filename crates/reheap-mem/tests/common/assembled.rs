@@ -96,9 +96,15 @@ impl Level {
         ..Self::BASELINE
     };
 
-    /// The same with AVX-512.
-    pub(crate) const WIDER: Self = Self {
+    /// The same with AVX-512, in vectors of 32 bytes.
+    pub(crate) const MASKED: Self = Self {
         wide: 2,
+        ..Self::BASELINE
+    };
+
+    /// The same in vectors of 64 bytes.
+    pub(crate) const WIDEST: Self = Self {
+        wide: 3,
         ..Self::BASELINE
     };
 
@@ -183,7 +189,12 @@ pub(crate) fn at_every_level(mut test: impl FnMut(Level)) {
         streaming_min: 600,
         ..level
     };
-    let wides = [Level::BASELINE, Level::WIDE, Level::WIDER];
+    let wides = [
+        Level::BASELINE,
+        Level::WIDE,
+        Level::MASKED,
+        Level::WIDEST,
+    ];
     let mut levels: Vec<Level> = wides
         .into_iter()
         .flat_map(|wide| [wide, early(wide)])
