@@ -189,12 +189,7 @@ pub(crate) fn at_every_level(mut test: impl FnMut(Level)) {
         streaming_min: 600,
         ..level
     };
-    let wides = [
-        Level::BASELINE,
-        Level::WIDE,
-        Level::MASKED,
-        Level::WIDEST,
-    ];
+    let wides = [Level::BASELINE, Level::WIDE, Level::MASKED, Level::WIDEST];
     let mut levels: Vec<Level> = wides
         .into_iter()
         .flat_map(|wide| [wide, early(wide)])
