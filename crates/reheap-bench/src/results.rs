@@ -175,7 +175,7 @@ pub enum Role {
     BaselineCopy,
     /// One to choose from.
     Candidate,
-    /// The cheapest allocator imaginable, which nobody should use: how much any allocator could still save.
+    /// The cheapest allocator imaginable, which nobody should use: how much time the work of an allocator costs.
     Limit,
 }
 

@@ -139,7 +139,7 @@ impl Choice {
         })
     }
 
-    /// The allocator that bounds what any other could save; for measuring only.
+    /// The cheapest allocator imaginable; for measuring only.
     pub(crate) fn limit() -> Self {
         Self {
             allocator: &catalogue::LIMIT,

@@ -319,6 +319,19 @@ impl<'a> Field<'a> {
         })
     }
 
+    /// The most that the limit and the candidates save, by the better ends of their intervals. None without the limit, or
+    /// without a candidate.
+    pub(super) fn most_saved(&self, analysis: &Option<Analysis>) -> Option<f64> {
+        let limit = self.saving_of_limit(analysis)?.saving.interval.high;
+        let candidates = self
+            .eligible()
+            .filter_map(|variant| ratio(analysis, variant));
+        let most = candidates
+            .map(|ratio| 1.0 - ratio.interval.low)
+            .reduce(f64::max)?;
+        Some(most.max(limit))
+    }
+
     /// Whether a variant saves more than the bound allows, which then was none.
     pub(super) fn exceeds(&self, variant: usize, bound: &Bound) -> bool {
         ratio(&self.wall, variant).is_some_and(|ratio| 1.0 - ratio.value > bound.saving.value)

@@ -113,6 +113,8 @@
     add     rdi, \vec
     add     rsi, \vec
     .endr
+    xor     eax, eax                    # if somebody wrote to them meanwhile
+    ret
     .endm
 
     function __reheap_memcmp

@@ -1,5 +1,5 @@
 # memcpy, memmove, mempcpy: one code for all three, because whether the blocks overlap costs one comparison, and only from
-# 129 bytes on (65 without AVX2). Up to 128 bytes everything is loaded before anything is stored.
+# more than eight vectors on. Up to those everything is loaded before anything is stored.
 #
 # rdi: destination, rsi: source, rdx: count; rax: the result.
 

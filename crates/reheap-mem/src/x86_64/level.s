@@ -72,7 +72,8 @@ __reheap_mem_find_level:
     jnz     .Lno_wide
     mov     byte ptr [rip + __reheap_mem_level], 2
 
-    # Vectors of 64 bytes only on processors that do not lower their clock for them; those have AVX-VNNI too.
+    # Vectors of 64 bytes only on processors that do not lower their clock for them: Intel's are those that have AVX-VNNI
+    # too.
     cmp     eax, 1
     jb      .Lno_wide
     mov     eax, 7
@@ -95,7 +96,7 @@ __reheap_mem_find_level:
     test    r10d, 1 << 9                # ERMS
     jz      .Lcaches_of_intel
     mov     eax, 2048
-    mov     ecx, 8192                   # where stores are fast, the loop is for longer
+    mov     ecx, 8192                   # where vectors of 64 bytes are good, the loop is for longer
     cmp     byte ptr [rip + __reheap_mem_level], 3
     cmove   eax, ecx
     mov     [rip + __reheap_mem_string_set_min], rax

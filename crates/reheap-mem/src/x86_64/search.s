@@ -211,7 +211,7 @@
 
     # The same with AVX-512. Register 0: the byte.
 
-    # rax, k0: one bit for each byte that is looked for; register 1 is free.
+    # rax, k0: one bit for each byte that is looked for; registers 1 and 5 are free.
     .macro match_masked kind, reg, from:vararg
     .ifc \kind, either
     vmovdqu64 \reg\()1, \from
@@ -289,9 +289,10 @@
     inc     rdi
     .ifc \limit, limited
     mov     rax, r8
+    pair    9
     sub     rax, rdi
-    pair    12
     jbe     .L\name\()_none
+    pair    12
     cmp     rax, 4*\vec
     jb      .L\name\()_few_\reg
     .endif
@@ -319,6 +320,12 @@
     add     rdi, \vec
     .endr
     match_masked \kind, \reg, [rdi]
+    test    rax, rax
+    jnz     .L\name\()_found_\reg
+    add     rdi, \vec                   # somebody wrote to it meanwhile
+    jmp     .L\name\()_loop_\reg
+
+    .p2align 4
 .L\name\()_found_\reg:
 .L\name\()_found_\reg\()_0:
     tzcnt   rax, rax

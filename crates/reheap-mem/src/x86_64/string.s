@@ -310,7 +310,8 @@
 
     .hidden __reheap_strlen, __reheap_strnlen, __reheap_memcpy, __reheap_memset
 
-    # With AVX-512: up to 63 bytes and the end without a loop. rax: the position of the end.
+    # With AVX-512: up to 63 bytes and the end without a loop. eax: a mask, the lowest bit set of
+    # which is that of the end, in the half that it lies in.
     .macro copy_short_string name
     cmp     byte ptr [rip + __reheap_mem_level], 2
     jb      .L\name\()_long

@@ -11,8 +11,10 @@ use unicode_width::UnicodeWidthStr as _;
 const GAP: &str = "  ";
 /// Headings that are longer take several lines, unless the figures need the room anyway.
 const HEADING: usize = 12;
-/// Names are wrapped to this if no column has to go into another table then.
+/// Names are wrapped to this, or to their longest piece, if no column has to go into another table then.
 const NAMES: usize = 16;
+/// A name can be wrapped behind these.
+const SIGNS: [char; 4] = [' ', '+', ',', '='];
 
 /// Whether colours are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -144,10 +146,12 @@ impl Table {
     fn room_for_names(&self, width: usize) -> usize {
         let names = self.rows.iter().map(|row| visible(&row.name).width());
         let longest = names.max().unwrap_or(0).max(self.heading.width());
+        let pieces = self.rows.iter().map(|row| longest_piece(&row.name));
+        let enough = pieces.max().unwrap_or(0).max(NAMES);
         let all: usize = self.groups.iter().map(Group::width).sum();
         match width.saturating_sub(all) {
             // All columns fit, the more so if names take several lines.
-            room if room >= NAMES => longest.min(room),
+            room if room >= enough => longest.min(room),
             _ => longest.min((width * 28 / 100).max(7)),
         }
     }
@@ -243,6 +247,16 @@ impl Column {
     }
 }
 
+/// How wide the widest part of a name is that `wrapped` keeps in one line.
+fn longest_piece(name: &str) -> usize {
+    visible(name)
+        .split('[')
+        .flat_map(|part| part.split_inclusive(SIGNS))
+        .map(|piece| piece.trim_end().width())
+        .max()
+        .unwrap_or(0)
+}
+
 fn padded(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
 }
@@ -272,7 +286,7 @@ pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
         }
         match character {
             '[' => break_at = Some(line.len() - 1),
-            ' ' | '+' | ',' | '=' => break_at = Some(line.len()),
+            _ if SIGNS.contains(&character) => break_at = Some(line.len()),
             _ => {}
         }
     }

@@ -130,9 +130,12 @@ impl Search<'_> {
         };
         let limit = self.source.candidate(&Choice::limit(), Role::Limit);
         self.comparison.go_on()?;
-        if let (Goal::Speed, Ok(limit)) = (self.goal, &limit) {
+        let mut field = Field::new(baseline, limit.ok());
+        let default = catalogue::default_allocator().name;
+        field.add(self, Choice::of(default, &[])?)?;
+        if self.goal == Goal::Speed && field.limit.is_some() {
             ui::note("step 1 of 3: could any allocator help?");
-            let variants = [baseline.clone(), limit.clone()];
+            let variants = field.variants();
             let benchmark =
                 self.measure("could any help", &variants, &[], &mut left, SHARE_OF_LIMIT)?;
             results.benchmarks.push(benchmark);
@@ -143,10 +146,12 @@ impl Search<'_> {
                     verdict: None,
                 });
             }
-            let wish = self.wish(&baseline.name, &[]);
+            let wish = self.wish(&field.baseline.name, &field.choices);
             if let Some(reason) = recommend::stop_early(benchmark, &wish) {
                 let mut recommendation = recommend::recommend(benchmark, &wish);
+                recommendation.choice = recommend::Choice::Keep;
                 recommendation.reasons = vec![reason];
+                recommendation.prices = Vec::new();
                 let verdict = Some(Verdict {
                     recommendation,
                     choices: Vec::new(),
@@ -154,8 +159,10 @@ impl Search<'_> {
                 return Ok(Found { results, verdict });
             }
         }
-        let mut field = Field::new(baseline, limit.ok());
-        for row in CATALOGUE.iter().filter(|row| row.build.is_some()) {
+        let others = CATALOGUE
+            .iter()
+            .filter(|row| row.build.is_some() && row.name != default);
+        for row in others {
             field.add(self, Choice::of(row.name, &[])?)?;
         }
         ui::note("step 2 of 3: which allocator?");
