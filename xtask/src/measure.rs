@@ -93,6 +93,21 @@ pub(crate) fn run(
     Ok(())
 }
 
+fn read(file: &Path) -> Result<Results> {
+    let text =
+        fs::read_to_string(file).with_context(|| format!("cannot read `{}`", file.display()))?;
+    serde_json::from_str(&text).with_context(|| format!("cannot understand `{}`", file.display()))
+}
+
+/// Whether the program was linked with musl, too.
+fn is_linked_anew(results: &Results) -> bool {
+    let mut variants = results
+        .benchmarks
+        .iter()
+        .flat_map(|benchmark| &benchmark.variants);
+    variants.any(|variant| variant.name == STEPS[0].0)
+}
+
 /// JSON in the folder that is no file of results.
 const NO_RESULTS: [&str; 2] = ["figures.json", "trust.json"];
 
@@ -160,7 +175,8 @@ impl Measuring<'_> {
         write(&file, &text.replace(&root, "").replace(&home, "~/"))
     }
 
-    /// The page and the README of all results in the folder, also of those that were measured before.
+    /// The page of all results in the folder, also of those that were measured before; a README of the programs that were
+    /// linked anew, and a text of those that allocators were preloaded into.
     fn report(&self, machine: &Machine) -> Result<()> {
         let results = self.results()?;
         if results.is_empty() {
@@ -173,23 +189,49 @@ impl Measuring<'_> {
             "writing report.html",
             html.stdout(std::process::Stdio::null()),
         )?;
-        let mut markdown = self.workspace.reheap();
-        markdown.arg("report").args(&results).arg("--markdown");
-        let output = markdown.output().context("cannot start reheap")?;
-        ensure!(output.status.success(), "reheap report failed");
-        let steps = self.steps(&results)?;
+        let (mut linked, mut preloaded) = (Vec::new(), Vec::new());
+        for file in &results {
+            match is_linked_anew(&read(file)?) {
+                true => linked.push(file),
+                false => preloaded.push(file),
+            }
+        }
+        let title = |title: &str| {
+            format!(
+                "# {title}\n\n{machine}.\nMade by `make bench`. The raw runs are in the JSON files beside this one, \
+                 charts of them in report.html.\n"
+            )
+        };
+        let steps = self.steps(&linked)?;
         let figures = self.folder.join("figures.md");
         let figures = fs::read_to_string(figures).unwrap_or_default();
         let text = format!(
-            "# Measurements\n\n{machine}.\nMade by `make bench`. The raw runs are in the JSON files beside this one, \
-             charts of them in report.html.\n\n{steps}{}\n{figures}",
-            String::from_utf8_lossy(&output.stdout)
+            "{}Programs that nobody here links anew are in [preloaded.md](preloaded.md).\n\n{steps}{}\n{figures}",
+            title("Measurements"),
+            self.markdown(&linked)?
         );
-        write(&self.folder.join("README.md"), &text)
+        write(&self.folder.join("README.md"), &text)?;
+        let text = format!(
+            "{}\n{}",
+            title("Allocators preloaded into Python, Java, Node and Redis"),
+            self.markdown(&preloaded)?
+        );
+        write(&self.folder.join("preloaded.md"), &text)
+    }
+
+    fn markdown(&self, files: &[&PathBuf]) -> Result<String> {
+        if files.is_empty() {
+            return Ok("None yet.\n".to_owned());
+        }
+        let mut command = self.workspace.reheap();
+        command.arg("report").args(files).arg("--markdown");
+        let output = command.output().context("cannot start reheap")?;
+        ensure!(output.status.success(), "reheap report failed");
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// CPU time over glibc's after each step from stock musl to the default.
-    fn steps(&self, files: &[PathBuf]) -> Result<String> {
+    fn steps(&self, files: &[&PathBuf]) -> Result<String> {
         let mut table = Table::new([
             "CPU time / glibc's",
             STEPS[0].1,
@@ -198,10 +240,7 @@ impl Measuring<'_> {
             STEPS[3].1,
         ]);
         for file in files {
-            let text = fs::read_to_string(file)
-                .with_context(|| format!("cannot read `{}`", file.display()))?;
-            let results: Results = serde_json::from_str(&text)
-                .with_context(|| format!("cannot understand `{}`", file.display()))?;
+            let results = read(file)?;
             for benchmark in &results.benchmarks {
                 let analysis = analyse(benchmark, &Quantity::Cpu, results.settings.output);
                 let Some(analysis) = analysis else { continue };
