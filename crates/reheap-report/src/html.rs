@@ -8,6 +8,7 @@ mod charts;
 mod results_table;
 
 use crate::escape::{self, data_url, shell, shell_word};
+use crate::names;
 use crate::numbers;
 use crate::overview::{self, Entry};
 use crate::view::{Shown, View, views};
@@ -82,9 +83,8 @@ fn facts(all: &[Results], views: &[View<'_>]) -> Vec<(String, &'static str)> {
         facts.push((views.len().to_string(), "benchmarks"));
     }
     facts.push((runs.to_string(), "runs"));
-    match all {
-        [] => {}
-        [results] => {
+    match (all, names::machines(all).len()) {
+        ([results, ..], 1) => {
             facts.push((results.machine.name.clone(), ""));
             facts.push((
                 format!(
@@ -94,7 +94,8 @@ fn facts(all: &[Results], views: &[View<'_>]) -> Vec<(String, &'static str)> {
                 "",
             ));
         }
-        several => facts.push((several.len().to_string(), "machines")),
+        ([], _) => {}
+        (_, several) => facts.push((several.to_string(), "machines")),
     }
     facts
 }

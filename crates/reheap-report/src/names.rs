@@ -9,30 +9,33 @@ use std::collections::BTreeSet;
 pub(crate) enum Several {
     /// There is only one benchmark.
     Nothing,
-    /// Several benchmarks on one machine.
+    /// Several benchmarks on one machine, each with a name of its own.
     Benchmarks,
     /// Several machines.
     Machines,
-    /// Several files, some of which are of one machine.
+    /// Several files, some of which are of one machine and of the same benchmark.
     Times,
 }
 
 pub(crate) fn several(all: &[Results]) -> Several {
-    let machines: BTreeSet<&str> = all.iter().map(|it| it.machine.name.as_str()).collect();
-    if all.len() > 1 && machines.len() == all.len() {
-        Several::Machines
-    } else if all.len() > 1 {
-        Several::Times
-    } else if all
-        .iter()
-        .map(|results| results.benchmarks.len())
-        .sum::<usize>()
-        > 1
-    {
-        Several::Benchmarks
-    } else {
+    let benchmarks = all.iter().flat_map(|results| &results.benchmarks);
+    let titles: Vec<String> = benchmarks.map(title).collect();
+    let different: BTreeSet<&str> = titles.iter().map(String::as_str).collect();
+    let machines = machines(all);
+    if titles.len() < 2 && all.len() < 2 {
         Several::Nothing
+    } else if machines.len() == 1 && (all.len() == 1 || different.len() == titles.len()) {
+        Several::Benchmarks
+    } else if machines.len() == all.len() {
+        Several::Machines
+    } else {
+        Several::Times
     }
+}
+
+/// The names of the machines, each once.
+pub(crate) fn machines(all: &[Results]) -> BTreeSet<&str> {
+    all.iter().map(|it| it.machine.name.as_str()).collect()
 }
 
 /// What tells a benchmark from the others in the report; none if there is no other.

@@ -244,7 +244,7 @@ pub(crate) fn subject(views: &[View<'_>]) -> String {
     match subjects.as_slice() {
         [] => "nothing".to_owned(),
         [one] => (*one).to_owned(),
-        several => format!("{} benchmarks", several.len()),
+        several => format!("{} commands", several.len()),
     }
 }
 
