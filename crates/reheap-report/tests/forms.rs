@@ -140,6 +140,22 @@ fn a_variant_that_failed_is_not_recommended_however_fast() {
 }
 
 #[test]
+fn several_files_of_one_machine_name_it_once_and_date_only_what_has_no_name_of_its_own() {
+    let results = |name: &str| fixtures::results(fixtures::machine("vm"), vec![benchmark(name)]);
+    let mut different = vec![results("one"), results("two")];
+    let page_of_different = html(&different);
+    assert!(!page_of_different.contains(" on vm"));
+    assert!(!page_of_different.contains("machines"));
+    different[1] = results("one");
+    let started_at = format!("one on vm, {}", different[1].started_at);
+    assert!(html(&different).contains(&started_at));
+}
+
+fn benchmark(name: &str) -> reheap_bench::results::Benchmark {
+    fixtures::benchmark(name, &fixtures::compiler_models(), 10, 7)
+}
+
+#[test]
 fn a_mean_of_nothing_but_noise_is_not_written_as_a_number() {
     let table = text(&fixtures::noise(), Style::default());
     let mean = table
