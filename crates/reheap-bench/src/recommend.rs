@@ -218,6 +218,17 @@ pub fn finalists(benchmark: &Benchmark, wish: &Wish) -> Vec<usize> {
 }
 
 impl Recommendation {
+    /// To keep what there is instead, for this reason.
+    #[must_use]
+    pub fn keep(self, reason: Reason) -> Self {
+        Self {
+            choice: Choice::Keep,
+            reasons: vec![reason],
+            prices: Vec::new(),
+            ..self
+        }
+    }
+
     /// The verdict in one sentence: `glibc+jemalloc: 18 % less wall time [16 %, 20 %]; costs 12 % more peak memory
     /// [11 %, 13 %]`, or `keep what you have: …`.
     pub fn sentence(&self, benchmark: &Benchmark) -> String {
@@ -488,6 +499,15 @@ mod tests {
             variant.runs.truncate(4);
         }
         assert_eq!(stop_early(&few, &wish(Goal::Speed)), None);
+    }
+
+    #[test]
+    fn a_search_that_ends_early_keeps_what_there_is_whatever_saves_a_little() {
+        let little = measured(0.99, &[("little", 0.985, 100.0)]);
+        let reason = stop_early(&little, &wish(Goal::Speed)).unwrap();
+        let recommendation = recommend(&little, &wish(Goal::Speed)).keep(reason);
+        assert_eq!(recommendation.choice, Choice::Keep);
+        assert_eq!(recommendation.prices, []);
     }
 
     #[test]

@@ -319,6 +319,28 @@ mod tests {
     }
 
     #[test]
+    fn a_name_is_broken_only_where_it_has_a_sign_if_another_table_gives_the_room() {
+        let group = || Group {
+            columns: vec![Column {
+                heading: "x".to_owned(),
+                cells: vec![Cell::plain("1".repeat(40))],
+            }],
+        };
+        let table = Table {
+            heading: "variant".to_owned(),
+            rows: vec![RowName {
+                name: "musl, crate tikv-jemallocator".to_owned(),
+                notes: Vec::new(),
+                is_apart: false,
+            }],
+            groups: vec![group(), group()],
+        };
+        // Beside both columns there would be room for 16 of its 17 characters.
+        let lines = table.lines(100, Colour::Never);
+        assert!(lines.contains(&"tikv-jemallocator".to_owned()), "{lines:?}");
+    }
+
+    #[test]
     fn a_column_without_room_goes_into_another_table_with_the_names() {
         let column = |heading: &str| Group {
             columns: vec![Column {

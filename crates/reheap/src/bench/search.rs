@@ -148,12 +148,8 @@ impl Search<'_> {
             }
             let wish = self.wish(&field.baseline.name, &field.choices);
             if let Some(reason) = recommend::stop_early(benchmark, &wish) {
-                let mut recommendation = recommend::recommend(benchmark, &wish);
-                recommendation.choice = recommend::Choice::Keep;
-                recommendation.reasons = vec![reason];
-                recommendation.prices = Vec::new();
                 let verdict = Some(Verdict {
-                    recommendation,
+                    recommendation: recommend::recommend(benchmark, &wish).keep(reason),
                     choices: Vec::new(),
                 });
                 return Ok(Found { results, verdict });
