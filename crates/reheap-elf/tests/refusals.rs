@@ -3,7 +3,7 @@
 mod common;
 
 use common::{
-    TINY, TINY_GLUE, Workshop, allocator_of, derived_from, libc_of_debian, marker, member,
+    INSTALL, TINY, TINY_GLUE, Workshop, allocator_of, derived_from, libc_of_debian, marker, member,
     plain_archive, tiny,
 };
 use proptest::prelude::*;
@@ -124,8 +124,8 @@ fn a_cut_off_archive_is_refused_with_the_place() {
 fn another_libc_is_refused() {
     let workshop = Workshop::new();
     let path = workshop.run("gcc -print-file-name=libc.a");
-    let libc = std::fs::read(path.trim())
-        .unwrap_or_else(|e| panic!("glibc's libc.a: {e}; install it: apt-get install libc6-dev"));
+    let libc =
+        std::fs::read(path.trim()).unwrap_or_else(|e| panic!("glibc's libc.a: {e}; {INSTALL}"));
     refused(
         &libc,
         "it is not a musl libc: no member defines `__libc_version`",

@@ -64,7 +64,7 @@ fn sample_under(command: &str, expected_level: u8) {
         .env(EXPECTED_LEVEL, expected_level.to_string())
         .output()
         .unwrap_or_else(|error| {
-            panic!("cannot start `{program}`: {error}; apt-get install qemu-user valgrind")
+            panic!("cannot start `{program}`: {error}; `xtask/prepare install` installs what the tests need")
         });
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{cache, files_below, marker_in, reheap, run, target};
+use common::{INSTALL, cache, files_below, marker_in, reheap, run, target};
 use reheap_elf::archive;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -13,9 +13,7 @@ use std::time::{Duration, SystemTime};
 /// Debian's musl.
 fn libc_of_debian() -> Vec<u8> {
     let path = format!("/usr/lib/{}-linux-musl/libc.a", std::env::consts::ARCH);
-    fs::read(&path).unwrap_or_else(|e| {
-        panic!("cannot read `{path}`: {e}; install it: apt-get install musl-dev")
-    })
+    fs::read(&path).unwrap_or_else(|e| panic!("cannot read `{path}`: {e}; {INSTALL}"))
 }
 
 /// A folder with a copy of Debian's libc.a, not writable for others and from another day.

@@ -76,7 +76,9 @@ pub(crate) fn compile(compiler: &Compiler, source: &Path, arguments: &[&str], ou
 /// Runs to the end, which must be a success, and gives what was printed.
 #[track_caller]
 pub(crate) fn succeed(command: &mut Command) -> String {
-    let output = command.output().unwrap();
+    let output = command.output().unwrap_or_else(|error| {
+        panic!("cannot start {command:?}: {error}; `xtask/prepare install` installs what the tests need")
+    });
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(

@@ -44,9 +44,7 @@ impl Workshop {
             .args(words)
             .current_dir(self.0.path())
             .output()
-            .unwrap_or_else(|error| {
-                panic!("cannot start `{program}`: {error}; {}", install(program))
-            })
+            .unwrap_or_else(|error| panic!("cannot start `{program}`: {error}; {INSTALL}"))
     }
 
     /// Runs a command that must succeed, and gives what it printed.
@@ -72,15 +70,8 @@ impl Workshop {
     }
 }
 
-fn install(program: &str) -> &'static str {
-    match program {
-        "musl-gcc" => "install it: apt-get install musl-tools",
-        "gcc" | "ar" | "ld" | "strip" | "nm" | "readelf" => {
-            "install it: apt-get install gcc binutils"
-        }
-        _ => "it is made by the test",
-    }
-}
+/// Ends the message of a test that lacks a tool.
+pub(crate) const INSTALL: &str = "`xtask/prepare install` installs what the tests need";
 
 /// The architecture as triples and folders spell it.
 pub(crate) const ARCH: &str = std::env::consts::ARCH;
@@ -95,12 +86,8 @@ pub(crate) fn libc_of_rust() -> Vec<u8> {
         .unwrap();
     let folder = String::from_utf8(output.stdout).unwrap();
     let path = Path::new(folder.trim()).join("self-contained/libc.a");
-    fs::read(&path).unwrap_or_else(|error| {
-        panic!(
-            "cannot read `{}`: {error}; install it: rustup target add {target}",
-            path.display()
-        )
-    })
+    fs::read(&path)
+        .unwrap_or_else(|error| panic!("cannot read `{}`: {error}; {INSTALL}", path.display()))
 }
 
 /// The folder of Debian's musl.
@@ -111,12 +98,8 @@ pub(crate) fn folder_of_debian() -> PathBuf {
 /// Debian's musl libc.
 pub(crate) fn libc_of_debian() -> Vec<u8> {
     let path = folder_of_debian().join("libc.a");
-    fs::read(&path).unwrap_or_else(|error| {
-        panic!(
-            "cannot read `{}`: {error}; install it: apt-get install musl-dev",
-            path.display()
-        )
-    })
+    fs::read(&path)
+        .unwrap_or_else(|error| panic!("cannot read `{}`: {error}; {INSTALL}", path.display()))
 }
 
 /// The source of the allocator that stands for a real one.

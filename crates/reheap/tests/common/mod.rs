@@ -94,7 +94,7 @@ pub(crate) fn run_with_input(command: &mut Command, input: &[u8]) -> Outcome {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .unwrap_or_else(|error| panic!("cannot start {program:?}: {error}{}", install(&program)));
+        .unwrap_or_else(|error| panic!("cannot start {program:?}: {error}; {INSTALL}"));
     let mut stdin = child.stdin.take().unwrap();
     // The program may end before it has read everything: that is its right.
     let _ = stdin.write_all(input);
@@ -107,19 +107,8 @@ pub(crate) fn run_with_input(command: &mut Command, input: &[u8]) -> Outcome {
     }
 }
 
-fn install(program: &OsStr) -> &'static str {
-    match program.to_str() {
-        Some("readelf" | "strip" | "ar" | "nm") => "; install it: apt-get install binutils",
-        Some("musl-gcc") => "; install it: apt-get install musl-tools",
-        Some("cmake") => "; install it: apt-get install cmake",
-        Some("setpriv" | "unshare") => "; install it: apt-get install util-linux",
-        Some("mkfifo") => "; install it: apt-get install coreutils",
-        Some("groff") => "; install it: apt-get install groff-base",
-        Some("zsh") => "; install it: apt-get install zsh",
-        Some("fish") => "; install it: apt-get install fish",
-        _ => "",
-    }
-}
+/// Ends the message of a test that lacks a tool.
+pub(crate) const INSTALL: &str = "`xtask/prepare install` installs what the tests need";
 
 /// Words of a command line.
 pub(crate) fn words(line: &str) -> Vec<&str> {

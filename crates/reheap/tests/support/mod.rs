@@ -70,7 +70,9 @@ pub(crate) fn finish(command: &mut Command, deadline: Duration) -> Outcome {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .unwrap_or_else(|error| panic!("cannot start {shown}: {error}"));
+        .unwrap_or_else(|error| {
+            panic!("cannot start {shown}: {error}; `xtask/prepare install` installs what the tests need")
+        });
     let started = Instant::now();
     let stdout = collect(child.stdout.take().expect("stdout is piped"));
     let stderr = collect(child.stderr.take().expect("stderr is piped"));
