@@ -19,10 +19,9 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 pub use find::{find, find_archiver};
-use link::Linking;
 pub use link::{LinkError, Pie};
 
 use crate::target::Target;
@@ -93,6 +92,20 @@ impl fmt::Display for Kind {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.name())
     }
+}
+
+/// How a driver finds its libc and its start files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Linking {
+    /// `-L` wins, and `-static-pie` is understood.
+    Driver,
+    /// A GCC for another libc with a specs file such as that of `musl-gcc`.
+    Specs {
+        /// The specs file, which names musl's start files by their paths.
+        specs: PathBuf,
+    },
+    /// Zig.
+    Zig,
 }
 
 /// A compiler that was seen to make objects for its target.
@@ -246,6 +259,16 @@ fn is_executable(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     path.metadata()
         .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+/// The first line that says what is wrong.
+fn complaint(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let line = text
+        .lines()
+        .find(|line| line.contains("error"))
+        .or_else(|| text.lines().next());
+    line.map_or_else(|| output.status.to_string(), |line| line.trim().to_owned())
 }
 
 /// No compiler for a musl target was found.

@@ -19,7 +19,7 @@
 
 pub use crate::failures::{Failures, ended};
 use crate::results::{Benchmark, Direction, OutputCheck, Quantity, Role, Variant};
-use crate::stats::interval::{self, Interval};
+use crate::stats::interval::{self, Estimate, Interval};
 use crate::stats::{Sample, ranks};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,15 +72,6 @@ pub struct Summary {
     pub median: Estimate,
 }
 
-/// A figure and how far it may be trusted.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
-    /// The figure.
-    pub value: f64,
-    /// Where the true one lies.
-    pub interval: Interval,
-}
-
 /// A variant compared with the baseline, paired by round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
@@ -108,38 +99,6 @@ pub enum Verdict {
     Worse,
     /// Nothing: what there may be of a difference does not leave the noise.
     Indistinguishable,
-}
-
-impl Estimate {
-    /// The median of a sample.
-    pub fn of_median(sample: &Sample) -> Estimate {
-        Estimate {
-            value: sample.median(),
-            interval: interval::of_median(sample),
-        }
-    }
-
-    /// The same for `baseline / variant`: of a ratio of times it says how many times as fast the variant is.
-    #[must_use]
-    pub fn inverse(self) -> Estimate {
-        Estimate {
-            value: 1.0 / self.value,
-            interval: Interval {
-                low: 1.0 / self.interval.high,
-                high: 1.0 / self.interval.low,
-                ..self.interval
-            },
-        }
-    }
-
-    /// The exponential, for an estimate of a logarithm.
-    #[must_use]
-    pub fn exp(self) -> Estimate {
-        Estimate {
-            value: self.value.exp(),
-            interval: self.interval.exp(),
-        }
-    }
 }
 
 /// Compares all variants of a benchmark in one quantity. None if no variant has a figure of it; where only the baseline has

@@ -10,12 +10,12 @@
 //! would then pass a threshold of 2 % until hundreds of rounds were run. What is larger than the threshold and cannot be
 //! told from chance is [`Check::Unclear`], which asks for more rounds and is no pass in silence.
 
-use crate::analysis::{Estimate, Failures, SIGNIFICANCE, Verdict, analyse, figures};
+use crate::analysis::{Failures, SIGNIFICANCE, Verdict, analyse, figures};
 use crate::figures::{bytes, change_with_interval, noun, value};
 use crate::results::{
     Benchmark, Direction, Outcome, OutputCheck, Quantity, Results, Role, Variant,
 };
-use crate::stats::interval::{self, Interval};
+use crate::stats::interval::{self, Estimate, Interval};
 use crate::stats::{Sample, ranks};
 use crate::threshold::{Bound, Side, Threshold};
 use std::fmt;

@@ -3,9 +3,9 @@
 //! A change is said as "less" or "more" of the quantity and never as "faster": "18 % faster" means 18 % less time to some
 //! and 18 % more speed, which is 15 % less time, to others.
 
-use crate::analysis::Estimate;
 use crate::results::Quantity;
 use crate::stats::interval::CONFIDENCE;
+use crate::stats::interval::Estimate;
 
 /// Above this ratio "3.4 times the wall time" is easier to grasp than "240 % more".
 const SAID_IN_TIMES: f64 = 2.0;

@@ -13,9 +13,10 @@
 //! The limit variant tells how much the work of an allocator costs. It is no bound for what another order of blocks in
 //! memory saves, so a search ends early only where a real allocator, too, was seen to save nothing.
 
-use crate::analysis::{Estimate, Failures, ended};
+use crate::analysis::{Failures, ended};
 use crate::figures::{bytes, change_with_interval, noun, percent};
 use crate::results::{Benchmark, Outcome, OutputCheck, Quantity};
+use crate::stats::interval::Estimate;
 use crate::warnings::Warning;
 use field::Field;
 use std::collections::BTreeSet;

@@ -1,8 +1,9 @@
 //! What several benchmarks show together: how the variants scale with one setting of a sweep, and which is best over all.
 
-use crate::analysis::{Estimate, analyse};
+use crate::analysis::analyse;
 use crate::results::{Benchmark, OutputCheck, Quantity, Role};
 use crate::stats::geometric_mean;
+use crate::stats::interval::Estimate;
 use std::collections::BTreeMap;
 
 /// Benchmarks that differ by one parameter only.

@@ -1,9 +1,9 @@
 //! Figures in the cells of tables. What is said in sentences is worded by [`reheap_bench::figures`].
 
-use reheap_bench::analysis::{Estimate, Row, Summary};
+use reheap_bench::analysis::{Row, Summary};
 use reheap_bench::figures;
 use reheap_bench::results::Quantity;
-use reheap_bench::stats::interval::CONFIDENCE;
+use reheap_bench::stats::interval::{CONFIDENCE, Estimate};
 
 /// Stands where there is no figure.
 pub(crate) const NONE: &str = "–";

@@ -7,10 +7,12 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
-use super::link::Linking;
-use super::{Archiver, Compiler, Kind, Language, NoCompiler, Purpose, Reason, Rejected, Search};
+use super::{
+    Archiver, Compiler, Kind, Language, Linking, NoCompiler, Purpose, Reason, Rejected, Search,
+    complaint,
+};
 use crate::target::{Libc, Target};
 
 /// Finds a compiler that makes objects, or static programs, for a target.
@@ -659,16 +661,6 @@ fn does_not_start(error: std::io::Error) -> Reason {
     Reason::DoesNotStart {
         message: error.to_string(),
     }
-}
-
-/// The first line that says what is wrong.
-pub(super) fn complaint(output: &Output) -> String {
-    let text = String::from_utf8_lossy(&output.stderr);
-    let line = text
-        .lines()
-        .find(|line| line.contains("error"))
-        .or_else(|| text.lines().next());
-    line.map_or_else(|| output.status.to_string(), |line| line.trim().to_owned())
 }
 
 /// Whether the file is a 64-bit little-endian ELF file for the target's processor (`e_ident`, `e_machine`).

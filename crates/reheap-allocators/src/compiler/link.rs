@@ -16,7 +16,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Compiler, Kind, Search, wrapper};
+use super::{Compiler, Kind, Linking, Search, complaint, wrapper};
 
 /// Whether a static program can be loaded at any address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,20 +47,6 @@ impl Pie {
         }
         pie
     }
-}
-
-/// How a driver finds its libc and its start files.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Linking {
-    /// `-L` wins, and `-static-pie` is understood.
-    Driver,
-    /// A GCC for another libc with a specs file such as that of `musl-gcc`.
-    Specs {
-        /// The specs file, which names musl's start files by their paths.
-        specs: PathBuf,
-    },
-    /// Zig.
-    Zig,
 }
 
 /// Why a compiler cannot link with a given libc.
@@ -218,7 +204,7 @@ impl Compiler {
             .output()
             .map_err(|error| not_told(error.to_string()))?;
         if !output.status.success() {
-            return Err(not_told(super::find::complaint(&output)));
+            return Err(not_told(complaint(&output)));
         }
         let text = [output.stdout, output.stderr].concat();
         let text = String::from_utf8_lossy(&text);

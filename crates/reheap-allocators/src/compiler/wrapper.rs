@@ -9,8 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::link::Linking;
-use super::{Archiver, Compiler, HOST_SEARCH_PATHS, Kind};
+use super::{Archiver, Compiler, HOST_SEARCH_PATHS, Kind, Linking};
 use crate::target::Architecture;
 
 /// The bytes of the script for a compiler.

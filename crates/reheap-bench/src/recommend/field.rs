@@ -1,10 +1,10 @@
 //! The rules of a recommendation: which candidate is best for a goal, and what is to be said of it.
 
 use super::{ACCEPTED_SLOWDOWN, Bound, Choice, Goal, Price, Reason, Wish, stop_early};
-use crate::analysis::{Analysis, Comparison, Estimate, Failures, Verdict, analyse};
+use crate::analysis::{Analysis, Comparison, Failures, Verdict, analyse};
 use crate::results::{Benchmark, Outcome, Quantity, Role, Variant};
 use crate::stats::Sample;
-use crate::stats::interval::{Interval, VALUES_FOR_CONFIDENCE};
+use crate::stats::interval::{Estimate, Interval, VALUES_FOR_CONFIDENCE};
 use crate::warnings::{few_rounds, output_varies};
 
 /// The candidates of a benchmark, in the quantities that decide.

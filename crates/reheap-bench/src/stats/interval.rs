@@ -88,6 +88,47 @@ impl Interval {
     }
 }
 
+/// A figure and how far it may be trusted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The figure.
+    pub value: f64,
+    /// Where the true one lies.
+    pub interval: Interval,
+}
+
+impl Estimate {
+    /// The median of a sample.
+    pub fn of_median(sample: &Sample) -> Estimate {
+        Estimate {
+            value: sample.median(),
+            interval: of_median(sample),
+        }
+    }
+
+    /// The same for `baseline / variant`: of a ratio of times it says how many times as fast the variant is.
+    #[must_use]
+    pub fn inverse(self) -> Estimate {
+        Estimate {
+            value: 1.0 / self.value,
+            interval: Interval {
+                low: 1.0 / self.interval.high,
+                high: 1.0 / self.interval.low,
+                ..self.interval
+            },
+        }
+    }
+
+    /// The exponential, for an estimate of a logarithm.
+    #[must_use]
+    pub fn exp(self) -> Estimate {
+        Estimate {
+            value: self.value.exp(),
+            interval: self.interval.exp(),
+        }
+    }
+}
+
 /// The interval of a sample's median.
 ///
 /// With fewer than [`VALUES_FOR_CONFIDENCE`] values it is their whole range, and says with its confidence what that is

@@ -7,6 +7,7 @@ use crate::view::{Shown, View};
 use crate::words::capitalised;
 use reheap_bench::analysis;
 use reheap_bench::results::{Direction, Quantity, Results};
+use reheap_bench::stats::interval::Estimate;
 use reheap_bench::{figures, sweeps};
 
 /// Drift needs this many rounds to be seen.
@@ -254,7 +255,7 @@ fn scaling_chart(
         .iter()
         .filter_map(|shown| Some((*shown, line(shown)?)))
         .collect();
-    let point = |name: &str, step: usize, estimate: &analysis::Estimate| Point {
+    let point = |name: &str, step: usize, estimate: &Estimate| Point {
         step,
         value: estimate.value,
         interval: Some((estimate.interval.low, estimate.interval.high)),

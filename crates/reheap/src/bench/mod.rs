@@ -10,5 +10,6 @@ pub(crate) mod progress;
 pub(crate) mod ready;
 pub(crate) mod search;
 pub(crate) mod sweep;
+mod twins;
 pub(crate) mod variants;
 pub(crate) mod write;

@@ -2,6 +2,7 @@
 
 use crate::bench::ready::command_line;
 use crate::bench::sweep::{self, Parameters};
+use crate::bench::twins::first_twin;
 use crate::bench::variants::words;
 use crate::ui::Failure;
 use anyhow::Context as _;
@@ -178,14 +179,6 @@ impl MeasuringArguments {
     }
 }
 
-/// The first value that is there a second time.
-pub(crate) fn first_twin<T: PartialEq>(values: impl Iterator<Item = T> + Clone) -> Option<T> {
-    let mut places = values.clone().enumerate();
-    let is_there_before =
-        |(place, value): &(usize, T)| values.clone().take(*place).any(|it| it == *value);
-    places.find(is_there_before).map(|(_, value)| value)
-}
-
 /// A server to measure while another program keeps it busy.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Servers")]
@@ -325,11 +318,5 @@ mod tests {
         assert!(bytes("5").unwrap_err().contains("less than a page"));
         assert!(bytes("5T").unwrap_err().contains("no unit"));
         assert!(bytes("M").unwrap_err().contains("no amount"));
-    }
-
-    #[test]
-    fn the_second_of_two_equal_values_is_found() {
-        assert_eq!(first_twin([1, 2, 3].iter()), None);
-        assert_eq!(first_twin([1, 2, 1, 2].iter()), Some(&1));
     }
 }

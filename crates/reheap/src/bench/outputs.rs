@@ -1,6 +1,6 @@
 //! Where results and reports go, checked before anything runs: hours of measuring would be lost at their end.
 
-use crate::bench::options::first_twin;
+use crate::bench::twins::first_twin;
 use crate::ui::Failure;
 use anyhow::Context as _;
 use std::fs::File;

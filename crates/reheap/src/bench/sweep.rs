@@ -1,6 +1,6 @@
 //! Parameters: values that go into the commands where their name stands in braces, each combination measured by itself.
 
-use crate::bench::options::first_twin;
+use crate::bench::twins::first_twin;
 use crate::ui::Failure;
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -1,6 +1,6 @@
 //! Variants as users type them: `glibc`, `musl+mimalloc[purge_delay=0]`, `jemalloc`, or `NAME=COMMAND`.
 
-use crate::bench::options::first_twin;
+use crate::bench::twins::first_twin;
 use crate::setup::Choice;
 use crate::ui::Failure;
 use reheap_allocators::catalogue::{self, CATALOGUE, LIMIT};

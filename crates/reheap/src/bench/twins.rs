@@ -1,0 +1,20 @@
+//! What was named twice: names of outputs, values of a sweep, variants.
+
+/// The first value that is there a second time.
+pub(crate) fn first_twin<T: PartialEq>(values: impl Iterator<Item = T> + Clone) -> Option<T> {
+    let mut places = values.clone().enumerate();
+    let is_there_before =
+        |(place, value): &(usize, T)| values.clone().take(*place).any(|it| it == *value);
+    places.find(is_there_before).map(|(_, value)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_of_two_equal_values_is_found() {
+        assert_eq!(first_twin([1, 2, 3].iter()), None);
+        assert_eq!(first_twin([1, 2, 1, 2].iter()), Some(&1));
+    }
+}
