@@ -4,6 +4,9 @@
 // names `__reheap_…`. The other functions differ between allocators in what they check and what they put into errno, so
 // they are written once, here, to behave as musl's do (C23 7.24.3, POSIX.1-2024). In a libc all are weak: a program's own
 // win. In a preload that is so without it, because the dynamic linker searches the program first.
+//
+// In one thing the two libcs differ, and programs rely on it: realloc of a block to no bytes. musl gives a block of no
+// bytes, glibc frees and gives NULL (C23 leaves it undefined). Each program gets what its libc does.
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -61,13 +64,26 @@ PUBLIC void *valloc(size_t size) {
     return allocate_aligned((size_t)sysconf(_SC_PAGESIZE), size);
 }
 
+#if defined(REHEAP_PRELOAD) && defined(__GLIBC__)
+PUBLIC void *realloc(void *block, size_t size) {
+    if (size == 0 && block) {
+        __reheap_free(block);
+        return NULL;
+    }
+    return __reheap_realloc(block, size);
+}
+#define REALLOC realloc
+#else
+#define REALLOC __reheap_realloc // which realloc is an alias of
+#endif
+
 PUBLIC void *reallocarray(void *block, size_t count, size_t size) {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes)) {
         errno = ENOMEM;
         return NULL;
     }
-    return __reheap_realloc(block, bytes);
+    return REALLOC(block, bytes);
 }
 
 PUBLIC size_t malloc_usable_size(void *block) {

@@ -490,12 +490,24 @@ pub(crate) fn bind_allocator(
         );
     }
 
+    // What glue defines under its public name is no alias.
+    let mut core = family::CORE.to_vec();
+    core.retain(|function| !glue.iter().any(|object| object.defines(function)));
+
     let mut bound = Vec::new();
     for (index, object) in upstream.iter().enumerate() {
         let mut renames = renames.clone();
         renames.extend(allocator.redirects.clone());
         let name = format!("reheap-{index}-{}", object.member.name);
-        bound.push(rebound(object, name, renames, &entry_points, &needs, host)?);
+        bound.push(rebound(
+            object,
+            name,
+            renames,
+            &entry_points,
+            &core,
+            &needs,
+            host,
+        )?);
     }
     for object in &glue {
         let mut renames = renames.clone();
@@ -505,6 +517,7 @@ pub(crate) fn bind_allocator(
             object.member.name.clone(),
             renames,
             &entry_points,
+            &core,
             &needs,
             host,
         )?);
@@ -512,12 +525,14 @@ pub(crate) fn bind_allocator(
     Ok(bound)
 }
 
-/// The object under its new names, with the family's names added to whatever implements them in it.
+/// The object under its new names, with the family's names added to whatever implements them in it: those of `core` as
+/// aliases.
 fn rebound(
     object: &Linkable,
     name: String,
     renames: BTreeMap<String, String>,
     entry_points: &BTreeMap<String, String>,
+    core: &[&str],
     needs: &[String],
     host: Host,
 ) -> Result<Linkable, DeriveError> {
@@ -542,7 +557,7 @@ fn rebound(
         alias(family::own_name(function), symbol, Strength::StrongHidden);
     }
     let mut binds_malloc = false;
-    for function in family::CORE {
+    for &function in core {
         let own = family::own_name(function);
         let implementation = entry_points.get(function).unwrap_or(&own);
         if defined.contains(implementation) {

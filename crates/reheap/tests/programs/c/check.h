@@ -23,6 +23,13 @@
 
 #define CHECK(condition) ((condition) ? (void)0 : check_failed(__FILE__, __LINE__, #condition))
 
+// The least size that realloc gives a block for: glibc frees when it is 0 (see `family`).
+#ifdef __GLIBC__
+#define REALLOC_MIN ((size_t)1)
+#else
+#define REALLOC_MIN ((size_t)0)
+#endif
+
 static inline void check_failed(const char *file, int line, const char *condition)
 {
 	char message[512];

@@ -43,6 +43,25 @@ static void size_zero_gives_a_block_of_its_own(void)
 	free(first), free(second), free(zeroed), free(also_zeroed), free(from_null), free(array), free(aligned);
 }
 
+#ifdef __GLIBC__
+static void realloc_to_zero_frees_as_in_glibc(void)
+{
+	size_t before = statm_bytes(1);
+	for (int round = 0; round < 20000; round++) {
+		size_t size = (size_t)1 << (round % 21);
+		char *block = malloc(size), *other = malloc(size), *another = malloc(size);
+		CHECK(block && other && another);
+		memset(block, 1, size), memset(other, 1, size), memset(another, 1, size);
+		errno = 12345;
+		CHECK(realloc(block, 0) == NULL);
+		CHECK(reallocarray(other, 0, 16) == NULL);
+		CHECK(reallocarray(another, 16, 0) == NULL);
+		CHECK(errno == 12345);
+	}
+	// 6 GiB have come and gone.
+	CHECK(statm_bytes(1) < before + 200 * MIB);
+}
+#else
 static void realloc_to_zero_gives_a_block_as_in_musl(void)
 {
 	void *other = malloc(1);
@@ -60,6 +79,7 @@ static void realloc_to_zero_gives_a_block_as_in_musl(void)
 	}
 	free(other);
 }
+#endif
 
 static void calloc_clears_reused_memory(void)
 {
@@ -199,7 +219,11 @@ int main(void)
 	deadline(120);
 	malloc_aligns_and_gives_distinct_blocks();
 	size_zero_gives_a_block_of_its_own();
+#ifdef __GLIBC__
+	realloc_to_zero_frees_as_in_glibc();
+#else
 	realloc_to_zero_gives_a_block_as_in_musl();
+#endif
 	calloc_clears_reused_memory();
 	usable_size_is_usable();
 	alignments_up_to_a_mebibyte_hold_for_every_function();

@@ -19,7 +19,7 @@ static void byte_by_byte(void)
 	size_t size = 0;
 	while (size < 5000)
 		check_step(&block, &size, size + 1, 11);
-	while (size > 0)
+	while (size > REALLOC_MIN)
 		check_step(&block, &size, size - 1, 11);
 	free(block);
 }
@@ -46,7 +46,7 @@ static void at_random_beside_each_other(void)
 		unsigned i = next_random(&state) % COUNT;
 		unsigned magnitude = next_random(&state) % 20; // as many small blocks as large ones
 		size_t new_size = next_random(&state) % ((size_t)2 << (step % 50 == 0 ? magnitude : magnitude % 13));
-		check_step(&blocks[i], &sizes[i], new_size, i);
+		check_step(&blocks[i], &sizes[i], new_size > 0 ? new_size : REALLOC_MIN, i);
 	}
 	for (int i = 0; i < COUNT; i++) {
 		CHECK(holds(blocks[i], sizes[i], sizes[i], (unsigned)i));

@@ -28,6 +28,8 @@ static void *allocate(void *number)
 		CHECK(holds(blocks[i], sizes[i], sizes[i], i));
 		size_t size = next_random(&state) % (state % 64 == 0 ? 100000 : 1000);
 		if (state % 3 == 0) {
+			if (size == 0)
+				size = REALLOC_MIN;
 			blocks[i] = realloc(blocks[i], size);
 		} else {
 			free(blocks[i]);
