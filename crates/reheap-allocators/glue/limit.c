@@ -416,3 +416,21 @@ void *__reheap_memalign(size_t alignment, size_t size) {
 size_t __reheap_malloc_usable_size(void *block) {
     return size_of_class(*class_at(block));
 }
+
+#ifdef REHEAP_PRELOAD
+// For glibc.c.
+void __reheap_usage(size_t *used, size_t *kept, size_t *most) {
+    char *start = atomic_load(&base);
+    *used = start ? (size_t)(lower_cursor - start) + (size_t)(upper_cursor - middle) : 0;
+    *kept = 0;
+    *most = *used;
+}
+
+int __reheap_collect(void) {
+    return 0;
+}
+
+int __reheap_keep(int for_good) {
+    return for_good; // it never gives anything back
+}
+#endif

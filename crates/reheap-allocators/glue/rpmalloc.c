@@ -11,6 +11,12 @@ void rpfree(void *);
 size_t rpmalloc_usable_size(void *);
 void *__reheap_malloc(size_t);
 
+// As in rpmalloc.h.
+typedef struct {
+    size_t mapped, mapped_peak, cached, huge_alloc, huge_alloc_peak, mapped_total, unmapped_total;
+} rpmalloc_global_statistics_t;
+void rpmalloc_global_statistics(rpmalloc_global_statistics_t *);
+
 static void allocator_begins(void) {
     rpmalloc_initialize();
 }
@@ -33,6 +39,28 @@ struct mapping {
     size_t length;
     size_t size;
 };
+
+#ifdef REHEAP_PRELOAD
+// All memory that rpmalloc has from the system. rpmalloc's calls come here too; it counts only in a slower build.
+static atomic_size_t mapped, mapped_most;
+
+void *__reheap_mmap(void *address, size_t length, int protection, int flags, int file, off_t offset) {
+    void *start = mmap(address, length, protection, flags, file, offset);
+    if (start == MAP_FAILED) return start;
+    size_t now = atomic_fetch_add(&mapped, length) + length, most = atomic_load(&mapped_most);
+    while (most < now && !atomic_compare_exchange_weak(&mapped_most, &most, now)) {}
+    return start;
+}
+
+int __reheap_munmap(void *start, size_t length) {
+    int error = munmap(start, length);
+    if (!error) atomic_fetch_sub(&mapped, length);
+    return error;
+}
+
+#define mmap __reheap_mmap
+#define munmap __reheap_munmap
+#endif
 
 static int is_mapped(void *block) {
     return ((uintptr_t)block & (SPAN - 1)) == 0;
@@ -111,3 +139,31 @@ void __reheap_free(void *block) {
 size_t __reheap_malloc_usable_size(void *block) {
     return is_mapped(block) ? mapping_of(block)->size : rpmalloc_usable_size(block);
 }
+
+#ifdef REHEAP_PRELOAD
+// For glibc.c. Of what is free, only the spans in the cache of all threads are counted.
+void __reheap_usage(size_t *used, size_t *kept, size_t *most) {
+    rpmalloc_global_statistics_t global;
+    rpmalloc_global_statistics(&global);
+    size_t total = atomic_load(&mapped);
+    *kept = global.cached < total ? global.cached : total;
+    *used = total - *kept;
+    *most = atomic_load(&mapped_most);
+}
+
+// What this thread has in its cache goes to that of all threads, and to the system where that one is full.
+int __reheap_collect(void) {
+    struct slot *slot = enter();
+    if (!slot) return 0;
+    size_t before = atomic_load(&mapped);
+    thread_ends();
+    thread_begins();
+    leave(slot);
+    return atomic_load(&mapped) < before;
+}
+
+int __reheap_keep(int for_good) {
+    (void)for_good;
+    return 0;
+}
+#endif

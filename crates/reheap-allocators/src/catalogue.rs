@@ -1,7 +1,8 @@
 //! The catalogue: the allocators that reheap knows.
 //!
 //! To add an allocator: its package and features in `sources/manifest.toml` (then `cargo xtask update-sources`), a row in
-//! [`CATALOGUE`], glue under `glue/` if it lacks one of the six primitives, and its name in the tests of
+//! [`CATALOGUE`], glue under `glue/` if it lacks one of the six primitives, the three functions that `glue/glibc.c` asks
+//! it for, and its name in the tests of
 //! `crates/reheap/tests/conformance_*.rs`. Nothing else names an allocator.
 
 use crate::tuning::{Applied, Domain, TuningOption};
@@ -116,18 +117,20 @@ pub const FAMILY_GLUE: Glue = Glue {
     name: "family",
     source: include_str!("../glue/family.c"),
 };
+/// Glue for every preload: what glibc has beside the family; where the libc is musl, there is nothing in it.
+pub const PRELOAD_GLUE: [Glue; 1] = [Glue {
+    name: "glibc",
+    source: include_str!("../glue/glibc.c"),
+}];
 const NOTHING_MORE: Additions = Additions {
     compiler_flags: &[],
     glue: &[],
     redirects: &[],
 };
 /// For glue that has a `__malloc_atfork`, which only a libc that the allocator is a part of calls.
-const FORK_HANDLERS: Additions = Additions {
-    glue: &[Glue {
-        name: "fork",
-        source: include_str!("../glue/fork.c"),
-    }],
-    ..NOTHING_MORE
+const FORK_HANDLERS: Glue = Glue {
+    name: "fork",
+    source: include_str!("../glue/fork.c"),
 };
 const LOCKS: Glue = Glue {
     name: "locks",
@@ -169,10 +172,14 @@ const MIMALLOC_EXECUTABLE: Additions = Additions {
 const MIMALLOC_PRELOAD: Additions = Additions {
     compiler_flags: &["-Denviron=(*__reheap_environ())"],
     glue: &[
-        FORK_HANDLERS.glue[0],
+        FORK_HANDLERS,
         Glue {
             name: "environ",
             source: include_str!("../glue/environ.c"),
+        },
+        Glue {
+            name: "usage",
+            source: include_str!("../glue/usage_mimalloc.c"),
         },
     ],
     redirects: &[],
@@ -432,7 +439,13 @@ pub const CATALOGUE: &[Allocator] = &[
             malloc_conf: &["zero_realloc:alloc"],
             redirects: &[],
             executable: NOTHING_MORE,
-            preload: NOTHING_MORE,
+            preload: Additions {
+                glue: &[Glue {
+                    name: "usage",
+                    source: include_str!("../glue/usage_jemalloc.c"),
+                }],
+                ..NOTHING_MORE
+            },
             builds_slowly: true,
         }),
     },
@@ -470,7 +483,11 @@ pub const CATALOGUE: &[Allocator] = &[
             malloc_conf: &[],
             redirects: &[],
             executable: NOTHING_MORE,
-            preload: FORK_HANDLERS,
+            preload: Additions {
+                glue: &[FORK_HANDLERS],
+                redirects: &[("mmap", "__reheap_mmap"), ("munmap", "__reheap_munmap")],
+                ..NOTHING_MORE
+            },
             builds_slowly: false,
         }),
     },
@@ -508,7 +525,16 @@ pub const CATALOGUE: &[Allocator] = &[
             malloc_conf: &[],
             redirects: &[("pthread_key_create", "__reheap_key_create")],
             executable: NOTHING_MORE,
-            preload: FORK_HANDLERS,
+            preload: Additions {
+                glue: &[
+                    FORK_HANDLERS,
+                    Glue {
+                        name: "usage",
+                        source: include_str!("../glue/usage_snmalloc.c"),
+                    },
+                ],
+                ..NOTHING_MORE
+            },
             builds_slowly: false,
         }),
     },

@@ -58,12 +58,23 @@ pub enum PreloadError {
     Cache(#[from] CacheError),
 }
 
-/// The names that a preload exports: the malloc family.
+/// What a preload for glibc exports beside the family. musl has none of these.
+const OF_GLIBC: [&str; 7] = [
+    "cfree",
+    "malloc_trim",
+    "mallinfo",
+    "mallinfo2",
+    "malloc_info",
+    "malloc_stats",
+    "mallopt",
+];
+
+/// The names that a preload exports: the malloc family, and what the libc has around it.
 pub fn exports(libc: Libc) -> Vec<&'static str> {
     let mut names = family::PUBLIC.to_vec();
     names.push("pvalloc");
     if libc == Libc::Glibc {
-        names.push("cfree");
+        names.extend(OF_GLIBC);
     }
     names
 }

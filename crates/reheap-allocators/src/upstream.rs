@@ -5,7 +5,9 @@
 //! copying the C sources here would mean own build recipes (jemalloc needs its configure) and own updates.
 
 use crate::cache::{Cache, CacheError, hash};
-use crate::catalogue::{Additions, Allocator, Evidence, FAMILY_GLUE, Glue, Package, Recipe};
+use crate::catalogue::{
+    Additions, Allocator, Evidence, FAMILY_GLUE, Glue, PRELOAD_GLUE, Package, Recipe,
+};
 use crate::compiler::Compiler;
 use crate::target::Target;
 use reheap_elf::archive::{self, Member};
@@ -52,6 +54,15 @@ impl LinkKind {
             Self::Executable => &recipe.executable,
             Self::Preload => &recipe.preload,
         }
+    }
+
+    /// Glue that does not depend on the allocator.
+    fn shared_glue(self) -> impl Iterator<Item = &'static Glue> {
+        let more: &[Glue] = match self {
+            Self::Executable => &[],
+            Self::Preload => &PRELOAD_GLUE,
+        };
+        std::iter::once(&FAMILY_GLUE).chain(more)
     }
 
     /// What sets the names of cache entries apart.
@@ -269,7 +280,8 @@ pub(crate) fn glue_flags(kind: LinkKind) -> Vec<&'static str> {
 pub(crate) fn ingredients(recipe: &Recipe, kind: LinkKind) -> String {
     let row = format!("{recipe:?}");
     let flags = glue_flags(kind).join(" ");
-    let parts = [MANIFEST, LOCK, &row, FAMILY_GLUE.source, &flags];
+    let shared: String = kind.shared_glue().map(|glue| glue.source).collect();
+    let parts = [MANIFEST, LOCK, &row, &shared, &flags];
     hash(parts.map(str::as_bytes))
 }
 
@@ -302,7 +314,9 @@ impl Making<'_> {
         let glue = unfinished.join("glue");
         fs::create_dir(&glue).map_err(CacheError::new("make", &glue))?;
         let additions = self.kind.additions(self.recipe);
-        for source in std::iter::once(&FAMILY_GLUE)
+        for source in self
+            .kind
+            .shared_glue()
             .chain(self.recipe.glue)
             .chain(additions.glue)
         {

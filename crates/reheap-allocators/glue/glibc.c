@@ -1,0 +1,82 @@
+// What glibc has beside the malloc family, in a preload for it: malloc_trim, mallinfo and their like, for the allocator
+// that is active. Without these, glibc's own answer, for a heap that nobody uses.
+//
+// Each allocator brings the three functions below. What it cannot tell is not made up: docs/dynamic-programs.md says which
+// figures mean what. musl has none of these functions.
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+
+// The heap in bytes: what is used, what the allocator keeps for later, and the most that both were together, or 0 where
+// it does not know.
+void __reheap_usage(size_t *used, size_t *kept, size_t *most);
+// Gives back to the system what can be given back: 1 if that was anything.
+int __reheap_collect(void);
+// Whether freed memory is kept for good from now on, or given back at once: 1 if the allocator can do that.
+int __reheap_keep(int for_good);
+
+#ifdef __GLIBC__
+#define PUBLIC __attribute__((visibility("default")))
+
+// As in glibc's malloc.h, which older versions of it lack the second of.
+#define FIELDS(type) type arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost
+struct mallinfo {
+    FIELDS(int);
+};
+struct mallinfo2 {
+    FIELDS(size_t);
+};
+
+// mallopt(3): freed memory at the end of the heap goes back to the system when it is more than this.
+#define M_TRIM_THRESHOLD (-1)
+
+// No allocator here has an end of the heap to leave `pad` at.
+PUBLIC int malloc_trim(size_t pad) {
+    (void)pad;
+    int errno_before = errno;
+    int gave = __reheap_collect();
+    errno = errno_before;
+    return gave;
+}
+
+PUBLIC struct mallinfo2 mallinfo2(void) {
+    size_t used, kept, most;
+    __reheap_usage(&used, &kept, &most);
+    return (struct mallinfo2){.arena = used + kept, .uordblks = used, .fordblks = kept};
+}
+
+// Sizes of 2 GiB and more wrap around, as in glibc: "may thus be inaccurate", mallinfo(3).
+PUBLIC struct mallinfo mallinfo(void) {
+    struct mallinfo2 wide = mallinfo2();
+    return (struct mallinfo){
+        .arena = (int)wide.arena,
+        .uordblks = (int)wide.uordblks,
+        .fordblks = (int)wide.fordblks,
+    };
+}
+
+// Elements and attributes are some of glibc's.
+PUBLIC int malloc_info(int options, FILE *stream) {
+    if (options != 0) return EINVAL;
+    size_t used, kept, most;
+    __reheap_usage(&used, &kept, &most);
+    fprintf(stream, "<malloc version=\"1\">\n<total type=\"rest\" size=\"%zu\"/>\n", kept);
+    fprintf(stream, "<system type=\"current\" size=\"%zu\"/>\n", used + kept);
+    if (most) fprintf(stream, "<system type=\"max\" size=\"%zu\"/>\n", most);
+    fprintf(stream, "<aspace type=\"total\" size=\"%zu\"/>\n</malloc>\n", used + kept);
+    return 0;
+}
+
+PUBLIC void malloc_stats(void) {
+    size_t used, kept, most;
+    __reheap_usage(&used, &kept, &most);
+    fprintf(stderr, "Total (incl. mmap):\nsystem bytes     = %10zu\nin use bytes     = %10zu\n", used + kept, used);
+    if (most) fprintf(stderr, "max system bytes = %10zu\n", most);
+}
+
+// Of all parameters only the least and the greatest trim threshold mean something elsewhere: at once, and never.
+PUBLIC int mallopt(int parameter, int value) {
+    if (parameter != M_TRIM_THRESHOLD || (value != 0 && value != -1)) return 0;
+    return __reheap_keep(value == -1);
+}
+#endif
