@@ -118,10 +118,16 @@ pub const FAMILY_GLUE: Glue = Glue {
     source: include_str!("../glue/family.c"),
 };
 /// Glue for every preload: what glibc has beside the family; where the libc is musl, there is nothing in it.
-pub const PRELOAD_GLUE: [Glue; 1] = [Glue {
-    name: "glibc",
-    source: include_str!("../glue/glibc.c"),
-}];
+pub const PRELOAD_GLUE: [Glue; 2] = [
+    Glue {
+        name: "glibc",
+        source: include_str!("../glue/glibc.c"),
+    },
+    Glue {
+        name: "dlopen",
+        source: include_str!("../glue/dlopen.c"),
+    },
+];
 const NOTHING_MORE: Additions = Additions {
     compiler_flags: &[],
     glue: &[],

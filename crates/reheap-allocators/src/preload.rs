@@ -59,7 +59,7 @@ pub enum PreloadError {
 }
 
 /// What a preload for glibc exports beside the family. musl has none of these.
-const OF_GLIBC: [&str; 7] = [
+const OF_GLIBC: [&str; 9] = [
     "cfree",
     "malloc_trim",
     "mallinfo",
@@ -67,6 +67,8 @@ const OF_GLIBC: [&str; 7] = [
     "malloc_info",
     "malloc_stats",
     "mallopt",
+    "dlopen",
+    "dlmopen",
 ];
 
 /// The names that a preload exports: the malloc family, and what the libc has around it.
@@ -362,6 +364,7 @@ fn link(
         .arg("-Wl,--version-script=exports.map")
         .arg(format!("-Wl,-soname,{file_name}"))
         .args(objects.iter().map(|object| &object.name))
+        .arg("-ldl") // glibc before 2.34 has dlsym there; later ones and musl have an empty library
         .arg("-o")
         .arg(&library);
     upstream::run(&mut cc, || format!("linking `{file_name}`"))?;

@@ -9,6 +9,8 @@ pub(crate) const ALLOCATOR: &str = "REHEAP_ALLOCATOR";
 pub(crate) const TUNING: &str = "REHEAP_TUNING";
 /// `--memory-functions`.
 pub(crate) const MEMORY_FUNCTIONS: &str = "REHEAP_MEMORY_FUNCTIONS";
+/// `--keep-deepbind`, whatever its value: read by the preload itself (`dlopen.c`), so also where `enable` brought it in.
+pub(crate) const KEEP_DEEPBIND: &str = "REHEAP_KEEP_DEEPBIND";
 /// The cache folder; without it `reheap` in the user's cache folder (XDG base directory specification).
 pub(crate) const CACHE_DIR: &str = "REHEAP_CACHE_DIR";
 /// No colours, whatever its value (no-color.org).

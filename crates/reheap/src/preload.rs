@@ -2,7 +2,7 @@
 
 use crate::env_vars;
 use crate::program::Program;
-use crate::setup::{self, Choice};
+use crate::setup::{self, Choice, Deepbind};
 use crate::ui::Failure;
 use anyhow::Context as _;
 use reheap_allocators::cache::Cache;
@@ -72,6 +72,9 @@ pub(crate) fn environment(choice: &Choice, library: Option<&Path>) -> Vec<(OsStr
             (variable.name().into(), value)
         })
         .collect();
+    if choice.deepbind == Deepbind::Kept {
+        environment.push((env_vars::KEEP_DEEPBIND.into(), "1".into()));
+    }
     if let Some(library) = library {
         let mut value = library.as_os_str().to_owned();
         if let Some(present) = env_vars::variable(LD_PRELOAD) {

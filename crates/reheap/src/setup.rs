@@ -51,6 +51,16 @@ pub(crate) struct Choice {
     pub(crate) tuning: Tuning,
     pub(crate) memory_functions: MemoryFunctions,
     pub(crate) network: Network,
+    pub(crate) deepbind: Deepbind,
+}
+
+/// What becomes of RTLD_DEEPBIND when a dynamic program of glibc opens a library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Deepbind {
+    /// The preload takes the flag away, as the environment says nothing else.
+    Stripped,
+    /// The user gave `--keep-deepbind`.
+    Kept,
 }
 
 /// Whether the sources of an allocator may be fetched.
@@ -136,6 +146,7 @@ impl Choice {
             tuning,
             memory_functions: MemoryFunctions::Fast,
             network: Network::AsConfigured,
+            deepbind: Deepbind::Stripped,
         })
     }
 
@@ -146,6 +157,7 @@ impl Choice {
             tuning: Tuning::default(),
             memory_functions: MemoryFunctions::Fast,
             network: Network::AsConfigured,
+            deepbind: Deepbind::Stripped,
         }
     }
 

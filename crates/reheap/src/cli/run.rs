@@ -7,7 +7,7 @@ mod verify;
 
 use crate::preload;
 use crate::program::{NotRunnable, Obstacle, Program};
-use crate::setup::{Choice, ChoiceArguments};
+use crate::setup::{Choice, ChoiceArguments, Deepbind};
 use crate::ui::{self, Failure};
 use reheap_allocators::target::Libc;
 use serde_json::json;
@@ -48,6 +48,10 @@ pub(crate) struct RunArguments {
     /// Give it to this program only, of all that the command starts: a file name or a path
     #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["check", "verify"])]
     only: Option<OsString>,
+    /// Let libraries that are opened with RTLD_DEEPBIND have it, although they then get their memory
+    /// from glibc; without this option the flag is taken away
+    #[arg(long)]
+    keep_deepbind: bool,
     /// Print what --check or --verify found as JSON
     #[arg(long)]
     json: bool,
@@ -67,12 +71,15 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
         let text = "--json is for what --check or --verify finds";
         return Err(Failure::usage(text).into());
     }
-    let choice = ChoiceArguments {
+    let mut choice = ChoiceArguments {
         allocator: arguments.allocator.clone(),
         tuning: arguments.tuning.clone(),
         memory_functions: None, // those of a dynamic program are its libc's
     }
     .check_for_run()?;
+    if arguments.keep_deepbind {
+        choice.deepbind = Deepbind::Kept;
+    }
     let program = Program::resolve(&arguments.command[0]).map_err(with_exit_code)?;
     if let Some(only) = &arguments.only {
         return run_for_only(&program, &choice, only, arguments);

@@ -10,7 +10,7 @@ static const char *const family[] = {
 	"malloc", "calloc", "realloc", "free", "aligned_alloc", "posix_memalign", "memalign", "valloc", "pvalloc", "reallocarray",
 	"malloc_usable_size", "free_sized", "free_aligned_sized",
 #ifdef __GLIBC__
-	"cfree", "malloc_trim", "mallinfo", "mallinfo2", "malloc_info", "malloc_stats", "mallopt",
+	"cfree", "malloc_trim", "mallinfo", "mallinfo2", "malloc_info", "malloc_stats", "mallopt", "dlopen", "dlmopen",
 #endif
 };
 
