@@ -46,6 +46,14 @@ pub(crate) struct EnableArguments {
     root: Option<PathBuf>,
 }
 
+impl EnableArguments {
+    /// The same for the system that runs, as it is typed behind `reheap`.
+    fn for_this_system(&self) -> String {
+        let options = self.tuning.iter().map(|option| format!(" -t {option}"));
+        format!("enable {}{}", self.allocator, options.collect::<String>())
+    }
+}
+
 /// Builds, tries out, puts in place, and looks whether it works.
 pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
     let choice = Choice::of(&arguments.allocator, &arguments.tuning)?;
@@ -53,7 +61,7 @@ pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
         let text = "`stock` is what a system has without reheap";
         return Err(Failure::usage(text).hint("reheap disable").into());
     }
-    let root = writable_root(arguments.root.as_deref(), "enable")?;
+    let root = writable_root(arguments.root.as_deref(), &arguments.for_this_system())?;
     let (linkers, others) = root.linkers();
     check_linkers(&root, &linkers, &others)?;
     for folder in ["/etc", LIBRARIES] {
@@ -152,13 +160,15 @@ fn make(change: &Change, disk: &Disk, aviary: &Aviary) -> anyhow::Result<Sung> {
     Ok(sung)
 }
 
-/// The root folder, if it may be written to and what is in it can be trusted.
+/// The root folder, if it may be written to and what is in it can be trusted. `command` is what to type for this system,
+/// behind `reheap`.
 pub(crate) fn writable_root(folder: Option<&Path>, command: &str) -> anyhow::Result<Root> {
-    let root = Root::open(folder.unwrap_or(Path::new("/")))?;
+    let root = Root::of(folder, &format!("reheap {command}"))?;
     if root.is_this_system() && !rustix::process::geteuid().is_root() {
+        let verb = command.split(' ').next().unwrap_or_default();
         let text =
-            format!("cannot {command}: it changes every program of this system, which takes root");
-        let hint = "sudo reheap …; for an image: --root <folder>";
+            format!("cannot {verb}: it changes every program of this system, which needs root");
+        let hint = format!("sudo reheap {command}; for an image: --root <folder>");
         return Err(Failure::failed(text).hint(hint).into());
     }
     for folder in ["/etc", LIBRARIES] {

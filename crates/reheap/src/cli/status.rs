@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -62,7 +62,7 @@ struct FileReport {
 
 /// Looks, changes nothing, and needs no rights.
 pub(crate) fn run(arguments: &StatusArguments) -> anyhow::Result<ExitCode> {
-    let root = Root::open(arguments.root.as_deref().unwrap_or(Path::new("/")))?;
+    let root = Root::of(arguments.root.as_deref(), "reheap status")?;
     let report = look(&root)?;
     ui::data(&match arguments.json {
         true => format!("{}\n", serde_json::to_string_pretty(&report)?),

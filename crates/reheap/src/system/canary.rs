@@ -303,7 +303,7 @@ mod tests {
 
     /// Hears the shell with a script; the shell itself is the library that it shall have.
     fn heard_of(script: &str, limit: Duration) -> Result<String, String> {
-        let root = Root::open(Path::new("/")).unwrap();
+        let root = Root::running().unwrap();
         let shell = Path::new("/bin/sh").canonicalize().unwrap();
         let linker = Linker {
             libc: Libc::Glibc,

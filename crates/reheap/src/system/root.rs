@@ -3,6 +3,7 @@
 //! Symbolic links in an image lead to where they would lead once it is started, never out of it: `/etc` of an image may be
 //! a link to an absolute path, and this machine's files are not meant by it.
 
+use super::identity::{self, Identity};
 use crate::setup;
 use crate::ui::Failure;
 use anyhow::Context as _;
@@ -87,17 +88,43 @@ impl Linker {
 }
 
 impl Root {
+    /// The system that runs, or another one whose root folder this is. `instead` is the command to type for the first.
+    ///
     /// # Errors
-    /// If it is no folder that can be opened, or one that its path does not lead to.
-    pub(crate) fn open(folder: &Path) -> anyhow::Result<Self> {
+    /// If it is no folder that can be opened, one that its path does not lead to, or the running system's.
+    pub(crate) fn of(folder: Option<&Path>, instead: &str) -> anyhow::Result<Self> {
+        match folder {
+            None => Self::running(),
+            Some(folder) => Self::open(folder, instead),
+        }
+    }
+
+    /// The system that runs.
+    ///
+    /// # Errors
+    /// If its root folder cannot be opened.
+    pub(crate) fn running() -> anyhow::Result<Self> {
+        let folder = PathBuf::from("/");
+        Ok(Self {
+            handle: path_handle(&folder).context("cannot open `/`")?,
+            folder,
+            is_this_system: true,
+        })
+    }
+
+    fn open(folder: &Path, instead: &str) -> anyhow::Result<Self> {
         let cannot = || format!("cannot use `{}` as a root folder", folder.display());
         let canonical = folder.canonicalize().with_context(cannot)?;
-        let handle = path_handle(folder).with_context(cannot)?;
-        let identity = Identity::of(&handle).with_context(cannot)?;
-        let by_name = path_handle(&canonical).and_then(|named| Identity::of(&named));
-        if by_name.with_context(cannot)? != identity {
+        let root = Self {
+            handle: path_handle(folder).with_context(cannot)?,
+            folder: canonical,
+            is_this_system: false,
+        };
+        identity::check_is_not_running(&root, folder, instead)?;
+        let by_name = path_handle(&root.folder).and_then(|named| Identity::of(&named));
+        if by_name.with_context(cannot)? != Identity::of(&root.handle).with_context(cannot)? {
             // As `/proc/PID/root` of a container, whose text is `/`: what is meant is not this system.
-            let shown = canonical.display();
+            let shown = root.folder.display();
             let text = format!(
                 "{}: it is another folder than `{shown}`, which its link names",
                 cannot()
@@ -105,17 +132,14 @@ impl Root {
             let hint = "give the folder's own path, the one that this system has for it";
             return Err(Failure::failed(text).hint(hint).into());
         }
-        let here = path_handle(Path::new("/")).and_then(|here| Identity::of(&here));
-        let is_this_system = here.with_context(cannot)?.is_same_folder(&identity);
-        if is_this_system && canonical != Path::new("/") {
-            let text = format!("{}: it is `/` of this system by another name", cannot());
-            return Err(Failure::failed(text).hint("leave out --root").into());
-        }
-        Ok(Self {
-            folder: canonical,
-            handle,
-            is_this_system,
-        })
+        root.folder_identity("/etc").map_err(|error| {
+            let why = match error.kind() {
+                io::ErrorKind::NotFound => "it has no `/etc`, as every system does".to_owned(),
+                _ => format!("cannot open its `/etc`: {error}"),
+            };
+            Failure::failed(format!("{}: {why}", cannot()))
+        })?;
+        Ok(root)
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -172,6 +196,14 @@ impl Root {
         match file.metadata()?.is_file() {
             true => Ok(file),
             false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file")),
+        }
+    }
+
+    /// What tells a folder of the system from others; links are followed.
+    pub(crate) fn folder_identity(&self, path: &str) -> io::Result<Identity> {
+        match path {
+            "/" => Identity::of(&self.handle), // also before Linux 5.6
+            path => Identity::of(&self.handle(Path::new(path), OFlags::PATH | OFlags::DIRECTORY)?),
         }
     }
 
@@ -320,34 +352,6 @@ impl Root {
     }
 }
 
-/// What tells a folder from others, whatever their names say.
-#[derive(Debug, PartialEq, Eq)]
-struct Identity {
-    device: u64,
-    inode: u64,
-    /// The mount by which it is seen, where the kernel tells: the same folder in another mount namespace can have other
-    /// folders mounted below it.
-    mount: Option<String>,
-}
-
-impl Identity {
-    fn of(folder: &OwnedFd) -> io::Result<Self> {
-        let metadata = File::from(folder.try_clone()?).metadata()?;
-        let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", folder.as_raw_fd()));
-        let info = info.unwrap_or_default();
-        let mount = info.lines().find_map(|line| line.strip_prefix("mnt_id:"));
-        Ok(Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            mount: mount.map(|number| number.trim().to_owned()),
-        })
-    }
-
-    fn is_same_folder(&self, other: &Self) -> bool {
-        (self.device, self.inode) == (other.device, other.inode)
-    }
-}
-
 /// The folder and the name of what lies in it.
 fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
     let parts = path.parent().zip(path.file_name());
@@ -359,7 +363,7 @@ fn path_of(handle: &OwnedFd) -> PathBuf {
     format!("/proc/self/fd/{}", handle.as_raw_fd()).into()
 }
 
-fn path_handle(folder: &Path) -> io::Result<OwnedFd> {
+pub(crate) fn path_handle(folder: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(folder, flags, Mode::empty())?)
 }

@@ -84,7 +84,7 @@ impl Tree {
             fs::write(&file, text).unwrap();
             fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
         }
-        let root = Root::open(folder.path()).unwrap();
+        let root = Root::of(Some(folder.path()), "").unwrap();
         Self { folder, root }
     }
 
@@ -389,9 +389,12 @@ fn links_of_an_image_never_lead_out_of_it() {
 }
 
 #[test]
-fn this_system_is_known_by_whatever_name_it_is_given() {
-    for name in ["/", "/proc/self/root", "/usr/.."] {
-        assert!(Root::open(Path::new(name)).unwrap().is_this_system());
+fn this_system_is_refused_by_whatever_name_it_is_given() {
+    assert!(Root::running().unwrap().is_this_system());
+    for name in ["/", "//", "/.", "/proc/self/root", "/usr/.."] {
+        let refused = Root::of(Some(Path::new(name)), "reheap status").unwrap_err();
+        let said = format!("cannot use `{name}` as a root folder: it is the root folder of this");
+        assert!(refused.to_string().contains(&said), "{refused}");
     }
     assert!(!Tree::new(None).root.is_this_system());
 }
