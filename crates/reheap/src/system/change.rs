@@ -2,7 +2,8 @@
 //!
 //! 1. The journal says what each file was and shall be. From here on a command that finds it can mend what it finds.
 //! 2. Libraries are put in place, and canaries start with them. Nothing loads them yet.
-//! 3. The new files, and those for the way back, are written under other names: a full disk shows here.
+//! 3. The new files are written under other names: a full disk shows here. Those that are there get second names for the
+//!    way back, and those that were there before reheap a third one, under which they stay until they come back.
 //! 4. They are renamed: `/etc/ld.so.preload` now counts. The record of what is enabled is the last of them.
 //! 5. Canaries look whether it has an effect.
 //! 6. The journal is replaced by a list of what is left to delete. This is the moment when the change is done.
@@ -13,7 +14,8 @@
 //! that step itself fails half way, so that nobody knows which journal a crash would leave, nothing is undone or deleted:
 //! the next command does what the journal says that it finds.
 
-use super::disk::{Contents, Disk, has_staged};
+use super::attributes::FolderTimes;
+use super::disk::{Contents, Disk, Stage, has_staged, kept};
 use super::root::Root;
 use super::{JOURNAL, LD_SO_PRELOAD, LIBRARIES, PROFILE_SCRIPT, RECORD, lines};
 use crate::ui::Failure;
@@ -26,9 +28,9 @@ use std::path::Path;
 pub(crate) struct Change {
     /// In the order in which they are renamed.
     pub(crate) files: Vec<FileChange>,
-    /// Folders to delete on the way back, inner ones first.
+    /// Folders to delete on the way back, inner ones first, and files that were kept.
     pub(crate) delete_if_undone: Vec<String>,
-    /// Folders to delete when it is done, inner ones first.
+    /// The same when it is done.
     pub(crate) delete_if_done: Vec<String>,
 }
 
@@ -38,6 +40,20 @@ pub(crate) struct FileChange {
     pub(crate) path: String,
     pub(crate) before: Option<Contents>,
     pub(crate) after: Option<Contents>,
+    #[serde(default)]
+    pub(crate) original: Original,
+}
+
+/// What becomes of the file that was there before reheap.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Original {
+    #[default]
+    None,
+    /// It is there now, and is kept beside the one that takes its place.
+    Keep,
+    /// It was kept, and comes back.
+    Restore,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -82,9 +98,9 @@ impl Journal {
         let mut files = files.iter().map(|file| file.path.as_str());
         let mut folders = folders.into_iter().flatten().map(String::as_str);
         let is_file = |path: &&str| [LD_SO_PRELOAD, PROFILE_SCRIPT, RECORD].contains(path);
-        files
-            .find(|path| !is_file(path))
-            .or_else(|| folders.find(|path| !is_of_a_choice(path) && !is_on_the_way(path)))
+        files.find(|path| !is_file(path)).or_else(|| {
+            folders.find(|path| !is_of_a_choice(path) && !is_on_the_way(path) && !is_kept(path))
+        })
     }
 }
 
@@ -100,6 +116,14 @@ pub(crate) fn is_of_a_choice(folder: &str) -> bool {
 pub(crate) fn is_on_the_way(folder: &str) -> bool {
     let mut way = Path::new(LIBRARIES).ancestors();
     folder != "/" && way.any(|path| path.as_os_str() == folder)
+}
+
+/// A file that was there before reheap.
+fn is_kept(path: &str) -> bool {
+    [LD_SO_PRELOAD, PROFILE_SCRIPT]
+        .map(kept)
+        .iter()
+        .any(|kept| kept == path)
 }
 
 /// Refuses what names another path than reheap's own: in an image, somebody else may have written it.
@@ -152,6 +176,19 @@ impl Change {
         prepare: impl FnOnce() -> anyhow::Result<()>,
         verify: impl FnOnce() -> anyhow::Result<()>,
     ) -> anyhow::Result<anyhow::Result<()>> {
+        let times = FolderTimes::of(disk);
+        let cleaned = self.make_in_order(disk, prepare, verify);
+        let restored = times.restore(disk);
+        // Of two errors, the first is the one to know of.
+        cleaned.map(|cleaned| cleaned.and(restored))
+    }
+
+    fn make_in_order(
+        &self,
+        disk: &Disk,
+        prepare: impl FnOnce() -> anyhow::Result<()>,
+        verify: impl FnOnce() -> anyhow::Result<()>,
+    ) -> anyhow::Result<anyhow::Result<()>> {
         let made = disk
             .write(JOURNAL, &Journal::Changing(self.clone()).contents())
             .and_then(|()| prepare())
@@ -161,7 +198,7 @@ impl Change {
         if let Err(error) = made {
             return Err(self.undone(disk, error));
         }
-        match disk.put_in_place(JOURNAL, super::disk::Stage::After) {
+        match disk.put_in_place(JOURNAL, Stage::After) {
             Ok(()) => Ok(delete(disk, &self.delete_if_done)),
             // It was replaced, though it may not have come to the disk. If it has, going back would leave files that name
             // what the journal has deleted; if it has not, deleting would leave the journal nothing to go back to.
@@ -183,22 +220,16 @@ impl Change {
     }
 
     fn stage(&self, disk: &Disk) -> anyhow::Result<()> {
-        use super::disk::Stage::{After, Before};
         for file in &self.files {
-            for (stage, contents) in [(Before, &file.before), (After, &file.after)] {
-                if let Some(contents) = contents {
-                    disk.stage(&file.path, stage, contents)?;
-                }
-            }
+            file.stage(disk)?;
         }
         let journal = Journal::Deleting(self.delete_if_done.clone());
-        disk.stage(JOURNAL, After, &journal.contents())
+        disk.stage(JOURNAL, Stage::After, &journal.contents())
     }
 
     fn put_in_place(&self, disk: &Disk) -> anyhow::Result<()> {
-        use super::disk::Stage::After;
         self.files.iter().try_for_each(|file| match &file.after {
-            Some(_) => disk.put_in_place(&file.path, After),
+            Some(_) => disk.put_in_place(&file.path, Stage::After),
             None => disk.delete(&file.path),
         })
     }
@@ -208,15 +239,33 @@ impl Change {
         for file in self.files.iter().rev() {
             file.undo(disk)?;
         }
-        delete_folders(disk, &self.delete_if_undone)?;
+        delete_paths(disk, &self.delete_if_undone)?;
         delete_staged(disk)?;
         disk.delete(JOURNAL)
     }
 }
 
 impl FileChange {
+    fn stage(&self, disk: &Disk) -> anyhow::Result<()> {
+        if let Some(before) = &self.before
+            && !disk.link_aside(&self.path, Stage::Before)?
+        {
+            disk.stage(&self.path, Stage::Before, before)?;
+        }
+        if self.original == Original::Keep {
+            // Where it cannot be, the record has its contents.
+            disk.link_aside(&self.path, Stage::Original)?;
+        }
+        let Some(after) = &self.after else {
+            return Ok(());
+        };
+        if self.original == Original::Restore && disk.stage_original(&self.path)? {
+            return Ok(());
+        }
+        disk.stage(&self.path, Stage::After, after)
+    }
+
     fn undo(&self, disk: &Disk) -> anyhow::Result<()> {
-        use super::disk::Stage::Before;
         let present = disk.read(&self.path)?;
         let is = |contents: &Option<Contents>| {
             present.as_ref().map(Contents::bytes) == contents.as_ref().map(Contents::bytes)
@@ -228,7 +277,7 @@ impl FileChange {
             return match &self.before {
                 None => disk.delete(&self.path),
                 Some(_) if has_staged(disk.root, &self.path) => {
-                    disk.put_in_place(&self.path, Before)
+                    disk.put_in_place(&self.path, Stage::Before)
                 }
                 Some(before) => disk.write(&self.path, before),
             };
@@ -285,19 +334,18 @@ pub(crate) fn recover(disk: &Disk) -> anyhow::Result<anyhow::Result<Option<Inter
 }
 
 /// The last step.
-fn delete(disk: &Disk, folders: &[String]) -> anyhow::Result<()> {
-    delete_folders(disk, folders)?;
+fn delete(disk: &Disk, paths: &[String]) -> anyhow::Result<()> {
+    delete_paths(disk, paths)?;
     delete_staged(disk)?;
     disk.delete(JOURNAL)
 }
 
-fn delete_folders(disk: &Disk, folders: &[String]) -> anyhow::Result<()> {
-    folders
-        .iter()
-        .try_for_each(|folder| match is_of_a_choice(folder) {
-            true => disk.delete_tree(folder),
-            false => disk.delete_if_empty(folder),
-        })
+fn delete_paths(disk: &Disk, paths: &[String]) -> anyhow::Result<()> {
+    paths.iter().try_for_each(|path| match path {
+        file if is_kept(file) => disk.delete(file),
+        folder if is_of_a_choice(folder) => disk.delete_tree(folder),
+        folder => disk.delete_if_empty(folder),
+    })
 }
 
 fn delete_staged(disk: &Disk) -> anyhow::Result<()> {

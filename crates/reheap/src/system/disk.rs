@@ -3,9 +3,11 @@
 //! A file appears whole: it is written under another name beside its place, brought to the disk, and renamed. The other
 //! name is always the same one, so that what a crash left can be found and is not one file more each time.
 
+use super::attributes;
 use super::root::{Place, Root};
 use anyhow::Context as _;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, Timespec};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
@@ -14,6 +16,19 @@ use std::path::{Path, PathBuf};
 
 /// What is kept of a mode. None of these files is a program, so one that was setuid was not written by reheap.
 const PERMISSIONS: u32 = 0o777;
+
+const ALL_BITS: u32 = 0o7777;
+
+/// What link(2) says where a file cannot get a second name: the file system has none, as FAT, it is a mount point, or the
+/// user may not (`fs.protected_hardlinks`).
+const NO_LINKS: [Errno; 6] = [
+    Errno::PERM,
+    Errno::ACCESS,
+    Errno::NOTSUP,
+    Errno::NOSYS,
+    Errno::MLINK,
+    Errno::XDEV,
+];
 
 /// A file as it was or shall be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,13 +78,23 @@ impl Contents {
     }
 }
 
-/// Which of a file's two other names.
+/// Which of a file's other names.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Stage {
     /// What the file shall be.
     After,
     /// What it was, for the way back, which must not need room on the disk.
     Before,
+    /// What was there before reheap: the file itself, for as long as ours is in its place. So its times and attributes
+    /// come back with it, and it stays the same file as what other names it has (hard links).
+    Original,
+}
+
+/// The name for what was there before reheap.
+pub(crate) fn kept(path: &str) -> String {
+    staged(Path::new(path), Stage::Original)
+        .to_string_lossy()
+        .into_owned()
 }
 
 /// A root folder that is written to.
@@ -171,8 +196,80 @@ impl<'a> Disk<'a> {
         contents: &Contents,
     ) -> anyhow::Result<()> {
         self.step("write", path, |file| {
-            write_synced(&staged(file, stage), contents)
+            // What is there and no plain file has nothing that its place should keep.
+            let present = open(file, OFlags::NONBLOCK).ok();
+            let present = present.filter(|file| file.metadata().is_ok_and(|it| it.is_file()));
+            write_synced(&staged(file, stage), contents, |new| match &present {
+                None => Ok(()),
+                Some(present) => {
+                    attributes::copy(present, new)?;
+                    match stage {
+                        Stage::Before => attributes::copy_times(present, new),
+                        Stage::After | Stage::Original => Ok(()),
+                    }
+                }
+            })
         })
+    }
+
+    /// Gives a file another name beside its own. Says whether that could be: not on every file system, nor for every
+    /// user.
+    pub(crate) fn link_aside(&self, path: &str, stage: Stage) -> anyhow::Result<bool> {
+        self.link_staged(path, |file| (file.to_owned(), staged(file, stage)))
+    }
+
+    /// Stages what was there before reheap.
+    pub(crate) fn stage_original(&self, path: &str) -> anyhow::Result<bool> {
+        self.link_staged(path, |file| {
+            (staged(file, Stage::Original), staged(file, Stage::After))
+        })
+    }
+
+    fn link_staged(
+        &self,
+        path: &str,
+        names: impl FnOnce(&Path) -> (PathBuf, PathBuf),
+    ) -> anyhow::Result<bool> {
+        let mut is_linked = true;
+        self.step("make a link beside", path, |file| {
+            let (from, to) = names(file);
+            delete_file(&to)?;
+            match rustix::fs::link(&from, &to) {
+                Err(error) if NO_LINKS.contains(&error) => {
+                    is_linked = false;
+                    Ok(())
+                }
+                linked => Ok(linked?),
+            }
+        })?;
+        Ok(is_linked)
+    }
+
+    /// What was there before reheap, if it was kept. One that is no plain file, or runs with another user's rights, was not
+    /// kept by reheap.
+    pub(crate) fn kept(&self, path: &str) -> anyhow::Result<Option<Contents>> {
+        let kept = kept(path);
+        let metadata = self
+            .root
+            .place(&kept)
+            .and_then(|place| place.symlink_metadata());
+        match metadata {
+            Ok(file) if file.is_file() && file.mode() & ALL_BITS == file.mode() & PERMISSIONS => {
+                self.read(&kept)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Sets when a folder was modified; one that is not there any more has no time.
+    pub(crate) fn set_folder_time(&self, path: &str, modified: Timespec) -> anyhow::Result<()> {
+        let set = |path: &Path| match self.root.open_folder(&path.to_string_lossy()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            folder => attributes::set_time(&folder?, modified),
+        };
+        #[cfg(test)]
+        let set = self.fault.around(set);
+        set(Path::new(path)).with_context(|| format!("cannot set the time of `{path}`"))
     }
 
     /// Gives what was staged its name.
@@ -278,6 +375,7 @@ fn staged(file: &Path, stage: Stage) -> PathBuf {
     let end = match stage {
         Stage::After => "reheap-after",
         Stage::Before => "reheap-before",
+        Stage::Original => "reheap-original",
     };
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     file.with_file_name(format!(".{name}.{end}"))
@@ -302,7 +400,12 @@ fn delete_file(path: &Path) -> io::Result<()> {
     }
 }
 
-fn write_synced(path: &Path, contents: &Contents) -> io::Result<()> {
+/// `dress` gives the file what it shall carry beside its contents.
+fn write_synced(
+    path: &Path,
+    contents: &Contents,
+    dress: impl FnOnce(&File) -> io::Result<()>,
+) -> io::Result<()> {
     delete_file(path)?;
     let mut file = OpenOptions::new()
         .write(true)
@@ -311,6 +414,7 @@ fn write_synced(path: &Path, contents: &Contents) -> io::Result<()> {
         .open(path)?;
     let written = file.write_all(contents.bytes()).and_then(|()| {
         std::os::unix::fs::fchown(&file, Some(contents.owner), Some(contents.group))?;
+        dress(&file)?; // before the mode, of which an access control list is a part
         file.set_permissions(Permissions::from_mode(contents.mode & PERMISSIONS))?;
         file.sync_all()
     });

@@ -11,6 +11,7 @@
 //! Rejected: the libraries of distributions (see `reheap_allocators::preload`); a library in the user's cache folder, which
 //! a user could replace under setuid programs; `/etc/environment`, which only PAM reads, not for services either.
 
+mod attributes;
 pub(crate) mod canary;
 pub(crate) mod census;
 pub(crate) mod change;

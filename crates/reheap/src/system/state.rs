@@ -1,7 +1,7 @@
 //! What is enabled, as the record says it and as the files are, and the changes that lead from there to something else.
 
-use super::change::{Change, FileChange, check_named, is_on_the_way, without_ours};
-use super::disk::{Contents, Disk};
+use super::change::{Change, FileChange, Original, check_named, is_on_the_way, without_ours};
+use super::disk::{Contents, Disk, kept};
 use super::libraries::Libraries;
 use super::root::Root;
 use super::{LD_SO_PRELOAD, LIBRARIES, PROFILE_FOLDER, PROFILE_SCRIPT, RECORD, lines};
@@ -107,20 +107,71 @@ impl Managed {
     }
 }
 
-/// The file without reheap: what it was, or, where somebody has edited it since, what is left without our part.
-fn original(path: &str, present: Option<&Contents>, record: Option<&Record>) -> Option<Contents> {
-    let managed = record.and_then(|record| record.managed(path));
-    let present = present?;
-    if let Some(managed) = managed.filter(|file| file.drift(Some(present)) == Drift::None) {
-        return managed.original.clone();
+/// A file that may be changed, as it is.
+struct Present {
+    path: &'static str,
+    contents: Option<Contents>,
+    /// What was there before reheap, under the name that it was kept by.
+    kept: Option<Contents>,
+}
+
+impl Present {
+    fn read(disk: &Disk, path: &'static str) -> anyhow::Result<Self> {
+        Ok(Self {
+            path,
+            contents: disk.read(path)?,
+            kept: disk.kept(path)?,
+        })
     }
-    let rest = without_ours(path, present.bytes());
-    let was_there = managed.is_some_and(|file| file.original.is_some());
-    let is_only_ours = rest.trim_ascii().is_empty() && rest.len() < present.bytes().len();
-    match is_only_ours && !was_there {
-        true => None,
-        false => Some(present.with(rest)),
+
+    /// The file without reheap: what it was, or, where somebody has edited it since, what is left without our part.
+    fn original(&self, record: Option<&Record>) -> Option<Contents> {
+        let managed = record.and_then(|record| record.managed(self.path));
+        let present = self.contents.as_ref()?;
+        if let Some(managed) = managed.filter(|file| file.drift(Some(present)) == Drift::None) {
+            return managed.original.clone();
+        }
+        let rest = without_ours(self.path, present.bytes());
+        let was_there = self.kept.is_some() || managed.is_some_and(|file| file.original.is_some());
+        let is_only_ours = rest.trim_ascii().is_empty() && rest.len() < present.bytes().len();
+        match is_only_ours && !was_there {
+            true => None,
+            false => Some(present.with(rest)),
+        }
     }
+
+    /// The change to a text with our part in it, or to what was there before reheap.
+    fn change_to(self, after: Option<Contents>, is_ours: Ours, change: &mut Change) {
+        let bytes =
+            |contents: &Option<Contents>| contents.as_ref().map(|file| file.bytes().to_vec());
+        let is_untouched = || {
+            let present = bytes(&self.contents);
+            present.is_some_and(|bytes| without_ours(self.path, &bytes) == bytes)
+        };
+        let has_kept = self.kept.is_some();
+        let (original, after) = match is_ours {
+            Ours::In if is_untouched() => (Original::Keep, after),
+            // One with other contents was edited by another of its names, or is older than what was edited here.
+            Ours::Out if has_kept && bytes(&self.kept) == bytes(&after) => {
+                (Original::Restore, self.kept)
+            }
+            _ => (Original::None, after),
+        };
+        if original == Original::Keep {
+            change.delete_if_undone.push(kept(self.path));
+        }
+        if is_ours == Ours::Out && has_kept {
+            change.delete_if_done.push(kept(self.path));
+        }
+        change.add(self.path, self.contents, after, original);
+    }
+}
+
+/// Whether our part shall be in a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ours {
+    In,
+    Out,
 }
 
 /// The change to another allocator; `None` if everything is that way already.
@@ -136,9 +187,9 @@ pub(crate) fn to_enable(
     let mut change = Change::default();
     let mut managed = Vec::new();
     for path in [LD_SO_PRELOAD, PROFILE_SCRIPT] {
-        let before = disk.read(path)?;
-        let original = original(path, before.as_ref(), record);
-        let after = match text(disk.root, path, original.as_ref(), libraries) {
+        let present = Present::read(disk, path)?;
+        let original = present.original(record);
+        let (after, is_ours) = match text(disk.root, path, original.as_ref(), libraries) {
             Some(text) => {
                 let written = match &original {
                     Some(original) => original.with(text),
@@ -149,11 +200,11 @@ pub(crate) fn to_enable(
                     original,
                     written: written.clone(),
                 });
-                Some(written)
+                (Some(written), Ours::In)
             }
-            None => original,
+            None => (original, Ours::Out),
         };
-        change.add(path, before, after);
+        present.change_to(after, is_ours, &mut change);
     }
     let missing = disk.missing_folders(LIBRARIES);
     let made_before = record.map_or(&[][..], |record| &record.folders_made);
@@ -167,7 +218,12 @@ pub(crate) fn to_enable(
         folders_made: [made_before, &missing].concat(),
         files: managed,
     };
-    change.add(RECORD, disk.read(RECORD)?, Some(next.contents()));
+    change.add(
+        RECORD,
+        disk.read(RECORD)?,
+        Some(next.contents()),
+        Original::None,
+    );
     if change.files.is_empty() && libraries.are_whole(disk.root) {
         return Ok(None);
     }
@@ -210,12 +266,12 @@ fn text(
 pub(crate) fn to_disable(disk: &Disk, record: Option<&Record>) -> anyhow::Result<Option<Change>> {
     let mut change = Change::default();
     for path in [LD_SO_PRELOAD, PROFILE_SCRIPT] {
-        let before = disk.read(path)?;
-        let after = original(path, before.as_ref(), record);
-        change.add(path, before, after);
+        let present = Present::read(disk, path)?;
+        let after = present.original(record);
+        present.change_to(after, Ours::Out, &mut change);
     }
-    change.add(RECORD, disk.read(RECORD)?, None);
-    change.delete_if_done = folders(disk.root);
+    change.add(RECORD, disk.read(RECORD)?, None, Original::None);
+    change.delete_if_done.extend(folders(disk.root));
     if let Some(record) = record {
         change
             .delete_if_done
@@ -226,12 +282,19 @@ pub(crate) fn to_disable(disk: &Disk, record: Option<&Record>) -> anyhow::Result
 }
 
 impl Change {
-    fn add(&mut self, path: &str, before: Option<Contents>, after: Option<Contents>) {
+    fn add(
+        &mut self,
+        path: &str,
+        before: Option<Contents>,
+        after: Option<Contents>,
+        original: Original,
+    ) {
         if before != after {
             self.files.push(FileChange {
                 path: path.to_owned(),
                 before,
                 after,
+                original,
             });
         }
     }

@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// What goes wrong at a step.
@@ -61,7 +61,15 @@ impl Fault {
 }
 
 /// All files and folders, with their modes, contents and where links lead.
-type Snapshot = BTreeMap<PathBuf, (u32, Vec<u8>)>;
+type Snapshot = BTreeMap<PathBuf, Seen>;
+
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    mode: u32,
+    contents: String,
+    /// Of a file: which it is, so that its other names, its times and its attributes are the same too.
+    inode: Option<u64>,
+}
 
 struct Tree {
     folder: tempfile::TempDir,
@@ -106,10 +114,25 @@ impl Tree {
                 } else {
                     fs::read(&path).unwrap()
                 };
-                snapshot.insert(path, (metadata.permissions().mode(), contents));
+                let seen = Seen {
+                    mode: metadata.permissions().mode(),
+                    contents: String::from_utf8_lossy(&contents).into_owned(),
+                    inode: metadata.is_file().then_some(metadata.ino()),
+                };
+                snapshot.insert(path, seen);
             }
         }
         snapshot
+    }
+
+    /// When each folder was modified.
+    fn folder_times(&self) -> BTreeMap<PathBuf, (i64, i64)> {
+        let folders = self.snapshot().into_keys().filter(|path| path.is_dir());
+        let time = |path: PathBuf| {
+            let metadata = path.metadata().unwrap();
+            (path, (metadata.mtime(), metadata.mtime_nsec()))
+        };
+        folders.map(time).collect()
     }
 
     fn disk(&self, mishap: Mishap) -> Disk<'_> {
@@ -253,6 +276,84 @@ fn a_step_that_fails_although_it_was_taken_leaves_what_was_or_what_shall_be() {
     );
 }
 
+/// A crash is another matter: whoever finds what it left cannot tell what else was done to a folder since.
+#[test]
+fn folders_have_the_times_that_they_had_after_each_command_also_one_that_fails() {
+    for others in OTHERS {
+        for (before, act) in ACTS {
+            for step in 0.. {
+                let tree = Tree::new(others);
+                let original = tree.folder_times();
+                before.iter().for_each(|act| tree.does_well(*act));
+                let disk = tree.disk(Mishap::Failure(step));
+                let result = tree.does(act, &disk);
+                let is_about_a_time =
+                    |error: &anyhow::Error| format!("{error:#}").contains("the time of");
+                if !result.is_ok_and(|cleaned| cleaned.is_err_and(|error| is_about_a_time(&error)))
+                {
+                    let times = tree.folder_times();
+                    let kept = original
+                        .iter()
+                        .all(|(path, time)| times.get(path) == Some(time));
+                    assert!(
+                        kept,
+                        "{others:?} {before:?} {act:?} {step}: {original:?} {times:?}"
+                    );
+                }
+                if !disk.fault.has_struck.get() {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_that_was_edited_by_another_of_its_names_is_not_taken_for_what_was_there() {
+    let tree = Tree::new(Some("/opt/other.so\n"));
+    fs::hard_link(tree.path(LD_SO_PRELOAD), tree.path("/etc/second")).unwrap();
+    tree.does_well(Act::Enable("one"));
+    fs::write(tree.path("/etc/second"), "/opt/edited.so\n").unwrap();
+    tree.does_well(Act::Disable);
+    let read = |path| fs::read_to_string(tree.path(path)).unwrap();
+    assert_eq!(read(LD_SO_PRELOAD), "/opt/other.so\n");
+    assert_eq!(read("/etc/second"), "/opt/edited.so\n");
+    assert_eq!(
+        tree.snapshot().len(),
+        Tree::new(Some("")).snapshot().len() + 1
+    );
+}
+
+#[test]
+fn what_was_there_comes_back_also_without_a_record_or_without_the_file_that_was_kept() {
+    for lost in [RECORD, "/etc/.ld.so.preload.reheap-original"] {
+        for text in ["", "/opt/other.so\n"] {
+            let tree = Tree::new(Some(text));
+            let inode = || tree.path(LD_SO_PRELOAD).metadata().unwrap().ino();
+            let before = inode();
+            tree.does_well(Act::Enable("one"));
+            fs::remove_file(tree.path(lost)).unwrap();
+            tree.does_well(Act::Disable);
+            assert_eq!(fs::read_to_string(tree.path(LD_SO_PRELOAD)).unwrap(), text);
+            assert_eq!(inode() == before, lost == RECORD);
+            let names = fs::read_dir(tree.path("/etc")).unwrap().count();
+            assert_eq!(names, 2, "ld.so.preload and profile.d");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_was_kept_and_is_a_setuid_program_since_is_never_restored() {
+    let tree = Tree::new(Some("/opt/other.so\n"));
+    tree.does_well(Act::Enable("one"));
+    let kept = tree.path("/etc/.ld.so.preload.reheap-original");
+    fs::set_permissions(&kept, fs::Permissions::from_mode(0o4755)).unwrap();
+    tree.does_well(Act::Disable);
+    let file = tree.path(LD_SO_PRELOAD);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "/opt/other.so\n");
+    assert_eq!(file.metadata().unwrap().mode() & 0o7777, 0o640);
+}
+
 #[test]
 fn death_on_the_way_back_from_such_a_step_leaves_no_file_that_names_nothing() {
     for steps in 1..6 {
@@ -276,11 +377,13 @@ fn death_on_the_way_back_from_such_a_step_leaves_no_file_that_names_nothing() {
 
 #[test]
 fn death_before_any_step_leaves_what_the_next_command_recognises_and_mends() {
-    at_each_step(Mishap::Death, |tree, original, earlier, _| {
+    at_each_step(Mishap::Death, |tree, original, earlier, result| {
         let left = tree.snapshot();
+        // It may have come as far as the folders' times.
+        let is_done = || result.is_ok() && state::folders(&tree.root).len() == 1;
         let is_whole = left == *earlier || left == *original;
         let found = change::interrupted(&tree.root).unwrap();
-        assert!(is_whole || found.is_some(), "{left:?}");
+        assert!(is_whole || found.is_some() || is_done(), "{left:#?}");
         // Every file that is loaded by name is there.
         let names = fs::read(tree.path(LD_SO_PRELOAD)).unwrap_or_default();
         for name in super::lines::names(&names)
