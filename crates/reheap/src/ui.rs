@@ -89,6 +89,13 @@ pub(crate) fn data(text: &str) -> anyhow::Result<()> {
 pub(crate) fn while_showing<T>(what: &str, work: impl FnOnce() -> T) -> T {
     if !std::io::stderr().is_terminal() {
         note(what);
+    }
+    while_spinning(what, work)
+}
+
+/// Does something that may take some seconds, and shows it on a terminal.
+pub(crate) fn while_spinning<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    if !std::io::stderr().is_terminal() {
         return work();
     }
     let spinner = ProgressBar::new_spinner()

@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -77,8 +77,12 @@ impl Image {
 
     #[track_caller]
     fn status(&self) -> Value {
-        let outcome = self.reheap("status --json").succeeded();
-        serde_json::from_str(&outcome.stdout).unwrap()
+        let outcome = self.reheap("status --json");
+        let status: Value = serde_json::from_str(&outcome.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {outcome:?}"));
+        let is_well = status["problems"].as_array().unwrap().is_empty();
+        outcome.ended_with(if is_well { 0 } else { 1 });
+        status
     }
 
     /// Path, mode and contents of everything.
@@ -142,12 +146,15 @@ fn build(allocator: &str) {
 fn an_image_of_glibc_gets_the_library_and_gets_rid_of_it_without_a_trace() {
     let image = Image::of_glibc();
     let before = image.snapshot();
-    image.reheap("enable mimalloc").succeeded().said(&[
-        "enabled mimalloc 2.3.2; seen to work with glibc (a program with threads and a fork, /bin/sh, /bin/cat)",
-        "setuid ones too",
-        "mimalloc finds fewer memory errors of programs than the libc's own allocator",
-        "to undo it: reheap disable --root ",
-    ]);
+    image
+        .reheap("enable mimalloc --verbose")
+        .succeeded()
+        .said(&[
+            "enabled mimalloc 2.3.2 for glibc programs; undo: reheap disable --root /",
+            "seen to work with glibc (a program with threads and a fork, /bin/sh, /bin/cat)",
+            "setuid ones too",
+            "mimalloc finds fewer memory errors of programs than the libc's own allocator",
+        ]);
     let named = image.read("etc/ld.so.preload");
     let library = named.strip_suffix('\n').unwrap();
     assert!(
@@ -208,7 +215,7 @@ fn a_library_that_lies_behind_a_link_is_recognised_in_programs() {
     std::os::unix::fs::symlink("../var/usrlocal", image.path("usr/local")).unwrap();
     let before = image.snapshot();
     image
-        .reheap("enable mimalloc")
+        .reheap("enable mimalloc -v")
         .succeeded()
         .said(&["seen to work with glibc (a program with threads and a fork, /bin/sh, /bin/cat)"]);
     let library = image.read("etc/ld.so.preload");
@@ -239,7 +246,7 @@ fn a_library_that_lies_behind_a_link_is_recognised_in_programs() {
 fn an_image_of_musl_gets_a_script_for_logins_and_the_line_for_its_dockerfile() {
     let image = Image::of_musl();
     let before = image.snapshot();
-    let outcome = image.reheap("enable mimalloc").succeeded();
+    let outcome = image.reheap("enable mimalloc -v").succeeded();
     let line = outcome.stdout.trim_end().to_owned();
     let library = line.strip_prefix("ENV LD_PRELOAD=").unwrap();
     assert!(image.path(library).is_file(), "{line}");
@@ -284,7 +291,7 @@ fn another_allocator_takes_the_place_of_the_first_and_the_lines_of_others_stay()
     let before = image.snapshot();
     image.reheap("enable rpmalloc").succeeded();
     image
-        .reheap("enable mimalloc -t purge_delay=0")
+        .reheap("enable mimalloc -t purge_delay=0 --verbose")
         .succeeded()
         .said(&["warning: glibc: not every program has it, because not everybody may read /etc/ld.so.preload"])
         .did_not_say("glibc: every dynamic program");
@@ -318,8 +325,10 @@ fn what_somebody_edited_since_is_told_and_only_our_line_is_taken_out() {
     let file = image.path("etc/ld.so.preload");
     let edited = format!("/opt/mine.so\n{}", image.read("etc/ld.so.preload"));
     fs::write(&file, edited).unwrap();
-    let problem = image.status()["problems"][0].as_str().unwrap().to_owned();
-    assert!(problem.contains("was edited since"), "{problem}");
+    let status = image.status();
+    assert_eq!(status["problems"], serde_json::json!([]));
+    let note = status["notes"][0].as_str().unwrap();
+    assert!(note.contains("was edited since"), "{note}");
     image
         .reheap("disable")
         .succeeded()
@@ -344,7 +353,7 @@ fn a_record_that_cannot_be_read_is_no_dead_end() {
     image.reheap("enable mimalloc").succeeded();
     let record = image.path("etc/reheap-enabled.json");
     fs::write(&record, "{").unwrap();
-    for line in ["status", "disable", "enable rpmalloc"] {
+    for line in ["status", "status --json", "disable", "enable rpmalloc"] {
         image.reheap(line).ended_with(1).said(&[
             "cannot read `/etc/reheap-enabled.json`, the record of what is enabled: EOF",
             "hint: delete it;",
@@ -362,15 +371,228 @@ fn a_record_that_cannot_be_read_is_no_dead_end() {
 }
 
 #[test]
-fn a_library_that_is_missing_is_a_problem_that_enable_mends() {
+fn a_library_that_is_not_what_enable_put_there_is_a_problem_that_enable_fixes() {
+    let image = Image::of_glibc();
+    image.copy(&musl_linker());
+    image.reheap("enable mimalloc").succeeded();
+    let before = image.snapshot();
+    let libraries = image.status()["enabled"]["libraries"].clone();
+    let library = libraries["glibc"].as_str().unwrap();
+    let file = image.path(library);
+    let whole = fs::read(&file).unwrap();
+    let mut changed = whole.clone();
+    changed[whole.len() / 2] ^= 1;
+    let link = file
+        .parent()
+        .unwrap()
+        .parent()
+        .unwrap()
+        .join("$LIB")
+        .join(file.file_name().unwrap());
+    let truncate = || fs::write(&file, &whole[..1000]).unwrap();
+    let change = || fs::write(&file, &changed).unwrap();
+    let delete = || fs::remove_file(&file).unwrap();
+    let turn = || {
+        fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink("../glibc", &link).unwrap();
+    };
+    let close = || fs::set_permissions(&file, fs::Permissions::from_mode(0o700)).unwrap();
+    for (harm, said) in [
+        (
+            &truncate as &dyn Fn(),
+            "is not what `enable` put there (1000 bytes, sha256 ",
+        ),
+        (&change, "is not what `enable` put there ("),
+        (&delete, "is missing: enable it again, or `reheap disable`"),
+        (&turn, "is no link to `../musl/"),
+        (&close, "not everybody may read `"),
+    ] {
+        harm();
+        let status = image.status();
+        let problem = status["problems"][0].as_str().unwrap();
+        assert!(problem.contains(said), "{problem}");
+        let shown = image.reheap("status").ended_with(1).stdout;
+        assert!(
+            shown.contains(&format!("problem    {problem}\n")),
+            "{shown}"
+        );
+        image.reheap("enable mimalloc").succeeded();
+        assert_eq!(image.status()["problems"], serde_json::json!([]));
+        image.reheap("status").succeeded();
+        assert_eq!(image.snapshot(), before);
+    }
+    let folder = file.parent().unwrap();
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).unwrap();
+    let problem = image.status()["problems"][0].as_str().unwrap().to_owned();
+    assert!(problem.contains("not everybody may enter it"), "{problem}");
+    image
+        .reheap("enable mimalloc")
+        .ended_with(1)
+        .said(&["not everybody may enter it", "hint: chmod o+x "]);
+}
+
+#[test]
+fn a_record_of_an_older_reheap_is_read_and_says_that_the_library_was_not_recorded() {
+    let image = Image::of_glibc();
+    let before = image.snapshot();
+    image.reheap("enable mimalloc").succeeded();
+    let mut record: Value = serde_json::from_str(&image.read("etc/reheap-enabled.json")).unwrap();
+    let hashes = record.as_object_mut().unwrap().remove("sha256").unwrap();
+    fs::write(image.path("etc/reheap-enabled.json"), record.to_string()).unwrap();
+    let status = image.status();
+    assert_eq!(status["problems"], serde_json::json!([]));
+    let note = status["notes"][0].as_str().unwrap();
+    assert!(note.contains("is not recorded, by reheap "), "{note}");
+    image.reheap("enable mimalloc").succeeded();
+    assert_eq!(image.status()["enabled"]["sha256"], hashes);
+    assert_eq!(image.status()["notes"], serde_json::json!([]));
+    image.reheap("disable").succeeded();
+    assert_eq!(image.snapshot(), before);
+}
+
+/// Its journal says that something is not as it will be, which is no problem then.
+#[test]
+fn a_change_that_is_being_made_is_no_problem() {
     let image = Image::of_glibc();
     image.reheap("enable mimalloc").succeeded();
-    let library = image.read("etc/ld.so.preload");
-    fs::remove_file(image.path(library.trim())).unwrap();
+    fs::write(image.path("etc/reheap-change.json"), "{\"deleting\":[]}").unwrap();
+    let folder = fs::File::open(image.path("etc")).unwrap();
+    folder.lock().unwrap();
+    let status = image.status();
+    assert_eq!(status["problems"], serde_json::json!([]));
+    let note = status["notes"][0].as_str().unwrap();
+    assert!(note.contains("a change is being made"), "{note}");
+    drop(folder);
     let problem = image.status()["problems"][0].as_str().unwrap().to_owned();
-    assert!(problem.contains("is missing"), "{problem}");
-    image.reheap("enable mimalloc").succeeded();
-    assert_eq!(image.status()["problems"], serde_json::json!([]));
+    assert!(problem.contains("a command was interrupted"), "{problem}");
+}
+
+#[test]
+fn enable_says_one_line_and_more_where_somebody_must_know_or_wants_to() {
+    build("mimalloc");
+    let image = Image::of_glibc();
+    let lines = |outcome: Outcome| -> Vec<String> {
+        let outcome = outcome.succeeded();
+        outcome.stderr.lines().map(str::to_owned).collect()
+    };
+    let root = image.folder.path().display();
+    let summary = |libcs: &str| {
+        format!("reheap: enabled mimalloc 2.3.2 for {libcs}; undo: reheap disable --root {root}")
+    };
+    assert_eq!(
+        lines(image.reheap("enable mimalloc")),
+        [summary("glibc programs")]
+    );
+    image.reheap("disable").succeeded();
+    assert!(lines(image.reheap("enable mimalloc --verbose")).len() > 2);
+    image.reheap("disable").succeeded();
+
+    image.copy(&musl_linker());
+    let said = lines(image.reheap("enable mimalloc"));
+    let both = "glibc programs and musl programs of new login sessions";
+    assert_eq!(said, [summary(both)]);
+    image.reheap("disable").succeeded();
+    fs::remove_dir(image.path("etc/profile.d")).unwrap();
+    let said = lines(image.reheap("enable mimalloc"));
+    let both = "glibc programs and musl programs started with LD_PRELOAD";
+    assert_eq!(said, [summary(both)]);
+    image.reheap("disable").succeeded();
+
+    let others = image.path("etc/ld.so.preload");
+    fs::write(&others, "").unwrap();
+    fs::set_permissions(&others, fs::Permissions::from_mode(0o600)).unwrap();
+    let said = lines(image.reheap("enable mimalloc"));
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(
+        said[1].starts_with("reheap: warning: glibc: not every program"),
+        "{said:?}"
+    );
+}
+
+/// An access control list as the kernel takes it (`linux/posix_acl_xattr.h`): owner, a user, group, mask, others.
+fn access_list(user: u32) -> Vec<u8> {
+    let mut list = 2_u32.to_le_bytes().to_vec();
+    for (tag, rights, id) in [
+        (0x01_u16, 6_u16, u32::MAX),
+        (0x02, 4, user),
+        (0x04, 4, u32::MAX),
+        (0x10, 4, u32::MAX),
+        (0x20, 0, u32::MAX),
+    ] {
+        list.extend(tag.to_le_bytes());
+        list.extend(rights.to_le_bytes());
+        list.extend(id.to_le_bytes());
+    }
+    list
+}
+
+fn attribute(path: &Path, name: &str) -> Vec<u8> {
+    let mut value = vec![0; 1000];
+    let size = rustix::fs::getxattr(path, name, &mut value[..])
+        .unwrap_or_else(|error| panic!("{path:?} {name}: {error}"));
+    value.truncate(size);
+    value
+}
+
+#[test]
+fn disable_brings_back_times_attributes_and_hard_links() {
+    let image = Image::of_glibc();
+    image.copy(&musl_linker());
+    let attributes = [
+        ("user.note", b"by hand".to_vec()),
+        ("system.posix_acl_access", access_list(4321)),
+    ];
+    let files = ["etc/ld.so.preload", "etc/profile.d/reheap.sh"].map(|path| image.path(path));
+    let time = std::time::UNIX_EPOCH + std::time::Duration::new(1_234_567_890, 123_456_789);
+    for (file, second) in files.iter().zip(["bin/second", "etc/third"]) {
+        fs::write(file, "# mine\n").unwrap();
+        fs::hard_link(file, image.path(second)).unwrap();
+        for (name, value) in &attributes {
+            let flags = rustix::fs::XattrFlags::empty();
+            rustix::fs::setxattr(file, *name, value, flags).unwrap();
+        }
+        fs::File::open(file).unwrap().set_modified(time).unwrap();
+    }
+    let folders = ["", "etc", "etc/profile.d", "usr"].map(|path| image.path(path));
+    for folder in &folders {
+        fs::File::open(folder).unwrap().set_modified(time).unwrap();
+    }
+    let check_times = |paths: &[PathBuf]| {
+        for path in paths {
+            assert_eq!(
+                path.metadata().unwrap().modified().unwrap(),
+                time,
+                "{path:?}"
+            );
+        }
+    };
+    let before = image.snapshot();
+
+    for line in ["enable rpmalloc", "enable mimalloc"] {
+        image.reheap(line).succeeded();
+        check_times(&folders);
+        for file in &files {
+            // Whoever could read the file can read the one in its place.
+            for (name, value) in &attributes {
+                assert_eq!(attribute(file, name), *value, "{file:?} {name}");
+            }
+        }
+        // What is another name of the file is not changed.
+        for second in ["bin/second", "etc/third"] {
+            assert_eq!(image.read(second), "# mine\n");
+        }
+    }
+    image.reheap("disable").succeeded();
+    assert_eq!(image.snapshot(), before);
+    check_times(&files);
+    check_times(&folders);
+    for (file, second) in files.iter().zip(["bin/second", "etc/third"]) {
+        for (name, value) in &attributes {
+            assert_eq!(attribute(file, name), *value, "{file:?} {name}");
+        }
+        let inode = |path: &Path| path.metadata().unwrap().ino();
+        assert_eq!(inode(file), inode(&image.path(second)));
+    }
 }
 
 #[test]
@@ -809,7 +1031,7 @@ fn who_is_not_root_enables_in_an_image_of_their_own() {
         false => Command::new(&program),
     };
     command
-        .args(["enable", "mimalloc", "--root"])
+        .args(["enable", "mimalloc", "--verbose", "--root"])
         .arg(image.folder.path());
     command.env("REHEAP_CACHE_DIR", cache).current_dir("/");
     run(&mut command)
@@ -826,7 +1048,7 @@ fn where_no_root_can_be_changed_the_images_dynamic_linker_starts_one_canary() {
     musl.copy("/bin/sh"); // it is enough that it is there
     for (image, libc) in [(Image::of_glibc(), "glibc"), (musl, "musl")] {
         let script = "echo 0 > /proc/sys/user/max_user_namespaces
-            exec setpriv --bounding-set=-sys_chroot \"$REHEAP\" enable mimalloc --root \"$1\"";
+            exec setpriv --bounding-set=-sys_chroot \"$REHEAP\" enable mimalloc --verbose --root \"$1\"";
         let mut command = Command::new("unshare");
         command
             .args(["-rm", "sh", "-euc", script, "sh"])

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 pub(crate) const EXAMPLES: &str = "\
-Files come back byte for byte. Where somebody has edited one since, only reheap's part is taken out.
+Files that were there come back, with their times and attributes. Where somebody has edited one
+since, only reheap's part is taken out.
 
 Examples:
   sudo reheap disable

@@ -14,7 +14,6 @@ use crate::ui::{self, Failure};
 use anyhow::Context as _;
 use reheap_allocators::target::Libc;
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -26,7 +25,7 @@ for who logs in. The libraries lie below /usr/local/lib/reheap, with the options
 Examples:
   sudo reheap enable mimalloc
   sudo reheap enable jemalloc -t narenas=2
-  reheap enable mimalloc --root ./image
+  reheap enable mimalloc --root ./image --verbose
   sudo reheap disable";
 
 /// As of a shell's command that SIGINT ended.
@@ -44,6 +43,9 @@ pub(crate) struct EnableArguments {
     /// prove the library run in it, with its programs
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
+    /// Also print what was tried out, which programs have it, and which do not
+    #[arg(short, long)]
+    verbose: bool,
 }
 
 impl EnableArguments {
@@ -68,8 +70,11 @@ pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
         root.check_entry(folder)?;
     }
     let libraries = build(&choice, &linkers)?;
+    for libc in libraries.libcs() {
+        root.check_entry(&libraries.folder_of(libc))?; // it may be there already
+    }
     let libcs: Vec<Libc> = libraries.libcs().collect();
-    let census = ui::while_showing("looking for programs with allocators of their own", || {
+    let census = ui::while_spinning("looking for programs with allocators of their own", || {
         census::take(&root, &libcs)
     });
 
@@ -95,30 +100,24 @@ pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
         libraries: &libraries,
     };
     let sung = make(&change, &disk, &aviary).with_context(|| format!("cannot enable {name}"))?;
-    tell(&root, &libraries, &name, &sung.before, &census);
-    if !sung.is_effect_seen {
-        let what = "programs of that root cannot be started here with it as their root";
-        ui::note(&format!(
-            "warning: {what}, so it was not seen that the files have an effect"
-        ));
+    let enabled = Enabled {
+        root: &root,
+        image: arguments.root.as_deref(),
+        libraries: &libraries,
+        choice: &choice,
+        name,
+        sung,
+        census,
+        others,
+    };
+    ui::note(&enabled.summary());
+    enabled
+        .warnings()
+        .iter()
+        .for_each(|text| ui::note(&format!("warning: {text}")));
+    if arguments.verbose {
+        enabled.details().iter().for_each(|text| ui::note(text));
     }
-    if let Some(linker) = others.first() {
-        ui::note(&format!(
-            "programs for {} cannot load it: glibc's say so in a line on standard error whenever they start",
-            linker.architecture
-        ));
-    }
-    if !choice.allocator.is_hardened {
-        ui::note(&format!(
-            "{} finds fewer memory errors of programs than the libc's own allocator, in setuid programs too (hardening: {}); \
-             mimalloc-secure is the one for where that matters",
-            choice.allocator.name, choice.allocator.hardening
-        ));
-    }
-    ui::note(&match &arguments.root {
-        Some(root) => format!("to undo it: reheap disable --root {}", root.display()),
-        None => "to undo it: reheap disable".to_owned(),
-    });
     tell_image(arguments.root.as_deref(), &libraries)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -302,55 +301,127 @@ impl Aviary<'_> {
     }
 }
 
-/// What was done and what it means, for each libc what is true of it.
-fn tell(root: &Root, libraries: &Libraries, name: &str, sung: &[String], census: &Census) {
-    ui::note(&format!(
-        "enabled {name}; seen to work with {}",
-        sung.join(" and ")
-    ));
-    for libc in libraries.libcs() {
-        ui::note(&match libc {
-            Libc::Glibc if !is_for_all(root, LD_SO_PRELOAD) => format!(
-                "warning: glibc: not every program has it, because not everybody may read {LD_SO_PRELOAD} (it was so before): \
-                 programs of those who may not start without it, and do not say so; chmod o+r gives it to all"
-            ),
-            Libc::Glibc => format!(
-                "glibc: every dynamic program that starts from now on has it, setuid ones too, which read {LD_SO_PRELOAD} \
-                 like the others; not those that run already, nor those in containers"
-            ),
-            Libc::Musl if root.open_file(PROFILE_SCRIPT).is_ok() => format!(
-                "musl: programs have it that are started by who logs in from now on ({PROFILE_SCRIPT}); not setuid ones, \
-                 services, or cron's: set LD_PRELOAD={} for those",
-                libraries.for_variable(libc)
-            ),
-            Libc::Musl => format!(
-                "musl: nothing sets it, as there is no /etc/profile.d: set LD_PRELOAD={} for a program",
-                libraries.for_variable(libc)
-            ),
-        });
-    }
-    if !census.own_allocators.is_empty() {
-        let count = census.own_allocators.len();
-        ui::note(&format!(
-            "warning: of {} programs, {count} bring an allocator of their own and may not take a second one: {} \
-             (`reheap run --check <program>` says more)",
-            census.programs,
-            census::listed(census.own_allocators.keys()),
-        ));
-    }
-    if !census.static_programs.is_empty() {
-        ui::note(&format!(
-            "static programs stay as they are ({}): {}",
-            census.static_programs.len(),
-            census::listed(census.static_programs.iter()),
-        ));
-    }
+/// What was done and what it means.
+struct Enabled<'a> {
+    root: &'a Root,
+    /// What `--root` says.
+    image: Option<&'a Path>,
+    libraries: &'a Libraries,
+    choice: &'a Choice,
+    name: String,
+    sung: Sung,
+    census: Census,
+    /// Dynamic linkers whose programs cannot load it.
+    others: Vec<Linker>,
 }
 
-/// Whether everybody may read a file. glibc passes over one that it may not read without a word.
-fn is_for_all(root: &Root, path: &str) -> bool {
-    let metadata = root.open_file(path).and_then(|file| file.metadata());
-    metadata.is_ok_and(|metadata| metadata.mode() & 0o004 != 0)
+impl Enabled<'_> {
+    /// In one line what most people want to know.
+    fn summary(&self) -> String {
+        let programs = self.libraries.libcs().map(|libc| match libc {
+            Libc::Glibc => "glibc programs",
+            Libc::Musl if self.has_script() => "musl programs of new login sessions",
+            Libc::Musl => "musl programs started with LD_PRELOAD",
+        });
+        let programs = programs.collect::<Vec<_>>().join(" and ");
+        let undo = match self.image {
+            Some(root) => {
+                let root = root.to_string_lossy();
+                format!("reheap disable --root {}", shell_words::quote(&root))
+            }
+            None => "reheap disable".to_owned(),
+        };
+        format!("enabled {} for {programs}; undo: {undo}", self.name)
+    }
+
+    fn has_script(&self) -> bool {
+        self.root.open_file(PROFILE_SCRIPT).is_ok()
+    }
+
+    fn is_for_all(&self) -> bool {
+        state::is_for_all(self.root, LD_SO_PRELOAD)
+    }
+
+    /// What may not be as somebody expects who does not read the guide.
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for libc in self.libraries.libcs() {
+            match libc {
+                Libc::Glibc if !self.is_for_all() => warnings.push(format!(
+                    "glibc: not every program has it, because not everybody may read {LD_SO_PRELOAD} (it was so before): \
+                     programs of those who may not start without it, and do not say so; chmod o+r gives it to all"
+                )),
+                // For an image, the line for its Dockerfile is printed.
+                Libc::Musl if !self.has_script() && self.image.is_none() => warnings.push(format!(
+                    "musl: nothing sets it, as there is no /etc/profile.d: set LD_PRELOAD={} for a program",
+                    self.libraries.for_variable(libc)
+                )),
+                Libc::Glibc | Libc::Musl => {}
+            }
+        }
+        let own = &self.census.own_allocators;
+        if !own.is_empty() {
+            warnings.push(format!(
+                "of {} programs, {} bring an allocator of their own and may not take a second one: {} \
+                 (`reheap run --check <program>` says more)",
+                self.census.programs,
+                own.len(),
+                census::listed(own.keys()),
+            ));
+        }
+        if !self.sung.is_effect_seen {
+            let what = "programs of that root cannot be started here with it as their root";
+            warnings.push(format!(
+                "{what}, so it was not seen that the files have an effect"
+            ));
+        }
+        warnings.extend(self.others.first().map(|linker| {
+            format!(
+                "programs for {} cannot load it: glibc's say so in a line on standard error whenever they start",
+                linker.architecture
+            )
+        }));
+        warnings
+    }
+
+    /// The rest, for each libc what is true of it.
+    fn details(&self) -> Vec<String> {
+        let mut details = vec![format!(
+            "seen to work with {}",
+            self.sung.before.join(" and ")
+        )];
+        for libc in self.libraries.libcs() {
+            match libc {
+                Libc::Glibc if self.is_for_all() => details.push(format!(
+                    "glibc: every dynamic program that starts from now on has it, setuid ones too, which read {LD_SO_PRELOAD} \
+                     like the others; not those that run already, nor those in containers"
+                )),
+                Libc::Musl if self.has_script() => details.push(format!(
+                    "musl: the programs of whoever logs in from now on have it ({PROFILE_SCRIPT}); not setuid ones, \
+                     services, or cron's: set LD_PRELOAD={} for those",
+                    self.libraries.for_variable(libc)
+                )),
+                Libc::Glibc | Libc::Musl => {}
+            }
+        }
+        let static_programs = &self.census.static_programs;
+        if !static_programs.is_empty() {
+            details.push(format!(
+                "static programs stay as they are ({}): {}",
+                static_programs.len(),
+                census::listed(static_programs.iter()),
+            ));
+        }
+        let allocator = self.choice.allocator;
+        if !allocator.is_hardened {
+            details.push(format!(
+                "{} finds fewer memory errors of programs than the libc's own allocator, in setuid programs too (hardening: {}); \
+                 mimalloc-secure is the one for where that matters",
+                allocator.name, allocator.hardening
+            ));
+        }
+        details
+    }
 }
 
 /// Containers of musl read no profile: their variable comes from the image.

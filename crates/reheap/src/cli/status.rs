@@ -1,11 +1,11 @@
 //! `reheap status`: what is enabled in a system, by whom, and who has it.
 
-use crate::system::change::{self, Interrupted};
 use crate::system::disk::Disk;
+use crate::system::health::{self, Findings};
 use crate::system::processes::{self, Processes};
 use crate::system::root::Root;
-use crate::system::state::{self, Drift, Record};
-use crate::system::{LD_SO_PRELOAD, PROFILE_SCRIPT, lines};
+use crate::system::state::{Drift, Record};
+use crate::system::{LD_SO_PRELOAD, lines};
 use crate::ui;
 use anyhow::Context as _;
 use serde::Serialize;
@@ -14,7 +14,10 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-pub(crate) const EXAMPLES: &str = "Examples:
+pub(crate) const EXAMPLES: &str = "\
+The library is compared with what `enable` put there. Exit code 1 says that there is a problem.
+
+Examples:
   reheap status
   reheap status --root ./image
   reheap status --json | jq '.processes[].name'";
@@ -39,6 +42,8 @@ struct Report {
     others: Vec<String>,
     /// What is not as it should be, each with what to do.
     problems: Vec<String>,
+    /// What else there is to know.
+    notes: Vec<String>,
     processes: Vec<processes::Having>,
     processes_without: usize,
     processes_not_looked_at: usize,
@@ -51,6 +56,8 @@ struct Enabled {
     tuning: BTreeMap<String, String>,
     /// By libc.
     libraries: BTreeMap<String, String>,
+    /// Of each, as it was put there; none where an older reheap did that.
+    sha256: BTreeMap<String, String>,
     by: String,
 }
 
@@ -68,46 +75,28 @@ pub(crate) fn run(arguments: &StatusArguments) -> anyhow::Result<ExitCode> {
         true => format!("{}\n", serde_json::to_string_pretty(&report)?),
         false => text(&report),
     })?;
-    Ok(ExitCode::SUCCESS)
+    Ok(match report.problems.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(ui::FAILED),
+    })
 }
 
 fn look(root: &Root) -> anyhow::Result<Report> {
-    let disk = Disk::new(root);
     let record = Record::read(root)?;
-    let preloaded = disk.read(LD_SO_PRELOAD)?;
+    let preloaded = Disk::new(root).read(LD_SO_PRELOAD)?;
     let names = preloaded.map_or_else(Vec::new, |file| lines::names(file.bytes()));
     let (ours, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| lines::is_ours(name));
-    let mut problems = problems_of_journal(root)?;
-    let mut files = Vec::new();
-    for managed in record.iter().flat_map(|record| &record.files) {
-        let path = managed.path.clone();
-        let drift = managed.drift(disk.read(&path)?.as_ref());
-        problems.extend(problem_of(&path, drift));
-        files.push(FileReport { path, drift });
-    }
-    let libraries = record.iter().flat_map(|record| record.libraries.values());
-    let set = libraries
-        .chain(&ours)
-        .collect::<std::collections::BTreeSet<_>>();
-    for library in set
-        .into_iter()
-        .filter(|library| root.open_file(library).is_err())
-    {
-        problems.push(format!(
-            "`{library}` is missing: enable it again, or `reheap disable`"
-        ));
-    }
-    if record.is_none() && problems.is_empty() && is_left_over(&disk, &ours)? {
-        problems.push(
-            "there is something of reheap's without a record: `reheap disable` takes it out"
-                .to_owned(),
-        );
-    }
+    let Findings {
+        problems,
+        notes,
+        files,
+    } = health::check(root, record.as_ref(), &ours)?;
     let Processes {
         having,
         others: without,
         denied,
     } = processes::look(root).context("cannot look at processes")?;
+    let files = files.into_iter();
     Ok(Report {
         root: root.folder().to_owned(),
         enabled: record.map(|record| Enabled {
@@ -115,46 +104,19 @@ fn look(root: &Root) -> anyhow::Result<Report> {
             version: record.version,
             tuning: record.tuning,
             libraries: record.libraries,
+            sha256: record.sha256,
             by: format!("reheap {}", record.reheap),
         }),
-        files,
+        files: files
+            .map(|(path, drift)| FileReport { path, drift })
+            .collect(),
         others,
         problems,
+        notes,
         processes: having,
         processes_without: without,
         processes_not_looked_at: denied,
     })
-}
-
-fn is_left_over(disk: &Disk, ours: &[String]) -> anyhow::Result<bool> {
-    let script = disk.read(PROFILE_SCRIPT)?;
-    let sets = script.is_some_and(|file| lines::library_of_script(file.bytes()).is_some());
-    Ok(!ours.is_empty() || sets || !state::folders(disk.root).is_empty())
-}
-
-fn problems_of_journal(root: &Root) -> anyhow::Result<Vec<String>> {
-    let problem = match change::interrupted(root)? {
-        None => return Ok(Vec::new()),
-        Some(Interrupted::Before) => {
-            "a change was interrupted, or is being made: the next `reheap enable` or `disable` undoes it first"
-        }
-        Some(Interrupted::After) => {
-            "a command was interrupted and left files: the next `reheap enable` or `disable` deletes them"
-        }
-    };
-    Ok(vec![problem.to_owned()])
-}
-
-fn problem_of(path: &str, drift: Drift) -> Option<String> {
-    match drift {
-        Drift::None => None,
-        Drift::Edited => Some(format!(
-            "`{path}` was edited since: `reheap disable` will take out its own part only"
-        )),
-        Drift::TakenOut => Some(format!(
-            "reheap's part is no longer in `{path}`: enable it again, or `reheap disable`"
-        )),
-    }
 }
 
 fn text(report: &Report) -> String {
@@ -192,6 +154,9 @@ fn text(report: &Report) -> String {
     line("processes", &processes_text(report));
     for problem in &report.problems {
         line("problem", problem);
+    }
+    for note in &report.notes {
+        line("note", note);
     }
     text
 }

@@ -304,6 +304,7 @@ impl<'a> Disk<'a> {
     /// Deletes a file; one that is not there is deleted.
     pub(crate) fn delete(&self, path: &str) -> anyhow::Result<()> {
         self.unless_missing("delete", path, |file| {
+            file.symlink_metadata()?; // unlink(2) of nothing is an error of its own on a read-only file system
             fs::remove_file(file)?;
             sync_folder_of(file)
         })

@@ -11,6 +11,10 @@ use reheap_allocators::cache;
 use reheap_allocators::preload::glibc_library_folders;
 use reheap_allocators::target::Libc;
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt as _;
+
+/// Everybody's programs load them.
+const MODE: u32 = 0o755;
 
 /// A library that was built.
 #[derive(Debug, Clone)]
@@ -51,7 +55,11 @@ impl Libraries {
 
     /// The file for programs of a libc.
     pub(crate) fn file(&self, libc: Libc) -> String {
-        format!("{}/{libc}/{}", self.folder, self.file_name)
+        format!("{}/{}", self.folder_of(libc), self.file_name)
+    }
+
+    pub(crate) fn folder_of(&self, libc: Libc) -> String {
+        format!("{}/{libc}", self.folder)
     }
 
     pub(crate) fn files(&self) -> BTreeMap<String, String> {
@@ -69,26 +77,22 @@ impl Libraries {
     }
 
     pub(crate) fn canary(&self, libc: Libc) -> String {
-        format!("{}/{libc}/canary", self.folder)
+        format!("{}/canary", self.folder_of(libc))
     }
 
-    /// The links by which the path with `$LIB` leads to each library.
+    /// The SHA-256 of each, by libc.
+    pub(crate) fn hashes(&self) -> BTreeMap<String, String> {
+        let libraries = self.libraries.iter();
+        libraries
+            .map(|library| (library.libc.to_string(), cache::sha256(&library.bytes)))
+            .collect()
+    }
+
     fn links(&self) -> Vec<(String, String)> {
-        if self.libraries.len() < 2 {
-            return Vec::new();
+        match self.libraries.len() {
+            1 => Vec::new(),
+            _ => links(&self.folder, &self.file_name),
         }
-        let of_glibc =
-            glibc_library_folders(std::env::consts::ARCH).map(|folder| (folder, Libc::Glibc));
-        let of_musl = ("$LIB".to_owned(), Libc::Musl);
-        let link = |(folder, libc): (String, Libc)| {
-            let up = "../".repeat(1 + folder.matches('/').count());
-            let name = &self.file_name;
-            (
-                format!("{}/{folder}/{name}", self.folder),
-                format!("{up}{libc}/{name}"),
-            )
-        };
-        of_glibc.into_iter().chain([of_musl]).map(link).collect()
     }
 
     /// Writes everything that is not there yet, the canaries too.
@@ -109,7 +113,7 @@ impl Libraries {
         for library in &self.libraries {
             let file = self.file(library.libc);
             if !is_whole(disk.root, &file, &library.bytes) {
-                disk.write(&file, &Contents::new(library.bytes.clone(), 0o755))?;
+                disk.write(&file, &Contents::new(library.bytes.clone(), MODE))?;
             }
             let canary = Contents::new(library.canary.clone(), 0o755);
             disk.write(&self.canary(library.libc), &canary)?;
@@ -140,6 +144,23 @@ impl Libraries {
     }
 }
 
+/// The links by which the path with `$LIB` leads to each library, where there is one for both libcs, and where each leads.
+pub(crate) fn links(folder: &str, file_name: &str) -> Vec<(String, String)> {
+    let of_glibc =
+        glibc_library_folders(std::env::consts::ARCH).map(|folder| (folder, Libc::Glibc));
+    let of_musl = ("$LIB".to_owned(), Libc::Musl);
+    let link = |(inner, libc): (String, Libc)| {
+        let up = "../".repeat(1 + inner.matches('/').count());
+        (
+            format!("{folder}/{inner}/{file_name}"),
+            format!("{up}{libc}/{file_name}"),
+        )
+    };
+    of_glibc.into_iter().chain([of_musl]).map(link).collect()
+}
+
 fn is_whole(root: &Root, file: &str, bytes: &[u8]) -> bool {
-    root.read(file).is_ok_and(|present| present == bytes)
+    let mode = root.open_file(file).and_then(|file| file.metadata());
+    mode.is_ok_and(|metadata| metadata.mode() & 0o7777 == MODE)
+        && root.read(file).is_ok_and(|present| present == bytes)
 }

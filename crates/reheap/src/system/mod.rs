@@ -16,6 +16,7 @@ pub(crate) mod canary;
 pub(crate) mod census;
 pub(crate) mod change;
 pub(crate) mod disk;
+pub(crate) mod health;
 pub(crate) mod identity;
 pub(crate) mod libraries;
 pub(crate) mod lines;

@@ -9,6 +9,7 @@ use crate::ui::Failure;
 use reheap_allocators::target::Libc;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
 
 /// What is enabled.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -22,6 +23,9 @@ pub(crate) struct Record {
     pub(crate) folder: String,
     /// The library for each libc.
     pub(crate) libraries: BTreeMap<String, String>,
+    /// The SHA-256 of each; missing in what reheap wrote before it looked at them.
+    #[serde(default)]
+    pub(crate) sha256: BTreeMap<String, String>,
     /// Folders that were not there before, the outermost first.
     pub(crate) folders_made: Vec<String>,
     pub(crate) files: Vec<Managed>,
@@ -85,6 +89,11 @@ impl Record {
         files
             .find(|path| ![LD_SO_PRELOAD, PROFILE_SCRIPT].contains(path))
             .or_else(|| folders.find(|path| !is_on_the_way(path)))
+    }
+
+    pub(crate) fn libraries_and_hashes(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        let libraries = self.libraries.iter();
+        libraries.map(|(libc, path)| (&**path, self.sha256.get(libc).map(String::as_str)))
     }
 
     fn managed(&self, path: &str) -> Option<&Managed> {
@@ -215,6 +224,7 @@ pub(crate) fn to_enable(
         tuning: wanted.tuning.clone(),
         folder: libraries.folder.clone(),
         libraries: libraries.files(),
+        sha256: libraries.hashes(),
         folders_made: [made_before, &missing].concat(),
         files: managed,
     };
@@ -304,4 +314,10 @@ impl Change {
 pub(crate) fn folders(root: &Root) -> Vec<String> {
     let names = root.list(LIBRARIES).into_iter();
     names.map(|name| format!("{LIBRARIES}/{name}")).collect()
+}
+
+/// Whether everybody may read a file.
+pub(crate) fn is_for_all(root: &Root, path: &str) -> bool {
+    let metadata = root.open_file(path).and_then(|file| file.metadata());
+    metadata.is_ok_and(|metadata| metadata.mode() & 0o004 != 0)
 }
