@@ -5,6 +5,7 @@
 //! it for, and its name in the tests of
 //! `crates/reheap/tests/conformance_*.rs`. Nothing else names an allocator.
 
+use crate::target::Libc;
 use crate::tuning::{Applied, Domain, TuningOption};
 
 /// A row of the catalogue.
@@ -24,10 +25,48 @@ pub struct Allocator {
     pub is_hardened: bool,
     /// What it is known not to work with.
     pub limits: &'static [&'static str],
+    /// What a limit such as `ulimit -v` has to leave it.
+    pub address_space: AddressSpace,
     /// Its options for `-t`.
     pub tuning: &'static [TuningOption],
     /// Where it comes from; `None` for the libc's own.
     pub build: Option<Recipe>,
+}
+
+/// The address space that an allocator reserves before a program's first block, in MiB, rounded down.
+///
+/// It counts against RLIMIT_AS, and against RLIMIT_DATA too, because it is private and writable. A program whose limit is
+/// lower cannot start; one whose limit is a little higher may not, because it needs some for itself.
+///
+/// Measured with the program of `tests/address_space.rs`, which makes a thousand blocks: the lowest `ulimit -v` with which it
+/// starts, found by bisection, less the lowest one without the allocator. The test measures it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AddressSpace {
+    /// Preloaded into a program of glibc.
+    pub glibc_mib: u64,
+    /// In a static executable, or preloaded into a program of musl.
+    pub musl_mib: u64,
+}
+
+impl AddressSpace {
+    /// Nothing worth telling.
+    pub const NONE: Self = Self::of(0);
+
+    const fn of(mib: u64) -> Self {
+        Self {
+            glibc_mib: mib,
+            musl_mib: mib,
+        }
+    }
+
+    /// In a program of this libc, in bytes.
+    pub fn bytes(self, libc: Libc) -> u64 {
+        let mib = match libc {
+            Libc::Glibc => self.glibc_mib,
+            Libc::Musl => self.musl_mib,
+        };
+        mib << 20
+    }
 }
 
 /// How an allocator is built and bound.
@@ -312,6 +351,7 @@ pub const CATALOGUE: &[Allocator] = &[
         hardening: "none worth the name: a double free or an overflow goes unnoticed",
         is_hardened: false,
         limits: &[],
+        address_space: AddressSpace::of(32),
         tuning: MIMALLOC_2_TUNING,
         build: Some(Recipe {
             entry_points: MIMALLOC_ENTRY_POINTS.split_at(4).0,
@@ -338,6 +378,7 @@ pub const CATALOGUE: &[Allocator] = &[
         hardening: "none worth the name: a double free or an overflow goes unnoticed",
         is_hardened: false,
         limits: &[],
+        address_space: AddressSpace::of(2),
         tuning: MIMALLOC_TUNING,
         build: Some(mimalloc(
             "mimalloc3",
@@ -360,6 +401,7 @@ pub const CATALOGUE: &[Allocator] = &[
         hardening: "guard pages, encoded free lists; catches double frees, ignores other invalid ones",
         is_hardened: true,
         limits: &[],
+        address_space: AddressSpace::of(2),
         tuning: MIMALLOC_TUNING,
         build: Some(mimalloc(
             "mimalloc-secure",
@@ -382,6 +424,10 @@ pub const CATALOGUE: &[Allocator] = &[
         hardening: "none by default",
         is_hardened: false,
         limits: &["background threads do not run in a static musl executable"],
+        address_space: AddressSpace {
+            glibc_mib: 10,
+            musl_mib: 2,
+        },
         tuning: &[
             TuningOption {
                 key: "dirty_decay_ms",
@@ -463,6 +509,7 @@ pub const CATALOGUE: &[Allocator] = &[
         hardening: "none",
         is_hardened: false,
         limits: &[],
+        address_space: AddressSpace::of(6),
         tuning: &[],
         build: Some(Recipe {
             package: Some(Package {
@@ -505,6 +552,9 @@ pub const CATALOGUE: &[Allocator] = &[
         hardening: "double frees are caught; overflows are not",
         is_hardened: false,
         limits: &["takes a C++20 compiler to build"],
+        // A flat table of 16 bytes for each 16 KiB of 48 bits of addresses, made at once. No compile option makes it small:
+        // SNMALLOC_PAGESIZE=65536 leaves 64 GiB, and makes pages of 4 KiB unusable.
+        address_space: AddressSpace::of(256 << 10),
         tuning: &[],
         build: Some(Recipe {
             package: Some(Package {
@@ -552,6 +602,7 @@ pub const CATALOGUE: &[Allocator] = &[
         hardening: "musl's mallocng: strong against overflows and double frees",
         is_hardened: true,
         limits: &["slow on several threads in musl: one lock for all"],
+        address_space: AddressSpace::NONE,
         tuning: GLIBC_TUNING,
         build: None,
     },
@@ -568,6 +619,7 @@ pub static LIMIT: Allocator = Allocator {
     hardening: "none",
     is_hardened: false,
     limits: &["never gives memory back to the system, and refuses blocks of more than 16 GiB"],
+    address_space: AddressSpace::of(67),
     tuning: &[],
     build: Some(Recipe {
         package: None,

@@ -10,6 +10,7 @@
 //! | [`libc`] | putting both into a libc |
 //! | [`preload`] | linking it to a shared library for `LD_PRELOAD` |
 //! | [`probe`] | whether a preload is active in a program |
+//! | [`load`] | why a dynamic linker does not load one |
 //! | [`cache`] | keeping all that |
 //! | [`machine`] | what a machine lacks for that |
 
@@ -18,6 +19,7 @@ pub mod canary;
 pub mod catalogue;
 pub mod compiler;
 pub mod libc;
+pub mod load;
 pub mod machine;
 pub mod memory;
 pub mod only;

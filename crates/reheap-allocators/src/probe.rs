@@ -7,6 +7,7 @@
 
 use crate::cache::Cache;
 use crate::catalogue::Glue;
+use crate::load::{self, LoadFailure, Loading};
 use crate::preload::{self, PreloadError};
 use crate::target::Target;
 use crate::upstream::Toolchain;
@@ -146,8 +147,11 @@ pub struct Observation {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WhyNot {
     /// No process loaded the probe.
-    #[error("no process loaded it: the program is static, setuid, or of another libc")]
+    #[error("no process of the command loaded it")]
     NeverLoaded,
+    /// The dynamic linker does not load it.
+    #[error("{0}")]
+    NotLoadable(LoadFailure),
     /// The calls go to the program itself.
     #[error("`{}` has a malloc of its own", .0.display())]
     OwnAllocator(PathBuf),
@@ -160,6 +164,18 @@ pub enum WhyNot {
     /// No object is known that answers.
     #[error("it is not known where malloc comes from")]
     UnknownProvider,
+}
+
+impl WhyNot {
+    /// The real cause, where the program's dynamic linker tells one: it says nothing to the probe.
+    pub fn explained(self, loading: Loading<'_>, library: &Path) -> Self {
+        match self {
+            Self::NeverLoaded | Self::OtherProvider(_) | Self::UnknownProvider => {
+                load::failure(loading, library).map_or(self, Self::NotLoadable)
+            }
+            Self::NotLoadable(_) | Self::OwnAllocator(_) | Self::NeverCalled => self,
+        }
+    }
 }
 
 impl Observation {

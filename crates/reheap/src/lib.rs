@@ -6,6 +6,7 @@ mod cargo_config;
 mod cli;
 mod container;
 mod env_vars;
+mod limits;
 mod link;
 mod preload;
 mod process;

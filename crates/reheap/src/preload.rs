@@ -6,6 +6,8 @@ use crate::setup::{self, Choice, Deepbind};
 use crate::ui::Failure;
 use anyhow::Context as _;
 use reheap_allocators::cache::Cache;
+use reheap_allocators::load::Loading;
+use reheap_allocators::probe::WhyNot;
 use reheap_allocators::target::Libc;
 use reheap_allocators::{only, preload};
 use std::ffi::{OsStr, OsString};
@@ -84,6 +86,19 @@ pub(crate) fn environment(choice: &Choice, library: Option<&Path>) -> Vec<(OsStr
         environment.push((LD_PRELOAD.into(), value));
     }
     environment
+}
+
+/// Why the library is not at work in a program, in the words of the program's dynamic linker where those tell more.
+pub(crate) fn explained(why: WhyNot, program: &Program, library: &Path) -> WhyNot {
+    let (Some(target), Some(loader)) = (program.target(), &program.identity.interpreter) else {
+        return why;
+    };
+    let loading = Loading {
+        libc: target.libc(),
+        loader: Path::new(loader),
+        program: &program.file,
+    };
+    why.explained(loading, library)
 }
 
 /// ld.so(8) takes blanks and colons for separators and expands what stands behind a dollar sign; there is no quoting.

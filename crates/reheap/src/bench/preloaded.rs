@@ -6,6 +6,7 @@ use crate::bench::measure::Comparison;
 use crate::bench::ready::{Ready, command_line};
 use crate::bench::search::Source;
 use crate::bench::variants::{self, OfLibc, OwnCommand, Typed};
+use crate::limits;
 use crate::preload;
 use crate::program::Program;
 use crate::setup::{self, Choice};
@@ -164,6 +165,11 @@ impl<'a> Dynamic<'a> {
 
     /// The command under an allocator that was seen to be active.
     pub(crate) fn preloaded(&self, choice: &Choice, role: Role) -> anyhow::Result<Ready> {
+        if let Some(limit) = limits::too_low(choice.allocator, self.libc) {
+            let name = variants::name(self.libc, choice);
+            let text = format!("cannot run {name}: {limit}");
+            return Err(Failure::failed(text).hint(limit.way_out()).into());
+        }
         let library = preload::library(choice, &self.program)?;
         let mut ready = Ready {
             environment: preload::environment(choice, library.as_deref()),
@@ -197,6 +203,7 @@ impl<'a> Dynamic<'a> {
         comparison.try_out(&ready.name, command)?;
         let seen = recording.observation()?.active(&library);
         seen.map_err(|why| {
+            let why = preload::explained(why, &self.program, &library);
             Failure::failed(format!("{} would not be active: {why}", ready.name)).into()
         })
     }

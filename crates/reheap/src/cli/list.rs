@@ -1,7 +1,9 @@
 //! `reheap list`: the catalogue.
 
+use crate::limits;
 use crate::ui;
-use reheap_allocators::catalogue::{Allocator, CATALOGUE, Package};
+use reheap_allocators::catalogue::{AddressSpace, Allocator, CATALOGUE, Package};
+use reheap_allocators::target::Libc;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -38,6 +40,10 @@ fn as_text(allocator: &Allocator) -> String {
     }
     line("licence", allocator.licence);
     line("hardening", allocator.hardening);
+    let reserved = allocator.address_space;
+    if reserved != AddressSpace::NONE {
+        line("reserves", &format!("{} of address space", shown(reserved)));
+    }
     for option in allocator.tuning {
         line("tuning", &format!("-t {}=…  {}", option.key, option.domain));
         let preset = option
@@ -57,6 +63,15 @@ fn as_text(allocator: &Allocator) -> String {
         format!(" {}", allocator.version)
     };
     format!("{}{version}: {}\n{text}", allocator.name, allocator.summary)
+}
+
+/// What counts against `ulimit -v`, from program to program of the two libcs.
+fn shown(reserved: AddressSpace) -> String {
+    let [glibc, musl] = [Libc::Glibc, Libc::Musl].map(|libc| limits::shown(reserved.bytes(libc)));
+    match glibc == musl {
+        true => glibc,
+        false => format!("{glibc} with glibc, {musl} with musl"),
+    }
 }
 
 fn package(allocator: &Allocator) -> Option<&Package> {
@@ -90,6 +105,10 @@ fn as_json(allocator: &Allocator) -> serde_json::Value {
         "licence": allocator.licence,
         "hardening": allocator.hardening,
         "limits": allocator.limits,
+        "address_space_bytes": {
+            "glibc": allocator.address_space.bytes(Libc::Glibc),
+            "musl": allocator.address_space.bytes(Libc::Musl),
+        },
         "tuning": tuning,
         "builds_slowly": allocator.build.as_ref().is_some_and(|r| r.builds_slowly),
     })

@@ -5,6 +5,7 @@
 
 mod verify;
 
+use crate::limits;
 use crate::preload;
 use crate::program::{NotRunnable, Obstacle, Program};
 use crate::setup::{Choice, ChoiceArguments, Deepbind};
@@ -87,8 +88,8 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let verdict = Verdict::of(&program, &choice, arguments.force);
     if arguments.check {
         ui::data(&match arguments.json {
-            true => format!("{:#}\n", explanation_as_json(&program, &verdict)),
-            false => explanation(&program, &verdict),
+            true => format!("{:#}\n", explanation_as_json(&program, &choice, &verdict)),
+            false => explanation(&program, &choice, &verdict),
         })?;
         return Ok(ExitCode::from(match verdict {
             Verdict::Works | Verdict::Risky(_) => 0,
@@ -182,7 +183,7 @@ enum Verdict {
     Risky(Obstacle),
     Refused {
         reason: String,
-        way_out: Option<&'static str>,
+        way_out: Option<String>,
     },
 }
 
@@ -211,7 +212,17 @@ impl Verdict {
         if choice.is_stock() {
             return Self::of_stock(program, choice);
         }
-        match program.obstacles().into_iter().next() {
+        let obstacle = program.obstacles().into_iter().next();
+        if !obstacle.as_ref().is_some_and(|it| !it.is_only_risky())
+            && let Some(target) = program.target()
+            && let Some(limit) = limits::too_low(choice.allocator, target.libc())
+        {
+            return Self::Refused {
+                reason: limit.to_string(),
+                way_out: Some(limit.way_out()),
+            };
+        }
+        match obstacle {
             None => Self::Works,
             Some(obstacle) if obstacle.is_only_risky() && force => Self::Risky(obstacle),
             Some(obstacle) => Self::refused(&obstacle),
@@ -240,13 +251,13 @@ impl Verdict {
     fn refused(obstacle: &Obstacle) -> Self {
         Self::Refused {
             reason: obstacle.to_string(),
-            way_out: obstacle.way_out(),
+            way_out: obstacle.way_out().map(|it| it.to_string()),
         }
     }
 }
 
 /// The facts and the verdict, for `--check`.
-fn explanation(program: &Program, verdict: &Verdict) -> String {
+fn explanation(program: &Program, choice: &Choice, verdict: &Verdict) -> String {
     let identity = &program.identity;
     let mut text = String::new();
     let mut line = |label: &str, value: &str| {
@@ -264,6 +275,14 @@ fn explanation(program: &Program, verdict: &Verdict) -> String {
     let version = version.map_or_else(String::new, |version| format!(" {version}"));
     line("libc", &format!("{}{version}", identity.libc.name));
     line("malloc", &identity.malloc.reason);
+    if let Some(bytes) = reserved_bytes(program, choice) {
+        let reserved = limits::shown(bytes);
+        let limit = limits::lowest_bytes().map_or_else(
+            || "there is no limit".to_owned(),
+            |limit| format!("the limit is {}", limits::shown(limit)),
+        );
+        line("reserves", &format!("{reserved} of address space; {limit}"));
+    }
     match verdict {
         Verdict::Works => line("verdict", "works"),
         Verdict::Risky(obstacle) => line("verdict", &format!("risky: {obstacle}")),
@@ -277,11 +296,17 @@ fn explanation(program: &Program, verdict: &Verdict) -> String {
     text
 }
 
-fn explanation_as_json(program: &Program, verdict: &Verdict) -> serde_json::Value {
+/// The address space that the allocator would reserve in this program, where reheap has a library for it.
+fn reserved_bytes(program: &Program, choice: &Choice) -> Option<u64> {
+    let libc = program.target()?.libc();
+    Some(choice.allocator.address_space.bytes(libc)).filter(|_| !choice.is_stock())
+}
+
+fn explanation_as_json(program: &Program, choice: &Choice, verdict: &Verdict) -> serde_json::Value {
     let (word, reason, hint) = match verdict {
         Verdict::Works => ("works", None, None),
         Verdict::Risky(obstacle) => ("risky", Some(obstacle.to_string()), None),
-        Verdict::Refused { reason, way_out } => ("refused", Some(reason.clone()), *way_out),
+        Verdict::Refused { reason, way_out } => ("refused", Some(reason.clone()), way_out.clone()),
     };
     let identity = &program.identity;
     json!({
@@ -291,6 +316,9 @@ fn explanation_as_json(program: &Program, verdict: &Verdict) -> serde_json::Valu
         "architecture": identity.architecture,
         "libc": identity.libc.name,
         "malloc": identity.malloc.reason,
+        "allocator": choice.allocator.name,
+        "address_space_reserved_bytes": reserved_bytes(program, choice),
+        "address_space_limit_bytes": limits::lowest_bytes(),
         "verdict": word,
         "reason": reason,
         "hint": hint,

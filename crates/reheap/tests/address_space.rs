@@ -1,0 +1,189 @@
+//! What the catalogue says that allocators reserve, measured again; and what is said where a limit leaves less.
+//!
+//! Limits are set on the programs only, by the shell's `ulimit`.
+
+mod common;
+
+use common::{Outcome, reheap, run};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Makes a thousand blocks, and says whose malloc that was and how it was brought in.
+const PROGRAM: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(void) {
+    for (int i = 0; i < 1000; i++) {
+        char *block = malloc(100);
+        if (!block) return 3;
+        memset(block, 1, 100);
+        free(block);
+    }
+    Dl_info info;
+    int is_known = dladdr((void *)malloc, &info);
+    const char *preload = getenv("LD_PRELOAD");
+    printf("%s\n%s\n", is_known ? info.dli_fname : "", preload ? preload : "");
+    return 0;
+}
+"#;
+
+struct Programs {
+    folder: tempfile::TempDir,
+    source: PathBuf,
+}
+
+impl Programs {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("blocks.c");
+        fs::write(&source, PROGRAM).unwrap();
+        Self { folder, source }
+    }
+
+    fn dynamic(&self, compiler: &str) -> PathBuf {
+        let program = self.folder.path().join(compiler);
+        let mut command = Command::new(compiler);
+        command.args(["-O1", "-fno-builtin", "-fPIE", "-pie"]);
+        run(command
+            .arg(&self.source)
+            .arg("-o")
+            .arg(&program)
+            .arg("-ldl"))
+        .succeeded();
+        program
+    }
+
+    fn with(&self, allocator: &str) -> PathBuf {
+        let program = self.folder.path().join(format!("static-{allocator}"));
+        let mut command = reheap(&format!("cc -a {allocator} -- -O1 -fno-builtin"));
+        run(command.arg(&self.source).arg("-o").arg(&program)).succeeded();
+        program
+    }
+}
+
+/// Runs a program with a limit of the shell's `ulimit`, in KiB.
+fn limited(flag: &str, kib: u64, program: &Path, preload: Option<&str>) -> Outcome {
+    let mut command = Command::new("/bin/sh");
+    let script = format!(
+        "ulimit {flag} {kib}; {} exec \"$0\"",
+        match preload {
+            Some(_) => "LD_PRELOAD=\"$1\"",
+            None => "",
+        }
+    );
+    command.arg("-c").arg(script).arg(program).args(preload);
+    run(&mut command)
+}
+
+/// The allocators that reserve something, with what they reserve in programs of glibc and of musl, in KiB.
+fn catalogue() -> Vec<(String, u64, u64)> {
+    let rows = run(&mut reheap("list --json")).succeeded().stdout;
+    let rows: serde_json::Value = serde_json::from_str(&rows).unwrap();
+    let row = |row: &serde_json::Value| {
+        let kib = |libc: &str| row["address_space_bytes"][libc].as_u64().unwrap() / 1024;
+        let name = row["name"].as_str().unwrap().to_owned();
+        (name, kib("glibc"), kib("musl"))
+    };
+    let rows = rows.as_array().unwrap().iter().map(row);
+    rows.filter(|(name, ..)| name != "stock").collect()
+}
+
+/// Under a limit of what it reserves a program does not start with it; with half as much again, and some for the program
+/// itself, it does.
+#[track_caller]
+fn is_right(kib: u64, what: &str, starts: &dyn Fn(&str, u64) -> bool) {
+    const OF_THE_PROGRAM_KIB: u64 = 4 << 10;
+    assert!(kib > 0, "{what}: every allocator reserves something");
+    for flag in ["-v", "-d"] {
+        assert!(!starts(flag, kib), "{what} starts with {flag} {kib}");
+        let enough = kib + kib / 2 + OF_THE_PROGRAM_KIB;
+        assert!(
+            starts(flag, enough),
+            "{what} does not start with {flag} {enough}"
+        );
+    }
+}
+
+#[test]
+fn preloads_reserve_what_the_catalogue_says() {
+    let programs = Programs::new();
+    for compiler in ["cc", "musl-gcc"] {
+        let program = programs.dynamic(compiler);
+        for (allocator, of_glibc, of_musl) in catalogue() {
+            let mut command = reheap(&format!("run -a {allocator} --"));
+            let unlimited = run(command.arg(&program).env_remove("LD_PRELOAD")).succeeded();
+            let (library, preload) = unlimited.stdout.trim_end().split_once('\n').unwrap();
+            assert!(library.contains(&format!("/lib{allocator}-")), "{library}");
+            // A library that is not loaded is passed over: the program starts, and its malloc is the libc's.
+            let starts = |flag: &str, kib| {
+                let outcome = limited(flag, kib, &program, Some(preload));
+                outcome.code == Some(0) && outcome.stdout.starts_with(library)
+            };
+            let kib = if compiler == "cc" { of_glibc } else { of_musl };
+            is_right(kib, &format!("{compiler} with {allocator}"), &starts);
+        }
+    }
+}
+
+#[test]
+fn executables_reserve_what_the_catalogue_says() {
+    let programs = Programs::new();
+    for (allocator, _, of_musl) in catalogue() {
+        let program = programs.with(&allocator);
+        let starts = |flag: &str, kib| limited(flag, kib, &program, None).code == Some(0);
+        is_right(of_musl, &format!("static with {allocator}"), &starts);
+    }
+}
+
+/// `reheap` with these arguments, under a limit of address space.
+fn under(kib: u64, arguments: &str) -> Outcome {
+    let reheap = reheap("");
+    let mut command = Command::new("/bin/sh");
+    let script = format!("ulimit -v {kib}; exec \"$0\" {arguments}");
+    command.arg("-c").arg(script).arg(reheap.get_program());
+    for (name, value) in reheap.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    run(&mut command)
+}
+
+#[test]
+fn a_limit_that_is_too_low_is_refused_with_both_sizes_and_what_would_fit() {
+    let reason = "snmalloc reserves 256 GiB of address space when the program starts, and the limit of address space is 30 GiB (`ulimit -v`)";
+    let hint = "hint: choose an allocator that reserves less, such as `-a mimalloc`";
+    for flags in ["", "--force", "--verify"] {
+        under(32_000_000, &format!("run {flags} -a snmalloc -- true"))
+            .ended_with(1)
+            .said(&["cannot run `", reason, hint]);
+    }
+    let checked = under(32_000_000, "run --check --json -a snmalloc -- true").ended_with(1);
+    let checked: serde_json::Value = serde_json::from_str(&checked.stdout).unwrap();
+    assert_eq!(checked["verdict"], "refused");
+    assert_eq!(checked["reason"], reason);
+    assert_eq!(checked["address_space_reserved_bytes"], 256_u64 << 30);
+    assert_eq!(checked["address_space_limit_bytes"], 32_000_000_u64 << 10);
+    under(32_000_000, "bench --rounds 1 --variant snmalloc -- true")
+        .ended_with(1)
+        .said(&[reason]);
+
+    under(30_000, "run -a mimalloc -- true").ended_with(1).said(&[
+        "mimalloc reserves 32 MiB of address space when the program starts, and the limit of address space is 29 MiB",
+        "such as `-a mimalloc3`",
+    ]);
+}
+
+#[test]
+fn a_limit_that_leaves_enough_is_none_to_speak_of() {
+    under(32_000_000, "run -a mimalloc -- true").succeeded();
+    let checked = under(32_000_000, "run --check -a mimalloc -- true").succeeded();
+    let reserves = "reserves   32 MiB of address space; the limit is 30 GiB";
+    assert!(checked.stdout.contains(reserves), "{}", checked.stdout);
+    under(30_000, "run -a stock -- true").succeeded();
+}
