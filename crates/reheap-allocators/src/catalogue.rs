@@ -552,8 +552,8 @@ pub const CATALOGUE: &[Allocator] = &[
         hardening: "double frees are caught; overflows are not",
         is_hardened: false,
         limits: &["takes a C++20 compiler to build"],
-        // A flat table of 16 bytes for each 16 KiB of 48 bits of addresses, made at once. No compile option makes it small:
-        // SNMALLOC_PAGESIZE=65536 leaves 64 GiB, and makes pages of 4 KiB unusable.
+        // A flat table, 16 bytes for each 16 KiB of 48 bits of addresses, made at once. No compile option makes it smaller:
+        // with SNMALLOC_PAGESIZE=65536 the preload for glibc takes more than 66 GiB still, and musl's headers refuse it.
         address_space: AddressSpace::of(256 << 10),
         tuning: &[],
         build: Some(Recipe {

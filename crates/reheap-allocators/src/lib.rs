@@ -10,6 +10,7 @@
 //! | [`libc`] | putting both into a libc |
 //! | [`preload`] | linking it to a shared library for `LD_PRELOAD` |
 //! | [`probe`] | whether a preload is active in a program |
+//! | [`watch`] | which processes of a command died by a signal |
 //! | [`load`] | why a dynamic linker does not load one |
 //! | [`cache`] | keeping all that |
 //! | [`machine`] | what a machine lacks for that |
@@ -28,3 +29,4 @@ pub mod probe;
 pub mod target;
 pub mod tuning;
 pub mod upstream;
+pub mod watch;

@@ -271,6 +271,11 @@ fn between(text: &str, front: &str, end: &str) -> Option<String> {
     Some(found.to_owned())
 }
 
+/// Whether two paths lead to one file, by whatever links.
+pub fn is_same_file(a: &Path, b: &Path) -> bool {
+    a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

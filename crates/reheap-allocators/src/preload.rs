@@ -16,6 +16,7 @@ use reheap_elf::derive::DeriveError;
 use reheap_elf::family;
 use reheap_elf::marker::Marker;
 use reheap_elf::preload::AuditError;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -194,6 +195,16 @@ pub fn path_for_variable(
         Ok::<(), CacheError>(())
     })?;
     Ok(entry.join("$LIB").join(file_name))
+}
+
+/// `LD_PRELOAD` with a library in front of what else is to be preloaded.
+pub(crate) fn in_front(library: &Path, others: Option<&OsStr>) -> (OsString, OsString) {
+    let mut list = library.as_os_str().to_owned();
+    if let Some(others) = others.filter(|others| !others.is_empty()) {
+        list.push(":");
+        list.push(others);
+    }
+    ("LD_PRELOAD".into(), list)
 }
 
 /// What distributions' glibc has been built to expand `$LIB` to (ld.so(8)).

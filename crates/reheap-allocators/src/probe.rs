@@ -7,7 +7,7 @@
 
 use crate::cache::Cache;
 use crate::catalogue::Glue;
-use crate::load::{self, LoadFailure, Loading};
+use crate::load::{self, LoadFailure, Loading, is_same_file};
 use crate::preload::{self, PreloadError};
 use crate::target::Target;
 use crate::upstream::Toolchain;
@@ -100,14 +100,9 @@ impl Recording {
 
     /// The variables that the run gets: `LD_PRELOAD` with the probe in front of what else is to be preloaded.
     pub fn environment(&self, probe: &Path, preload: Option<&OsStr>) -> [(OsString, OsString); 2] {
-        let mut list = probe.as_os_str().to_owned();
-        if let Some(preload) = preload.filter(|preload| !preload.is_empty()) {
-            list.push(":");
-            list.push(preload);
-        }
         [
             (VARIABLE.into(), self.path.clone().into_os_string()),
-            ("LD_PRELOAD".into(), list),
+            preload::in_front(probe, preload),
         ]
     }
 
@@ -253,8 +248,4 @@ fn object(bytes: &[u8]) -> Option<PathBuf> {
     let path = path.split(|&byte| byte == 0).next()?;
     let is_whole = u32::from_le_bytes(*written) == WRITTEN && !path.is_empty();
     is_whole.then(|| PathBuf::from(OsStr::from_bytes(path)))
-}
-
-fn is_same_file(a: &Path, b: &Path) -> bool {
-    a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }

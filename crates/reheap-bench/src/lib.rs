@@ -14,7 +14,7 @@ pub mod machine;
 pub mod memory_limit;
 pub mod metrics;
 mod output;
-mod process_tree;
+pub mod process_tree;
 pub mod recommend;
 mod resident;
 pub mod results;

@@ -9,7 +9,7 @@ use std::fs;
 
 /// All processes below this one, as far as `/proc` shows them: what starts meanwhile may be missing, so whoever wants
 /// to end them asks again.
-pub(crate) fn descendants(root: Pid) -> Vec<Pid> {
+pub fn descendants(root: Pid) -> Vec<Pid> {
     let mut found = Vec::new();
     let mut parents = vec![root];
     while let Some(parent) = parents.pop() {
@@ -26,12 +26,13 @@ pub(crate) fn descendants(root: Pid) -> Vec<Pid> {
 ///
 /// To process groups where possible: the kernel signals a group at once, so a process that forks all the time does not
 /// get away. The group of the root itself is left alone.
-pub(crate) fn signal_descendants(root: Pid, signal: Signal) {
+pub fn signal_descendants(root: Pid, signal: Signal) {
+    let own = getpgid(Some(root)).unwrap_or(root);
     let mut groups = BTreeSet::new();
     for process in descendants(root) {
         // An error says that the process has just ended, or belongs to another user; the caller sees what is left.
         match getpgid(Some(process)) {
-            Ok(group) if group != root => {
+            Ok(group) if group != own => {
                 if groups.insert(group.as_raw_nonzero()) {
                     let _ = kill_process_group(group, signal);
                 }

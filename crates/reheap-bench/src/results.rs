@@ -255,7 +255,7 @@ impl fmt::Display for Outcome {
 }
 
 /// The signals that programs end by; their numbers are the same on all Linux that reheap measures on (signal(7)).
-pub(crate) fn signal_name(signal: i32) -> Option<&'static str> {
+pub fn signal_name(signal: i32) -> Option<&'static str> {
     Some(match signal {
         1 => "SIGHUP",
         2 => "SIGINT",

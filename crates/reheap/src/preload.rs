@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use reheap_allocators::cache::Cache;
 use reheap_allocators::load::Loading;
 use reheap_allocators::probe::WhyNot;
-use reheap_allocators::target::Libc;
+use reheap_allocators::target::{Libc, Target};
 use reheap_allocators::{only, preload};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -33,8 +33,7 @@ pub(crate) fn library(choice: &Choice, program: &Program) -> anyhow::Result<Opti
     let cache = setup::cache()?;
     check_path(cache.root())?;
     let file = setup::build_preload(choice, &target, &cache)?;
-    let variable = preload::path_for_variable(&file, &target, || nothing(&cache), &cache)?;
-    Ok(Some(variable))
+    Ok(Some(for_variable(&file, &target, &cache)?))
 }
 
 /// All variables to set for a program that is to hand the library on to one of the programs it starts, and to no other.
@@ -48,10 +47,37 @@ pub(crate) fn environment_for_only(
     let cache = setup::cache()?;
     let toolchain = setup::toolchain_for_glue(&target)?;
     let giver = only::build(&target, &toolchain, &cache)?;
-    let giver = preload::path_for_variable(&giver, &target, || nothing(&cache), &cache)?;
+    let giver = for_variable(&giver, &target, &cache)?;
     let mut variables = environment(choice, Some(&giver));
     variables.extend(only::environment(only, &library));
     Ok(variables)
+}
+
+/// The path by which processes find a library of reheap's own, such as the probe, and those of the other libc nothing that
+/// would end them.
+pub(crate) fn for_variable(
+    library: &Path,
+    target: &Target,
+    cache: &Cache,
+) -> anyhow::Result<PathBuf> {
+    let path = preload::path_for_variable(library, target, || nothing(cache), cache)?;
+    Ok(path)
+}
+
+/// The probe, as `LD_PRELOAD` names it.
+pub(crate) fn probe(target: &Target) -> anyhow::Result<PathBuf> {
+    for_variable(&setup::build_probe(target)?, target, &setup::cache()?)
+}
+
+/// Takes `LD_PRELOAD` out of what is to be set.
+pub(crate) fn take_out(environment: &mut Vec<(OsString, OsString)>) -> Option<OsString> {
+    let position = environment.iter().position(|(name, _)| name == LD_PRELOAD);
+    position.map(|position| environment.remove(position).1)
+}
+
+/// What is to be preloaded already.
+pub(crate) fn present() -> Option<OsString> {
+    env_vars::variable(LD_PRELOAD)
 }
 
 /// For the glibc processes that a musl program starts. A system without a compiler for glibc has none of them.

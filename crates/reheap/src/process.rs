@@ -181,6 +181,16 @@ impl Process {
         Ok(variables.collect())
     }
 
+    /// Its limit of address space (`ulimit -v`), if it has one.
+    pub(crate) fn address_space_limit(&self) -> Option<u64> {
+        let text = self.read("limits").ok()?;
+        let text = String::from_utf8_lossy(&text);
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("Max address space"))?;
+        line.split_whitespace().next()?.parse().ok() // or the word `unlimited`
+    }
+
     /// Opens the file behind a mapping; `None` if it is none, or is no longer the one at that path.
     pub(crate) fn open_mapped(&self, mapping: &Mapping) -> Option<File> {
         let by_mapping = format!("map_files/{:x}-{:x}", mapping.start, mapping.end);

@@ -364,7 +364,7 @@ fn a_cache_whose_path_the_variable_cannot_hold_is_refused() {
 
 #[test]
 fn a_verified_program_is_ended_when_its_calls_were_seen_to_arrive() {
-    let mut command = reheap_run("--verify -a mimalloc", "sleep");
+    let mut command = reheap_run("--verify --for 1 -a mimalloc", "sleep");
     let outcome = run(command.arg("100000")).succeeded();
     assert!(
         outcome.stdout.contains("/sleep` has mimalloc 2.3.2: ")
@@ -420,7 +420,7 @@ fn what_a_verified_program_started_has_time_to_end_too() {
     let programs = Programs::new();
     let program = programs.compile("cc", "slow", SLOW_TO_END, &["-fno-builtin"]);
     let left = programs.path("left");
-    let mut command = reheap_run("--verify -a mimalloc", &program);
+    let mut command = reheap_run("--verify --for 1 -a mimalloc", &program);
     let outcome = run(command.arg(&left)).succeeded();
     assert!(outcome.stdout.contains("; ended it"), "{}", outcome.stdout);
     assert!(left.exists(), "it was killed before it was done");

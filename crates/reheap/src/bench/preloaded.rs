@@ -190,14 +190,12 @@ impl<'a> Dynamic<'a> {
             .program
             .target()
             .context("there is no preload for it")?;
-        let probe = setup::build_probe(&target)?;
+        let probe = preload::probe(&target)?;
         let library = setup::build_preload(choice, &target, &setup::cache()?)?;
         let comparison = self.comparison;
         let mut command = command_line(self.words, comparison.first_parameters())?;
-        let is_preload = |name: &OsString| name == "LD_PRELOAD";
         let mut environment = ready.environment.clone();
-        let preload = environment.iter().position(|(name, _)| is_preload(name));
-        let preload = preload.map(|position| environment.remove(position).1);
+        let preload = preload::take_out(&mut environment);
         environment.extend(recording.environment(&probe, preload.as_deref()));
         command.environment = environment;
         comparison.try_out(&ready.name, command)?;

@@ -18,6 +18,8 @@ use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
+use std::time::Duration;
+use verify::Verification;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   reheap run -a jemalloc -- java -jar app.jar
@@ -26,6 +28,9 @@ pub(crate) const EXAMPLES: &str = "Examples:
   reheap run --check -- ./server
   reheap run --verify -a jemalloc -- ./server
   reheap run --only postgres -- ./start-everything.sh";
+
+/// Long enough for most programs to come to their work, short enough to wait for.
+const VERIFY_FOR: Duration = Duration::from_secs(5);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArguments {
@@ -42,10 +47,14 @@ pub(crate) struct RunArguments {
     /// Say what would be run and whether it would work, and run nothing
     #[arg(long)]
     check: bool,
-    /// Start it, look whether its memory really comes from the allocator, say so, and end it; its
-    /// standard output is thrown away
+    /// Start it, watch it for some seconds, end it, and say whether its memory really came from the
+    /// allocator and whether anything crashed that does not without; its standard output is thrown
+    /// away
     #[arg(long, conflicts_with = "check")]
     verify: bool,
+    /// How long --verify watches [default: 5]
+    #[arg(long = "for", value_name = "SECONDS", requires = "verify", value_parser = seconds)]
+    seconds: Option<Duration>,
     /// Give it to this program only, of all that the command starts: a file name or a path
     #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["check", "verify"])]
     only: Option<OsString>,
@@ -156,16 +165,29 @@ fn prove(program: &Program, choice: &Choice, arguments: &RunArguments) -> anyhow
         let text = "`stock` is no library, so there is nothing to verify";
         return Err(Failure::usage(text).into());
     }
-    let proof = verify::verify(program, choice, &arguments.command)?;
-    let end = if proof.ended { "; ended it" } else { "" };
-    ui::data(&match arguments.json {
-        true => format!("{}\n", serde_json::to_string_pretty(&proof)?),
-        false => format!(
-            "verified: `{}` has {} {}: {}{end}\n",
-            proof.program, proof.allocator, proof.version, proof.seen
-        ),
+    let finding = verify::verify(&Verification {
+        program,
+        choice,
+        command: &arguments.command,
+        time: arguments.seconds.unwrap_or(VERIFY_FOR),
     })?;
-    Ok(ExitCode::SUCCESS)
+    let failure = finding.failure();
+    if arguments.json {
+        ui::data(&format!("{}\n", serde_json::to_string_pretty(&finding)?))?;
+    } else if failure.is_none() {
+        ui::data(&finding.lines())?;
+    }
+    failure.map_or(Ok(ExitCode::SUCCESS), |failure| Err(failure.into()))
+}
+
+/// A time on the command line.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let number = text.parse().map_err(|_| "it is no number".to_owned())?;
+    let time = Duration::try_from_secs_f64(number).map_err(|error| error.to_string())?;
+    match time.is_zero() {
+        true => Err("it must be more than nothing".to_owned()),
+        false => Ok(time),
+    }
 }
 
 fn with_exit_code(error: anyhow::Error) -> anyhow::Error {
@@ -213,7 +235,7 @@ impl Verdict {
             return Self::of_stock(program, choice);
         }
         let obstacle = program.obstacles().into_iter().next();
-        if !obstacle.as_ref().is_some_and(|it| !it.is_only_risky())
+        if obstacle.as_ref().is_none_or(Obstacle::is_only_risky)
             && let Some(target) = program.target()
             && let Some(limit) = limits::too_low(choice.allocator, target.libc())
         {

@@ -1,0 +1,190 @@
+//! Which processes of a command run without the library, and why.
+//!
+//! A wrapper may drop the variable (`env -i`, a supervisor with an environment of its own), or start a program that no
+//! preload reaches. Nobody says so; but what runs long enough to be seen shows its environment and its memory.
+
+use crate::limits;
+use crate::preload::LD_PRELOAD;
+use crate::process::{Process, ProcessError};
+use crate::program::Program;
+use reheap_allocators::load::is_same_file;
+use reheap_allocators::target::Libc;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// A process loads its preloads within its first milliseconds; one that was looked at this often has had the time.
+const LOOKS: u32 = 20;
+
+/// What is known of each program that a process was.
+#[derive(Debug)]
+pub(super) struct Census {
+    library: PathBuf,
+    inode: Option<u64>,
+    libc: Libc,
+    with: BTreeSet<(u32, PathBuf)>,
+    without: BTreeMap<(u32, PathBuf), Sight>,
+    latest: BTreeMap<u32, PathBuf>,
+}
+
+#[derive(Debug)]
+struct Sight {
+    looks: u32,
+    has_variable: bool,
+    limit_bytes: Option<u64>,
+    owner: Option<String>,
+}
+
+/// A process without the library.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Without {
+    pub(super) process: u32,
+    pub(super) program: PathBuf,
+    pub(super) reason: String,
+}
+
+impl Census {
+    pub(super) fn new(library: &Path, libc: Libc) -> Self {
+        Self {
+            library: library.to_owned(),
+            inode: library.metadata().map(|metadata| metadata.ino()).ok(),
+            libc,
+            with: BTreeSet::new(),
+            without: BTreeMap::new(),
+            latest: BTreeMap::new(),
+        }
+    }
+
+    /// Looks at a process that runs. One that ends meanwhile has shown nothing.
+    pub(super) fn look(&mut self, pid: u32) {
+        let Ok(process) = Process::open(pid) else {
+            return;
+        };
+        let program = match process.executable() {
+            Ok((program, _)) => program,
+            Err(ProcessError::PermissionDenied { owner }) => {
+                return self.hidden(pid, &process, owner);
+            }
+            Err(_) => return,
+        };
+        let key = (pid, program);
+        self.latest.insert(pid, key.1.clone());
+        if self.with.contains(&key) {
+            return;
+        }
+        let Ok(has_library) = self.is_in(&process) else {
+            return;
+        };
+        if has_library {
+            self.without.remove(&key);
+            self.with.insert(key);
+            return;
+        }
+        let has_variable = self.is_named_to(&process);
+        // What was looked at must have been one program.
+        if !process
+            .executable()
+            .is_ok_and(|(program, _)| program == key.1)
+        {
+            return;
+        }
+        let sight = self.without.entry(key).or_insert(Sight {
+            looks: 0,
+            has_variable,
+            limit_bytes: process.address_space_limit(),
+            owner: None,
+        });
+        sight.looks += 1;
+    }
+
+    fn hidden(&mut self, pid: u32, process: &Process, owner: String) {
+        let Ok(status) = process.status() else {
+            return;
+        };
+        let program = PathBuf::from(status.name);
+        self.latest.insert(pid, program.clone());
+        let sight = self.without.entry((pid, program)).or_insert(Sight {
+            looks: 0,
+            has_variable: true,
+            limit_bytes: None,
+            owner: Some(owner),
+        });
+        sight.looks += 1;
+    }
+
+    fn is_in(&self, process: &Process) -> Result<bool, ProcessError> {
+        let maps = process.maps()?;
+        let is_it = |path: &Path, inode: u64| {
+            path.file_name() == self.library.file_name()
+                && (Some(inode) == self.inode || is_same_file(path, &self.library))
+        };
+        Ok(maps.iter().any(|mapping| {
+            let path = mapping.path.as_deref();
+            path.is_some_and(|path| is_it(path, mapping.inode))
+        }))
+    }
+
+    /// Whether the environment that it was started with names the library. Some programs write their titles over it, but
+    /// those have the library.
+    fn is_named_to(&self, process: &Process) -> bool {
+        let name = self.library.file_name().unwrap_or_default().as_bytes();
+        process.environment().is_ok_and(|variables| {
+            variables.iter().any(|(variable, value)| {
+                let mut words = value.as_bytes().windows(name.len().max(1));
+                variable == LD_PRELOAD && words.any(|word| word == name)
+            })
+        })
+    }
+
+    /// The processes that ran without the library at last.
+    pub(super) fn without(&self) -> Vec<Without> {
+        let is_latest = |pid: &u32, program: &PathBuf| self.latest.get(pid) == Some(program);
+        let kept = self
+            .without
+            .iter()
+            .filter(|((pid, program), _)| is_latest(pid, program));
+        kept.filter_map(|((process, program), sight)| {
+            Some(Without {
+                process: *process,
+                program: program.clone(),
+                reason: self.reason(program, sight)?,
+            })
+        })
+        .collect()
+    }
+
+    /// Why it does not have it; `None` where it may just not have come to it yet.
+    fn reason(&self, file: &Path, sight: &Sight) -> Option<String> {
+        if let Some(owner) = &sight.owner {
+            return Some(format!("it runs as {owner}, and cannot be looked at"));
+        }
+        if let Ok(program) = Program::resolve(file.as_os_str()) {
+            let obstacle = program
+                .obstacles()
+                .into_iter()
+                .find(|it| !it.is_only_risky());
+            if let Some(obstacle) = obstacle {
+                return Some(obstacle.to_string());
+            }
+            if let Some(libc) = program.target().map(|target| target.libc())
+                && libc != self.libc
+            {
+                let of = self.libc;
+                return Some(format!(
+                    "it is a program for {libc}, and the library is for {of}"
+                ));
+            }
+        }
+        if !sight.has_variable {
+            return Some("it was started without LD_PRELOAD".to_owned());
+        }
+        let limit = sight.limit_bytes.map_or_else(String::new, |bytes| {
+            let limit = limits::shown(bytes);
+            format!("; its limit of address space is {limit} (`ulimit -v`)")
+        });
+        (sight.looks >= LOOKS)
+            .then(|| format!("its dynamic linker did not load the library{limit}"))
+    }
+}

@@ -1,0 +1,353 @@
+//! What `--verify` found, as a judgement, as lines and as JSON.
+
+use super::Verification;
+use super::census::{Census, Without};
+use super::observe::{Death, Lost, Observed};
+use crate::bench::measure::VARIANT_FAILED;
+use crate::preload;
+use crate::ui::{self, Failure};
+use reheap_allocators::probe::{Observation, WhyNot};
+use reheap_bench::results::{Outcome, signal_name};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+/// How many processes an error names.
+const NAMED_MAX: usize = 3;
+
+/// What both runs showed.
+pub(super) struct Facts<'a> {
+    pub(super) verification: &'a Verification<'a>,
+    pub(super) library: &'a Path,
+    pub(super) observation: &'a Observation,
+    pub(super) census: &'a Census,
+    pub(super) with: Observed,
+    pub(super) without: Option<Observed>,
+}
+
+/// What was seen, and what it means.
+#[derive(Debug, Serialize)]
+pub(in super::super) struct Finding {
+    verdict: Verdict,
+    /// Why it is not verified.
+    problems: Vec<String>,
+    allocator: &'static str,
+    version: &'static str,
+    /// The program that the command leads to.
+    program: String,
+    /// Calls of the malloc family that were seen to reach the library.
+    calls: u64,
+    /// How many processes loaded it.
+    processes: u64,
+    /// The same as a clause, where calls reached it.
+    seen: Option<String>,
+    #[serde(flatten)]
+    with: Ending,
+    /// Processes that ran without the library.
+    without_library: Vec<Without>,
+    /// The run without the allocator, if there had to be one.
+    without_allocator: Option<Ending>,
+    #[serde(skip)]
+    hint: Option<String>,
+}
+
+/// What `--verify` says of the allocator in the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Verdict {
+    Verified,
+    Failed,
+    /// It crashes with any allocator, so nothing can be said of this one.
+    Undecided,
+}
+
+/// How a run went.
+#[derive(Debug, Serialize)]
+struct Ending {
+    seconds: f64,
+    /// Whether something was still running, and so was ended.
+    ended: bool,
+    exit_code: Option<i32>,
+    signals: Vec<Signalled>,
+    /// Processes that did not end in order, and whose parents told nobody how they ended.
+    lost: Vec<Lost>,
+}
+
+/// A process that died by a signal.
+#[derive(Debug, Serialize)]
+struct Signalled {
+    process: Option<u32>,
+    program: String,
+    signal: String,
+    /// Whether it does so without the allocator, too.
+    also_without: bool,
+    #[serde(skip)]
+    death: Death,
+}
+
+impl Finding {
+    pub(super) fn new(facts: Facts<'_>) -> Self {
+        let Verification {
+            program, choice, ..
+        } = facts.verification;
+        let active = facts.observation.active(facts.library);
+        let others = facts.without.as_ref();
+        let mut finding = Self {
+            verdict: Verdict::Verified,
+            problems: Vec::new(),
+            allocator: choice.allocator.name,
+            version: choice.allocator.version,
+            program: program.file.display().to_string(),
+            calls: facts.observation.calls_total(),
+            processes: facts.observation.processes,
+            seen: active.as_ref().ok().cloned(),
+            with: Ending::new(&facts.with, others),
+            without_library: facts.census.without(),
+            without_allocator: others.map(|other| Ending::new(other, Some(&facts.with))),
+            hint: None,
+        };
+        finding.blame_for_signals(others);
+        finding.blame_for_lost(&facts.with, others);
+        let why = active.err();
+        let why = why.map(|why| preload::explained(why, program, facts.library));
+        if !matches!(why, Some(WhyNot::NotLoadable(_))) {
+            finding.blame_for_exit_code(&facts.with, others);
+        }
+        if let Some(why) = why {
+            finding.say_why_not(why);
+        } else {
+            finding.say_what_it_became(&facts.with);
+        }
+        if !finding.problems.is_empty() {
+            finding.verdict = Verdict::Failed;
+        } else if finding.with.signals.iter().any(|it| it.death.is_fault()) {
+            finding.say_that_it_crashes_anyway();
+        }
+        finding
+    }
+
+    fn say_that_it_crashes_anyway(&mut self) {
+        self.verdict = Verdict::Undecided;
+        let faults = self.with.signals.iter().filter(|it| it.death.is_fault());
+        let (named, allocator) = (named(&faults.collect::<Vec<_>>()), self.allocator);
+        self.problems.push(format!(
+            "{named}, and without {allocator} as well: so nothing can be said of {allocator}"
+        ));
+    }
+
+    fn blame_for_signals(&mut self, without: Option<&Observed>) {
+        let blamed: Vec<&Signalled> = self
+            .with
+            .signals
+            .iter()
+            .filter(|it| !it.also_without)
+            .collect();
+        if blamed.is_empty() {
+            return;
+        }
+        let within = match without {
+            Some(without) if without.was_ended => {
+                format!(" in {:.1} s", without.time.as_secs_f64())
+            }
+            _ => String::new(),
+        };
+        let (named, allocator) = (named(&blamed), self.allocator);
+        let problem = format!("{named}; without {allocator} that did not happen{within}");
+        self.problems.push(problem);
+    }
+
+    /// Of these nobody was told how they ended, so what counts is that they end in order without the allocator.
+    fn blame_for_lost(&mut self, with: &Observed, without: Option<&Observed>) {
+        let lost_too = |lost: &Lost| {
+            let mut others = without.into_iter().flat_map(|without| &without.lost);
+            others.any(|other| other.program == lost.program)
+        };
+        if let Some(lost) = with.lost.iter().find(|lost| !lost_too(lost)) {
+            let (program, process) = (lost.program.display(), lost.process);
+            let allocator = self.allocator;
+            self.problems.push(format!(
+                "`{program}` (process {process}) did not end in order, as a program that crashes; without {allocator} it does"
+            ));
+        }
+    }
+
+    /// A shell passes on that a program died as an exit code of more than 128.
+    fn blame_for_exit_code(&mut self, with: &Observed, without: Option<&Observed>) {
+        let (Some(Outcome::Exited(code)), Some(without)) = (with.end, without) else {
+            return;
+        };
+        let usual = match without.end {
+            _ if code == 0 => return,
+            Some(Outcome::Exited(usual)) if usual == code => return,
+            Some(Outcome::Exited(usual)) => format!("it ends with {usual}"),
+            Some(Outcome::Signalled(signal)) => format!("it dies by {}", name(signal)),
+            _ => format!(
+                "it was still running after {:.1} s",
+                without.time.as_secs_f64()
+            ),
+        };
+        let signal = signal_name(code.saturating_sub(128));
+        let means = signal.map_or_else(String::new, |signal| {
+            format!(" (as a shell does for {signal})")
+        });
+        let allocator = self.allocator;
+        self.problems.push(format!(
+            "it ended with exit code {code}{means}; without {allocator} {usual}"
+        ));
+    }
+
+    fn say_why_not(&mut self, why: WhyNot) {
+        let is_plain = matches!(why, WhyNot::NeverLoaded | WhyNot::NeverCalled);
+        // What crashed at once may not have come to tell.
+        if is_plain && !self.problems.is_empty() {
+            return;
+        }
+        if is_plain && self.with.ended {
+            let text = "if it needs longer to start, watch it longer: `--for SECONDS`";
+            self.hint = Some(text.to_owned());
+        }
+        let dropped = self
+            .without_library
+            .first()
+            .map_or_else(String::new, |without| {
+                format!(
+                    "; `{}` ran without it: {}",
+                    without.program.display(),
+                    without.reason
+                )
+            });
+        let allocator = self.allocator;
+        self.problems.insert(
+            0,
+            format!("it does not get its memory from {allocator}: {why}{dropped}"),
+        );
+    }
+
+    /// Wrappers such as `env -i` become the program that is meant, and that is what must have the allocator.
+    fn say_what_it_became(&mut self, with: &Observed) {
+        let allocator = self.allocator;
+        let is_command = |without: &&Without| without.process == with.command;
+        if let Some(became) = self.without_library.iter().find(is_command) {
+            let (program, reason) = (became.program.display(), &became.reason);
+            self.problems.push(format!(
+                "the command became `{program}`, which does not have {allocator}: {reason}"
+            ));
+        } else if let Some(became) = &with.became {
+            let program = became.display();
+            self.problems.push(format!(
+                "the command became `{program}`, which did not have {allocator}: it was static, or started without LD_PRELOAD"
+            ));
+        }
+    }
+
+    /// The error, if it is not verified.
+    pub(in super::super) fn failure(&self) -> Option<Failure> {
+        let code = match self.verdict {
+            Verdict::Verified => return None,
+            Verdict::Failed => ui::FAILED,
+            Verdict::Undecided => VARIANT_FAILED,
+        };
+        let problems = self.problems.join("; ");
+        let text = format!(
+            "cannot verify `{}` with {}: {problems}",
+            self.program, self.allocator
+        );
+        let failure = Failure::failed(text).code(code);
+        Some(match &self.hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        })
+    }
+
+    /// What was seen, for people: a line, and one for each thing that may matter.
+    pub(in super::super) fn lines(&self) -> String {
+        let (program, allocator, version) = (&self.program, self.allocator, self.version);
+        let seen = self.seen.as_deref().unwrap_or("nothing was seen");
+        let mut text = format!(
+            "verified: `{program}` has {allocator} {version}: {seen}; {}\n",
+            self.with
+        );
+        let mut line = |words: String| {
+            let _ = writeln!(text, "{words}"); // writing to a String cannot fail
+        };
+        for signalled in &self.with.signals {
+            line(format!("also without {allocator}: {signalled}"));
+        }
+        if let Some(code) = self.with.exit_code.filter(|&code| code != 0) {
+            line(format!("also without {allocator}: exit code {code}"));
+        }
+        for without in &self.without_library {
+            let (program, process) = (without.program.display(), without.process);
+            line(format!(
+                "without {allocator}: `{program}` (process {process}): {}",
+                without.reason
+            ));
+        }
+        text
+    }
+}
+
+impl Ending {
+    fn new(observed: &Observed, other: Option<&Observed>) -> Self {
+        let signalled = |death: &Death| Signalled {
+            process: death.process,
+            program: death.program.display().to_string(),
+            signal: name(death.signal),
+            also_without: other
+                .is_some_and(|other| other.deaths.iter().any(|it| it.is_like(death))),
+            death: death.clone(),
+        };
+        Self {
+            seconds: (observed.time.as_secs_f64() * 1000.0).round() / 1000.0,
+            ended: observed.was_ended,
+            exit_code: match observed.end {
+                Some(Outcome::Exited(code)) => Some(code),
+                _ => None,
+            },
+            signals: observed.deaths.iter().map(signalled).collect(),
+            lost: observed.lost.clone(),
+        }
+    }
+}
+
+impl std::fmt::Display for Ending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let time = Duration::from_secs_f64(self.seconds).as_secs_f64();
+        match self.ended {
+            true => write!(f, "ended it after {time:.1} s"),
+            false => write!(f, "it ended after {time:.1} s"),
+        }
+    }
+}
+
+impl std::fmt::Display for Signalled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.death.is_of_child {
+            f.write_str("a child of ")?;
+        }
+        write!(f, "`{}`", self.program)?;
+        if let Some(process) = self.process {
+            write!(f, " (process {process})")?;
+        }
+        write!(f, " died by {}", self.signal)
+    }
+}
+
+/// The first few of them, as a clause.
+fn named(signalled: &[&Signalled]) -> String {
+    let shown: Vec<String> = signalled
+        .iter()
+        .take(NAMED_MAX)
+        .map(ToString::to_string)
+        .collect();
+    let more = match signalled.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    format!("{}{more}", shown.join(", "))
+}
+
+fn name(signal: i32) -> String {
+    signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned)
+}

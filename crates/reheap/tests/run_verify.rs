@@ -1,0 +1,355 @@
+//! `reheap run --verify`: what it sees of a command, what it puts down to the allocator, and that nothing is left of it.
+
+mod common;
+
+use common::{Outcome, cache, reheap, run};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Makes 600 calls, and then does what its words say, where its malloc is not the libc's (`with`) or anyway (`always`).
+const TROUBLE: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void in_trouble(const char *how) {
+    if (strcmp(how, "abort") == 0) abort();
+    if (strcmp(how, "fault") == 0) *(volatile int *)8 = 1;
+    if (strcmp(how, "code") == 0) exit(3);
+    if (strcmp(how, "child") == 0) { // of which nobody is told, because the parent does not want to be
+        signal(SIGCHLD, SIG_IGN);
+        if (fork() == 0) abort();
+        wait(NULL);
+        return;
+    }
+}
+int main(int count, char **words) {
+    if (count != 3) return 2;
+    for (int i = 0; i < 300; i++) free(malloc(100));
+    Dl_info info;
+    int is_libc = dladdr((void *)malloc, &info)
+        && (strstr(info.dli_fname, "libc.so") || strstr(info.dli_fname, "ld-musl"));
+    void *behind = dlsym(RTLD_NEXT, "malloc");
+    if (dladdr(behind, &info) && strstr(info.dli_fname, "malloc")) is_libc = 0;
+    if (strcmp(words[1], "always") == 0 || !is_libc) in_trouble(words[2]);
+    if (strcmp(words[2], "child") == 0 && is_libc && fork() == 0) exit(0);
+    return 0;
+}
+"#;
+
+struct Programs {
+    folder: tempfile::TempDir,
+}
+
+impl Programs {
+    fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn trouble(&self, compiler: &str) -> PathBuf {
+        self.compile(compiler, "trouble", TROUBLE, &[])
+    }
+
+    fn compile(&self, compiler: &str, name: &str, source: &str, flags: &[&str]) -> PathBuf {
+        let file = self.path(&format!("{name}.c"));
+        fs::write(&file, source).unwrap();
+        let program = self.path(name);
+        let mut command = Command::new(compiler);
+        command.args(["-fno-builtin"]).args(flags).arg(file);
+        run(command.arg("-o").arg(&program).arg("-ldl")).succeeded();
+        program
+    }
+}
+
+/// `reheap run --verify` for a second, of these words.
+fn verify(flags: &str, words: &[&str]) -> Command {
+    let mut command = reheap(&format!("run --verify --for 1 -a mimalloc {flags} --"));
+    command.args(words).env_remove("LD_PRELOAD");
+    command
+}
+
+fn verified(words: &[&str]) -> Outcome {
+    run(&mut verify("", words))
+}
+
+fn as_json(outcome: &Outcome) -> serde_json::Value {
+    serde_json::from_str(&outcome.stdout).unwrap()
+}
+
+#[test]
+fn a_program_that_makes_600_calls_and_then_aborts_is_not_verified() {
+    let programs = Programs::new();
+    for compiler in ["cc", "musl-gcc"] {
+        let program = programs.trouble(compiler);
+        let program = program.to_str().unwrap();
+        let json = run(&mut verify("--json", &[program, "with", "abort"])).ended_with(1);
+        let json = as_json(&json.said(&[
+            "with mimalloc: `",
+            "died by SIGABRT; without mimalloc that did not happen",
+        ]));
+        assert_eq!(json["verdict"], "failed");
+        assert!(json["calls"].as_u64().unwrap() >= 600, "{json}");
+        let signal = &json["signals"][0];
+        assert_eq!(signal["signal"], "SIGABRT");
+        assert_eq!(signal["program"], program);
+        assert_eq!(signal["also_without"], false);
+        assert_eq!(json["without_allocator"]["exit_code"], 0);
+    }
+}
+
+#[test]
+fn a_crash_somewhere_below_a_shell_that_goes_on_is_seen() {
+    let programs = Programs::new();
+    let program = programs.trouble("cc");
+    let shell = |script: &str| verified(&["sh", "-c", script, program.to_str().unwrap()]);
+    let died = format!("`{}` (process ", program.display());
+    for script in [
+        "\"$0\" with fault; sleep 1000",
+        "(setsid \"$0\" with fault &); sleep 1000",
+        "sh -c '\"$0\" with fault; true' \"$0\"",
+    ] {
+        shell(script)
+            .ended_with(1)
+            .said(&[&died, "died by SIGSEGV; without mimalloc"]);
+    }
+}
+
+#[test]
+fn a_crash_of_which_no_parent_is_told_is_seen() {
+    let programs = Programs::new();
+    let program = programs.trouble("cc");
+    verified(&[program.to_str().unwrap(), "with", "child"])
+        .ended_with(1)
+        .said(&["did not end in order, as a program that crashes; without mimalloc it does"]);
+}
+
+#[test]
+fn a_program_that_crashes_anyway_is_neither_verified_nor_blamed_on_the_allocator() {
+    let programs = Programs::new();
+    let program = programs.trouble("cc");
+    let outcome = run(&mut verify(
+        "--json",
+        &[program.to_str().unwrap(), "always", "abort"],
+    ));
+    let json = as_json(&outcome.ended_with(4).said(&[
+        "died by SIGABRT, and without mimalloc as well: so nothing can be said of mimalloc",
+    ]));
+    assert_eq!(json["verdict"], "undecided");
+    assert_eq!(json["signals"][0]["also_without"], true);
+}
+
+#[test]
+fn processes_that_a_script_ends_are_nobodys_trouble() {
+    let outcome = verified(&["sh", "-c", "sleep 1000 & kill $!; wait $!; exit 3"]).succeeded();
+    for line in [" died by SIGTERM\n", "also without mimalloc: exit code 3\n"] {
+        assert!(outcome.stdout.contains(line), "{}", outcome.stdout);
+    }
+}
+
+#[test]
+fn an_exit_code_that_only_the_allocator_brings_is_told() {
+    let programs = Programs::new();
+    let program = programs.trouble("cc");
+    verified(&[program.to_str().unwrap(), "with", "code"])
+        .ended_with(1)
+        .said(&["it ended with exit code 3; without mimalloc it ends with 0"]);
+}
+
+#[test]
+fn a_program_that_ends_quickly_is_verified_by_what_it_did() {
+    let outcome = run(&mut verify("--json", &["ls", "/"])).succeeded();
+    let json = as_json(&outcome);
+    assert_eq!(json["verdict"], "verified");
+    assert_eq!(json["ended"], false);
+    assert_eq!(json["exit_code"], 0);
+    assert_eq!(json["without_allocator"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_wrapper_that_drops_the_variable_is_found_out() {
+    let became = "the command became `/";
+    verified(&["env", "-i", "sleep", "1000"])
+        .ended_with(1)
+        .said(&[
+            became,
+            "/sleep`, which does not have mimalloc: it was started without LD_PRELOAD",
+        ]);
+
+    let json = run(&mut verify(
+        "--json",
+        &["sh", "-c", "env -i sleep 1000; true"],
+    ))
+    .succeeded();
+    let without = &as_json(&json)["without_library"][0];
+    assert!(without["program"].as_str().unwrap().ends_with("/sleep"));
+    assert_eq!(without["reason"], "it was started without LD_PRELOAD");
+}
+
+#[test]
+fn a_static_program_below_a_command_is_named() {
+    let programs = Programs::new();
+    let source = "#include <unistd.h>\nint main(void) { pause(); return 0; }\n";
+    let program = programs.compile("musl-gcc", "static", source, &["-static"]);
+    let program = program.to_str().unwrap();
+    let outcome = verified(&["sh", "-c", "\"$0\"; true", program]).succeeded();
+    let line = format!("without mimalloc: `{program}` (process ");
+    assert!(outcome.stdout.contains(&line), "{}", outcome.stdout);
+    let reason = "it is static, so no dynamic linker reads LD_PRELOAD";
+    assert!(outcome.stdout.contains(reason), "{}", outcome.stdout);
+}
+
+/// What stands in front of the library to look must not harm processes of the other libc either.
+#[test]
+fn processes_of_the_other_libc_are_left_alone() {
+    let programs = Programs::new();
+    let starts = "#include <stdlib.h>\n\
+        int main(int n, char **w) { free(malloc(9)); return n > 1 && system(w[1]) != 0; }\n";
+    let musl = programs.compile("musl-gcc", "musl", starts, &[]);
+    let musl = musl.to_str().unwrap();
+    verified(&[musl, "/bin/true"]).succeeded();
+    let outcome = verified(&["sh", "-c", "\"$0\" 'sleep 1000'; true", musl]).succeeded();
+    let line = format!("without mimalloc: `{musl}` (process ");
+    assert!(outcome.stdout.contains(&line), "{}", outcome.stdout);
+    let reason = "it is a program for musl, and the library is for glibc";
+    assert!(outcome.stdout.contains(reason), "{}", outcome.stdout);
+}
+
+#[track_caller]
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::yield_now();
+    }
+}
+
+fn runs(pid: &str) -> bool {
+    Path::new("/proc").join(pid).exists()
+}
+
+/// The numbers in a file that a shell writes with `echo $$`.
+fn pids(file: &Path) -> Vec<String> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+const DAEMON: &str = "echo $$ >> \"$0\"; setsid sh -c 'echo $$ >> \"$0\"; sleep 1000' \"$0\" &";
+
+#[test]
+fn a_daemon_is_watched_and_ended_too() {
+    let programs = Programs::new();
+    let file = programs.path("pids");
+    let script = format!("{DAEMON} exit 0");
+    let json = run(&mut verify(
+        "--json",
+        &["sh", "-c", &script, file.to_str().unwrap()],
+    ));
+    let json = as_json(&json.succeeded());
+    assert_eq!(json["ended"], true);
+    let pids = pids(&file);
+    assert_eq!(pids.len(), 2);
+    assert!(!pids.iter().any(|pid| runs(pid)), "left: {pids:?}");
+}
+
+#[test]
+fn ctrl_c_in_the_middle_ends_everything() {
+    let programs = Programs::new();
+    let file = programs.path("pids");
+    let script = format!("{DAEMON} sleep 1000");
+    let mut command = reheap("run --verify --for 1000 -a mimalloc -- sh -c");
+    command.arg(&script).arg(&file).stderr(Stdio::null());
+    let mut reheap = command.spawn().unwrap();
+    wait_until("both have started", || pids(&file).len() == 2);
+    kill_process(Pid::from_child(&reheap), Signal::INT).unwrap();
+    assert_eq!(reheap.wait().unwrap().code(), Some(130));
+    assert!(!pids(&file).iter().any(|pid| runs(pid)));
+}
+
+/// A cache with something else in the place of the library, as one that was built on another system.
+#[test]
+fn a_library_that_does_not_load_is_explained_by_what_the_dynamic_linker_says() {
+    verified(&["ls"]).succeeded(); // the library is built by now
+    let programs = Programs::new();
+    let newer = "int from_the_future(void) { return 1; }\n";
+    fs::write(
+        programs.path("versions"),
+        "GLIBC_9.99 { global: from_the_future; };\n",
+    )
+    .unwrap();
+    let script = format!(
+        "-Wl,--version-script={}",
+        programs.path("versions").display()
+    );
+    let flags = [
+        "-shared",
+        "-fPIC",
+        "-nostdlib",
+        "-Wl,-soname,libc.so.6",
+        &script,
+    ];
+    let newer = programs.compile("cc", "newer.so", newer, &flags);
+    let source = "int from_the_future(void);\nint call(void) { return from_the_future(); }\n";
+    let newer = newer.to_str().unwrap();
+    let flags = ["-shared", "-fPIC", "-Wl,--no-as-needed", newer];
+    let library = programs.compile("cc", "library.so", source, &flags);
+
+    let other = common::cache_for_all(programs.folder.path());
+    for entry in fs::read_dir(other.join("preloads")).unwrap() {
+        let entry = entry.unwrap().path();
+        let name = entry.file_name().unwrap().to_string_lossy().into_owned();
+        if name.starts_with("mimalloc-2") && name.contains("-linux-gnu-") {
+            fs::copy(&library, entry.join("libmimalloc-2.3.2.so")).unwrap();
+        }
+    }
+    let reason = "it was built for a newer libc: it needs GLIBC_9.99, which the program's libc does not have";
+    run(verify("", &["ls"]).env("REHEAP_CACHE_DIR", &other))
+        .ended_with(1)
+        .said(&["does not get its memory from mimalloc", reason])
+        .did_not_say("setuid");
+    let mut bench = reheap("bench --rounds 1 --variant mimalloc -- ls");
+    run(bench.env("REHEAP_CACHE_DIR", &other))
+        .ended_with(1)
+        .said(&["would not be active", reason]);
+}
+
+#[test]
+fn a_cache_on_a_file_system_without_exec_is_named() {
+    verified(&["ls"]).succeeded();
+    let programs = Programs::new();
+    let mounted = programs.path("mounted");
+    fs::create_dir(&mounted).unwrap();
+    let mut command = Command::new("unshare");
+    command
+        .args(["--user", "--map-root-user", "--mount", "sh", "-ec"])
+        .arg(
+            "mount -t tmpfs -o noexec none \"$1\"; cp -a \"$2/preloads\" \"$1\"
+             REHEAP_CACHE_DIR=\"$1\" exec \"$0\" run --verify --for 1 -a mimalloc -- ls",
+        )
+        .arg(env!("CARGO_BIN_EXE_reheap"))
+        .args([&mounted, &cache()])
+        .env_remove("LD_PRELOAD");
+    run(&mut command)
+        .ended_with(1)
+        .said(&["is on a file system that is mounted with `noexec`"]);
+}
+
+#[test]
+fn a_time_that_is_none_is_wrong_usage() {
+    for time in ["0", "-1", "soon"] {
+        let mut command = reheap(&format!("run --verify --for={time} -- true"));
+        run(&mut command).ended_with(2);
+    }
+    run(&mut reheap("run --for 3 -- true")).ended_with(2);
+}
