@@ -4,6 +4,7 @@
 
 use reheap_elf::bindings::malloc_slots;
 use reheap_elf::identify::{Provider, Role, identify};
+use reheap_elf::linkage;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Ok(identity) = identify(bytes) {
@@ -19,4 +20,6 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     }
     // A handful in practice; a limit where a file says otherwise.
     assert!(malloc_slots(bytes).len() <= 64);
+    let _ = linkage::read(bytes);
+    let _ = linkage::for_each_name(bytes, &mut |name, _| assert!(!name.is_empty()));
 });

@@ -4,69 +4,48 @@
 //! proof of whose `malloc` is called; everything that is concluded from files alone leaves out what `dlopen`,
 //! `RTLD_DEEPBIND` or an audit library made of it. Only 64-bit little-endian files are read.
 
-use object::LittleEndian;
+use crate::identify::IdentifyError;
+use crate::source::{Source, View};
+use crate::tables::Tables;
 use object::elf;
 use object::elf::Machine;
-use object::read::SectionIndex;
-use object::read::elf::{
-    FileHeader as _, ProgramHeader as _, Rela as _, SectionHeader as _, Sym as _,
-};
 
-/// More relocations than the largest programs have; a damaged file can show the same ones again and again.
-const RELOCATIONS_MAX: usize = 8 << 20;
 /// A file has one or two such places in practice.
 const SLOTS_MAX: usize = 64;
 
 /// The places where the dynamic linker writes the address of `malloc`, as distances from where the first byte of the file
 /// is in memory. Empty where a file does not call `malloc` or cannot be read.
-pub fn malloc_slots(bytes: &[u8]) -> Vec<u64> {
-    slots(bytes).unwrap_or_default()
+pub fn malloc_slots<S: Source + ?Sized>(source: &S) -> Vec<u64> {
+    slots(View::of(&source)).unwrap_or_default()
 }
 
-fn slots(bytes: &[u8]) -> Option<Vec<u64>> {
-    const L: LittleEndian = LittleEndian;
-    let header = elf::FileHeader64::<LittleEndian>::parse(bytes).ok()?;
-    if !header.is_little_endian() {
-        return None;
-    }
-    let machine: Machine = header.e_machine(L);
-    let segments = header.program_headers(L, bytes).ok()?;
-    let first = segments
-        .iter()
-        .find(|s| s.p_type(L) == elf::PT_LOAD && s.p_offset(L) == 0)?;
-    let base = first.p_vaddr(L);
-    let sections = header.section_headers(L, bytes).ok()?;
-    let (table_index, table) = sections
-        .iter()
-        .enumerate()
-        .find(|(_, section)| section.sh_type(L) == elf::SHT_DYNSYM)?;
-    let symbols: &[elf::Sym64<LittleEndian>] = table.data_as_array(L, bytes).ok()?;
-    let SectionIndex(names) = table.link(L);
-    let names = sections.get(names)?.data(L, bytes).ok()?;
-    let is_malloc = |symbol: &elf::Sym64<LittleEndian>| {
-        let name = names.get(symbol.st_name(L) as usize..);
-        name.is_some_and(|name| name.starts_with(b"malloc\0"))
+fn slots(file: View<'_>) -> Result<Vec<u64>, IdentifyError> {
+    let tables = Tables::of(file)?;
+    let is_readable = tables.format.is_64_bit && tables.format.is_little_endian;
+    let first = tables.loaded.iter().find(|(_, range)| range.start == 0);
+    let (Some(dynamic), Some((base, _)), true) = (tables.dynamic()?, first, is_readable) else {
+        return Ok(Vec::new());
     };
-    let malloc = symbols.iter().position(is_malloc)?;
+    let Some(symbols) = tables.dynamic_symbols(Some(&dynamic))? else {
+        return Ok(Vec::new());
+    };
+    let mut malloc = None;
+    tables.for_each_symbol(&symbols, &mut |symbol| {
+        if symbol.name == b"malloc" {
+            malloc.get_or_insert(symbol.index);
+        }
+        Ok(())
+    })?;
     let mut slots = Vec::new();
-    let mut left = RELOCATIONS_MAX;
-    for section in sections {
-        let is_dynamic =
-            section.sh_type(L) == elf::SHT_RELA && section.link(L) == SectionIndex(table_index);
-        if !is_dynamic {
-            continue;
+    tables.for_each_relocation(&dynamic, &mut |relocation| {
+        let is_of_malloc = Some(u64::from(relocation.symbol)) == malloc;
+        let slot = relocation.address.wrapping_sub(*base);
+        let is_new = is_of_malloc && !slots.contains(&slot);
+        if is_new && slots.len() < SLOTS_MAX && is_address(tables.machine, relocation.kind) {
+            slots.push(slot);
         }
-        let relocations: &[elf::Rela64<LittleEndian>] = section.data_as_array(L, bytes).ok()?;
-        left = left.checked_sub(relocations.len())?;
-        for relocation in relocations {
-            let info = relocation.r_info(L, false);
-            let (symbol, kind) = (info >> 32, info as u32);
-            if symbol as usize == malloc && slots.len() < SLOTS_MAX && is_address(machine, kind) {
-                slots.push(relocation.r_offset(L).wrapping_sub(base));
-            }
-        }
-    }
-    Some(slots)
+    })?;
+    Ok(slots)
 }
 
 /// Whether a relocation writes the address of its symbol and nothing else.

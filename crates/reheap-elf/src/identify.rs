@@ -5,8 +5,8 @@
 //! of evidence are gathered first and concluded from afterwards, and where they do not suffice the answer is "unknown"
 //! with the reason. Never is something concluded from its absence in a stripped file.
 //!
-//! Three steps, one module each: `image` (for archives `members`) reads the file with bounded cost, `findings` collects what `signatures` knows to
-//! be telling, and `verdict` concludes.
+//! Three steps, one module each: `image` (for archives `members`) reads the file with bounded cost, `findings` collects what
+//! `signatures` knows to be telling, and `verdict` concludes. No step holds the file: see [`crate::source`].
 
 mod code;
 mod findings;
@@ -18,6 +18,7 @@ mod signatures;
 mod verdict;
 
 use crate::marker::{self, Marker};
+use crate::source::{ReadError, Source, View};
 use findings::Findings;
 use image::{Image, SymbolTable};
 use object::elf;
@@ -26,6 +27,7 @@ use std::fmt;
 
 pub use hazards::Hazard;
 pub use roles::Role;
+pub use signatures::allocator_of_library;
 
 /// What a file is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -41,6 +43,8 @@ pub struct Identity {
     pub libc: Libc,
     /// It has no symbol table beside that of the dynamic linker.
     pub stripped: bool,
+    /// It unpacks itself when it runs, so what is really in it does not show.
+    pub packed: bool,
     /// The name under which others need it, if it is a library.
     pub soname: Option<String>,
     /// Shared libraries that it needs, in search order.
@@ -360,6 +364,9 @@ pub enum IdentifyError {
         /// How many other members there are.
         others: usize,
     },
+    /// An archive without a member.
+    #[error("the archive is empty: it has no members")]
+    EmptyArchive,
     /// A thin archive holds paths in place of members.
     #[error("it is a thin archive: its members are other files")]
     ThinArchive,
@@ -369,22 +376,30 @@ pub enum IdentifyError {
         /// What is wrong with it.
         reason: String,
     },
+    /// Its bytes cannot be had.
+    #[error("it cannot be read: {0}")]
+    Read(#[from] ReadError),
 }
 
-/// Identifies an ELF file or an archive of them.
+/// Identifies an ELF file or an archive of them: a slice of bytes, or anything that bytes can be read from.
 ///
-/// Takes time and memory in proportion to the file's size, whatever is in it.
-pub fn identify(bytes: &[u8]) -> Result<Identity, IdentifyError> {
-    check_beginning(bytes)?;
-    if bytes.starts_with(&elf::ELFMAG) {
-        identify_elf(bytes)
+/// Takes time in proportion to the file's size, whatever is in it, and a few megabytes of memory.
+pub fn identify<S: Source + ?Sized>(source: &S) -> Result<Identity, IdentifyError> {
+    let file = View::of(&source);
+    let beginning = file.bytes_from(0, BEGINNING_BYTES)?;
+    check_beginning(&beginning)?;
+    if beginning.starts_with(&elf::ELFMAG) {
+        identify_elf(file)
     } else {
-        identify_archive(bytes)
+        identify_archive(file)
     }
 }
 
-/// Says from its first bytes whether a file is of a kind that can be identified, so that others need not be read whole.
-pub fn check_beginning(bytes: &[u8]) -> Result<(), IdentifyError> {
+/// As much as tells what kind of file it is.
+const BEGINNING_BYTES: u64 = 64;
+
+/// Says from its first bytes whether a file is of a kind that can be identified.
+fn check_beginning(bytes: &[u8]) -> Result<(), IdentifyError> {
     if bytes.starts_with(&elf::ELFMAG) || bytes.starts_with(&object::archive::MAGIC) {
         return Ok(());
     }
@@ -408,45 +423,47 @@ pub fn check_beginning(bytes: &[u8]) -> Result<(), IdentifyError> {
     }
 }
 
-fn identify_elf(bytes: &[u8]) -> Result<Identity, IdentifyError> {
-    let image = Image::read(bytes, &findings::is_wanted)?;
+fn identify_elf(file: View<'_>) -> Result<Identity, IdentifyError> {
+    let image = Image::read(file)?;
     let mut findings = Findings::default();
-    findings.add(&image, bytes);
+    findings.add(&image)?;
     let kind = verdict::kind(&image);
     let marker = match kind {
-        Kind::Object => unlinked_marker(&image, bytes),
+        Kind::Object => unlinked_marker(&image, &findings)?,
         _ => linked_marker(&image)?,
     };
-    Ok(conclude(kind, &image, &findings, marker))
+    conclude(kind, &image, &findings, marker)
 }
 
-fn identify_archive(bytes: &[u8]) -> Result<Identity, IdentifyError> {
+fn identify_archive(file: View<'_>) -> Result<Identity, IdentifyError> {
     let mut findings = Findings::default();
     let mut members = Members { elf: 0, other: 0 };
     let mut marker = None;
     let mut first = None;
-    for member in members::members(bytes) {
+    for member in members::members(file) {
         let member = member?;
-        if !member.starts_with(&elf::ELFMAG) {
+        let beginning = member.bytes_from(0, BEGINNING_BYTES)?;
+        if !beginning.starts_with(&elf::ELFMAG) {
             members.other += 1;
             continue;
         }
-        let image =
-            Image::read(member, &findings::is_wanted).map_err(|error| IdentifyError::Member {
-                index: members.elf + members.other,
-                error: Box::new(error),
-            })?;
+        let image = Image::read(member).map_err(|error| IdentifyError::Member {
+            index: members.elf + members.other,
+            error: Box::new(error),
+        })?;
         members.elf += 1;
-        findings.add(&image, member);
-        marker = marker.or_else(|| unlinked_marker(&image, member));
+        findings.add(&image)?;
+        if marker.is_none() {
+            marker = unlinked_marker(&image, &findings)?;
+        }
         first.get_or_insert(image);
     }
-    let Some(first) = first else {
-        return Err(IdentifyError::NoObjects {
-            others: members.other,
-        });
+    let first = match (first, members.other) {
+        (Some(first), _) => first,
+        (None, 0) => return Err(IdentifyError::EmptyArchive),
+        (None, others) => return Err(IdentifyError::NoObjects { others }),
     };
-    let mut identity = conclude(Kind::Archive, &first, &findings, marker);
+    let mut identity = conclude(Kind::Archive, &first, &findings, marker)?;
     identity.members = Some(members);
     Ok(identity)
 }
@@ -456,11 +473,11 @@ fn linked_marker(image: &Image<'_>) -> Result<Option<MarkerIdentity>, IdentifyEr
     let Some(note) = image
         .notes
         .iter()
-        .find(|note| marker::is_marker(note.name, note.note_type))
+        .find(|note| marker::is_marker(&note.name, note.note_type))
     else {
         return Ok(None);
     };
-    let found = marker::parse_description(note.description, note.address).map_err(|error| {
+    let found = marker::parse_description(&note.description, note.address).map_err(|error| {
         IdentifyError::Marker {
             reason: error.to_string(),
         }
@@ -472,17 +489,20 @@ fn linked_marker(image: &Image<'_>) -> Result<Option<MarkerIdentity>, IdentifyEr
     }))
 }
 
-fn unlinked_marker(image: &Image<'_>, bytes: &[u8]) -> Option<MarkerIdentity> {
-    let has_symbol = image
-        .symbols
-        .iter()
-        .any(|symbol| symbol.name == marker::SYMBOL.as_bytes() && symbol.place.is_some());
-    let marker = has_symbol.then(|| marker::read_unlinked(bytes))??;
-    Some(MarkerIdentity {
+fn unlinked_marker(
+    image: &Image<'_>,
+    findings: &Findings,
+) -> Result<Option<MarkerIdentity>, IdentifyError> {
+    if !findings.defines_marker {
+        return Ok(None);
+    }
+    let section = image.marker_section()?;
+    let marker = section.and_then(|section| marker::of_section(&section));
+    Ok(marker.map(|marker| MarkerIdentity {
         marker,
         replaced: Vec::new(),
         is_linked: false,
-    })
+    }))
 }
 
 fn conclude(
@@ -490,12 +510,12 @@ fn conclude(
     image: &Image<'_>,
     findings: &Findings,
     marker: Option<MarkerIdentity>,
-) -> Identity {
+) -> Result<Identity, IdentifyError> {
     let mut allocators = verdict::allocators(findings);
     if let Some(marker) = &marker {
         verdict::add_marker(&mut allocators, marker);
     }
-    let text = |bytes: &&[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
     let needed: Vec<String> = image.needed.iter().map(text).collect();
     let malloc = verdict::Question {
         kind,
@@ -525,13 +545,18 @@ fn conclude(
         exports: &exports,
         libc: libc.name.to_string(),
     }
-    .hazards();
-    Identity {
+    .hazards()?;
+    Ok(Identity {
         kind,
         architecture: architecture(image),
         interpreter: image.interpreter.as_ref().map(text),
         libc,
         stripped: image.symbol_table != SymbolTable::Full,
+        // Programs that look for packed ones hold that text too, but then something else shows.
+        packed: findings.is_packed
+            && image.symbol_table != SymbolTable::Full
+            && kind != Kind::Dynamic
+            && allocators.is_empty(),
         soname: image.soname.as_ref().map(text),
         needed,
         marker,
@@ -542,11 +567,12 @@ fn conclude(
         allocators,
         hazards,
         members: None,
-    }
+    })
 }
 
 fn architecture(image: &Image<'_>) -> String {
-    let name = match (image.machine, image.is_64_bit, image.is_little_endian) {
+    let format = image.format();
+    let name = match (image.machine(), format.is_64_bit, format.is_little_endian) {
         (elf::EM_X86_64, true, _) => "x86_64",
         (elf::EM_X86_64, false, _) => "x32",
         (elf::EM_386, ..) => "i686",

@@ -15,6 +15,8 @@
 //! | [`marker`] | the ELF note that says what was put in, and whether it won |
 //! | [`baked`] | objects that carry baked-in tuning |
 //! | [`bindings`] | where a linked file keeps the address of the malloc that it calls |
+//! | [`linkage`] | which libraries and names a linked file takes from others |
+//! | [`source`] | bytes that are read where they are needed, so that a file of any size takes little memory |
 #![forbid(unsafe_code)]
 
 pub mod archive;
@@ -23,10 +25,13 @@ pub mod bindings;
 pub mod derive;
 pub mod family;
 pub mod identify;
+pub mod linkage;
 pub mod marker;
 pub mod preload;
 pub mod rewrite;
+pub mod source;
 pub mod symbols;
+mod tables;
 
 /// A processor architecture that reheap can derive a libc for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

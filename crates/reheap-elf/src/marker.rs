@@ -181,8 +181,12 @@ pub fn read(bytes: &[u8]) -> Result<Option<FoundMarker>, MarkerError> {
 pub fn read_unlinked(bytes: &[u8]) -> Option<Marker> {
     use object::{Object as _, ObjectSection as _};
     let file = object::File::parse(bytes).ok()?;
-    let data = file.section_by_name(SECTION)?.data().ok()?;
-    let description = data.get(WORDS_OFFSET..)?;
+    of_section(file.section_by_name(SECTION)?.data().ok()?)
+}
+
+/// The marker in the section of a relocatable object.
+pub(crate) fn of_section(section: &[u8]) -> Option<Marker> {
+    let description = section.get(WORDS_OFFSET..)?;
     parse_description(description, 0)
         .ok()
         .map(|found| found.marker)

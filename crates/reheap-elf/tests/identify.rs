@@ -280,6 +280,11 @@ fn libraries_objects_and_archives_take_malloc_from_outside() {
         identify(&workshop.bytes("text.a")),
         Err(IdentifyError::NoObjects { others: 1 })
     );
+    workshop.run("ar rcs empty.a");
+    assert_eq!(
+        identify(&workshop.bytes("empty.a")),
+        Err(IdentifyError::EmptyArchive)
+    );
     workshop.run("ar rcsT thin.a a.o");
     assert_eq!(
         identify(&workshop.bytes("thin.a")),
@@ -583,4 +588,104 @@ fn a_damaged_marker_is_an_error_and_not_its_absence() {
         identify(&bytes),
         Err(IdentifyError::Marker { .. })
     ));
+}
+
+/// The dynamic linker does not look at the section table, and neither must we.
+#[test]
+fn files_without_a_section_table_are_told_from_the_dynamic_segment() {
+    let Some(workshop) = Workshop::with(&["gcc", "strip"]) else {
+        return;
+    };
+    let own = "void *malloc(unsigned long n) { static char heap[1 << 20]; return heap + n % 99; }\n\
+               void free(void *p) {}\n";
+    workshop.write("plain.c", PROGRAM);
+    workshop.write("own.c", format!("{own}{PROGRAM}"));
+    workshop.write("lib.c", "void *mallocx(void) { return 0; }");
+    workshop.run("gcc -shared -fPIC -Wl,-soname,libjemalloc.so.2 lib.c -o libjemalloc.so.2");
+    for style in ["gnu", "sysv", "both"] {
+        for what in [
+            "plain.c",
+            "own.c",
+            "plain.c -Wl,--no-as-needed ./libjemalloc.so.2",
+            "own.c -shared -fPIC",
+            "plain.c -shared -fPIC",
+            "plain.c -no-pie",
+            "plain.c -static",
+        ] {
+            workshop.run(&format!(
+                "gcc -O1 -fno-builtin -Wl,--hash-style={style} {what} -o a"
+            ));
+            let stripped = workshop.stripped("a");
+            let bytes = workshop.without_sections("a");
+            assert_eq!(identify(&bytes), Ok(stripped), "{style}: {what}");
+            assert_eq!(malloc_slots(&bytes), malloc_slots(&workshop.bytes("a")));
+        }
+    }
+}
+
+#[test]
+fn a_section_table_that_tells_of_other_symbols_is_not_believed() {
+    let Some(workshop) = Workshop::with(&["gcc", "strip"]) else {
+        return;
+    };
+    let own =
+        "void *malloc(unsigned long n) { static char heap[1 << 20]; return heap + n % 99; }\n";
+    workshop.write("a.c", format!("{own}{PROGRAM}"));
+    workshop.run("gcc -O1 -fno-builtin -s a.c -o a");
+    let mut bytes = workshop.bytes("a");
+    let word = |bytes: &[u8], at: usize| {
+        u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize
+    };
+    let (table, count) = (word(&bytes, 40), usize::from(bytes[60]));
+    for section in (0..count).map(|index| table + index * 64) {
+        const SHT_DYNSYM: u8 = 11;
+        if bytes[section + 4] == SHT_DYNSYM {
+            let place = word(&bytes, section + 24) as u64 + 24;
+            bytes[section + 24..section + 32].copy_from_slice(&place.to_le_bytes());
+            bytes[section + 32..section + 40].copy_from_slice(&24_u64.to_le_bytes());
+        }
+    }
+    let identity = identify(&bytes).unwrap();
+    assert!(
+        identity.exports.contains(&"malloc".to_owned()),
+        "{identity:?}"
+    );
+}
+
+#[test]
+fn who_provides_malloc_is_unknown_where_no_symbols_are_found() {
+    let Some(workshop) = Workshop::with(&["gcc"]) else {
+        return;
+    };
+    workshop.write("a.c", PROGRAM);
+    workshop.run("gcc -O1 a.c -o a");
+    let mut bytes = workshop.without_sections("a");
+    without_symbols(&mut bytes);
+    let identity = identify(&bytes).unwrap();
+    assert_eq!(identity.kind, Kind::Dynamic);
+    assert_eq!(identity.malloc.provider, Provider::Unknown);
+    assert_eq!(
+        identity.malloc.reason,
+        "its dynamic symbols cannot be found"
+    );
+}
+
+/// Turns `DT_SYMTAB` into an entry that nobody knows.
+fn without_symbols(bytes: &mut [u8]) {
+    const DT_SYMTAB: u64 = 6;
+    let dynamic = object_dynamic(bytes);
+    for entry in dynamic.step_by(16) {
+        if bytes[entry..entry + 8] == DT_SYMTAB.to_le_bytes() {
+            bytes[entry..entry + 8].copy_from_slice(&0x6fff_0000_u64.to_le_bytes());
+        }
+    }
+}
+
+/// Where the dynamic segment of a 64-bit file is.
+fn object_dynamic(bytes: &[u8]) -> std::ops::Range<usize> {
+    const PT_DYNAMIC: u8 = 2;
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
+    let headers = (0..usize::from(bytes[56])).map(|index| word(32) + index * 56);
+    let header = headers.clone().find(|at| bytes[*at] == PT_DYNAMIC).unwrap();
+    word(header + 8)..word(header + 8) + word(header + 32)
 }

@@ -5,8 +5,9 @@ mod workshop;
 use proptest::prelude::*;
 use reheap_elf::bindings::malloc_slots;
 use reheap_elf::identify::{IdentifyError, identify};
+use reheap_elf::linkage;
 use std::sync::LazyLock;
-use workshop::{PROGRAM, Workshop};
+use workshop::{PROGRAM, Workshop, without_sections};
 
 /// A small dynamic program with symbols, notes, versions and sections, to be damaged; minimal where gcc is missing.
 static SEED: LazyLock<Vec<u8>> = LazyLock::new(|| {
@@ -17,6 +18,23 @@ static SEED: LazyLock<Vec<u8>> = LazyLock::new(|| {
     workshop.run("gcc -O1 a.c -o a");
     workshop.bytes("a")
 });
+
+/// The same without a section table, so that everything is found by way of the dynamic segment.
+static WITHOUT_SECTIONS: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let mut bytes = SEED.clone();
+    if bytes.len() > 64 {
+        without_sections(&mut bytes);
+    }
+    bytes
+});
+
+/// Everything that reads linked files.
+fn read_all(bytes: &Vec<u8>) {
+    let _ = identify(bytes);
+    let _ = malloc_slots(bytes);
+    let _ = linkage::read(bytes);
+    let _ = linkage::for_each_name(bytes, &mut |_, _| {});
+}
 
 fn u64_at(bytes: &[u8], offset: usize) -> usize {
     u64::from_le_bytes(bytes[offset..offset + 8].try_into().unwrap()) as usize
@@ -29,6 +47,20 @@ fn tables(bytes: &[u8]) -> [(usize, usize, usize); 2] {
         (u64_at(bytes, 32), 56, count(56)),
         (u64_at(bytes, 40), 64, count(60)),
     ]
+}
+
+/// Where the dynamic segment of a 64-bit file is; nowhere if there is none.
+fn dynamic_segment(bytes: &[u8]) -> std::ops::Range<usize> {
+    const PT_DYNAMIC: u8 = 2;
+    if bytes.len() < 64 {
+        return 0..0;
+    }
+    let [(start, size, count), _] = tables(bytes);
+    let mut headers = (0..count).map(|index| start + index * size);
+    let header = headers.find(|at| bytes[*at] == PT_DYNAMIC);
+    header.map_or(0..0, |at| {
+        u64_at(bytes, at + 8)..u64_at(bytes, at + 8) + u64_at(bytes, at + 32)
+    })
 }
 
 #[test]
@@ -152,8 +184,34 @@ proptest! {
             let length = bytes.len();
             bytes[(start + offset % 2_500) % length] = value;
         }
-        let _ = identify(&bytes);
-        let _ = malloc_slots(&bytes);
+        read_all(&bytes);
+    }
+
+    #[test]
+    fn damaged_dynamic_segments_never_panic(
+        changes in prop::collection::vec((any::<usize>(), any::<u64>(), any::<bool>()), 1..6),
+    ) {
+        let mut bytes = WITHOUT_SECTIONS.clone();
+        let dynamic = dynamic_segment(&bytes);
+        for (entry, value, is_small) in changes {
+            // Half of them are numbers that a file of this size could have.
+            let value = if is_small { value % bytes.len().max(1) as u64 } else { value };
+            let at = dynamic.start + entry % dynamic.len().max(1) / 8 * 8;
+            if let Some(word) = bytes.get_mut(at..at + 8) {
+                word.copy_from_slice(&value.to_le_bytes());
+            }
+        }
+        read_all(&bytes);
+    }
+
+    #[test]
+    fn damaged_words_without_a_section_table_never_panic(offset in any::<usize>(), word in any::<u64>()) {
+        let mut bytes = WITHOUT_SECTIONS.clone();
+        let offset = offset % bytes.len();
+        for (byte, new) in bytes[offset..].iter_mut().zip(word.to_le_bytes()) {
+            *byte = new;
+        }
+        read_all(&bytes);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 mod layers;
 mod store;
 
+use crate::opened::Opened;
 use crate::program::script::{self, Line};
 use layers::Layers;
 use serde::Deserialize;
@@ -52,8 +53,8 @@ pub(crate) struct EntryPoint {
     pub(crate) path: PathBuf,
     /// Scripts that lead to it.
     pub(crate) through: Vec<PathBuf>,
-    /// The contents of the file.
-    pub(crate) bytes: Vec<u8>,
+    /// A copy of it, in a file without a name.
+    pub(crate) file: Opened,
     /// The environment that the image sets, as `NAME=value`.
     pub(crate) environment: Vec<String>,
 }
@@ -90,15 +91,15 @@ pub(crate) fn entry_point(path: &Path) -> Result<EntryPoint, ContainerError> {
     let mut path = search.find(&command)?;
     let mut through = Vec::new();
     loop {
-        let bytes = layers.contents(&store, &path)?;
-        let next = match script::read(&bytes[..bytes.len().min(256)]) {
+        let (beginning, file) = layers.copy(&store, &path)?;
+        let next = match script::read(&beginning) {
             Line::Interpreter(interpreter) => search.find(&interpreter.to_string_lossy())?,
             Line::Env { name, .. } => search.find(&name.to_string_lossy())?,
             Line::Elf | Line::None => {
                 return Ok(EntryPoint {
                     path,
                     through,
-                    bytes,
+                    file: Opened::new(file)?,
                     environment,
                 });
             }
@@ -297,7 +298,7 @@ mod tests {
         let found = entry_point_in(&image()).unwrap();
         assert_eq!(found.path, Path::new("/usr/interpreter"));
         assert_eq!(found.through, [Path::new("/usr/app")]);
-        assert_eq!(found.bytes, b"\x7fELF");
+        assert_eq!(found.file.size_bytes(), 4);
     }
 
     proptest! {

@@ -8,6 +8,7 @@ mod container;
 mod env_vars;
 mod limits;
 mod link;
+mod opened;
 mod preload;
 mod process;
 mod program;

@@ -1,5 +1,6 @@
 //! The check at the end of a build: an allocator is claimed only after it was seen.
 
+use crate::opened::Opened;
 use crate::setup::Choice;
 use crate::ui::Failure;
 use anyhow::Context as _;
@@ -28,8 +29,10 @@ enum Seen {
 /// Reads the executable back; fails where it is not static or not linked with what was chosen.
 pub(crate) fn of_executable(path: &Path, choice: &Choice) -> anyhow::Result<Proof> {
     let shown = path.display();
-    let bytes = fs::read(path).with_context(|| format!("cannot read `{shown}`"))?;
-    let identity = identify(&bytes).with_context(|| format!("cannot read `{shown}`"))?;
+    let cannot = || format!("cannot read `{shown}`");
+    let file = fs::File::open(path).and_then(Opened::new);
+    let file = file.with_context(cannot)?;
+    let identity = identify(&file).with_context(cannot)?;
     if !matches!(identity.kind, Kind::Static | Kind::StaticPie) {
         let text = format!(
             "`{shown}` is a {} file, so it takes its malloc from elsewhere",
@@ -59,7 +62,7 @@ pub(crate) fn of_executable(path: &Path, choice: &Choice) -> anyhow::Result<Proo
     }
     Ok(Proof {
         kind: identity.kind,
-        size_bytes: bytes.len() as u64,
+        size_bytes: file.size_bytes(),
         seen,
     })
 }

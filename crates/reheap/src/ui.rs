@@ -11,6 +11,9 @@ pub(crate) const WRONG_USAGE: u8 = 2;
 /// Exit code for anything else that did not work.
 pub(crate) const FAILED: u8 = 1;
 
+/// Exit code where the answer is that nobody can tell.
+pub(crate) const UNKNOWN: u8 = 5;
+
 /// An error with a hint, an exit code, or both.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]

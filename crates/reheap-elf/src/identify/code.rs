@@ -4,9 +4,11 @@
 //! needed. On x86-64 only constants are searched, which stand in instructions as they are. What is data in a code segment
 //! can look like either; the patterns here are such that this is rare, and a single instruction is never enough.
 
+use super::IdentifyError;
 use super::image::Image;
 use memchr::memmem;
 use object::elf;
+use std::ops::Range;
 
 /// Fewer may be data.
 const INSTRUCTIONS_MIN: usize = 8;
@@ -14,36 +16,50 @@ const INSTRUCTIONS_MIN: usize = 8;
 /// instruction (the `__aarch64_*` functions of GCC and LLVM: load the flag, branch, do it, return).
 const TEST_DISTANCE: usize = 3;
 
-fn words<'data>(image: &'data Image<'data>) -> impl Iterator<Item = Vec<u32>> + 'data {
-    image.code_bytes().map(|code| {
-        code.chunks_exact(4)
-            .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
-            .collect()
-    })
+/// How many words before and behind one are looked at together with it.
+const WORDS_AROUND: u64 = 32;
+
+/// Shows the words of AArch64 code piece by piece: each with some before and behind it, and which are the piece's own.
+fn for_each_words(
+    image: &Image<'_>,
+    visit: &mut dyn FnMut(&[u32], Range<usize>),
+) -> Result<(), IdentifyError> {
+    let is_readable = image.machine() == elf::EM_AARCH64 && image.format().is_little_endian;
+    let ranges = if is_readable { &image.code[..] } else { &[] };
+    for range in ranges {
+        let around = (4 * WORDS_AROUND, 4 * WORDS_AROUND);
+        image.view().walk(range.clone(), around, &mut |piece| {
+            let words = piece.bytes.chunks_exact(4);
+            let words: Vec<u32> = words
+                .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
+                .collect();
+            let own = piece.own.start / 4..(piece.own.end / 4).min(words.len());
+            visit(&words, own);
+        })?;
+    }
+    Ok(())
 }
 
 /// LSE instructions (Armv8.1 atomics) outside functions that test for them; 0 if they are too few to be sure.
-pub(super) fn lse_instructions(image: &Image<'_>) -> usize {
+pub(super) fn lse_instructions(image: &Image<'_>) -> Result<usize, IdentifyError> {
     let mut untested = 0;
     if !image.code_is_exact {
-        return 0;
+        return Ok(0);
     }
-    for words in words(image) {
+    for_each_words(image, &mut |words, own| {
         let is_tested = |index: usize| {
             let before = &words[index.saturating_sub(TEST_DISTANCE)..index];
             before.iter().any(|&word| is_branch_on_flag(word))
         };
-        untested += words
-            .iter()
-            .enumerate()
-            .filter(|&(index, &word)| is_lse(word) && !is_tested(index))
+        untested += own
+            .filter(|&index| is_lse(words[index]) && !is_tested(index))
             .count();
-    }
-    if untested < INSTRUCTIONS_MIN {
+    })?;
+    Ok(if untested < INSTRUCTIONS_MIN {
         0
     } else {
         untested
-    }
+    })
 }
 
 /// LDADD and its kin, SWP and CAS (Arm Architecture Reference Manual, "Loads and Stores", atomic memory operations and
@@ -69,29 +85,25 @@ fn is_branch_on_flag(word: u32) -> bool {
 ///
 /// At its start it asks `sysconf(_SC_PAGESIZE)` and compares the answer with the size that it was built for: a constant
 /// `mov w0, #30`, a call, and soon after it `cmp` with that size, which is a 12-bit number shifted by 12.
-pub(super) fn jemalloc_page_bytes(image: &Image<'_>) -> Option<u64> {
+pub(super) fn jemalloc_page_bytes(image: &Image<'_>) -> Result<Option<u64>, IdentifyError> {
     const ASK_PAGE_SIZE: u32 = 0x5280_03c0; // mov w0, #30
     const NEAR: usize = 16;
-    let mut sizes = Vec::new();
-    for words in words(image) {
-        for (index, _) in words
-            .iter()
-            .enumerate()
-            .filter(|(_, word)| **word == ASK_PAGE_SIZE)
-        {
+    let mut sizes: Vec<u64> = Vec::new();
+    for_each_words(image, &mut |words, own| {
+        for index in own.filter(|&index| words[index] == ASK_PAGE_SIZE) {
             let mut after = words[index + 1..].iter().take(NEAR);
             let is_call = |word: &&u32| **word >> 26 == 0b10_0101;
             if after.find(is_call).is_some() {
-                sizes.extend(after.find_map(|&word| compared_pages(word)));
+                let compared = after.find_map(|&word| compared_pages(word));
+                sizes.extend(compared.filter(|size| !sizes.contains(size)));
             }
         }
-    }
+    })?;
     // Other code asks for the page size too, but does not compare it with a constant; if it does, nothing is said.
-    sizes.dedup();
-    match sizes.as_slice() {
+    Ok(match sizes.as_slice() {
         [size] => Some(*size),
         _ => None,
-    }
+    })
 }
 
 /// The number in `cmp xN, #imm, lsl #12` (SUBS to the zero register), if it is a page size.
@@ -107,34 +119,34 @@ fn compared_pages(word: u32) -> Option<u64> {
 /// When it starts it asks `sysconf(_SC_PAGESIZE)`, and soon after computes how many blocks fit into a span: 64 KiB less a
 /// header of 128 bytes. GCC and Clang put both constants into the same function from -O2 on, and Clang at -Os too; of
 /// some 700 other programs and libraries none had them together.
-pub(super) fn rpmalloc(image: &Image<'_>) -> Option<&'static str> {
+pub(super) fn rpmalloc(image: &Image<'_>) -> Result<Option<&'static str>, IdentifyError> {
     const ASK_PAGE_SIZE: [u8; 5] = [0xbf, 30, 0, 0, 0]; // mov edi, 30
     const SPAN_WITHOUT_HEADER: [u8; 4] = ((64 << 10) - 128_u32).to_le_bytes();
     const NEAR: usize = 1200;
     // A program asks in a few places; a hostile one could make every fifth byte such a place.
     const ASKS_MAX: usize = 10_000;
-    if image.machine != elf::EM_X86_64 {
-        return None;
+    if image.machine() != elf::EM_X86_64 {
+        return Ok(None);
     }
     let asks = memmem::Finder::new(&ASK_PAGE_SIZE);
     let computes = memmem::Finder::new(&SPAN_WITHOUT_HEADER);
-    let shows_it = image.code.iter().any(|range| {
-        let code = &image.bytes[range.clone()];
-        let mut places = asks.find_iter(code).take(ASKS_MAX);
-        places.any(|place| {
-            let after = &code[place..code.len().min(place + NEAR)];
-            computes.find(after).is_some()
-        })
-    });
-    shows_it.then_some("the page size and the size of a span less its header in one function")
-}
-
-impl<'data> Image<'data> {
-    fn code_bytes(&'data self) -> impl Iterator<Item = &'data [u8]> {
-        let is_readable = self.machine == elf::EM_AARCH64 && self.is_little_endian;
-        let ranges = if is_readable { &self.code[..] } else { &[] };
-        ranges.iter().map(|range| &self.bytes[range.clone()])
+    let mut shows_it = false;
+    for range in &image.code {
+        let mut asked = 0;
+        image
+            .view()
+            .walk(range.clone(), (8, NEAR as u64), &mut |piece| {
+                let code = &piece.bytes[piece.own.start..];
+                let own_bytes = piece.own.end - piece.own.start;
+                let places = asks.find_iter(code).take_while(|place| *place < own_bytes);
+                for place in places.take(ASKS_MAX - asked) {
+                    asked += 1;
+                    let after = &code[place..code.len().min(place + NEAR)];
+                    shows_it |= computes.find(after).is_some();
+                }
+            })?;
     }
+    Ok(shows_it.then_some("the page size and the size of a span less its header in one function"))
 }
 
 #[cfg(test)]

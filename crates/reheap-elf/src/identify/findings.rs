@@ -3,7 +3,8 @@
 use super::code;
 use super::image::{Image, Place, Symbol};
 use super::signatures::{self, Detail, Pattern, SIGNATURES, SymbolMeaning};
-use super::{Confidence, Evidence};
+use super::{Confidence, Evidence, IdentifyError};
+use crate::source::Piece;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -11,6 +12,11 @@ use std::sync::LazyLock;
 /// Enough to believe it; a C++ namespace alone would give hundreds.
 const SYMBOLS_MAX: usize = 6;
 const EVIDENCE_MAX: usize = 12;
+/// Places of a function under all its names; a damaged file can name a million.
+const PLACES_MAX: usize = 4096;
+/// What is looked at in front of a match, and behind it: the digits before a version; the longest pattern, or a glibc's
+/// whole banner.
+const AROUND_A_MATCH: (u64, u64) = (64, 512);
 
 /// Symbols that matter beside those of [`SIGNATURES`].
 const MALLOC: &[u8] = b"malloc";
@@ -83,6 +89,8 @@ pub(super) struct Findings {
     pub(super) new_is_needed: bool,
     pub(super) has_cxx_runtime: bool,
     entry_points: HashMap<&'static str, BTreeSet<Place>>,
+    /// The symbol of reheap's marker is there.
+    pub(super) defines_marker: bool,
     pub(super) rust: RustSymbols,
     pub(super) is_packed: bool,
 }
@@ -122,16 +130,37 @@ pub(super) fn is_wanted(name: &[u8]) -> bool {
 
 impl Findings {
     /// Adds what one ELF file shows.
-    pub(super) fn add(&mut self, image: &Image<'_>, bytes: &[u8]) {
-        for symbol in &image.symbols {
-            self.add_symbol(symbol, image);
-        }
+    pub(super) fn add(&mut self, image: &Image<'_>) -> Result<(), IdentifyError> {
+        image.for_each_symbol(&mut |symbol| match is_wanted(symbol.name) {
+            true => self.add_symbol(&symbol, image),
+            false => Ok(()),
+        })?;
         for range in &image.loaded {
-            self.add_memory(&bytes[range.clone()]);
+            let search = signatures::search(range.end - range.start);
+            let mut next = range.start;
+            image
+                .view()
+                .walk(range.clone(), AROUND_A_MATCH, &mut |piece| {
+                    self.add_piece(piece, search, &mut next);
+                })?;
         }
-        if let Some(what) = code::rpmalloc(image) {
+        if let Some(what) = code::rpmalloc(image)? {
             let sighting = self.allocators.entry(signatures::RPMALLOC).or_default();
             sighting.add(Evidence::Code(what.to_owned()), Confidence::Likely);
+        }
+        Ok(())
+    }
+
+    /// Adds the matches that begin in a piece. The search goes on behind the last one, as it would in one long text.
+    fn add_piece(&mut self, piece: &Piece<'_>, search: &signatures::Search, next: &mut u64) {
+        let start = next.saturating_sub(piece.offset) as usize;
+        let start = start.max(piece.own.start);
+        for (pattern, found) in search.all(piece.bytes, start) {
+            if found.start >= piece.own.end {
+                return;
+            }
+            *next = piece.offset + found.end as u64;
+            self.add_match(pattern, piece.bytes, found);
         }
     }
 
@@ -165,32 +194,30 @@ impl Findings {
         of_an_allocator.next()
     }
 
-    fn add_symbol(&mut self, symbol: &Symbol<'_>, image: &Image<'_>) {
+    fn add_symbol(&mut self, symbol: &Symbol<'_>, image: &Image<'_>) -> Result<(), IdentifyError> {
         let name = symbol.name;
         let is_new = OPERATORS_NEW.iter().any(|new| new.as_bytes() == name);
         let Some(place) = symbol.place else {
             self.malloc_is_needed |= name == MALLOC;
             self.new_is_needed |= is_new;
-            return;
+            return Ok(());
         };
         if is_new {
-            self.new_places.insert(place);
+            insert(&mut self.new_places, place);
         }
+        self.defines_marker |= name == crate::marker::SYMBOL.as_bytes();
         self.has_cxx_runtime |= CXX_RUNTIME.contains(&name);
         if symbol.is_dynamic {
             self.exports.extend(offered_name(name));
         }
         match name {
             MALLOC => {
-                self.malloc_places.insert(place);
+                insert(&mut self.malloc_places, place);
                 self.malloc_is_exported |= symbol.is_dynamic;
             }
             LIBC_START => self.has_libc_start = true,
-            LIBC_VERSION => {
-                self.libc_version = self
-                    .libc_version
-                    .take()
-                    .or_else(|| version_at(image, place))
+            LIBC_VERSION if self.libc_version.is_none() => {
+                self.libc_version = version_at(image, place)?;
             }
             _ => {}
         }
@@ -222,10 +249,7 @@ impl Findings {
                 .iter()
                 .any(|entry| entry.as_bytes() == own_name)
             {
-                self.entry_points
-                    .entry(row.allocator)
-                    .or_default()
-                    .insert(place);
+                insert(self.entry_points.entry(row.allocator).or_default(), place);
             }
         }
         for meaning in signatures::meanings_of_symbol(name) {
@@ -237,6 +261,7 @@ impl Findings {
                 SymbolMeaning::Detail(allocator, detail) => self.add_detail(allocator, detail),
             }
         }
+        Ok(())
     }
 
     fn add_detail(&mut self, allocator: &'static str, detail: Detail) {
@@ -253,66 +278,62 @@ impl Findings {
         }
     }
 
-    fn add_memory(&mut self, memory: &[u8]) {
-        for (pattern, found) in signatures::search(memory.len()).all(memory) {
-            // A literal of a C program begins after the end of another one. Elsewhere the same words may be part of a
-            // longer text about the allocator.
-            let begins_a_literal = found.start == 0 || memory[found.start - 1] == 0;
-            let text = || {
-                Evidence::Text(
-                    String::from_utf8_lossy(&memory[found.clone()])
-                        .trim_end()
-                        .to_owned(),
-                )
-            };
-            // A pattern that ends with a blank is the beginning of messages. Where nothing follows, somebody else looks for
-            // it, as reheap's own catalogue does.
-            let is_cut_off = memory[found.end - 1] == b' '
-                && memory.get(found.end).is_none_or(|&byte| byte == 0);
-            let strength = match begins_a_literal && !is_cut_off {
-                true => Confidence::Likely,
-                false => Confidence::Possible,
-            };
-            match pattern {
-                Pattern::Text(allocator) => self
-                    .allocators
-                    .entry(allocator)
-                    .or_default()
-                    .add(text(), strength),
-                Pattern::Table(allocator, what) => {
-                    let evidence = Evidence::Table(what.to_owned());
-                    let sighting = self.allocators.entry(allocator).or_default();
-                    sighting.add(evidence, Confidence::Certain);
-                }
-                Pattern::Detail(allocator, detail) if begins_a_literal => {
-                    self.add_detail(allocator, detail)
-                }
-                Pattern::Detail(..) => {}
-                Pattern::Libc(libc) => self.libcs.entry(libc).or_default().add(text(), strength),
-                Pattern::GlibcBanner => self.add_glibc_banner(memory, found),
-                Pattern::JemallocVersion => self.add_jemalloc_version(memory, found),
-                Pattern::Gperftools => {
-                    let version = version_prefix(&memory[found.end - 2..]).map(str::to_owned);
-                    let sighting = self.allocators.entry("tcmalloc").or_default();
-                    sighting.add(text(), strength);
-                    sighting.version = version.or(sighting.version.take());
-                }
-                Pattern::GoBuildInfo => {
-                    let sighting = self.allocators.entry(signatures::GO).or_default();
-                    sighting.add(
-                        Evidence::Text("Go buildinf:".to_owned()),
-                        Confidence::Certain,
-                    );
-                    sighting.version =
-                        go_version(&memory[found.start..]).or(sighting.version.take());
-                }
-                Pattern::RustLibrary => {
-                    let commit = memory.get(found.end..found.end + 40);
-                    self.rust.is_rust |=
-                        commit.is_some_and(|c| c.iter().all(u8::is_ascii_hexdigit));
-                }
-                Pattern::Upx => self.is_packed = true,
+    fn add_match(&mut self, pattern: Pattern, memory: &[u8], found: Range<usize>) {
+        // A literal of a C program begins after the end of another one. Elsewhere the same words may be part of a
+        // longer text about the allocator.
+        let begins_a_literal = found.start == 0 || memory[found.start - 1] == 0;
+        let text = || {
+            Evidence::Text(
+                String::from_utf8_lossy(&memory[found.clone()])
+                    .trim_end()
+                    .to_owned(),
+            )
+        };
+        // A pattern that ends with a blank is the beginning of messages. Where nothing follows, somebody else looks for
+        // it, as reheap's own catalogue does.
+        let is_cut_off =
+            memory[found.end - 1] == b' ' && memory.get(found.end).is_none_or(|&byte| byte == 0);
+        let strength = match begins_a_literal && !is_cut_off {
+            true => Confidence::Likely,
+            false => Confidence::Possible,
+        };
+        match pattern {
+            Pattern::Text(allocator) => self
+                .allocators
+                .entry(allocator)
+                .or_default()
+                .add(text(), strength),
+            Pattern::Table(allocator, what) => {
+                let evidence = Evidence::Table(what.to_owned());
+                let sighting = self.allocators.entry(allocator).or_default();
+                sighting.add(evidence, Confidence::Certain);
             }
+            Pattern::Detail(allocator, detail) if begins_a_literal => {
+                self.add_detail(allocator, detail)
+            }
+            Pattern::Detail(..) => {}
+            Pattern::Libc(libc) => self.libcs.entry(libc).or_default().add(text(), strength),
+            Pattern::GlibcBanner => self.add_glibc_banner(memory, found),
+            Pattern::JemallocVersion => self.add_jemalloc_version(memory, found),
+            Pattern::Gperftools => {
+                let version = version_prefix(&memory[found.end - 2..]).map(str::to_owned);
+                let sighting = self.allocators.entry("tcmalloc").or_default();
+                sighting.add(text(), strength);
+                sighting.version = version.or(sighting.version.take());
+            }
+            Pattern::GoBuildInfo => {
+                let sighting = self.allocators.entry(signatures::GO).or_default();
+                sighting.add(
+                    Evidence::Text("Go buildinf:".to_owned()),
+                    Confidence::Certain,
+                );
+                sighting.version = go_version(&memory[found.start..]).or(sighting.version.take());
+            }
+            Pattern::RustLibrary => {
+                let commit = memory.get(found.end..found.end + 40);
+                self.rust.is_rust |= commit.is_some_and(|c| c.iter().all(u8::is_ascii_hexdigit));
+            }
+            Pattern::Upx => self.is_packed = true,
         }
     }
 
@@ -370,13 +391,23 @@ fn go_version(info: &[u8]) -> Option<String> {
     (number.len() < 20).then(|| number.to_owned())
 }
 
-fn version_at(image: &Image<'_>, place: Place) -> Option<String> {
-    version_prefix(image.contents_from(place)?).map(str::to_owned)
+fn insert(places: &mut BTreeSet<Place>, place: Place) {
+    if places.len() < PLACES_MAX {
+        places.insert(place);
+    }
 }
+
+fn version_at(image: &Image<'_>, place: Place) -> Result<Option<String>, IdentifyError> {
+    let contents = image.contents_from(place, VERSION_BYTES_MAX as u64)?;
+    Ok(contents.and_then(|text| version_prefix(&text).map(str::to_owned)))
+}
+
+/// More than any version has.
+const VERSION_BYTES_MAX: usize = 20;
 
 /// Digits and dots at the beginning, if they look like a version.
 fn version_prefix(text: &[u8]) -> Option<&str> {
-    let text = &text[..text.len().min(20)];
+    let text = &text[..text.len().min(VERSION_BYTES_MAX)];
     let end = text
         .iter()
         .position(|byte| !byte.is_ascii_digit() && *byte != b'.')
@@ -405,7 +436,10 @@ mod tests {
     fn a_jemalloc_version_needs_a_number_before_it_and_a_commit_after_it() {
         let version_of = |text: &[u8]| {
             let mut findings = Findings::default();
-            findings.add_memory(text);
+            let search = signatures::search(text.len() as u64);
+            for (pattern, found) in search.all(text, 0) {
+                findings.add_match(pattern, text, found);
+            }
             findings
                 .allocators
                 .remove("jemalloc")

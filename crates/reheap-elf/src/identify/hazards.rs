@@ -4,7 +4,9 @@
 
 use super::code;
 use super::image::{FileType, Image, Note};
-use super::{FoundAllocator, Kind, MallocVerdict, Provider, Role, RustGlobalAllocator};
+use super::{
+    FoundAllocator, IdentifyError, Kind, MallocVerdict, Provider, Role, RustGlobalAllocator,
+};
 use object::elf;
 use serde::Serialize;
 use std::fmt;
@@ -107,20 +109,20 @@ pub(super) struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    pub(super) fn hazards(&self) -> Vec<Hazard> {
+    pub(super) fn hazards(&self) -> Result<Vec<Hazard>, IdentifyError> {
         let mut hazards = Vec::new();
         hazards.extend(self.two_heaps());
         hazards.extend(self.half_replaced());
-        hazards.extend(self.jemalloc_page_size());
+        hazards.extend(self.jemalloc_page_size()?);
         hazards.extend(self.initial_exec_tls());
-        hazards.extend(self.above_baseline());
+        hazards.extend(self.above_baseline()?);
         let unused = |found: &&FoundAllocator| found.role == Role::Unused;
         hazards.extend(self.allocators.iter().filter(unused).map(|found| {
             Hazard::UnusedAllocator {
                 name: found.name.clone(),
             }
         }));
-        hazards
+        Ok(hazards)
     }
 
     fn is_linked(&self) -> bool {
@@ -161,14 +163,15 @@ impl Subject<'_> {
         }
     }
 
-    fn jemalloc_page_size(&self) -> Option<Hazard> {
+    fn jemalloc_page_size(&self) -> Result<Option<Hazard>, IdentifyError> {
         const LARGEST_PAGE: u64 = 64 << 10;
         let has_jemalloc = self.allocators.iter().any(|found| found.name == "jemalloc");
-        if self.image.machine != elf::EM_AARCH64 || !has_jemalloc {
-            return None;
+        if self.image.machine() != elf::EM_AARCH64 || !has_jemalloc {
+            return Ok(None);
         }
         let page_bytes = code::jemalloc_page_bytes(self.image)?;
-        (page_bytes < LARGEST_PAGE).then_some(Hazard::JemallocPageSize { page_bytes })
+        let too_small = page_bytes.filter(|page_bytes| *page_bytes < LARGEST_PAGE);
+        Ok(too_small.map(|page_bytes| Hazard::JemallocPageSize { page_bytes }))
     }
 
     fn initial_exec_tls(&self) -> Option<Hazard> {
@@ -180,37 +183,37 @@ impl Subject<'_> {
         is_a_library.then_some(Hazard::InitialExecTls { bytes })
     }
 
-    fn above_baseline(&self) -> Option<Hazard> {
+    fn above_baseline(&self) -> Result<Option<Hazard>, IdentifyError> {
         if self.image.file_type == FileType::Relocatable {
-            return None;
+            return Ok(None);
         }
-        if self.image.machine == elf::EM_AARCH64 {
-            let instructions = code::lse_instructions(self.image);
-            return (instructions > 0).then_some(Hazard::AboveBaseline {
+        if self.image.machine() == elf::EM_AARCH64 {
+            let instructions = code::lse_instructions(self.image)?;
+            return Ok((instructions > 0).then_some(Hazard::AboveBaseline {
                 extension: "LSE atomics (Armv8.1)",
                 instructions: Some(instructions),
-            });
+            }));
         }
-        let needed = self.image.notes.iter().filter_map(x86_isa_needed).max()?;
-        Some(Hazard::AboveBaseline {
-            extension: match needed {
+        let needed = self.image.notes.iter().filter_map(x86_isa_needed).max();
+        Ok(needed.map(|level| Hazard::AboveBaseline {
+            extension: match level {
                 2 => "x86-64-v2",
                 3 => "x86-64-v3",
                 _ => "x86-64-v4",
             },
             instructions: None,
-        })
+        }))
     }
 }
 
 /// The level in `GNU_PROPERTY_X86_ISA_1_NEEDED` (x86-64 psABI, "Program Property"), if it is above the baseline.
-fn x86_isa_needed(note: &Note<'_>) -> Option<u32> {
+fn x86_isa_needed(note: &Note) -> Option<u32> {
     const PROPERTIES: u32 = 5;
     const ISA_NEEDED: u32 = 0xc000_8002;
     if note.name != b"GNU" || note.note_type != PROPERTIES {
         return None;
     }
-    let mut rest = note.description;
+    let mut rest = note.description.as_slice();
     while let Some((header, after)) = rest.split_first_chunk::<8>() {
         let word = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         let (kind, size) = (word(&header[..4]), word(&header[4..]) as usize);

@@ -3,24 +3,22 @@
 //! Every table in an ELF file may point anywhere, so a hostile file of a few megabytes can let a hundred thousand headers
 //! describe the same bytes, or give a million symbols one name of a megabyte. Reading each of them faithfully would take
 //! hours without ever leaving the file. Hence the rules here: byte ranges are merged before anyone walks them, a name is
-//! cut off at [`NAME_BYTES_MAX`], a list of small things ends at [`LIST_MAX`], and only the first table of a kind counts.
-//! `object::File` checks bounds but not repetition, which is why its higher-level reader is not used.
+//! cut off, a list of small things ends, and only the first table of a kind counts.
+//!
+//! What is kept of a file is small, whatever its size: symbols are shown to who asks one by one, and what has to be
+//! searched is read through one buffer ([`crate::source`]).
 
 use super::IdentifyError;
-use object::Endianness;
+use crate::marker;
+use crate::source::View;
+use crate::tables::{Dynamic, Format, LIST_MAX, NAME_BYTES_MAX, SymbolTable as Table, Tables};
 use object::elf;
-use object::read::SectionIndex;
-use object::read::elf::{
-    Dyn as _, FileHeader, NoteIterator, ProgramHeader as _, SectionHeader as _, Sym as _,
-};
 use std::ops::Range;
 
-/// Longer names are cut off; no name that identification asks for comes near.
-const NAME_BYTES_MAX: usize = 256;
-/// Most needed libraries, version needs and notes that are looked at.
-const LIST_MAX: usize = 1024;
 /// Notes are a few hundred bytes in practice.
-const NOTE_BYTES_MAX: usize = 1 << 20;
+const NOTE_BYTES_MAX: u64 = 1 << 20;
+/// More sections than any object has; with more, the object's parts would no longer fit the memory that is meant for them.
+const RANGES_MAX: usize = 1 << 20;
 
 /// What kind of ELF file the header announces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,81 +47,300 @@ pub(super) struct Place {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Symbol<'data> {
-    pub(super) name: &'data [u8],
+pub(super) struct Symbol<'name> {
+    pub(super) name: &'name [u8],
     /// `None` if another file has to define it.
     pub(super) place: Option<Place>,
     /// It stands in the table of the dynamic linker.
     pub(super) is_dynamic: bool,
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Note<'data> {
-    pub(super) name: &'data [u8],
+#[derive(Debug, Clone)]
+pub(super) struct Note {
+    pub(super) name: Vec<u8>,
     pub(super) note_type: u32,
-    pub(super) description: &'data [u8],
+    pub(super) description: Vec<u8>,
     /// Where the description lies in memory, for what is relative to it.
     pub(super) address: u64,
 }
 
 /// What identification needs of an ELF file.
-#[derive(Debug)]
 pub(super) struct Image<'data> {
-    pub(super) bytes: &'data [u8],
-    pub(super) machine: elf::Machine,
-    pub(super) is_64_bit: bool,
-    pub(super) is_little_endian: bool,
+    tables: Tables<'data>,
     pub(super) file_type: FileType,
     pub(super) is_marked_pie: bool,
-    pub(super) interpreter: Option<&'data [u8]>,
-    pub(super) soname: Option<&'data [u8]>,
+    pub(super) interpreter: Option<Vec<u8>>,
+    pub(super) soname: Option<Vec<u8>>,
     /// It says that its thread-local storage has to be there when the program starts (`DF_STATIC_TLS`).
     pub(super) has_static_tls: bool,
     /// The size of its own thread-local storage.
     pub(super) tls_bytes: u64,
     /// What holds code, sorted, without overlap.
-    pub(super) code: Vec<Range<usize>>,
+    pub(super) code: Vec<Range<u64>>,
     /// The code is known by sections. Segments hold constants beside it, which can look like instructions.
     pub(super) code_is_exact: bool,
     /// Needed libraries, in the order in which they are searched for symbols.
-    pub(super) needed: Vec<&'data [u8]>,
+    pub(super) needed: Vec<Vec<u8>>,
     /// Symbol versions that the file needs of others, such as `GLIBC_2.34`.
-    pub(super) version_needs: Vec<&'data [u8]>,
-    pub(super) notes: Vec<Note<'data>>,
+    pub(super) version_needs: Vec<Vec<u8>>,
+    pub(super) notes: Vec<Note>,
     pub(super) symbol_table: SymbolTable,
-    pub(super) has_dynamic_symbols: bool,
-    /// The symbols that the caller asked for.
-    pub(super) symbols: Vec<Symbol<'data>>,
+    /// All symbols, then those of the dynamic linker.
+    symbols: [Option<Table>; 2],
     /// The parts of the file that end up in memory, sorted, without overlap.
-    pub(super) loaded: Vec<Range<usize>>,
-    segments: Vec<(u64, Range<usize>)>,
-    /// Of relocatable objects only.
-    sections: Vec<Option<Range<usize>>>,
+    pub(super) loaded: Vec<Range<u64>>,
 }
 
 impl<'data> Image<'data> {
-    /// Reads the file and keeps the symbols whose name `is_wanted`.
-    pub(super) fn read(
-        bytes: &'data [u8],
-        is_wanted: &dyn Fn(&[u8]) -> bool,
-    ) -> Result<Self, IdentifyError> {
-        match bytes.get(4) {
-            Some(1) => read_class::<elf::FileHeader32<Endianness>>(bytes, is_wanted),
-            Some(2) => read_class::<elf::FileHeader64<Endianness>>(bytes, is_wanted),
-            Some(_) => Err(damaged("file header")),
-            None => Err(IdentifyError::Truncated {
-                part: "file header",
-            }),
+    pub(super) fn read(view: View<'data>) -> Result<Self, IdentifyError> {
+        let tables = Tables::of(view)?;
+        let file_type = match tables.file_type {
+            elf::ET_REL => FileType::Relocatable,
+            elf::ET_EXEC => FileType::Executable,
+            elf::ET_DYN => FileType::SharedObject,
+            elf::ET_CORE => return Err(IdentifyError::CoreDump),
+            _ => return Err(damaged("file header")),
+        };
+        let mut image = Self {
+            tables,
+            file_type,
+            is_marked_pie: false,
+            interpreter: None,
+            soname: None,
+            has_static_tls: false,
+            tls_bytes: 0,
+            code: Vec::new(),
+            code_is_exact: false,
+            needed: Vec::new(),
+            version_needs: Vec::new(),
+            notes: Vec::new(),
+            symbol_table: SymbolTable::None,
+            symbols: [None, None],
+            loaded: Vec::new(),
+        };
+        image.read_segments()?;
+        image.read_sections()?;
+        let dynamic = image.tables.dynamic()?;
+        if let Some(dynamic) = &dynamic {
+            image.read_dynamic(dynamic)?;
+        }
+        image.find_symbols(dynamic.as_ref())?;
+        image.version_needs = image.tables.version_needs(dynamic.as_ref())?;
+        Ok(image)
+    }
+
+    pub(super) fn machine(&self) -> elf::Machine {
+        self.tables.machine
+    }
+
+    pub(super) fn format(&self) -> Format {
+        self.tables.format
+    }
+
+    pub(super) fn view(&self) -> View<'data> {
+        self.tables.view
+    }
+
+    /// Up to so many bytes of the file from `place` on, as far as the segment or section goes.
+    pub(super) fn contents_from(
+        &self,
+        place: Place,
+        bytes_max: u64,
+    ) -> Result<Option<Vec<u8>>, IdentifyError> {
+        let range = match self.file_type {
+            FileType::Relocatable => {
+                let section = self.tables.section_at(place.section as u64)?;
+                let section = section.filter(|section| section.has(elf::SHF_ALLOC));
+                let range = section.and_then(|section| section.range(self.view()));
+                range.and_then(|range| {
+                    let start = range.start.checked_add(place.address)?;
+                    (start <= range.end).then_some(start..range.end)
+                })
+            }
+            _ => self.tables.place(place.address),
+        };
+        let Some(range) = range else {
+            return Ok(None);
+        };
+        Ok(Some(self.view().part(range).bytes_from(0, bytes_max)?))
+    }
+
+    /// Shows each symbol of both tables.
+    pub(super) fn for_each_symbol(
+        &self,
+        visit: &mut dyn FnMut(Symbol<'_>) -> Result<(), IdentifyError>,
+    ) -> Result<(), IdentifyError> {
+        for (table, is_dynamic) in self.symbols.iter().zip([false, true]) {
+            let Some(table) = table else { continue };
+            self.tables.for_each_symbol(table, &mut |symbol| {
+                let place = symbol.is_defined().then(|| Place {
+                    section: match self.file_type {
+                        FileType::Relocatable => usize::from(symbol.section),
+                        _ => 0,
+                    },
+                    address: symbol.value,
+                });
+                visit(Symbol {
+                    name: symbol.name,
+                    place,
+                    is_dynamic,
+                })
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The contents of the section in which an object carries reheap's marker.
+    pub(super) fn marker_section(&self) -> Result<Option<Vec<u8>>, IdentifyError> {
+        let Some(mut names) = self.tables.section_names()? else {
+            return Ok(None);
+        };
+        let mut sections = self.tables.sections();
+        while let Some(section) = sections.next()? {
+            let name = names.text(u64::from(section.name), NAME_BYTES_MAX)?;
+            if name == Some(marker::SECTION.as_bytes()) {
+                let range = section.range(self.view());
+                let range = range.filter(|range| range.end - range.start <= NOTE_BYTES_MAX);
+                return Ok(range.map(|range| self.view().bytes(range)).transpose()?);
+            }
+        }
+        Ok(None)
+    }
+
+    fn read_segments(&mut self) -> Result<(), IdentifyError> {
+        let view = self.view();
+        let mut note_bytes = 0;
+        let mut code = Vec::new();
+        let mut segments = self.tables.segments();
+        while let Some(segment) = segments.next()? {
+            let range = view.range(segment.offset, segment.file_bytes);
+            match (segment.kind, range) {
+                (elf::PT_LOAD, Some(range)) if segment.flags.contains(elf::PF_X) => {
+                    code.push(range)
+                }
+                (elf::PT_INTERP, range) if self.interpreter.is_none() => {
+                    let range = range.ok_or_else(|| damaged("interpreter"))?;
+                    let path = view.part(range).bytes_from(0, NAME_BYTES_MAX as u64)?;
+                    let path = path.split(|&byte| byte == 0).next();
+                    self.interpreter = path.map(<[u8]>::to_vec);
+                }
+                (elf::PT_TLS, _) => self.tls_bytes = segment.memory_bytes,
+                (elf::PT_NOTE, Some(range)) => {
+                    note_bytes += range.end - range.start;
+                    if note_bytes <= NOTE_BYTES_MAX {
+                        let bytes = view.bytes(range)?;
+                        self.read_notes(&bytes, segment.alignment, segment.address);
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.code = merged(code);
+        let loaded = self.tables.loaded.iter().map(|(_, range)| range.clone());
+        self.loaded = merged(loaded.collect());
+        Ok(())
+    }
+
+    /// Damaged notes end the list: they are hints, and the kernel does not look at most of them either.
+    fn read_notes(&mut self, bytes: &[u8], alignment: u64, start_address: u64) {
+        let alignment = match alignment {
+            0..=4 => 4,
+            8 => 8,
+            _ => return,
+        };
+        let mut at = 0;
+        while let Some(note) = self.note(bytes, at, alignment) {
+            if self.notes.len() == LIST_MAX {
+                return;
+            }
+            let (note, next) = note;
+            self.notes.push(Note {
+                address: start_address.wrapping_add(note.address),
+                ..note
+            });
+            at = next;
         }
     }
 
-    /// The contents of the file from `place` on, as far as the segment or section goes.
-    pub(super) fn contents_from(&self, place: Place) -> Option<&'data [u8]> {
-        if self.file_type != FileType::Relocatable {
-            return from_address(self.bytes, &self.segments, place.address);
+    /// The note at a place (gABI, "Note Section"), its address counted from the first one, and where the next one is.
+    fn note(&self, bytes: &[u8], at: usize, alignment: usize) -> Option<(Note, usize)> {
+        let rest = bytes.get(at..)?;
+        let header = rest.get(..12)?;
+        let [name_bytes, description_bytes] =
+            [0, 4].map(|field| self.format().u32(header, field) as usize);
+        let name = rest.get(12..12_usize.checked_add(name_bytes)?)?;
+        let start = (12 + name_bytes).next_multiple_of(alignment);
+        let end = start.checked_add(description_bytes)?;
+        let name_end = name
+            .iter()
+            .rposition(|&byte| byte != 0)
+            .map_or(0, |last| last + 1);
+        let note = Note {
+            name: name[..name_end].to_vec(),
+            note_type: self.format().u32(header, 8),
+            description: rest.get(start..end)?.to_vec(),
+            address: (at + start) as u64,
+        };
+        Some((note, at + end.next_multiple_of(alignment)))
+    }
+
+    /// What of an object ends up in memory, and where the code of any file is.
+    fn read_sections(&mut self) -> Result<(), IdentifyError> {
+        let is_object = self.file_type == FileType::Relocatable;
+        let (mut loaded, mut code) = (Vec::new(), Vec::new());
+        let mut sections = self.tables.sections();
+        while let Some(section) = sections.next()? {
+            let Some(range) = section.range(self.view()) else {
+                continue;
+            };
+            if is_object && section.has(elf::SHF_ALLOC) {
+                loaded.push(range.clone());
+            }
+            if section.has(elf::SHF_EXECINSTR) {
+                code.push(range);
+            }
+            if loaded.len().max(code.len()) > RANGES_MAX {
+                return Err(damaged("section table"));
+            }
         }
-        let section = self.sections.get(place.section)?.clone()?;
-        self.bytes[section].get(usize::try_from(place.address).ok()?..)
+        if is_object {
+            self.loaded = merged(loaded);
+        }
+        let code = merged(code);
+        if !code.is_empty() {
+            self.code = code;
+            self.code_is_exact = true;
+        }
+        Ok(())
+    }
+
+    fn read_dynamic(&mut self, dynamic: &Dynamic) -> Result<(), IdentifyError> {
+        self.has_static_tls = dynamic.flags & elf::DF_STATIC_TLS.0 != 0;
+        self.is_marked_pie = dynamic.flags_1 & elf::DF_1_PIE.0 != 0;
+        let Some(mut names) = self.tables.dynamic_names(dynamic) else {
+            return Ok(());
+        };
+        for &offset in &dynamic.needed {
+            let name = names.text(offset, NAME_BYTES_MAX)?;
+            self.needed.extend(name.map(<[u8]>::to_vec));
+        }
+        if let Some(offset) = dynamic.soname {
+            let name = names.text(offset, NAME_BYTES_MAX)?;
+            self.soname = name.map(<[u8]>::to_vec);
+        }
+        Ok(())
+    }
+
+    fn find_symbols(&mut self, dynamic: Option<&Dynamic>) -> Result<(), IdentifyError> {
+        let all = self.tables.symbols_of_section(elf::SHT_SYMTAB)?;
+        let of_dynamic_linker = self.tables.dynamic_symbols(dynamic)?;
+        self.symbol_table = match (&all, &of_dynamic_linker) {
+            (Some(all), _) if self.tables.count(all) > 1 => SymbolTable::Full,
+            (_, Some(_)) => SymbolTable::DynamicOnly,
+            _ => SymbolTable::None,
+        };
+        self.symbols = [all, of_dynamic_linker];
+        Ok(())
     }
 }
 
@@ -131,341 +348,19 @@ fn damaged(part: &'static str) -> IdentifyError {
     IdentifyError::Damaged { part }
 }
 
-fn read_class<'data, Elf: FileHeader<Endian = Endianness>>(
-    bytes: &'data [u8],
-    is_wanted: &dyn Fn(&[u8]) -> bool,
-) -> Result<Image<'data>, IdentifyError> {
-    if bytes.len() < size_of::<Elf>() {
-        return Err(IdentifyError::Truncated {
-            part: "file header",
-        });
-    }
-    let header = Elf::parse(bytes).map_err(|_| damaged("file header"))?;
-    let endian = header.endian().map_err(|_| damaged("file header"))?;
-    let file_type = match header.e_type(endian) {
-        elf::ET_REL => FileType::Relocatable,
-        elf::ET_EXEC => FileType::Executable,
-        elf::ET_DYN => FileType::SharedObject,
-        elf::ET_CORE => return Err(IdentifyError::CoreDump),
-        _ => return Err(damaged("file header")),
-    };
-    // Linkers do not look at the program headers of an object.
-    let program_headers = match file_type {
-        FileType::Relocatable => Ok(&[][..]),
-        _ => header.program_headers(endian, bytes),
-    };
-    let program_headers = program_headers.map_err(|_| {
-        let entry_bytes = (header.e_phentsize(endian), size_of::<Elf::ProgramHeader>());
-        unreadable_table(entry_bytes, "program headers")
-    })?;
-    let section_headers = header.section_headers(endian, bytes).map_err(|_| {
-        let entry_bytes = (header.e_shentsize(endian), size_of::<Elf::SectionHeader>());
-        unreadable_table(entry_bytes, "section table")
-    })?;
-
-    let mut image = Image {
-        bytes,
-        machine: header.e_machine(endian),
-        is_64_bit: header.is_class_64(),
-        is_little_endian: header.is_little_endian(),
-        file_type,
-        is_marked_pie: false,
-        interpreter: None,
-        soname: None,
-        has_static_tls: false,
-        tls_bytes: 0,
-        code: Vec::new(),
-        code_is_exact: false,
-        needed: Vec::new(),
-        version_needs: Vec::new(),
-        notes: Vec::new(),
-        symbol_table: SymbolTable::None,
-        has_dynamic_symbols: false,
-        symbols: Vec::new(),
-        loaded: Vec::new(),
-        segments: Vec::new(),
-        sections: Vec::new(),
-    };
-    read_segments::<Elf>(&mut image, endian, program_headers)?;
-    if file_type == FileType::Relocatable {
-        let in_memory = section_headers.iter().map(|section| {
-            let (offset, size) = section
-                .file_range(endian)
-                .filter(|_| section.sh_flags(endian).contains(elf::SHF_ALLOC))?;
-            range_in_file(bytes, offset, size)
-        });
-        image.sections = in_memory.collect();
-        image.loaded = merged(image.sections.iter().flatten().cloned());
-    }
-    let sections_with_code = section_headers.iter().filter_map(|section| {
-        let flags = section.sh_flags(endian);
-        let (offset, size) = section.file_range(endian)?;
-        let range = range_in_file(bytes, offset, size)?;
-        flags.contains(elf::SHF_EXECINSTR).then_some(range)
-    });
-    let code = merged(sections_with_code);
-    if !code.is_empty() {
-        image.code = code;
-        image.code_is_exact = true;
-    }
-    read_dynamic::<Elf>(&mut image, endian, program_headers)?;
-    read_symbols::<Elf>(&mut image, endian, section_headers, is_wanted)?;
-    read_version_needs::<Elf>(&mut image, endian, section_headers);
-    Ok(image)
-}
-
-/// If the size of an entry is as it must be, the table can only reach beyond the end of the file.
-fn unreadable_table((said, expected): (u16, usize), part: &'static str) -> IdentifyError {
-    if usize::from(said) == expected {
-        IdentifyError::Truncated { part }
-    } else {
-        damaged(part)
-    }
-}
-
-fn read_segments<'data, Elf: FileHeader<Endian = Endianness>>(
-    image: &mut Image<'data>,
-    endian: Endianness,
-    program_headers: &[Elf::ProgramHeader],
-) -> Result<(), IdentifyError> {
-    let bytes = image.bytes;
-    let mut note_bytes = 0;
-    let mut code = Vec::new();
-    for segment in program_headers {
-        let (offset, size) = segment.file_range(endian);
-        match segment.p_type(endian) {
-            elf::PT_LOAD if size > 0 => {
-                let range = range_in_file(bytes, offset, size)
-                    .ok_or(IdentifyError::Truncated { part: "segment" })?;
-                if segment.p_flags(endian).contains(elf::PF_X) {
-                    code.push(range.clone());
-                }
-                image.segments.push((segment.p_vaddr(endian).into(), range));
-            }
-            elf::PT_INTERP if image.interpreter.is_none() => {
-                let range =
-                    range_in_file(bytes, offset, size).ok_or_else(|| damaged("interpreter"))?;
-                image.interpreter =
-                    Some(name_at(&bytes[range], 0).ok_or_else(|| damaged("interpreter"))?);
-            }
-            elf::PT_TLS => image.tls_bytes = segment.p_memsz(endian).into(),
-            elf::PT_NOTE => {
-                let Some(range) = range_in_file(bytes, offset, size) else {
-                    continue;
-                };
-                note_bytes += range.len();
-                if note_bytes > NOTE_BYTES_MAX {
-                    continue;
-                }
-                let start = segment.p_vaddr(endian).into();
-                read_notes::<Elf>(image, endian, segment.p_align(endian), range, start);
-            }
-            _ => {}
-        }
-    }
-    image.loaded = merged(image.segments.iter().map(|(_, range)| range.clone()));
-    image.code = merged(code.into_iter());
-    Ok(())
-}
-
-/// Damaged notes end the list: they are hints, and the kernel does not look at most of them either.
-fn read_notes<Elf: FileHeader<Endian = Endianness>>(
-    image: &mut Image<'_>,
-    endian: Endianness,
-    alignment: Elf::Word,
-    range: Range<usize>,
-    start_address: u64,
-) {
-    let data = &image.bytes[range];
-    let Ok(mut notes) = NoteIterator::<Elf>::new(endian, alignment, data) else {
-        return;
-    };
-    while let Ok(Some(note)) = notes.next() {
-        if image.notes.len() == LIST_MAX {
-            return;
-        }
-        let distance = note.desc().as_ptr().addr() - data.as_ptr().addr();
-        image.notes.push(Note {
-            name: note.name(),
-            note_type: note.n_type(endian).0,
-            description: note.desc(),
-            address: start_address.wrapping_add(distance as u64),
-        });
-    }
-}
-
-/// The dynamic section is read by way of the segments, as the dynamic linker does: some packers drop the section table.
-fn read_dynamic<'data, Elf: FileHeader<Endian = Endianness>>(
-    image: &mut Image<'data>,
-    endian: Endianness,
-    program_headers: &'data [Elf::ProgramHeader],
-) -> Result<(), IdentifyError> {
-    let Some(segment) = program_headers
-        .iter()
-        .find(|s| s.p_type(endian) == elf::PT_DYNAMIC)
-    else {
-        return Ok(());
-    };
-    let entries = segment
-        .dynamic(endian, image.bytes)
-        .map_err(|_| damaged("dynamic section"))?
-        .unwrap_or_default();
-    let mut strings_address = None;
-    let mut soname = None;
-    let mut needed = Vec::new();
-    for entry in entries {
-        let value: u64 = entry.d_val(endian).into();
-        match entry.tag(endian) {
-            elf::DT_NULL => break,
-            elf::DT_STRTAB => strings_address = Some(value),
-            elf::DT_SONAME => soname = Some(value),
-            elf::DT_NEEDED if needed.len() < LIST_MAX => needed.push(value),
-            elf::DT_FLAGS => image.has_static_tls = value & elf::DF_STATIC_TLS.0 != 0,
-            elf::DT_FLAGS_1 => image.is_marked_pie = value & elf::DF_1_PIE.0 != 0,
-            _ => {}
-        }
-    }
-    // One look-up of the segment for all names: there may be a hundred thousand segments.
-    let strings =
-        strings_address.and_then(|address| from_address(image.bytes, &image.segments, address));
-    let Some(strings) = strings else {
-        return Ok(());
-    };
-    let name = |offset: u64| name_at(strings, usize::try_from(offset).ok()?);
-    let names: Vec<&[u8]> = needed.into_iter().filter_map(name).collect();
-    let soname = soname.and_then(name);
-    image.needed = names;
-    image.soname = soname;
-    Ok(())
-}
-
-fn read_symbols<'data, Elf: FileHeader<Endian = Endianness>>(
-    image: &mut Image<'data>,
-    endian: Endianness,
-    section_headers: &'data [Elf::SectionHeader],
-    is_wanted: &dyn Fn(&[u8]) -> bool,
-) -> Result<(), IdentifyError> {
-    for kind in [elf::SHT_SYMTAB, elf::SHT_DYNSYM] {
-        let Some(section) = section_headers.iter().find(|s| s.sh_type(endian) == kind) else {
-            continue;
-        };
-        let is_dynamic = kind == elf::SHT_DYNSYM;
-        let table: &[Elf::Sym] = section
-            .data_as_array(endian, image.bytes)
-            .map_err(|_| damaged("symbol table"))?;
-        let SectionIndex(strings) = section.link(endian);
-        let strings = section_headers
-            .get(strings)
-            .and_then(|strings| strings.data(endian, image.bytes).ok())
-            .ok_or_else(|| damaged("symbol names"))?;
-        match (is_dynamic, table.len() > 1) {
-            (true, _) => image.has_dynamic_symbols = true,
-            (false, true) => image.symbol_table = SymbolTable::Full,
-            (false, false) => {}
-        }
-        for symbol in table {
-            let Some(name) =
-                name_at(strings, symbol.st_name(endian) as usize).filter(|name| is_wanted(name))
-            else {
-                continue;
-            };
-            let section = symbol.st_shndx(endian);
-            let place = (section != elf::SHN_UNDEF).then(|| Place {
-                section: match image.file_type {
-                    FileType::Relocatable => usize::from(section.0),
-                    _ => 0,
-                },
-                address: symbol.st_value(endian).into(),
-            });
-            image.symbols.push(Symbol {
-                name,
-                place,
-                is_dynamic,
-            });
-        }
-    }
-    if image.symbol_table == SymbolTable::None && image.has_dynamic_symbols {
-        image.symbol_table = SymbolTable::DynamicOnly;
-    }
-    Ok(())
-}
-
-/// Versions are an extra, so damage here only means that there are none.
-fn read_version_needs<'data, Elf: FileHeader<Endian = Endianness>>(
-    image: &mut Image<'data>,
-    endian: Endianness,
-    section_headers: &'data [Elf::SectionHeader],
-) {
-    let Some(section) = section_headers
-        .iter()
-        .find(|s| s.sh_type(endian) == elf::SHT_GNU_VERNEED)
-    else {
-        return;
-    };
-    let Ok(Some((mut needs, strings))) = section.gnu_verneed(endian, image.bytes) else {
-        return;
-    };
-    let Some(strings) = section_headers
-        .get(strings.0)
-        .and_then(|strings| strings.data(endian, image.bytes).ok())
-    else {
-        return;
-    };
-    while let Ok(Some((_, mut versions))) = needs.next() {
-        while let Ok(Some(version)) = versions.next() {
-            // Entries may overlap and repeat, so their number is bounded by this and not by the file.
-            if image.version_needs.len() == LIST_MAX {
-                return;
-            }
-            image
-                .version_needs
-                .push(name_at(strings, version.vna_name.get(endian) as usize).unwrap_or_default());
-        }
-    }
-}
-
-fn name_at(strings: &[u8], offset: usize) -> Option<&[u8]> {
-    let rest = strings.get(offset..)?;
-    let rest = &rest[..rest.len().min(NAME_BYTES_MAX)];
-    let length = rest
-        .iter()
-        .position(|&byte| byte == 0)
-        .unwrap_or(rest.len());
-    Some(&rest[..length])
-}
-
-/// The bytes from `address` to the end of its segment.
-fn from_address<'data>(
-    bytes: &'data [u8],
-    segments: &[(u64, Range<usize>)],
-    address: u64,
-) -> Option<&'data [u8]> {
-    segments.iter().find_map(|(base, range)| {
-        let start = usize::try_from(address.checked_sub(*base)?).ok()?;
-        bytes[range.clone()]
-            .get(start..)
-            .filter(|rest| !rest.is_empty())
-    })
-}
-
-fn range_in_file(bytes: &[u8], offset: u64, size: u64) -> Option<Range<usize>> {
-    let start = usize::try_from(offset).ok()?;
-    let end = start.checked_add(usize::try_from(size).ok()?)?;
-    (end <= bytes.len()).then_some(start..end)
-}
-
 /// Sorted ranges without overlap that cover the same bytes, so that walking all of them is one walk of the file.
-fn merged(ranges: impl Iterator<Item = Range<usize>>) -> Vec<Range<usize>> {
-    let mut ranges: Vec<_> = ranges.filter(|range| !range.is_empty()).collect();
-    ranges.sort_by_key(|range| range.start);
-    let mut merged: Vec<Range<usize>> = Vec::new();
-    for range in ranges {
-        match merged.last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => merged.push(range),
+fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.retain(|range| !range.is_empty());
+    ranges.sort_unstable_by_key(|range| range.start);
+    ranges.dedup_by(|next, last| {
+        let touches = next.start <= last.end;
+        if touches {
+            last.end = last.end.max(next.end);
         }
-    }
-    merged
+        touches
+    });
+    ranges.shrink_to_fit();
+    ranges
 }
 
 #[cfg(test)]
@@ -475,17 +370,6 @@ mod tests {
     #[test]
     fn ranges_that_overlap_or_touch_become_one() {
         let ranges = [10..20, 0..5, 15..30, 30..31, 7..7];
-        assert_eq!(merged(ranges.into_iter()), [0..5, 10..31]);
-    }
-
-    #[test]
-    fn a_name_ends_at_zero_at_the_end_of_its_table_or_at_the_limit() {
-        assert_eq!(name_at(b"ab\0cd", 0), Some(&b"ab"[..]));
-        assert_eq!(name_at(b"ab\0cd", 3), Some(&b"cd"[..]));
-        assert_eq!(name_at(b"ab\0cd", 6), None);
-        assert_eq!(
-            name_at(&[b'x'; 10_000], 0).map(<[u8]>::len),
-            Some(NAME_BYTES_MAX)
-        );
+        assert_eq!(merged(ranges.to_vec()), [0..5, 10..31]);
     }
 }

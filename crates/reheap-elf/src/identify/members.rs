@@ -4,58 +4,76 @@
 //! is a search that a hostile archive can make a million times as long as itself, and here no name is needed.
 
 use super::IdentifyError;
+use crate::source::View;
 
-const HEADER_BYTES: usize = 60;
+const HEADER_BYTES: u64 = 60;
 const MEMBER_DAMAGED: IdentifyError = IdentifyError::Damaged {
     part: "member header",
 };
 
 /// The contents of each member, except for the archive's own index and name table.
-pub(super) fn members(archive: &[u8]) -> impl Iterator<Item = Result<&[u8], IdentifyError>> {
-    let mut rest = &archive[object::archive::MAGIC.len().min(archive.len())..];
+pub(super) fn members(archive: View<'_>) -> impl Iterator<Item = Result<View<'_>, IdentifyError>> {
+    let mut at = (object::archive::MAGIC.len() as u64).min(archive.size());
     std::iter::from_fn(move || {
-        while !rest.is_empty() {
-            let (header, after) = match split_member(rest) {
-                Ok(parts) => parts,
+        while at < archive.size() {
+            let member = match Member::at(archive, at) {
+                Ok(member) => member,
                 Err(error) => {
-                    rest = &[];
+                    at = archive.size();
                     return Some(Err(error));
                 }
             };
-            let (name, (contents, following)) = (&header[..16], after);
-            rest = following;
-            let belongs_to_the_archive = [&b"/ "[..], b"// ", b"/SYM64/ ", b"__.SYMDEF"]
-                .iter()
-                .any(|own| name.starts_with(own));
-            if !belongs_to_the_archive {
-                // BSD archives put a long name in front of the contents.
-                let name_bytes = name.strip_prefix(b"#1/").and_then(number).unwrap_or(0);
-                return Some(contents.get(name_bytes..).ok_or(MEMBER_DAMAGED));
+            at = member.end;
+            if !member.belongs_to_the_archive() {
+                return Some(member.contents());
             }
         }
         None
     })
 }
 
-/// The header of the first member, its contents, and what follows.
-type Split<'data> = (&'data [u8], (&'data [u8], &'data [u8]));
-
-fn split_member(rest: &[u8]) -> Result<Split<'_>, IdentifyError> {
-    const CUT_OFF: IdentifyError = IdentifyError::Truncated {
-        part: "last member",
-    };
-    let (header, rest) = rest.split_at_checked(HEADER_BYTES).ok_or(CUT_OFF)?;
-    if header[58..] != *b"`\n" {
-        return Err(MEMBER_DAMAGED);
-    }
-    let size = number(&header[48..58]).ok_or(MEMBER_DAMAGED)?;
-    let (contents, following) = rest.split_at_checked(size).ok_or(CUT_OFF)?;
-    // Members begin at even offsets; the padding after the last one may be missing.
-    let padding = (size % 2).min(following.len());
-    Ok((header, (contents, &following[padding..])))
+struct Member<'a> {
+    name: Vec<u8>,
+    contents: View<'a>,
+    /// Where the next one begins.
+    end: u64,
 }
 
-fn number(field: &[u8]) -> Option<usize> {
+impl<'a> Member<'a> {
+    fn at(archive: View<'a>, at: u64) -> Result<Self, IdentifyError> {
+        const CUT_OFF: IdentifyError = IdentifyError::Truncated {
+            part: "last member",
+        };
+        let header = archive.bytes(archive.range(at, HEADER_BYTES).ok_or(CUT_OFF)?)?;
+        if header[58..] != *b"`\n" {
+            return Err(MEMBER_DAMAGED);
+        }
+        let size = number(&header[48..58]).ok_or(MEMBER_DAMAGED)?;
+        let contents = archive.range(at + HEADER_BYTES, size).ok_or(CUT_OFF)?;
+        Ok(Self {
+            name: header[..16].to_vec(),
+            // Members begin at even offsets; the padding after the last one may be missing.
+            end: contents.end + size % 2,
+            contents: archive.part(contents),
+        })
+    }
+
+    fn belongs_to_the_archive(&self) -> bool {
+        [&b"/ "[..], b"// ", b"/SYM64/ ", b"__.SYMDEF"]
+            .iter()
+            .any(|own| self.name.starts_with(own))
+    }
+
+    /// BSD archives put a long name in front of the contents.
+    fn contents(&self) -> Result<View<'a>, IdentifyError> {
+        let name_bytes = self.name.strip_prefix(b"#1/").and_then(number).unwrap_or(0);
+        let rest = self.contents.size().checked_sub(name_bytes);
+        let rest = rest.and_then(|size| self.contents.range(name_bytes, size));
+        Ok(self.contents.part(rest.ok_or(MEMBER_DAMAGED)?))
+    }
+}
+
+fn number(field: &[u8]) -> Option<u64> {
     std::str::from_utf8(field)
         .ok()?
         .trim_end_matches(' ')
@@ -77,8 +95,11 @@ mod tests {
             data: data.to_vec(),
         };
         let archive = write(&contents.iter().enumerate().map(member).collect::<Vec<_>>()).unwrap();
-        let read: Result<Vec<_>, _> = members(&archive).collect();
-        assert_eq!(read.unwrap(), contents);
+        let read = members(View::of(&archive)).map(|member| {
+            let member = member.unwrap();
+            member.bytes_from(0, member.size()).unwrap()
+        });
+        assert_eq!(read.collect::<Vec<_>>(), contents);
     }
 
     #[test]
@@ -88,10 +109,10 @@ mod tests {
             data: vec![7; 100],
         }])
         .unwrap();
-        let member_start = archive.len() - 100 - HEADER_BYTES;
+        let member_start = archive.len() - 100 - HEADER_BYTES as usize;
         for length in member_start + 1..archive.len() {
             assert!(
-                members(&archive[..length]).any(|m| m.is_err()),
+                members(View::of(&&archive[..length])).any(|m| m.is_err()),
                 "cut at {length}"
             );
         }

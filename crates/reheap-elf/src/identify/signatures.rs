@@ -12,7 +12,7 @@
 //! To add an allocator: add a row; `every_pattern_is_found_by_itself` then covers it. Give `entry_points` every name that
 //! can stand at the same address as `malloc`, because that is how the provider of malloc is told.
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -394,7 +394,7 @@ pub(super) fn is_telling(symbol: &[u8]) -> bool {
 }
 
 /// The allocator whose shared library has that file name.
-pub(super) fn allocator_of_library(file_name: &str) -> Option<&'static str> {
+pub fn allocator_of_library(file_name: &str) -> Option<&'static str> {
     SIGNATURES
         .iter()
         .find(|row| {
@@ -438,10 +438,10 @@ pub(super) struct Search {
 
 /// From this size on a file is searched for longer than the quicker automaton takes to build: a millisecond, which
 /// `reheap run` would add to each start of a small program.
-const LARGE_BYTES: usize = 2 << 20;
+const LARGE_BYTES: u64 = 2 << 20;
 
 /// The search for an image of that size.
-pub(super) fn search(image_bytes: usize) -> &'static Search {
+pub(super) fn search(image_bytes: u64) -> &'static Search {
     static FOR_SMALL: LazyLock<Search> =
         LazyLock::new(|| Search::new(AhoCorasickKind::ContiguousNFA));
     static FOR_LARGE: LazyLock<Search> = LazyLock::new(|| Search::new(AhoCorasickKind::DFA));
@@ -468,13 +468,14 @@ impl Search {
         }
     }
 
-    /// Every pattern in `bytes` with its place, in order.
+    /// Every pattern in `bytes` that begins at `start` or behind it, with its place, in order.
     pub(super) fn all<'bytes>(
         &'bytes self,
         bytes: &'bytes [u8],
+        start: usize,
     ) -> impl Iterator<Item = (Pattern, std::ops::Range<usize>)> + 'bytes {
         self.automaton
-            .find_iter(bytes)
+            .find_iter(Input::new(bytes).range(start.min(bytes.len())..))
             .map(|found| (self.patterns[found.pattern().as_usize()], found.range()))
     }
 }
@@ -576,8 +577,8 @@ mod tests {
     fn every_pattern_is_found_by_itself() {
         for (bytes, pattern) in patterns() {
             let text = [&b"before\0"[..], &bytes, b"\0after"].concat();
-            for image_bytes in [text.len(), LARGE_BYTES] {
-                let found: Vec<_> = search(image_bytes).all(&text).collect();
+            for image_bytes in [text.len() as u64, LARGE_BYTES] {
+                let found: Vec<_> = search(image_bytes).all(&text, 0).collect();
                 assert_eq!(found, [(pattern, 7..7 + bytes.len())]);
             }
         }

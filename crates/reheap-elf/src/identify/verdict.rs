@@ -89,6 +89,7 @@ pub(super) fn libc(
     .unwrap_or_else(|| libc_inside(kind, image, findings));
     let is_the_libc = image
         .soname
+        .as_ref()
         .is_some_and(|soname| soname.starts_with(b"libc.so"));
     if is_the_libc && libc.version.is_none() {
         libc.version = findings.libc_version.clone().map(LibcVersion::Exactly);
@@ -100,7 +101,7 @@ pub(super) fn libc(
 }
 
 fn libc_of_interpreter(image: &Image<'_>) -> Option<Libc> {
-    let path = String::from_utf8_lossy(image.interpreter?).into_owned();
+    let path = String::from_utf8_lossy(image.interpreter.as_ref()?).into_owned();
     let file_name = path.rsplit('/').next().unwrap_or_default();
     let name = match file_name {
         _ if file_name.starts_with("ld-musl-") => LibcName::Musl,
@@ -146,15 +147,11 @@ fn libc_of_needed(image: &Image<'_>) -> Option<Libc> {
 
 /// The libc whose code is in the file.
 fn libc_inside(kind: Kind, image: &Image<'_>, findings: &Findings) -> Libc {
-    let abi_tag = image
-        .notes
-        .iter()
-        .any(|note| is_abi_tag(note))
-        .then(|| Sighting {
-            evidence: [Evidence::Note(".note.ABI-tag".to_owned())].into(),
-            confidence: Some(Confidence::Likely),
-            ..Sighting::default()
-        });
+    let abi_tag = image.notes.iter().any(is_abi_tag).then(|| Sighting {
+        evidence: [Evidence::Note(".note.ABI-tag".to_owned())].into(),
+        confidence: Some(Confidence::Likely),
+        ..Sighting::default()
+    });
     let sighted = |name, allocators: &[&str]| {
         let allocators = allocators
             .iter()
@@ -207,7 +204,7 @@ fn libc_inside(kind: Kind, image: &Image<'_>, findings: &Findings) -> Libc {
 }
 
 /// glibc's start code carries it; musl's does not.
-fn is_abi_tag(note: &Note<'_>) -> bool {
+fn is_abi_tag(note: &Note) -> bool {
     const LINUX: u32 = 0;
     let system = note.description.first_chunk::<4>();
     note.name == b"GNU"
@@ -359,7 +356,7 @@ impl Question<'_> {
             return self.inside();
         }
         if self.symbol_table == super::SymbolTable::None {
-            return unknown("it has no section table, so its dynamic symbols cannot be seen");
+            return unknown("its dynamic symbols cannot be found");
         }
         if self.kind == Kind::SharedLibrary {
             return match self.findings.malloc_is_needed {

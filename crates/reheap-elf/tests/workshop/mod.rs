@@ -71,8 +71,23 @@ impl Workshop {
         identify(&self.bytes(name)).unwrap()
     }
 
+    /// A copy without a section table, as `sstrip` and packers leave files.
+    pub(crate) fn without_sections(&self, name: &str) -> Vec<u8> {
+        let mut bytes = self.bytes(name);
+        without_sections(&mut bytes);
+        bytes
+    }
+
     pub(crate) fn stripped(&self, name: &str) -> Identity {
         self.run(&format!("strip -o stripped {name}"));
         self.identify("stripped")
     }
+}
+
+/// Takes the section table out of the header of a 64-bit file, and overwrites the table itself.
+pub(crate) fn without_sections(bytes: &mut [u8]) {
+    let place = u64::from_le_bytes(bytes[40..48].try_into().unwrap()) as usize;
+    bytes[place..].fill(0);
+    bytes[40..48].fill(0); // e_shoff
+    bytes[60..64].fill(0); // e_shnum, e_shstrndx
 }

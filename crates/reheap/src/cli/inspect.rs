@@ -8,10 +8,9 @@ mod line;
 mod running;
 mod text;
 
-pub(crate) use file::FILE_BYTES_MAX;
-
 use crate::container;
 use crate::process::{self, ProcessError};
+use crate::ui::UNKNOWN;
 use anyhow::Context as _;
 use file::FileError;
 use reheap_elf::identify::{self, Identity, MallocVerdict, Provider};
@@ -49,9 +48,6 @@ pub(crate) struct Arguments {
     #[arg(long, short)]
     verbose: bool,
 }
-
-/// The exit code where an allocator stays unknown.
-const UNKNOWN: u8 = 5;
 
 /// What was found out about one subject.
 #[derive(Debug, Serialize)]
@@ -281,16 +277,16 @@ fn inspect_file(path: &Path) -> Result<Report, FileError> {
     if container::is_image(path) {
         return inspect_image(path, file);
     }
-    let bytes = file::read(path)?;
+    let opened = file::open(path)?;
     Ok(Report::File {
         file,
-        identity: Box::new(identify::identify(&bytes)?),
+        identity: Box::new(identify::identify(&opened)?),
     })
 }
 
 fn inspect_image(path: &Path, file: String) -> Result<Report, FileError> {
     let program = container::entry_point(path)?;
-    let identity = identify::identify(&program.bytes).map_err(|error| FileError::EntryPoint {
+    let identity = identify::identify(&program.file).map_err(|error| FileError::EntryPoint {
         path: program.path.clone(),
         error,
     })?;
@@ -374,7 +370,7 @@ mod tests {
     #[test]
     fn a_program_that_knows_the_signatures_does_not_look_like_every_allocator() {
         let program = std::env::current_exe().unwrap();
-        let identity = identify::identify(&file::read(&program).unwrap()).unwrap();
+        let identity = identify::identify(&file::open(&program).unwrap()).unwrap();
         let libc = identity.libc.name.to_string();
         let foreign: Vec<_> = identity
             .allocators
@@ -473,16 +469,5 @@ mod tests {
     fn a_file_that_may_not_be_read_is_refused_with_the_reason() {
         let error = file::io_error(io::Error::from(io::ErrorKind::PermissionDenied));
         assert_eq!(error.to_string(), "permission denied");
-    }
-
-    #[test]
-    fn a_sparse_file_of_many_gigabytes_is_refused_before_it_is_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("file");
-        std::fs::File::create(&file)
-            .unwrap()
-            .set_len(FILE_BYTES_MAX + 1)
-            .unwrap();
-        assert!(error_for(&file).ends_with("it is larger than 2 GiB\n"));
     }
 }

@@ -2,10 +2,10 @@
 
 use super::ContainerError;
 use super::store::Store;
-use crate::cli::inspect::FILE_BYTES_MAX;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::io::Read as _;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
 use std::ops::Bound;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
@@ -13,6 +13,10 @@ use tar::EntryType;
 
 /// More files than any image has.
 const FILES_MAX: usize = 5_000_000;
+/// A program that is larger is looked at as far as this: nobody wants more of an image copied onto the disk.
+const FILE_BYTES_MAX: u64 = 2 << 30;
+/// As much as the kernel looks at.
+const BEGINNING_BYTES: u64 = 256;
 /// As many links as Linux follows (path_resolution(7)).
 const LINKS_MAX: usize = 40;
 const WHITEOUT: &[u8] = b".wh.";
@@ -159,8 +163,12 @@ impl Layers {
         Ok(is_file.then_some(at))
     }
 
-    /// Reads the file at a path that [`Self::resolve`] gave.
-    pub(super) fn contents(&self, store: &Store, path: &Path) -> Result<Vec<u8>, ContainerError> {
+    /// Copies the file at a path that [`Self::resolve`] gave into one without a name; its beginning tells what it is.
+    pub(super) fn copy(
+        &self,
+        store: &Store,
+        path: &Path,
+    ) -> Result<(Vec<u8>, File), ContainerError> {
         let missing = || ContainerError::NotInImage(path.display().to_string());
         let mut at = path;
         for _ in 0..LINKS_MAX {
@@ -168,10 +176,16 @@ impl Layers {
                 Node::SameAs(other) => at = other,
                 Node::File { layer, entry } => {
                     let mut archive = tar::Archive::new(store.open_layer(&self.names[*layer])?);
-                    let entry = archive.entries()?.nth(*entry).ok_or_else(missing)??;
-                    let mut bytes = Vec::new();
-                    entry.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
-                    return Ok(bytes);
+                    let mut entry = archive.entries()?.nth(*entry).ok_or_else(missing)??;
+                    let mut beginning = Vec::new();
+                    entry
+                        .by_ref()
+                        .take(BEGINNING_BYTES)
+                        .read_to_end(&mut beginning)?;
+                    let mut copy = tempfile::tempfile()?;
+                    copy.write_all(&beginning)?;
+                    io::copy(&mut entry.take(FILE_BYTES_MAX), &mut copy)?;
+                    return Ok((beginning, copy));
                 }
                 Node::Folder | Node::Link(_) => return Err(missing()),
             }

@@ -6,6 +6,7 @@
 
 use super::PROFILE_SCRIPT;
 use super::root::{Linker, Root};
+use crate::opened::Opened;
 use crate::process::Process;
 use crate::process::maps::Mapping;
 use crate::sys;
@@ -105,12 +106,13 @@ impl Cage<'_> {
 
     /// Whether a file is a dynamic program of this libc.
     fn takes_library(&self, path: &str) -> bool {
-        let bytes = self.root.read(path).unwrap_or_default();
+        let file = self.root.open_file(path).and_then(Opened::new);
         let libc = match self.linker.libc {
             Libc::Glibc => LibcName::Glibc,
             Libc::Musl => LibcName::Musl,
         };
-        identify(&bytes).is_ok_and(|found| found.kind == Kind::Dynamic && found.libc.name == libc)
+        let found = file.ok().and_then(|file| identify(&file).ok());
+        found.is_some_and(|found| found.kind == Kind::Dynamic && found.libc.name == libc)
     }
 
     fn start(&self) -> Start {

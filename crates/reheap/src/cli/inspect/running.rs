@@ -1,6 +1,7 @@
 //! What is told about a running process.
 
 use super::file::{self, FileError};
+use crate::opened::Opened;
 use crate::process::maps::Mapping;
 use crate::process::memory::Memory;
 use crate::process::scope::{self, Conclusion, Contents, Object, Scope};
@@ -112,10 +113,11 @@ impl Files {
         if let Some(known) = self.known.borrow().get(&key) {
             return Ok(known.clone());
         }
-        let bytes = file::contents(file)?;
+        let file = file.try_clone().and_then(Opened::new);
+        let file = file.map_err(file::io_error)?;
         let contents = Rc::new(Contents {
-            identity: identify::identify(&bytes)?,
-            malloc_slots: bindings::malloc_slots(&bytes),
+            identity: identify::identify(&file)?,
+            malloc_slots: bindings::malloc_slots(&file),
         });
         self.known.borrow_mut().insert(key, contents.clone());
         Ok(contents)

@@ -1,0 +1,92 @@
+//! What a linked file says about others: which libraries it needs, where it looks for them, which names it takes from them
+//! and which it offers.
+//!
+//! Read as the dynamic linker reads it, from the dynamic segment, so that it is also there in files without a section table.
+
+use crate::identify::IdentifyError;
+use crate::source::{Source, View};
+use crate::tables::{NAME_BYTES_MAX, Tables};
+
+/// What a file needs of others.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Linkage {
+    /// The name under which others need it.
+    pub soname: Option<String>,
+    /// Libraries, in search order.
+    pub needed: Vec<String>,
+    /// Folders to look in, as `DT_RPATH` has them.
+    pub rpath: Option<String>,
+    /// Folders to look in, as `DT_RUNPATH` has them.
+    pub runpath: Option<String>,
+}
+
+/// Which side of a name a file is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// It takes what another file offers.
+    Takes,
+    /// It offers it.
+    Offers,
+}
+
+/// What a file needs of others; nothing if it is static.
+///
+/// # Errors
+/// When it is no ELF file, or a damaged one.
+pub fn read<S: Source + ?Sized>(source: &S) -> Result<Linkage, IdentifyError> {
+    let tables = Tables::of(View::of(&source))?;
+    let Some(dynamic) = tables.dynamic()? else {
+        return Ok(Linkage::default());
+    };
+    let Some(mut names) = tables.dynamic_names(&dynamic) else {
+        return Ok(Linkage::default());
+    };
+    let mut text = |offset: Option<u64>, bytes_max: usize| match offset {
+        Some(offset) => {
+            let text = names.text(offset, bytes_max)?;
+            Ok::<_, IdentifyError>(text.map(|text| String::from_utf8_lossy(text).into_owned()))
+        }
+        None => Ok(None),
+    };
+    let mut needed = Vec::new();
+    for &offset in &dynamic.needed {
+        needed.extend(text(Some(offset), NAME_BYTES_MAX)?);
+    }
+    Ok(Linkage {
+        soname: text(dynamic.soname, NAME_BYTES_MAX)?,
+        needed,
+        rpath: text(dynamic.rpath, PATHS_BYTES_MAX)?,
+        runpath: text(dynamic.runpath, PATHS_BYTES_MAX)?,
+    })
+}
+
+/// Lists of folders are longer than names.
+const PATHS_BYTES_MAX: usize = 64 << 10;
+
+/// Shows each name that a file takes or offers by way of the dynamic linker; `None` if these names cannot be found.
+///
+/// # Errors
+/// When it is no ELF file, or a damaged one.
+pub fn for_each_name<S: Source + ?Sized>(
+    source: &S,
+    visit: &mut dyn FnMut(&[u8], Side),
+) -> Result<Option<()>, IdentifyError> {
+    let tables = Tables::of(View::of(&source))?;
+    let dynamic = tables.dynamic()?;
+    let Some(symbols) = tables.dynamic_symbols(dynamic.as_ref())? else {
+        return Ok(None);
+    };
+    tables.for_each_symbol(&symbols, &mut |symbol| {
+        if !symbol.name.is_empty() {
+            visit(
+                symbol.name,
+                match symbol.is_defined() {
+                    true => Side::Offers,
+                    false => Side::Takes,
+                },
+            );
+        }
+        Ok(())
+    })?;
+    Ok(Some(()))
+}
