@@ -35,6 +35,12 @@ pub(crate) fn program(variable_name: &str, usual: &str) -> PathBuf {
         .into()
 }
 
+/// Where the dynamic linker looks for libraries first (ld.so(8)).
+pub(crate) fn library_path() -> Vec<PathBuf> {
+    let list = variable("LD_LIBRARY_PATH").unwrap_or_default();
+    std::env::split_paths(&list).collect()
+}
+
 /// Where programs are searched for; an empty value is a value, and means the working directory.
 pub(crate) fn path() -> Option<OsString> {
     std::env::var_os("PATH")

@@ -5,15 +5,20 @@
 //! anything is started what the kernel will load in the end: PATH as execvp(3) searches it, `#!` lines as execve(2) and
 //! env(1) take them, and then the ELF file itself.
 
+pub(crate) mod libraries;
+mod linked;
+mod obstacle;
 pub(crate) mod script;
 
 use crate::env_vars;
+use crate::opened::Opened;
 use crate::setup;
 use anyhow::Context as _;
+use libraries::Libraries;
+use obstacle::LinkAgain;
+pub(crate) use obstacle::{Meeting, Obstacle, Remark};
 use reheap_allocators::target::{Libc, Target};
-use reheap_elf::identify::{
-    Confidence, Identity, Kind, LibcName, Provider, Role, RustGlobalAllocator, identify,
-};
+use reheap_elf::identify::{Identity, Kind, LibcName, identify};
 use script::Line;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -39,6 +44,8 @@ pub(crate) struct Program {
     pub(crate) identity: Identity,
     /// Why the kernel starts it in secure mode, if it does.
     pub(crate) privilege: Option<Privilege>,
+    /// What a preload meets in it.
+    meeting: Meeting,
     start: Start,
 }
 
@@ -139,10 +146,14 @@ impl Program {
             through.push(std::mem::replace(&mut file, next));
         }
         let cannot = || format!("cannot read `{}`", file.display());
-        let identity = identify(&fs::read(&file).with_context(cannot)?).with_context(cannot)?;
+        let opened = fs::File::open(&file).and_then(Opened::new);
+        let identity = identify(&opened.with_context(cannot)?).with_context(cannot)?;
         let metadata = fs::metadata(&file).with_context(cannot)?;
+        let first = env_vars::library_path();
+        let libraries = Libraries::new(|path| fs::File::open(path).ok(), first);
         Ok(Self {
             privilege: privilege(&file, &metadata),
+            meeting: Meeting::of(&identity, &file, &libraries),
             through,
             file,
             identity,
@@ -176,7 +187,10 @@ impl Program {
         let mut obstacles = Vec::new();
         match identity.kind {
             Kind::Dynamic => {}
-            Kind::Static | Kind::StaticPie => obstacles.push(Obstacle::Static),
+            _ if identity.packed => obstacles.push(Obstacle::Packed),
+            Kind::Static | Kind::StaticPie => {
+                obstacles.push(Obstacle::Static(LinkAgain::of(identity)));
+            }
             kind => obstacles.push(Obstacle::NotAProgram(kind)),
         }
         obstacles.extend(self.privilege.map(Obstacle::Privileged));
@@ -186,112 +200,14 @@ impl Program {
             let libc = identity.libc.name.to_string();
             obstacles.push(Obstacle::OtherLibc(libc));
         }
-        obstacles.extend(own_allocator(identity).map(Obstacle::OwnAllocator));
+        obstacles.extend(self.meeting.obstacle.clone());
         obstacles
     }
-}
 
-/// Something that keeps a preload from working.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Obstacle {
-    /// No dynamic linker starts it.
-    Static,
-    /// It can be started like a program, but is something else.
-    NotAProgram(Kind),
-    /// It runs in secure mode.
-    Privileged(Privilege),
-    /// Its libc is none that reheap has libraries for.
-    OtherLibc(String),
-    /// It is for another processor than this one.
-    OtherArchitecture(String),
-    /// It brings an allocator, which goes on being used for some or all of its blocks.
-    OwnAllocator(String),
-}
-
-impl Obstacle {
-    /// Whether it may work all the same.
-    pub(crate) fn is_only_risky(&self) -> bool {
-        matches!(self, Self::OwnAllocator(_))
+    /// What is to be known of it where nothing stands in the way.
+    pub(crate) fn remarks(&self) -> &[Remark] {
+        &self.meeting.remarks
     }
-
-    /// What to do instead, where something can be done.
-    pub(crate) fn way_out(&self) -> Option<&'static str> {
-        match self {
-            Self::Static => {
-                Some("link it anew with another allocator: `cargo reheap build` or `reheap cc`")
-            }
-            Self::Privileged(_) => Some(
-                "run it as the user or with the capabilities that it needs, from a copy without them",
-            ),
-            Self::OwnAllocator(_) => Some("to try all the same: --force"),
-            Self::NotAProgram(_) | Self::OtherLibc(_) | Self::OtherArchitecture(_) => None,
-        }
-    }
-}
-
-impl fmt::Display for Obstacle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Static => f.write_str("it is static, so no dynamic linker reads LD_PRELOAD"),
-            Self::NotAProgram(kind) => write!(f, "it is no dynamic program (kind: {kind})"),
-            Self::Privileged(privilege) => write!(
-                f,
-                "it has more rights than its caller ({privilege}), so the dynamic linker ignores LD_PRELOAD"
-            ),
-            Self::OtherLibc(libc) => {
-                write!(
-                    f,
-                    "it is linked with {libc}, and reheap has libraries for glibc and musl"
-                )
-            }
-            Self::OtherArchitecture(architecture) => write!(
-                f,
-                "it is for {architecture}, and this machine's libraries are for {}",
-                std::env::consts::ARCH
-            ),
-            Self::OwnAllocator(what) => f.write_str(what),
-        }
-    }
-}
-
-/// What the program brings, as a clause.
-pub(crate) fn own_allocator(identity: &Identity) -> Option<String> {
-    if identity.kind != Kind::Dynamic {
-        return None; // something else stands in the way already
-    }
-    match &identity.malloc.provider {
-        Provider::Allocator { name } => {
-            return Some(format!(
-                "its malloc is {name}, which comes before any preload: nothing would change, or blocks of two allocators would meet"
-            ));
-        }
-        Provider::OwnCode => {
-            return Some(
-                "it has a malloc of its own, which comes before any preload: nothing would change, or blocks of two allocators would meet"
-                    .to_owned(),
-            );
-        }
-        Provider::Library { name, library } => {
-            return Some(format!(
-                "it is linked with `{library}`: blocks of functions that only {name} has would meet another free"
-            ));
-        }
-        _ => {}
-    }
-    if let Some(RustGlobalAllocator::Custom { name, .. }) = &identity.rust_global_allocator {
-        let name = name.as_deref().unwrap_or("another allocator than malloc");
-        return Some(format!(
-            "its Rust code uses {name}: only the rest of it would change"
-        ));
-    }
-    let found = identity.allocators.iter().find(|found| {
-        let is_used = !found.is_stock && found.role != Role::Unused;
-        is_used && found.confidence >= Confidence::Likely
-    })?;
-    Some(format!(
-        "it has {} in it, which it may use beside malloc: only a part of it may change",
-        found.name
-    ))
 }
 
 /// The file of a command, as execvp(3) finds it.

@@ -165,7 +165,7 @@ fn a_program_that_takes_no_preload_is_refused_and_never_shown_as_equal() {
     run(compile.arg("-static").arg(source).arg("-o").arg(&program)).succeeded();
     run(bench("--variant glibc,mimalloc --").arg(&program))
         .ended_with(1)
-        .said(&["it is static", "hint: link it anew", "reheap cc"]);
+        .said(&["it is static", "hint: link it again", "reheap cc"]);
 
     let setuid = commands.path("setuid");
     fs::copy("/bin/true", &setuid).unwrap();

@@ -21,9 +21,9 @@ const ALLOCATORS: [(&str, &str); 2] = [
 /// Far longer than any of these takes to start on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// `reheap run -a <allocator> <flags> --`, ready for a command. Servers often lie where only root looks.
-fn reheap_run(allocator: &str, flags: &str) -> Command {
-    let mut command = reheap(&format!("run -a {allocator} {flags} --"));
+/// `reheap run -a <allocator> --`, ready for a command. Servers often lie where only root looks.
+fn reheap_run(allocator: &str) -> Command {
+    let mut command = reheap(&format!("run -a {allocator} --"));
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
     command.env_remove("LD_PRELOAD");
@@ -33,7 +33,7 @@ fn reheap_run(allocator: &str, flags: &str) -> Command {
 #[track_caller]
 fn interpreter(program: &str, arguments: &[&str]) {
     for (allocator, library) in ALLOCATORS {
-        let mut command = reheap_run(allocator, "");
+        let mut command = reheap_run(allocator);
         let outcome = run(command.arg(program).args(arguments)).succeeded();
         let (answer, maps) = outcome.stdout.split_once('\n').unwrap();
         assert_eq!(answer, "499999500000", "{allocator}");
@@ -84,7 +84,7 @@ impl Server {
         let cache = cache.unwrap().1.unwrap().to_owned();
         for (allocator, _) in ALLOCATORS {
             // To build a library takes longer than any server to start.
-            let mut program = reheap_run(allocator, "");
+            let mut program = reheap_run(allocator);
             run(program.env("REHEAP_CACHE_DIR", &cache).arg("true")).succeeded();
         }
         let program = format!("{command:?}");
@@ -178,7 +178,7 @@ fn java_works_and_has_the_library() {
             .local_addr()
             .unwrap()
             .port();
-        let mut command = reheap_run(allocator, "");
+        let mut command = reheap_run(allocator);
         // A server that every Java has: the registry of remote objects.
         command.args(["java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-m"]);
         command.args(["java.rmi/sun.rmi.registry.RegistryImpl", &port.to_string()]);
@@ -191,13 +191,13 @@ fn java_works_and_has_the_library() {
     }
 }
 
-/// Debian's is linked with jemalloc, which is why it takes `--force`; elsewhere the flag changes nothing.
+/// Debian's is linked with jemalloc's library, whose place the preload takes.
 #[test]
 fn redis_works_and_has_the_library() {
     for (allocator, library) in ALLOCATORS {
         let folder = open_folder();
         let socket = folder.path().join("socket");
-        let mut command = reheap_run(allocator, "--force");
+        let mut command = reheap_run(allocator);
         command.args([
             "redis-server",
             "--port",
@@ -251,7 +251,7 @@ fn nginx_works_and_its_workers_have_the_library() {
             folder.path().display(),
         );
         fs::write(path("nginx.conf"), configuration).unwrap();
-        let mut command = reheap_run(allocator, "");
+        let mut command = reheap_run(allocator);
         command.args(["nginx", "-e", &path("error.log"), "-c", &path("nginx.conf")]);
         let mut server = Server::start(&mut command, rustix::process::Signal::TERM);
         let stream = server.connect(|| UnixStream::connect(path("socket")));
@@ -292,7 +292,7 @@ fn as_somebody_else() -> Vec<&'static str> {
 fn postgresql_works_and_its_backends_have_the_library() {
     let folder = open_folder();
     for (allocator, _) in ALLOCATORS {
-        run(reheap_run(allocator, "").arg("true")).succeeded(); // builds the library
+        run(reheap_run(allocator).arg("true")).succeeded(); // builds the library
     }
     let cache = cache_for_all(folder.path());
     let data = folder.path().join("data");
@@ -313,7 +313,7 @@ fn postgresql_works_and_its_backends_have_the_library() {
         .current_dir("/"))
     .succeeded();
     for (allocator, library) in ALLOCATORS {
-        let mut command = reheap_run(allocator, "");
+        let mut command = reheap_run(allocator);
         command
             .env("REHEAP_CACHE_DIR", &cache)
             .arg(first)

@@ -230,15 +230,21 @@ fn scripts_are_followed_to_the_program_that_runs_them() {
 }
 
 #[test]
-fn a_static_program_is_refused_and_pointed_to_what_links_it_anew() {
+fn a_static_program_is_refused_and_pointed_to_what_links_it_again() {
     let programs = Programs::new();
     let hello = "int main(void) { return 0; }\n";
-    for compiler in ["cc", "musl-gcc"] {
+    for (compiler, hint) in [
+        ("cc", "hint: link it again: without `-static`, or for musl"),
+        (
+            "musl-gcc",
+            "hint: link it again with another allocator: `reheap cc`",
+        ),
+    ] {
         let program = programs.compile(compiler, compiler, hello, &["-static"]);
         let refused = run(&mut reheap_run("-a mimalloc --force", &program)).ended_with(1);
         refused.said(&[
             "with mimalloc: it is static, so no dynamic linker reads LD_PRELOAD",
-            "hint: link it anew with another allocator: `cargo reheap build` or `reheap cc`",
+            hint,
         ]);
         run(&mut reheap_run("-a stock", &program)).succeeded();
     }

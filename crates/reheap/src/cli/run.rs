@@ -7,7 +7,7 @@ mod verify;
 
 use crate::limits;
 use crate::preload;
-use crate::program::{NotRunnable, Obstacle, Program};
+use crate::program::{NotRunnable, Obstacle, Program, Remark};
 use crate::setup::{Choice, ChoiceArguments, Deepbind};
 use crate::ui::{self, Failure};
 use reheap_allocators::target::Libc;
@@ -101,8 +101,9 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
             false => explanation(&program, &choice, &verdict),
         })?;
         return Ok(ExitCode::from(match verdict {
-            Verdict::Works | Verdict::Risky(_) => 0,
+            Verdict::Works(_) | Verdict::Risky(_) => 0,
             Verdict::Refused { .. } => ui::FAILED,
+            Verdict::Unknown(_) => ui::UNKNOWN,
         }));
     }
     verdict.heed(&program, &choice)?;
@@ -201,8 +202,10 @@ fn with_exit_code(error: anyhow::Error) -> anyhow::Error {
 
 /// Whether the program will have the allocator.
 enum Verdict {
-    Works,
+    Works(Vec<Remark>),
     Risky(Obstacle),
+    /// Nobody can tell.
+    Unknown(Obstacle),
     Refused {
         reason: String,
         way_out: Option<String>,
@@ -213,10 +216,24 @@ impl Verdict {
     /// Warns, or is the error.
     fn heed(self, program: &Program, choice: &Choice) -> Result<(), Failure> {
         match self {
-            Self::Works => Ok(()),
+            Self::Works(remarks) => {
+                for remark in remarks.iter().filter(|remark| remark.is_about_a_part()) {
+                    ui::note(&remark.to_string());
+                }
+                Ok(())
+            }
             Self::Risky(obstacle) => {
                 ui::note(&format!("warning: {obstacle}"));
                 Ok(())
+            }
+            Self::Unknown(obstacle) => {
+                let (shown, name) = (program.file.display(), choice.allocator.name);
+                let text = format!("cannot tell whether `{shown}` works with {name}: {obstacle}");
+                let failure = Failure::failed(text);
+                Err(match obstacle.way_out() {
+                    Some(way_out) => failure.hint(way_out),
+                    None => failure,
+                })
             }
             Self::Refused { reason, way_out } => {
                 let (shown, name) = (program.file.display(), choice.allocator.name);
@@ -245,8 +262,9 @@ impl Verdict {
             };
         }
         match obstacle {
-            None => Self::Works,
+            None => Self::Works(program.remarks().to_vec()),
             Some(obstacle) if obstacle.is_only_risky() && force => Self::Risky(obstacle),
+            Some(obstacle) if obstacle.is_unknown() => Self::Unknown(obstacle),
             Some(obstacle) => Self::refused(&obstacle),
         }
     }
@@ -254,13 +272,13 @@ impl Verdict {
     /// Without options nothing is asked of the program. The options are glibc's, which also static programs read.
     fn of_stock(program: &Program, choice: &Choice) -> Self {
         if choice.tuning.is_empty() {
-            return Self::Works;
+            return Self::Works(Vec::new());
         }
         if let Some(privilege) = program.privilege {
             return Self::refused(&Obstacle::Privileged(privilege));
         }
         match program.target().map(|target| target.libc()) {
-            Some(Libc::Glibc) => Self::Works,
+            Some(Libc::Glibc) => Self::Works(Vec::new()),
             _ => Self::Refused {
                 reason:
                     "the options of `stock` are those of glibc's allocator, which it does not have"
@@ -306,7 +324,18 @@ fn explanation(program: &Program, choice: &Choice, verdict: &Verdict) -> String 
         line("reserves", &format!("{reserved} of address space; {limit}"));
     }
     match verdict {
-        Verdict::Works => line("verdict", "works"),
+        Verdict::Works(remarks) => {
+            line("verdict", "works");
+            for remark in remarks {
+                line("note", &remark.to_string());
+            }
+        }
+        Verdict::Unknown(obstacle) => {
+            line("verdict", &format!("unknown: {obstacle}"));
+            if let Some(way_out) = obstacle.way_out() {
+                line("hint", way_out);
+            }
+        }
         Verdict::Risky(obstacle) => line("verdict", &format!("risky: {obstacle}")),
         Verdict::Refused { reason, way_out } => {
             line("verdict", &format!("refused: {reason}"));
@@ -326,11 +355,20 @@ fn reserved_bytes(program: &Program, choice: &Choice) -> Option<u64> {
 
 fn explanation_as_json(program: &Program, choice: &Choice, verdict: &Verdict) -> serde_json::Value {
     let (word, reason, hint) = match verdict {
-        Verdict::Works => ("works", None, None),
+        Verdict::Works(_) => ("works", None, None),
         Verdict::Risky(obstacle) => ("risky", Some(obstacle.to_string()), None),
+        Verdict::Unknown(obstacle) => (
+            "unknown",
+            Some(obstacle.to_string()),
+            obstacle.way_out().map(str::to_owned),
+        ),
         Verdict::Refused { reason, way_out } => ("refused", Some(reason.clone()), way_out.clone()),
     };
     let identity = &program.identity;
+    let notes: Vec<String> = match verdict {
+        Verdict::Works(remarks) => remarks.iter().map(Remark::to_string).collect(),
+        _ => Vec::new(),
+    };
     json!({
         "scripts": program.through,
         "program": program.file,
@@ -344,6 +382,7 @@ fn explanation_as_json(program: &Program, choice: &Choice, verdict: &Verdict) ->
         "verdict": word,
         "reason": reason,
         "hint": hint,
+        "notes": notes,
     })
 }
 

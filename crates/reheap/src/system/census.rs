@@ -1,7 +1,9 @@
 //! Which programs of a system a preload would not reach, or might break.
 
 use super::root::Root;
-use crate::program;
+use crate::opened::Opened;
+use crate::program::libraries::Libraries;
+use crate::program::{Meeting, Obstacle};
 use reheap_allocators::target::Libc;
 use reheap_elf::identify::{Identity, Kind, LibcName, identify};
 use std::collections::{BTreeMap, HashSet};
@@ -31,7 +33,7 @@ pub(crate) struct Census {
     pub(crate) programs: usize,
     /// Programs without a dynamic linker.
     pub(crate) static_programs: Vec<String>,
-    /// Programs that bring an allocator, and what it is.
+    /// Programs that bring an allocator, or of which nobody can tell, and what it is.
     pub(crate) own_allocators: BTreeMap<String, String>,
 }
 
@@ -44,12 +46,15 @@ pub(crate) fn take(root: &Root, libcs: &[Libc]) -> Census {
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
+                let open = |path: &Path| root.open_file(path.to_str()?).ok();
+                let libraries = Libraries::new(open, Vec::new());
                 while let Some(path) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let Some(seen) = look(root, path) else {
                         continue;
                     };
+                    let obstacle = seen.obstacle(path, libcs, &libraries);
                     let mut census = census.lock().expect("no thread panics with it");
-                    census.enter(path, &seen, libcs);
+                    census.enter(path, &seen, obstacle);
                 }
             });
         }
@@ -60,22 +65,29 @@ pub(crate) fn take(root: &Root, libcs: &[Libc]) -> Census {
 }
 
 impl Census {
-    fn enter(&mut self, path: &str, seen: &Seen, libcs: &[Libc]) {
+    fn enter(&mut self, path: &str, seen: &Seen, obstacle: Option<Obstacle>) {
         self.programs += 1;
-        let identity = match seen {
-            Seen::Static => return self.static_programs.push(path.to_owned()),
-            Seen::Dynamic(identity) => identity,
+        if matches!(seen, Seen::Static) {
+            self.static_programs.push(path.to_owned());
+        }
+        let obstacle = obstacle.map(|obstacle| (path.to_owned(), obstacle.to_string()));
+        self.own_allocators.extend(obstacle);
+    }
+}
+
+impl Seen {
+    /// What a preload of one of these libcs meets in it.
+    fn obstacle(&self, path: &str, libcs: &[Libc], libraries: &Libraries<'_>) -> Option<Obstacle> {
+        let Self::Dynamic(identity) = self else {
+            return None;
         };
         let is_concerned = match identity.libc.name {
             LibcName::Glibc => libcs.contains(&Libc::Glibc),
             LibcName::Musl => libcs.contains(&Libc::Musl),
             _ => false,
         };
-        if is_concerned {
-            let own = program::own_allocator(identity);
-            self.own_allocators
-                .extend(own.map(|what| (path.to_owned(), what)));
-        }
+        let meeting = is_concerned.then(|| Meeting::of(identity, Path::new(path), libraries));
+        meeting?.obstacle
     }
 }
 
@@ -118,8 +130,7 @@ fn look(root: &Root, path: &str) -> Option<Seen> {
     if is_static(&bytes) {
         return Some(Seen::Static);
     }
-    file.read_to_end(&mut bytes).ok()?;
-    let identity = identify(&bytes).ok()?;
+    let identity = identify(&Opened::new(file).ok()?).ok()?;
     match identity.kind {
         Kind::Static | Kind::StaticPie => Some(Seen::Static),
         Kind::Dynamic => Some(Seen::Dynamic(Box::new(identity))),

@@ -1,0 +1,290 @@
+//! The libraries that the dynamic linker will load for a program, found without starting anything.
+//!
+//! `ldd` would tell, but it starts the program's own dynamic linker, and in a tree that is somebody else's that is not ours
+//! to run. So the order of ld.so(8) is followed: `DT_RPATH`, `LD_LIBRARY_PATH`, `DT_RUNPATH`, the cache, the usual folders;
+//! musl has a list of folders in place of the cache.
+
+use crate::opened::Opened;
+use reheap_allocators::target::Libc;
+use reheap_elf::linkage::{self, Linkage};
+use std::cell::{OnceCell, RefCell};
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// More than any program has.
+const LIBRARIES_MAX: usize = 1000;
+const CACHE: &str = "/etc/ld.so.cache";
+const CACHE_BYTES_MAX: u64 = 64 << 20;
+
+/// Opens a file of the system by its path there.
+type Open<'a> = Box<dyn Fn(&Path) -> Option<File> + 'a>;
+
+/// Where libraries are looked for.
+pub(crate) struct Libraries<'a> {
+    open: Open<'a>,
+    /// `LD_LIBRARY_PATH`.
+    first: Vec<PathBuf>,
+    cache: OnceCell<HashMap<String, PathBuf>>,
+    known: RefCell<HashMap<PathBuf, Option<Rc<Linkage>>>>,
+}
+
+/// A file that is loaded.
+#[derive(Debug, Clone)]
+pub(crate) struct Loaded {
+    /// The name by which it was asked for; a program's is its path.
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+    linkage: Rc<Linkage>,
+}
+
+/// All that is loaded, in the order in which names are looked up.
+#[derive(Debug, Default)]
+pub(crate) struct Closure {
+    pub(crate) loaded: Vec<Loaded>,
+    /// What was asked for and not found.
+    pub(crate) missing: Vec<String>,
+}
+
+impl<'a> Libraries<'a> {
+    /// Those of a system whose files are opened by `open`, with the folders that come before all others.
+    pub(crate) fn new(open: impl Fn(&Path) -> Option<File> + 'a, first: Vec<PathBuf>) -> Self {
+        Self {
+            open: Box::new(open),
+            first,
+            cache: OnceCell::new(),
+            known: RefCell::default(),
+        }
+    }
+
+    pub(crate) fn open(&self, path: &Path) -> Option<Opened> {
+        Opened::new((self.open)(path)?).ok()
+    }
+
+    /// What the dynamic linker loads for a program: it first, then breadth first what is needed.
+    pub(crate) fn closure(&self, program: &Path, libc: Libc) -> Closure {
+        let mut closure = Closure::default();
+        let Some(linkage) = self.linkage(program) else {
+            return closure;
+        };
+        closure.loaded.push(Loaded {
+            name: program.display().to_string(),
+            path: program.to_owned(),
+            linkage,
+        });
+        let mut asked = HashSet::new();
+        let mut next = 0;
+        while next < closure.loaded.len().min(LIBRARIES_MAX) {
+            let by = closure.loaded[next].clone();
+            next += 1;
+            for name in &by.linkage.needed {
+                if is_the_dynamic_linker(name, libc) || !asked.insert(name.clone()) {
+                    continue;
+                }
+                match self.find(name, &by, &closure.loaded[0], libc) {
+                    Some(found) => closure.loaded.push(found),
+                    None => closure.missing.push(name.clone()),
+                }
+            }
+        }
+        closure
+    }
+
+    fn find(&self, name: &str, by: &Loaded, program: &Loaded, libc: Libc) -> Option<Loaded> {
+        if name.contains('/') {
+            return self.at(Path::new(name), name);
+        }
+        let mut folders = Vec::new();
+        if by.linkage.runpath.is_none() {
+            for file in [by, program] {
+                folders.extend(listed(file.linkage.rpath.as_deref(), &file.path));
+            }
+        }
+        folders.extend(self.first.iter().cloned());
+        folders.extend(listed(by.linkage.runpath.as_deref(), &by.path));
+        let at_first = folders
+            .iter()
+            .find_map(|folder| self.at(&folder.join(name), name));
+        let cached = || {
+            let path = self.cache(libc).get(name)?;
+            self.at(path, name)
+        };
+        let in_usual_folder = || {
+            let mut folders = self.usual_folders(libc).into_iter();
+            folders.find_map(|folder| self.at(&folder.join(name), name))
+        };
+        at_first.or_else(cached).or_else(in_usual_folder)
+    }
+
+    fn at(&self, path: &Path, name: &str) -> Option<Loaded> {
+        Some(Loaded {
+            name: name.to_owned(),
+            path: path.to_owned(),
+            linkage: self.linkage(path)?,
+        })
+    }
+
+    fn linkage(&self, path: &Path) -> Option<Rc<Linkage>> {
+        if let Some(known) = self.known.borrow().get(path) {
+            return known.clone();
+        }
+        let file = self.open(path);
+        let linkage = file.and_then(|file| linkage::read(&file).ok()).map(Rc::new);
+        let mut known = self.known.borrow_mut();
+        known.insert(path.to_owned(), linkage.clone());
+        linkage
+    }
+
+    fn cache(&self, libc: Libc) -> &HashMap<String, PathBuf> {
+        self.cache.get_or_init(|| match libc {
+            Libc::Glibc => {
+                let bytes = self.text(Path::new(CACHE)).unwrap_or_default();
+                cached(&bytes).unwrap_or_default()
+            }
+            Libc::Musl => HashMap::new(),
+        })
+    }
+
+    fn usual_folders(&self, libc: Libc) -> Vec<PathBuf> {
+        let arch = std::env::consts::ARCH;
+        match libc {
+            Libc::Glibc => [
+                &format!("/lib/{arch}-linux-gnu"),
+                &format!("/usr/lib/{arch}-linux-gnu"),
+                "/lib64",
+                "/usr/lib64",
+                "/lib",
+                "/usr/lib",
+            ]
+            .map(PathBuf::from)
+            .to_vec(),
+            Libc::Musl => {
+                let listed = self.text(Path::new(&format!("/etc/ld-musl-{arch}.path")));
+                let listed = listed.unwrap_or_else(|| b"/lib:/usr/local/lib:/usr/lib".to_vec());
+                let listed = String::from_utf8_lossy(&listed).into_owned();
+                let folders = listed
+                    .split([':', '\n'])
+                    .filter(|folder| !folder.is_empty());
+                folders.map(PathBuf::from).collect()
+            }
+        }
+    }
+
+    fn text(&self, path: &Path) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let file = (self.open)(path)?;
+        file.take(CACHE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
+    }
+}
+
+/// It is there already, and musl's is the libc as well.
+fn is_the_dynamic_linker(name: &str, libc: Libc) -> bool {
+    match libc {
+        Libc::Glibc => name.starts_with("ld-linux") || name.starts_with("ld64.so"),
+        Libc::Musl => name.starts_with("libc.") || name.starts_with("ld-musl-"),
+    }
+}
+
+/// The folders of a list, for a file of this path.
+fn listed(list: Option<&str>, file: &Path) -> Vec<PathBuf> {
+    let origin = file.parent().unwrap_or(Path::new("/")).to_string_lossy();
+    let folders = list.unwrap_or_default().split(':');
+    folders
+        .filter(|folder| !folder.is_empty())
+        .map(|folder| {
+            let folder = folder.replace("${ORIGIN}", &origin);
+            PathBuf::from(folder.replace("$ORIGIN", &origin))
+        })
+        .collect()
+}
+
+/// The libraries in glibc's cache (`sysdeps/generic/dl-cache.h`: `struct cache_file_new`), for this machine.
+fn cached(bytes: &[u8]) -> Option<HashMap<String, PathBuf>> {
+    const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
+    const HEADER_BYTES: usize = 48;
+    const ENTRY_BYTES: usize = 24;
+    /// `FLAG_ELF_LIBC6` and that of the architecture.
+    const FLAGS: u32 = match cfg!(target_arch = "aarch64") {
+        true => 0x0a03,
+        false => 0x0303,
+    };
+    // Before 2.2 there was another table in front of it, and up to 2.32 there still could be.
+    let start = bytes.windows(MAGIC.len()).position(|part| part == MAGIC)?;
+    let table = &bytes[start..];
+    let number = |at: usize| {
+        let bytes = table.get(at..at + 4)?;
+        Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+    };
+    let text = |at: u32| {
+        let rest = table.get(at as usize..)?;
+        let end = rest.iter().position(|&byte| byte == 0)?;
+        std::str::from_utf8(&rest[..end]).ok()
+    };
+    let count = number(MAGIC.len())? as usize;
+    let mut libraries = HashMap::new();
+    for entry in 0..count.min(table.len() / ENTRY_BYTES) {
+        let at = HEADER_BYTES + entry * ENTRY_BYTES;
+        if number(at)? == FLAGS {
+            let (name, path) = (text(number(at + 4)?)?, text(number(at + 8)?)?);
+            // The first is for the most able processor; which of them is taken makes no difference for names.
+            libraries
+                .entry(name.to_owned())
+                .or_insert_with(|| PathBuf::from(path));
+        }
+    }
+    Some(libraries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    fn of_this_system() -> Libraries<'static> {
+        Libraries::new(|path| File::open(path).ok(), Vec::new())
+    }
+
+    /// ldd(1) asks the dynamic linker itself.
+    #[test]
+    fn the_libraries_of_a_program_are_those_that_ldd_names() {
+        let program = std::env::current_exe().unwrap();
+        let closure = of_this_system().closure(&program, Libc::Glibc);
+        assert_eq!(closure.missing, Vec::<String>::new());
+        let output = Command::new("ldd").arg(&program).output().unwrap();
+        let told = String::from_utf8(output.stdout).unwrap();
+        let mut told: Vec<&str> = told
+            .lines()
+            .filter(|line| line.contains("=>"))
+            .filter_map(|line| line.split_whitespace().next())
+            .collect();
+        let loaded = closure.loaded[1..].iter();
+        let mut found: Vec<&str> = loaded.map(|loaded| loaded.name.as_str()).collect();
+        told.sort_unstable();
+        found.sort_unstable();
+        assert_eq!(found, told);
+    }
+
+    #[test]
+    fn a_damaged_cache_is_an_empty_one_and_never_a_panic() {
+        let cache = std::fs::read(CACHE).unwrap();
+        assert!(cached(&cache).unwrap().contains_key("libc.so.6"));
+        for length in (0..cache.len()).step_by(997) {
+            let _ = cached(&cache[..length]);
+        }
+        assert!(cached(b"text").is_none());
+    }
+
+    #[test]
+    fn folders_of_a_list_are_seen_from_the_file_that_has_it() {
+        let file = Path::new("/opt/app/bin/app");
+        let folders = listed(Some("$ORIGIN/../lib:/usr/lib::${ORIGIN}"), file);
+        assert_eq!(
+            folders,
+            ["/opt/app/bin/../lib", "/usr/lib", "/opt/app/bin"].map(PathBuf::from)
+        );
+        assert!(listed(None, file).is_empty());
+    }
+}

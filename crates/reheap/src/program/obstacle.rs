@@ -1,0 +1,301 @@
+//! What stands in the way of a preload, what to do instead, and what is to be known where nothing does.
+//!
+//! One verdict for all who ask: `run` and its `--check`, `bench`, `recommend`, and the census of `enable`.
+
+use super::Privilege;
+use super::libraries::Libraries;
+use super::linked::{self, Linked};
+use reheap_allocators::target::Libc;
+use reheap_elf::family;
+use reheap_elf::identify::{
+    Confidence, FoundAllocator, Identity, Kind, LibcName, Provider, Role, RustGlobalAllocator,
+};
+use std::fmt;
+use std::path::Path;
+
+/// Something that keeps a preload from working.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// No dynamic linker starts it.
+    Static(LinkAgain),
+    /// It unpacks another program in its own memory.
+    Packed,
+    /// It can be started like a program, but is something else.
+    NotAProgram(Kind),
+    /// It runs in secure mode.
+    Privileged(Privilege),
+    /// Its libc is none that reheap has libraries for.
+    OtherLibc(String),
+    /// It is for another processor than this one.
+    OtherArchitecture(String),
+    /// It brings an allocator, which goes on being used for some or all of its blocks.
+    OwnAllocator(String),
+    /// What is in it cannot be seen.
+    Unknown(String),
+}
+
+/// How a static program can get another allocator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LinkAgain {
+    /// Rust code for musl.
+    Cargo,
+    /// Rust code for glibc.
+    CargoForMusl,
+    /// C or C++ for musl.
+    Compiler,
+    /// C or C++ for glibc.
+    CompilerForMusl,
+    /// Go code allocates from Go's own heap, whatever it is linked with.
+    NotGo,
+    /// The file does not tell what it was made from, or brings an allocator that would win again.
+    Unknown,
+}
+
+/// Whether a static program has an allocator that neither the libc nor reheap brought.
+fn brings_its_own(identity: &Identity) -> bool {
+    let is_stock = |name: &String| {
+        let found = identity.allocators.iter().find(|found| found.name == *name);
+        found.is_some_and(|found| found.is_stock)
+    };
+    let has_global = matches!(
+        identity.rust_global_allocator,
+        Some(RustGlobalAllocator::Custom { .. })
+    );
+    let has_malloc = match &identity.malloc.provider {
+        Provider::Allocator { name } => identity.marker.is_none() && !is_stock(name),
+        Provider::OwnCode => true,
+        _ => false,
+    };
+    has_global || has_malloc
+}
+
+impl LinkAgain {
+    pub(super) fn of(identity: &Identity) -> Self {
+        let is_go = |found: &FoundAllocator| found.name == GO;
+        let is_rust = identity.rust_global_allocator.is_some();
+        match identity.libc.name {
+            _ if identity.allocators.iter().any(is_go) => Self::NotGo,
+            _ if brings_its_own(identity) => Self::Unknown,
+            LibcName::Musl if is_rust => Self::Cargo,
+            LibcName::Glibc if is_rust => Self::CargoForMusl,
+            LibcName::Musl => Self::Compiler,
+            LibcName::Glibc => Self::CompilerForMusl,
+            LibcName::Bionic | LibcName::None | LibcName::Unknown => Self::Unknown,
+        }
+    }
+}
+
+impl Obstacle {
+    /// Whether it may work all the same.
+    pub(crate) fn is_only_risky(&self) -> bool {
+        matches!(self, Self::OwnAllocator(_) | Self::Unknown(_))
+    }
+
+    /// Whether it only says that nobody knows.
+    pub(crate) fn is_unknown(&self) -> bool {
+        matches!(self, Self::Packed | Self::Unknown(_))
+    }
+
+    /// What to do instead, where something can be done.
+    pub(crate) fn way_out(&self) -> Option<&'static str> {
+        match self {
+            Self::Static(LinkAgain::Cargo) => {
+                Some("build it with another allocator: `cargo reheap build`")
+            }
+            Self::Static(LinkAgain::CargoForMusl) => Some(
+                "build it for musl with another allocator (`cargo reheap build`), or without `-C target-feature=+crt-static`",
+            ),
+            Self::Static(LinkAgain::Compiler) => {
+                Some("link it again with another allocator: `reheap cc`")
+            }
+            Self::Static(LinkAgain::CompilerForMusl) => Some(
+                "link it again: without `-static`, or for musl with another allocator (`reheap cc`)",
+            ),
+            Self::Packed => Some("unpack a copy of it, and use that: `upx -d <copy>`"),
+            Self::Privileged(_) => Some(
+                "run it as the user or with the capabilities that it needs, from a copy without them",
+            ),
+            Self::OwnAllocator(_) | Self::Unknown(_) => Some("to try all the same: --force"),
+            Self::Static(LinkAgain::NotGo | LinkAgain::Unknown)
+            | Self::NotAProgram(_)
+            | Self::OtherLibc(_)
+            | Self::OtherArchitecture(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Static(LinkAgain::NotGo) => f.write_str(
+                "it is static, so no dynamic linker reads LD_PRELOAD, and Go allocates from a heap of its own",
+            ),
+            Self::Static(_) => f.write_str("it is static, so no dynamic linker reads LD_PRELOAD"),
+            Self::Packed => f.write_str("it is packed with UPX, so what is in it cannot be seen"),
+            Self::NotAProgram(kind) => write!(f, "it is no dynamic program (kind: {kind})"),
+            Self::Privileged(privilege) => write!(
+                f,
+                "it has more rights than its caller ({privilege}), so the dynamic linker ignores LD_PRELOAD"
+            ),
+            Self::OtherLibc(libc) => {
+                write!(
+                    f,
+                    "it is linked with {libc}, and reheap has libraries for glibc and musl"
+                )
+            }
+            Self::OtherArchitecture(architecture) => write!(
+                f,
+                "it is for {architecture}, and this machine's libraries are for {}",
+                std::env::consts::ARCH
+            ),
+            Self::OwnAllocator(what) | Self::Unknown(what) => f.write_str(what),
+        }
+    }
+}
+
+/// What is to be known of a program that a preload works with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Remark {
+    /// Go code beside code that calls malloc.
+    OnlyC,
+    /// A library of an allocator that is no longer used.
+    Idle {
+        library: String,
+        allocator: &'static str,
+        asked: Vec<String>,
+    },
+}
+
+impl Remark {
+    /// Whether less changes than somebody who asks for another allocator expects.
+    pub(crate) fn is_about_a_part(&self) -> bool {
+        matches!(self, Self::OnlyC)
+    }
+}
+
+impl fmt::Display for Remark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OnlyC => f.write_str(
+                "its Go code keeps the heap of Go's runtime: only what C code allocates changes",
+            ),
+            Self::Idle {
+                library,
+                allocator,
+                asked,
+            } => {
+                write!(f, "takes the place of `{library}`, which it is linked with")?;
+                let verb = match asked.len() {
+                    0 => return Ok(()),
+                    1 => "answers",
+                    _ => "answer",
+                };
+                write!(
+                    f,
+                    "; {} still {verb} for that {allocator}, which is empty",
+                    asked.join(", ")
+                )
+            }
+        }
+    }
+}
+
+/// What a preload meets in a dynamic program and the libraries that it is linked with.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Meeting {
+    /// What stands in its way.
+    pub(crate) obstacle: Option<Obstacle>,
+    /// What is to be known otherwise.
+    pub(crate) remarks: Vec<Remark>,
+}
+
+/// The heap of Go's runtime, as `identify` calls it.
+const GO: &str = "go-runtime";
+
+impl Meeting {
+    pub(crate) fn of(identity: &Identity, file: &Path, libraries: &Libraries<'_>) -> Self {
+        if identity.kind != Kind::Dynamic {
+            return Self::default(); // something else stands in the way already
+        }
+        let mut meeting = Self {
+            obstacle: inside(identity),
+            remarks: Vec::new(),
+        };
+        if identity.allocators.iter().any(|found| found.name == GO) {
+            meeting.remarks.push(Remark::OnlyC);
+        }
+        let libc = match identity.libc.name {
+            LibcName::Glibc => Libc::Glibc,
+            LibcName::Musl => Libc::Musl,
+            _ => return meeting,
+        };
+        if meeting.obstacle.is_none() {
+            match linked::look(file, libc, libraries) {
+                Linked::No => {}
+                Linked::InTheWay(obstacle) => meeting.obstacle = Some(obstacle),
+                Linked::Idle {
+                    library,
+                    allocator,
+                    asked,
+                } => meeting.remarks.push(Remark::Idle {
+                    library,
+                    allocator,
+                    asked,
+                }),
+            }
+        }
+        meeting
+    }
+}
+
+/// What stands in the way in the program's own file.
+fn inside(identity: &Identity) -> Option<Obstacle> {
+    let own = |what: String| Some(Obstacle::OwnAllocator(what));
+    let offers = |name: &&&str| identity.exports.iter().any(|own| own == *name);
+    match &identity.malloc.provider {
+        Provider::Allocator { name } if name == GO => {
+            return own(
+                "it allocates from the heap of Go's runtime and not by malloc: nothing would change"
+                    .to_owned(),
+            );
+        }
+        Provider::Allocator { name } => {
+            return own(format!(
+                "its malloc is {name}, which comes before any preload: nothing would change, or blocks of two allocators would meet"
+            ));
+        }
+        Provider::OwnCode => {
+            return own(
+                "it has a malloc of its own, which comes before any preload: nothing would change, or blocks of two allocators would meet"
+                    .to_owned(),
+            );
+        }
+        provider => {
+            if let Some(name) = family::CORE.iter().find(offers) {
+                return own(format!(
+                    "it defines `{name}` itself, which comes before any preload: nothing would change, or blocks of two allocators would meet"
+                ));
+            }
+            if *provider == Provider::Unknown {
+                return Some(Obstacle::Unknown(format!(
+                    "who provides its malloc is unknown: {}",
+                    identity.malloc.reason
+                )));
+            }
+        }
+    }
+    if let Some(RustGlobalAllocator::Custom { name, .. }) = &identity.rust_global_allocator {
+        let name = name.as_deref().unwrap_or("another allocator than malloc");
+        return own(format!(
+            "its Rust code uses {name}: only the rest of it would change"
+        ));
+    }
+    let found = identity.allocators.iter().find(|found| {
+        let is_used = !found.is_stock && found.role != Role::Unused && found.name != GO;
+        is_used && found.confidence >= Confidence::Likely
+    })?;
+    own(format!(
+        "it has {} in it, which it may use beside malloc: only a part of it may change",
+        found.name
+    ))
+}
