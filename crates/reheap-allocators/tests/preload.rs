@@ -66,6 +66,49 @@ fn who_starts_a_setuid_program_has_no_say_in_how_it_allocates() {
     }
 }
 
+/// `deepbind kept` succeeds where RTLD_DEEPBIND has its effect, and `deepbind` where it has been taken away.
+fn keeps_the_flag(program: &Path) -> bool {
+    let succeeds = |arguments: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(arguments).env("REHEAP_KEEP_DEEPBIND", "1");
+        command.output().unwrap().status.success()
+    };
+    let (is_kept, is_stripped) = (succeeds(&["kept"]), succeeds(&[]));
+    assert_ne!(is_kept, is_stripped);
+    is_kept
+}
+
+#[test]
+fn who_starts_a_setuid_program_cannot_keep_the_deepbind_flag() {
+    let mimalloc = catalogue::find("mimalloc").unwrap();
+    let target = target(Libc::Glibc);
+    let library = preload::build(mimalloc, &target, &toolchain(&target), &cache()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    let copy = folder.path().join(library.file_name().unwrap());
+    std::fs::copy(&library, &copy).unwrap();
+    let cc = compiler(&target);
+    let plugin = folder.path().join("plugin.so");
+    let source = conformance_program("deepbind_plugin");
+    compile(&cc, &source, &["-shared", "-fPIC"], &plugin);
+    let program = folder.path().join("deepbind");
+    let run_path = format!("-Wl,-rpath,{}", folder.path().display());
+    let arguments = [
+        "-Wl,--no-as-needed",
+        copy.to_str().unwrap(),
+        &run_path,
+        "-ldl",
+    ];
+    compile(&cc, &conformance_program("deepbind"), &arguments, &program);
+    assert!(keeps_the_flag(&program));
+
+    // As above: only root can make one that is setuid for somebody else.
+    if chown(&program, Some(65_534), None).is_ok() {
+        set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
+        assert!(!keeps_the_flag(&program));
+    }
+}
+
 #[test]
 fn a_library_of_one_source_exports_what_it_is_told_to_and_hides_the_rest() {
     let source = Glue {

@@ -252,7 +252,7 @@ pub fn derive_libc(
     put_in.push(
         Linkable::read(Member {
             name: "reheap-marker.o".to_owned(),
-            data: marker::object_file(marker, tuning, original.architecture),
+            data: marker::object_file(marker, tuning, original.architecture, family::own_name),
         })?
         .1,
     );

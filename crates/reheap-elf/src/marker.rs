@@ -80,8 +80,14 @@ const NOTE_TYPE: elf::NoteType = elf::NoteType(1);
 const WORDS: usize = 2 * family::CORE.len();
 const WORDS_OFFSET: usize = 12 + NOTE_NAME.len().next_multiple_of(4);
 
-/// The relocatable object with the note and the baked-in tuning.
-pub fn object_file(marker: &Marker, tuning: &[Baked], architecture: Architecture) -> Vec<u8> {
+/// The relocatable object with the note and the baked-in tuning. `own_name` tells what the allocator's function is called
+/// where the object is linked.
+pub fn object_file(
+    marker: &Marker,
+    tuning: &[Baked],
+    architecture: Architecture,
+    own_name: impl Fn(&str) -> String,
+) -> Vec<u8> {
     let mut object = Object::new(
         BinaryFormat::Elf,
         architecture.writer_architecture(),
@@ -89,7 +95,7 @@ pub fn object_file(marker: &Marker, tuning: &[Baked], architecture: Architecture
     );
     // Without this empty section GNU ld takes the object for one that needs an executable stack.
     object.add_section(Vec::new(), b".note.GNU-stack".to_vec(), SectionKind::Other);
-    add_note(&mut object, marker, architecture);
+    add_note(&mut object, marker, architecture, own_name);
     for baked in tuning {
         baked.add_to(&mut object, architecture);
     }
@@ -98,7 +104,12 @@ pub fn object_file(marker: &Marker, tuning: &[Baked], architecture: Architecture
         .expect("an object with one note and some strings is within all limits")
 }
 
-fn add_note(object: &mut Object<'static>, marker: &Marker, architecture: Architecture) {
+fn add_note(
+    object: &mut Object<'static>,
+    marker: &Marker,
+    architecture: Architecture,
+    own_name: impl Fn(&str) -> String,
+) {
     let text = serde_json::to_vec(marker).expect("a struct of strings is always JSON");
     let mut note = Vec::new();
     for field in [
@@ -126,7 +137,7 @@ fn add_note(object: &mut Object<'static>, marker: &Marker, architecture: Archite
     };
     let functions = family::CORE
         .into_iter()
-        .flat_map(|function| [function.to_owned(), family::own_name(function)]);
+        .flat_map(|function| [function.to_owned(), own_name(function)]);
     for (index, function) in functions.enumerate() {
         let relocation = Relocation {
             offset: (WORDS_OFFSET + index * 8) as u64,

@@ -491,7 +491,7 @@ fn with_marker(workshop: &Workshop, own_malloc: &str) {
     };
     workshop.write(
         "marker.o",
-        marker::object_file(&marker, &[], Architecture::X86_64),
+        marker::object_file(&marker, &[], Architecture::X86_64, str::to_owned),
     );
     let functions = "#include <stddef.h>\n\
         static char heap[1 << 20]; static size_t top;\n\
