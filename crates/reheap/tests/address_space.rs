@@ -139,6 +139,20 @@ fn executables_reserve_what_the_catalogue_says() {
     }
 }
 
+#[test]
+fn inspect_tells_what_an_executable_reserves_where_that_is_much() {
+    let programs = Programs::new();
+    let told = |allocator: &str| {
+        let mut command = reheap("inspect --verbose");
+        let report = run(command.arg(programs.with(allocator)))
+            .succeeded()
+            .stdout;
+        report.contains("256 GiB of address space")
+    };
+    assert!(told("snmalloc"));
+    assert!(!told("rpmalloc"));
+}
+
 /// `reheap` with these arguments, under a limit of address space.
 fn under(kib: u64, arguments: &str) -> Outcome {
     let reheap = reheap("");

@@ -4,11 +4,14 @@
 
 use super::Report;
 use super::running::{ProcessHazard, Running, RunningHazard};
+use crate::limits;
 use crate::process::memory::Memory;
+use reheap_allocators::{catalogue, target};
 use reheap_elf::identify::{
     Confidence, Evidence, FoundAllocator, Identity, Kind, Libc, LibcName, MallocVerdict,
     MarkerIdentity, Provider, RustGlobalAllocator,
 };
+use reheap_elf::marker::Marker;
 use std::path::Path;
 
 const COLUMNS: usize = 100;
@@ -78,6 +81,9 @@ impl Block {
         }
         if let Some(marker) = &identity.marker {
             self.add("marker", marker_text(marker));
+            if let Some(text) = reserved_text(&marker.marker) {
+                self.add("reserves", text);
+            }
         }
         if let Some(rust) = &identity.rust_global_allocator {
             self.add("rust", rust_text(rust));
@@ -335,6 +341,22 @@ fn readable_name(name: &str) -> &str {
         "go-runtime" => "Go runtime",
         other => other,
     }
+}
+
+/// What `ulimit -v` has to leave the allocator, where that is more than a program would take for itself.
+fn reserved_text(marker: &Marker) -> Option<String> {
+    const WORTH_TELLING_BYTES: u64 = 1 << 30;
+    let libc = [target::Libc::Glibc, target::Libc::Musl]
+        .into_iter()
+        .find(|libc| libc.to_string() == marker.libc)?;
+    let bytes = catalogue::find(&marker.allocator)
+        .ok()?
+        .address_space
+        .bytes(libc);
+    (bytes >= WORTH_TELLING_BYTES).then(|| {
+        let shown = limits::shown(bytes);
+        format!("{shown} of address space when it starts, which counts against `ulimit -v`")
+    })
 }
 
 fn marker_text(identity: &MarkerIdentity) -> String {
