@@ -348,7 +348,7 @@ fn reserved_text(marker: &Marker) -> Option<String> {
     const WORTH_TELLING_BYTES: u64 = 1 << 30;
     let libc = [target::Libc::Glibc, target::Libc::Musl]
         .into_iter()
-        .find(|libc| libc.to_string() == marker.libc)?;
+        .find(|libc| marker.libc.split(' ').next() == Some(&libc.to_string()))?; // a version follows
     let bytes = catalogue::find(&marker.allocator)
         .ok()?
         .address_space
