@@ -22,6 +22,13 @@ static void in_trouble(const char *how) {
     if (strcmp(how, "abort") == 0) abort();
     if (strcmp(how, "fault") == 0) *(volatile int *)8 = 1;
     if (strcmp(how, "code") == 0) exit(3);
+    if (strcmp(how, "ended child") == 0) {
+        pid_t child = fork();
+        if (child == 0) for (;;) pause();
+        kill(child, SIGTERM);
+        waitpid(child, NULL, 0);
+        return;
+    }
     if (strcmp(how, "child") == 0) { // of which nobody is told, because the parent does not want to be
         signal(SIGCHLD, SIG_IGN);
         if (fork() == 0) abort();
@@ -155,6 +162,20 @@ fn processes_that_a_script_ends_are_nobodys_trouble() {
     let outcome = verified(&["sh", "-c", "sleep 1000 & kill $!; wait $!; exit 3"]).succeeded();
     for line in [" died by SIGTERM\n", "also without mimalloc: exit code 3\n"] {
         assert!(outcome.stdout.contains(line), "{}", outcome.stdout);
+    }
+}
+
+/// As Python's pools of processes do, which end those that have not ended yet.
+#[test]
+fn a_signal_that_a_program_sends_its_child_is_told_and_no_failure() {
+    let programs = Programs::new();
+    let program = programs.trouble("cc");
+    let outcome = verified(&[program.to_str().unwrap(), "with", "ended child"]).succeeded();
+    for words in [
+        "only with mimalloc: ",
+        "died by SIGTERM, which somebody sent it",
+    ] {
+        assert!(outcome.stdout.contains(words), "{}", outcome.stdout);
     }
 }
 

@@ -8,6 +8,7 @@ use crate::preload;
 use crate::ui::{self, Failure};
 use reheap_allocators::probe::{Observation, WhyNot};
 use reheap_bench::results::{Outcome, signal_name};
+use rustix::process::Signal;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -82,6 +83,10 @@ struct Signalled {
     signal: String,
     /// Whether it does so without the allocator, too.
     also_without: bool,
+    /// Whether it is a crash. Most other signals are sent on purpose, and at times that differ from run to run: they count
+    /// for the command itself only, and so does SIGKILL for all, by which the kernel ends what takes too much memory.
+    #[serde(skip)]
+    counts: bool,
     #[serde(skip)]
     death: Death,
 }
@@ -141,7 +146,7 @@ impl Finding {
             .with
             .signals
             .iter()
-            .filter(|it| !it.also_without)
+            .filter(|it| it.counts && !it.also_without)
             .collect();
         if blamed.is_empty() {
             return;
@@ -272,7 +277,10 @@ impl Finding {
             let _ = writeln!(text, "{words}"); // writing to a String cannot fail
         };
         for signalled in &self.with.signals {
-            line(format!("also without {allocator}: {signalled}"));
+            line(match signalled.also_without {
+                true => format!("also without {allocator}: {signalled}"),
+                false => format!("only with {allocator}: {signalled}, which somebody sent it"),
+            });
         }
         if let Some(code) = self.with.exit_code.filter(|&code| code != 0) {
             line(format!("also without {allocator}: exit code {code}"));
@@ -296,6 +304,9 @@ impl Ending {
             signal: name(death.signal),
             also_without: other
                 .is_some_and(|other| other.deaths.iter().any(|it| it.is_like(death))),
+            counts: death.is_fault()
+                || death.signal == Signal::KILL.as_raw()
+                || death.process == Some(observed.command),
             death: death.clone(),
         };
         Self {

@@ -79,7 +79,9 @@ impl Death {
     /// come before the process is the program that is meant, so only the signal counts then.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let is_same = self.program.file_name() == other.program.file_name();
-        let may_be_same = is_same || self.is_of_child || other.is_of_child;
+        // Only a path is sure to be a program's name.
+        let is_vague = |death: &Self| death.is_of_child || !death.program.is_absolute();
+        let may_be_same = is_same || is_vague(self) || is_vague(other);
         match self.is_fault() {
             true => other.is_fault() && may_be_same,
             false => other.signal == self.signal,
