@@ -384,7 +384,7 @@ proptest! {
 
     #[test]
     fn a_damaged_marker_is_never_a_panic(changes in any_changes()) {
-        let object = note::object_file(&marker(), &common::tuning(), Architecture::X86_64);
+        let object = note::object_file(&marker(), &common::tuning(), Architecture::X86_64, str::to_owned);
         let _ = note::read_unlinked(&changed(&object, &changes));
     }
 }

@@ -15,6 +15,7 @@ use maps::Mapping;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
@@ -38,10 +39,54 @@ pub(crate) enum ProcessError {
     Zombie,
     #[error("it is a thread of the kernel, not a program")]
     KernelThread,
-    #[error("permission denied: it belongs to {owner} or has rights that you do not have")]
-    PermissionDenied { owner: String },
+    #[error("permission denied: {0}")]
+    PermissionDenied(Denial),
     #[error("{0}")]
     Io(io::Error),
+}
+
+/// Why the kernel does not let somebody look at a process (ptrace(2), "Ptrace access mode checking").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Denial {
+    /// It is another user's.
+    OtherUser { owner: u32, own: u32 },
+    /// It is the caller's, and the kernel protects it all the same.
+    Protected,
+    /// Root may look at what is another user's with this capability only.
+    RootWithoutCapability,
+    /// Root has it, and still may not.
+    RootForbidden,
+}
+
+impl Denial {
+    /// What rights could not be the reason for is not named as the reason.
+    fn of(own: u32, may_trace: Option<bool>, owner: u32) -> Self {
+        match own {
+            0 if may_trace == Some(false) => Self::RootWithoutCapability,
+            0 => Self::RootForbidden,
+            own if own == owner => Self::Protected,
+            own => Self::OtherUser { owner, own },
+        }
+    }
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OtherUser { owner, own } => {
+                write!(f, "it belongs to user {owner}, and you are user {own}")
+            }
+            Self::Protected => f.write_str(
+                "it is yours, but has or had rights that you do not have (setuid, capabilities), or keeps others out (PR_SET_DUMPABLE)",
+            ),
+            Self::RootWithoutCapability => f.write_str(
+                "you are root without CAP_SYS_PTRACE, as in most containers (`--cap-add SYS_PTRACE` gives it)",
+            ),
+            Self::RootForbidden => f.write_str(
+                "you are root, so it is a security module (AppArmor, SELinux, Landlock) or a user namespace that keeps you out",
+            ),
+        }
+    }
 }
 
 /// A process, for as long as it lives.
@@ -60,6 +105,36 @@ pub(crate) struct Status {
 }
 
 impl Status {
+    fn parse(text: &str) -> Self {
+        let fields = text.lines().filter_map(|line| line.split_once(':'));
+        let fields: Vec<_> = fields
+            .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
+            .collect();
+        let status = Self {
+            fields,
+            ..Self::default()
+        };
+        Self {
+            name: status.field("Name").unwrap_or_default().to_owned(),
+            threads: status
+                .field("Threads")
+                .and_then(|number| number.parse().ok())
+                .unwrap_or(1),
+            ..status
+        }
+    }
+
+    /// Nothing is left of it but its exit status.
+    fn has_ended(&self) -> bool {
+        let state = self.field("State").and_then(|state| state.chars().next());
+        matches!(state, Some('Z' | 'X'))
+    }
+
+    /// The second of the user's numbers: real, effective, saved, of the file system.
+    fn effective_user(&self) -> Option<u32> {
+        self.field("Uid")?.split_whitespace().nth(1)?.parse().ok()
+    }
+
     /// A size, which the kernel gives in KiB.
     pub(crate) fn bytes(&self, field: &str) -> Option<u64> {
         let number = self.field(field)?.strip_suffix("kB")?.trim();
@@ -86,23 +161,7 @@ impl Process {
     /// If it has ended.
     pub(crate) fn status(&self) -> Result<Status, ProcessError> {
         let text = self.read("status")?;
-        let text = String::from_utf8_lossy(&text);
-        let fields = text.lines().filter_map(|line| line.split_once(':'));
-        let fields: Vec<_> = fields
-            .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
-            .collect();
-        let status = Status {
-            fields,
-            ..Status::default()
-        };
-        Ok(Status {
-            name: status.field("Name").unwrap_or_default().to_owned(),
-            threads: status
-                .field("Threads")
-                .and_then(|number| number.parse().ok())
-                .unwrap_or(1),
-            ..status
-        })
+        Ok(Status::parse(&String::from_utf8_lossy(&text)))
     }
 
     /// The path of its executable, and whether it is still there.
@@ -121,9 +180,9 @@ impl Process {
         let Ok(status) = self.status() else {
             return ProcessError::Ended;
         };
-        match status.field("State").and_then(|state| state.chars().next()) {
-            Some('Z' | 'X') => ProcessError::Zombie,
-            _ => ProcessError::KernelThread,
+        match status.has_ended() {
+            true => ProcessError::Zombie,
+            false => ProcessError::KernelThread,
         }
     }
 
@@ -269,19 +328,40 @@ impl Process {
     fn error(&self, errno: Errno) -> ProcessError {
         match errno {
             Errno::NOENT | Errno::SRCH => ProcessError::Ended,
-            Errno::ACCESS | Errno::PERM => ProcessError::PermissionDenied {
-                owner: self.owner(),
-            },
+            Errno::ACCESS | Errno::PERM => self.why_denied(),
             errno => ProcessError::Io(errno.into()),
         }
     }
 
-    fn owner(&self) -> String {
-        match rustix::fs::fstat(&self.folder) {
-            Ok(stat) => format!("user {}", stat.st_uid),
-            Err(_) => "another user".to_owned(),
+    /// The state of every process may be read by all, and tells what there is to look at. The owner of its folder does not
+    /// tell whose it is: the folder of a protected one is root's (proc(5)).
+    fn why_denied(&self) -> ProcessError {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let text = rustix::fs::openat(&self.folder, "status", flags, Mode::empty())
+            .ok()
+            .and_then(|file| std::io::read_to_string(File::from(file)).ok());
+        let Some(status) = text.map(|text| Status::parse(&text)) else {
+            return ProcessError::Ended;
+        };
+        if status.has_ended() {
+            return ProcessError::Zombie;
         }
+        if status.bytes("VmSize").is_none() {
+            return ProcessError::KernelThread; // it has no memory of its own
+        }
+        let own = rustix::process::geteuid().as_raw();
+        let owner = status.effective_user().unwrap_or(0);
+        ProcessError::PermissionDenied(Denial::of(own, may_trace(), owner))
     }
+}
+
+/// Whether this process may look at those of other users; `None` where the kernel does not tell.
+fn may_trace() -> Option<bool> {
+    const CAP_SYS_PTRACE: u32 = 19;
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let status = Status::parse(&status);
+    let effective = u64::from_str_radix(status.field("CapEff")?, 16).ok()?;
+    Some(effective >> CAP_SYS_PTRACE & 1 == 1)
 }
 
 /// Whether a file still has the path that the kernel shows for it.
@@ -354,6 +434,20 @@ mod tests {
         child.wait().unwrap();
         assert!(matches!(process.executable(), Err(ProcessError::Ended)));
         assert!(matches!(process.mappings(), Err(ProcessError::Ended)));
+    }
+
+    #[test]
+    fn who_may_not_look_is_told_the_real_reason() {
+        let other = Denial::OtherUser { owner: 0, own: 5 };
+        for (own, may_trace, owner, expected) in [
+            (5, Some(false), 0, other),
+            (5, None, 5, Denial::Protected),
+            (0, Some(false), 5, Denial::RootWithoutCapability),
+            (0, Some(true), 0, Denial::RootForbidden),
+            (0, None, 5, Denial::RootForbidden),
+        ] {
+            assert_eq!(Denial::of(own, may_trace, owner), expected);
+        }
     }
 
     #[test]

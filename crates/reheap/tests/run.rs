@@ -263,7 +263,7 @@ fn a_program_with_its_own_malloc_is_refused_unless_forced() {
         .ended_with(1)
         .said(&[
             "it has a malloc of its own",
-            "hint: to try all the same: --force",
+            "hint: to try all the same: reheap run --force",
         ]);
     run(&mut reheap_run("-a mimalloc --force", &program))
         .ended_with(5)

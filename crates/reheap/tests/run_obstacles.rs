@@ -137,14 +137,14 @@ fn what_cannot_be_seen_is_unknown_and_not_run_unless_forced() {
     let own = workshop.path("own");
     let text = run(reheap("run --check --").arg(&own)).ended_with(5).stdout;
     let expected = "verdict    unknown: who provides its malloc is unknown: its dynamic symbols cannot be found\n\
-        hint       to try all the same: --force\n";
+        hint       to try all the same: reheap run --force\n";
     assert!(text.ends_with(expected), "{text}");
     run(reheap("run -a mimalloc --").arg(&own))
         .ended_with(1)
         .said(&[
             "cannot tell whether `",
             "works with mimalloc",
-            "hint: to try all the same: --force",
+            "hint: to try all the same: reheap run --force",
         ]);
     let forced = run(reheap("run --check --force --").arg(&own)).ended_with(0);
     assert!(

@@ -54,31 +54,46 @@ pub enum Hazard {
     },
 }
 
+impl Hazard {
+    /// What it is called, in a word or two.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::TwoHeaps { .. } => "two heaps",
+            Self::HalfReplaced { .. } => "half replaced",
+            Self::JemallocPageSize { .. } => "page size",
+            Self::InitialExecTls { .. } => "static TLS",
+            Self::AboveBaseline { .. } => "above the baseline",
+            Self::UnusedAllocator { .. } => "unused",
+        }
+    }
+}
+
 impl fmt::Display for Hazard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.name())?;
         match self {
             Self::TwoHeaps { rust, malloc } => write!(
                 f,
-                "two heaps: Rust's is {rust} and C's is {malloc}; a block must be freed on the side that made it"
+                "Rust's is {rust} and C's is {malloc}; a block must be freed on the side that made it"
             ),
             Self::HalfReplaced { defined, missing } => write!(
                 f,
-                "half replaced: the file defines {defined} and takes {missing} from elsewhere"
+                "the file defines {defined} and takes {missing} from elsewhere"
             ),
             Self::JemallocPageSize { page_bytes } => write!(
                 f,
-                "page size: this jemalloc stops on kernels with pages over {} KiB",
+                "this jemalloc stops on kernels with pages over {} KiB",
                 page_bytes >> 10
             ),
             Self::InitialExecTls { bytes } => write!(
                 f,
-                "static TLS: dlopen of this library fails where {bytes} bytes of static thread-local storage are no longer free"
+                "dlopen of this library fails where {bytes} bytes of static thread-local storage are no longer free"
             ),
             Self::AboveBaseline {
                 extension,
                 instructions,
             } => {
-                write!(f, "above the baseline: needs {extension}")?;
+                write!(f, "needs {extension}")?;
                 match instructions {
                     Some(number) => write!(
                         f,
@@ -88,10 +103,7 @@ impl fmt::Display for Hazard {
                 }
             }
             Self::UnusedAllocator { name } => {
-                write!(
-                    f,
-                    "unused: {name} came along, and nothing allocates from it"
-                )
+                write!(f, "{name} came along, and nothing allocates from it")
             }
         }
     }

@@ -9,7 +9,7 @@ mod running;
 mod text;
 
 use crate::container;
-use crate::process::{self, ProcessError};
+use crate::process::{self, Denial, ProcessError};
 use crate::ui::UNKNOWN;
 use anyhow::Context as _;
 use file::FileError;
@@ -166,7 +166,7 @@ fn inspect_all(
     printer: &mut Printer<'_, impl Write, impl Write>,
     outcome: &mut Outcome,
 ) -> io::Result<()> {
-    let mut denied = 0;
+    let mut denied = Vec::new();
     for pid in process::all()? {
         match running::inspect(pid, files) {
             Ok(running) => {
@@ -174,7 +174,9 @@ fn inspect_all(
                 outcome.unknown += usize::from(report.as_ref().is_ok_and(is_unknown));
                 printer.print(&pid.to_string(), &report)?;
             }
-            Err(InspectProcessError::Process(ProcessError::PermissionDenied { .. })) => denied += 1,
+            Err(InspectProcessError::Process(ProcessError::PermissionDenied(denial))) => {
+                denied.push(denial);
+            }
             Err(InspectProcessError::Process(
                 ProcessError::Ended
                 | ProcessError::NoSuchProcess
@@ -187,11 +189,17 @@ fn inspect_all(
             }
         }
     }
-    if denied > 0 {
-        let processes = text::counted(denied, "process");
+    if let Some(first) = denied.first() {
+        let processes = text::counted(denied.len(), "process");
+        let reason = match first {
+            Denial::OtherUser { .. } | Denial::Protected => {
+                "those of other users, and those with rights that you do not have".to_owned()
+            }
+            of_root => of_root.to_string(),
+        };
         writeln!(
             printer.errors,
-            "reheap: {processes} of other users not looked at: permission denied"
+            "reheap: {processes} not looked at: permission denied: {reason}"
         )?;
     }
     Ok(())

@@ -115,7 +115,9 @@ impl Obstacle {
             Self::Privileged(_) => Some(
                 "run it as the user or with the capabilities that it needs, from a copy without them",
             ),
-            Self::OwnAllocator(_) | Self::Unknown(_) => Some("to try all the same: --force"),
+            Self::OwnAllocator(_) | Self::Unknown(_) => {
+                Some("to try all the same: reheap run --force")
+            }
             Self::Static(LinkAgain::NotGo | LinkAgain::Unknown)
             | Self::NotAProgram(_)
             | Self::OtherLibc(_)

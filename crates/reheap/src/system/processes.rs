@@ -38,7 +38,7 @@ pub(crate) fn look(root: &Root) -> std::io::Result<Processes> {
         match library_of(pid, &folder) {
             Ok(Some(having)) => processes.having.push(having),
             Ok(None) => processes.others += 1,
-            Err(ProcessError::PermissionDenied { .. }) => processes.denied += 1,
+            Err(ProcessError::PermissionDenied(_)) => processes.denied += 1,
             Err(_) => {}
         }
     }

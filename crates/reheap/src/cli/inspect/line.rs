@@ -1,8 +1,9 @@
 //! A report as one line: whose malloc, what else, and what to look into.
 
 use super::Report;
+use super::running::RunningHazard;
 use super::text::{self, Malloc};
-use reheap_elf::identify::{FoundAllocator, Identity, LibcName, Role};
+use reheap_elf::identify::{Confidence, FoundAllocator, Hazard, Identity, Libc, LibcName, Role};
 use terminal_size::{Width, terminal_size_of};
 
 /// A name that is cut shorter tells nothing.
@@ -29,13 +30,13 @@ pub(super) fn line(report: &Report, columns: Option<usize>) -> String {
 
 fn facts(report: &Report) -> Vec<String> {
     let mut facts = Vec::new();
-    let hazards = match report {
+    let mut hazards: Vec<&'static str> = match report {
         Report::File { identity, .. } | Report::Container { identity, .. } => {
             let malloc = Malloc::of(&identity.malloc, &identity.allocators, &identity.libc);
             facts.push(malloc.short());
             facts.extend(others(identity.allocators.iter()));
             facts.push(what_it_is(identity));
-            identity.hazards.len()
+            identity.hazards.iter().filter_map(hazard).collect()
         }
         Report::Process(running) => {
             let found: Vec<FoundAllocator> = running
@@ -48,16 +49,45 @@ fn facts(report: &Report) -> Vec<String> {
             let own = running.allocators.iter();
             let own = own.filter(|mapped| mapped.file == running.file);
             facts.extend(others(own.map(|mapped| &mapped.found)));
-            facts.push(text::libc_text(&running.libc));
+            facts.push(libc(&running.libc));
             let resident = running.memory.resident_bytes.map(text::size);
             facts.extend(resident.map(|size| format!("{size} resident")));
-            running.hazards.len()
+            running.hazards.iter().filter_map(running_hazard).collect()
         }
     };
-    if hazards > 0 {
-        facts.push(text::counted(hazards, "hazard"));
-    }
+    hazards.sort_unstable();
+    hazards.dedup();
+    let label = match hazards.len() {
+        0 => return facts,
+        1 => "hazard",
+        _ => "hazards",
+    };
+    facts.push(format!("{label}: {}", hazards.join(", ")));
     facts
+}
+
+/// Its name; that an allocator is unused is told beside that allocator's name already.
+fn hazard(hazard: &Hazard) -> Option<&'static str> {
+    match hazard {
+        Hazard::UnusedAllocator { .. } => None,
+        hazard => Some(hazard.name()),
+    }
+}
+
+fn running_hazard(found: &RunningHazard) -> Option<&'static str> {
+    match found {
+        RunningHazard::OfFile { hazard: found, .. } => hazard(found),
+        RunningHazard::OfProcess(found) => Some(found.name()),
+    }
+}
+
+/// What is only possible is said to be.
+fn libc(libc: &Libc) -> String {
+    let text = text::libc_text(libc);
+    match libc.confidence {
+        Some(Confidence::Possible) => format!("{text} (possible)"),
+        _ => text,
+    }
 }
 
 /// Allocators beside the program's malloc.
@@ -79,8 +109,8 @@ fn others<'a>(allocators: impl Iterator<Item = &'a FoundAllocator>) -> Option<St
 }
 
 fn what_it_is(identity: &Identity) -> String {
-    let libc = (identity.libc.name != LibcName::Unknown).then(|| text::libc_text(&identity.libc));
-    let parts = [Some(identity.kind.to_string()), libc];
+    let known = (identity.libc.name != LibcName::Unknown).then(|| libc(&identity.libc));
+    let parts = [Some(identity.kind.to_string()), known];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 

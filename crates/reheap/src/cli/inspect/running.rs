@@ -100,6 +100,16 @@ pub(super) enum ProcessHazard {
     SeveralMallocs { files: Vec<String> },
 }
 
+impl ProcessHazard {
+    /// What it is called, in a word or two.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::PreloadNotLoaded { .. } => "preload",
+            Self::SeveralMallocs { .. } => "several mallocs",
+        }
+    }
+}
+
 /// Identities of files that several processes have mapped, by device, inode and time of the last change.
 #[derive(Debug, Default)]
 pub(super) struct Files {

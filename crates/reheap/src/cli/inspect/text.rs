@@ -12,11 +12,12 @@ use reheap_elf::identify::{
     MarkerIdentity, Provider, RustGlobalAllocator,
 };
 use reheap_elf::marker::Marker;
+use std::fmt::{self, Write as _};
 use std::path::Path;
 
 const COLUMNS: usize = 100;
 /// Where the text of a line begins, behind its label.
-const INDENT: usize = 12;
+const INDENT: usize = 14;
 
 /// A path or other text without control characters.
 pub(super) fn printable(text: impl AsRef<Path>) -> String {
@@ -102,7 +103,12 @@ impl Block {
             self.add("needs", identity.needed.join(", "));
         }
         if !identity.exports.is_empty() {
-            self.add("offers", identity.exports.join(", "));
+            let names: Vec<String> = identity
+                .exports
+                .iter()
+                .map(|name| demangled(name))
+                .collect();
+            self.add("offers", names.join(", "));
         }
     }
 
@@ -194,11 +200,15 @@ fn memory_text(memory: &Memory) -> String {
 fn running_hazard_text(hazard: &RunningHazard) -> String {
     match hazard {
         RunningHazard::OfFile { file, hazard } => format!("{hazard} (in `{file}`)"),
-        RunningHazard::OfProcess(ProcessHazard::PreloadNotLoaded { entry }) => {
-            format!("preload: `{entry}` was to be preloaded and is not there")
+        RunningHazard::OfProcess(process @ ProcessHazard::PreloadNotLoaded { entry }) => {
+            format!(
+                "{}: `{entry}` was to be preloaded and is not there",
+                process.name()
+            )
         }
-        RunningHazard::OfProcess(ProcessHazard::SeveralMallocs { files }) => format!(
-            "several mallocs: calls go to {}; a block must be freed where it was made",
+        RunningHazard::OfProcess(process @ ProcessHazard::SeveralMallocs { files }) => format!(
+            "{}: calls go to {}; a block must be freed where it was made",
+            process.name(),
             files.join(" and ")
         ),
     }
@@ -306,8 +316,8 @@ impl<'a> Malloc<'a> {
         };
         match &self.verdict.provider {
             Provider::Unknown => format!("malloc unknown: {}", self.verdict.reason),
-            Provider::Outside => "malloc from outside".to_owned(),
-            Provider::Nobody => "no malloc".to_owned(),
+            Provider::Outside => format!("malloc from outside{doubt}"),
+            Provider::Nobody => format!("no malloc{doubt}"),
             _ => format!("{}{doubt}", self.provider),
         }
     }
@@ -391,7 +401,9 @@ fn marker_text(identity: &MarkerIdentity) -> String {
 
 fn rust_text(rust: &RustGlobalAllocator) -> String {
     match rust {
-        RustGlobalAllocator::System { evidence } => format!("calls malloc: {evidence}"),
+        RustGlobalAllocator::System { evidence } => {
+            format!("calls malloc: {}", evidence_text(evidence))
+        }
         RustGlobalAllocator::Custom {
             name,
             confidence,
@@ -399,6 +411,7 @@ fn rust_text(rust: &RustGlobalAllocator) -> String {
         } => {
             let name = name.as_ref().map(|name| format!(", {name} as it seems"));
             let name = name.unwrap_or_default();
+            let evidence = evidence_text(evidence);
             format!("has a global allocator of its own{name}, {confidence}: {evidence}")
         }
         RustGlobalAllocator::Unknown => {
@@ -408,10 +421,53 @@ fn rust_text(rust: &RustGlobalAllocator) -> String {
 }
 
 fn with_evidence(text: String, evidence: &[Evidence]) -> String {
-    let pieces: Vec<String> = evidence.iter().map(Evidence::to_string).collect();
+    let pieces: Vec<String> = evidence.iter().map(evidence_text).collect();
     match pieces.as_slice() {
         [] => text,
         pieces => format!("{text}: {}", pieces.join(", ")),
+    }
+}
+
+/// A symbol as its source has it, so that it can be read and looked up.
+fn evidence_text(evidence: &Evidence) -> String {
+    match evidence {
+        Evidence::Symbol(symbol) => Evidence::Symbol(demangled(symbol)).to_string(),
+        other => other.to_string(),
+    }
+}
+
+/// The name of a C++ or Rust function without its parameters; other names, and those that would become endless, are left
+/// as they are.
+fn demangled(symbol: &str) -> String {
+    let mut text = Bounded(String::new());
+    let is_whole = if let Ok(rust) = rustc_demangle::try_demangle(symbol) {
+        write!(text, "{rust:#}").is_ok()
+    } else if let Ok(cxx) = cpp_demangle::Symbol::new(symbol) {
+        let options = cpp_demangle::DemangleOptions::new().no_params();
+        cxx.structured_demangle(&mut text, &options).is_ok()
+    } else {
+        false
+    };
+    match is_whole {
+        true => text.0,
+        false => symbol.to_owned(),
+    }
+}
+
+/// A text that ends with an error: a few letters of a mangled name can stand for a million.
+struct Bounded(String);
+
+impl Bounded {
+    const BYTES_MAX: usize = 512;
+}
+
+impl fmt::Write for Bounded {
+    fn write_str(&mut self, piece: &str) -> fmt::Result {
+        if self.0.len() + piece.len() > Self::BYTES_MAX {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(piece);
+        Ok(())
     }
 }
 
@@ -441,6 +497,47 @@ mod tests {
             wrap("a /very/long/path b", 5),
             ["a", "/very/long/path", "b"]
         );
+    }
+
+    #[test]
+    fn symbols_are_shown_as_their_source_has_them() {
+        for (symbol, shown) in [
+            ("_Znwm", "operator new"),
+            ("_ZdlPv", "operator delete"),
+            ("_ZN8snmalloc5Alloc5allocEm", "snmalloc::Alloc::alloc"),
+            (
+                "_RNvCsfLfy6EI15iL_7___rustc11___rdl_alloc",
+                "__rustc::__rdl_alloc",
+            ),
+            (
+                "_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE",
+                "core::fmt::Write::write_fmt",
+            ),
+            ("malloc", "malloc"),
+            ("_Z", "_Z"),
+        ] {
+            assert_eq!(demangled(symbol), shown);
+        }
+        // Each substitution doubles what the one before stands for.
+        let doubling: String = (0..30)
+            .map(|n| {
+                format!(
+                    "3bazIS{0}_S{0}_E",
+                    char::from_digit(n, 36).unwrap().to_ascii_uppercase()
+                )
+            })
+            .collect();
+        let symbol = format!("_ZN3foo{doubling}E");
+        assert!(demangled(&symbol).len() <= symbol.len().max(Bounded::BYTES_MAX));
+    }
+
+    #[test]
+    fn every_label_is_followed_by_a_blank() {
+        let mut block = Block {
+            lines: String::new(),
+        };
+        block.add("interpreter", "/lib64/ld-linux-x86-64.so.2");
+        assert_eq!(block.lines, "  interpreter /lib64/ld-linux-x86-64.so.2\n");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use crate::limits;
 use crate::preload::LD_PRELOAD;
-use crate::process::{Process, ProcessError};
+use crate::process::{Denial, Process, ProcessError};
 use crate::program::Program;
 use reheap_allocators::load::is_same_file;
 use reheap_allocators::target::Libc;
@@ -34,7 +34,7 @@ struct Sight {
     looks: u32,
     has_variable: bool,
     limit_bytes: Option<u64>,
-    owner: Option<String>,
+    denial: Option<Denial>,
 }
 
 /// A process without the library.
@@ -64,8 +64,8 @@ impl Census {
         };
         let program = match process.executable() {
             Ok((program, _)) => program,
-            Err(ProcessError::PermissionDenied { owner }) => {
-                return self.hidden(pid, &process, owner);
+            Err(ProcessError::PermissionDenied(why)) => {
+                return self.hidden(pid, &process, why);
             }
             Err(_) => return,
         };
@@ -94,12 +94,12 @@ impl Census {
             looks: 0,
             has_variable,
             limit_bytes: process.address_space_limit(),
-            owner: None,
+            denial: None,
         });
         sight.looks += 1;
     }
 
-    fn hidden(&mut self, pid: u32, process: &Process, owner: String) {
+    fn hidden(&mut self, pid: u32, process: &Process, why: Denial) {
         let Ok(status) = process.status() else {
             return;
         };
@@ -109,7 +109,7 @@ impl Census {
             looks: 0,
             has_variable: true,
             limit_bytes: None,
-            owner: Some(owner),
+            denial: Some(why),
         });
         sight.looks += 1;
     }
@@ -157,8 +157,8 @@ impl Census {
 
     /// Why it does not have it; `None` where it may just not have come to it yet.
     fn reason(&self, file: &Path, sight: &Sight) -> Option<String> {
-        if let Some(owner) = &sight.owner {
-            return Some(format!("it runs as {owner}, and cannot be looked at"));
+        if let Some(why) = sight.denial {
+            return Some(format!("it cannot be looked at: {why}"));
         }
         if let Ok(program) = Program::resolve(file.as_os_str()) {
             let obstacle = program
