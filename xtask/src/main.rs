@@ -21,6 +21,7 @@ mod programs;
 mod progress;
 mod table;
 mod tidy;
+mod trials;
 mod trust;
 mod update_sources;
 mod workspace;
@@ -75,6 +76,8 @@ enum Task {
         #[arg(long, value_name = "FOLDER")]
         folder: std::path::PathBuf,
     },
+    /// Run real programs under every allocator, and the test suites of static ones, and write how they compare
+    Trials(trials::Options),
     /// Renew the lock file of the packages that allocators are built from
     UpdateSources,
 }
@@ -103,6 +106,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::MeasureMemory { machine } => memory_functions::run(&workspace, machine),
         Task::MeasureTrust { machine, raw } => trust::run(&workspace, machine, raw),
         Task::InspectCorpus { folder } => inspect_corpus::run(&workspace, &folder),
+        Task::Trials(options) => trials::run(&workspace, &options),
         Task::UpdateSources => update_sources::run(&workspace),
     }
 }

@@ -1,0 +1,148 @@
+//! What the trials found, as it is kept in `trials.json`.
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+const FILE: &str = "trials.json";
+
+/// All results, by the name of the program.
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct Records {
+    /// The machine of the latest trial.
+    pub(super) machine: serde_json::Value,
+    /// The day of the latest trial.
+    pub(super) day: String,
+    pub(super) dynamic: BTreeMap<String, DynamicTrial>,
+    #[serde(rename = "static")]
+    pub(super) built: BTreeMap<String, StaticTrial>,
+}
+
+/// A dynamic program: its plain run, and the same under each allocator.
+#[derive(Serialize, Deserialize)]
+pub(super) struct DynamicTrial {
+    pub(super) day: String,
+    /// Debian package to version, the program's own first by its row.
+    pub(super) packages: BTreeMap<String, String>,
+    pub(super) plain: Plain,
+    pub(super) under: BTreeMap<String, Under>,
+}
+
+/// What a plain run does.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Plain {
+    pub(super) outcome: String,
+    pub(super) seconds: f64,
+    pub(super) stdout_bytes: u64,
+    pub(super) stdout_sha256: String,
+    /// Whether standard error was the same in the plain runs, and so is compared.
+    pub(super) stderr_is_compared: bool,
+}
+
+/// What a program does under an allocator.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Under {
+    #[serde(flatten)]
+    pub(super) verdict: Verdict,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) seconds: Option<f64>,
+    /// The last lines of standard error, where the run was not the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) stderr: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) evidence: Option<Evidence>,
+}
+
+/// How a run compares with a plain one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "verdict", content = "detail")]
+pub(super) enum Verdict {
+    Same,
+    /// What differs.
+    Differs(String),
+    /// By which signal.
+    Crashed(String),
+    Hung,
+    /// reheap's reason.
+    Refused(String),
+    /// It was the same, but the allocator was not seen in the program.
+    NotActive,
+}
+
+impl Verdict {
+    /// A cell of the table.
+    pub(super) fn cell(&self) -> String {
+        match self {
+            Self::Same => "same".to_owned(),
+            Self::Differs(what) => format!("**differs**: {what}"),
+            Self::Crashed(signal) => format!("**crashed**: {signal}"),
+            Self::Hung => "**hung**".to_owned(),
+            Self::Refused(_) => "refused".to_owned(),
+            Self::NotActive => "**not active**".to_owned(),
+        }
+    }
+}
+
+/// What the dynamic linker's own log says of a second run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Evidence {
+    /// How often the program was started and got its malloc from the allocator's library.
+    pub(super) starts: usize,
+    /// How many programs of any name did.
+    pub(super) starts_of_all: usize,
+    /// Functions of the malloc family that something bound elsewhere, as `who: function of whom`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) elsewhere: Vec<String>,
+}
+
+/// A program that was built statically, and its test suite.
+#[derive(Serialize, Deserialize)]
+pub(super) struct StaticTrial {
+    pub(super) day: String,
+    pub(super) version: String,
+    /// How many tests the build with musl's own allocator has, and which of them fail.
+    pub(super) stock: Tests,
+    pub(super) with: BTreeMap<String, With>,
+}
+
+/// What a test suite says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Tests {
+    pub(super) passed: usize,
+    pub(super) failed: Vec<String>,
+}
+
+/// A test suite under an allocator.
+#[derive(Serialize, Deserialize)]
+pub(super) struct With {
+    #[serde(flatten)]
+    pub(super) verdict: Verdict,
+    pub(super) seconds: f64,
+    /// The executables in which reheap's marker was found again.
+    pub(super) proved: usize,
+    /// The end of the output, where it was not the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) output: Option<String>,
+}
+
+impl Records {
+    /// Those of the folder; none if there are none yet.
+    pub(super) fn read(folder: &Path) -> Result<Records> {
+        let path = folder.join(FILE);
+        if !path.exists() {
+            return Ok(Records::default());
+        }
+        let text = fs::read_to_string(&path)
+            .with_context(|| format!("cannot read `{}`", path.display()))?;
+        serde_json::from_str(&text)
+            .with_context(|| format!("cannot understand `{}`", path.display()))
+    }
+
+    pub(super) fn write(&self, folder: &Path) -> Result<()> {
+        let path = folder.join(FILE);
+        let text = serde_json::to_string_pretty(self)? + "\n";
+        fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))
+    }
+}
