@@ -16,6 +16,7 @@ mod page;
 mod records;
 mod static_programs;
 mod static_rows;
+mod static_tests;
 
 use crate::machine::{Machine, today};
 use crate::progress::Progress;
@@ -143,12 +144,16 @@ fn write(folder: &Path, records: &mut Records) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use static_rows::Source;
 
     #[test]
     fn the_trials_have_names_of_their_own_and_scripts() {
         let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("trials");
-        for row in dynamic_rows::ROWS {
-            let script = scripts.join(format!("{}.sh", row.name));
+        let dynamic = dynamic_rows::ROWS.iter().map(|row| row.name.to_owned());
+        let is_c = |row: &&static_rows::StaticRow| matches!(row.source, Source::Debian { .. });
+        let built = static_rows::ROWS.iter().filter(is_c);
+        for name in dynamic.chain(built.map(|row| format!("static-{}", row.name))) {
+            let script = scripts.join(format!("{name}.sh"));
             assert!(script.is_file(), "{} is missing", script.display());
         }
         let dynamic = dynamic_rows::ROWS.iter().map(|row| row.name);
@@ -163,6 +168,7 @@ mod tests {
             "{}",
             dynamic_rows::ROWS.len()
         );
+        assert!(static_rows::ROWS.len() >= 10, "{}", static_rows::ROWS.len());
     }
 
     #[test]
@@ -171,7 +177,10 @@ mod tests {
         for entry in fs::read_dir(scripts).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_stem().unwrap().to_str().unwrap();
-            let known = dynamic_rows::ROWS.iter().any(|row| row.name == name);
+            let known = match name.strip_prefix("static-") {
+                Some(name) => static_rows::ROWS.iter().any(|row| row.name == name),
+                None => dynamic_rows::ROWS.iter().any(|row| row.name == name),
+            };
             assert!(known || name == "lib", "{}", path.display());
         }
     }

@@ -19,3 +19,14 @@ finish() {
     wait "$1" || status=$?
     echo "ended with $status"
 }
+
+# Runs a test and says how it went, as automake does.
+check() {
+    name=$1
+    shift
+    if "$@"; then
+        echo "PASS: $name"
+    else
+        echo "FAIL: $name"
+    fi
+}

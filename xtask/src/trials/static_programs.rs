@@ -1,14 +1,414 @@
-use super::records::StaticTrial;
-use super::static_rows::StaticRow;
-use crate::progress::Progress;
-use crate::workspace::Workspace;
-use anyhow::{Result, bail};
+//! A static program: its test suite with musl's own allocator, without reheap, and with each allocator.
 
+use super::records::{StaticTrial, Verdict, With};
+use super::static_rows::{Source, StaticRow};
+use super::static_tests::Suite;
+use crate::machine::today;
+use crate::progress::Progress;
+use crate::workspace::{Workspace, musl_target};
+use anyhow::{Context, Result, bail, ensure};
+use reheap_bench::results::Outcome;
+use reheap_bench::run::{CommandLine, Launcher, Limits};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// How long building and testing may take.
+const DEADLINE: Duration = Duration::from_secs(1800);
+/// How much of the output is kept when something is wrong.
+const OUTPUT_LINES: usize = 30;
+
+/// A program whose sources are there.
+struct Sources<'a> {
+    workspace: &'a Workspace,
+    row: &'a StaticRow,
+    /// Everything of this program.
+    folder: PathBuf,
+    /// The sources as they were published.
+    published: PathBuf,
+    version: String,
+    launcher: Launcher,
+    target: String,
+}
+
+/// A test suite that has run.
+struct Tested {
+    outcome: Outcome,
+    seconds: f64,
+    suite: Suite,
+    log: String,
+    folder: PathBuf,
+}
+
+/// Builds and tests one program with every allocator.
 pub(super) fn try_program(
-    _: &Workspace,
-    _: &Progress,
-    _: &[&str],
-    _: &StaticRow,
+    workspace: &Workspace,
+    progress: &Progress,
+    allocators: &[&'static str],
+    row: &StaticRow,
 ) -> Result<StaticTrial> {
-    bail!("not yet")
+    let folder = workspace.target.join("trials").join(row.name);
+    fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
+    let (published, version) = match row.source {
+        Source::Crate { version, .. } => (registry(&folder, row.name, version)?, version.into()),
+        Source::Debian { .. } => debian(workspace, &folder, row.name)?,
+    };
+    let sources = Sources {
+        workspace,
+        row,
+        folder,
+        published,
+        version,
+        launcher: Launcher::new()?,
+        target: musl_target()?.to_string(),
+    };
+    let stock = sources.test(None)?;
+    let summary = stock.suite.summary();
+    let (name, passed, failed) = (row.name, summary.passed, summary.failed.len());
+    ensure!(
+        passed > 0,
+        "no test passes with musl's allocator:\n{}",
+        last_lines(&stock.log)
+    );
+    progress.say(format!(
+        "{name}: {passed} tests pass, {failed} fail, in {:.0} s",
+        stock.seconds
+    ));
+    let mut with = BTreeMap::new();
+    for allocator in allocators {
+        let tested = sources.test(Some(allocator))?;
+        let found = sources.judge(allocator, &tested, &stock.suite)?;
+        progress.say(format!("{name}: {allocator}: {}", found.verdict.cell()));
+        with.insert((*allocator).to_owned(), found);
+    }
+    Ok(StaticTrial {
+        day: today()?,
+        version: sources.version,
+        stock: summary,
+        with,
+    })
+}
+
+impl Sources<'_> {
+    fn judge(&self, allocator: &str, tested: &Tested, stock: &Suite) -> Result<With> {
+        let mut proved = 0;
+        let mut unproved = None;
+        for executable in self.executables(&tested.suite) {
+            match proves(self.workspace, &tested.folder.join(&executable), allocator)? {
+                true => proved += 1,
+                false => unproved = Some(executable),
+            }
+        }
+        let mut verdict = match tested.outcome {
+            Outcome::TimedOut => Verdict::Hung,
+            _ => tested.suite.judge(stock),
+        };
+        if verdict == Verdict::Same && (unproved.is_some() || proved == 0) {
+            verdict = Verdict::NotActive;
+        }
+        let is_same = verdict == Verdict::Same;
+        Ok(With {
+            verdict,
+            seconds: tested.seconds,
+            proved,
+            output: (!is_same).then(|| last_lines(&tested.log)),
+        })
+    }
+
+    /// Those that are tested, from the folder of the sources.
+    fn executables(&self, suite: &Suite) -> Vec<String> {
+        match self.row.source {
+            Source::Crate { .. } => suite.executables.clone(),
+            Source::Debian { executables } => executables.iter().map(|e| (*e).to_owned()).collect(),
+        }
+    }
+
+    /// Builds and tests with this allocator, or with musl's and without reheap.
+    fn test(&self, allocator: Option<&str>) -> Result<Tested> {
+        let folder = self.folder.join("sources");
+        let log = self
+            .folder
+            .join(format!("{}.log", allocator.unwrap_or("stock")));
+        let command = match self.row.source {
+            Source::Crate { flags, .. } => {
+                if !folder.exists() {
+                    copy(&self.published, &folder)?;
+                    detach(&folder.join("Cargo.toml"))?;
+                }
+                self.cargo_test(flags, allocator)
+            }
+            Source::Debian { .. } => {
+                copy(&self.published, &folder)?;
+                self.script(allocator)
+            }
+        };
+        let mut arguments: Vec<OsString> = vec![
+            "-c".into(),
+            "cd \"$1\" && log=$2 && shift 2 && exec \"$@\" >\"$log\" 2>&1".into(),
+            "sh".into(),
+            folder.clone().into(),
+            log.clone().into(),
+        ];
+        arguments.extend(command.words);
+        let line = CommandLine {
+            program: "/bin/sh".into(),
+            arguments,
+            environment: command.environment,
+            input: None,
+        };
+        let limits = Limits {
+            time: Some(DEADLINE),
+            ..Limits::default()
+        };
+        let finished = self.launcher.run(&line, &limits, &[])?;
+        let log = fs::read(&log).with_context(|| format!("cannot read `{}`", log.display()))?;
+        let log = String::from_utf8_lossy(&log).into_owned();
+        Ok(Tested {
+            outcome: finished.outcome,
+            seconds: finished.cost.wall_seconds,
+            suite: Suite::parse(&log),
+            log,
+            folder,
+        })
+    }
+
+    /// `cargo test` or `cargo reheap test`. They share what they compile with one linker.
+    fn cargo_test(&self, flags: &[&str], allocator: Option<&str>) -> Words {
+        let mut words: Vec<OsString> = match allocator {
+            None => ["cargo", "test", "--target", &self.target]
+                .map(OsString::from)
+                .into(),
+            Some(allocator) => {
+                let cargo_reheap = self.workspace.cargo_reheap();
+                let mut words = vec![cargo_reheap.get_program().to_owned()];
+                words.extend(["reheap", "test", "-a", allocator].map(OsString::from));
+                words
+            }
+        };
+        words.extend(["--locked", "--no-fail-fast"].map(OsString::from));
+        if !flags.contains(&"--test") {
+            words.push("--tests".into());
+        }
+        words.extend(flags.iter().map(OsString::from));
+        let mut environment = vec![("CARGO_TARGET_DIR".into(), self.folder.join("target").into())];
+        if allocator.is_none() {
+            let compiler = format!("CC_{}", self.target.replace('-', "_"));
+            environment.push((compiler.into(), "musl-gcc".into()));
+        }
+        environment.extend(self.cache());
+        Words { words, environment }
+    }
+
+    /// The script of a C program, with the compiler that it is to use.
+    fn script(&self, allocator: Option<&str>) -> Words {
+        let scripts = self.workspace.root.join("xtask/trials");
+        let script = scripts.join(format!("static-{}.sh", self.row.name));
+        let compiler = match allocator {
+            None => OsString::from("musl-gcc -static"),
+            Some(_) => {
+                let mut compiler = self.workspace.reheap().get_program().to_owned();
+                compiler.push(" cc");
+                compiler
+            }
+        };
+        let kind = allocator.map_or("stock", |_| "reheap");
+        let configured = self.folder.join(format!("{kind}.cache"));
+        let mut environment: Vec<(OsString, OsString)> = vec![
+            ("CC".into(), compiler),
+            ("TRIALS".into(), scripts.into()),
+            ("CONFIGURED".into(), configured.into()),
+        ];
+        if let Some(allocator) = allocator {
+            environment.push(("REHEAP_ALLOCATOR".into(), allocator.into()));
+        }
+        environment.extend(self.cache());
+        Words {
+            words: vec!["sh".into(), "-eu".into(), script.into()],
+            environment,
+        }
+    }
+
+    /// The same cache as that of the tests, whose allocators are there already.
+    fn cache(&self) -> Option<(OsString, OsString)> {
+        let is_set = env::var_os("REHEAP_CACHE_DIR").is_some();
+        let cache = self.workspace.target.join("tmp/reheap-cache");
+        (!is_set).then(|| ("REHEAP_CACHE_DIR".into(), cache.into()))
+    }
+}
+
+struct Words {
+    words: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
+}
+
+/// Whether `reheap inspect` says that the allocator is in there and its malloc the program's.
+fn proves(workspace: &Workspace, executable: &Path, allocator: &str) -> Result<bool> {
+    #[derive(Deserialize)]
+    struct Identity {
+        marker: Option<Marker>,
+        malloc: Malloc,
+    }
+    #[derive(Deserialize)]
+    struct Marker {
+        allocator: String,
+    }
+    #[derive(Deserialize)]
+    struct Malloc {
+        provider: Provider,
+    }
+    #[derive(Deserialize)]
+    struct Provider {
+        by: String,
+    }
+    let output = workspace
+        .reheap()
+        .args(["inspect", "--json"])
+        .arg(executable)
+        .output()
+        .context("cannot start reheap")?;
+    let Ok([identity]) = serde_json::from_slice::<[Identity; 1]>(&output.stdout) else {
+        return Ok(false);
+    };
+    let marked = identity
+        .marker
+        .is_some_and(|marker| marker.allocator == allocator);
+    Ok(marked && identity.malloc.provider.by == "allocator")
+}
+
+/// The folder of a package of the registry, fetched by Cargo as a dependency of nothing.
+fn registry(folder: &Path, name: &str, version: &str) -> Result<PathBuf> {
+    #[derive(Deserialize)]
+    struct Metadata {
+        packages: Vec<Package>,
+    }
+    #[derive(Deserialize)]
+    struct Package {
+        name: String,
+        version: String,
+        manifest_path: PathBuf,
+    }
+    let fetch = folder.join("fetch");
+    fs::create_dir_all(&fetch).context("cannot make a folder")?;
+    let manifest = format!(
+        "[package]\nname = \"fetch\"\nversion = \"0.0.0\"\n\n[lib]\npath = \"lib.rs\"\n\n[dependencies]\n{name} = \
+         \"={version}\"\n\n[workspace]\n"
+    );
+    fs::write(fetch.join("Cargo.toml"), manifest).context("cannot write a manifest")?;
+    fs::write(fetch.join("lib.rs"), "").context("cannot write a file")?;
+    let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["metadata", "--format-version", "1"])
+        .current_dir(&fetch)
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start cargo")?;
+    let metadata: Metadata = serde_json::from_slice(&output.stdout)
+        .context("cannot understand the output of cargo metadata")?;
+    let found = metadata
+        .packages
+        .into_iter()
+        .find(|package| package.name == name && package.version == version)
+        .with_context(|| format!("cargo did not fetch {name} {version}"))?;
+    let manifest = found.manifest_path;
+    let folder = manifest.parent().context("a manifest without a folder")?;
+    Ok(folder.to_owned())
+}
+
+/// The folder of a Debian source package with Debian's patches, and its version. apt gets lists of its own, so the
+/// system's sources stay as they are.
+fn debian(workspace: &Workspace, folder: &Path, name: &str) -> Result<(PathBuf, String)> {
+    let state = workspace.target.join("trials/apt");
+    for needed in ["lists/partial", "cache/archives/partial"] {
+        fs::create_dir_all(state.join(needed)).context("cannot make a folder")?;
+    }
+    let release = fs::read_to_string("/etc/os-release").context("cannot read /etc/os-release")?;
+    let release = release
+        .lines()
+        .find_map(|line| line.strip_prefix("VERSION_CODENAME="))
+        .context("/etc/os-release names no release of Debian")?;
+    let source = format!(
+        "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian {release} main\n"
+    );
+    fs::write(state.join("sources.list"), source).context("cannot write apt's sources")?;
+    let apt = |arguments: &[&str]| {
+        let mut apt = Command::new("apt-get");
+        for (key, value) in [
+            ("Dir::State", state.clone()),
+            ("Dir::State::lists", state.join("lists")),
+            ("Dir::Cache", state.join("cache")),
+            ("Dir::Etc::sourcelist", state.join("sources.list")),
+            ("Dir::Etc::sourceparts", PathBuf::from("/dev/null")),
+        ] {
+            apt.arg("-o").arg(format!("{key}={}", value.display()));
+        }
+        let output = apt
+            .args(arguments)
+            .current_dir(folder)
+            .stdin(Stdio::null())
+            .output();
+        let output = output.context("cannot start apt-get")?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.success(),
+            "apt-get {arguments:?} failed: {}",
+            said.trim()
+        );
+        anyhow::Ok(())
+    };
+    if unpacked(folder)?.is_none() {
+        apt(&["update", "-qq"])?;
+        apt(&["source", "-qq", name])?;
+    }
+    let Some(sources) = unpacked(folder)? else {
+        bail!("apt-get source {name} unpacked nothing");
+    };
+    let version = Command::new("dpkg-parsechangelog")
+        .args(["--show-field", "Version"])
+        .current_dir(&sources)
+        .output()
+        .context("cannot start dpkg-parsechangelog")?;
+    let version = String::from_utf8_lossy(&version.stdout).trim().to_owned();
+    Ok((sources, version))
+}
+
+/// The sources that are in a folder already: what has a `debian` folder and is not our copy.
+fn unpacked(folder: &Path) -> Result<Option<PathBuf>> {
+    for entry in fs::read_dir(folder).context("cannot read a folder")? {
+        let path = entry.context("cannot read a folder")?.path();
+        if path.join("debian/changelog").exists() && !path.ends_with("sources") {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
+}
+
+/// A copy that may be written to, in place of what was there.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    if to.exists() {
+        fs::remove_dir_all(to).with_context(|| format!("cannot delete `{}`", to.display()))?;
+    }
+    let status = Command::new("cp").arg("-a").arg(from).arg(to).status();
+    let status = status.context("cannot start cp")?;
+    ensure!(status.success(), "cannot copy `{}`", from.display());
+    Ok(())
+}
+
+/// Makes a package a workspace of its own: its folder is below ours.
+fn detach(manifest: &Path) -> Result<()> {
+    let mut text = fs::read_to_string(manifest)
+        .with_context(|| format!("cannot read `{}`", manifest.display()))?;
+    if !text.lines().any(|line| line.trim() == "[workspace]") {
+        text.push_str("\n[workspace]\n");
+    }
+    fs::write(manifest, text).with_context(|| format!("cannot write `{}`", manifest.display()))
+}
+
+fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.trim().lines().collect();
+    lines[lines.len().saturating_sub(OUTPUT_LINES)..].join("\n")
 }
