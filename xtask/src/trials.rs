@@ -22,10 +22,14 @@ use crate::machine::{Machine, today};
 use crate::progress::Progress;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail, ensure};
+use dynamic::Libraries;
+use dynamic_rows::DynamicRow;
 use records::Records;
 use reheap_allocators::catalogue::CATALOGUE;
+use static_rows::StaticRow;
+use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// What the command line asks for.
 #[derive(clap::Args)]
@@ -48,21 +52,18 @@ impl Options {
 
 /// Tries the programs and writes the table after each, so that nothing is lost when the command is interrupted.
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
-    let dynamic: Vec<_> = dynamic_rows::ROWS
-        .iter()
+    refuse_unknown(&options.only)?;
+    let dynamic = dynamic_rows::ROWS.iter();
+    let dynamic: Vec<_> = dynamic
         .filter(|row| options.wants(row.name, "dynamic"))
         .collect();
-    let built: Vec<_> = static_rows::ROWS
-        .iter()
+    let built = static_rows::ROWS.iter();
+    let built: Vec<_> = built
         .filter(|row| options.wants(row.name, "static"))
         .collect();
-    refuse_unknown(&options.only)?;
     let wanted = dynamic.iter().flat_map(|row| row.packages);
-    let wanted: Vec<&str> = wanted
-        .chain(built.iter().flat_map(|row| row.packages))
-        .copied()
-        .collect();
-    packages::provide(&wanted, options.install)?;
+    let wanted = wanted.chain(built.iter().flat_map(|row| row.packages));
+    packages::provide(&wanted.copied().collect::<Vec<_>>(), options.install)?;
     let progress = Progress::start();
     progress.step(
         "building reheap",
@@ -70,37 +71,106 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
             .cargo()
             .args(["build", "--release", "-p", "reheap"]),
     )?;
-    let folder = workspace.root.join(&options.folder);
-    let mut records = Records::read(&folder)?;
-    let libraries = dynamic::Libraries::prepare(workspace, &progress, &allocators())?;
-    let mut failed = Vec::new();
-    for row in dynamic {
-        match dynamic::try_program(workspace, &progress, &libraries, row) {
-            Ok(trial) => drop(records.dynamic.insert(row.name.to_owned(), trial)),
-            Err(error) => failed.push(failure(&progress, row.name, &error)),
-        }
-        write(&folder, &mut records)?;
-    }
-    for row in built {
-        match static_programs::try_program(workspace, &progress, &allocators(), row) {
-            Ok(trial) => drop(records.built.insert(row.name.to_owned(), trial)),
-            Err(error) => failed.push(failure(&progress, row.name, &error)),
-        }
-        write(&folder, &mut records)?;
-    }
-    progress.say(format!("written to `{}`", folder.display()));
-    ensure!(
-        failed.is_empty(),
-        "no comparison was possible for: {}",
-        failed.join(", ")
-    );
-    Ok(())
+    let mut session = Session::start(workspace, &progress, options)?;
+    session.try_dynamic(&dynamic)?;
+    session.try_built(&built)?;
+    session.end()
 }
 
-/// Says why a program could not be tried, and goes on with the others.
-fn failure(progress: &Progress, name: &'static str, error: &anyhow::Error) -> &'static str {
-    progress.say(format!("{name}: {error:#}"));
-    name
+/// The trials of one call of the command.
+struct Session<'a> {
+    workspace: &'a Workspace,
+    progress: &'a Progress,
+    folder: PathBuf,
+    records: Records,
+    /// The programs that could not be compared with themselves.
+    failed: Vec<&'static str>,
+}
+
+impl<'a> Session<'a> {
+    fn start(
+        workspace: &'a Workspace,
+        progress: &'a Progress,
+        options: &Options,
+    ) -> Result<Session<'a>> {
+        let folder = workspace.root.join(&options.folder);
+        let records = Records::read(&folder)?;
+        Ok(Session {
+            workspace,
+            progress,
+            folder,
+            records,
+            failed: Vec::new(),
+        })
+    }
+
+    fn try_dynamic(&mut self, rows: &[&DynamicRow]) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let (workspace, progress) = (self.workspace, self.progress);
+        let libraries = Libraries::prepare(workspace, progress, &allocators())?;
+        for row in rows {
+            match dynamic::try_program(workspace, progress, &libraries, row) {
+                Ok(trial) => {
+                    self.records.dynamic.insert(row.name.to_owned(), trial);
+                }
+                Err(error) => self.give_up(row.name, &error),
+            }
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    fn try_built(&mut self, rows: &[&StaticRow]) -> Result<()> {
+        for row in rows {
+            let tried =
+                static_programs::try_program(self.workspace, self.progress, &allocators(), row);
+            match tried {
+                Ok(trial) => {
+                    self.records.built.insert(row.name.to_owned(), trial);
+                }
+                Err(error) => self.give_up(row.name, &error),
+            }
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    /// Says why a program could not be tried; the others still are.
+    fn give_up(&mut self, name: &'static str, error: &anyhow::Error) {
+        self.progress.say(format!("{name}: {error:#}"));
+        self.failed.push(name);
+    }
+
+    fn write(&mut self) -> Result<()> {
+        let machine = Machine::describe()?;
+        self.records.machine = serde_json::to_value(&machine)?;
+        self.records.day = today()?;
+        fs::create_dir_all(&self.folder)
+            .with_context(|| format!("cannot make the folder `{}`", self.folder.display()))?;
+        self.records.write(&self.folder)?;
+        let page = self.folder.join("trials.md");
+        let text = page::page(&machine, &self.records, &allocators())?;
+        fs::write(&page, text).with_context(|| format!("cannot write `{}`", page.display()))
+    }
+
+    fn end(self) -> Result<()> {
+        let folder = self.folder.display();
+        self.progress.say(format!("written to `{folder}`"));
+        let failed = self.failed.join(", ");
+        ensure!(
+            failed.is_empty(),
+            "no comparison was possible for: {failed}"
+        );
+        Ok(())
+    }
+}
+
+/// Where the allocators are built: in the cache of the tests, which has them already, unless the user says otherwise.
+fn cache(workspace: &Workspace) -> PathBuf {
+    env::var_os("REHEAP_CACHE_DIR")
+        .map_or_else(|| workspace.target.join("tmp/reheap-cache"), PathBuf::from)
 }
 
 /// Those of the catalogue that reheap builds, which is all but the libc's own.
@@ -129,22 +199,11 @@ fn refuse_unknown(only: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn write(folder: &Path, records: &mut Records) -> Result<()> {
-    records.machine = serde_json::to_value(Machine::describe()?)?;
-    records.day = today()?;
-    fs::create_dir_all(folder)
-        .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
-    records.write(folder)?;
-    let page = folder.join("trials.md");
-    let text = page::page(&Machine::describe()?, records, &allocators())?;
-    ensure!(!text.is_empty(), "the page is empty");
-    fs::write(&page, text).with_context(|| format!("cannot write `{}`", page.display()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use static_rows::Source;
+    use std::path::Path;
 
     #[test]
     fn the_trials_have_names_of_their_own_and_scripts() {

@@ -28,7 +28,7 @@ int main() {
 PROGRAM
 g++ -std=c++20 -O2 -pthread program.cc -o program
 g++ -std=c++20 -O2 -flto=2 -pthread program.cc -o program-lto
-g++ -std=c++20 -O1 -g -pthread -fuse-ld=lld program.cc -o program-lld
+g++ -std=c++20 -O1 -pthread -fuse-ld=lld program.cc -o program-lld
 for program in program program-lto program-lld; do
     "./$program"
     strip --strip-all -o stripped "$program"

@@ -5,6 +5,7 @@
 //! everything that it started is ended with it.
 
 use super::bindings;
+use super::cache;
 use super::dynamic_rows::DynamicRow;
 use super::packages;
 use super::records::{DynamicTrial, Evidence, Plain, Under, Verdict};
@@ -16,7 +17,6 @@ use reheap_bench::results::Outcome;
 use reheap_bench::run::{CommandLine, Finished, Launcher, Limits};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::net::TcpListener;
@@ -48,9 +48,7 @@ impl Libraries {
         progress: &Progress,
         allocators: &[&'static str],
     ) -> Result<Libraries> {
-        // The same cache as that of the tests, whose allocators are there already.
-        let cache = env::var_os("REHEAP_CACHE_DIR")
-            .map_or_else(|| workspace.target.join("tmp/reheap-cache"), PathBuf::from);
+        let cache = cache(workspace);
         let mut names = Vec::new();
         for allocator in allocators {
             progress.say(format!("building {allocator}, unless it is there"));

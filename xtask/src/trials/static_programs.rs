@@ -1,5 +1,6 @@
 //! A static program: its test suite with musl's own allocator, without reheap, and with each allocator.
 
+use super::cache;
 use super::records::{StaticTrial, Verdict, With};
 use super::static_rows::{Source, StaticRow};
 use super::static_tests::Suite;
@@ -201,7 +202,7 @@ impl Sources<'_> {
             let compiler = format!("CC_{}", self.target.replace('-', "_"));
             environment.push((compiler.into(), "musl-gcc".into()));
         }
-        environment.extend(self.cache());
+        environment.push(("REHEAP_CACHE_DIR".into(), cache(self.workspace).into()));
         Words { words, environment }
     }
 
@@ -227,18 +228,11 @@ impl Sources<'_> {
         if let Some(allocator) = allocator {
             environment.push(("REHEAP_ALLOCATOR".into(), allocator.into()));
         }
-        environment.extend(self.cache());
+        environment.push(("REHEAP_CACHE_DIR".into(), cache(self.workspace).into()));
         Words {
             words: vec!["sh".into(), "-eu".into(), script.into()],
             environment,
         }
-    }
-
-    /// The same cache as that of the tests, whose allocators are there already.
-    fn cache(&self) -> Option<(OsString, OsString)> {
-        let is_set = env::var_os("REHEAP_CACHE_DIR").is_some();
-        let cache = self.workspace.target.join("tmp/reheap-cache");
-        (!is_set).then(|| ("REHEAP_CACHE_DIR".into(), cache.into()))
     }
 }
 
