@@ -3,7 +3,7 @@
 //! With `LD_DEBUG=libs,bindings` glibc's dynamic linker writes down which library answers for which symbol, in a file for
 //! each process (ld.so(8)). That proves more than `/proc/PID/maps`, which shows that the library is there but not that
 //! it is called, and it cannot come too late for a program that ends at once. A file holds several programs one after
-//! the other when a process executes another; each begins with the bindings of the vDSO.
+//! the other when a process executes another; each begins with the binding of the vDSO's clock_gettime.
 
 use super::records::Evidence;
 use std::collections::BTreeSet;
@@ -86,13 +86,11 @@ pub(super) fn read(log: &str, program: &str, library: &str, evidence: &mut Evide
 
 fn images<'a>(log: &'a str, library: &str) -> Vec<Image<'a>> {
     let mut images = vec![Image::default()];
-    let mut was_vdso = false;
     for line in log.lines() {
-        let is_vdso = line.contains("binding file linux-vdso.so.1");
-        if is_vdso && !was_vdso {
+        // Others of the vDSO may follow at any time, when a library asks for `time`.
+        if line.contains("binding file linux-vdso.so.1") && line.contains("clock_gettime'") {
             images.push(Image::default());
         }
-        was_vdso = is_vdso;
         let image = images.last_mut().expect("it has had one from the start");
         if let Some((_, name)) = line.split_once("initialize program: ") {
             image.name = Some(name);
@@ -125,12 +123,13 @@ mod tests {
     use super::*;
 
     const LOG: &str = "\
+      7:\tbinding file linux-vdso.so.1 [0] to linux-vdso.so.1 [0]: normal symbol `__vdso_clock_gettime' [LINUX_2.6]
       7:\tbinding file linux-vdso.so.1 [0] to linux-vdso.so.1 [0]: normal symbol `__vdso_time' [LINUX_2.6]
-      7:\tbinding file linux-vdso.so.1 [0] to linux-vdso.so.1 [0]: normal symbol `__vdso_getcpu' [LINUX_2.6]
       7:\tbinding file /lib/libc.so.6 [0] to /cache/libone-1.so [0]: normal symbol `malloc' [GLIBC_2.2.5]
       7:\tinitialize program: sh
-      7:\tbinding file linux-vdso.so.1 [0] to linux-vdso.so.1 [0]: normal symbol `__vdso_time' [LINUX_2.6]
+      7:\tbinding file linux-vdso.so.1 [0] to linux-vdso.so.1 [0]: normal symbol `__vdso_clock_gettime' [LINUX_2.6]
       7:\tbinding file perl [0] to /cache/libone-1.so [0]: normal symbol `malloc' [GLIBC_2.2.5]
+      7:\tbinding file linux-vdso.so.1 [0] to linux-vdso.so.1 [0]: normal symbol `__vdso_time' [LINUX_2.6]
       7:\tinitialize program: /usr/bin/perl
       7:\tbinding file /lib/plugin.so [0] to /lib/libc.so.6 [0]: normal symbol `free' [GLIBC_2.2.5]
       7:\tbinding file /lib/plugin.so [0] to /lib/libc.so.6 [0]: normal symbol `regfree' [GLIBC_2.2.5]
