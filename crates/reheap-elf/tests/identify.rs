@@ -491,7 +491,12 @@ fn with_marker(workshop: &Workshop, own_malloc: &str) {
     };
     workshop.write(
         "marker.o",
-        marker::object_file(&marker, &[], Architecture::X86_64, str::to_owned),
+        marker::object_file(
+            &marker,
+            &[],
+            Architecture::X86_64,
+            reheap_elf::family::own_name,
+        ),
     );
     let functions = "#include <stddef.h>\n\
         static char heap[1 << 20]; static size_t top;\n\
