@@ -17,6 +17,8 @@ pub(crate) const CACHE_DIR: &str = "REHEAP_CACHE_DIR";
 pub(crate) const NO_COLOR: &str = "NO_COLOR";
 /// What the recording linker is to do: a [`crate::link::Plan`] as JSON. Set by `cargo reheap`, not by users.
 pub(crate) const LINK_PLAN: &str = "REHEAP_LINK_PLAN";
+/// What the recording linker is to see in doctests, as JSON. Set by `cargo reheap test`, not by users.
+pub(crate) const DOCTESTS: &str = "REHEAP_DOCTESTS";
 
 /// A variable, unless it is unset or empty.
 pub(crate) fn variable(name: &str) -> Option<OsString> {

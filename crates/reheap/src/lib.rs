@@ -5,6 +5,7 @@ mod bench;
 mod cargo_config;
 mod cli;
 mod container;
+mod doctests;
 mod env_vars;
 mod limits;
 mod link;

@@ -9,8 +9,8 @@
 //! After a link, the objects that rustc deletes are kept beside a note of the command line. When another allocator is
 //! asked for and Cargo finds nothing to do, the link is replayed: a second or less where a rebuild takes minutes.
 
-use crate::env_vars;
 use crate::ui::Failure;
+use crate::{doctests, env_vars};
 use anyhow::Context as _;
 use reheap_allocators::cache::{sha256, write_by_rename};
 use serde::{Deserialize, Serialize};
@@ -64,6 +64,7 @@ pub(crate) enum RustHeap {
     Unknown,
 }
 
+const RECORDS: &str = ".reheap-links";
 const RECORD: &str = "record.json";
 
 /// Writes the script that Cargo is to call, and gives its path.
@@ -102,10 +103,13 @@ pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
     let status = plan.command(&expanded, None)?.status();
     let status = status.with_context(|| format!("cannot start `{}`", plan.linker.display()))?;
     if status.success()
+        && !links_shared(&expanded)
         && let Some(output) = output_of(&expanded)
-        && let Some(records) = records_folder(&output, &plan.triple)
     {
-        record(&records, &plan, &expanded, &output)?;
+        match records_folder(&output, &plan.triple) {
+            Some(records) => record(&records, &plan, &expanded, &output)?,
+            None => doctests::check(&output)?,
+        }
     }
     let code = status.code().unwrap_or(1);
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
@@ -122,6 +126,12 @@ impl Plan {
             Some(substitute) => arguments.iter().map(substitute).collect(),
             None => arguments.to_vec(),
         };
+        // A shared library has the libc and the heap of the program that loads it. With `-L` it would get a second one.
+        if links_shared(&all) {
+            let mut command = Command::new(&self.linker);
+            command.args(all);
+            return Ok(command);
+        }
         if let Some(folder) = &self.derived {
             let mut option = OsString::from("-L");
             option.push(folder);
@@ -153,6 +163,12 @@ impl Plan {
 fn speaks_as_linker(linker: &Path) -> bool {
     let name = linker.file_name().unwrap_or_default().to_string_lossy();
     matches!(&*name, "ld" | "mold" | "wild") || name.ends_with("lld") || name.starts_with("ld.")
+}
+
+/// Whether a shared library is made: a procedural macro on a system whose own libc is musl, or a cdylib without
+/// `crt-static`.
+fn links_shared(arguments: &[OsString]) -> bool {
+    arguments.iter().any(|argument| argument == "-shared")
 }
 
 fn output_of(arguments: &[OsString]) -> Option<PathBuf> {
@@ -196,7 +212,7 @@ fn parse_response_file(text: &[u8]) -> Vec<OsString> {
 /// The folder that holds the records of all links below a target's output folder.
 fn records_folder(output: &Path, triple: &str) -> Option<PathBuf> {
     let folder = output.ancestors().find(|folder| folder.ends_with(triple))?;
-    Some(folder.join(".reheap-links"))
+    Some(folder.join(RECORDS))
 }
 
 fn record_folder(records: &Path, output: &Path) -> PathBuf {
@@ -298,42 +314,87 @@ fn rust_heap(arguments: &[OsString]) -> RustHeap {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Linked {
     pub(crate) rust_heap: RustHeap,
-    pub(crate) replayed: bool,
+    pub(crate) when: When,
+}
+
+/// When a link was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    /// By Cargo, as planned.
+    AsBuilt,
+    /// It was replayed now.
+    Again,
+    /// By another plan, and not replayed yet.
+    Outdated,
+}
+
+/// How an executable of Cargo's was linked; nothing if there is no record of it.
+pub(crate) fn look_up(
+    executable: &Path,
+    plan: &Plan,
+    records: &Path,
+) -> anyhow::Result<Option<Linked>> {
+    let found = find_record(records, executable)?;
+    Ok(found.map(|(_, record)| Linked {
+        rust_heap: record.rust_heap,
+        when: match record.plan.as_ref() == Some(plan) {
+            true => When::AsBuilt,
+            false => When::Outdated,
+        },
+    }))
 }
 
 /// Links an executable of Cargo's anew if it was last linked by another plan.
-pub(crate) fn ensure(executable: &Path, plan: &Plan) -> anyhow::Result<Linked> {
-    let records = records_of(executable, plan)?;
-    let _lock = lock(&records)?;
-    let (folder, mut record) = recorded(&records, executable, plan)?;
+pub(crate) fn ensure(executable: &Path, plan: &Plan, records: &Path) -> anyhow::Result<Linked> {
+    let _lock = lock(records)?;
+    let (folder, mut record) = recorded(records, executable, plan)?;
     let rust_heap = record.rust_heap;
-    let replayed = record.plan.as_ref() != Some(plan);
-    if replayed {
+    let mut when = When::AsBuilt;
+    if record.plan.as_ref() != Some(plan) {
         replay(&folder, &mut record, executable, plan)
             .with_context(|| format!("cannot link `{}` again", executable.display()))?;
+        when = When::Again;
     }
-    Ok(Linked {
-        rust_heap,
-        replayed,
-    })
+    Ok(Linked { rust_heap, when })
 }
 
 /// Links what an executable of Cargo's was made of once more, by this plan, into another file. The executable stays.
-pub(crate) fn link_beside(executable: &Path, plan: &Plan, output: &Path) -> anyhow::Result<Linked> {
-    let records = records_of(executable, plan)?;
-    let _lock = lock(&records)?;
-    let (folder, record) = recorded(&records, executable, plan)?;
+pub(crate) fn link_beside(
+    executable: &Path,
+    plan: &Plan,
+    records: &Path,
+    output: &Path,
+) -> anyhow::Result<()> {
+    let _lock = lock(records)?;
+    let (folder, record) = recorded(records, executable, plan)?;
     relink(&folder, &record, plan, output)
-        .with_context(|| format!("cannot link `{}`", output.display()))?;
-    Ok(Linked {
-        rust_heap: record.rust_heap,
-        replayed: true,
-    })
+        .with_context(|| format!("cannot link `{}`", output.display()))
 }
 
-fn records_of(executable: &Path, plan: &Plan) -> anyhow::Result<PathBuf> {
-    let records = records_folder(executable, &plan.triple);
-    Ok(records.ok_or_else(|| not_recorded(executable, plan))?)
+/// The folder of records that knows an executable.
+///
+/// It is below the target's folder that the executable is in; but where `build.build-dir` is set, rustc made the file
+/// there, and the executable is its second name. Cargo is asked for that folder only when it is needed.
+pub(crate) fn records_of(
+    executable: &Path,
+    triple: &str,
+    build_folder: impl FnOnce() -> Option<PathBuf>,
+) -> anyhow::Result<PathBuf> {
+    let beside = records_folder(executable, triple);
+    let beside = beside.with_context(|| {
+        let shown = executable.display();
+        format!("cannot find the link of `{shown}`: it is not in a folder `{triple}`")
+    })?;
+    if find_record(&beside, executable)?.is_some() {
+        return Ok(beside);
+    }
+    let below = build_folder().map(|folder| folder.join(triple).join(RECORDS));
+    if let Some(below) = below
+        && find_record(&below, executable)?.is_some()
+    {
+        return Ok(below);
+    }
+    Ok(beside)
 }
 
 /// The record of an executable that is still the one that was linked.

@@ -1,10 +1,11 @@
 //! The check at the end of a build: an allocator is claimed only after it was seen.
 
+use crate::link::RustHeap;
 use crate::opened::Opened;
 use crate::setup::Choice;
 use crate::ui::Failure;
 use anyhow::Context as _;
-use reheap_elf::identify::{Confidence, Kind, MarkerIdentity, identify};
+use reheap_elf::identify::{Confidence, Kind, MarkerIdentity, RustGlobalAllocator, identify};
 use reheap_elf::{Architecture, family};
 use std::fmt;
 use std::fs;
@@ -16,6 +17,7 @@ pub(crate) struct Proof {
     kind: Kind,
     size_bytes: u64,
     seen: Seen,
+    rust_global_allocator: Option<RustGlobalAllocator>,
 }
 
 #[derive(Debug)]
@@ -64,7 +66,40 @@ pub(crate) fn of_executable(path: &Path, choice: &Choice) -> anyhow::Result<Proo
         kind: identity.kind,
         size_bytes: file.size_bytes(),
         seen,
+        rust_global_allocator: identity.rust_global_allocator,
     })
+}
+
+impl Proof {
+    /// What a program's Rust code uses in place of malloc, as a clause; nothing where that is malloc or is not known.
+    ///
+    /// `recorded` is what was seen in the objects that were linked, which tell more than the executable.
+    pub(crate) fn rust_heap(&self, recorded: Option<RustHeap>) -> Option<String> {
+        let (name, confidence) = match &self.rust_global_allocator {
+            Some(RustGlobalAllocator::Custom {
+                name, confidence, ..
+            }) => (name.as_deref(), Some(*confidence)),
+            _ => (None, None),
+        };
+        let shown = name.map_or(String::new(), |name| format!(", {name}"));
+        let own = format!("its Rust code uses the program's own #[global_allocator]{shown}");
+        match (recorded.unwrap_or(RustHeap::Unknown), confidence) {
+            (RustHeap::Malloc, _) | (RustHeap::Unknown, None) => None,
+            (RustHeap::Own, _) => Some(own),
+            (RustHeap::Unknown, Some(Confidence::Possible)) => {
+                let name = name.unwrap_or("another allocator");
+                Some(format!(
+                    "it also holds {name}, which its Rust code may use as #[global_allocator]"
+                ))
+            }
+            (RustHeap::Unknown, Some(_)) => Some(own),
+        }
+    }
+
+    /// The proof in words, for many executables of different sizes.
+    pub(crate) fn without_size(&self) -> String {
+        format!("{}, {}", self.kind, self.seen)
+    }
 }
 
 fn is_of(found: &MarkerIdentity, choice: &Choice, architecture: &str) -> bool {
@@ -86,13 +121,19 @@ fn another(path: &Path, choice: &Choice, found: Option<&MarkerIdentity>) -> Fail
 
 impl fmt::Display for Proof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {:.1} MB, ", self.kind, self.size_bytes as f64 / 1e6)?;
+        let (kind, megabytes) = (self.kind, self.size_bytes as f64 / 1e6);
+        write!(f, "{kind}, {megabytes:.1} MB, {}", self.seen)
+    }
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let MarkerIdentity {
             marker, replaced, ..
-        } = match &self.seen {
-            Seen::Stock => return f.write_str("musl's own allocator"),
-            Seen::NoAllocator => return f.write_str("no allocator, as it never allocates"),
-            Seen::Marker(found) => &**found,
+        } = match self {
+            Self::Stock => return f.write_str("musl's own allocator"),
+            Self::NoAllocator => return f.write_str("no allocator, as it never allocates"),
+            Self::Marker(found) => &**found,
         };
         let options: Vec<String> = marker
             .tuning

@@ -410,6 +410,47 @@ fn a_project_with_its_own_global_allocator_is_told_which_heap_is_whose() {
 }
 
 #[test]
+fn a_shared_library_that_rust_does_not_make_for_musl_is_missed_aloud() {
+    let project = Project::new(HELLO);
+    project.append(
+        "Cargo.toml",
+        "[lib]\nname = \"plug\"\ncrate-type = [\"cdylib\", \"rlib\"]\n",
+    );
+    project.write(
+        "src/lib.rs",
+        "#[unsafe(no_mangle)] pub extern \"C\" fn seven() -> i32 { 7 }",
+    );
+    let missed = "no shared library was made of the crate `plug`: Rust makes none for";
+    let hint = "hint: build it with `cargo build`";
+    // Also where there was nothing left to compile, and rustc had no occasion to warn.
+    for _ in 0..2 {
+        let outcome = run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
+        assert_eq!(
+            outcome.stderr.matches(missed).count(),
+            1,
+            "{}",
+            outcome.stderr
+        );
+        outcome.said(&[hint]);
+    }
+    run(&mut project.cargo_reheap("build -q"))
+        .succeeded()
+        .did_not_say(missed);
+    assert!(!project.output("debug/libplug.so").exists());
+
+    // Without crt-static there is one, which must not get a heap of its own.
+    let mut build = project.cargo_reheap("build --lib -a rpmalloc");
+    let outcome = run(build.env("RUSTFLAGS", "-C target-feature=-crt-static")).succeeded();
+    outcome.did_not_say(missed);
+    let library = project.output("debug/libplug.so");
+    assert_eq!(marker_in(&library), None);
+    assert!(
+        readelf("-dW", &library).contains("NEEDED"),
+        "it has a libc of its own"
+    );
+}
+
+#[test]
 fn a_configured_linker_is_used() {
     let project = Project::new(HELLO);
     project.script(

@@ -129,9 +129,74 @@ fn position_independence_is_as_asked_for() {
 #[test]
 fn a_shared_library_is_refused_as_wrong_usage() {
     let sources = Sources::new(&[("hello.c", HELLO)]);
-    let outcome = run(&mut sources.reheap("cc -shared -fPIC hello.c -o hello.so")).ended_with(2);
-    outcome.said(&["a shared library has no allocator of its own", "hint: "]);
-    assert!(!sources.path("hello.so").exists());
+    for line in [
+        "cc -shared -fPIC hello.c -o hello.so",
+        // As libtool links C++.
+        "c++ -fPIC -DPIC -shared -nostdlib hello.c -lstdc++ -lm -lc -o hello.so",
+    ] {
+        run(&mut sources.reheap(line)).ended_with(2).said(&[
+            "cannot make a shared library: it has no allocator of its own",
+            "hint: ",
+            "--disable-shared",
+            "-DBUILD_SHARED_LIBS=OFF",
+        ]);
+        assert!(!sources.path("hello.so").exists());
+    }
+}
+
+/// What Automake and libtool need for a library, a program that uses it, and a test that runs it.
+const LIBTOOL_PROJECT: [(&str, &str); 4] = [
+    (
+        "configure.ac",
+        "AC_INIT([small],[1.0])\nAM_INIT_AUTOMAKE([foreign])\nLT_INIT\nAC_PROG_CC\n\
+         AC_CONFIG_FILES([Makefile])\nAC_OUTPUT\n",
+    ),
+    (
+        "Makefile.am",
+        "lib_LTLIBRARIES = libsmall.la\nlibsmall_la_SOURCES = small.c\nbin_PROGRAMS = app\n\
+         app_SOURCES = app.c\napp_LDADD = libsmall.la\nTESTS = app\n",
+    ),
+    (
+        "small.c",
+        "#include <string.h>\nchar *small(void) { return strdup(\"small\"); }\n",
+    ),
+    (
+        "app.c",
+        "#include <stdio.h>\n#include <stdlib.h>\nchar *small(void);\n\
+         int main(void) { char *p = small(); puts(p); free(p); return 0; }\n",
+    ),
+];
+
+#[test]
+fn libtool_is_told_what_to_configure_and_then_builds_and_tests() {
+    let sources = Sources::new(&LIBTOOL_PROJECT);
+    let within = |program: &str, arguments: &[&str]| {
+        let mut command = sources.within(Command::new(program));
+        command
+            .args(arguments)
+            .env("CC", format!("{} cc", env!("CARGO_BIN_EXE_reheap")))
+            .env("REHEAP_ALLOCATOR", "rpmalloc")
+            .env("REHEAP_CACHE_DIR", cache());
+        run(&mut command)
+    };
+    within("autoreconf", &["-i"]).succeeded();
+    within("./configure", &[]).succeeded();
+    let outcome = within("make", &[]).ended_with(2);
+    outcome.said(&[
+        "cannot make a shared library",
+        "`./configure --disable-shared`",
+    ]);
+
+    within("./configure", &["--disable-shared"]).succeeded();
+    within("make", &["clean"]).succeeded();
+    let outcome = within("make", &["check"]).succeeded();
+    assert!(outcome.stdout.contains("PASS: app"), "{}", outcome.stdout);
+    let app = sources.path("app");
+    is_static_pie(&app);
+    assert_eq!(
+        (allocator_in(&app).as_str(), prints(&app).as_str()),
+        ("rpmalloc", "small\n")
+    );
 }
 
 #[test]

@@ -66,7 +66,8 @@ impl Project<'_> {
             });
         }
         let output = self.place(built, &variants::name(libc, choice))?;
-        link::link_beside(built, &self.session.plan_for(choice)?, &output)?;
+        let plan = self.session.plan_for(choice)?;
+        link::link_beside(built, &plan, &self.session.records(built)?, &output)?;
         let proof = proof::of_executable(&output, choice)?;
         Ok(Executable {
             path: output,

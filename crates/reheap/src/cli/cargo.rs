@@ -3,17 +3,26 @@
 //! Cargo does all the work; reheap gives it a linker, reads its messages to learn which executables there are, replays
 //! links that Cargo had no reason to do again, and reads the marker of each executable back.
 
-use crate::link::{self, Linked, Plan, RustHeap};
+mod flags;
+mod messages;
+
+use crate::cargo_config::{self, Config};
+use crate::doctests::Doctests;
+use crate::env_vars;
+use crate::link::{self, Linked, Plan, When};
 use crate::setup::{self, Choice, ChoiceArguments, Network};
 use crate::ui::{self, Failure};
-use crate::{cargo_config, env_vars};
 use anyhow::Context as _;
+use flags::Flags;
+use messages::{Artifact, Format, MadeFor};
 use reheap_allocators::compiler::{self, Language, Purpose};
 use reheap_allocators::target::Target;
 use std::ffi::OsString;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::process::{Command, ExitCode, ExitStatus};
+
+pub(crate) use flags::separate;
 
 /// What glibc gives threads that do not choose; musl's 128 KiB are too few for programs that were never run with it.
 const DEFAULT_STACK_BYTES: u64 = 8 << 20;
@@ -55,82 +64,43 @@ impl Verb {
     }
 }
 
-/// Puts the flags that reheap's command defines in front and `--` behind them, so that every other flag is Cargo's.
-pub(crate) fn separate(command: &clap::Command, arguments: &[OsString]) -> Vec<OsString> {
-    let (mut own, mut cargo) = (Vec::new(), Vec::new());
-    let mut rest = arguments.iter().peekable();
-    while let Some(argument) = rest.next() {
-        let text = argument.to_string_lossy();
-        if text == "--" {
-            cargo.push(argument.clone());
-            cargo.extend(rest.by_ref().cloned());
-        } else if text == "-h" || text == "--help" {
-            own.push(argument.clone());
-        } else if let Some((flag, value)) = own_flag(command, &text) {
-            own.push(argument.clone());
-            let values = flag.get_num_args().unwrap_or_default();
-            let next = rest.peek().map(|next| next.to_string_lossy());
-            let is_value = |next: &str| next == "-" || !next.starts_with('-');
-            let takes_next = values.min_values() > 0
-                || (values.max_values() > 0 && next.is_some_and(|next| is_value(&next)));
-            if value.is_none() && takes_next {
-                own.extend(rest.next().cloned());
-            }
-        } else {
-            cargo.push(argument.clone());
-        }
-    }
-    own.push("--".into());
-    own.extend(cargo);
-    own
-}
-
-/// The flag of a command that an argument is, with the value that stands in the same argument.
-fn own_flag<'a>(command: &'a clap::Command, text: &str) -> Option<(&'a clap::Arg, Option<String>)> {
-    if let Some(long) = text.strip_prefix("--") {
-        let (name, value) = match long.split_once('=') {
-            Some((name, value)) => (name, Some(value.to_owned())),
-            None => (long, None),
-        };
-        let flag = command.get_arguments().find(|a| a.get_long() == Some(name));
-        return flag.map(|flag| (flag, value));
-    }
-    let mut characters = text.strip_prefix('-')?.chars();
-    let short = characters.next()?;
-    let value = Some(characters.as_str().to_owned()).filter(|value| !value.is_empty());
-    let flag = command
-        .get_arguments()
-        .find(|a| a.get_short() == Some(short));
-    flag.map(|flag| (flag, value))
-}
-
 /// What is going to be done, checked before anything is built.
 pub(crate) struct Session {
     verb: Verb,
     choice: Choice,
     target: Target,
+    config: Config,
     /// Flags for Cargo, without `--target` and `--message-format`.
-    flags: Vec<OsString>,
-    /// What stands behind `--`.
+    flags: Flags,
+    /// What stands behind them, for the program.
     program_arguments: Vec<OsString>,
-    /// The user's `--message-format`.
-    message_format: Option<String>,
+    /// The values of the user's `--message-format`.
+    message_formats: Vec<String>,
     stack_size_bytes: u64,
+}
+
+/// What Cargo gets in addition to what the user gave it.
+struct Additions {
+    variables: Vec<(String, OsString)>,
+    flags: Vec<OsString>,
 }
 
 /// Runs one of the commands.
 pub(crate) fn run(verb: Verb, arguments: &CargoArguments) -> anyhow::Result<ExitCode> {
     let session = Session::new(verb, arguments)?;
     let plan = session.plan_for(&session.choice)?;
-    let environment = session.environment(&plan)?;
+    let additions = session.additions(&plan)?;
     match verb {
-        Verb::Build | Verb::Install => session.build(&plan, &environment),
+        Verb::Build => session.build(&plan, &additions),
+        Verb::Install => session.install(&plan, &additions),
+        // rustdoc compiles doctests and runs them at once: there is nothing to build first.
+        Verb::Test if session.flags.has(&["--doc"]) => session.start(&additions),
         Verb::Run | Verb::Test => {
-            let code = session.build(&plan, &environment)?;
-            if code != ExitCode::SUCCESS {
+            let code = session.build(&plan, &additions)?;
+            if code != ExitCode::SUCCESS || session.flags.has(&["--no-run"]) {
                 return Ok(code);
             }
-            session.start(&environment)
+            session.start(&additions)
         }
     }
 }
@@ -148,34 +118,42 @@ impl Session {
         stack_size_bytes: u64,
     ) -> anyhow::Result<Self> {
         let directory = std::env::current_dir().context("cannot find the current folder")?;
-        let mut flags = arguments.to_vec();
-        let end = flags.iter().position(|f| f == "--").unwrap_or(flags.len());
-        let program_arguments = flags.split_off(end);
-        let targets = take_values(&mut flags, "--target");
+        let mut flags = Flags::new(arguments);
+        let program_arguments = flags.split_off(match verb {
+            Verb::Run => flags.first_word(),
+            Verb::Build | Verb::Test | Verb::Install => flags.double_dash(),
+        });
+        let project = match verb {
+            // It is no matter of the folder where it is typed (`cargo help install`, "Configuration Discovery").
+            Verb::Install => match flags.values("--path").pop() {
+                Some(path) => directory.join(path),
+                None => cargo_config::cargo_home().unwrap_or_default(),
+            },
+            Verb::Build | Verb::Run | Verb::Test => directory,
+        };
+        let config = Config::read(&project, &flags.values("--config"))?;
+        let targets = flags.take_values("--target");
         if targets.len() > 1 {
             return Err(Failure::usage("one `--target` at a time").into());
         }
-        let configured = match targets.into_iter().next() {
-            Some(triple) => Some(triple),
-            // A configured glibc target says what `cargo build` makes, not that a static executable is not wanted.
-            None => {
-                cargo_config::build_target(&directory)?.filter(|triple| triple.contains("musl"))
-            }
+        // A configured glibc target says what `cargo build` makes, not that a static executable is not wanted.
+        let configured = || {
+            config
+                .build_target()
+                .filter(|triple| triple.contains("musl"))
         };
-        let message_format = take_values(&mut flags, "--message-format").pop();
-        if flags
-            .iter()
-            .any(|flag| flag == "--offline" || flag == "--frozen")
-        {
+        let triple = targets.into_iter().next().or_else(configured);
+        if flags.has(&["--offline", "--frozen"]) {
             choice.network = Network::Forbidden;
         }
         let session = Self {
             verb,
             choice,
-            target: setup::target(configured.as_deref())?,
+            target: setup::target(triple.as_deref())?,
+            config,
+            message_formats: flags.take_values("--message-format"),
             flags,
             program_arguments,
-            message_format,
             stack_size_bytes,
         };
         if verb != Verb::Install {
@@ -188,8 +166,7 @@ impl Session {
     fn find_project(&self) -> anyhow::Result<()> {
         let mut locate = cargo();
         locate.arg("locate-project");
-        let mut flags = self.flags.clone();
-        if let Some(manifest) = take_values(&mut flags, "--manifest-path").pop() {
+        if let Some(manifest) = self.flags.values("--manifest-path").pop() {
             locate.args(["--manifest-path", &manifest]);
         }
         let output = locate.output().context("cannot start Cargo")?;
@@ -211,12 +188,8 @@ impl Session {
     pub(crate) fn for_measuring(flags: &[OsString]) -> anyhow::Result<Self> {
         let stock = Choice::of("stock", &[])?;
         let mut session = Self::of(Verb::Build, stock, flags, DEFAULT_STACK_BYTES)?;
-        let names_profile = |flag: &OsString| {
-            let flag = flag.to_string_lossy();
-            flag == "--release" || flag == "-r" || flag.starts_with("--profile")
-        };
-        if !session.flags.iter().any(names_profile) {
-            session.flags.push("--release".into());
+        if !session.flags.has(&["-r", "--release", "--profile"]) {
+            session.flags.push("--release");
         }
         Ok(session)
     }
@@ -233,34 +206,37 @@ impl Session {
 
     /// Builds the static executables.
     pub(crate) fn executables(&self) -> anyhow::Result<Vec<PathBuf>> {
-        let environment = self.environment(&self.plan_for(&self.choice)?)?;
-        let mut executables = Vec::new();
-        let status = self.run_cargo(&environment, |path| {
-            executables.push(path);
-            Ok(())
-        })?;
-        built(status)?;
-        Ok(executables)
+        let additions = self.additions(&self.plan_for(&self.choice)?)?;
+        self.executables_of(self.cargo("build", &additions), self.target.triple())
     }
 
     /// Builds the same executables for the glibc of this machine, with Cargo alone.
     pub(crate) fn executables_for_glibc(&self) -> anyhow::Result<Vec<PathBuf>> {
         let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
         let mut cargo = cargo();
-        cargo.args(["build", "--target", &triple]).args(&self.flags);
-        let mut executables = Vec::new();
-        let status = read_messages(cargo, self.message_format.as_deref(), |path| {
-            executables.push(path);
-            Ok(())
-        })?;
-        built(status)?;
-        Ok(executables)
+        cargo
+            .args(["build", "--target", &triple])
+            .args(self.flags.words());
+        self.executables_of(cargo, &triple)
+    }
+
+    /// What a build makes for a target.
+    fn executables_of(&self, cargo: Command, triple: &str) -> anyhow::Result<Vec<PathBuf>> {
+        let (status, artifacts) = messages::read(cargo, &self.message_format())?;
+        if !status.success() {
+            // Cargo has said why.
+            return Err(Failure::failed("Cargo could not build the project").into());
+        }
+        let of_target = |artifact: Artifact| {
+            let executable = artifact.executable.clone()?;
+            (artifact.made_for(&executable, triple) == MadeFor::Target).then_some(executable)
+        };
+        Ok(artifacts.into_iter().filter_map(of_target).collect())
     }
 
     /// How to link with a choice.
     pub(crate) fn plan_for(&self, choice: &Choice) -> anyhow::Result<Plan> {
-        let directory = std::env::current_dir().context("cannot find the current folder")?;
-        let linker = match cargo_config::linker(&self.target, &directory)? {
+        let linker = match self.config.linker(&self.target) {
             Some(linker) => refuse_zigbuild(linker)?,
             None if self.target.triple().starts_with(std::env::consts::ARCH) => "cc".into(),
             // Rust brings a linker for all its targets, and for musl targets everything else that a link needs.
@@ -276,11 +252,17 @@ impl Session {
         })
     }
 
-    /// The variables that Cargo gets in addition to the user's.
-    fn environment(&self, plan: &Plan) -> anyhow::Result<Vec<(String, OsString)>> {
+    /// What points Cargo to the linker.
+    fn additions(&self, plan: &Plan) -> anyhow::Result<Additions> {
         let cache = setup::cache()?;
         let script = link::write_script(&cache.folder("linkers")?, &plan.linker)?;
-        let mut environment = vec![
+        let mut flags = Vec::new();
+        if self.config.linker_of_flags(&self.target).is_some() {
+            let path = toml::Value::String(script.to_string_lossy().into_owned());
+            let linker = format!("target.{}.linker={path}", self.target);
+            flags.extend(["--config".into(), linker.into()]);
+        }
+        let mut variables = vec![
             (
                 format!("{}_LINKER", self.target.cargo_env_prefix()),
                 script.into(),
@@ -291,9 +273,9 @@ impl Session {
             ),
         ];
         if let Some(cc) = self.compiler_for_dependencies(&cache)? {
-            environment.push((format!("CC_{}", self.target.env_suffix()), cc.into()));
+            variables.push((format!("CC_{}", self.target.env_suffix()), cc.into()));
         }
-        Ok(environment)
+        Ok(Additions { variables, flags })
     }
 
     /// A C compiler for crates with C code in them, where the user did not name one.
@@ -319,132 +301,248 @@ impl Session {
     }
 
     /// Cargo builds; then every executable is linked as planned, and checked.
-    fn build(&self, plan: &Plan, environment: &[(String, OsString)]) -> anyhow::Result<ExitCode> {
-        let mut executables = Vec::new();
-        let status = self.run_cargo(environment, |path| {
-            // What Cargo installs it links anew, in a folder that is gone afterwards.
-            if self.verb == Verb::Install {
-                return self.check(&path, None);
-            }
-            executables.push(path);
-            Ok(())
-        })?;
+    fn build(&self, plan: &Plan, additions: &Additions) -> anyhow::Result<ExitCode> {
+        let mut cargo = self.cargo(
+            match self.verb {
+                Verb::Run => "build",
+                verb => verb.name(),
+            },
+            additions,
+        );
+        if self.verb == Verb::Test && !self.flags.has(&["--no-run"]) {
+            cargo.arg("--no-run");
+        }
+        let (status, artifacts) = messages::read(cargo, &self.message_format())?;
         if !status.success() {
             return Ok(exit_code(status));
         }
-        for path in executables {
-            let linked = link::ensure(&path, plan)?;
-            self.check(&path, Some(linked))?;
+        let mut is_replayed = false;
+        for artifact in &artifacts {
+            self.note_a_missing_library(artifact);
+            let Some(path) = &artifact.executable else {
+                continue;
+            };
+            match artifact.made_for(path, self.triple()) {
+                MadeFor::Target => is_replayed |= self.link(path, plan)? == When::Again,
+                other => self.note_unchecked(path, other)?,
+            }
+        }
+        // Cargo has copied what was there before.
+        if is_replayed && self.flags.has(&["--artifact-dir"]) {
+            let status = self.cargo("build", additions).status();
+            return Ok(exit_code(status.context("cannot start Cargo")?));
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Cargo does its work for the session's target, and every executable that it names is handed on.
-    fn run_cargo(
-        &self,
-        environment: &[(String, OsString)],
-        found: impl FnMut(PathBuf) -> anyhow::Result<()>,
-    ) -> anyhow::Result<ExitStatus> {
-        let mut cargo = cargo();
-        cargo.arg(match self.verb {
-            Verb::Run => "build",
-            verb => verb.name(),
-        });
-        if self.verb == Verb::Test {
-            cargo.arg("--no-run");
+    /// Makes sure that an executable is linked as planned, and checks it.
+    fn link(&self, executable: &Path, plan: &Plan) -> anyhow::Result<When> {
+        let linked = link::ensure(executable, plan, &self.records(executable)?)?;
+        self.check(executable, Some(linked))?;
+        Ok(linked.when)
+    }
+
+    /// Where the link of an executable of Cargo's is recorded.
+    pub(crate) fn records(&self, executable: &Path) -> anyhow::Result<PathBuf> {
+        link::records_of(executable, self.triple(), || self.build_folder())
+    }
+
+    /// The project's folder for what Cargo makes on the way, if it has a project.
+    fn build_folder(&self) -> Option<PathBuf> {
+        let mut metadata = cargo();
+        metadata.args([
+            "metadata",
+            "--no-deps",
+            "--offline",
+            "--format-version",
+            "1",
+        ]);
+        let manifest = self.flags.values("--manifest-path").pop();
+        metadata.args(manifest.map(|path| format!("--manifest-path={path}")));
+        let configs = self.flags.values("--config");
+        metadata.args(configs.iter().map(|config| format!("--config={config}")));
+        let output = metadata.output().ok()?;
+        let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+        Some(metadata["build_directory"].as_str()?.into())
+    }
+
+    /// Cargo builds and installs; then what is installed is checked.
+    fn install(&self, plan: &Plan, additions: &Additions) -> anyhow::Result<ExitCode> {
+        let mut cargo = self.cargo("install", additions);
+        let temporary = self.temporary_target_folder()?;
+        if let Some(folder) = &temporary {
+            cargo.arg("--target-dir").arg(folder.path());
         }
-        cargo.args(["--target", self.target.triple()]);
-        cargo.args(&self.flags);
-        cargo.envs(environment.iter().map(|(name, value)| (name, value)));
-        read_messages(cargo, self.message_format.as_deref(), found)
+        let (status, artifacts) = messages::read(cargo, &self.message_format())?;
+        if !status.success() {
+            // Cargo has named it as the place where to look for the cause.
+            temporary.map(tempfile::TempDir::keep);
+            return Ok(exit_code(status));
+        }
+        let built: Vec<PathBuf> = artifacts.into_iter().filter_map(|a| a.executable).collect();
+        if built.is_empty() && !self.flags.has(&["--list"]) {
+            self.note("Cargo installed nothing: what was there before keeps its allocator; --force replaces it");
+        }
+        if self.link_outdated(&built, plan)? {
+            let mut again = self.cargo("install", additions);
+            let is_forced = self.flags.has(&["-f", "--force"]);
+            again.args((!is_forced).then_some("--force"));
+            let status = again.status().context("cannot start Cargo")?;
+            if !status.success() {
+                return Ok(exit_code(status));
+            }
+        }
+        for path in &built {
+            let name = path.file_name().context("the executable has no name")?;
+            let installed = self.install_root()?.join("bin").join(name);
+            let linked = link::look_up(&installed, plan, &self.records(path)?)?;
+            self.check(&installed, linked)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Links again what Cargo found built, by another plan, and says whether there was any. That is so only for projects
+    /// in a folder, which is where Cargo leaves what it installs.
+    fn link_outdated(&self, built: &[PathBuf], plan: &Plan) -> anyhow::Result<bool> {
+        let mut is_any = false;
+        for path in built.iter().filter(|path| path.exists()) {
+            let records = self.records(path)?;
+            let linked = link::look_up(path, plan, &records)?;
+            if linked.is_some_and(|linked| linked.when == When::Outdated) {
+                link::ensure(path, plan, &records)?;
+                is_any = true;
+            }
+        }
+        Ok(is_any)
+    }
+
+    /// A folder to build in what is installed, where Cargo would take one of its own: that is gone when Cargo ends, and
+    /// with it the records of how it was linked.
+    fn temporary_target_folder(&self) -> anyhow::Result<Option<tempfile::TempDir>> {
+        let names_one = ["CARGO_TARGET_DIR", "CARGO_BUILD_TARGET_DIR"];
+        if self.flags.has(&["--path", "--target-dir", "--list"])
+            || names_one
+                .iter()
+                .any(|name| env_vars::variable(name).is_some())
+            || self.config.names_target_folder()
+        {
+            return Ok(None);
+        }
+        let folder = tempfile::Builder::new()
+            .prefix("cargo-reheap-install-")
+            .tempdir();
+        Ok(Some(folder.context("cannot make a temporary folder")?))
+    }
+
+    /// Where Cargo installs (`cargo help install`).
+    fn install_root(&self) -> anyhow::Result<PathBuf> {
+        let flag = self.flags.values("--root").pop().map(PathBuf::from);
+        let root = flag.or_else(|| self.config.install_root());
+        std::path::absolute(root.unwrap_or_default()).context("cannot find the current folder")
+    }
+
+    /// A command of Cargo for the session's target, with the user's flags.
+    fn cargo(&self, command: &str, additions: &Additions) -> Command {
+        let mut cargo = cargo();
+        cargo.args([command, "--target", self.triple()]);
+        cargo.args(self.flags.words()).args(&additions.flags);
+        let variables = additions.variables.iter();
+        cargo.envs(variables.map(|(name, value)| (name, value)));
+        cargo
+    }
+
+    fn message_format(&self) -> Format {
+        Format::of(&self.message_formats)
     }
 
     /// Cargo finds nothing left to build, and starts what was built.
-    fn start(&self, environment: &[(String, OsString)]) -> anyhow::Result<ExitCode> {
-        let mut cargo = cargo();
-        cargo
-            .arg(self.verb.name())
-            .args(["--target", self.target.triple()]);
-        cargo.args(&self.flags).args(&self.program_arguments);
-        cargo.envs(environment.iter().map(|(name, value)| (name, value)));
+    fn start(&self, additions: &Additions) -> anyhow::Result<ExitCode> {
+        let mut cargo = self.cargo(self.verb.name(), additions);
+        // The messages themselves were printed during the build, if there was one.
+        if !self.message_format().is_forwarded() || self.flags.has(&["--doc"]) {
+            let formats = self.message_formats.iter();
+            cargo.args(formats.flat_map(|format| ["--message-format", format]));
+        }
+        cargo.args(&self.program_arguments);
         std::io::stdout()
             .flush()
             .context("cannot write to standard output")?;
-        let error = std::os::unix::process::CommandExt::exec(&mut cargo);
-        Err(error).context("cannot start Cargo")
+        if self.verb == Verb::Run {
+            let error = std::os::unix::process::CommandExt::exec(&mut cargo);
+            return Err(error).context("cannot start Cargo");
+        }
+        let doctests = Doctests::of(&self.choice)?;
+        let (name, value) = doctests.variable()?;
+        let status = cargo.env(name, value).status();
+        let status = status.context("cannot start Cargo")?;
+        if let Some(seen) = doctests.seen()? {
+            self.note(&seen);
+        }
+        Ok(exit_code(status))
     }
 
     /// Reads an executable back and says what it is, or fails where it is not what was asked for.
     fn check(&self, executable: &Path, linked: Option<Linked>) -> anyhow::Result<()> {
         let proof = crate::proof::of_executable(executable, &self.choice)?;
-        if self
-            .flags
-            .iter()
-            .any(|flag| flag == "-q" || flag == "--quiet")
-        {
-            return Ok(());
-        }
-        let how = match linked {
-            Some(Linked { replayed: true, .. }) => ", linked again without compiling",
+        let how = match linked.map(|linked| linked.when) {
+            Some(When::Again) => ", linked again without compiling",
             _ => "",
         };
-        let directory = std::env::current_dir().context("cannot find the current folder")?;
-        let shown = executable
-            .strip_prefix(&directory)
-            .unwrap_or(executable)
-            .display();
-        ui::note(&format!("{shown}: {proof}{how}"));
-        if linked.is_some_and(|l| l.rust_heap == RustHeap::Own) && !self.choice.is_stock() {
+        self.note(&format!("{}: {proof}{how}", shown(executable)?));
+        let heap = proof.rust_heap(linked.map(|linked| linked.rust_heap));
+        if let Some(text) = heap.filter(|_| !self.choice.is_stock()) {
             let name = self.choice.allocator.name;
-            ui::note(&format!(
-                "its Rust code uses the program's own #[global_allocator]; its C code and musl use {name}"
-            ));
+            self.note(&format!("{text}; its C code and musl use {name}"));
         }
         Ok(())
     }
-}
 
-/// Starts Cargo and hands on every executable that it names in its messages. The messages themselves go to standard output
-/// in the JSON form that the user asked for, if any.
-fn read_messages(
-    mut cargo: Command,
-    message_format: Option<&str>,
-    mut found: impl FnMut(PathBuf) -> anyhow::Result<()>,
-) -> anyhow::Result<ExitStatus> {
-    let forwarded = message_format.filter(|format| format.starts_with("json"));
-    let format = forwarded.unwrap_or("json-render-diagnostics");
-    let mut child = cargo
-        .args(["--message-format", format])
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("cannot start Cargo")?;
-    let messages = BufReader::new(child.stdout.take().expect("standard output was piped"));
-    for line in messages.lines() {
-        let line = line.context("cannot read Cargo's messages")?;
-        match executable_of(&line) {
-            Some(path) => found(path)?,
-            None if forwarded.is_none() && !line.starts_with('{') => {
-                ui::data(&format!("{line}\n"))?
+    /// Says that an executable is not one that reheap has to do with.
+    fn note_unchecked(&self, executable: &Path, made_for: MadeFor) -> anyhow::Result<()> {
+        let reason = match made_for {
+            MadeFor::HostAsProceduralMacro => {
+                "tests of a procedural macro run on the host".to_owned()
             }
-            None => {}
+            MadeFor::Target | MadeFor::AnotherTarget => format!("it is not for {}", self.target),
+        };
+        self.note(&format!(
+            "{}: not checked, because {reason}",
+            shown(executable)?
+        ));
+        Ok(())
+    }
+
+    /// Says that rustc made no shared library of a crate that asks for one: it warns in words that name no way out, and
+    /// Cargo calls the build a success.
+    fn note_a_missing_library(&self, artifact: &Artifact) {
+        if !artifact.lacks_its_shared_library() {
+            return;
         }
-        if forwarded.is_some() {
-            ui::data(&format!("{line}\n"))?;
+        let (name, triple) = (&artifact.target.name, self.triple());
+        self.note(&format!(
+            "no shared library was made of the crate `{name}`: Rust makes none for {triple}, where it links statically\n\n\
+             hint: build it with `cargo build`, for glibc; it uses the allocator of the program that loads it\n"
+        ));
+    }
+
+    /// Prints a line, unless the user wants none.
+    fn note(&self, text: &str) {
+        let is_quiet = env_vars::variable("CARGO_TERM_QUIET").is_some_and(|value| value == "true");
+        if !is_quiet && !self.flags.has(&["-q", "--quiet"]) {
+            ui::note(text);
         }
     }
-    child.wait().context("cannot wait for Cargo")
+}
+
+/// How a path is shown.
+fn shown(executable: &Path) -> anyhow::Result<String> {
+    let directory = std::env::current_dir().context("cannot find the current folder")?;
+    let shown = executable.strip_prefix(&directory).unwrap_or(executable);
+    Ok(shown.display().to_string())
 }
 
 fn cargo() -> Command {
     Command::new(env_vars::program("CARGO", "cargo"))
-}
-
-/// Cargo has said why it failed.
-fn built(status: ExitStatus) -> anyhow::Result<()> {
-    if status.success() {
-        return Ok(());
-    }
-    Err(Failure::failed("Cargo could not build the project").into())
 }
 
 fn exit_code(status: ExitStatus) -> ExitCode {
@@ -454,37 +552,6 @@ fn exit_code(status: ExitStatus) -> ExitCode {
             .and_then(|code| u8::try_from(code).ok())
             .unwrap_or(ui::FAILED),
     )
-}
-
-/// Removes every `flag value` and `flag=value`, and gives the values.
-fn take_values(flags: &mut Vec<OsString>, flag: &str) -> Vec<String> {
-    let mut values = Vec::new();
-    let mut kept = Vec::new();
-    let mut rest = std::mem::take(flags).into_iter();
-    while let Some(argument) = rest.next() {
-        let text = argument.to_string_lossy();
-        if text == flag {
-            values.extend(
-                rest.next()
-                    .map(|value| value.to_string_lossy().into_owned()),
-            );
-        } else if let Some(value) = text.strip_prefix(flag).and_then(|t| t.strip_prefix('=')) {
-            values.push(value.to_owned());
-        } else {
-            kept.push(argument);
-        }
-    }
-    *flags = kept;
-    values
-}
-
-/// The executable in one of Cargo's messages (Cargo book, "External tools", artifact messages).
-fn executable_of(line: &str) -> Option<PathBuf> {
-    let message: serde_json::Value = serde_json::from_str(line).ok()?;
-    if message["reason"] != "compiler-artifact" {
-        return None;
-    }
-    message["executable"].as_str().map(PathBuf::from)
 }
 
 /// cargo-zigbuild's linker drops `-lc` and Rust's libc.a, and with them the derived one.
@@ -523,76 +590,4 @@ fn rust_lld() -> anyhow::Result<PathBuf> {
     let message =
         "there is no linker for another processor: Rust's own, rust-lld, is not installed";
     Err(Failure::failed(message).into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn strings(arguments: &[&str]) -> Vec<OsString> {
-        arguments.iter().map(OsString::from).collect()
-    }
-
-    #[derive(clap::Parser)]
-    struct OfTheTest {
-        #[command(flatten)]
-        choice: ChoiceArguments,
-        #[arg(long, num_args = 0..=1)]
-        json: Option<String>,
-        #[arg(long)]
-        offline_too: bool,
-    }
-
-    fn separated(arguments: &[&str]) -> Vec<OsString> {
-        let mut command = <OfTheTest as clap::CommandFactory>::command();
-        command.build();
-        separate(&command, &strings(arguments))
-    }
-
-    #[test]
-    fn own_flags_are_found_anywhere_before_the_double_dash() {
-        let given = [
-            "--release",
-            "-a",
-            "jemalloc",
-            "-p",
-            "x",
-            "--tuning=narenas=2",
-            "--",
-            "-a",
-            "b",
-        ];
-        let expected = [
-            "-a",
-            "jemalloc",
-            "--tuning=narenas=2",
-            "--",
-            "--release",
-            "-p",
-            "x",
-            "--",
-            "-a",
-            "b",
-        ];
-        assert_eq!(separated(&given), strings(&expected));
-    }
-
-    #[test]
-    fn a_flag_takes_the_next_argument_only_where_it_has_a_value() {
-        assert_eq!(
-            separated(&["--offline-too", "--json", "f.json", "-q"]),
-            strings(&["--offline-too", "--json", "f.json", "--", "-q"])
-        );
-        assert_eq!(
-            separated(&["--json", "--release", "-anew", "x"]),
-            strings(&["--json", "-anew", "--", "--release", "x"])
-        );
-    }
-
-    #[test]
-    fn values_are_taken_in_both_spellings() {
-        let mut flags = strings(&["--target", "a", "-p", "x", "--target=b"]);
-        assert_eq!(take_values(&mut flags, "--target"), ["a", "b"]);
-        assert_eq!(flags, strings(&["-p", "x"]));
-    }
 }

@@ -120,8 +120,11 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
     let given = &arguments.compiler;
     let call = Call::of(given);
     if call == Call::LinksShared {
-        let text = "a shared library has no allocator of its own: it uses that of the program";
-        let hint = "reheap makes static executables; leave -shared out";
+        // Made by the compiler alone it would be no use: libtool and CMake link the project's programs with it next.
+        let text = "cannot make a shared library: it has no allocator of its own but uses that of its program, \
+                    and static programs load none";
+        let hint = "have the project make static libraries: `./configure --disable-shared` with libtool, \
+                    `-DBUILD_SHARED_LIBS=OFF` with CMake, `-Ddefault_library=static` with Meson";
         return Err(Failure::usage(text).hint(hint).into());
     }
     // Also for objects, the compiler that will link them: another one may have other headers, or another C++ library.
@@ -195,10 +198,13 @@ impl Call {
         let has = |flags: &[&str]| arguments.iter().any(|a| flags.iter().any(|flag| a == flag));
         if has(&["-c", "-S", "-E", "-M", "-MM", "-fsyntax-only"]) {
             Self::Compiles
-        } else if !has_input(arguments) || has(&["-r", "-nostdlib", "-nodefaultlibs", "-nolibc"]) {
+        } else if !has_input(arguments) {
             Self::Other
         } else if has(&["-shared", "--shared"]) {
+            // libtool gives `-nostdlib` as well, when the language is C++, and names the libraries itself.
             Self::LinksShared
+        } else if has(&["-r", "-nostdlib", "-nodefaultlibs", "-nolibc"]) {
+            Self::Other
         } else {
             Self::Links
         }
@@ -294,6 +300,7 @@ mod tests {
             (&["--version"], Call::Other),
             (&["-o", "hello", "-I", "include"], Call::Other),
             (&["-shared", "a.o"], Call::LinksShared),
+            (&["-shared", "-nostdlib", "a.o", "-lc"], Call::LinksShared),
             (&["-nostdlib", "start.o"], Call::Other),
             (&["a.o", "-lm"], Call::Links),
         ] {

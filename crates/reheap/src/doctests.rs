@@ -1,0 +1,92 @@
+//! Doctests, proved one by one while rustdoc links them.
+//!
+//! rustdoc links each into a folder of its own, starts it and deletes it; Cargo names none in its messages. So it is the
+//! linker that reads them back, before rustdoc has anything to start: one that is not what was asked for fails there.
+//! What was seen goes into a file, because rustdoc shows of a linker only its errors.
+
+use crate::env_vars;
+use crate::proof;
+use crate::setup::Choice;
+use anyhow::Context as _;
+use reheap_allocators::memory::MemoryFunctions;
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// What doctests are to be linked with, for the linker that Cargo starts.
+#[derive(Debug, Serialize, Deserialize)]
+struct Expected {
+    allocator: String,
+    tuning: Vec<String>,
+    keeps_memory_functions: bool,
+    seen: PathBuf,
+}
+
+/// What is seen of the doctests of one run.
+pub(crate) struct Doctests {
+    seen: tempfile::NamedTempFile,
+    expected: Expected,
+}
+
+impl Doctests {
+    pub(crate) fn of(choice: &Choice) -> anyhow::Result<Self> {
+        let seen = tempfile::Builder::new()
+            .prefix("reheap-doctests-")
+            .tempfile();
+        let seen = seen.context("cannot make a temporary file")?;
+        let options = choice.tuning.as_given();
+        let expected = Expected {
+            allocator: choice.allocator.name.to_owned(),
+            tuning: options.iter().map(|(k, v)| format!("{k}={v}")).collect(),
+            keeps_memory_functions: choice.memory_functions == MemoryFunctions::Stock,
+            seen: seen.path().to_owned(),
+        };
+        Ok(Self { seen, expected })
+    }
+
+    /// The variable that tells the linker.
+    pub(crate) fn variable(&self) -> anyhow::Result<(&'static str, OsString)> {
+        Ok((
+            env_vars::DOCTESTS,
+            serde_json::to_string(&self.expected)?.into(),
+        ))
+    }
+
+    /// What was seen, in words; nothing where no doctest was linked.
+    pub(crate) fn seen(&self) -> anyhow::Result<Option<String>> {
+        let text = fs::read_to_string(self.seen.path()).context("cannot read what was linked")?;
+        let mut kinds: Vec<&str> = text.lines().collect();
+        let programs = match kinds.len() {
+            0 => return Ok(None),
+            1 => "1 program".to_owned(),
+            count => format!("{count} programs"),
+        };
+        kinds.sort_unstable();
+        kinds.dedup();
+        Ok(Some(format!("doctests: {programs}, {}", kinds.join("; "))))
+    }
+}
+
+/// Reads back what was linked outside of Cargo's folders, if it is a doctest of `cargo reheap test`.
+pub(crate) fn check(output: &Path) -> anyhow::Result<()> {
+    let Some(expected) = env_vars::variable(env_vars::DOCTESTS) else {
+        return Ok(());
+    };
+    let expected: Expected = serde_json::from_slice(expected.as_encoded_bytes())
+        .with_context(|| format!("cannot read {}", env_vars::DOCTESTS))?;
+    let mut choice = Choice::of(&expected.allocator, &expected.tuning)?;
+    if expected.keeps_memory_functions {
+        choice.memory_functions = MemoryFunctions::Stock;
+    }
+    let proof = proof::of_executable(output, &choice)?;
+    // One short write at the end of the file, so lines of linkers that run at the same time do not mix.
+    let line = format!("{}\n", proof.without_size());
+    let mut file = OpenOptions::new()
+        .append(true)
+        .open(&expected.seen)
+        .with_context(|| format!("cannot write to `{}`", expected.seen.display()))?;
+    file.write_all(line.as_bytes())
+        .with_context(|| format!("cannot write to `{}`", expected.seen.display()))
+}
