@@ -42,6 +42,8 @@ pub(crate) enum ContainerError {
     Zstd,
     #[error("the image has more than {0} files")]
     TooManyFiles(usize),
+    #[error("the links of the image hold more than {} MiB", .0 >> 20)]
+    TooMuchInLinks(usize),
     #[error("the links of `{0}` lead in a circle")]
     LinkLoop(String),
 }
@@ -53,7 +55,7 @@ pub(crate) struct EntryPoint {
     pub(crate) path: PathBuf,
     /// Scripts that lead to it.
     pub(crate) through: Vec<PathBuf>,
-    /// A copy of it, in a file without a name.
+    /// It itself, or a copy of it in a file without a name.
     pub(crate) file: Opened,
     /// The environment that the image sets, as `NAME=value`.
     pub(crate) environment: Vec<String>,
@@ -91,7 +93,7 @@ pub(crate) fn entry_point(path: &Path) -> Result<EntryPoint, ContainerError> {
     let mut path = search.find(&command)?;
     let mut through = Vec::new();
     loop {
-        let (beginning, file) = layers.copy(&store, &path)?;
+        let (beginning, file) = layers.open(&store, &path)?;
         let next = match script::read(&beginning) {
             Line::Interpreter(interpreter) => search.find(&interpreter.to_string_lossy())?,
             Line::Env { name, .. } => search.find(&name.to_string_lossy())?,
@@ -99,7 +101,7 @@ pub(crate) fn entry_point(path: &Path) -> Result<EntryPoint, ContainerError> {
                 return Ok(EntryPoint {
                     path,
                     through,
-                    file: Opened::new(file)?,
+                    file,
                     environment,
                 });
             }

@@ -6,10 +6,11 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-/// A regular file.
+/// A regular file, or a part of one.
 #[derive(Debug)]
 pub(crate) struct Opened {
     file: File,
+    start: u64,
     size: u64,
 }
 
@@ -18,7 +19,17 @@ impl Opened {
     /// If its size is not told.
     pub(crate) fn new(file: File) -> io::Result<Self> {
         let size = file.metadata()?.len();
-        Ok(Self { file, size })
+        Self::part(file, 0, size)
+    }
+
+    /// # Errors
+    /// If the file ends before.
+    pub(crate) fn part(file: File, start: u64, size: u64) -> io::Result<Self> {
+        let end = start.checked_add(size);
+        if end.is_none_or(|end| end > i64::MAX as u64) || end > Some(file.metadata()?.len()) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(Self { file, start, size })
     }
 
     pub(crate) fn size_bytes(&self) -> u64 {
@@ -32,7 +43,7 @@ impl Source for Opened {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), ReadError> {
-        let read = self.file.read_exact_at(buffer, offset);
+        let read = self.file.read_exact_at(buffer, self.start + offset);
         read.map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => {
                 ReadError("it became shorter while it was read".to_owned())
@@ -42,8 +53,8 @@ impl Source for Opened {
     }
 
     fn next_data(&self, offset: u64) -> u64 {
-        match rustix::fs::seek(&self.file, SeekFrom::Data(offset)) {
-            Ok(data) => data,
+        match rustix::fs::seek(&self.file, SeekFrom::Data(self.start + offset)) {
+            Ok(data) => (data - self.start).min(self.size),
             Err(rustix::io::Errno::NXIO) => self.size, // nothing but a hole
             Err(_) => offset,                          // a file system that does not tell
         }
@@ -62,6 +73,9 @@ mod tests {
         let opened = Opened::new(file.try_clone().unwrap()).unwrap();
         assert_eq!(opened.next_data(0), 1 << 30);
         assert_eq!(opened.next_data((1 << 30) + (1 << 20)), 2 << 30);
+        let part = Opened::part(file.try_clone().unwrap(), 1 << 20, 1 << 30).unwrap();
+        assert_eq!(part.next_data(0), (1 << 30) - (1 << 20));
+        assert!(Opened::part(file.try_clone().unwrap(), 1 << 30, (1 << 30) + 1).is_err());
         let mut bytes = [1; 6];
         opened.read_at((1 << 30) - 2, &mut bytes).unwrap();
         assert_eq!(&bytes, b"\0\0data");

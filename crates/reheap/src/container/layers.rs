@@ -2,17 +2,19 @@
 
 use super::ContainerError;
 use super::store::Store;
-use std::collections::BTreeMap;
+use crate::opened::Opened;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
-use std::ops::Bound;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use tar::EntryType;
 
-/// More files than any image has.
-const FILES_MAX: usize = 5_000_000;
+/// More files than any image has, and as many as fit the memory that is meant for them.
+const FILES_MAX: usize = 1_000_000;
+/// What all links of an image may hold together.
+const TARGETS_BYTES_MAX: usize = 8 << 20;
 /// A program that is larger is looked at as far as this: nobody wants more of an image copied onto the disk.
 const FILE_BYTES_MAX: u64 = 2 << 30;
 /// As much as the kernel looks at.
@@ -22,6 +24,23 @@ const LINKS_MAX: usize = 40;
 const WHITEOUT: &[u8] = b".wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
 
+/// What a layer does to a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Act {
+    /// It has a folder there.
+    Folder,
+    /// It has a file there: the entry of that number.
+    File(u32),
+    /// It has a symbolic link there; where it leads stands among the targets.
+    Link(u32),
+    /// It has another name there of the file at that path.
+    SameAs(u32),
+    /// It takes away what is below it.
+    Hide,
+    /// It takes away what is in the folder below it.
+    Empty,
+}
+
 /// What is at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Node {
@@ -29,7 +48,7 @@ enum Node {
     /// The layer and the number of the entry in it.
     File {
         layer: usize,
-        entry: usize,
+        entry: u32,
     },
     /// Where a symbolic link leads.
     Link(PathBuf),
@@ -37,11 +56,16 @@ enum Node {
     SameAs(PathBuf),
 }
 
-/// The tree, with paths from `/`.
+/// The tree, with paths from `/`. Of a million paths only a few are ever asked for, so each is kept as a hash of eight
+/// bytes, with a key that nobody who makes an image knows.
 #[derive(Debug, Default)]
 pub(super) struct Layers {
     names: Vec<String>,
-    tree: BTreeMap<PathBuf, Node>,
+    /// What each layer does, the lowest first, sorted by path.
+    acts: Vec<Vec<(u64, Act)>>,
+    /// Two bytes of length, then the text of a link.
+    targets: Vec<u8>,
+    hashes: RandomState,
 }
 
 impl Layers {
@@ -49,84 +73,125 @@ impl Layers {
     pub(super) fn read(store: &Store, names: &[String]) -> Result<Self, ContainerError> {
         let mut layers = Self {
             names: names.to_vec(),
-            tree: BTreeMap::new(),
+            ..Self::default()
         };
-        for (layer, name) in names.iter().enumerate() {
+        let mut files = 0;
+        for name in names {
             let mut archive = tar::Archive::new(store.open_layer(name)?);
-            let mut added = Vec::new();
-            for (index, entry) in archive.entries()?.enumerate() {
+            let mut acts = Vec::new();
+            for (number, entry) in archive.entries()?.enumerate() {
                 let entry = entry?;
                 let Some(path) = from_root(&entry.path_bytes()) else {
                     continue;
                 };
                 let target = entry.link_name_bytes();
                 let target = target.as_deref().unwrap_or_default();
-                let node = match entry.header().entry_type() {
-                    EntryType::Directory => Node::Folder,
-                    EntryType::Symlink => Node::Link(OsStr::from_bytes(target).into()),
+                let act = match entry.header().entry_type() {
+                    EntryType::Directory => Act::Folder,
+                    EntryType::Symlink => Act::Link(layers.keep(target)?),
                     EntryType::Link => match from_root(target) {
-                        Some(target) => Node::SameAs(target),
+                        Some(target) => Act::SameAs(layers.keep(target.as_os_str().as_bytes())?),
                         None => continue,
                     },
-                    EntryType::Regular | EntryType::Continuous => Node::File {
-                        layer,
-                        entry: index,
-                    },
+                    EntryType::Regular | EntryType::Continuous => Act::File(number as u32),
                     _ => continue,
                 };
-                added.push((path, node));
-                if layers.tree.len() + added.len() > FILES_MAX {
+                acts.push(layers.act(&path, act));
+                files += 1;
+                if files > FILES_MAX {
                     return Err(ContainerError::TooManyFiles(FILES_MAX));
                 }
             }
-            layers.put(added);
+            layers.put(acts);
         }
         Ok(layers)
     }
 
-    /// Puts a layer on top: what it hides first, whatever the order of its entries, then what it brings.
-    fn put(&mut self, added: Vec<(PathBuf, Node)>) {
-        let is_whiteout = |path: &Path| {
-            let name = path.file_name().unwrap_or_default();
-            name.as_bytes().starts_with(WHITEOUT)
-        };
-        let (hidden, brought): (Vec<_>, Vec<_>) =
-            added.into_iter().partition(|(path, _)| is_whiteout(path));
-        for (path, _) in hidden {
-            let (name, folder) = (path.file_name(), path.parent());
-            let (Some(name), Some(folder)) = (name, folder) else {
-                continue;
-            };
-            match name.as_bytes() {
-                OPAQUE => self.remove_below(folder),
-                name => {
-                    let path = folder.join(OsStr::from_bytes(&name[WHITEOUT.len()..]));
-                    self.remove_below(&path);
-                    self.tree.remove(&path);
-                }
-            }
+    /// Keeps a text, and says where.
+    fn keep(&mut self, text: &[u8]) -> Result<u32, ContainerError> {
+        let place = self.targets.len();
+        let length = u16::try_from(text.len());
+        let length = length.map_err(|_| ContainerError::TooMuchInLinks(TARGETS_BYTES_MAX))?;
+        if place + 2 + text.len() > TARGETS_BYTES_MAX {
+            return Err(ContainerError::TooMuchInLinks(TARGETS_BYTES_MAX));
         }
-        for (path, node) in brought {
-            if node != Node::Folder && self.tree.get(&path) == Some(&Node::Folder) {
-                self.remove_below(&path);
-            }
-            self.tree.insert(path, node);
+        self.targets.extend(length.to_le_bytes());
+        self.targets.extend_from_slice(text);
+        Ok(place as u32)
+    }
+
+    fn kept(&self, place: u32) -> PathBuf {
+        let text = &self.targets[place as usize..];
+        let length = usize::from(u16::from_le_bytes([text[0], text[1]]));
+        OsStr::from_bytes(&text[2..2 + length]).into()
+    }
+
+    /// What an entry does, and to which path: a mark that hides does it to another one than it is called.
+    fn act(&self, path: &Path, act: Act) -> (u64, Act) {
+        let name = path.file_name().unwrap_or_default().as_bytes();
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        if name == OPAQUE {
+            (self.hash(folder), Act::Empty)
+        } else if let Some(hidden) = name.strip_prefix(WHITEOUT) {
+            (
+                self.hash(&folder.join(OsStr::from_bytes(hidden))),
+                Act::Hide,
+            )
+        } else {
+            (self.hash(path), act)
         }
     }
 
-    /// Paths sort by their components, so what is below a folder stands right behind it.
-    fn remove_below(&mut self, folder: &Path) {
-        let behind = (Bound::Excluded(folder.to_owned()), Bound::Unbounded);
-        let below: Vec<PathBuf> = self
-            .tree
-            .range::<PathBuf, _>(behind)
-            .map(|(path, _)| path)
-            .take_while(|path| path.starts_with(folder))
-            .cloned()
-            .collect();
-        for path in below {
-            self.tree.remove(&path);
+    fn hash(&self, path: &Path) -> u64 {
+        self.hashes.hash_one(path)
+    }
+
+    /// Puts a layer on top.
+    fn put(&mut self, mut acts: Vec<(u64, Act)>) {
+        acts.sort_by_key(|(path, _)| *path);
+        acts.shrink_to_fit();
+        self.acts.push(acts);
+    }
+
+    /// What a layer does to a path, in its order.
+    fn acts_on(&self, layer: usize, path: &Path) -> impl Iterator<Item = Act> {
+        let (hash, acts) = (self.hash(path), &self.acts[layer]);
+        let start = acts.partition_point(|(path, _)| *path < hash);
+        let of_path = acts[start..]
+            .iter()
+            .take_while(move |(path, _)| *path == hash);
+        of_path.map(|(_, act)| *act)
+    }
+
+    /// What is at a path: what the topmost layer has there that has anything, unless one above it took it away.
+    fn get(&self, path: &Path) -> Option<Node> {
+        for layer in (0..self.acts.len()).rev() {
+            let has = self
+                .acts_on(layer, path)
+                .filter(|act| !matches!(act, Act::Hide | Act::Empty));
+            if let Some(act) = has.last() {
+                return Some(match act {
+                    Act::File(entry) => Node::File { layer, entry },
+                    Act::Link(target) => Node::Link(self.kept(target)),
+                    Act::SameAs(target) => Node::SameAs(self.kept(target)),
+                    Act::Folder | Act::Hide | Act::Empty => Node::Folder,
+                });
+            }
+            if self.takes_away(layer, path) {
+                return None;
+            }
         }
+        None
+    }
+
+    /// Whether a layer takes a path away from those below: it hides it or a folder on the way, or has something else there.
+    fn takes_away(&self, layer: usize, path: &Path) -> bool {
+        let is_hidden = |path: &Path| self.acts_on(layer, path).any(|act| act == Act::Hide);
+        is_hidden(path)
+            || path
+                .ancestors()
+                .skip(1)
+                .any(|folder| self.acts_on(layer, folder).any(|act| act != Act::Folder))
     }
 
     /// The path of the file that a path leads to; `None` if there is none.
@@ -147,50 +212,78 @@ impl Layers {
                 }
                 _ => continue,
             }
-            if let Some(Node::Link(target)) = self.tree.get(&at) {
+            if let Some(Node::Link(target)) = self.get(&at) {
                 links += 1;
                 if links > LINKS_MAX {
                     return Err(ContainerError::LinkLoop(path.display().to_string()));
                 }
                 at.pop();
-                left.extend(reversed(target));
+                left.extend(reversed(&target));
             }
         }
-        let is_file = matches!(
-            self.tree.get(&at),
-            Some(Node::File { .. } | Node::SameAs(_))
-        );
+        let is_file = matches!(self.get(&at), Some(Node::File { .. } | Node::SameAs(_)));
         Ok(is_file.then_some(at))
     }
 
-    /// Copies the file at a path that [`Self::resolve`] gave into one without a name; its beginning tells what it is.
-    pub(super) fn copy(
+    /// The file at a path that [`Self::resolve`] gave, and its beginning, which tells what it is.
+    pub(super) fn open(
         &self,
         store: &Store,
         path: &Path,
-    ) -> Result<(Vec<u8>, File), ContainerError> {
+    ) -> Result<(Vec<u8>, Opened), ContainerError> {
         let missing = || ContainerError::NotInImage(path.display().to_string());
-        let mut at = path;
+        let mut at = path.to_owned();
         for _ in 0..LINKS_MAX {
-            match self.tree.get(at).ok_or_else(missing)? {
+            match self.get(&at).ok_or_else(missing)? {
                 Node::SameAs(other) => at = other,
                 Node::File { layer, entry } => {
-                    let mut archive = tar::Archive::new(store.open_layer(&self.names[*layer])?);
-                    let mut entry = archive.entries()?.nth(*entry).ok_or_else(missing)??;
-                    let mut beginning = Vec::new();
-                    entry
-                        .by_ref()
-                        .take(BEGINNING_BYTES)
-                        .read_to_end(&mut beginning)?;
-                    let mut copy = tempfile::tempfile()?;
-                    copy.write_all(&beginning)?;
-                    io::copy(&mut entry.take(FILE_BYTES_MAX), &mut copy)?;
-                    return Ok((beginning, copy));
+                    let name = &self.names[layer];
+                    let mut archive = tar::Archive::new(store.open_layer(name)?);
+                    let entry = archive.entries()?.nth(entry as usize);
+                    return opened(store, name, entry.ok_or_else(missing)??);
                 }
                 Node::Folder | Node::Link(_) => return Err(missing()),
             }
         }
         Err(ContainerError::LinkLoop(path.display().to_string()))
+    }
+}
+
+/// A file in a layer: where it is in the image if the layer stands there as it is, else a copy in a file without a name.
+fn opened(
+    store: &Store,
+    layer: &str,
+    mut entry: tar::Entry<'_, Box<dyn Read + '_>>,
+) -> Result<(Vec<u8>, Opened), ContainerError> {
+    let (place, size) = (entry.raw_file_position(), entry.size());
+    let mut beginning = Vec::new();
+    let mut first = entry.by_ref().take(BEGINNING_BYTES);
+    first.read_to_end(&mut beginning)?;
+    if let Some((file, start)) = store.place_of_plain_layer(layer)? {
+        let part = Opened::part(file, start.saturating_add(place), size)?;
+        return Ok((beginning, part));
+    }
+    let mut copy = tempfile::tempfile()?;
+    copy.write_all(&beginning)?;
+    copy_with_holes(&mut entry.take(FILE_BYTES_MAX), &mut copy)?;
+    Ok((beginning, Opened::new(copy)?))
+}
+
+/// Copies, and leaves out what is all zeros.
+fn copy_with_holes(from: &mut impl Read, to: &mut File) -> io::Result<()> {
+    let mut piece = vec![0; 64 << 10];
+    loop {
+        let count = from.read(&mut piece)?;
+        if count == 0 {
+            let end = to.stream_position()?;
+            return to.set_len(end);
+        }
+        match piece[..count].iter().all(|&byte| byte == 0) {
+            true => {
+                to.seek(SeekFrom::Current(count as i64))?;
+            }
+            false => to.write_all(&piece[..count])?,
+        }
     }
 }
 
@@ -219,13 +312,18 @@ fn from_root(name: &[u8]) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    fn file(layer: usize) -> Node {
-        Node::File { layer, entry: 0 }
-    }
-
-    fn put(layers: &mut Layers, nodes: &[(&str, Node)]) {
-        let nodes = nodes.iter().map(|(path, node)| (path.into(), node.clone()));
-        layers.put(nodes.collect());
+    /// Puts a layer with links, files (whose number is that of their entry) and folders on top.
+    fn put(layers: &mut Layers, nodes: &[(&str, Option<&str>)]) {
+        let mut acts = Vec::new();
+        for (number, (path, target)) in nodes.iter().enumerate() {
+            let act = match target {
+                Some("") => Act::Folder,
+                Some(target) => Act::Link(layers.keep(target.as_bytes()).unwrap()),
+                None => Act::File(number as u32),
+            };
+            acts.push(layers.act(Path::new(path), act));
+        }
+        layers.put(acts);
     }
 
     #[test]
@@ -234,13 +332,13 @@ mod tests {
         put(
             &mut layers,
             &[
-                ("/bin", Node::Link("usr/bin".into())),
-                ("/usr", Node::Folder),
-                ("/usr/bin", Node::Folder),
-                ("/usr/bin/sh", Node::Link("/etc/../usr/bin/dash".into())),
-                ("/usr/bin/dash", file(0)),
-                ("/usr/bin/up", Node::Link("../../../../usr/bin/dash".into())),
-                ("/loop", Node::Link("/loop".into())),
+                ("/bin", Some("usr/bin")),
+                ("/usr", Some("")),
+                ("/usr/bin", Some("")),
+                ("/usr/bin/sh", Some("/etc/../usr/bin/dash")),
+                ("/usr/bin/dash", None),
+                ("/usr/bin/up", Some("../../../../usr/bin/dash")),
+                ("/loop", Some("/loop")),
             ],
         );
         let dash = Some(PathBuf::from("/usr/bin/dash"));
@@ -258,28 +356,50 @@ mod tests {
     fn an_upper_layer_hides_and_replaces_what_is_below() {
         let mut layers = Layers::default();
         let below = [
-            ("/a", Node::Folder),
-            ("/a/x", file(0)),
-            ("/ab", file(0)),
-            ("/b", Node::Folder),
-            ("/b/x", file(0)),
-            ("/c", file(0)),
+            ("/a", Some("")),
+            ("/a/x", None),
+            ("/ab", None),
+            ("/b", Some("")),
+            ("/b/x", None),
+            ("/c", None),
+            ("/d", Some("")),
+            ("/d/x", None),
         ];
         put(&mut layers, &below);
         // In a layer of its own order: the opaque mark comes after what the layer brings.
         let above = [
-            ("/a/y", file(1)),
-            ("/a/.wh..wh..opq", file(1)),
-            ("/.wh.b", file(1)),
-            ("/c", file(1)),
+            ("/a/y", None),
+            ("/a/.wh..wh..opq", None),
+            ("/.wh.b", None),
+            ("/c", None),
+            ("/d", None),
         ];
         put(&mut layers, &above);
-        let left: Vec<&str> = layers
-            .tree
-            .keys()
-            .filter_map(|path| path.to_str())
-            .collect();
-        assert_eq!(left, ["/a", "/a/y", "/ab", "/c"]);
-        assert_eq!(layers.tree[Path::new("/c")], file(1));
+        let file = |layer, entry| Some(Node::File { layer, entry });
+        for (path, node) in [
+            ("/a", Some(Node::Folder)),
+            ("/a/x", None),
+            ("/a/y", file(1, 0)),
+            ("/ab", file(0, 2)),
+            ("/b", None),
+            ("/b/x", None),
+            ("/c", file(1, 3)),
+            ("/d", file(1, 4)),
+            ("/d/x", None),
+        ] {
+            assert_eq!(layers.get(Path::new(path)), node, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_copy_has_holes_where_nothing_but_zeros_was() {
+        let mut bytes = vec![0; 1 << 20];
+        bytes[700_000] = 7;
+        let mut copy = tempfile::tempfile().unwrap();
+        copy_with_holes(&mut bytes.as_slice(), &mut copy).unwrap();
+        copy.rewind().unwrap();
+        let mut read = Vec::new();
+        copy.read_to_end(&mut read).unwrap();
+        assert!(read == bytes);
     }
 }

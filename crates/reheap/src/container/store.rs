@@ -125,26 +125,47 @@ impl Store {
         })
     }
 
-    fn open_part(&self, name: &str) -> Result<Box<dyn Read + '_>, ContainerError> {
-        let missing = || ContainerError::Missing(name.to_owned());
-        match self {
-            Self::Folder(folder) => {
-                // `manifest.json` of a folder may name anything; what is outside of it is not part of the image.
-                let path = within(Path::new(""), Path::new(name)).ok_or_else(missing)?;
-                let path = folder.join(path);
-                if !path.is_file() {
-                    return Err(missing());
-                }
-                Ok(Box::new(File::open(path)?))
-            }
+    /// The file in which a layer stands as it is, not compressed, and where it begins there.
+    pub(super) fn place_of_plain_layer(
+        &self,
+        name: &str,
+    ) -> Result<Option<(File, u64)>, ContainerError> {
+        let mut beginning = Vec::new();
+        self.open_part(name)?.take(2).read_to_end(&mut beginning)?;
+        if beginning == GZIP {
+            return Ok(None);
+        }
+        Ok(Some(match self {
+            Self::Folder(folder) => (File::open(self.path_of(folder, name)?)?, 0),
             Self::Archive { file, parts } => {
-                let &(offset, size) = parts.get(name).ok_or_else(missing)?;
+                let (offset, _) = parts.get(name).ok_or_else(|| missing(name))?;
+                (file.try_clone()?, *offset)
+            }
+        }))
+    }
+
+    /// `manifest.json` of a folder may name anything; what is outside of it is not part of the image.
+    fn path_of(&self, folder: &Path, name: &str) -> Result<PathBuf, ContainerError> {
+        let path = within(Path::new(""), Path::new(name)).map(|path| folder.join(path));
+        path.filter(|path| path.is_file())
+            .ok_or_else(|| missing(name))
+    }
+
+    fn open_part(&self, name: &str) -> Result<Box<dyn Read + '_>, ContainerError> {
+        match self {
+            Self::Folder(folder) => Ok(Box::new(File::open(self.path_of(folder, name)?)?)),
+            Self::Archive { file, parts } => {
+                let &(offset, size) = parts.get(name).ok_or_else(|| missing(name))?;
                 let mut file = file;
                 file.seek(SeekFrom::Start(offset))?;
                 Ok(Box::new(file.take(size)))
             }
         }
     }
+}
+
+fn missing(name: &str) -> ContainerError {
+    ContainerError::Missing(name.to_owned())
 }
 
 /// A path without `..`, as seen from a folder; `None` if it leads out.
