@@ -23,6 +23,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         allocator_version: "3.3.2".to_owned(),
         package: "libmimalloc-sys 0.1.49".to_owned(),
         tuning: BTreeMap::new(),
+        memory_functions: None,
         libc: format!("musl {}", original.version),
         original_sha256: "0".repeat(64),
         reheap: "0.1.0".to_owned(),
@@ -38,11 +39,11 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         entry_points: entry_points.into(),
         redirects: BTreeMap::new(),
     };
-    let Ok(derived) = derive_libc(&original, &objects, &marker, &[]) else {
+    let Ok(derived) = derive_libc(&original, &objects, None, &marker, &[]) else {
         return;
     };
-    let again =
-        derive_libc(&original, &objects, &marker, &[]).expect("deriving twice gives the same");
+    let again = derive_libc(&original, &objects, None, &marker, &[])
+        .expect("deriving twice gives the same");
     assert_eq!(derived.bytes, again.bytes);
     assert!(matches!(
         read_original(&derived.bytes),
