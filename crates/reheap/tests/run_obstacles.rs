@@ -339,7 +339,9 @@ fn asked(stream: &mut UnixStream, command: &str, end: &str) -> String {
 /// Debian's Redis is linked with libjemalloc.so.2.
 #[test]
 fn redis_works_with_every_allocator_without_force() {
-    let checked = run(&mut reheap("run --check --json -- redis-server")).succeeded();
+    let checked = run(&mut reheap("run --check --json -- redis-server"));
+    let hint = "install it: apt-get install redis-server";
+    assert_eq!(checked.code, Some(0), "{}{hint}", checked.stderr);
     let checked: Value = serde_json::from_str(&checked.stdout).unwrap();
     assert_eq!(checked["verdict"], "works", "{checked}");
     for allocator in allocators() {
