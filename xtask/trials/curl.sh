@@ -22,4 +22,4 @@ cat part-* | sha256sum
 $get --http1.1 --output /dev/null --write-out '%{http_code} %{size_download} %{ssl_verify_result}\n' "$url/numbers.gz"
 $get --output /dev/null --write-out '%{http_code}\n' "$url/nothing"
 curl --silent "$url/numbers" || echo "without the certificate: $?"
-kill "$server"
+finish "$server" >ended

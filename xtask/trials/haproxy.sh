@@ -60,4 +60,4 @@ $get --compressed --parallel --parallel-max 16 --output "part-lua-#1" "$url/lua?
 cat part-* | sha256sum
 $get --head "$url/numbers.txt" | grep --ignore-case '^x-answer'
 finish "$server"
-kill "$backend"
+finish "$backend" >ended

@@ -26,4 +26,4 @@ xdotool key --window "$window" ctrl+q
 status=0
 wait "$editor" || status=$?
 echo "editor ended with $status"
-kill "$server"
+finish "$server" >ended

@@ -4,6 +4,8 @@ as=
 if [ "$(id -u)" = 0 ]; then
     as="setpriv --reuid=postgres --regid=postgres --clear-groups"
 fi
+# Whoever the process is when it opens a log of the dynamic linker, both users must be able to write to it.
+umask 0
 mkdir database
 if [ "$as" ]; then
     chown postgres database

@@ -1,5 +1,6 @@
 . "$TRIALS/lib.sh"
-make -j2 CC="$CC" bzip2
+make -j2 CC="$CC" libbz2.a
+$CC -O2 -o bzip2 bzip2.c libbz2.a
 for sample in 1 2 3; do
     check "compress-$sample" sh -c "./bzip2 -$sample <sample$sample.ref | cmp - sample$sample.bz2"
 done

@@ -24,4 +24,4 @@ wait "$terminal" || status=$?
 echo "terminal ended with $status"
 sha256sum <output
 tail -n 3 output
-kill "$server"
+finish "$server" >ended

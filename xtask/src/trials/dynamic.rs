@@ -338,9 +338,11 @@ fn trial_folder() -> Result<TempDir> {
     with_mode(0o755)
 }
 
-/// A folder that processes of every user can write to.
+/// A folder in which processes of every user can write to each other's files: one that changes its user and then
+/// executes another program has that one's log added to its own. With the sticky bit Linux would refuse that
+/// (`fs.protected_regular`).
 fn log_folder() -> Result<TempDir> {
-    with_mode(0o1777)
+    with_mode(0o777)
 }
 
 fn with_mode(mode: u32) -> Result<TempDir> {

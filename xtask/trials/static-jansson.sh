@@ -1,3 +1,0 @@
-./configure --quiet --cache-file="$CONFIGURED" --disable-shared
-make -j2 --silent
-make --silent check || true
