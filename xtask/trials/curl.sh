@@ -1,3 +1,4 @@
+. "$TRIALS/lib.sh"
 mkdir served
 seq 1 200000 >served/numbers
 gzip --keep served/numbers
