@@ -19,8 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static void allocator_begins(void);    // once, before the first call
-static void thread_begins(void);       // in a thread, before its first call
+static int thread_begins(void);        // in a thread, before its first call; 0 where there is no memory for that
 static void thread_ends(void);         // in a thread, when it ends; more than once if it allocates after that
 
 // Kernel ABI, membarrier(2); not every musl installation has the kernel's headers.
@@ -86,7 +85,6 @@ static void take_leave(void *value) {
 
 static void begin(void) {
     has_membarrier = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
-    allocator_begins();
     pthread_key_create(&leave_key, take_leave);
 }
 
@@ -100,11 +98,17 @@ __attribute__((noinline, cold)) static struct slot *announce(void) {
     pthread_once(&once, begin);
     struct slot *slot = take_slot();
     if (slot) {
+        mine = slot; // before the allocator begins, which may call the libc, and that the allocator
         enter_slot(slot);
-        thread_begins();
+        int has_begun = thread_begins();
         leave(slot);
-        mine = slot;
-        pthread_setspecific(leave_key, slot);
+        if (has_begun) {
+            pthread_setspecific(leave_key, slot);
+        } else {
+            mine = NULL;
+            atomic_store(&slot->taken, 0);
+            slot = NULL;
+        }
     }
     errno = errno_before;
     return slot;

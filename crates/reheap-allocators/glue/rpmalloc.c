@@ -17,34 +17,11 @@ typedef struct {
 } rpmalloc_global_statistics_t;
 void rpmalloc_global_statistics(rpmalloc_global_statistics_t *);
 
-static void allocator_begins(void) {
-    rpmalloc_initialize();
-}
-
-static void thread_begins(void) {
-    rpmalloc_thread_initialize();
-}
-
-static void thread_ends(void) {
-    rpmalloc_thread_finalize(1);
-}
-
-// rpmalloc cannot align to a span (64 KiB) or more, and to more than a page only by trying. Such blocks are mapped here,
-// aligned to a span at least. rpmalloc's own blocks never lie at the start of a span, its header does: so the address
-// tells whose a block is. In the page in front of the block stands what was mapped.
-enum { SPAN = 65536, PAGE = 4096 };
-
-struct mapping {
-    char *base;
-    size_t length;
-    size_t size;
-};
-
 #ifdef REHEAP_PRELOAD
-// All memory that rpmalloc has from the system. rpmalloc's calls come here too; it counts only in a slower build.
+// All memory that rpmalloc has from the system, for glibc.c: rpmalloc itself counts only in a slower build.
 static atomic_size_t mapped, mapped_most;
 
-void *__reheap_mmap(void *address, size_t length, int protection, int flags, int file, off_t offset) {
+static void *counted_mmap(void *address, size_t length, int protection, int flags, int file, off_t offset) {
     void *start = mmap(address, length, protection, flags, file, offset);
     if (start == MAP_FAILED) return start;
     size_t now = atomic_fetch_add(&mapped, length) + length, most = atomic_load(&mapped_most);
@@ -58,9 +35,73 @@ int __reheap_munmap(void *start, size_t length) {
     return error;
 }
 
-#define mmap __reheap_mmap
+#define mmap counted_mmap
 #define munmap __reheap_munmap
 #endif
+
+// rpmalloc dies of a thread for which it cannot map a heap (_rpmalloc_heap_allocate uses what it gets). It maps sixteen
+// at once and keeps those of threads that ended, so the free ones are counted here, and a mapping is made in advance for
+// when there are none. A thread begins only if there is one or the other.
+enum { IN_ONE_MAPPING = 16, IN_ADVANCE = 1 << 20 };
+
+static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
+static int has_started;
+static int free_heaps;
+static char *in_advance;
+static _Thread_local int takes_heap;
+
+// rpmalloc's mmap. While a thread takes a heap, all that is mapped is heaps.
+void *__reheap_mmap(void *address, size_t length, int protection, int flags, int file, off_t offset) {
+    void *start = mmap(address, length, protection, flags, file, offset);
+    if (likely(!takes_heap)) return start;
+    if (start == MAP_FAILED && in_advance && length <= IN_ADVANCE) {
+        start = in_advance;
+        in_advance = NULL;
+        if (length < IN_ADVANCE) munmap((char *)start + length, IN_ADVANCE - length);
+    }
+    if (start != MAP_FAILED) free_heaps += IN_ONE_MAPPING;
+    return start;
+}
+
+static int is_mapped_in_advance(void) {
+    if (in_advance) return 1;
+    char *start = mmap(NULL, IN_ADVANCE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (start != MAP_FAILED) in_advance = start;
+    return in_advance != NULL;
+}
+
+static int thread_begins(void) {
+    pthread_mutex_lock(&starting);
+    int can_begin = is_mapped_in_advance() || free_heaps > 0;
+    if (can_begin) {
+        takes_heap = 1;
+        if (!has_started) rpmalloc_initialize();
+        rpmalloc_thread_initialize();
+        takes_heap = 0;
+        has_started = 1;
+        free_heaps--;
+    }
+    pthread_mutex_unlock(&starting);
+    return can_begin;
+}
+
+static void thread_ends(void) {
+    rpmalloc_thread_finalize(1);
+    pthread_mutex_lock(&starting);
+    free_heaps++;
+    pthread_mutex_unlock(&starting);
+}
+
+// rpmalloc cannot align to a span (64 KiB) or more, and to more than a page only by trying. Such blocks are mapped here,
+// aligned to a span at least. rpmalloc's own blocks never lie at the start of a span, its header does: so the address
+// tells whose a block is. In the page in front of the block stands what was mapped.
+enum { SPAN = 65536, PAGE = 4096 };
+
+struct mapping {
+    char *base;
+    size_t length;
+    size_t size;
+};
 
 static int is_mapped(void *block) {
     return ((uintptr_t)block & (SPAN - 1)) == 0;

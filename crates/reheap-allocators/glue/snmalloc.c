@@ -1,5 +1,9 @@
 // snmalloc behind the gate, with the ways of musl: realloc(p, 0) gives a block (snmalloc frees, as glibc does), and free
 // leaves errno alone (POSIX.1-2024), which a failed madvise would change.
+#include <setjmp.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
 void *sn_malloc(size_t);
 void *sn_calloc(size_t, size_t);
 void *sn_realloc(void *, size_t);
@@ -7,8 +11,64 @@ void *sn_memalign(size_t, size_t);
 void sn_free(void *);
 size_t sn_malloc_usable_size(void *);
 
-static void allocator_begins(void) {}
-static void thread_begins(void) {}
+// snmalloc aborts where there is no memory for its table of pages, with a lock of its own, or for what it keeps for a
+// thread, without one. So the table is mapped here and handed to it; and its last words about a thread lead back to where
+// the thread began.
+static const size_t PAGE_TABLE = (size_t)1 << 38; // an entry of 16 bytes for each 16 KiB of 48 bits of addresses
+static const char NO_THREAD[] = "Failed to initialise thread local allocator.";
+
+static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
+static atomic_int has_page_table;
+static void *page_table;
+static _Thread_local jmp_buf *no_memory_for_thread;
+
+// snmalloc's mmap.
+void *__reheap_mmap(void *address, size_t length, int protection, int flags, int file, off_t offset) {
+    if (unlikely(length == PAGE_TABLE)) {
+        void *mapped = page_table;
+        page_table = NULL;
+        if (mapped) return mapped;
+    }
+    return mmap(address, length, protection, flags, file, offset);
+}
+
+// snmalloc's writev, of which every message but that goes on.
+ssize_t __reheap_writev(int file, const struct iovec *parts, int count) {
+    for (int i = 0; no_memory_for_thread && i < count; i++) {
+        if (parts[i].iov_len == sizeof NO_THREAD - 1 && !memcmp(parts[i].iov_base, NO_THREAD, sizeof NO_THREAD - 1))
+            longjmp(*no_memory_for_thread, 1);
+    }
+    return writev(file, parts, count);
+}
+
+// Flags as snmalloc's own, which takes no memory for it before it is used.
+static int map_page_table(void) {
+    pthread_mutex_lock(&starting);
+    if (!has_page_table) {
+        int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+        void *mapped = mmap(NULL, PAGE_TABLE, PROT_READ | PROT_WRITE, flags, -1, 0);
+        has_page_table = mapped != MAP_FAILED;
+        page_table = has_page_table ? mapped : NULL;
+    }
+    pthread_mutex_unlock(&starting);
+    return has_page_table;
+}
+
+// What snmalloc keeps for a thread comes with its first block. Between here and the jump there are no destructors.
+static int thread_begins(void) {
+    if (!has_page_table && !map_page_table()) return 0;
+    jmp_buf here;
+    if (setjmp(here)) {
+        no_memory_for_thread = NULL;
+        return 0;
+    }
+    no_memory_for_thread = &here;
+    void *block = sn_malloc(1);
+    no_memory_for_thread = NULL;
+    if (block) sn_free(block);
+    return 1;
+}
+
 static void thread_ends(void) {}
 
 void *__reheap_malloc(size_t size) {

@@ -84,7 +84,7 @@ pub struct Recipe {
     pub glue: &'static [Glue],
     /// Settings for jemalloc's `malloc_conf` that reheap always bakes in, before those of the user.
     pub malloc_conf: &'static [&'static str],
-    /// Libc functions that the allocator finds in the glue instead.
+    /// Functions that the allocator finds in the glue instead: of the libc, or its own in other objects.
     pub redirects: &'static [(&'static str, &'static str)],
     /// What comes to that in an executable.
     pub executable: Additions,
@@ -185,6 +185,11 @@ const MIMALLOC: Glue = Glue {
     name: "mimalloc",
     source: include_str!("../glue/mimalloc.c"),
 };
+/// For jemalloc, which takes it for granted that a thread gets an arena.
+const ARENAS: Glue = Glue {
+    name: "arenas",
+    source: include_str!("../glue/arenas.c"),
+};
 /// Has a free of its own, and goes with the entry points that have none.
 const LAST_BLOCK: Glue = Glue {
     name: "last_block",
@@ -229,8 +234,11 @@ const MIMALLOC_PRELOAD: Additions = Additions {
     ],
     redirects: &[],
 };
-// What the package's feature sets; the glue has to know it too.
-const MIMALLOC_SECURE_FLAGS: &[&str] = &["-DMI_SECURE=4"];
+// Where there is no memory for what version 3 keeps for a thread, it leaves NULL in its place, and dies of it at the
+// thread's next allocation unless it is built for platforms on which every thread begins with NULL.
+const MIMALLOC_3_FLAGS: &[&str] = &["-DMI_THEAP_INITASNULL=1"];
+// The first is what the package's feature sets; the glue has to know it too.
+const MIMALLOC_SECURE_FLAGS: &[&str] = &["-DMI_SECURE=4", MIMALLOC_3_FLAGS[0]];
 
 const PURGE_DELAY: TuningOption = TuningOption {
     key: "purge_delay",
@@ -382,7 +390,7 @@ pub const CATALOGUE: &[Allocator] = &[
         tuning: MIMALLOC_TUNING,
         build: Some(mimalloc(
             "mimalloc3",
-            &[],
+            MIMALLOC_3_FLAGS,
             Evidence {
                 present: &["mi_malloc", "page_max_reclaim"],
                 absent: &["mimalloc: assertion failed", "double free detected"],
@@ -486,10 +494,16 @@ pub const CATALOGUE: &[Allocator] = &[
             needs_cxx: false,
             compiler_flags: &[],
             entry_points: &[],
-            glue: &[],
+            glue: &[ARENAS],
             // As in musl and C23's spirit, realloc(p, 0) gives a block; jemalloc would free and give NULL.
             malloc_conf: &["zero_realloc:alloc"],
-            redirects: &[],
+            redirects: &[
+                ("_rjem_je_arena_new", "__reheap_arena_new"),
+                (
+                    "_rjem_je_tsd_tcache_enabled_data_init",
+                    "__reheap_thread_begins",
+                ),
+            ],
             executable: NOTHING_MORE,
             preload: Additions {
                 glue: &[Glue {
@@ -534,11 +548,11 @@ pub const CATALOGUE: &[Allocator] = &[
                 ),
             }],
             malloc_conf: &[],
-            redirects: &[],
+            redirects: &[("mmap", "__reheap_mmap")],
             executable: NOTHING_MORE,
             preload: Additions {
                 glue: &[FORK_HANDLERS],
-                redirects: &[("mmap", "__reheap_mmap"), ("munmap", "__reheap_munmap")],
+                redirects: &[("munmap", "__reheap_munmap")],
                 ..NOTHING_MORE
             },
             builds_slowly: false,
@@ -579,7 +593,11 @@ pub const CATALOGUE: &[Allocator] = &[
                 ),
             }],
             malloc_conf: &[],
-            redirects: &[("pthread_key_create", "__reheap_key_create")],
+            redirects: &[
+                ("pthread_key_create", "__reheap_key_create"),
+                ("mmap", "__reheap_mmap"),
+                ("writev", "__reheap_writev"),
+            ],
             executable: NOTHING_MORE,
             preload: Additions {
                 glue: &[

@@ -30,7 +30,8 @@ pub struct AllocatorObjects {
     /// Which upstream symbol is the allocator's `malloc`, `calloc`, …: function to symbol. What is not listed is
     /// defined by the glue under [`family::own_name`].
     pub entry_points: BTreeMap<String, String>,
-    /// Libc functions that the allocator shall find in the glue instead, such as `getenv`.
+    /// Functions that the allocator shall find in the glue instead: of the libc, such as `getenv`, or its own, where
+    /// other objects of it call them. The object that defines one keeps it, and so can the glue call it.
     pub redirects: BTreeMap<String, String>,
 }
 
@@ -497,7 +498,12 @@ pub(crate) fn bind_allocator(
     let mut bound = Vec::new();
     for (index, object) in upstream.iter().enumerate() {
         let mut renames = renames.clone();
-        renames.extend(allocator.redirects.clone());
+        let redirects = allocator.redirects.iter();
+        renames.extend(
+            redirects
+                .filter(|(name, _)| !object.defines(name))
+                .map(|(name, glue)| (name.clone(), glue.clone())),
+        );
         let name = format!("reheap-{index}-{}", object.member.name);
         bound.push(rebound(
             object,

@@ -80,6 +80,11 @@ macro_rules! conformance {
         }
 
         #[test]
+        fn running_out_of_memory_while_threads_start_is_survived() {
+            super::conforms($allocator, "threads_out_of_memory", "threads_out_of_memory");
+        }
+
+        #[test]
         fn realloc_chains_keep_their_contents() {
             super::conforms($allocator, "realloc_chains", "realloc_chains");
         }
@@ -176,6 +181,21 @@ macro_rules! conformance_of_those_that_collect {
     };
 }
 
+/// What its authors built into mimalloc, and `last_block.c` must not lose.
+macro_rules! conformance_of_mimalloc {
+    ($allocator:expr) => {
+        #[test]
+        fn what_another_thread_freed_is_given_back_after_as_many_calls_as_upstream_needs() {
+            super::conforms($allocator, "one_block_calls", "one_block_calls");
+        }
+
+        #[test]
+        fn an_idle_page_is_given_back_although_another_was_in_front_of_it() {
+            super::conforms($allocator, "idle_page", "idle_page");
+        }
+    };
+}
+
 macro_rules! allocators {
     ($($module:ident $name:literal: $($suite:ident)*;)*) => {
         $(
@@ -188,9 +208,12 @@ macro_rules! allocators {
 
 allocators! {
     stock "stock": conformance conformance_of_those_that_collect;
-    mimalloc "mimalloc": conformance conformance_beyond_musl conformance_of_those_that_collect;
-    mimalloc3 "mimalloc3": conformance conformance_beyond_musl conformance_of_those_that_collect;
-    mimalloc_secure "mimalloc-secure": conformance conformance_beyond_musl conformance_of_those_that_collect;
+    mimalloc "mimalloc": conformance conformance_beyond_musl conformance_of_those_that_collect
+        conformance_of_mimalloc;
+    mimalloc3 "mimalloc3": conformance conformance_beyond_musl conformance_of_those_that_collect
+        conformance_of_mimalloc;
+    mimalloc_secure "mimalloc-secure": conformance conformance_beyond_musl conformance_of_those_that_collect
+        conformance_of_mimalloc;
     jemalloc "jemalloc": conformance conformance_beyond_musl;
     rpmalloc "rpmalloc": conformance conformance_beyond_musl;
     snmalloc "snmalloc": conformance conformance_beyond_musl;

@@ -97,6 +97,11 @@ macro_rules! preloading {
         }
 
         #[test]
+        fn running_out_of_memory_while_threads_start_is_survived() {
+            super::super::conforms($allocator, $compiler, "threads_out_of_memory");
+        }
+
+        #[test]
         fn posix_and_c11_threads_end_with_destructors_that_use_the_heap() {
             super::super::conforms($allocator, $compiler, "thread_exit");
         }
