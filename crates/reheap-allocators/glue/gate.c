@@ -37,6 +37,7 @@ struct slot {
 };
 
 static _Atomic(struct slot *) slots;
+// This thread's slot, whenever it may be inside: a signal handler that forks must not wait for the thread it interrupted.
 static _Thread_local struct slot *mine;
 static _Thread_local int forking;
 static atomic_int closed;
@@ -78,8 +79,9 @@ static void take_leave(void *value) {
     struct slot *slot = value;
     enter_slot(slot);
     thread_ends();
-    mine = NULL;
     leave(slot);
+    atomic_signal_fence(memory_order_seq_cst);
+    mine = NULL;
     atomic_store(&slot->taken, 0);
 }
 
@@ -98,13 +100,16 @@ __attribute__((noinline, cold)) static struct slot *announce(void) {
     pthread_once(&once, begin);
     struct slot *slot = take_slot();
     if (slot) {
-        mine = slot; // before the allocator begins, which may call the libc, and that the allocator
+        // Before the allocator begins, which may call the libc, and that the allocator.
+        mine = slot;
+        atomic_signal_fence(memory_order_seq_cst);
         enter_slot(slot);
         int has_begun = thread_begins();
         leave(slot);
         if (has_begun) {
             pthread_setspecific(leave_key, slot);
         } else {
+            atomic_signal_fence(memory_order_seq_cst);
             mine = NULL;
             atomic_store(&slot->taken, 0);
             slot = NULL;

@@ -418,6 +418,11 @@ size_t __reheap_malloc_usable_size(void *block) {
 }
 
 #ifdef REHEAP_PRELOAD
+// For the fork handlers that every preload has: nothing to do, see above.
+void __malloc_atfork(int who) {
+    (void)who;
+}
+
 // For glibc.c.
 void __reheap_usage(size_t *used, size_t *kept, size_t *most) {
     char *start = atomic_load(&base);

@@ -17,6 +17,9 @@
 static atomic_int holders; // threads that hold a lock or wait for one
 static atomic_int closed;  // a thread is about to fork
 static _Thread_local int depth;
+// Whether this thread is among the holders, or about to be: a signal handler may fork in the middle of all this, and must
+// not wait for the thread that it interrupted.
+static _Thread_local volatile int is_counted;
 
 static void futex_wait(atomic_int *word, int value) {
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
@@ -26,9 +29,20 @@ static void futex_wake(atomic_int *word) {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
+static void count(void) {
+    is_counted = 1;
+    atomic_fetch_add(&holders, 1);
+}
+
+static void discount(void) {
+    atomic_fetch_sub(&holders, 1);
+    is_counted = 0;
+    if (atomic_load(&closed)) futex_wake(&holders);
+}
+
 static void leave(void) {
-    if (--depth) return;
-    if (atomic_fetch_sub(&holders, 1) == 1 && atomic_load(&closed)) futex_wake(&holders);
+    if (depth == 1) discount();
+    depth--;
 }
 
 // One side counts itself and then looks at `closed`, the other closes and then looks at the count: with sequentially
@@ -36,9 +50,9 @@ static void leave(void) {
 static void enter(void) {
     if (depth++) return;
     for (;;) {
-        atomic_fetch_add(&holders, 1);
+        count();
         if (!atomic_load(&closed)) return;
-        if (atomic_fetch_sub(&holders, 1) == 1) futex_wake(&holders);
+        discount();
         futex_wait(&closed, 1);
     }
 }
@@ -66,13 +80,13 @@ int __reheap_mutex_unlock(pthread_mutex_t *mutex) {
 void __malloc_atfork(int who) {
     if (who < 0) {
         atomic_store(&closed, 1);
-        for (int count; (count = atomic_load(&holders)) > 0;) futex_wait(&holders, count);
+        for (int others; (others = atomic_load(&holders)) > is_counted;) futex_wait(&holders, others);
         depth++;
         return;
     }
     depth--;
     // A thread that counted itself, was about to look at `closed`, and is not in the child will not take that back.
-    if (who > 0) atomic_store(&holders, 0);
+    if (who > 0) atomic_store(&holders, is_counted);
     atomic_store(&closed, 0);
     futex_wake(&closed);
 }

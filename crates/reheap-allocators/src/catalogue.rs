@@ -177,6 +177,12 @@ const FORK_HANDLERS: Glue = Glue {
     name: "fork",
     source: include_str!("../glue/fork.c"),
 };
+/// For allocators that look at the clock.
+const CLOCK: Glue = Glue {
+    name: "clock",
+    source: include_str!("../glue/clock.c"),
+};
+const CLOCK_REDIRECTS: &[(&str, &str)] = &[("clock_gettime", "__reheap_clock_gettime")];
 const LOCKS: Glue = Glue {
     name: "locks",
     source: include_str!("../glue/locks.c"),
@@ -203,7 +209,7 @@ const MIMALLOC_ENTRY_POINTS: &[(&str, &str)] = &[
     ("malloc_usable_size", "mi_malloc_usable_size"),
     ("free", "mi_free"),
 ];
-const MIMALLOC_REDIRECTS: &[(&str, &str)] = &[
+const MUTEX_REDIRECTS: &[(&str, &str)] = &[
     ("pthread_mutex_lock", "__reheap_mutex_lock"),
     ("pthread_mutex_trylock", "__reheap_mutex_trylock"),
     ("pthread_mutex_unlock", "__reheap_mutex_unlock"),
@@ -223,6 +229,7 @@ const MIMALLOC_PRELOAD: Additions = Additions {
     compiler_flags: &["-Denviron=(*__reheap_environ())"],
     glue: &[
         FORK_HANDLERS,
+        CLOCK,
         Glue {
             name: "environ",
             source: include_str!("../glue/environ.c"),
@@ -232,7 +239,7 @@ const MIMALLOC_PRELOAD: Additions = Additions {
             source: include_str!("../glue/usage_mimalloc.c"),
         },
     ],
-    redirects: &[],
+    redirects: CLOCK_REDIRECTS,
 };
 // Where there is no memory for what version 3 keeps for a thread, it leaves NULL in its place, and dies of it at the
 // thread's next allocation unless it is built for platforms on which every thread begins with NULL.
@@ -342,7 +349,7 @@ const fn mimalloc(
         entry_points: MIMALLOC_ENTRY_POINTS,
         glue: &[LOCKS, MIMALLOC],
         malloc_conf: &[],
-        redirects: MIMALLOC_REDIRECTS,
+        redirects: MUTEX_REDIRECTS,
         executable: MIMALLOC_EXECUTABLE,
         preload: MIMALLOC_PRELOAD,
         builds_slowly: false,
@@ -494,10 +501,20 @@ pub const CATALOGUE: &[Allocator] = &[
             needs_cxx: false,
             compiler_flags: &[],
             entry_points: &[],
-            glue: &[ARENAS],
+            glue: &[
+                Glue {
+                    name: "jemalloc",
+                    source: include_str!("../glue/jemalloc.c"),
+                },
+                ARENAS,
+            ],
             // As in musl and C23's spirit, realloc(p, 0) gives a block; jemalloc would free and give NULL.
             malloc_conf: &["zero_realloc:alloc"],
             redirects: &[
+                MUTEX_REDIRECTS[0],
+                MUTEX_REDIRECTS[1],
+                MUTEX_REDIRECTS[2],
+                ("pthread_atfork", "__reheap_atfork"),
                 ("_rjem_je_arena_new", "__reheap_arena_new"),
                 (
                     "_rjem_je_tsd_tcache_enabled_data_init",
@@ -506,11 +523,19 @@ pub const CATALOGUE: &[Allocator] = &[
             ],
             executable: NOTHING_MORE,
             preload: Additions {
-                glue: &[Glue {
-                    name: "usage",
-                    source: include_str!("../glue/usage_jemalloc.c"),
-                }],
-                ..NOTHING_MORE
+                compiler_flags: &[],
+                glue: &[
+                    FORK_HANDLERS,
+                    CLOCK,
+                    Glue {
+                        name: "usage",
+                        source: include_str!("../glue/usage_jemalloc.c"),
+                    },
+                ],
+                redirects: &[
+                    CLOCK_REDIRECTS[0],
+                    ("pthread_cond_init", "__reheap_cond_init"),
+                ],
             },
             builds_slowly: true,
         }),
@@ -600,14 +625,16 @@ pub const CATALOGUE: &[Allocator] = &[
             ],
             executable: NOTHING_MORE,
             preload: Additions {
+                compiler_flags: &[],
                 glue: &[
                     FORK_HANDLERS,
+                    CLOCK,
                     Glue {
                         name: "usage",
                         source: include_str!("../glue/usage_snmalloc.c"),
                     },
                 ],
-                ..NOTHING_MORE
+                redirects: CLOCK_REDIRECTS,
             },
             builds_slowly: false,
         }),
@@ -651,7 +678,10 @@ pub static LIMIT: Allocator = Allocator {
         malloc_conf: &[],
         redirects: &[],
         executable: NOTHING_MORE,
-        preload: NOTHING_MORE,
+        preload: Additions {
+            glue: &[FORK_HANDLERS],
+            ..NOTHING_MORE
+        },
         builds_slowly: false,
     }),
 };

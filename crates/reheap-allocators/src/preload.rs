@@ -72,12 +72,16 @@ const OF_GLIBC: [&str; 9] = [
     "dlmopen",
 ];
 
+/// What one for musl exports beside the family: what the glue for forks has to know of.
+const OF_MUSL: [&str; 1] = ["fflush"];
+
 /// The names that a preload exports: the malloc family, and what the libc has around it.
 pub fn exports(libc: Libc) -> Vec<&'static str> {
     let mut names = family::PUBLIC.to_vec();
     names.push("pvalloc");
-    if libc == Libc::Glibc {
-        names.extend(OF_GLIBC);
+    match libc {
+        Libc::Glibc => names.extend(OF_GLIBC),
+        Libc::Musl => names.extend(OF_MUSL),
     }
     names
 }

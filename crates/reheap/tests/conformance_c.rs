@@ -120,6 +120,21 @@ macro_rules! conformance {
         }
 
         #[test]
+        fn a_program_may_fork_while_its_streams_allocate() {
+            super::conforms($allocator, "fork_stdio", "fork_stdio");
+        }
+
+        #[test]
+        fn a_signal_handler_may_fork_in_the_middle_of_an_allocation() {
+            super::conforms($allocator, "fork_in_handler", "fork_in_handler");
+        }
+
+        #[test]
+        fn programs_may_be_started_in_every_way_while_threads_allocate() {
+            super::conforms($allocator, "spawn", "spawn");
+        }
+
+        #[test]
         fn signals_may_interrupt_allocations() {
             super::conforms($allocator, "signals", "signals");
         }
@@ -161,9 +176,15 @@ macro_rules! conformance {
     };
 }
 
-/// musl has no `free_sized` and `free_aligned_sized`; every other allocator brings them.
+/// musl has no `free_sized` and `free_aligned_sized`; every other allocator brings them. And a fork of musl's own waits for
+/// a lock of its allocator that the thread itself may hold.
 macro_rules! conformance_beyond_musl {
     ($allocator:expr) => {
+        #[test]
+        fn a_signal_handler_may_fork_while_other_threads_allocate_too() {
+            super::conforms($allocator, "fork_in_handler_threads", "fork_in_handler");
+        }
+
         #[test]
         fn the_sized_frees_of_c23_work() {
             super::conforms($allocator, "free_sized", "free_sized");

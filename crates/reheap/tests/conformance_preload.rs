@@ -3,9 +3,10 @@
 //!
 //! What an allocator does is the same in a static executable, and tested there; what differs in a preload is how it
 //! starts, how it learns of threads and forks, and that the libc brings blocks and functions of its own. So those programs
-//! run for every allocator with glibc, and with musl for one of each kind of glue (locks and gate); the others for glibc
-//! only, once for the three mimallocs. What `realloc(block, 0)` does is the libc's to say, so that program runs with every
-//! allocator for both libcs, and with `stock`.
+//! run for every allocator with glibc, and with musl for one of each kind of glue (locks and gate); those that fork or
+//! start others run for every allocator with either libc; the others for glibc only, once for the three mimallocs. What
+//! `realloc(block, 0)` does is the libc's to say, so that program runs with every allocator for both libcs, and with
+//! `stock`.
 #[allow(dead_code, reason = "what is for static executables is not used here")]
 mod support;
 
@@ -56,7 +57,12 @@ fn passes_with(allocator: &str, built: &Built, arguments: &[&str], name: &str) {
 
 #[track_caller]
 fn conforms(allocator: &str, compiler: &str, name: &str) {
-    let built = build(compiler, &FLAGS, &program(&format!("c/{name}.c")));
+    says(allocator, compiler, name, name);
+}
+
+#[track_caller]
+fn says(allocator: &str, compiler: &str, source: &str, name: &str) {
+    let built = build(compiler, &FLAGS, &program(&format!("c/{source}.c")));
     passes_with(allocator, &built, &[], name);
 }
 
@@ -107,6 +113,21 @@ macro_rules! preloading {
         }
 
         #[test]
+        fn the_heap_works_before_main_and_at_exit() {
+            super::super::conforms($allocator, $compiler, "exit");
+        }
+
+        #[test]
+        fn the_libc_allocates_for_itself_and_its_caller() {
+            super::super::conforms($allocator, $compiler, "libc_paths");
+        }
+    };
+}
+
+/// How an allocator gets through a fork depends on the libc, and on the kind of its locks.
+macro_rules! forking {
+    ($allocator:literal $compiler:literal) => {
+        #[test]
         fn a_thousand_forks_while_other_threads_allocate_succeed() {
             super::super::conforms($allocator, $compiler, "fork");
         }
@@ -117,13 +138,24 @@ macro_rules! preloading {
         }
 
         #[test]
-        fn the_heap_works_before_main_and_at_exit() {
-            super::super::conforms($allocator, $compiler, "exit");
+        fn a_program_may_fork_while_its_streams_allocate() {
+            super::super::conforms($allocator, $compiler, "fork_stdio");
         }
 
         #[test]
-        fn the_libc_allocates_for_itself_and_its_caller() {
-            super::super::conforms($allocator, $compiler, "libc_paths");
+        fn a_signal_handler_may_fork_in_the_middle_of_an_allocation() {
+            super::super::conforms($allocator, $compiler, "fork_in_handler");
+        }
+
+        #[test]
+        fn a_signal_handler_may_fork_while_other_threads_allocate_too() {
+            let source = "fork_in_handler_threads";
+            super::super::says($allocator, $compiler, source, "fork_in_handler");
+        }
+
+        #[test]
+        fn programs_may_be_started_in_every_way_while_threads_allocate() {
+            super::super::conforms($allocator, $compiler, "spawn");
         }
     };
 }
@@ -181,23 +213,23 @@ macro_rules! allocators {
 mod glibc {
     allocators! {
         stock "stock" "cc": family;
-        mimalloc "mimalloc" "cc": family preloading more_with_glibc;
-        mimalloc3 "mimalloc3" "cc": family preloading;
-        mimalloc_secure "mimalloc-secure" "cc": family preloading;
-        jemalloc "jemalloc" "cc": family preloading more_with_glibc;
-        rpmalloc "rpmalloc" "cc": family preloading more_with_glibc;
-        snmalloc "snmalloc" "cc": family preloading more_with_glibc;
+        mimalloc "mimalloc" "cc": family preloading forking more_with_glibc;
+        mimalloc3 "mimalloc3" "cc": family preloading forking;
+        mimalloc_secure "mimalloc-secure" "cc": family preloading forking;
+        jemalloc "jemalloc" "cc": family preloading forking more_with_glibc;
+        rpmalloc "rpmalloc" "cc": family preloading forking more_with_glibc;
+        snmalloc "snmalloc" "cc": family preloading forking more_with_glibc;
     }
 }
 
 mod musl {
     allocators! {
         stock "stock" "musl-gcc": family;
-        mimalloc "mimalloc" "musl-gcc": family preloading;
-        mimalloc3 "mimalloc3" "musl-gcc": family;
-        mimalloc_secure "mimalloc-secure" "musl-gcc": family;
-        jemalloc "jemalloc" "musl-gcc": family;
-        rpmalloc "rpmalloc" "musl-gcc": family preloading;
-        snmalloc "snmalloc" "musl-gcc": family;
+        mimalloc "mimalloc" "musl-gcc": family preloading forking;
+        mimalloc3 "mimalloc3" "musl-gcc": family forking;
+        mimalloc_secure "mimalloc-secure" "musl-gcc": family forking;
+        jemalloc "jemalloc" "musl-gcc": family forking;
+        rpmalloc "rpmalloc" "musl-gcc": family preloading forking;
+        snmalloc "snmalloc" "musl-gcc": family forking;
     }
 }
