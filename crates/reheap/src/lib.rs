@@ -10,6 +10,7 @@ mod env_vars;
 mod limits;
 mod link;
 mod opened;
+mod other_preloads;
 mod preload;
 mod process;
 mod program;

@@ -1,6 +1,7 @@
 //! Preloads for commands that start programs: the library for a program, and the environment that brings it in.
 
 use crate::env_vars;
+use crate::other_preloads;
 use crate::program::Program;
 use crate::setup::{self, Choice, Deepbind};
 use crate::ui::Failure;
@@ -110,6 +111,7 @@ pub(crate) fn environment(choice: &Choice, library: Option<&Path>) -> Vec<(OsStr
             value.push(present);
         }
         environment.push((LD_PRELOAD.into(), value));
+        environment.extend(other_preloads::room_beside_audit_libraries());
     }
     environment
 }

@@ -6,6 +6,7 @@
 mod verify;
 
 use crate::limits;
+use crate::other_preloads;
 use crate::preload;
 use crate::program::{NotRunnable, Obstacle, Program, Remark};
 use crate::setup::{Choice, ChoiceArguments, Deepbind};
@@ -251,7 +252,8 @@ impl Verdict {
         if choice.is_stock() {
             return Self::of_stock(program, choice);
         }
-        let obstacle = program.obstacles().into_iter().next();
+        let obstacles = program.obstacles().into_iter();
+        let obstacle = obstacles.chain(other_preloads::obstacle()).next();
         if obstacle.as_ref().is_none_or(Obstacle::is_only_risky)
             && let Some(target) = program.target()
             && let Some(limit) = limits::too_low(choice.allocator, target.libc())

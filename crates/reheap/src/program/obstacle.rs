@@ -30,6 +30,8 @@ pub(crate) enum Obstacle {
     OtherArchitecture(String),
     /// It brings an allocator, which goes on being used for some or all of its blocks.
     OwnAllocator(String),
+    /// Another library that is to be preloaded brings one.
+    OtherPreload(String),
     /// What is in it cannot be seen.
     Unknown(String),
 }
@@ -88,7 +90,10 @@ impl LinkAgain {
 impl Obstacle {
     /// Whether it may work all the same.
     pub(crate) fn is_only_risky(&self) -> bool {
-        matches!(self, Self::OwnAllocator(_) | Self::Unknown(_))
+        matches!(
+            self,
+            Self::OwnAllocator(_) | Self::OtherPreload(_) | Self::Unknown(_)
+        )
     }
 
     /// Whether it only says that nobody knows.
@@ -117,6 +122,9 @@ impl Obstacle {
             ),
             Self::OwnAllocator(_) | Self::Unknown(_) => {
                 Some("to try all the same: reheap run --force")
+            }
+            Self::OtherPreload(_) => {
+                Some("take it out of LD_PRELOAD, or try all the same: reheap run --force")
             }
             Self::Static(LinkAgain::NotGo | LinkAgain::Unknown)
             | Self::NotAProgram(_)
@@ -149,6 +157,11 @@ impl fmt::Display for Obstacle {
                 f,
                 "it is for {architecture}, and this machine's libraries are for {}",
                 std::env::consts::ARCH
+            ),
+            Self::OtherPreload(library) => write!(
+                f,
+                "LD_PRELOAD names `{library}`, which has a malloc of its own: one of the two would do nothing, or find \
+                 itself behind the other and end the program, as sanitizers do"
             ),
             Self::OwnAllocator(what) | Self::Unknown(what) => f.write_str(what),
         }

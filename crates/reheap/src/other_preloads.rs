@@ -1,0 +1,75 @@
+//! What else is to be preloaded, and which of it does not go together with an allocator.
+//!
+//! A preload that replaces other functions works beside an allocator, in either order (`tests/other_preloads.rs`). One
+//! that replaces malloc does not: behind the allocator a sanitizer ends the program, a debugger of memory or a profiler
+//! sees nothing and does not say so, and another allocator gets the blocks of those functions that only it has.
+
+use crate::env_vars;
+use crate::opened::Opened;
+use crate::preload::LD_PRELOAD;
+use crate::program::Obstacle;
+use reheap_allocators::preload::glibc_library_folders;
+use reheap_allocators::tuning::Variable;
+use reheap_elf::identify::identify;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+/// The first library in `LD_PRELOAD` that has a malloc of its own, unless it is one of reheap's: those are alike, so that
+/// the last one that was asked for comes first and is used for everything.
+pub(crate) fn obstacle() -> Option<Obstacle> {
+    let list = env_vars::variable(LD_PRELOAD)?;
+    // Blanks and colons separate (ld.so(8)).
+    list.as_bytes()
+        .split(|byte| byte.is_ascii_whitespace() || *byte == b':')
+        .map(|name| Path::new(OsStr::from_bytes(name)))
+        .find(|name| find(name).is_some_and(|file| brings_a_malloc(&file)))
+        .map(|name| Obstacle::OtherPreload(name.display().to_string()))
+}
+
+/// A variable for the dynamic linker where `LD_AUDIT` names libraries.
+///
+/// glibc then lays out thread-local storage before it has seen the preloads, and theirs has to fit into what it keeps for
+/// libraries that come late: 512 bytes beside its own. jemalloc has 2 KiB.
+pub(crate) fn room_beside_audit_libraries() -> Option<(OsString, OsString)> {
+    const TUNABLE: &str = "glibc.rtld.optional_static_tls"; // glibc 2.32 and later
+    const BYTES: usize = 8192;
+    env_vars::variable("LD_AUDIT")?;
+    let name = Variable::GlibcTunables.name();
+    let present = env_vars::variable(name);
+    if present
+        .as_ref()
+        .is_some_and(|present| present.to_string_lossy().contains(TUNABLE))
+    {
+        return None; // the user knows better
+    }
+    let setting = format!("{TUNABLE}={BYTES}");
+    let value = Variable::GlibcTunables.merged(present.as_deref(), &setting);
+    Some((name.into(), value))
+}
+
+/// A file that cannot be read, or is none, is not preloaded either.
+fn brings_a_malloc(file: &Path) -> bool {
+    let file = File::open(file).and_then(Opened::new).ok();
+    let identity = file.and_then(|file| identify(&file).ok());
+    identity.is_some_and(|identity| {
+        identity.marker.is_none() && identity.exports.iter().any(|name| name == "malloc")
+    })
+}
+
+/// Where the dynamic linker finds it, but for what only its cache knows.
+fn find(name: &Path) -> Option<PathBuf> {
+    if name.as_os_str().as_bytes().contains(&b'/') {
+        return name.is_file().then(|| name.to_owned());
+    }
+    let usual = ["/", "/usr", "/usr/local"].map(Path::new);
+    let usual = usual.iter().flat_map(|root| {
+        glibc_library_folders(std::env::consts::ARCH).map(|folder| root.join(folder))
+    });
+    let mut candidates = env_vars::library_path()
+        .into_iter()
+        .chain(usual)
+        .map(|folder| folder.join(name));
+    candidates.find(|file| file.is_file())
+}
