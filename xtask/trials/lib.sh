@@ -6,6 +6,7 @@ until_ready() {
     until "$@" >/dev/null 2>&1; do
         if [ "$(date +%s)" -gt "$deadline" ]; then
             echo "gave up waiting for: $*"
+            jobs >&2
             exit 99
         fi
         sleep 0.05

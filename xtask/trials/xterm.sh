@@ -1,5 +1,6 @@
 . "$TRIALS/lib.sh"
-Xvfb -displayfd 3 -screen 0 800x600x24 -nolisten tcp 3>display 2>/dev/null &
+# Without -noreset the server starts over, and refuses new clients for that time, whenever its last client leaves.
+Xvfb -displayfd 3 -screen 0 800x600x24 -nolisten tcp -noreset 3>display 2>/dev/null &
 server=$!
 until_ready test -s display
 DISPLAY=:$(cat display)
