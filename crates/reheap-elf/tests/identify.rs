@@ -30,9 +30,7 @@ fn names(identity: &Identity) -> Vec<&str> {
 
 #[test]
 fn a_static_musl_program_has_mallocng_even_when_stripped() {
-    let Some(workshop) = Workshop::with(&["musl-gcc", "strip"]) else {
-        return;
-    };
+    let workshop = Workshop::with(&["musl-gcc", "strip"]);
     workshop.write("a.c", PROGRAM);
     workshop.run("musl-gcc -O2 -static a.c -o a");
     let whole = workshop.identify("a");
@@ -62,9 +60,7 @@ fn a_static_musl_program_has_mallocng_even_when_stripped() {
 
 #[test]
 fn a_static_musl_program_that_never_frees_has_the_bump_allocator() {
-    let Some(workshop) = Workshop::with(&["musl-gcc"]) else {
-        return;
-    };
+    let workshop = Workshop::with(&["musl-gcc"]);
     workshop.write(
         "a.c",
         "#include <stdlib.h>\nint main(int c, char **v) { v[0] = malloc(c); return !v[0]; }",
@@ -81,9 +77,7 @@ fn a_static_musl_program_that_never_frees_has_the_bump_allocator() {
 
 #[test]
 fn musls_old_malloc_is_known_by_its_table_of_bins() {
-    let Some(workshop) = Workshop::with(&["gcc"]) else {
-        return;
-    };
+    let workshop = Workshop::with(&["gcc"]);
     // The table as musl's source defines it; the formula is where its numbers come from.
     let bins: Vec<String> = (4..64)
         .map(|class: u32| bin_of(class).to_string())
@@ -105,9 +99,7 @@ fn bin_of(class: u32) -> u32 {
 
 #[test]
 fn a_static_glibc_program_has_glibcs_allocator_even_when_stripped() {
-    let Some(workshop) = Workshop::with(&["gcc", "strip"]) else {
-        return;
-    };
+    let workshop = Workshop::with(&["gcc", "strip"]);
     workshop.write("a.c", PROGRAM);
     for (flags, kind) in [
         ("-static -no-pie", Kind::Static),
@@ -127,9 +119,7 @@ fn a_static_glibc_program_has_glibcs_allocator_even_when_stripped() {
 
 #[test]
 fn dynamic_programs_leave_malloc_to_the_libc_of_their_interpreter() {
-    let Some(workshop) = Workshop::with(&["gcc", "musl-gcc", "strip"]) else {
-        return;
-    };
+    let workshop = Workshop::with(&["gcc", "musl-gcc", "strip"]);
     workshop.write("a.c", PROGRAM);
     for (compiler, libc) in [("gcc", LibcName::Glibc), ("musl-gcc", LibcName::Musl)] {
         workshop.run(&format!("{compiler} -O2 a.c -o a"));
@@ -150,9 +140,7 @@ fn dynamic_programs_leave_malloc_to_the_libc_of_their_interpreter() {
 
 #[test]
 fn a_needed_allocator_counts_only_if_it_comes_before_the_libc() {
-    let Some(workshop) = Workshop::with(&["gcc"]) else {
-        return;
-    };
+    let workshop = Workshop::with(&["gcc"]);
     workshop.write("a.c", PROGRAM);
     workshop.write("lib.c", "void *mallocx(void) { return 0; }");
     workshop.run("gcc -shared -fPIC -Wl,-soname,libjemalloc.so.2 lib.c -o libjemalloc.so.2");
@@ -171,9 +159,7 @@ fn a_needed_allocator_counts_only_if_it_comes_before_the_libc() {
 
 #[test]
 fn a_program_that_defines_malloc_provides_it_itself() {
-    let Some(workshop) = Workshop::with(&["gcc", "musl-gcc"]) else {
-        return;
-    };
+    let workshop = Workshop::with(&["gcc", "musl-gcc"]);
     let own = "#include <stddef.h>\nstatic char heap[1 << 20]; static size_t top;\n\
                void *malloc(size_t n) { void *p = heap + top; top += (n + 15) & -16; return p; }\n\
                void free(void *p) {}\n";
@@ -195,9 +181,7 @@ fn a_program_that_defines_malloc_provides_it_itself() {
 
 #[test]
 fn malloc_is_the_allocator_whose_function_stands_at_its_address() {
-    let Some(workshop) = Workshop::with(&["musl-gcc", "strip"]) else {
-        return;
-    };
+    let workshop = Workshop::with(&["musl-gcc", "strip"]);
     let own = "void *mi_malloc(unsigned long n) { static char heap[1 << 20]; return heap + n; }\n\
                void mi_free(void *p) {}\n";
     let aliases = "void *malloc(unsigned long) __attribute__((alias(\"mi_malloc\")));\n\
@@ -229,9 +213,7 @@ fn malloc_is_the_allocator_whose_function_stands_at_its_address() {
 
 #[test]
 fn two_allocators_in_a_stripped_static_program_leave_it_unknown() {
-    let Some(workshop) = Workshop::with(&["musl-gcc", "strip"]) else {
-        return;
-    };
+    let workshop = Workshop::with(&["musl-gcc", "strip"]);
     let text = ["<jemall", "oc>: Error"].concat();
     workshop.write(
         "a.c",
@@ -252,9 +234,7 @@ fn two_allocators_in_a_stripped_static_program_leave_it_unknown() {
 
 #[test]
 fn libraries_objects_and_archives_take_malloc_from_outside() {
-    let Some(workshop) = Workshop::with(&["gcc", "ar"]) else {
-        return;
-    };
+    let workshop = Workshop::with(&["gcc", "ar"]);
     workshop.write("a.c", PROGRAM.replace("main", "start"));
     workshop.run("gcc -fPIC -c a.c -o a.o");
     workshop.run("gcc -shared a.o -o a.so");
@@ -294,9 +274,7 @@ fn libraries_objects_and_archives_take_malloc_from_outside() {
 
 #[test]
 fn rusts_own_musl_libc_tells_its_exact_version() {
-    let Some(workshop) = Workshop::with(&["rustc"]) else {
-        return;
-    };
+    let workshop = Workshop::with(&["rustc"]);
     let output = Command::new("rustc")
         .args(["--print", "sysroot"])
         .output()
@@ -343,9 +321,7 @@ fn rusts_own_musl_libc_tells_its_exact_version() {
 
 #[test]
 fn a_rust_program_with_a_global_allocator_of_its_own_is_told_apart_from_malloc() {
-    let Some(workshop) = Workshop::with(&["rustc"]) else {
-        return;
-    };
+    let workshop = Workshop::with(&["rustc"]);
     let source = "use std::alloc::{GlobalAlloc, Layout, System};\n\
         struct Own;\n\
         unsafe impl GlobalAlloc for Own {\n\
@@ -367,9 +343,7 @@ fn a_rust_program_with_a_global_allocator_of_its_own_is_told_apart_from_malloc()
 
 #[test]
 fn stock_allocators_are_known_at_every_optimisation_level_in_stripped_programs() {
-    let Some(workshop) = Workshop::with(&["musl-gcc", "gcc", "strip"]) else {
-        return;
-    };
+    let workshop = Workshop::with(&["musl-gcc", "gcc", "strip"]);
     workshop.write("a.c", PROGRAM);
     for level in ["-O0", "-O1", "-O2", "-O3", "-Os"] {
         for (compiler, name) in [("musl-gcc", "musl-mallocng"), ("gcc", "glibc")] {
@@ -388,9 +362,7 @@ fn stock_allocators_are_known_at_every_optimisation_level_in_stripped_programs()
 
 #[test]
 fn a_jemalloc_with_names_of_its_own_leaves_malloc_to_the_libc() {
-    let Some(workshop) = Workshop::with(&["musl-gcc", "strip"]) else {
-        return;
-    };
+    let workshop = Workshop::with(&["musl-gcc", "strip"]);
     let texts = [
         ["<jemall", "oc>: Error"].concat(),
         ["_RJEM_", "MALLOC_CONF"].concat(),
@@ -412,9 +384,7 @@ fn a_jemalloc_with_names_of_its_own_leaves_malloc_to_the_libc() {
 
 #[test]
 fn hazards_of_a_library_are_its_half_replaced_malloc_and_its_static_tls() {
-    let Some(workshop) = Workshop::with(&["gcc"]) else {
-        return;
-    };
+    let workshop = Workshop::with(&["gcc"]);
     let source = "void *mi_malloc(unsigned long n) { return 0; }\n\
                   void *malloc(unsigned long) __attribute__((alias(\"mi_malloc\")));\n\
                   static __thread char heap[100];\nchar *own_heap(void) { return heap; }\n";
@@ -436,9 +406,7 @@ fn hazards_of_a_library_are_its_half_replaced_malloc_and_its_static_tls() {
 
 #[test]
 fn operator_new_is_the_cxx_librarys_or_an_allocators() {
-    let Some(workshop) = Workshop::with(&["g++"]) else {
-        return;
-    };
+    let workshop = Workshop::with(&["g++"]);
     workshop.write("a.cc", "int main(int c, char **) { delete new int(c); }");
     workshop.run("g++ -O0 a.cc -o a");
     let new = workshop.identify("a").operator_new.unwrap();
@@ -457,9 +425,7 @@ fn operator_new_is_the_cxx_librarys_or_an_allocators() {
 
 #[test]
 fn the_places_of_malloc_are_where_the_linker_says() {
-    let Some(workshop) = Workshop::with(&["gcc"]) else {
-        return;
-    };
+    let workshop = Workshop::with(&["gcc"]);
     workshop.write("a.c", PROGRAM);
     workshop.run("gcc -O1 -fno-builtin a.c -o a");
     let slots = malloc_slots(&workshop.bytes("a"));
@@ -515,9 +481,7 @@ fn with_marker(workshop: &Workshop, own_malloc: &str) {
 
 #[test]
 fn the_marker_proves_the_allocator_even_when_stripped() {
-    let Some(workshop) = Workshop::with(&["musl-gcc", "strip"]) else {
-        return;
-    };
+    let workshop = Workshop::with(&["musl-gcc", "strip"]);
     with_marker(&workshop, "");
     for identity in [workshop.identify("a"), workshop.stripped("a")] {
         assert_eq!(
@@ -544,9 +508,7 @@ fn the_marker_proves_the_allocator_even_when_stripped() {
 
 #[test]
 fn the_marker_proves_that_the_program_kept_its_own_malloc() {
-    let Some(workshop) = Workshop::with(&["musl-gcc", "strip"]) else {
-        return;
-    };
+    let workshop = Workshop::with(&["musl-gcc", "strip"]);
     with_marker(
         &workshop,
         "void *malloc(unsigned long n) { static char heap[1 << 20]; return heap + n; }",
@@ -564,9 +526,7 @@ fn the_marker_proves_that_the_program_kept_its_own_malloc() {
 
 #[test]
 fn the_marker_of_an_object_is_read_but_proves_nothing_yet() {
-    let Some(workshop) = Workshop::with(&["musl-gcc", "ar"]) else {
-        return;
-    };
+    let workshop = Workshop::with(&["musl-gcc", "ar"]);
     with_marker(&workshop, "");
     workshop.run("musl-gcc -c functions.c -o functions.o");
     workshop.run("ar rcs a.a functions.o marker.o");
@@ -579,9 +539,7 @@ fn the_marker_of_an_object_is_read_but_proves_nothing_yet() {
 
 #[test]
 fn a_damaged_marker_is_an_error_and_not_its_absence() {
-    let Some(workshop) = Workshop::with(&["musl-gcc"]) else {
-        return;
-    };
+    let workshop = Workshop::with(&["musl-gcc"]);
     with_marker(&workshop, "");
     let mut bytes = workshop.bytes("a");
     let text = bytes
@@ -598,9 +556,7 @@ fn a_damaged_marker_is_an_error_and_not_its_absence() {
 /// The dynamic linker does not look at the section table, and neither must we.
 #[test]
 fn files_without_a_section_table_are_told_from_the_dynamic_segment() {
-    let Some(workshop) = Workshop::with(&["gcc", "strip"]) else {
-        return;
-    };
+    let workshop = Workshop::with(&["gcc", "strip"]);
     let own = "void *malloc(unsigned long n) { static char heap[1 << 20]; return heap + n % 99; }\n\
                void free(void *p) {}\n";
     workshop.write("plain.c", PROGRAM);
@@ -630,9 +586,7 @@ fn files_without_a_section_table_are_told_from_the_dynamic_segment() {
 
 #[test]
 fn a_section_table_that_tells_of_other_symbols_is_not_believed() {
-    let Some(workshop) = Workshop::with(&["gcc", "strip"]) else {
-        return;
-    };
+    let workshop = Workshop::with(&["gcc", "strip"]);
     let own =
         "void *malloc(unsigned long n) { static char heap[1 << 20]; return heap + n % 99; }\n";
     workshop.write("a.c", format!("{own}{PROGRAM}"));
@@ -659,9 +613,7 @@ fn a_section_table_that_tells_of_other_symbols_is_not_believed() {
 
 #[test]
 fn who_provides_malloc_is_unknown_where_no_symbols_are_found() {
-    let Some(workshop) = Workshop::with(&["gcc"]) else {
-        return;
-    };
+    let workshop = Workshop::with(&["gcc"]);
     workshop.write("a.c", PROGRAM);
     workshop.run("gcc -O1 a.c -o a");
     let mut bytes = workshop.without_sections("a");
