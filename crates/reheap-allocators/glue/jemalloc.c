@@ -3,15 +3,14 @@
 // jemalloc takes all its locks before a fork, so that none is held by a thread that the child does not have. It registers
 // that with pthread_atfork, whose handlers run before musl takes its own locks: a thread that allocates under the lock of
 // the list of streams then waits for the fork, and the fork for it. So the handlers are kept here, and called when musl
-// holds its locks (`__malloc_atfork`, musl 1.2.2 and later), or by the glue for preloads.
+// holds its locks (`__malloc_atfork`, since musl 1.2.2, which jemalloc needs anyway for its `gettid`), or by the glue for
+// preloads.
 //
 // A signal handler may fork in a thread that it interrupted inside jemalloc. What that thread has locked it will unlock
 // when the handler returns; waiting for it would last for ever. So each thread counts its locks, and a fork by one that
 // has any leaves jemalloc alone. The child of a single thread then has a whole heap all the same, and that of several may
 // only call what is safe in a signal handler anyway (POSIX, fork).
 #include <pthread.h>
-#include <sys/types.h>
-#include <unistd.h>
 
 static struct {
     void (*before)(void);
@@ -22,16 +21,8 @@ static struct {
 static _Thread_local int locks; // that this thread holds, or is about to take or to have given back
 static int is_prepared;
 
-#ifndef REHEAP_PRELOAD
-// As old as `__malloc_atfork`: musl without it has a fork that takes no locks, so there it does not matter when.
-pid_t _Fork(void) __attribute__((weak));
-#endif
-
 // Before there is a second thread: jemalloc has a constructor, which initializes it.
 int __reheap_atfork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void)) {
-#ifndef REHEAP_PRELOAD
-    if (!_Fork) return pthread_atfork(before, in_parent, in_child);
-#endif
     handlers.in_parent = in_parent;
     handlers.in_child = in_child;
     handlers.before = before;

@@ -160,8 +160,8 @@ impl fmt::Display for Obstacle {
             ),
             Self::OtherPreload(library) => write!(
                 f,
-                "LD_PRELOAD names `{library}`, which has a malloc of its own: one of the two would do nothing, or find \
-                 itself behind the other and end the program, as sanitizers do"
+                "LD_PRELOAD names `{library}`, which has a malloc of its own: behind the allocator it would do nothing, \
+                 or end the program as sanitizers do"
             ),
             Self::OwnAllocator(what) | Self::Unknown(what) => f.write_str(what),
         }
