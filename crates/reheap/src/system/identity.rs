@@ -60,7 +60,7 @@ const RUNNING: [Running; 2] = [
     },
     Running {
         name: "the system that process 1 runs in",
-        files: "/proc/1/root/",
+        files: "/proc/1/root",
     },
 ];
 

@@ -9,6 +9,7 @@
 )]
 
 pub(crate) mod bench;
+pub(crate) mod image;
 
 use reheap_elf::marker::{self, FoundMarker};
 use std::ffi::OsStr;

@@ -1,0 +1,221 @@
+//! Which folders `reheap enable --root` takes for a system's root, and that it never takes this one's.
+
+mod common;
+
+use common::image::{Image, build, in_namespace};
+use common::{reheap, run};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+#[test]
+fn a_root_of_another_processor_or_without_dynamic_linkers_is_refused() {
+    let image = Image::empty();
+    image
+        .reheap("enable mimalloc")
+        .ended_with(1)
+        .said(&["there is no dynamic linker of glibc or musl"]);
+    fs::create_dir_all(image.path("lib")).unwrap();
+    fs::write(image.path("lib/ld-musl-riscv64.so.1"), "").unwrap();
+    image
+        .reheap("enable mimalloc")
+        .ended_with(1)
+        .said(&["its programs are for riscv64"]);
+    image
+        .reheap("enable stock")
+        .ended_with(2)
+        .said(&["hint: reheap disable"]);
+    image.reheap("enable mimaloc").ended_with(2);
+    run(&mut reheap("status --root /no/such/folder")).ended_with(1);
+}
+
+#[test]
+fn a_root_folder_that_is_none_is_refused_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let link = |target: &str, name: &str| std::os::unix::fs::symlink(target, path(name)).unwrap();
+    for made in ["empty", "outside/etc", "escape", "private/etc"] {
+        fs::create_dir_all(path(made)).unwrap();
+    }
+    fs::write(path("file"), "").unwrap();
+    fs::create_dir(path("no-folder")).unwrap();
+    fs::write(path("no-folder/etc"), "").unwrap();
+    link("loop", "loop");
+    // From inside of the folder there is no such thing.
+    link(path("outside/etc").to_str().unwrap(), "escape/etc");
+    fs::set_permissions(path("private"), fs::Permissions::from_mode(0o600)).unwrap();
+    let program = path("reheap");
+    fs::copy(env!("CARGO_BIN_EXE_reheap"), &program).unwrap();
+    for (name, said) in [
+        ("file", "Not a directory"),
+        ("file/", "Not a directory"),
+        ("missing", "No such file or directory"),
+        ("loop", "Too many levels of symbolic links"),
+        ("empty", "it has no `/etc`"),
+        ("escape", "it has no `/etc`"),
+        ("no-folder", "cannot open its `/etc`: Not a directory"),
+        ("private", "cannot open its `/etc`: Permission denied"),
+    ] {
+        for line in ["status", "disable", "enable mimalloc"] {
+            let mut command = Command::new(&program);
+            if rustix::process::geteuid().is_root() {
+                // Root may read everything.
+                command = Command::new("setpriv");
+                command
+                    .args(["--reuid", "65534", "--clear-groups"])
+                    .arg(&program);
+            }
+            command.args(line.split(' ')).arg("--root").arg(path(name));
+            let root = path(name).display().to_string();
+            run(command.env("HOME", "/nonexistent"))
+                .ended_with(1)
+                .said(&[
+                    &format!("reheap: cannot use `{root}` as a root folder: "),
+                    said,
+                ]);
+        }
+    }
+    run(reheap("status --root").arg("")).ended_with(2);
+}
+
+/// A mount namespace in which a command that takes another folder for the root does no harm.
+const HARMLESS: &str = "
+    copy=$1/harmless
+    mkdir \"$copy\" \"$copy/etc\" \"$copy/lib\"
+    mount -t tmpfs none \"$copy/etc\"
+    mount -t tmpfs none \"$copy/lib\"
+    mount --bind \"$copy/etc\" /etc
+    mount --bind \"$copy/lib\" /usr/local/lib
+    refused() {
+        echo \"== $2\" >&2
+        code=0; \"$REHEAP\" $1 --root \"$2\" 2> \"$copy/said\" || code=$?
+        cat \"$copy/said\" >&2
+        [ $code = 1 ] || exit 71
+        grep -qF \"cannot use \\`$2\\` as a root folder: $3\" \"$copy/said\" || exit 72
+        grep -qF \"$4\" \"$copy/said\" || exit 73
+        rm \"$copy/said\"
+        [ -z \"$(ls -A /etc; ls -A /usr/local/lib)\" ] || exit 74
+    }
+";
+
+impl Image {
+    /// A copy of reheap with what it needs to start where this image is the root folder.
+    fn with_reheap(&self) {
+        let program = env!("CARGO_BIN_EXE_reheap");
+        let libraries = run(Command::new("ldd").arg(program)).succeeded().stdout;
+        let files = libraries.split_whitespace();
+        for path in files.filter(|word| word.starts_with('/')) {
+            self.copy(path);
+        }
+        fs::copy(program, self.path("bin/reheap")).unwrap();
+        fs::create_dir(self.path("proc")).unwrap();
+    }
+}
+
+#[test]
+fn this_system_is_refused_as_a_root_folder_whatever_its_name() {
+    build("mimalloc");
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("/", folder.path().join("link")).unwrap();
+    std::os::unix::fs::symlink("link", folder.path().join("second")).unwrap();
+    let script = format!(
+        "{HARMLESS}
+        mkdir \"$1/bind\" \"$1/rbind\"
+        mount --bind / \"$1/bind\"
+        mount --rbind / \"$1/rbind\"
+        mkfifo \"$1/wait\"
+        up=root
+        cat \"$1/wait\" & here=$!
+        unshare -m cat \"$1/wait\" & elsewhere=$!
+        exec 3> \"$1/wait\"
+        for root in / // /./ /tmp/.. /proc/self/root /proc/$here/root /proc/$elsewhere/root \\
+            /proc/$here/$up/../. \"$1/link\" \"$1/second\" \"$1/bind\" \"$1/rbind\"
+        do
+            for command in status disable 'enable mimalloc -t purge_delay=0'
+            do
+                refused \"$command\" \"$root\" 'it is the root folder of this system' \\
+                    \"hint: --root is for other systems; for this one: reheap $command\"
+            done
+        done
+        exec 3>&-
+        wait"
+    );
+    in_namespace(&script, &[folder.path()]).succeeded();
+}
+
+/// A change of that image would change this system's files, or delete the libraries that its programs load.
+#[test]
+fn an_image_that_shares_a_folder_with_this_system_is_refused() {
+    build("mimalloc");
+    let image = Image::of_glibc();
+    let script = format!(
+        "{HARMLESS}
+        for folder in /etc /usr /usr/local/lib
+        do
+            mkdir -p \"$2$folder\"
+            mount --rbind $folder \"$2$folder\"
+            for command in status disable 'enable mimalloc'
+            do
+                refused \"$command\" \"$2\" \"its \\`$folder\\` is the \\`$folder\\` of this system\" \\
+                    \"hint: a change there would change this system too: unmount \\`$2$folder\\` first\"
+            done
+            umount -R \"$2$folder\"
+        done"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    in_namespace(&script, &[folder.path(), image.folder.path()]).succeeded();
+}
+
+/// In a chroot `/` is another system's root folder than the one that process 1 has.
+#[test]
+fn in_a_chroot_the_system_around_it_is_refused_too() {
+    let image = Image::of_glibc();
+    image.with_reheap();
+    fs::create_dir(image.path("host")).unwrap();
+    let script = "
+        mount --bind / \"$1/host\"
+        exec unshare -pf --mount-proc sh -euc '
+            mount -t proc none \"$1/proc\"
+            refused() {
+                code=0; chroot \"$1\" /bin/reheap status --root \"$2\" || code=$?
+                [ $code = 1 ] || exit 71
+            }
+            refused \"$1\" /host
+            refused \"$1\" /proc/1/root
+            refused \"$1\" /proc/self/root
+            chroot \"$1\" /bin/reheap status' sh \"$1\"";
+    in_namespace(script, &[image.folder.path()])
+        .succeeded()
+        .said(&[
+            "`/host` as a root folder: it is the root folder of the system that process 1 runs in",
+            "`/proc/1/root` as a root folder: it is the root folder of the system that process 1",
+            "`/proc/self/root` as a root folder: it is the root folder of this system",
+            "hint: start reheap in that system, without --root: reheap status",
+        ]);
+}
+
+/// `status` alone, as it changes nothing whatever it takes that folder for.
+#[test]
+fn the_root_folder_of_a_process_in_a_container_is_not_taken_for_this_systems() {
+    let image = Image::of_glibc();
+    let folder = tempfile::tempdir().unwrap();
+    let script = "
+        mkfifo \"$1/in\" \"$1/out\"
+        unshare -m sh -euc '
+            mount --bind \"$1\" \"$1\"
+            cd \"$1\"
+            mkdir old
+            pivot_root . old
+            exec cat' sh \"$2\" < \"$1/in\" > \"$1/out\" & process=$!
+        exec 3> \"$1/in\" 4< \"$1/out\"
+        echo x >&3
+        read answer <&4
+        code=0; \"$REHEAP\" status --root /proc/$process/root || code=$?
+        exec 3>&-
+        wait
+        exit $code";
+    in_namespace(script, &[folder.path(), image.folder.path()])
+        .ended_with(1)
+        .said(&["it is another folder than `/`, which its link names"]);
+}
