@@ -5,10 +5,19 @@
 // lock, both would wait for ever. The lock in question is that of the list of streams: fflush(NULL) holds it while it
 // waits for each stream in turn, which other threads allocate for. It is taken here, before the allocator closes.
 //
-// Handlers that were registered earlier than these run with the allocator closed, in the thread that forks; so the glue
-// lets that thread pass. musl serializes forks, glibc does not (2.36 lets handlers of several threads run at once).
+// A handler that was registered before these runs after them, with the allocator closed: it may allocate, because the glue
+// lets the thread that forks pass, but not wait for a thread that does. musl serializes forks, glibc does not (2.36 lets
+// handlers of several threads run at once).
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <unistd.h>
+
+#define PUBLIC __attribute__((visibility("default")))
 
 void __malloc_atfork(int who);
 
@@ -39,8 +48,9 @@ static void unlock_streams_in_child(void) {
     if (_IO_list_lock) _IO_list_resetlock();
 }
 #else
-// musl exports no function that takes its lock. Of those that take it only fflush(NULL) waits for streams, so that comes
-// here; what comes here goes on by the other name that the function has in musl.
+// musl exports no function that takes its lock. Of those that take it fflush(NULL) and exit wait for streams. So fflush
+// comes here, and goes on by the other name that it has in musl; and before exit takes the lock, which it never gives back,
+// a destructor of this library keeps forks out.
 int fflush_unlocked(FILE *);
 
 // Recursive, for a signal handler that forks in a thread which it interrupted here.
@@ -71,12 +81,31 @@ static void unlock_streams_in_child(void) {
     prepare_streams();
 }
 
-__attribute__((visibility("default"))) int fflush(FILE *stream) {
+PUBLIC int fflush(FILE *stream) {
     if (stream) return fflush_unlocked(stream);
     lock_streams();
     int result = fflush_unlocked(NULL);
     unlock_streams();
     return result;
+}
+
+// The last destructor that runs: musl calls those of a preload after all others.
+__attribute__((destructor(101))) static void before_streams_end(void) {
+    lock_streams();
+}
+
+// musl's fork holds a lock of its own while handlers run, and so a signal handler that forks meanwhile would wait for the
+// thread that it interrupted. musl blocks signals only for the fork itself.
+PUBLIC pid_t fork(void) {
+    pid_t (*next)(void) = (pid_t (*)(void))dlsym(RTLD_NEXT, "fork");
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    pid_t child = next();
+    int errno_after = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = errno_after;
+    return child;
 }
 #endif
 
@@ -93,31 +122,67 @@ static void before_fork(void) {
     __malloc_atfork(-1);
 }
 
+// A signal handler may fork in the middle of these, too: until the allocator is open again, it counts as a nested fork.
 static void in_parent(void) {
-    if (--forks || !is_closed) return;
-    __malloc_atfork(0);
-    is_closed = 0;
-    pthread_mutex_unlock(&turn);
-    unlock_streams();
+    if (forks == 1 && is_closed) {
+        __malloc_atfork(0);
+        is_closed = 0;
+        pthread_mutex_unlock(&turn);
+        unlock_streams();
+    }
+    forks--;
 }
 
 static void in_child(void) {
-    forks--;
-    if (!is_closed) return;
-    __malloc_atfork(1);
-    unlock_streams_in_child();
-    if (forks) {
-        // The fork that was interrupted goes on in the child, as in a parent.
-        lock_streams();
-        __malloc_atfork(-1);
-        return;
+    if (is_closed) {
+        __malloc_atfork(1);
+        unlock_streams_in_child();
+        if (forks > 1) {
+            // The fork that was interrupted goes on in the child, as in a parent.
+            lock_streams();
+            __malloc_atfork(-1);
+        } else {
+            is_closed = 0;
+            pthread_mutex_unlock(&turn);
+        }
     }
-    is_closed = 0;
-    pthread_mutex_unlock(&turn);
+    forks--;
 }
+
+#ifdef __GLIBC__
+// glibc runs the constructors of this library after those of all others that the program was linked with, and OpenBLAS
+// registers a handler in its own that waits for its threads. So every registration comes here, where these come first.
+typedef void handler(void);
+typedef int register_function(handler *, handler *, handler *, void *object);
+
+static register_function *next_register(void) {
+    static _Atomic(register_function *) known;
+    register_function *next = atomic_load(&known);
+    if (!next) {
+        next = (register_function *)dlsym(RTLD_NEXT, "__register_atfork");
+        atomic_store(&known, next);
+    }
+    return next;
+}
+
+static void register_these(void) {
+    static atomic_flag are_registered = ATOMIC_FLAG_INIT;
+    if (!atomic_flag_test_and_set(&are_registered)) next_register()(before_fork, in_parent, in_child, NULL);
+}
+
+// What pthread_atfork calls, which is a part of each library (glibc, nptl/pthread_atfork.c).
+PUBLIC int __register_atfork(handler *before, handler *parent, handler *child, void *object) {
+    register_these();
+    return next_register()(before, parent, child, object);
+}
+#else
+static void register_these(void) {
+    pthread_atfork(before_fork, in_parent, in_child);
+}
+#endif
 
 // Before the constructors of the program, which may start threads.
 __attribute__((constructor(101))) void __reheap_register_fork_handlers(void) {
     prepare_streams();
-    pthread_atfork(before_fork, in_parent, in_child);
+    register_these();
 }

@@ -73,6 +73,13 @@ static void leave(struct slot *slot) {
     atomic_store_explicit(&slot->inside, 0, memory_order_release);
 }
 
+// A slot that this thread is not inside.
+static void give_back(struct slot *slot) {
+    atomic_signal_fence(memory_order_seq_cst);
+    mine = NULL;
+    atomic_store(&slot->taken, 0);
+}
+
 // A later destructor may allocate again: that announces the thread anew, and sets the value anew, so that this runs once
 // more (POSIX: up to PTHREAD_DESTRUCTOR_ITERATIONS times).
 static void take_leave(void *value) {
@@ -80,9 +87,7 @@ static void take_leave(void *value) {
     enter_slot(slot);
     thread_ends();
     leave(slot);
-    atomic_signal_fence(memory_order_seq_cst);
-    mine = NULL;
-    atomic_store(&slot->taken, 0);
+    give_back(slot);
 }
 
 static void begin(void) {
@@ -106,14 +111,9 @@ __attribute__((noinline, cold)) static struct slot *announce(void) {
         enter_slot(slot);
         int has_begun = thread_begins();
         leave(slot);
-        if (has_begun) {
-            pthread_setspecific(leave_key, slot);
-        } else {
-            atomic_signal_fence(memory_order_seq_cst);
-            mine = NULL;
-            atomic_store(&slot->taken, 0);
-            slot = NULL;
-        }
+        if (!has_begun) give_back(slot);
+        pthread_setspecific(leave_key, mine);
+        slot = mine;
     }
     errno = errno_before;
     return slot;
@@ -141,8 +141,13 @@ static void *no_memory(void) {
 // -1 before a fork, 0 after it in the parent, 1 in the child; forks are serialized. The thread that forks may go on: in
 // a preload, handlers of others run after this.
 void __malloc_atfork(int who) {
-    forking = who < 0;
+    static int is_open;
     if (who < 0) {
+        // A signal handler forks in a thread that it interrupted inside. Others may wait for what that thread has locked,
+        // so there is no waiting for them.
+        is_open = mine && atomic_load(&mine->inside);
+        if (is_open) return;
+        forking = 1;
         atomic_store(&closed, 1);
         if (has_membarrier) syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
         for (struct slot *slot = atomic_load(&slots); slot; slot = slot->next) {
@@ -156,6 +161,7 @@ void __malloc_atfork(int who) {
         atomic_store(&slot->inside, 0);
         atomic_store(&slot->taken, 0);
     }
+    if (is_open) return;
+    forking = 0;
     atomic_store(&closed, 0);
 }
-

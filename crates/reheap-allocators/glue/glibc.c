@@ -79,4 +79,22 @@ PUBLIC int mallopt(int parameter, int value) {
     if (parameter != M_TRIM_THRESHOLD || (value != 0 && value != -1)) return 0;
     return __reheap_keep(value == -1);
 }
+
+// glibc's own names for the family, which it exports and some programs and preloads call: a block of theirs may be freed
+// by the usual name, and the other way round.
+void *__reheap_malloc(size_t);
+void *__reheap_calloc(size_t, size_t);
+void __reheap_free(void *);
+void *realloc(void *, size_t);
+void *memalign(size_t, size_t);
+void *valloc(size_t);
+void *pvalloc(size_t);
+
+PUBLIC void *__libc_malloc(size_t size) { return __reheap_malloc(size); }
+PUBLIC void *__libc_calloc(size_t count, size_t size) { return __reheap_calloc(count, size); }
+PUBLIC void *__libc_realloc(void *block, size_t size) { return realloc(block, size); }
+PUBLIC void __libc_free(void *block) { __reheap_free(block); }
+PUBLIC void *__libc_memalign(size_t alignment, size_t size) { return memalign(alignment, size); }
+PUBLIC void *__libc_valloc(size_t size) { return valloc(size); }
+PUBLIC void *__libc_pvalloc(size_t size) { return pvalloc(size); }
 #endif

@@ -78,15 +78,21 @@ int __reheap_mutex_unlock(pthread_mutex_t *mutex) {
 // -1 before a fork, 0 after it in the parent, 1 in the child; forks are serialized. The thread that forks may go on: in
 // a preload, handlers of others run after this.
 void __malloc_atfork(int who) {
+    static int is_open;
     if (who < 0) {
+        // A signal handler forks in a thread that it interrupted with a lock. Others may wait for that lock, so there is no
+        // waiting for them.
+        is_open = is_counted;
+        if (is_open) return;
         atomic_store(&closed, 1);
-        for (int others; (others = atomic_load(&holders)) > is_counted;) futex_wait(&holders, others);
+        for (int others; (others = atomic_load(&holders)) > 0;) futex_wait(&holders, others);
         depth++;
         return;
     }
-    depth--;
     // A thread that counted itself, was about to look at `closed`, and is not in the child will not take that back.
     if (who > 0) atomic_store(&holders, is_counted);
+    if (is_open) return;
+    depth--;
     atomic_store(&closed, 0);
     futex_wake(&closed);
 }

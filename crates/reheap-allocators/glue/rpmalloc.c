@@ -198,8 +198,12 @@ int __reheap_collect(void) {
     if (!slot) return 0;
     size_t before = atomic_load(&mapped);
     thread_ends();
-    thread_begins();
+    int has_begun = thread_begins();
     leave(slot);
+    if (!has_begun) { // another thread was quicker; the next call tries again
+        give_back(slot);
+        pthread_setspecific(leave_key, NULL);
+    }
     return atomic_load(&mapped) < before;
 }
 

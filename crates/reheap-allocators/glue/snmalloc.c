@@ -47,8 +47,10 @@ static int map_page_table(void) {
     if (!has_page_table) {
         int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
         void *mapped = mmap(NULL, PAGE_TABLE, PROT_READ | PROT_WRITE, flags, -1, 0);
-        has_page_table = mapped != MAP_FAILED;
-        page_table = has_page_table ? mapped : NULL;
+        if (mapped != MAP_FAILED) {
+            page_table = mapped;
+            has_page_table = 1; // last: a thread that sees it takes the table without the lock
+        }
     }
     pthread_mutex_unlock(&starting);
     return has_page_table;

@@ -59,9 +59,16 @@ pub enum PreloadError {
     Cache(#[from] CacheError),
 }
 
-/// What a preload for glibc exports beside the family. musl has none of these.
-const OF_GLIBC: [&str; 9] = [
+/// What a preload for glibc exports beside the family. musl has none of these. The last is for `glue/fork.c`.
+const OF_GLIBC: [&str; 17] = [
     "cfree",
+    "__libc_malloc",
+    "__libc_calloc",
+    "__libc_realloc",
+    "__libc_free",
+    "__libc_memalign",
+    "__libc_valloc",
+    "__libc_pvalloc",
     "malloc_trim",
     "mallinfo",
     "mallinfo2",
@@ -70,10 +77,11 @@ const OF_GLIBC: [&str; 9] = [
     "mallopt",
     "dlopen",
     "dlmopen",
+    "__register_atfork",
 ];
 
 /// What one for musl exports beside the family: what the glue for forks has to know of.
-const OF_MUSL: [&str; 1] = ["fflush"];
+const OF_MUSL: [&str; 2] = ["fflush", "fork"];
 
 /// The names that a preload exports: the malloc family, and what the libc has around it.
 pub fn exports(libc: Libc) -> Vec<&'static str> {

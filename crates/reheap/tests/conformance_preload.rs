@@ -66,6 +66,17 @@ fn says(allocator: &str, compiler: &str, source: &str, name: &str) {
     passes_with(allocator, &built, &[], name);
 }
 
+/// The program is linked with a library of its own, whose constructor runs before or after that of the preload.
+#[track_caller]
+fn forks_with_handlers_of_a_library(allocator: &str, compiler: &str) {
+    let shared = [FLAGS.as_slice(), &["-shared", "-fPIC"]].concat();
+    let library = build(compiler, &shared, &program("c/fork_handler_library.c"));
+    let path = library.executable.display().to_string();
+    let flags = [FLAGS.as_slice(), &["-Wl,--no-as-needed", &path]].concat();
+    let built = build(compiler, &flags, &program("c/fork_handler.c"));
+    passes_with(allocator, &built, &[], "fork_handler");
+}
+
 #[track_caller]
 fn is_active(allocator: &str, compiler: &str) {
     let built = build(compiler, &FLAGS, &program("c/preloaded.c"));
@@ -135,6 +146,11 @@ macro_rules! forking {
         #[test]
         fn threads_may_fork_at_once() {
             super::super::conforms($allocator, $compiler, "fork_at_once");
+        }
+
+        #[test]
+        fn handlers_of_a_library_may_wait_for_threads_that_allocate() {
+            super::super::forks_with_handlers_of_a_library($allocator, $compiler);
         }
 
         #[test]

@@ -285,17 +285,19 @@ fn a_daemon_is_watched_and_ended_too() {
 }
 
 #[test]
-fn ctrl_c_in_the_middle_ends_everything() {
-    let programs = Programs::new();
-    let file = programs.path("pids");
-    let script = format!("{DAEMON} sleep 1000");
-    let mut command = reheap("run --verify --for 1000 -a mimalloc -- sh -c");
-    command.arg(&script).arg(&file).stderr(Stdio::null());
-    let mut reheap = command.spawn().unwrap();
-    wait_until("both have started", || pids(&file).len() == 2);
-    kill_process(Pid::from_child(&reheap), Signal::INT).unwrap();
-    assert_eq!(reheap.wait().unwrap().code(), Some(130));
-    assert!(!pids(&file).iter().any(|pid| runs(pid)));
+fn ctrl_c_or_a_closed_terminal_in_the_middle_ends_everything() {
+    for signal in [Signal::INT, Signal::HUP] {
+        let programs = Programs::new();
+        let file = programs.path("pids");
+        let script = format!("{DAEMON} sleep 1000");
+        let mut command = reheap("run --verify --for 1000 -a mimalloc -- sh -c");
+        command.arg(&script).arg(&file).stderr(Stdio::null());
+        let mut reheap = command.spawn().unwrap();
+        wait_until("both have started", || pids(&file).len() == 2);
+        kill_process(Pid::from_child(&reheap), signal).unwrap();
+        assert_eq!(reheap.wait().unwrap().code(), Some(130));
+        assert!(!pids(&file).iter().any(|pid| runs(pid)));
+    }
 }
 
 /// A cache with something else in the place of the library, as one that was built on another system.

@@ -5,17 +5,17 @@
 
 use anyhow::Context as _;
 use reheap_bench::run;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// A flag that SIGINT or SIGTERM sets from now on.
+/// A flag that SIGINT, SIGTERM or a closed terminal (SIGHUP) sets from now on.
 pub(crate) fn on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
-    let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot watch for Ctrl-C")?;
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).context("cannot watch for Ctrl-C")?;
     let flag = Arc::clone(&interrupted);
     thread::spawn(move || {
         for signal in signals.forever() {

@@ -11,6 +11,8 @@ static const char *const family[] = {
 	"malloc_usable_size", "free_sized", "free_aligned_sized",
 #ifdef __GLIBC__
 	"cfree", "malloc_trim", "mallinfo", "mallinfo2", "malloc_info", "malloc_stats", "mallopt", "dlopen", "dlmopen",
+	"__register_atfork", "__libc_malloc", "__libc_calloc", "__libc_realloc", "__libc_free", "__libc_memalign",
+	"__libc_valloc", "__libc_pvalloc",
 #endif
 };
 
