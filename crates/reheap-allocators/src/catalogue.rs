@@ -5,8 +5,8 @@
 //! it for, and its name in the tests of
 //! `crates/reheap/tests/conformance_*.rs`. Nothing else names an allocator.
 
+use crate::options::{Applied, Domain, TuningOption};
 use crate::target::Libc;
-use crate::tuning::{Applied, Domain, TuningOption};
 
 /// A row of the catalogue.
 #[derive(Debug)]
@@ -356,6 +356,10 @@ const fn mimalloc(
     }
 }
 
+const MIMALLOC_3_LIMITS: &[&str] = &[
+    "`realloc` of another thread's block may crash in a thread that started when no memory was left",
+];
+
 /// All allocators; the first is the default.
 pub const CATALOGUE: &[Allocator] = &[
     Allocator {
@@ -392,7 +396,7 @@ pub const CATALOGUE: &[Allocator] = &[
         licence: "MIT",
         hardening: "none worth the name: a double free or an overflow goes unnoticed",
         is_hardened: false,
-        limits: &[],
+        limits: MIMALLOC_3_LIMITS,
         address_space: AddressSpace::of(2),
         tuning: MIMALLOC_TUNING,
         build: Some(mimalloc(
@@ -415,7 +419,7 @@ pub const CATALOGUE: &[Allocator] = &[
         licence: "MIT",
         hardening: "guard pages, encoded free lists; catches double frees, ignores other invalid ones",
         is_hardened: true,
-        limits: &[],
+        limits: MIMALLOC_3_LIMITS,
         address_space: AddressSpace::of(2),
         tuning: MIMALLOC_TUNING,
         build: Some(mimalloc(
@@ -590,7 +594,10 @@ pub const CATALOGUE: &[Allocator] = &[
         licence: "MIT",
         hardening: "double frees are caught; overflows are not",
         is_hardened: false,
-        limits: &["takes a C++20 compiler to build"],
+        limits: &[
+            "needs a C++20 compiler to build",
+            "may end the program instead of returning NULL when memory runs out while a thread ends",
+        ],
         // A flat table, 16 bytes for each 16 KiB of 48 bits of addresses, made at once. No compile option makes it smaller:
         // with SNMALLOC_PAGESIZE=65536 the preload for glibc takes more than 66 GiB still, and musl's headers refuse it.
         address_space: AddressSpace::of(256 << 10),

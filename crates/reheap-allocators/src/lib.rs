@@ -24,6 +24,7 @@ pub mod load;
 pub mod machine;
 pub mod memory;
 pub mod only;
+pub mod options;
 pub mod preload;
 pub mod probe;
 pub mod target;

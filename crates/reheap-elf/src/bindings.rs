@@ -4,7 +4,7 @@
 //! proof of whose `malloc` is called; everything that is concluded from files alone leaves out what `dlopen`,
 //! `RTLD_DEEPBIND` or an audit library made of it. Only 64-bit little-endian files are read.
 
-use crate::identify::IdentifyError;
+use crate::error::ElfError;
 use crate::source::{Source, View};
 use crate::tables::Tables;
 use object::elf;
@@ -19,7 +19,7 @@ pub fn malloc_slots<S: Source + ?Sized>(source: &S) -> Vec<u64> {
     slots(View::of(&source)).unwrap_or_default()
 }
 
-fn slots(file: View<'_>) -> Result<Vec<u64>, IdentifyError> {
+fn slots(file: View<'_>) -> Result<Vec<u64>, ElfError> {
     let tables = Tables::of(file)?;
     let is_readable = tables.format.is_64_bit && tables.format.is_little_endian;
     let first = tables.loaded.iter().find(|(_, range)| range.start == 0);

@@ -17,8 +17,9 @@ mod roles;
 mod signatures;
 mod verdict;
 
+use crate::error::ElfError;
 use crate::marker::{self, Marker};
-use crate::source::{ReadError, Source, View};
+use crate::source::{Source, View};
 use findings::Findings;
 use image::{Image, SymbolTable};
 use object::elf;
@@ -322,69 +323,10 @@ pub struct Members {
     pub other: usize,
 }
 
-/// Why a file cannot be identified.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum IdentifyError {
-    /// The file has no contents.
-    #[error("the file is empty")]
-    Empty,
-    /// It is another kind of file.
-    #[error("it is not ELF but {what}")]
-    NotElf {
-        /// What it looks like.
-        what: &'static str,
-    },
-    /// It is ELF, but what a process left behind.
-    #[error("it is a core dump, not a program")]
-    CoreDump,
-    /// A part lies beyond the end of the file.
-    #[error("the file is cut off: its {part} does not lie within it")]
-    Truncated {
-        /// The part.
-        part: &'static str,
-    },
-    /// A part does not make sense.
-    #[error("its {part} is damaged")]
-    Damaged {
-        /// The part.
-        part: &'static str,
-    },
-    /// A member of an archive cannot be identified.
-    #[error("member {index} of the archive: {error}")]
-    Member {
-        /// How many members stand before it.
-        index: usize,
-        /// What is wrong with it.
-        error: Box<IdentifyError>,
-    },
-    /// An archive without an ELF object in it.
-    #[error("none of the {others} members of the archive is an ELF object")]
-    NoObjects {
-        /// How many other members there are.
-        others: usize,
-    },
-    /// An archive without a member.
-    #[error("the archive is empty: it has no members")]
-    EmptyArchive,
-    /// A thin archive holds paths in place of members.
-    #[error("it is a thin archive: its members are other files")]
-    ThinArchive,
-    /// The marker is there but cannot be read.
-    #[error("its marker is damaged: {reason}")]
-    Marker {
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// Its bytes cannot be had.
-    #[error("it cannot be read: {0}")]
-    Read(#[from] ReadError),
-}
-
 /// Identifies an ELF file or an archive of them: a slice of bytes, or anything that bytes can be read from.
 ///
 /// Takes time in proportion to the file's size, whatever is in it, and a few megabytes of memory.
-pub fn identify<S: Source + ?Sized>(source: &S) -> Result<Identity, IdentifyError> {
+pub fn identify<S: Source + ?Sized>(source: &S) -> Result<Identity, ElfError> {
     let file = View::of(&source);
     let beginning = file.bytes_from(0, BEGINNING_BYTES)?;
     check_beginning(&beginning)?;
@@ -399,12 +341,12 @@ pub fn identify<S: Source + ?Sized>(source: &S) -> Result<Identity, IdentifyErro
 const BEGINNING_BYTES: u64 = 64;
 
 /// Says from its first bytes whether a file is of a kind that can be identified.
-fn check_beginning(bytes: &[u8]) -> Result<(), IdentifyError> {
+fn check_beginning(bytes: &[u8]) -> Result<(), ElfError> {
     if bytes.starts_with(&elf::ELFMAG) || bytes.starts_with(&object::archive::MAGIC) {
         return Ok(());
     }
     if bytes.starts_with(&object::archive::THIN_MAGIC) {
-        return Err(IdentifyError::ThinArchive);
+        return Err(ElfError::ThinArchive);
     }
     const KINDS: [(&[u8], &str); 7] = [
         (b"#!", "a script"),
@@ -417,13 +359,13 @@ fn check_beginning(bytes: &[u8]) -> Result<(), IdentifyError> {
     ];
     let known = KINDS.iter().find(|(magic, _)| bytes.starts_with(magic));
     match (bytes, known) {
-        ([], _) => Err(IdentifyError::Empty),
-        (_, Some((_, what))) => Err(IdentifyError::NotElf { what }),
-        (_, None) => Err(IdentifyError::NotElf { what: "other data" }),
+        ([], _) => Err(ElfError::Empty),
+        (_, Some((_, what))) => Err(ElfError::NotElf { what }),
+        (_, None) => Err(ElfError::NotElf { what: "other data" }),
     }
 }
 
-fn identify_elf(file: View<'_>) -> Result<Identity, IdentifyError> {
+fn identify_elf(file: View<'_>) -> Result<Identity, ElfError> {
     let image = Image::read(file)?;
     let mut findings = Findings::default();
     findings.add(&image)?;
@@ -435,7 +377,7 @@ fn identify_elf(file: View<'_>) -> Result<Identity, IdentifyError> {
     conclude(kind, &image, &findings, marker)
 }
 
-fn identify_archive(file: View<'_>) -> Result<Identity, IdentifyError> {
+fn identify_archive(file: View<'_>) -> Result<Identity, ElfError> {
     let mut findings = Findings::default();
     let mut members = Members { elf: 0, other: 0 };
     let mut marker = None;
@@ -447,7 +389,7 @@ fn identify_archive(file: View<'_>) -> Result<Identity, IdentifyError> {
             members.other += 1;
             continue;
         }
-        let image = Image::read(member).map_err(|error| IdentifyError::Member {
+        let image = Image::read(member).map_err(|error| ElfError::Member {
             index: members.elf + members.other,
             error: Box::new(error),
         })?;
@@ -460,8 +402,8 @@ fn identify_archive(file: View<'_>) -> Result<Identity, IdentifyError> {
     }
     let first = match (first, members.other) {
         (Some(first), _) => first,
-        (None, 0) => return Err(IdentifyError::EmptyArchive),
-        (None, others) => return Err(IdentifyError::NoObjects { others }),
+        (None, 0) => return Err(ElfError::EmptyArchive),
+        (None, others) => return Err(ElfError::NoObjects { others }),
     };
     let mut identity = conclude(Kind::Archive, &first, &findings, marker)?;
     identity.members = Some(members);
@@ -469,7 +411,7 @@ fn identify_archive(file: View<'_>) -> Result<Identity, IdentifyError> {
 }
 
 /// The marker of a linked file, where the linker has filled in what proves it.
-fn linked_marker(image: &Image<'_>) -> Result<Option<MarkerIdentity>, IdentifyError> {
+fn linked_marker(image: &Image<'_>) -> Result<Option<MarkerIdentity>, ElfError> {
     let Some(note) = image
         .notes
         .iter()
@@ -478,7 +420,7 @@ fn linked_marker(image: &Image<'_>) -> Result<Option<MarkerIdentity>, IdentifyEr
         return Ok(None);
     };
     let found = marker::parse_description(&note.description, note.address).map_err(|error| {
-        IdentifyError::Marker {
+        ElfError::Marker {
             reason: error.to_string(),
         }
     })?;
@@ -492,7 +434,7 @@ fn linked_marker(image: &Image<'_>) -> Result<Option<MarkerIdentity>, IdentifyEr
 fn unlinked_marker(
     image: &Image<'_>,
     findings: &Findings,
-) -> Result<Option<MarkerIdentity>, IdentifyError> {
+) -> Result<Option<MarkerIdentity>, ElfError> {
     if !findings.defines_marker {
         return Ok(None);
     }
@@ -510,7 +452,7 @@ fn conclude(
     image: &Image<'_>,
     findings: &Findings,
     marker: Option<MarkerIdentity>,
-) -> Result<Identity, IdentifyError> {
+) -> Result<Identity, ElfError> {
     let mut allocators = verdict::allocators(findings);
     if let Some(marker) = &marker {
         verdict::add_marker(&mut allocators, marker);

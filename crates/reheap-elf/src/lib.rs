@@ -16,6 +16,7 @@
 //! | [`baked`] | objects that carry baked-in tuning |
 //! | [`bindings`] | where a linked file keeps the address of the malloc that it calls |
 //! | [`linkage`] | which libraries and names a linked file takes from others |
+//! | [`error`] | why a file cannot be read as ELF |
 //! | [`source`] | bytes that are read where they are needed, so that a file of any size takes little memory |
 #![forbid(unsafe_code)]
 
@@ -23,6 +24,7 @@ pub mod archive;
 pub mod baked;
 pub mod bindings;
 pub mod derive;
+pub mod error;
 pub mod family;
 pub mod identify;
 pub mod linkage;

@@ -3,7 +3,7 @@
 //!
 //! Read as the dynamic linker reads it, from the dynamic segment, so that it is also there in files without a section table.
 
-use crate::identify::IdentifyError;
+use crate::error::ElfError;
 use crate::source::{Source, View};
 use crate::tables::{NAME_BYTES_MAX, Tables};
 
@@ -33,7 +33,7 @@ pub enum Side {
 ///
 /// # Errors
 /// When it is no ELF file, or a damaged one.
-pub fn read<S: Source + ?Sized>(source: &S) -> Result<Linkage, IdentifyError> {
+pub fn read<S: Source + ?Sized>(source: &S) -> Result<Linkage, ElfError> {
     let tables = Tables::of(View::of(&source))?;
     let Some(dynamic) = tables.dynamic()? else {
         return Ok(Linkage::default());
@@ -44,7 +44,7 @@ pub fn read<S: Source + ?Sized>(source: &S) -> Result<Linkage, IdentifyError> {
     let mut text = |offset: Option<u64>, bytes_max: usize| match offset {
         Some(offset) => {
             let text = names.text(offset, bytes_max)?;
-            Ok::<_, IdentifyError>(text.map(|text| String::from_utf8_lossy(text).into_owned()))
+            Ok::<_, ElfError>(text.map(|text| String::from_utf8_lossy(text).into_owned()))
         }
         None => Ok(None),
     };
@@ -70,7 +70,7 @@ const PATHS_BYTES_MAX: usize = 64 << 10;
 pub fn for_each_name<S: Source + ?Sized>(
     source: &S,
     visit: &mut dyn FnMut(&[u8], Side),
-) -> Result<Option<()>, IdentifyError> {
+) -> Result<Option<()>, ElfError> {
     let tables = Tables::of(View::of(&source))?;
     let dynamic = tables.dynamic()?;
     let Some(symbols) = tables.dynamic_symbols(dynamic.as_ref())? else {

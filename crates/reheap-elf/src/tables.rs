@@ -8,7 +8,7 @@
 //! Fields are read by their places (gABI chapters 4 and 5) from bytes that [`View`] hands out: the structures of `object`
 //! want the whole file as one slice.
 
-use crate::identify::IdentifyError;
+use crate::error::ElfError;
 use crate::source::{Blocks, Entries, ReadError, View};
 use object::elf;
 use std::ops::Range;
@@ -148,8 +148,8 @@ pub(crate) struct Tables<'a> {
     pub(crate) loaded: Vec<(u64, Range<u64>)>,
 }
 
-fn damaged(part: &'static str) -> IdentifyError {
-    IdentifyError::Damaged { part }
+fn damaged(part: &'static str) -> ElfError {
+    ElfError::Damaged { part }
 }
 
 const HEADER: &str = "file header";
@@ -157,8 +157,8 @@ const PROGRAM_HEADERS: &str = "program headers";
 const SECTION_TABLE: &str = "section table";
 
 impl<'a> Tables<'a> {
-    pub(crate) fn of(view: View<'a>) -> Result<Self, IdentifyError> {
-        const TRUNCATED: IdentifyError = IdentifyError::Truncated { part: HEADER };
+    pub(crate) fn of(view: View<'a>) -> Result<Self, ElfError> {
+        const TRUNCATED: ElfError = ElfError::Truncated { part: HEADER };
         let header = view.bytes_from(0, 64)?;
         let is_64_bit = match header.get(4) {
             Some(1) => false,
@@ -191,7 +191,7 @@ impl<'a> Tables<'a> {
         Ok(tables)
     }
 
-    fn find_headers(&mut self, header: &[u8]) -> Result<(), IdentifyError> {
+    fn find_headers(&mut self, header: &[u8]) -> Result<(), ElfError> {
         let format = self.format;
         let at_counts = format.of(54, 42);
         let [
@@ -222,7 +222,7 @@ impl<'a> Tables<'a> {
             let range = count
                 .checked_mul(said)
                 .and_then(|size| self.view.range(offset, size));
-            range.ok_or(IdentifyError::Truncated { part })
+            range.ok_or(ElfError::Truncated { part })
         };
         let count = match section_count {
             0 => first.map_or(Some(0), |first| {
@@ -259,13 +259,13 @@ impl<'a> Tables<'a> {
         Ok(())
     }
 
-    fn find_loaded(&mut self) -> Result<(), IdentifyError> {
+    fn find_loaded(&mut self) -> Result<(), ElfError> {
         let mut segments = self.segments();
         let mut loaded = Vec::new();
         while let Some(segment) = segments.next()? {
             if segment.kind == elf::PT_LOAD && segment.file_bytes > 0 {
                 let range = self.view.range(segment.offset, segment.file_bytes);
-                let range = range.ok_or(IdentifyError::Truncated { part: "segment" })?;
+                let range = range.ok_or(ElfError::Truncated { part: "segment" })?;
                 loaded.push((segment.address, range));
             }
             if loaded.len() > SEGMENTS_MAX {
@@ -329,7 +329,7 @@ impl<'a> Tables<'a> {
     }
 
     /// What the dynamic segment says; `None` if there is none.
-    pub(crate) fn dynamic(&self) -> Result<Option<Dynamic>, IdentifyError> {
+    pub(crate) fn dynamic(&self) -> Result<Option<Dynamic>, ElfError> {
         let mut segments = self.segments();
         let segment = loop {
             match segments.next()? {
@@ -367,7 +367,7 @@ impl<'a> Tables<'a> {
     pub(crate) fn dynamic_symbols(
         &self,
         dynamic: Option<&Dynamic>,
-    ) -> Result<Option<SymbolTable>, IdentifyError> {
+    ) -> Result<Option<SymbolTable>, ElfError> {
         let by_section = self.symbols_of_section(elf::SHT_DYNSYM)?;
         let Some(dynamic) = dynamic else {
             return Ok(by_section);
@@ -492,7 +492,7 @@ impl<'a> Tables<'a> {
     pub(crate) fn symbols_of_section(
         &self,
         kind: elf::SectionType,
-    ) -> Result<Option<SymbolTable>, IdentifyError> {
+    ) -> Result<Option<SymbolTable>, ElfError> {
         let mut sections = self.sections();
         let section = loop {
             match sections.next()? {
@@ -521,8 +521,8 @@ impl<'a> Tables<'a> {
     pub(crate) fn for_each_symbol(
         &self,
         table: &SymbolTable,
-        visit: &mut dyn FnMut(&RawSymbol<'_>) -> Result<(), IdentifyError>,
-    ) -> Result<(), IdentifyError> {
+        visit: &mut dyn FnMut(&RawSymbol<'_>) -> Result<(), ElfError>,
+    ) -> Result<(), ElfError> {
         let format = self.format;
         let mut names = Blocks::of(self.view.part(table.names.clone()));
         let mut entries = self

@@ -4,9 +4,10 @@ mod workshop;
 
 use reheap_elf::Architecture;
 use reheap_elf::bindings::malloc_slots;
+use reheap_elf::error::ElfError;
 use reheap_elf::identify::{
-    Confidence, Evidence, Hazard, IdentifyError, Identity, Kind, LibcName, LibcVersion, Provider,
-    Role, RustGlobalAllocator, identify,
+    Confidence, Evidence, Hazard, Identity, Kind, LibcName, LibcVersion, Provider, Role,
+    RustGlobalAllocator, identify,
 };
 use reheap_elf::marker::{self, Marker};
 use std::collections::BTreeMap;
@@ -258,17 +259,17 @@ fn libraries_objects_and_archives_take_malloc_from_outside() {
     workshop.run("ar rcs text.a a.c");
     assert_eq!(
         identify(&workshop.bytes("text.a")),
-        Err(IdentifyError::NoObjects { others: 1 })
+        Err(ElfError::NoObjects { others: 1 })
     );
     workshop.run("ar rcs empty.a");
     assert_eq!(
         identify(&workshop.bytes("empty.a")),
-        Err(IdentifyError::EmptyArchive)
+        Err(ElfError::EmptyArchive)
     );
     workshop.run("ar rcsT thin.a a.o");
     assert_eq!(
         identify(&workshop.bytes("thin.a")),
-        Err(IdentifyError::ThinArchive)
+        Err(ElfError::ThinArchive)
     );
 }
 
@@ -547,10 +548,7 @@ fn a_damaged_marker_is_an_error_and_not_its_absence() {
         .position(|window| window == b"\"allocator\"")
         .unwrap();
     bytes[text] = b'x';
-    assert!(matches!(
-        identify(&bytes),
-        Err(IdentifyError::Marker { .. })
-    ));
+    assert!(matches!(identify(&bytes), Err(ElfError::Marker { .. })));
 }
 
 /// The dynamic linker does not look at the section table, and neither must we.

@@ -4,7 +4,8 @@ mod workshop;
 
 use proptest::prelude::*;
 use reheap_elf::bindings::malloc_slots;
-use reheap_elf::identify::{IdentifyError, identify};
+use reheap_elf::error::ElfError;
+use reheap_elf::identify::identify;
 use reheap_elf::linkage;
 use std::sync::LazyLock;
 use workshop::{PROGRAM, Workshop, without_sections};
@@ -158,7 +159,7 @@ fn repetition_does_not_multiply_the_work() {
     }
     assert_eq!(
         identify(&archive),
-        Err(IdentifyError::NoObjects { others: 100_000 })
+        Err(ElfError::NoObjects { others: 100_000 })
     );
 }
 

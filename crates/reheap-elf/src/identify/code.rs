@@ -4,8 +4,8 @@
 //! needed. On x86-64 only constants are searched, which stand in instructions as they are. What is data in a code segment
 //! can look like either; the patterns here are such that this is rare, and a single instruction is never enough.
 
-use super::IdentifyError;
 use super::image::Image;
+use crate::error::ElfError;
 use memchr::memmem;
 use object::elf;
 use std::ops::Range;
@@ -23,7 +23,7 @@ const WORDS_AROUND: u64 = 32;
 fn for_each_words(
     image: &Image<'_>,
     visit: &mut dyn FnMut(&[u32], Range<usize>),
-) -> Result<(), IdentifyError> {
+) -> Result<(), ElfError> {
     let is_readable = image.machine() == elf::EM_AARCH64 && image.format().is_little_endian;
     let ranges = if is_readable { &image.code[..] } else { &[] };
     for range in ranges {
@@ -41,7 +41,7 @@ fn for_each_words(
 }
 
 /// LSE instructions (Armv8.1 atomics) outside functions that test for them; 0 if they are too few to be sure.
-pub(super) fn lse_instructions(image: &Image<'_>) -> Result<usize, IdentifyError> {
+pub(super) fn lse_instructions(image: &Image<'_>) -> Result<usize, ElfError> {
     let mut untested = 0;
     if !image.code_is_exact {
         return Ok(0);
@@ -85,7 +85,7 @@ fn is_branch_on_flag(word: u32) -> bool {
 ///
 /// At its start it asks `sysconf(_SC_PAGESIZE)` and compares the answer with the size that it was built for: a constant
 /// `mov w0, #30`, a call, and soon after it `cmp` with that size, which is a 12-bit number shifted by 12.
-pub(super) fn jemalloc_page_bytes(image: &Image<'_>) -> Result<Option<u64>, IdentifyError> {
+pub(super) fn jemalloc_page_bytes(image: &Image<'_>) -> Result<Option<u64>, ElfError> {
     const ASK_PAGE_SIZE: u32 = 0x5280_03c0; // mov w0, #30
     const NEAR: usize = 16;
     let mut sizes: Vec<u64> = Vec::new();
@@ -119,7 +119,7 @@ fn compared_pages(word: u32) -> Option<u64> {
 /// When it starts it asks `sysconf(_SC_PAGESIZE)`, and soon after computes how many blocks fit into a span: 64 KiB less a
 /// header of 128 bytes. GCC and Clang put both constants into the same function from -O2 on, and Clang at -Os too; of
 /// some 700 other programs and libraries none had them together.
-pub(super) fn rpmalloc(image: &Image<'_>) -> Result<Option<&'static str>, IdentifyError> {
+pub(super) fn rpmalloc(image: &Image<'_>) -> Result<Option<&'static str>, ElfError> {
     const ASK_PAGE_SIZE: [u8; 5] = [0xbf, 30, 0, 0, 0]; // mov edi, 30
     const SPAN_WITHOUT_HEADER: [u8; 4] = ((64 << 10) - 128_u32).to_le_bytes();
     const NEAR: usize = 1200;

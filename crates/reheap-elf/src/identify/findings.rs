@@ -3,7 +3,8 @@
 use super::code;
 use super::image::{Image, Place, Symbol};
 use super::signatures::{self, Detail, Pattern, SIGNATURES, SymbolMeaning};
-use super::{Confidence, Evidence, IdentifyError};
+use super::{Confidence, Evidence};
+use crate::error::ElfError;
 use crate::source::Piece;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
@@ -130,7 +131,7 @@ pub(super) fn is_wanted(name: &[u8]) -> bool {
 
 impl Findings {
     /// Adds what one ELF file shows.
-    pub(super) fn add(&mut self, image: &Image<'_>) -> Result<(), IdentifyError> {
+    pub(super) fn add(&mut self, image: &Image<'_>) -> Result<(), ElfError> {
         image.for_each_symbol(&mut |symbol| match is_wanted(symbol.name) {
             true => self.add_symbol(&symbol, image),
             false => Ok(()),
@@ -194,7 +195,7 @@ impl Findings {
         of_an_allocator.next()
     }
 
-    fn add_symbol(&mut self, symbol: &Symbol<'_>, image: &Image<'_>) -> Result<(), IdentifyError> {
+    fn add_symbol(&mut self, symbol: &Symbol<'_>, image: &Image<'_>) -> Result<(), ElfError> {
         let name = symbol.name;
         let is_new = OPERATORS_NEW.iter().any(|new| new.as_bytes() == name);
         let Some(place) = symbol.place else {
@@ -397,7 +398,7 @@ fn insert(places: &mut BTreeSet<Place>, place: Place) {
     }
 }
 
-fn version_at(image: &Image<'_>, place: Place) -> Result<Option<String>, IdentifyError> {
+fn version_at(image: &Image<'_>, place: Place) -> Result<Option<String>, ElfError> {
     let contents = image.contents_from(place, VERSION_BYTES_MAX as u64)?;
     Ok(contents.and_then(|text| version_prefix(&text).map(str::to_owned)))
 }

@@ -4,9 +4,8 @@
 
 use super::code;
 use super::image::{FileType, Image, Note};
-use super::{
-    FoundAllocator, IdentifyError, Kind, MallocVerdict, Provider, Role, RustGlobalAllocator,
-};
+use super::{FoundAllocator, Kind, MallocVerdict, Provider, Role, RustGlobalAllocator};
+use crate::error::ElfError;
 use object::elf;
 use serde::Serialize;
 use std::fmt;
@@ -121,7 +120,7 @@ pub(super) struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    pub(super) fn hazards(&self) -> Result<Vec<Hazard>, IdentifyError> {
+    pub(super) fn hazards(&self) -> Result<Vec<Hazard>, ElfError> {
         let mut hazards = Vec::new();
         hazards.extend(self.two_heaps());
         hazards.extend(self.half_replaced());
@@ -175,7 +174,7 @@ impl Subject<'_> {
         }
     }
 
-    fn jemalloc_page_size(&self) -> Result<Option<Hazard>, IdentifyError> {
+    fn jemalloc_page_size(&self) -> Result<Option<Hazard>, ElfError> {
         const LARGEST_PAGE: u64 = 64 << 10;
         let has_jemalloc = self.allocators.iter().any(|found| found.name == "jemalloc");
         if self.image.machine() != elf::EM_AARCH64 || !has_jemalloc {
@@ -195,7 +194,7 @@ impl Subject<'_> {
         is_a_library.then_some(Hazard::InitialExecTls { bytes })
     }
 
-    fn above_baseline(&self) -> Result<Option<Hazard>, IdentifyError> {
+    fn above_baseline(&self) -> Result<Option<Hazard>, ElfError> {
         if self.image.file_type == FileType::Relocatable {
             return Ok(None);
         }

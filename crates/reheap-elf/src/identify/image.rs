@@ -8,7 +8,7 @@
 //! What is kept of a file is small, whatever its size: symbols are shown to who asks one by one, and what has to be
 //! searched is read through one buffer ([`crate::source`]).
 
-use super::IdentifyError;
+use crate::error::ElfError;
 use crate::marker;
 use crate::source::View;
 use crate::tables::{Dynamic, Format, LIST_MAX, NAME_BYTES_MAX, SymbolTable as Table, Tables};
@@ -92,13 +92,13 @@ pub(super) struct Image<'data> {
 }
 
 impl<'data> Image<'data> {
-    pub(super) fn read(view: View<'data>) -> Result<Self, IdentifyError> {
+    pub(super) fn read(view: View<'data>) -> Result<Self, ElfError> {
         let tables = Tables::of(view)?;
         let file_type = match tables.file_type {
             elf::ET_REL => FileType::Relocatable,
             elf::ET_EXEC => FileType::Executable,
             elf::ET_DYN => FileType::SharedObject,
-            elf::ET_CORE => return Err(IdentifyError::CoreDump),
+            elf::ET_CORE => return Err(ElfError::CoreDump),
             _ => return Err(damaged("file header")),
         };
         let mut image = Self {
@@ -146,7 +146,7 @@ impl<'data> Image<'data> {
         &self,
         place: Place,
         bytes_max: u64,
-    ) -> Result<Option<Vec<u8>>, IdentifyError> {
+    ) -> Result<Option<Vec<u8>>, ElfError> {
         let range = match self.file_type {
             FileType::Relocatable => {
                 let section = self.tables.section_at(place.section as u64)?;
@@ -168,8 +168,8 @@ impl<'data> Image<'data> {
     /// Shows each symbol of both tables.
     pub(super) fn for_each_symbol(
         &self,
-        visit: &mut dyn FnMut(Symbol<'_>) -> Result<(), IdentifyError>,
-    ) -> Result<(), IdentifyError> {
+        visit: &mut dyn FnMut(Symbol<'_>) -> Result<(), ElfError>,
+    ) -> Result<(), ElfError> {
         for (table, is_dynamic) in self.symbols.iter().zip([false, true]) {
             let Some(table) = table else { continue };
             self.tables.for_each_symbol(table, &mut |symbol| {
@@ -191,7 +191,7 @@ impl<'data> Image<'data> {
     }
 
     /// The contents of the section in which an object carries reheap's marker.
-    pub(super) fn marker_section(&self) -> Result<Option<Vec<u8>>, IdentifyError> {
+    pub(super) fn marker_section(&self) -> Result<Option<Vec<u8>>, ElfError> {
         let Some(mut names) = self.tables.section_names()? else {
             return Ok(None);
         };
@@ -207,7 +207,7 @@ impl<'data> Image<'data> {
         Ok(None)
     }
 
-    fn read_segments(&mut self) -> Result<(), IdentifyError> {
+    fn read_segments(&mut self) -> Result<(), ElfError> {
         let view = self.view();
         let mut note_bytes = 0;
         let mut code = Vec::new();
@@ -285,7 +285,7 @@ impl<'data> Image<'data> {
     }
 
     /// What of an object ends up in memory, and where the code of any file is.
-    fn read_sections(&mut self) -> Result<(), IdentifyError> {
+    fn read_sections(&mut self) -> Result<(), ElfError> {
         let is_object = self.file_type == FileType::Relocatable;
         let (mut loaded, mut code) = (Vec::new(), Vec::new());
         let mut sections = self.tables.sections();
@@ -314,7 +314,7 @@ impl<'data> Image<'data> {
         Ok(())
     }
 
-    fn read_dynamic(&mut self, dynamic: &Dynamic) -> Result<(), IdentifyError> {
+    fn read_dynamic(&mut self, dynamic: &Dynamic) -> Result<(), ElfError> {
         self.has_static_tls = dynamic.flags & elf::DF_STATIC_TLS.0 != 0;
         self.is_marked_pie = dynamic.flags_1 & elf::DF_1_PIE.0 != 0;
         let Some(mut names) = self.tables.dynamic_names(dynamic) else {
@@ -331,7 +331,7 @@ impl<'data> Image<'data> {
         Ok(())
     }
 
-    fn find_symbols(&mut self, dynamic: Option<&Dynamic>) -> Result<(), IdentifyError> {
+    fn find_symbols(&mut self, dynamic: Option<&Dynamic>) -> Result<(), ElfError> {
         let all = self.tables.symbols_of_section(elf::SHT_SYMTAB)?;
         let of_dynamic_linker = self.tables.dynamic_symbols(dynamic)?;
         self.symbol_table = match (&all, &of_dynamic_linker) {
@@ -344,8 +344,8 @@ impl<'data> Image<'data> {
     }
 }
 
-fn damaged(part: &'static str) -> IdentifyError {
-    IdentifyError::Damaged { part }
+fn damaged(part: &'static str) -> ElfError {
+    ElfError::Damaged { part }
 }
 
 /// Sorted ranges without overlap that cover the same bytes, so that walking all of them is one walk of the file.

@@ -3,16 +3,16 @@
 //! [`crate::archive`] reads names too, as it must to write them again. Looking up the end of a long name in the name table
 //! is a search that a hostile archive can make a million times as long as itself, and here no name is needed.
 
-use super::IdentifyError;
+use crate::error::ElfError;
 use crate::source::View;
 
 const HEADER_BYTES: u64 = 60;
-const MEMBER_DAMAGED: IdentifyError = IdentifyError::Damaged {
+const MEMBER_DAMAGED: ElfError = ElfError::Damaged {
     part: "member header",
 };
 
 /// The contents of each member, except for the archive's own index and name table.
-pub(super) fn members(archive: View<'_>) -> impl Iterator<Item = Result<View<'_>, IdentifyError>> {
+pub(super) fn members(archive: View<'_>) -> impl Iterator<Item = Result<View<'_>, ElfError>> {
     let mut at = (object::archive::MAGIC.len() as u64).min(archive.size());
     std::iter::from_fn(move || {
         while at < archive.size() {
@@ -40,8 +40,8 @@ struct Member<'a> {
 }
 
 impl<'a> Member<'a> {
-    fn at(archive: View<'a>, at: u64) -> Result<Self, IdentifyError> {
-        const CUT_OFF: IdentifyError = IdentifyError::Truncated {
+    fn at(archive: View<'a>, at: u64) -> Result<Self, ElfError> {
+        const CUT_OFF: ElfError = ElfError::Truncated {
             part: "last member",
         };
         let header = archive.bytes(archive.range(at, HEADER_BYTES).ok_or(CUT_OFF)?)?;
@@ -65,7 +65,7 @@ impl<'a> Member<'a> {
     }
 
     /// BSD archives put a long name in front of the contents.
-    fn contents(&self) -> Result<View<'a>, IdentifyError> {
+    fn contents(&self) -> Result<View<'a>, ElfError> {
         let name_bytes = self.name.strip_prefix(b"#1/").and_then(number).unwrap_or(0);
         let rest = self.contents.size().checked_sub(name_bytes);
         let rest = rest.and_then(|size| self.contents.range(name_bytes, size));

@@ -6,7 +6,7 @@
 use super::text;
 use crate::container::ContainerError;
 use crate::opened::Opened;
-use reheap_elf::identify::IdentifyError;
+use reheap_elf::error::ElfError;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
@@ -26,11 +26,11 @@ pub(super) enum FileError {
     #[error("{0}")]
     Io(io::Error),
     #[error(transparent)]
-    Identify(#[from] IdentifyError),
+    Identify(#[from] ElfError),
     #[error("its entry point `{}`: {error}", text::printable(.path))]
     EntryPoint {
         path: std::path::PathBuf,
-        error: IdentifyError,
+        error: ElfError,
     },
     #[error(transparent)]
     Container(#[from] ContainerError),

@@ -1,0 +1,83 @@
+//! The options of an allocator, as its row of the catalogue lists them.
+
+/// An option of an allocator.
+#[derive(Debug)]
+pub struct TuningOption {
+    /// What users type before the `=`.
+    pub key: &'static str,
+    /// What may stand behind it.
+    pub domain: Domain,
+    /// How the allocator is told.
+    pub applied: Applied,
+    /// What reheap sets where the user does not, if it is not upstream's default: a value as the allocator takes it.
+    pub preset: Option<&'static str>,
+    /// What it does.
+    pub summary: &'static str,
+    /// Values that a search for the best setting tries: those that change the most, in opposite directions.
+    pub worth_trying: &'static [&'static str],
+}
+
+/// The values that an option takes.
+#[derive(Debug, Clone, Copy)]
+pub enum Domain {
+    /// Whole milliseconds; `-1` for never where that is allowed.
+    Milliseconds {
+        /// Whether `-1` is allowed.
+        never: bool,
+    },
+    /// A whole number.
+    Count {
+        /// The least one.
+        least: u64,
+        /// The greatest one.
+        most: u64,
+    },
+    /// One of these words, each with what the allocator calls it.
+    OneOf(&'static [(&'static str, &'static str)]),
+}
+
+/// How an allocator is told an option, when linked and when preloaded.
+#[derive(Debug, Clone, Copy)]
+pub enum Applied {
+    /// By an environment variable, which can be baked in.
+    Environment(&'static str),
+    /// By a key of jemalloc's `malloc_conf`, or of its variable.
+    MallocConf(&'static str),
+    /// By a tunable of glibc, which only the environment can set.
+    GlibcTunable(&'static str),
+}
+
+impl std::fmt::Display for Domain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Milliseconds { never: true } => {
+                f.write_str("whole milliseconds, or -1 for never")
+            }
+            Self::Milliseconds { never: false } => f.write_str("whole milliseconds"),
+            Self::Count { least, most } => write!(f, "a whole number from {least} to {most}"),
+            Self::OneOf(words) => {
+                let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+                f.write_str(&words.join(" or "))
+            }
+        }
+    }
+}
+
+impl Domain {
+    /// What the allocator is to be told for a user's value.
+    pub(crate) fn accept(self, value: &str) -> Option<String> {
+        match self {
+            Self::Milliseconds { never: true } if value == "-1" => Some(value.to_owned()),
+            Self::Milliseconds { .. } => value.parse::<u32>().ok().map(|n| n.to_string()),
+            Self::Count { least, most } => value
+                .parse::<u64>()
+                .ok()
+                .filter(|n| (least..=most).contains(n))
+                .map(|n| n.to_string()),
+            Self::OneOf(words) => words
+                .iter()
+                .find(|(word, _)| *word == value)
+                .map(|(_, meant)| (*meant).to_owned()),
+        }
+    }
+}
