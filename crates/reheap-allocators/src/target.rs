@@ -47,6 +47,14 @@ impl Target {
         Target::new(architecture, Libc::Musl)
     }
 
+    /// The target of this machine with a libc; `None` on a processor that reheap does not know.
+    pub fn of_this_machine(libc: Libc) -> Option<Target> {
+        let architecture = Architecture::ALL
+            .into_iter()
+            .find(|known| known.name() == std::env::consts::ARCH)?;
+        Some(Target::new(architecture, libc))
+    }
+
     /// The libc.
     pub fn libc(&self) -> Libc {
         self.libc

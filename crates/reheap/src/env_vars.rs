@@ -13,9 +13,11 @@ pub(crate) const MEMORY_FUNCTIONS: &str = "REHEAP_MEMORY_FUNCTIONS";
 pub(crate) const KEEP_DEEPBIND: &str = "REHEAP_KEEP_DEEPBIND";
 /// The cache folder; without it `reheap` in the user's cache folder (XDG base directory specification).
 pub(crate) const CACHE_DIR: &str = "REHEAP_CACHE_DIR";
+/// What the dynamic linker loads first (ld.so(8)).
+pub(crate) const LD_PRELOAD: &str = "LD_PRELOAD";
 /// No colours, whatever its value (no-color.org).
 pub(crate) const NO_COLOR: &str = "NO_COLOR";
-/// What the recording linker is to do: a [`crate::link::Plan`] as JSON. Set by `cargo reheap`, not by users.
+/// What the recording linker is to do: a `Plan` of [`crate::project`] as JSON. Set by `cargo reheap`, not by users.
 pub(crate) const LINK_PLAN: &str = "REHEAP_LINK_PLAN";
 /// What the recording linker is to see in doctests, as JSON. Set by `cargo reheap test`, not by users.
 pub(crate) const DOCTESTS: &str = "REHEAP_DOCTESTS";

@@ -2,23 +2,21 @@
 //!
 //! It is a library only so that two executables can be made from it; it has no other users.
 mod bench;
-mod cargo_config;
+mod choice;
 mod cli;
 mod container;
-mod doctests;
 mod env_vars;
 mod limits;
-mod link;
 mod opened;
 mod other_preloads;
 mod preload;
 mod process;
 mod program;
-mod proof;
-mod setup;
+mod project;
 mod sys;
 mod system;
 mod ui;
+mod workshop;
 
 use std::process::ExitCode;
 

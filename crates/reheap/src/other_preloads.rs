@@ -6,7 +6,6 @@
 
 use crate::env_vars;
 use crate::opened::Opened;
-use crate::preload::LD_PRELOAD;
 use crate::program::Obstacle;
 use reheap_allocators::preload::glibc_library_folders;
 use reheap_allocators::tuning::Variable;
@@ -19,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// The first library in `LD_PRELOAD` that has a malloc of its own, unless it is one of reheap's: those are alike, so that
 /// the last one that was asked for comes first and is used for everything.
 pub(crate) fn obstacle() -> Option<Obstacle> {
-    let list = env_vars::variable(LD_PRELOAD)?;
+    let list = env_vars::variable(env_vars::LD_PRELOAD)?;
     // Blanks and colons separate (ld.so(8)).
     list.as_bytes()
         .split(|byte| byte.is_ascii_whitespace() || *byte == b':')

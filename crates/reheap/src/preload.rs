@@ -1,12 +1,12 @@
 //! Preloads for commands that start programs: the library for a program, and the environment that brings it in.
 
+use crate::choice::Choice;
 use crate::env_vars;
 use crate::other_preloads;
 use crate::program::Program;
-use crate::setup::{self, Choice, Deepbind};
 use crate::ui::Failure;
+use crate::workshop::Workshop;
 use anyhow::Context as _;
-use reheap_allocators::cache::Cache;
 use reheap_allocators::load::Loading;
 use reheap_allocators::probe::WhyNot;
 use reheap_allocators::target::{Libc, Target};
@@ -15,15 +15,17 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-pub(crate) const LD_PRELOAD: &str = "LD_PRELOAD";
-
 /// The library of the chosen allocator for this program's libc, from the cache or built now; `None` for `stock`.
 ///
 /// The path is for `LD_PRELOAD` only: it leads processes of another libc past the library. The file name is also what
 /// `/proc/PID/maps` of a process that has it shows.
 ///
 /// Obstacles are the caller's to weigh ([`Program::obstacles`]); a program that no library fits is an error here too.
-pub(crate) fn library(choice: &Choice, program: &Program) -> anyhow::Result<Option<PathBuf>> {
+pub(crate) fn library(
+    choice: &Choice,
+    program: &Program,
+    workshop: &Workshop,
+) -> anyhow::Result<Option<PathBuf>> {
     if choice.is_stock() {
         return Ok(None);
     }
@@ -31,10 +33,9 @@ pub(crate) fn library(choice: &Choice, program: &Program) -> anyhow::Result<Opti
         let shown = program.file.display();
         format!("there is no library for `{shown}`")
     })?;
-    let cache = setup::cache()?;
-    check_path(cache.root())?;
-    let file = setup::build_preload(choice, &target, &cache)?;
-    Ok(Some(for_variable(&file, &target, &cache)?))
+    check_path(workshop.cache()?.root())?;
+    let file = workshop.preload(choice, &target)?;
+    Ok(Some(for_variable(&file, &target, workshop)?))
 }
 
 /// All variables to set for a program that is to hand the library on to one of the programs it starts, and to no other.
@@ -42,13 +43,13 @@ pub(crate) fn environment_for_only(
     choice: &Choice,
     program: &Program,
     only: &OsStr,
+    workshop: &Workshop,
 ) -> anyhow::Result<Vec<(OsString, OsString)>> {
-    let library = library(choice, program)?.context("`stock` is no library")?;
+    let library = library(choice, program, workshop)?.context("`stock` is no library")?;
     let target = program.target().context("there is no library for it")?;
-    let cache = setup::cache()?;
-    let toolchain = setup::toolchain_for_glue(&target)?;
-    let giver = only::build(&target, &toolchain, &cache)?;
-    let giver = for_variable(&giver, &target, &cache)?;
+    let toolchain = workshop.toolchain_for_glue(&target)?;
+    let giver = only::build(&target, &toolchain, workshop.cache()?)?;
+    let giver = for_variable(&giver, &target, workshop)?;
     let mut variables = environment(choice, Some(&giver));
     variables.extend(only::environment(only, &library));
     Ok(variables)
@@ -59,32 +60,40 @@ pub(crate) fn environment_for_only(
 pub(crate) fn for_variable(
     library: &Path,
     target: &Target,
-    cache: &Cache,
+    workshop: &Workshop,
 ) -> anyhow::Result<PathBuf> {
-    let path = preload::path_for_variable(library, target, || nothing(cache), cache)?;
-    Ok(path)
+    let nothing = || nothing(workshop);
+    Ok(preload::path_for_variable(
+        library,
+        target,
+        nothing,
+        workshop.cache()?,
+    )?)
 }
 
 /// The probe, as `LD_PRELOAD` names it.
-pub(crate) fn probe(target: &Target) -> anyhow::Result<PathBuf> {
-    for_variable(&setup::build_probe(target)?, target, &setup::cache()?)
+pub(crate) fn probe(target: &Target, workshop: &Workshop) -> anyhow::Result<PathBuf> {
+    for_variable(&workshop.probe(target)?, target, workshop)
 }
 
 /// Takes `LD_PRELOAD` out of what is to be set.
 pub(crate) fn take_out(environment: &mut Vec<(OsString, OsString)>) -> Option<OsString> {
-    let position = environment.iter().position(|(name, _)| name == LD_PRELOAD);
+    let position = environment
+        .iter()
+        .position(|(name, _)| name == env_vars::LD_PRELOAD);
     position.map(|position| environment.remove(position).1)
 }
 
 /// What is to be preloaded already.
 pub(crate) fn present() -> Option<OsString> {
-    env_vars::variable(LD_PRELOAD)
+    env_vars::variable(env_vars::LD_PRELOAD)
 }
 
 /// For the glibc processes that a musl program starts. A system without a compiler for glibc has none of them.
-fn nothing(cache: &Cache) -> Option<PathBuf> {
-    let target = setup::host(Libc::Glibc)?;
-    let toolchain = setup::toolchain_for_glue(&target).ok()?;
+fn nothing(workshop: &Workshop) -> Option<PathBuf> {
+    let target = Target::of_this_machine(Libc::Glibc)?;
+    let toolchain = workshop.toolchain_for_glue(&target).ok()?;
+    let cache = workshop.cache().ok()?;
     preload::build_source(&preload::NOTHING, &[], &target, &toolchain, cache).ok()
 }
 
@@ -101,16 +110,13 @@ pub(crate) fn environment(choice: &Choice, library: Option<&Path>) -> Vec<(OsStr
             (variable.name().into(), value)
         })
         .collect();
-    if choice.deepbind == Deepbind::Kept {
-        environment.push((env_vars::KEEP_DEEPBIND.into(), "1".into()));
-    }
     if let Some(library) = library {
         let mut value = library.as_os_str().to_owned();
-        if let Some(present) = env_vars::variable(LD_PRELOAD) {
+        if let Some(present) = env_vars::variable(env_vars::LD_PRELOAD) {
             value.push(":");
             value.push(present);
         }
-        environment.push((LD_PRELOAD.into(), value));
+        environment.push((env_vars::LD_PRELOAD.into(), value));
         environment.extend(other_preloads::room_beside_audit_libraries());
     }
     environment

@@ -12,7 +12,6 @@ pub(crate) mod script;
 
 use crate::env_vars;
 use crate::opened::Opened;
-use crate::setup;
 use anyhow::Context as _;
 use libraries::Libraries;
 use obstacle::LinkAgain;
@@ -178,7 +177,7 @@ impl Program {
             LibcName::Bionic | LibcName::None | LibcName::Unknown => return None,
         };
         let is_for_this_machine = self.identity.architecture == std::env::consts::ARCH;
-        setup::host(libc).filter(|_| is_for_this_machine)
+        Target::of_this_machine(libc).filter(|_| is_for_this_machine)
     }
 
     /// What stands in the way of preloading, the worst first.

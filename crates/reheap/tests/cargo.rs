@@ -490,6 +490,42 @@ fn a_configured_linker_is_used() {
 }
 
 #[test]
+fn a_linker_configured_for_a_cfg_is_used() {
+    let project = Project::new(HELLO);
+    project.script(
+        "tools/my-gcc",
+        "echo \"$@\" >> \"${0%/*}/log\"\nexec cc \"$@\"",
+    );
+    let config = "[target.'cfg(target_env = \"musl\")']\nlinker = \"tools/my-gcc\"\n";
+    project.write(".cargo/config.toml", config);
+    run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
+    let log = std::fs::read_to_string(project.folder.join("tools/log")).unwrap();
+    assert_eq!(log.lines().count(), 1);
+    assert_eq!(allocator_in(&project.app()), "rpmalloc");
+
+    // In a flag it is not understood, and that is said.
+    let mut build = project.cargo_reheap("build --config");
+    let value = "target.'cfg(target_env = \"musl\")'.linker = \"tools/my-gcc\"";
+    let outcome = run(build.arg(value));
+    outcome.ended_with(2).said(&["cfg(…)", "--config 'target."]);
+}
+
+#[test]
+fn of_a_list_of_targets_the_one_for_musl_is_built() {
+    let project = Project::new(HELLO);
+    let config = |targets: &[&str]| format!("[build]\ntarget = {targets:?}\n");
+    let (musl, glibc) = (target(), "x86_64-unknown-linux-gnu");
+    project.write(".cargo/config.toml", config(&[glibc, &musl]));
+    run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
+    assert_eq!(allocator_in(&project.app()), "rpmalloc");
+
+    let other = "aarch64-unknown-linux-musl";
+    project.write(".cargo/config.toml", config(&[&musl, other]));
+    let outcome = run(&mut project.cargo_reheap("build")).ended_with(2);
+    outcome.said(&[&musl, other, &format!("hint: choose one: --target {musl}")]);
+}
+
+#[test]
 fn a_stripped_executable_is_proved_like_any_other() {
     let project = Project::new(HELLO);
     project.append("Cargo.toml", "[profile.dev]\nstrip = true\n");

@@ -173,14 +173,19 @@ fn bash_takes_the_completions_and_completes() {
         let outcome = run_with_input(Command::new("bash").arg("-n"), script.as_bytes()).succeeded();
         assert_eq!(outcome.stderr, "", "{program}");
     }
-    let complete = "COMP_WORDS=(reheap lis); COMP_CWORD=1; _reheap reheap lis reheap; echo \"${COMPREPLY[@]}\"";
-    let script = format!("{}\n{complete}\n", generated("bash", "reheap"));
-    assert_eq!(
-        run_with_input(&mut Command::new("bash"), script.as_bytes())
-            .succeeded()
-            .stdout,
-        "list\n"
-    );
+    for (typed, word, before, completed) in [
+        ("reheap lis", "lis", "reheap", "list\n"),
+        ("reheap run -a jem", "jem", "-a", "jemalloc\n"),
+        ("reheap enable sn", "sn", "enable", "snmalloc\n"),
+    ] {
+        let position = typed.split(' ').count() - 1;
+        let complete = format!(
+            "COMP_WORDS=({typed}); COMP_CWORD={position}; _reheap reheap {word} {before}; echo \"${{COMPREPLY[@]}}\""
+        );
+        let script = format!("{}\n{complete}\n", generated("bash", "reheap"));
+        let outcome = run_with_input(&mut Command::new("bash"), script.as_bytes()).succeeded();
+        assert_eq!(outcome.stdout, completed, "{typed}");
+    }
 }
 
 #[test]

@@ -5,10 +5,8 @@ use crate::bench::preloaded::Dynamic;
 use crate::bench::ready::Ready;
 use crate::bench::search::Source;
 use crate::bench::variants;
-use crate::cli::cargo::Session;
-use crate::link;
-use crate::proof;
-use crate::setup::Choice;
+use crate::choice::Choice;
+use crate::project::{Session, proof, records};
 use crate::ui::{self, Failure};
 use anyhow::Context as _;
 use reheap_allocators::target::Libc;
@@ -67,7 +65,7 @@ impl Project<'_> {
         }
         let output = self.place(built, &variants::name(libc, choice))?;
         let plan = self.session.plan_for(choice)?;
-        link::link_beside(built, &plan, &self.session.records(built)?, &output)?;
+        records::link_beside(built, &plan, &self.session.records(built)?, &output)?;
         let proof = proof::of_executable(&output, choice)?;
         Ok(Executable {
             path: output,
@@ -124,7 +122,8 @@ impl<'a> Project<'a> {
         let mut words = vec![executable.path.into_os_string()];
         words.extend(self.session.program_arguments().iter().cloned());
         if libc == Libc::Glibc {
-            return Dynamic::resolve(&words, comparison)?.preloaded(choice, role);
+            return Dynamic::resolve(&words, comparison, self.session.workshop())?
+                .preloaded(choice, role);
         }
         Ok(Ready {
             activity: executable.activity,

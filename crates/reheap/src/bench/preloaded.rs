@@ -6,11 +6,12 @@ use crate::bench::measure::Comparison;
 use crate::bench::ready::{Ready, command_line};
 use crate::bench::search::Source;
 use crate::bench::variants::{self, OfLibc, OwnCommand, Typed};
+use crate::choice::Choice;
 use crate::limits;
 use crate::preload;
 use crate::program::Program;
-use crate::setup::{self, Choice};
 use crate::ui::Failure;
+use crate::workshop::Workshop;
 use anyhow::Context as _;
 use reheap_allocators::catalogue::CATALOGUE;
 use reheap_allocators::probe::Recording;
@@ -26,10 +27,11 @@ pub(crate) fn prepare(
     typed: &[Typed],
     words: &[OsString],
     comparison: &Comparison,
+    workshop: &Workshop,
 ) -> anyhow::Result<(Vec<Ready>, Vec<LeftOut>)> {
     let program = match variants::all_own(typed) {
         true => None,
-        false => Some(Dynamic::resolve(words, comparison)?),
+        false => Some(Dynamic::resolve(words, comparison, workshop)?),
     };
     let libc = program.as_ref().map_or(Libc::Glibc, |program| program.libc);
     let names: Vec<String> = typed.iter().map(|it| variants::shown(it, libc)).collect();
@@ -76,6 +78,7 @@ pub(crate) struct Dynamic<'a> {
     program: Program,
     libc: Libc,
     comparison: &'a Comparison,
+    workshop: &'a Workshop,
 }
 
 impl<'a> Dynamic<'a> {
@@ -84,6 +87,7 @@ impl<'a> Dynamic<'a> {
     pub(crate) fn resolve(
         words: &'a [OsString],
         comparison: &'a Comparison,
+        workshop: &'a Workshop,
     ) -> anyhow::Result<Self> {
         let command = command_line(words, comparison.first_parameters())?;
         let program = Program::resolve(command.program.as_os_str())?;
@@ -107,6 +111,7 @@ impl<'a> Dynamic<'a> {
             program,
             libc,
             comparison,
+            workshop,
         })
     }
 
@@ -170,7 +175,7 @@ impl<'a> Dynamic<'a> {
             let text = format!("cannot run {name}: {limit}");
             return Err(Failure::failed(text).hint(limit.way_out()).into());
         }
-        let library = preload::library(choice, &self.program)?;
+        let library = preload::library(choice, &self.program, self.workshop)?;
         let mut ready = Ready {
             environment: preload::environment(choice, library.as_deref()),
             ..Ready::new(self.libc, choice, role, self.words.to_vec())
@@ -190,8 +195,8 @@ impl<'a> Dynamic<'a> {
             .program
             .target()
             .context("there is no preload for it")?;
-        let probe = preload::probe(&target)?;
-        let library = setup::build_preload(choice, &target, &setup::cache()?)?;
+        let probe = preload::probe(&target, self.workshop)?;
+        let library = self.workshop.preload(choice, &target)?;
         let comparison = self.comparison;
         let mut command = command_line(self.words, comparison.first_parameters())?;
         let mut environment = ready.environment.clone();

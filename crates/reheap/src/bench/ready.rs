@@ -2,8 +2,8 @@
 
 use crate::bench::sweep::{Parameters, substitute};
 use crate::bench::variants;
+use crate::choice::Choice;
 use crate::program::Program;
-use crate::setup::Choice;
 use reheap_allocators::target::Libc;
 use reheap_bench::experiment::PlannedVariant;
 use reheap_bench::results::{Activity, AllocatorVersion, Role};

@@ -7,7 +7,7 @@
 use crate::bench::measure::Comparison;
 use crate::bench::ready::Ready;
 use crate::bench::variants;
-use crate::setup::Choice;
+use crate::choice::Choice;
 use crate::ui;
 use reheap_allocators::catalogue::{self, CATALOGUE};
 use reheap_allocators::target::Libc;

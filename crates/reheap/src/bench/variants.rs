@@ -1,7 +1,7 @@
 //! Variants as users type them: `glibc`, `musl+mimalloc[purge_delay=0]`, `jemalloc`, or `NAME=COMMAND`.
 
 use crate::bench::twins::first_twin;
-use crate::setup::Choice;
+use crate::choice::Choice;
 use crate::ui::Failure;
 use reheap_allocators::catalogue::{self, CATALOGUE, LIMIT};
 use reheap_allocators::memory::MemoryFunctions;

@@ -10,6 +10,7 @@ use crate::bench::sweep;
 use crate::bench::variants::{self, Typed};
 use crate::cli::compare;
 use crate::ui::Failure;
+use crate::workshop::{Network, Workshop};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
@@ -75,7 +76,8 @@ pub(crate) fn run(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
         .clone()
         .unwrap_or_else(|| shown(&words, &typed));
     let comparison = Comparison::new(measuring, name, server)?;
-    let (ready, left_out) = preloaded::prepare(&typed, &words, &comparison)?;
+    let workshop = Workshop::new(Network::AsConfigured);
+    let (ready, left_out) = preloaded::prepare(&typed, &words, &comparison, &workshop)?;
     let results = comparison.run(&ready, &left_out)?;
     measure::finish(results, &outputs)
 }

@@ -4,11 +4,13 @@
 //! and only what comes before the first compiler argument is reheap's own: `-ansi` or `-target` must not be taken for
 //! `-a nsi` and `-t arget`.
 
-use crate::setup::{self, ChoiceArguments};
+use crate::choice::{self, StaticArguments};
+use crate::env_vars;
+use crate::project::proof;
 use crate::ui::Failure;
-use crate::{env_vars, proof};
+use crate::workshop::{Network, Workshop};
 use anyhow::Context as _;
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 use reheap_allocators::compiler::{Compiler, Language, LinkError, Pie, Purpose, Search};
 use reheap_allocators::target::Target;
 use std::ffi::{OsStr, OsString};
@@ -28,10 +30,7 @@ pub(crate) const EXAMPLES_CXX: &str = "Examples:
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct CcArguments {
     #[command(flatten)]
-    choice: ChoiceArguments,
-    /// The stack of threads that do not choose their own size, in bytes; 0 for musl's default of 128 KiB
-    #[arg(long, value_name = "BYTES", default_value_t = 8 << 20)]
-    stack_size: u64,
+    linked_with: StaticArguments,
     /// The libc.a to derive from [default: the compiler's own]
     #[arg(long, value_name = "FILE")]
     libc: Option<PathBuf>,
@@ -51,30 +50,32 @@ struct Own {
     arguments: CcArguments,
 }
 
-const OWN_FLAGS: [&str; 7] = [
-    "-a",
-    "--allocator",
-    "-t",
-    "--tuning",
-    "--memory-functions",
-    "--stack-size",
-    "--libc",
-];
+/// All flags of reheap's own, with their dashes. Each has a value.
+fn own_flags() -> Vec<String> {
+    let command = Own::command();
+    let flags = command.get_arguments().filter(|flag| !flag.is_positional());
+    let spellings = flags.flat_map(|flag| {
+        let short = flag.get_short().map(|letter| format!("-{letter}"));
+        short
+            .into_iter()
+            .chain(flag.get_long().map(|name| format!("--{name}")))
+    });
+    spellings.collect()
+}
 
 /// Puts `--` in front of the first argument that is not reheap's own.
 fn separate(arguments: &[OsString]) -> Vec<OsString> {
+    let own = own_flags();
     let mut position = 0;
     while let Some(argument) = arguments.get(position).and_then(|a| a.to_str()) {
-        if OWN_FLAGS.contains(&argument) {
-            position += 2;
-        } else if OWN_FLAGS
-            .iter()
-            .any(|flag| argument.starts_with(&format!("{flag}=")))
-        {
-            position += 1;
-        } else {
+        let (flag, value) = match argument.split_once('=') {
+            Some((flag, value)) => (flag, Some(value)),
+            None => (argument, None),
+        };
+        if !own.iter().any(|own| own == flag) {
             break;
         }
+        position += if value.is_some() { 1 } else { 2 };
     }
     let position = position.min(arguments.len());
     let mut separated = arguments[..position].to_vec();
@@ -115,8 +116,10 @@ pub(crate) fn run_without_arguments() -> anyhow::Result<ExitCode> {
 }
 
 fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> {
-    let choice = arguments.choice.check()?;
-    let target = setup::target(None)?;
+    let linked_with = &arguments.linked_with;
+    let choice = linked_with.libc.check()?;
+    let target = choice::musl_target(None)?;
+    let workshop = Workshop::new(Network::AsConfigured);
     let given = &arguments.compiler;
     let call = Call::of(given);
     if call == Call::LinksShared {
@@ -128,7 +131,7 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
         return Err(Failure::usage(text).hint(hint).into());
     }
     // Also for objects, the compiler that will link them: another one may have other headers, or another C++ library.
-    let compiler = setup::compiler(&target, language, Purpose::Programs)?;
+    let compiler = workshop.compiler(&target, language, Purpose::Programs)?;
     let pie = Pie::of_arguments(given);
     let mut command = compiler.command_in(&Search::new(env_vars::all()));
     // The user's own terminal, input and language.
@@ -136,19 +139,19 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
     command.envs(env_vars::variable("LC_ALL").map(|value| ("LC_ALL", value)));
     match call {
         Call::Links => {
-            let cache = setup::cache()?;
             let original = match &arguments.libc {
                 Some(file) => file.clone(),
-                None => original_libc(&compiler, &target)?,
+                None => original_libc(&compiler, &target, &workshop)?,
             };
-            let folder = match setup::derived_folder(&choice, &target, &original, &cache)? {
+            let folder = match workshop.derived_folder(&choice, &target, &original)? {
                 Some(folder) => folder,
                 None => original.parent().unwrap_or(Path::new(".")).to_owned(),
             };
-            command.args(compiler.link_arguments(&folder, pie, &cache.folder("compilers")?)?);
+            let scripts = workshop.cache()?.folder("compilers")?;
+            command.args(compiler.link_arguments(&folder, pie, &scripts)?);
             command.args(given);
-            if arguments.stack_size > 0 {
-                command.arg(format!("-Wl,-z,stack-size={}", arguments.stack_size));
+            if linked_with.stack_size > 0 {
+                command.arg(format!("-Wl,-z,stack-size={}", linked_with.stack_size));
             }
         }
         // Objects that can go into a static-pie; a later flag of the user's wins.
@@ -173,9 +176,13 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
     ))
 }
 
-fn original_libc(compiler: &Compiler, target: &Target) -> anyhow::Result<PathBuf> {
+fn original_libc(
+    compiler: &Compiler,
+    target: &Target,
+    workshop: &Workshop,
+) -> anyhow::Result<PathBuf> {
     match compiler.original_libc(&Search::new(env_vars::all())) {
-        Err(LinkError::NoLibcOfItsOwn { .. }) => setup::libc_of_rust(target),
+        Err(LinkError::NoLibcOfItsOwn { .. }) => workshop.libc_of_rust(target),
         result => Ok(result?),
     }
 }

@@ -1,6 +1,8 @@
 //! `reheap doctor`: what this machine has and lacks, for which command.
 
-use crate::{env_vars, setup, ui};
+use crate::choice;
+use crate::workshop::{Network, Workshop};
+use crate::{env_vars, ui};
 use clap::builder::PossibleValuesParser;
 use reheap_allocators::machine::{Check, Finding, Fix, Item, Machine, Rights};
 use serde_json::json;
@@ -30,10 +32,11 @@ pub(crate) struct DoctorArguments {
 
 /// Checks, mends if asked to, and prints what was found.
 pub(crate) fn run(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
+    let workshop = Workshop::new(Network::AsConfigured);
     let machine = Machine {
-        target: setup::target(arguments.target.as_deref())?,
-        search: setup::search(),
-        cache: setup::cache()?.root().to_owned(),
+        target: choice::musl_target(arguments.target.as_deref())?,
+        search: workshop.search().clone(),
+        cache: workshop.cache()?.root().to_owned(),
         cargo: env_vars::program("CARGO", "cargo"),
         rustc: env_vars::program("RUSTC", "rustc"),
         rights: Rights::of_this_process(),

@@ -1,7 +1,7 @@
 //! `reheap enable`: another allocator for every dynamic program of a system, proved before and after it counts.
 
 use crate::bench::interrupt;
-use crate::setup::{self, Choice};
+use crate::choice::{AllocatorName, Choice, TuningArguments};
 use crate::system::canary::{By, Cage, DEADLINE};
 use crate::system::census::{self, Census};
 use crate::system::change::{self, Change, Interrupted};
@@ -11,6 +11,7 @@ use crate::system::root::{Linker, Root};
 use crate::system::state::{self, Record, Wanted};
 use crate::system::{LD_SO_PRELOAD, LIBRARIES, PROFILE_SCRIPT};
 use crate::ui::{self, Failure};
+use crate::workshop::{Network, Workshop};
 use anyhow::Context as _;
 use reheap_allocators::target::Libc;
 use std::fs;
@@ -34,11 +35,10 @@ const INTERRUPTED: u8 = 130;
 #[derive(Debug, clap::Args)]
 pub(crate) struct EnableArguments {
     /// The allocator; that of an earlier `enable` gives way to it
-    #[arg(value_name = "ALLOCATOR")]
+    #[arg(value_name = "ALLOCATOR", value_parser = AllocatorName, hide_possible_values = true)]
     allocator: String,
-    /// An allocator option, put into the library; `reheap list` shows them
-    #[arg(short, long, value_name = "KEY=VALUE")]
-    tuning: Vec<String>,
+    #[command(flatten)]
+    tuning: TuningArguments,
     /// The root folder of another system, such as an image that is being made; the canaries that
     /// prove the library run in it, with its programs
     #[arg(long, value_name = "DIR")]
@@ -51,14 +51,18 @@ pub(crate) struct EnableArguments {
 impl EnableArguments {
     /// The same for the system that runs, as it is typed behind `reheap`.
     fn for_this_system(&self) -> String {
-        let options = self.tuning.iter().map(|option| format!(" -t {option}"));
+        let options = self
+            .tuning
+            .options
+            .iter()
+            .map(|option| format!(" -t {option}"));
         format!("enable {}{}", self.allocator, options.collect::<String>())
     }
 }
 
 /// Builds, tries out, puts in place, and looks whether it works.
 pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
-    let choice = Choice::of(&arguments.allocator, &arguments.tuning)?;
+    let choice = Choice::of(&arguments.allocator, &arguments.tuning.options)?;
     if choice.is_stock() {
         let text = "`stock` is what a system has without reheap";
         return Err(Failure::usage(text).hint("reheap disable").into());
@@ -228,7 +232,7 @@ fn check_linkers(root: &Root, linkers: &[Linker], others: &[Linker]) -> anyhow::
 }
 
 fn build(choice: &Choice, linkers: &[Linker]) -> anyhow::Result<Libraries> {
-    let cache = setup::cache()?;
+    let workshop = Workshop::new(Network::AsConfigured);
     let mut libraries = Vec::new();
     for linker in linkers {
         let target = linker.target().context("it is for another processor")?;
@@ -237,8 +241,8 @@ fn build(choice: &Choice, linkers: &[Linker]) -> anyhow::Result<Libraries> {
         };
         libraries.push(Library {
             libc: linker.libc,
-            bytes: read(setup::build_tuned_preload(choice, &target, &cache)?)?,
-            canary: read(setup::build_canary(&target, &cache)?)?,
+            bytes: read(workshop.tuned_preload(choice, &target)?)?,
+            canary: read(workshop.canary(&target)?)?,
         });
     }
     let allocator = choice.allocator;

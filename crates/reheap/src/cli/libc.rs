@@ -1,7 +1,8 @@
 //! `reheap libc`: a derived libc for any compiler, in the cache or in place.
 
-use crate::setup::{self, ChoiceArguments};
+use crate::choice::{self, LibcChoiceArguments};
 use crate::ui::{self, Failure};
+use crate::workshop::{Network, Workshop};
 use anyhow::Context as _;
 use reheap_allocators::cache::{sha256, write_by_rename};
 use reheap_allocators::libc::Original;
@@ -22,7 +23,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
 #[derive(Debug, clap::Args)]
 pub(crate) struct LibcArguments {
     #[command(flatten)]
-    choice: ChoiceArguments,
+    choice: LibcChoiceArguments,
     /// The musl target [default: that of this machine]
     #[arg(long, value_name = "TRIPLE")]
     target: Option<String>,
@@ -54,11 +55,12 @@ pub(crate) fn run(arguments: &LibcArguments) -> anyhow::Result<ExitCode> {
     let named = arguments
         .target
         .as_deref()
-        .map(|triple| setup::target(Some(triple)))
+        .map(|triple| choice::musl_target(Some(triple)))
         .transpose()?;
+    let workshop = Workshop::new(Network::AsConfigured);
     let path = match &arguments.libc {
         Some(file) => file.clone(),
-        None => setup::libc_of_rust(&named.map_or_else(|| setup::target(None), Ok)?)?,
+        None => workshop.libc_of_rust(&named.map_or_else(|| choice::musl_target(None), Ok)?)?,
     };
     let original = Original::read(&path)?;
     let target = Target::musl(original.architecture());
@@ -66,8 +68,7 @@ pub(crate) fn run(arguments: &LibcArguments) -> anyhow::Result<ExitCode> {
         let text = format!("`{}` is a libc for {target}", path.display());
         return Err(Failure::usage(text).hint("leave --target out").into());
     }
-    let cache = setup::cache()?;
-    let built = setup::build(&choice, &target, &cache)?;
+    let built = workshop.build(&choice, &target)?;
     let replacement = built.replacement(&choice);
     if arguments.in_place {
         let derived = original.derive(&replacement)?;
@@ -80,7 +81,7 @@ pub(crate) fn run(arguments: &LibcArguments) -> anyhow::Result<ExitCode> {
         ui::note(&text);
         return Ok(ExitCode::SUCCESS);
     }
-    let folder = original.derived_folder(&replacement, &cache)?;
+    let folder = original.derived_folder(&replacement, workshop.cache()?)?;
     ui::data(&format!("{}\n", folder.display()))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,7 @@
 //! The table of contents: one `match` per program, one file per subcommand.
 
 mod bench;
-pub(crate) mod cargo;
+mod cargo;
 mod cargo_bench;
 mod cc;
 mod compare;
@@ -18,9 +18,8 @@ mod report;
 mod run;
 mod status;
 
-use crate::link;
+use crate::project::{Verb, linker, separate};
 use crate::ui;
-use cargo::Verb;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser};
 use std::ffi::OsString;
@@ -162,8 +161,8 @@ pub(crate) fn run_reheap(arguments: Vec<OsString>) -> ExitCode {
 
 /// Entry point of `cargo-reheap`; Cargo passes `reheap` as the first argument.
 pub(crate) fn run_cargo_reheap(mut arguments: Vec<OsString>) -> ExitCode {
-    if arguments.get(1).is_some_and(|a| a == link::SUBCOMMAND) {
-        return finish(link::run(&arguments[2..]));
+    if arguments.get(1).is_some_and(|a| a == linker::SUBCOMMAND) {
+        return finish(linker::run(&arguments[2..]));
     }
     if arguments.get(1).is_some_and(|a| a == "reheap") {
         arguments.remove(1);
@@ -174,7 +173,7 @@ pub(crate) fn run_cargo_reheap(mut arguments: Vec<OsString>) -> ExitCode {
     let asked = asked.filter(|name| *name != "help");
     if let Some(command) = asked.and_then(|name| program.find_subcommand(name)) {
         let rest = arguments.split_off(2);
-        arguments.extend(cargo::separate(command, &rest));
+        arguments.extend(separate(command, &rest));
     }
     let CargoReheap { command } = match parse(&arguments) {
         Ok(parsed) => parsed,

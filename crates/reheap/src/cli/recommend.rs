@@ -8,9 +8,10 @@ use crate::bench::preloaded::Dynamic;
 use crate::bench::search::{Found, Search, Source, Verdict};
 use crate::bench::sweep;
 use crate::bench::write;
-use crate::cli::cargo::Session;
-use crate::setup::Choice;
+use crate::choice::Choice;
+use crate::project::Session;
 use crate::ui::{self, Failure};
+use crate::workshop::{Network, Workshop};
 use reheap_allocators::target::Libc;
 use reheap_bench::recommend::{self, Goal};
 use reheap_bench::results::{Benchmark, Role};
@@ -82,7 +83,8 @@ pub(crate) fn run(arguments: &RecommendArguments) -> anyhow::Result<ExitCode> {
     let load = server.iter().flat_map(|server| &server.load);
     sweep::refuse_unused(&measuring.sweep, words.iter().chain(load))?;
     let comparison = Comparison::new(measuring, name, server)?;
-    let program = Dynamic::resolve(&words, &comparison)?;
+    let workshop = Workshop::new(Network::AsConfigured);
+    let program = Dynamic::resolve(&words, &comparison, &workshop)?;
     let typed: Vec<String> = words
         .iter()
         .map(|word| word.to_string_lossy().into_owned())

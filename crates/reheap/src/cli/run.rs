@@ -5,12 +5,14 @@
 
 mod verify;
 
+use crate::choice::{AllocatorArguments, Choice};
+use crate::env_vars;
 use crate::limits;
 use crate::other_preloads;
 use crate::preload;
 use crate::program::{NotRunnable, Obstacle, Program, Remark};
-use crate::setup::{Choice, ChoiceArguments, Deepbind};
 use crate::ui::{self, Failure};
+use crate::workshop::{Network, Workshop};
 use reheap_allocators::target::Libc;
 use serde_json::json;
 use std::ffi::{OsStr, OsString};
@@ -35,13 +37,8 @@ const VERIFY_FOR: Duration = Duration::from_secs(5);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArguments {
-    /// The allocator; `stock` for the libc's own, which finds more memory errors than the fast
-    /// ones do (`reheap list`) [default: mimalloc]
-    #[arg(short, long, value_name = "ALLOCATOR")]
-    allocator: Option<String>,
-    /// An allocator option, set in the program's environment; `reheap list` shows them
-    #[arg(short, long, value_name = "KEY=VALUE")]
-    tuning: Vec<String>,
+    #[command(flatten)]
+    allocator: AllocatorArguments,
     /// Run it although it brings an allocator of its own
     #[arg(long)]
     force: bool,
@@ -76,24 +73,25 @@ pub(crate) struct RunArguments {
     command: Vec<OsString>,
 }
 
+impl RunArguments {
+    /// The variable that tells the preload to keep RTLD_DEEPBIND, if it is to be kept.
+    fn deepbind(&self) -> Option<(OsString, OsString)> {
+        let variable = || (env_vars::KEEP_DEEPBIND.into(), "1".into());
+        self.keep_deepbind.then(variable)
+    }
+}
+
 /// Becomes the program, unless something is in the way.
 pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     if arguments.json && !arguments.check && !arguments.verify {
         let text = "--json is for what --check or --verify finds";
         return Err(Failure::usage(text).into());
     }
-    let mut choice = ChoiceArguments {
-        allocator: arguments.allocator.clone(),
-        tuning: arguments.tuning.clone(),
-        memory_functions: None, // those of a dynamic program are its libc's
-    }
-    .check_for_run()?;
-    if arguments.keep_deepbind {
-        choice.deepbind = Deepbind::Kept;
-    }
+    let choice = arguments.allocator.check()?;
+    let workshop = Workshop::new(Network::AsConfigured);
     let program = Program::resolve(&arguments.command[0]).map_err(with_exit_code)?;
     if let Some(only) = &arguments.only {
-        return run_for_only(&program, &choice, only, arguments);
+        return run_for_only(&program, &choice, only, arguments, &workshop);
     }
     let verdict = Verdict::of(&program, &choice, arguments.force);
     if arguments.check {
@@ -109,10 +107,11 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     }
     verdict.heed(&program, &choice)?;
     if arguments.verify {
-        return prove(&program, &choice, arguments);
+        return prove(&program, &choice, arguments, &workshop);
     }
-    let library = preload::library(&choice, &program)?;
-    let environment = preload::environment(&choice, library.as_deref());
+    let library = preload::library(&choice, &program, &workshop)?;
+    let mut environment = preload::environment(&choice, library.as_deref());
+    environment.extend(arguments.deepbind());
     become_program(&program, &arguments.command, environment)
 }
 
@@ -122,6 +121,7 @@ fn run_for_only(
     choice: &Choice,
     only: &OsStr,
     arguments: &RunArguments,
+    workshop: &Workshop,
 ) -> anyhow::Result<ExitCode> {
     if choice.is_stock() {
         let text = "`stock` is no library, so there is nothing to give to one program only";
@@ -141,7 +141,8 @@ fn run_for_only(
             only = fs::canonicalize(&named.file)?.into();
         }
     }
-    let environment = preload::environment_for_only(choice, program, &only)?;
+    let mut environment = preload::environment_for_only(choice, program, &only, workshop)?;
+    environment.extend(arguments.deepbind());
     become_program(program, &arguments.command, environment)
 }
 
@@ -162,7 +163,12 @@ fn can_be_the_only_one(named: &Program, command: &Program) -> Result<(), Failure
     Ok(())
 }
 
-fn prove(program: &Program, choice: &Choice, arguments: &RunArguments) -> anyhow::Result<ExitCode> {
+fn prove(
+    program: &Program,
+    choice: &Choice,
+    arguments: &RunArguments,
+    workshop: &Workshop,
+) -> anyhow::Result<ExitCode> {
     if choice.is_stock() {
         let text = "`stock` is no library, so there is nothing to verify";
         return Err(Failure::usage(text).into());
@@ -170,6 +176,8 @@ fn prove(program: &Program, choice: &Choice, arguments: &RunArguments) -> anyhow
     let finding = verify::verify(&Verification {
         program,
         choice,
+        workshop,
+        variables: arguments.deepbind(),
         command: &arguments.command,
         time: arguments.seconds.unwrap_or(VERIFY_FOR),
     })?;

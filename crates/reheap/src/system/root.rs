@@ -4,7 +4,6 @@
 //! a link to an absolute path, and this machine's files are not meant by it.
 
 use super::identity::{self, Identity};
-use crate::setup;
 use crate::ui::Failure;
 use anyhow::Context as _;
 use reheap_allocators::target::{Libc, Target};
@@ -83,7 +82,7 @@ const LINKERS: [Linker; 14] = [
 impl Linker {
     /// What a library for its programs is built for.
     pub(crate) fn target(&self) -> Option<Target> {
-        setup::host(self.libc).filter(|_| self.architecture == std::env::consts::ARCH)
+        Target::of_this_machine(self.libc).filter(|_| self.architecture == std::env::consts::ARCH)
     }
 }
 

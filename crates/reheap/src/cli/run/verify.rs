@@ -11,9 +11,10 @@ mod finding;
 mod observe;
 
 use crate::bench::interrupt;
+use crate::choice::Choice;
 use crate::preload;
 use crate::program::Program;
-use crate::setup::{self, Choice};
+use crate::workshop::Workshop;
 use anyhow::Context as _;
 use census::Census;
 pub(super) use finding::Finding;
@@ -33,6 +34,9 @@ use std::time::Duration;
 pub(super) struct Verification<'a> {
     pub(super) program: &'a Program,
     pub(super) choice: &'a Choice,
+    pub(super) workshop: &'a Workshop,
+    /// Set for the program with the allocator, beside those that bring it in.
+    pub(super) variables: Option<(OsString, OsString)>,
     pub(super) command: &'a [OsString],
     pub(super) time: Duration,
 }
@@ -82,13 +86,13 @@ impl<'a> Bench<'a> {
     fn prepare(verification: &'a Verification<'a>) -> anyhow::Result<Self> {
         let program = verification.program;
         let target = program.target().context("there is no library for it")?;
-        let cache = setup::cache()?;
-        let toolchain = setup::toolchain_for_glue(&target)?;
-        let watch = watch::build(&target, &toolchain, &cache)?;
+        let workshop = verification.workshop;
+        let toolchain = workshop.toolchain_for_glue(&target)?;
+        let watch = watch::build(&target, &toolchain, workshop.cache()?)?;
         Ok(Self {
             verification,
-            library: setup::build_preload(verification.choice, &target, &cache)?,
-            watch: preload::for_variable(&watch, &target, &cache)?,
+            library: workshop.preload(verification.choice, &target)?,
+            watch: preload::for_variable(&watch, &target, workshop)?,
             target,
             folder: tempfile::tempdir().context("cannot make a temporary folder")?,
             interrupted: interrupt::on_signals()?,
@@ -101,12 +105,17 @@ impl<'a> Bench<'a> {
 
     fn with(&self, recording: &Recording, census: &mut Census) -> anyhow::Result<Observed> {
         let Verification {
-            program, choice, ..
+            program,
+            choice,
+            workshop,
+            variables,
+            ..
         } = self.verification;
-        let library = preload::library(choice, program)?;
+        let library = preload::library(choice, program, workshop)?;
         let mut environment = preload::environment(choice, library.as_deref());
         let preload = preload::take_out(&mut environment);
-        let probe = preload::probe(&self.target)?;
+        let probe = preload::probe(&self.target, workshop)?;
+        environment.extend(variables.clone());
         environment.extend(recording.environment(&probe, preload.as_deref()));
         self.run("with", environment, Stdio::inherit())?
             .observe(Some(census))

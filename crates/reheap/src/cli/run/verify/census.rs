@@ -3,8 +3,8 @@
 //! A wrapper may drop the variable (`env -i`, a supervisor with an environment of its own), or start a program that no
 //! preload reaches. Nobody says so; but what runs long enough to be seen shows its environment and its memory.
 
+use crate::env_vars::LD_PRELOAD;
 use crate::limits;
-use crate::preload::LD_PRELOAD;
 use crate::process::{Denial, Process, ProcessError};
 use crate::program::Program;
 use reheap_allocators::load::is_same_file;

@@ -1,8 +1,8 @@
 //! The check at the end of a build: an allocator is claimed only after it was seen.
 
-use crate::link::RustHeap;
+use super::rust_heap::RustHeap;
+use crate::choice::Choice;
 use crate::opened::Opened;
-use crate::setup::Choice;
 use crate::ui::Failure;
 use anyhow::Context as _;
 use reheap_elf::identify::{Confidence, Kind, MarkerIdentity, RustGlobalAllocator, identify};

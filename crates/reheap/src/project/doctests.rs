@@ -4,9 +4,9 @@
 //! linker that reads them back, before rustdoc has anything to start: one that is not what was asked for fails there.
 //! What was seen goes into a file, because rustdoc shows of a linker only its errors.
 
+use super::proof;
+use crate::choice::Choice;
 use crate::env_vars;
-use crate::proof;
-use crate::setup::Choice;
 use anyhow::Context as _;
 use reheap_allocators::memory::MemoryFunctions;
 use serde::{Deserialize, Serialize};

@@ -217,7 +217,7 @@ fn flags_of_word(word: &str) -> (Vec<(String, Option<String>)>, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::setup::ChoiceArguments;
+    use crate::choice::AllocatorArguments;
 
     fn strings(arguments: &[&str]) -> Vec<OsString> {
         arguments.iter().map(OsString::from).collect()
@@ -230,7 +230,7 @@ mod tests {
     #[derive(clap::Parser)]
     struct OfTheTest {
         #[command(flatten)]
-        choice: ChoiceArguments,
+        choice: AllocatorArguments,
         #[arg(long, num_args = 0..=1)]
         json: Option<String>,
         #[arg(long)]

@@ -1,0 +1,219 @@
+//! Which allocator a program is to get, and what else is chosen with it: the flags, each defined once for all commands
+//! that take it, and the checked choice.
+
+use crate::env_vars;
+use crate::ui::Failure;
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use reheap_allocators::catalogue::{self, Allocator, CATALOGUE};
+use reheap_allocators::memory::MemoryFunctions;
+use reheap_allocators::target::{Target, TargetError};
+use reheap_allocators::tuning::{Tuning, TuningError};
+use std::ffi::OsStr;
+
+/// What glibc gives threads that do not choose; musl's 128 KiB are too few for programs that never ran with it.
+pub(crate) const DEFAULT_STACK_BYTES: u64 = 8 << 20;
+
+/// Which allocator, how tuned.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct AllocatorArguments {
+    /// The allocator; `stock` is the libc's own, which finds more memory errors than the fast ones
+    /// do (`reheap list`) [default: mimalloc]
+    #[arg(short, long, value_name = "ALLOCATOR", value_parser = AllocatorName, hide_possible_values = true)]
+    pub(crate) allocator: Option<String>,
+    #[command(flatten)]
+    pub(crate) tuning: TuningArguments,
+}
+
+/// How an allocator is tuned.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct TuningArguments {
+    /// An option of the allocator; `reheap list` shows them
+    #[arg(id = "tuning", short, long, value_name = "KEY=VALUE")]
+    pub(crate) options: Vec<String>,
+}
+
+/// What goes into the libc of a static executable.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct LibcChoiceArguments {
+    #[command(flatten)]
+    allocator: AllocatorArguments,
+    /// Whose memcpy, memcmp, strlen and the like: reheap's fast ones, or the libc's own
+    /// [default: fast, unless the allocator is `stock`]
+    #[arg(long, value_name = "WHOSE")]
+    memory_functions: Option<WhoseMemoryFunctions>,
+}
+
+/// What a static executable is linked with.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct StaticArguments {
+    #[command(flatten)]
+    pub(crate) libc: LibcChoiceArguments,
+    /// The stack of threads that do not choose their own size, in bytes; 0 for musl's default of 128 KiB
+    #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_STACK_BYTES)]
+    pub(crate) stack_size: u64,
+}
+
+/// Whose memory functions a static executable gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum WhoseMemoryFunctions {
+    // Reheap's; on AArch64, which has good ones in musl, the libc's own. Not a doc comment: the help would get a list.
+    Fast,
+    // The libc's own.
+    Stock,
+}
+
+/// Lets shells complete the allocators of the catalogue. [`Choice::of`] refuses other names: it knows what may have been
+/// meant.
+#[derive(Debug, Clone)]
+pub(crate) struct AllocatorName;
+
+impl TypedValueParser for AllocatorName {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let names = CATALOGUE.iter().map(|row| PossibleValue::new(row.name));
+        Some(Box::new(names))
+    }
+}
+
+/// A checked choice.
+#[derive(Debug, Clone)]
+pub(crate) struct Choice {
+    pub(crate) allocator: &'static Allocator,
+    pub(crate) tuning: Tuning,
+    /// Those of a static executable; a dynamic program has its libc's.
+    pub(crate) memory_functions: MemoryFunctions,
+}
+
+impl AllocatorArguments {
+    /// Checks the flags, and the environment variables where a flag is missing, against the catalogue.
+    pub(crate) fn check(&self) -> anyhow::Result<Choice> {
+        let from_environment =
+            |name: &str| env_vars::variable(name).map(|value| value.to_string_lossy().into_owned());
+        let name = self
+            .allocator
+            .clone()
+            .or_else(|| from_environment(env_vars::ALLOCATOR));
+        let name = name.unwrap_or_else(|| catalogue::default_allocator().name.to_owned());
+        let mut options: Vec<String> = self.tuning.options.clone();
+        if options.is_empty() {
+            let variable = from_environment(env_vars::TUNING).unwrap_or_default();
+            options = variable.split_whitespace().map(str::to_owned).collect();
+        }
+        Choice::of(&name, &options)
+    }
+}
+
+impl LibcChoiceArguments {
+    /// Checks the flags, and the environment variables where a flag is missing, for a static executable.
+    pub(crate) fn check(&self) -> anyhow::Result<Choice> {
+        let mut choice = self.allocator.check()?;
+        if choice.is_stock() && !choice.tuning.is_empty() {
+            let text =
+                "`stock` in a static executable is musl's allocator, which has no tuning options";
+            return Err(Failure::usage(text).into());
+        }
+        let whose = match self.memory_functions {
+            Some(whose) => Some(whose),
+            None => memory_functions_of_environment()?,
+        };
+        choice.memory_functions = match whose {
+            Some(WhoseMemoryFunctions::Fast) | None => MemoryFunctions::Fast,
+            Some(WhoseMemoryFunctions::Stock) => MemoryFunctions::Stock,
+        };
+        if choice.is_stock() && self.memory_functions == Some(WhoseMemoryFunctions::Fast) {
+            let text = "`stock` leaves the libc as it is, with its own memory functions";
+            let hint = "choose an allocator, or leave --memory-functions out";
+            return Err(Failure::usage(text).hint(hint).into());
+        }
+        Ok(choice)
+    }
+}
+
+impl Choice {
+    /// Checks an allocator's name and its options against the catalogue.
+    pub(crate) fn of(name: &str, options: &[String]) -> anyhow::Result<Self> {
+        let allocator = catalogue::find(name).map_err(|error| {
+            let hint = match error.nearest {
+                Some(nearest) => {
+                    format!("did you mean `-a {nearest}`? `reheap list` shows all")
+                }
+                None => "`reheap list` shows all".to_owned(),
+            };
+            Failure::usage(error.to_string()).hint(hint)
+        })?;
+        let tuning = Tuning::parse(allocator, options).map_err(|error| {
+            let failure = Failure::usage(error.to_string());
+            match &error {
+                TuningError::UnknownKey {
+                    nearest: Some(nearest),
+                    ..
+                } => failure.hint(format!("did you mean `-t {nearest}=…`?")),
+                TuningError::UnknownKey { known, .. } if !known.is_empty() => {
+                    failure.hint(format!("it has {}", known.join(", ")))
+                }
+                _ => failure,
+            }
+        })?;
+        Ok(Self {
+            allocator,
+            tuning,
+            memory_functions: MemoryFunctions::Fast,
+        })
+    }
+
+    /// The cheapest allocator imaginable; for measuring only.
+    pub(crate) fn limit() -> Self {
+        Self {
+            allocator: &catalogue::LIMIT,
+            tuning: Tuning::default(),
+            memory_functions: MemoryFunctions::Fast,
+        }
+    }
+
+    /// Whether the libc stays as it is.
+    pub(crate) fn is_stock(&self) -> bool {
+        self.allocator.build.is_none()
+    }
+}
+
+fn memory_functions_of_environment() -> anyhow::Result<Option<WhoseMemoryFunctions>> {
+    let Some(value) = env_vars::variable(env_vars::MEMORY_FUNCTIONS) else {
+        return Ok(None);
+    };
+    let value = value.to_string_lossy();
+    match <WhoseMemoryFunctions as clap::ValueEnum>::from_str(&value, false) {
+        Ok(whose) => Ok(Some(whose)),
+        Err(_) => {
+            let text = format!("there are no `{value}` memory functions");
+            let hint = format!("{}=fast or =stock", env_vars::MEMORY_FUNCTIONS);
+            Err(Failure::usage(text).hint(hint).into())
+        }
+    }
+}
+
+/// The target of that triple, or the musl target of this machine.
+pub(crate) fn musl_target(triple: Option<&str>) -> anyhow::Result<Target> {
+    let host = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
+    triple
+        .unwrap_or(&host)
+        .parse()
+        .map_err(|error: TargetError| {
+            let failure = Failure::usage(error.to_string());
+            match &error {
+                TargetError::NotMusl { .. } => failure
+                    .hint("dynamic programs are for `reheap run -a <allocator> -- <command>`"),
+                _ => failure,
+            }
+            .into()
+        })
+}

@@ -1,0 +1,164 @@
+//! What the user's Cargo configuration says about linking for a target, and where files go (Cargo book, "Configuration").
+//!
+//! `cargo config get` would say it, but is not stable. `cargo_config2` reads the files and the environment. It knows neither
+//! `--config` flags, which win over both and are read here, nor `install.root`.
+
+use crate::env_vars;
+use crate::ui::Failure;
+use anyhow::Context as _;
+use reheap_allocators::target::Target;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The configuration for a command.
+pub(super) struct Config {
+    /// The user's `--config` flags, the last first.
+    given: Vec<Source>,
+    /// The files and the environment.
+    configured: cargo_config2::Config,
+    /// The directory that the files are looked for from.
+    directory: PathBuf,
+}
+
+/// A part of the configuration, and the directory that its paths are relative to.
+struct Source {
+    table: toml::Table,
+    base: PathBuf,
+}
+
+impl Config {
+    /// The configuration as seen from a directory, with the values of these `--config` flags.
+    pub(super) fn read(directory: &Path, given: &[String]) -> anyhow::Result<Self> {
+        let here = std::env::current_dir().context("cannot find the current folder")?;
+        let of_flag = |value: &String| {
+            let file = here.join(value);
+            if file.is_file() {
+                return Source::of_file(&file);
+            }
+            Ok(Source {
+                // What is neither is Cargo's to refuse.
+                table: value.parse().unwrap_or_default(),
+                base: here.clone(),
+            })
+        };
+        let configured = cargo_config2::Config::load_with_cwd(directory)
+            .context("cannot read the configuration of Cargo")?;
+        Ok(Self {
+            given: given.iter().rev().map(of_flag).collect::<Result<_, _>>()?,
+            configured,
+            directory: directory.to_owned(),
+        })
+    }
+
+    /// The linker that the user configured for the target.
+    ///
+    /// # Errors
+    /// If the configuration is wrong, or a flag names a linker in a way that is not understood.
+    pub(super) fn linker(&self, target: &Target) -> anyhow::Result<Option<PathBuf>> {
+        if let Some(linker) = self.linker_of_flags(target) {
+            return Ok(Some(linker));
+        }
+        if self.given.iter().any(Source::has_a_linker_by_cfg) {
+            let text =
+                "cannot tell which linker `--config` configures: it names one for a `cfg(…)`";
+            let hint = format!("--config 'target.{target}.linker=\"…\"'");
+            return Err(Failure::usage(text).hint(hint).into());
+        }
+        let linker = self.configured.linker(target.triple());
+        linker.context("cannot read the configuration of Cargo")
+    }
+
+    /// The same if it comes from a `--config` flag, which wins over a variable.
+    pub(super) fn linker_of_flags(&self, target: &Target) -> Option<PathBuf> {
+        self.given.iter().find_map(|source| source.linker(target))
+    }
+
+    /// The triples that the user configured to build for.
+    pub(super) fn build_targets(&self) -> Vec<String> {
+        if let Some(targets) = self.given.iter().find_map(Source::build_targets) {
+            return targets;
+        }
+        let targets = self.configured.build.target.iter().flatten();
+        targets.map(|target| target.triple().to_owned()).collect()
+    }
+
+    /// The directory that Cargo installs in where no flag names one.
+    pub(super) fn install_root(&self) -> anyhow::Result<Option<PathBuf>> {
+        let variable = || env_vars::variable("CARGO_INSTALL_ROOT").map(PathBuf::from);
+        let named = self.given.iter().find_map(Source::install_root);
+        if let Some(root) = named.or_else(variable) {
+            return Ok(Some(root));
+        }
+        for file in cargo_config2::Walk::new(&self.directory) {
+            if let Some(root) = Source::of_file(&file)?.install_root() {
+                return Ok(Some(root));
+            }
+        }
+        Ok(cargo_home(&self.directory))
+    }
+
+    /// Whether a flag, a variable or a file names the directory that Cargo builds in.
+    pub(super) fn names_target_directory(&self) -> bool {
+        let mut given = self.given.iter();
+        self.configured.build.target_dir.is_some()
+            || given.any(|source| source.of_build("target-dir").is_some())
+    }
+}
+
+impl Source {
+    fn of_file(file: &Path) -> anyhow::Result<Self> {
+        let cannot = || format!("cannot read `{}`", file.display());
+        let text = fs::read_to_string(file).with_context(cannot)?;
+        // Paths are relative to the directory that holds the `.cargo` directory.
+        let base = file.parent().and_then(Path::parent);
+        Ok(Self {
+            table: text.parse().with_context(cannot)?,
+            base: base.unwrap_or(Path::new("/")).to_owned(),
+        })
+    }
+
+    fn linker(&self, target: &Target) -> Option<PathBuf> {
+        let linker = self
+            .table
+            .get("target")?
+            .get(target.triple())?
+            .get("linker")?
+            .as_str()?;
+        // One without a slash is searched for in PATH.
+        Some(match linker.contains('/') {
+            true => self.base.join(linker),
+            false => linker.into(),
+        })
+    }
+
+    fn has_a_linker_by_cfg(&self) -> bool {
+        let targets = self.table.get("target").and_then(toml::Value::as_table);
+        let mut targets = targets.into_iter().flatten();
+        targets.any(|(name, target)| name.starts_with("cfg(") && target.get("linker").is_some())
+    }
+
+    /// One triple, or a list of them.
+    fn build_targets(&self) -> Option<Vec<String>> {
+        let target = self.of_build("target")?;
+        let several = target.as_array().into_iter().flatten();
+        let all = several.chain(target.is_str().then_some(target));
+        let triples = all.filter_map(|triple| triple.as_str().map(str::to_owned));
+        Some(triples.collect())
+    }
+
+    fn install_root(&self) -> Option<PathBuf> {
+        let root = self.table.get("install")?.get("root")?.as_str()?;
+        Some(self.base.join(root))
+    }
+
+    fn of_build(&self, key: &str) -> Option<&toml::Value> {
+        self.table.get("build")?.get(key)
+    }
+}
+
+/// Cargo's own directory, for a command that is given in a directory.
+pub(super) fn cargo_home(directory: &Path) -> Option<PathBuf> {
+    let beside_others = || Some(PathBuf::from(env_vars::variable("HOME")?).join(".cargo"));
+    let named = env_vars::variable("CARGO_HOME").map(|home| directory.join(home));
+    named.or_else(beside_others)
+}

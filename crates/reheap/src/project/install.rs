@@ -1,0 +1,85 @@
+//! `cargo reheap install`: Cargo builds and copies, and what was copied is read back.
+
+use super::messages;
+use super::plan::Plan;
+use super::records::{self, When};
+use super::session::{Additions, Session, exit_code};
+use anyhow::Context as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+impl Session {
+    /// Cargo builds and installs; then what is installed is checked.
+    pub(super) fn install(&self, plan: &Plan, additions: &Additions) -> anyhow::Result<ExitCode> {
+        let mut cargo = self.cargo("install", additions);
+        let temporary = self.temporary_target_folder()?;
+        if let Some(folder) = &temporary {
+            cargo.arg("--target-dir").arg(folder.path());
+        }
+        let (status, artifacts) = messages::read(cargo, &self.message_format())?;
+        if !status.success() {
+            // Cargo has named it as the place where to look for the cause.
+            temporary.map(tempfile::TempDir::keep);
+            return Ok(exit_code(status));
+        }
+        let built: Vec<PathBuf> = artifacts.into_iter().filter_map(|a| a.executable).collect();
+        if built.is_empty() && !self.flags.has(&["--list"]) {
+            self.note("Cargo installed nothing: what was there before keeps its allocator; --force replaces it");
+        }
+        if self.link_outdated(&built, plan)? {
+            let mut again = self.cargo("install", additions);
+            let is_forced = self.flags.has(&["-f", "--force"]);
+            again.args((!is_forced).then_some("--force"));
+            let status = again.status().context("cannot start Cargo")?;
+            if !status.success() {
+                return Ok(exit_code(status));
+            }
+        }
+        for path in &built {
+            let name = path.file_name().context("the executable has no name")?;
+            let installed = self.install_root()?.join("bin").join(name);
+            let linked = records::look_up(&installed, plan, &self.records(path)?)?;
+            self.check(&installed, linked)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Links again what Cargo found built, by another plan, and says whether there was any. That is so only for projects
+    /// in a folder, which is where Cargo leaves what it installs.
+    fn link_outdated(&self, built: &[PathBuf], plan: &Plan) -> anyhow::Result<bool> {
+        let mut is_any = false;
+        for path in built.iter().filter(|path| path.exists()) {
+            let records = self.records(path)?;
+            let linked = records::look_up(path, plan, &records)?;
+            if linked.is_some_and(|linked| linked.when == When::Outdated) {
+                records::ensure(path, plan, &records)?;
+                is_any = true;
+            }
+        }
+        Ok(is_any)
+    }
+
+    /// A folder to build in what is installed, where Cargo would take one of its own: that is gone when Cargo ends, and
+    /// with it the records of how it was linked.
+    fn temporary_target_folder(&self) -> anyhow::Result<Option<tempfile::TempDir>> {
+        if self.flags.has(&["--path", "--target-dir", "--list"])
+            || self.config.names_target_directory()
+        {
+            return Ok(None);
+        }
+        let folder = tempfile::Builder::new()
+            .prefix("cargo-reheap-install-")
+            .tempdir();
+        Ok(Some(folder.context("cannot make a temporary folder")?))
+    }
+
+    /// Where Cargo installs (`cargo help install`).
+    fn install_root(&self) -> anyhow::Result<PathBuf> {
+        let flag = self.flags.values("--root").pop().map(PathBuf::from);
+        let root = match flag {
+            Some(root) => Some(root),
+            None => self.config.install_root()?,
+        };
+        std::path::absolute(root.unwrap_or_default()).context("cannot find the current folder")
+    }
+}

@@ -1,0 +1,123 @@
+//! The recording linker: links with a derived libc and notes the link.
+//!
+//! Cargo is given a small script as the target's linker. The script starts this module through `cargo-reheap`, which puts
+//! the directory of the derived libc in front of the link line and runs the linker that would have run without it. So
+//! nothing is added to the user's Rust flags, which replaces no flag of theirs and recompiles nothing. The rejected
+//! alternative, `-L native=<directory>` in RUSTFLAGS, makes Cargo take another allocator for another build: it compiles
+//! everything again.
+
+use super::doctests;
+use super::plan::{Plan, links_shared};
+use super::records;
+use crate::env_vars;
+use anyhow::Context as _;
+use reheap_allocators::cache::write_by_rename;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// The first argument that tells `cargo-reheap` to be the linker.
+pub(crate) const SUBCOMMAND: &str = "__link";
+
+/// Writes the script that Cargo is to call, and gives its path.
+///
+/// Its name tells rustc which dialect of arguments the linker speaks (rustc's `-C linker-flavor`): so it is the linker's.
+pub(crate) fn write_script(folder: &Path, linker: &Path) -> anyhow::Result<PathBuf> {
+    let name = linker.file_name().context("the linker has no file name")?;
+    let program = std::env::current_exe().context("cannot find the path of this program")?;
+    let mut script = b"#!/bin/sh\nexec '".to_vec();
+    for &byte in program.as_os_str().as_bytes() {
+        match byte {
+            b'\'' => script.extend_from_slice(b"'\\''"),
+            other => script.push(other),
+        }
+    }
+    script.extend_from_slice(format!("' {SUBCOMMAND} \"$@\"\n").as_bytes());
+    fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
+    let path = folder.join(name);
+    if fs::read(&path).is_ok_and(|present| present == script) {
+        return Ok(path);
+    }
+    write_by_rename(&path, &script, 0o755)?;
+    Ok(path)
+}
+
+/// Links as rustc asks and as the plan in the environment says.
+pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
+    let Some(plan) = env_vars::variable(env_vars::LINK_PLAN) else {
+        // Cargo kept the script as its linker, but was not started by reheap.
+        let error = Command::new("cc").args(arguments).exec();
+        return Err(error).context("cannot start `cc`");
+    };
+    let plan: Plan = serde_json::from_slice(plan.as_bytes())
+        .with_context(|| format!("cannot read {}", env_vars::LINK_PLAN))?;
+    let expanded = expand_response_files(arguments)?;
+    let status = plan.command(&expanded, None)?.status();
+    let status = status.with_context(|| format!("cannot start `{}`", plan.linker.display()))?;
+    if status.success()
+        && !links_shared(&expanded)
+        && let Some(output) = output_of(&expanded)
+    {
+        match records::folder_for(&output, &plan.triple) {
+            Some(folder) => records::record(&folder, &plan, &expanded, &output)?,
+            None => doctests::check(&output)?,
+        }
+    }
+    let code = status.code().unwrap_or(1);
+    Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
+}
+
+fn output_of(arguments: &[OsString]) -> Option<PathBuf> {
+    let position = arguments.iter().position(|argument| argument == "-o")?;
+    arguments.get(position + 1).map(PathBuf::from)
+}
+
+/// rustc's response files: an argument per line, blanks and backslashes escaped by a backslash.
+fn expand_response_files(arguments: &[OsString]) -> anyhow::Result<Vec<OsString>> {
+    let mut expanded = Vec::new();
+    for argument in arguments {
+        let Some(path) = argument.as_bytes().strip_prefix(b"@") else {
+            expanded.push(argument.clone());
+            continue;
+        };
+        let path = Path::new(std::ffi::OsStr::from_bytes(path));
+        let text = fs::read(path)
+            .with_context(|| format!("cannot read the response file `{}`", path.display()))?;
+        expanded.extend(parse_response_file(&text));
+    }
+    Ok(expanded)
+}
+
+fn parse_response_file(text: &[u8]) -> Vec<OsString> {
+    let mut arguments = Vec::new();
+    let mut current = Vec::new();
+    let mut bytes = text.iter().copied();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' => current.extend(bytes.next()),
+            b'\n' => arguments.push(OsString::from_vec(std::mem::take(&mut current))),
+            other => current.push(other),
+        }
+    }
+    if !current.is_empty() {
+        arguments.push(OsString::from_vec(current));
+    }
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_file_is_read_as_rustc_writes_it() {
+        let text = b"-o\n/a\\ folder/with\\\\backslash\n-lc\n";
+        assert_eq!(
+            parse_response_file(text),
+            ["-o", "/a folder/with\\backslash", "-lc"]
+        );
+    }
+}

@@ -1,0 +1,20 @@
+//! Rust projects: Cargo's own commands, linked with a derived libc, and proved.
+//!
+//! [`session`] runs Cargo with [`linker`] as its linker, which links as [`plan`] says and keeps [`records`] for a replay;
+//! [`proof`] reads back what came of it.
+
+mod config;
+mod default_linker;
+mod doctests;
+mod flags;
+mod install;
+pub(crate) mod linker;
+mod messages;
+mod plan;
+pub(crate) mod proof;
+pub(crate) mod records;
+mod rust_heap;
+mod session;
+
+pub(crate) use flags::separate;
+pub(crate) use session::{Session, Verb};

@@ -1,0 +1,90 @@
+//! What an executable is to be linked with, and the command line that does it.
+
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What is to be linked with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    /// The linker that would have been called without reheap.
+    pub(crate) linker: PathBuf,
+    /// The folder of the derived libc; none for the stock allocator.
+    pub(crate) derived: Option<PathBuf>,
+    /// The stack of threads that do not choose their own, in bytes; 0 leaves musl's default.
+    pub(crate) stack_size_bytes: u64,
+    /// The target's triple, which names the folder that records are kept in.
+    pub(crate) triple: String,
+}
+
+impl Plan {
+    /// The linker's command line; `substitute` replaces arguments when a link is replayed.
+    pub(super) fn command(
+        &self,
+        arguments: &[OsString],
+        substitute: Option<&dyn Fn(&OsString) -> OsString>,
+    ) -> anyhow::Result<Command> {
+        let mut all: Vec<OsString> = match substitute {
+            Some(substitute) => arguments.iter().map(substitute).collect(),
+            None => arguments.to_vec(),
+        };
+        // A shared library has the libc and the heap of the program that loads it. With `-L` it would get a second one.
+        if links_shared(&all) {
+            let mut command = Command::new(&self.linker);
+            command.args(all);
+            return Ok(command);
+        }
+        if let Some(folder) = &self.derived {
+            let mut option = OsString::from("-L");
+            option.push(folder);
+            // In front of everything, because the linker takes the first libc.a that it finds; only what makes LLD the
+            // linker that it is to be has to stay first.
+            let position = if all.first().is_some_and(|a| a == "-flavor") {
+                2
+            } else {
+                0
+            };
+            all.insert(position.min(all.len()), option);
+        }
+        if self.stack_size_bytes > 0 {
+            let bytes = self.stack_size_bytes;
+            if speaks_as_linker(&self.linker) {
+                all.push("-z".into());
+                all.push(format!("stack-size={bytes}").into());
+            } else {
+                all.push(format!("-Wl,-z,stack-size={bytes}").into());
+            }
+        }
+        let mut command = Command::new(&self.linker);
+        command.args(all);
+        Ok(command)
+    }
+}
+
+/// Whether the program takes a linker's arguments and not a compiler driver's.
+fn speaks_as_linker(linker: &Path) -> bool {
+    let name = linker.file_name().unwrap_or_default().to_string_lossy();
+    matches!(&*name, "ld" | "mold" | "wild") || name.ends_with("lld") || name.starts_with("ld.")
+}
+
+/// Whether a shared library is made: a procedural macro on a system whose own libc is musl, or a cdylib without
+/// `crt-static`.
+pub(super) fn links_shared(arguments: &[OsString]) -> bool {
+    arguments.iter().any(|argument| argument == "-shared")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_programs_name_tells_the_dialect_of_its_arguments() {
+        for linker in ["/usr/bin/ld", "rust-lld", "/opt/ld.lld", "mold"] {
+            assert!(speaks_as_linker(Path::new(linker)), "{linker}");
+        }
+        for driver in ["cc", "/usr/bin/x86_64-linux-musl-gcc", "clang", "musl-gcc"] {
+            assert!(!speaks_as_linker(Path::new(driver)), "{driver}");
+        }
+    }
+}

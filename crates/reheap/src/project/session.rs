@@ -1,0 +1,473 @@
+//! A Cargo command with another allocator: Cargo does all the work, and what it made is read back.
+//!
+//! Cargo is given a linker. Its messages tell which executables there are; links that Cargo had no reason to do again are
+//! replayed; the marker of each executable is read back.
+
+use super::config::{self, Config};
+use super::default_linker::{refuse_zigbuild, rust_lld};
+use super::doctests::Doctests;
+use super::flags::Flags;
+use super::messages::{self, Artifact, Format, MadeFor};
+use super::plan::Plan;
+use super::records::{self, Linked, When};
+use super::{linker, proof};
+use crate::choice::{self, Choice, DEFAULT_STACK_BYTES};
+use crate::env_vars;
+use crate::ui::{self, Failure};
+use crate::workshop::{Network, Workshop};
+use anyhow::Context as _;
+use reheap_allocators::compiler::{Language, Purpose};
+use reheap_allocators::target::Target;
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus};
+
+/// The Cargo commands that reheap wraps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Build,
+    Run,
+    Test,
+    Install,
+}
+
+impl Verb {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Build => "build",
+            Self::Run => "run",
+            Self::Test => "test",
+            Self::Install => "install",
+        }
+    }
+}
+
+/// What is going to be done, checked before anything is built.
+pub(crate) struct Session {
+    verb: Verb,
+    workshop: Workshop,
+    choice: Choice,
+    target: Target,
+    pub(super) config: Config,
+    /// Flags for Cargo, without `--target` and `--message-format`.
+    pub(super) flags: Flags,
+    /// What stands behind them, for the program.
+    program_arguments: Vec<OsString>,
+    /// The values of the user's `--message-format`.
+    message_formats: Vec<String>,
+    stack_size_bytes: u64,
+}
+
+/// What Cargo gets in addition to what the user gave it.
+pub(super) struct Additions {
+    variables: Vec<(String, OsString)>,
+    flags: Vec<OsString>,
+}
+
+impl Session {
+    /// What is asked for, checked.
+    pub(crate) fn new(
+        verb: Verb,
+        choice: Choice,
+        arguments: &[OsString],
+        stack_size_bytes: u64,
+    ) -> anyhow::Result<Self> {
+        let directory = std::env::current_dir().context("cannot find the current folder")?;
+        let mut flags = Flags::new(arguments);
+        let program_arguments = flags.split_off(match verb {
+            Verb::Run => flags.first_word(),
+            Verb::Build | Verb::Test | Verb::Install => flags.double_dash(),
+        });
+        let project = match verb {
+            // It is no matter of the folder where it is typed (`cargo help install`, "Configuration Discovery").
+            Verb::Install => match flags.values("--path").pop() {
+                Some(path) => directory.join(path),
+                None => config::cargo_home(&directory).unwrap_or_default(),
+            },
+            Verb::Build | Verb::Run | Verb::Test => directory,
+        };
+        let config = Config::read(&project, &flags.values("--config"))?;
+        let triple = one_target(flags.take_values("--target"), &config)?;
+        let network = match flags.has(&["--offline", "--frozen"]) {
+            true => Network::Forbidden,
+            false => Network::AsConfigured,
+        };
+        let session = Self {
+            verb,
+            choice,
+            workshop: Workshop::new(network),
+            target: choice::musl_target(triple.as_deref())?,
+            config,
+            message_formats: flags.take_values("--message-format"),
+            flags,
+            program_arguments,
+            stack_size_bytes,
+        };
+        if verb != Verb::Install {
+            session.find_project()?;
+        }
+        Ok(session)
+    }
+
+    /// Does what the command says.
+    pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+        let plan = self.plan_for(&self.choice)?;
+        let additions = self.additions(&plan)?;
+        match self.verb {
+            Verb::Build => self.build(&plan, &additions),
+            Verb::Install => self.install(&plan, &additions),
+            // rustdoc compiles doctests and runs them at once: there is nothing to build first.
+            Verb::Test if self.flags.has(&["--doc"]) => self.start(&additions),
+            Verb::Run | Verb::Test => {
+                let code = self.build(&plan, &additions)?;
+                if code != ExitCode::SUCCESS || self.flags.has(&["--no-run"]) {
+                    return Ok(code);
+                }
+                self.start(&additions)
+            }
+        }
+    }
+
+    /// Fails before anything is built where there is no Cargo project.
+    fn find_project(&self) -> anyhow::Result<()> {
+        let mut locate = cargo();
+        locate.arg("locate-project");
+        if let Some(manifest) = self.flags.values("--manifest-path").pop() {
+            locate.args(["--manifest-path", &manifest]);
+        }
+        let output = locate.output().context("cannot start Cargo")?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let reason = String::from_utf8_lossy(&output.stderr)
+            .trim()
+            .trim_start_matches("error: ")
+            .to_owned();
+        let failure = Failure::failed(format!("cannot build a Cargo project here: {reason}"));
+        Err(failure
+            .hint("run it in the folder of a project, or give --manifest-path")
+            .into())
+    }
+
+    /// A session that builds executables to be measured, in the release profile unless a flag names another. The
+    /// allocator is chosen afterwards, by [`Self::plan_for`].
+    pub(crate) fn for_measuring(flags: &[OsString]) -> anyhow::Result<Self> {
+        let stock = Choice::of("stock", &[])?;
+        let mut session = Self::new(Verb::Build, stock, flags, DEFAULT_STACK_BYTES)?;
+        if !session.flags.has(&["-r", "--release", "--profile"]) {
+            session.flags.push("--release");
+        }
+        Ok(session)
+    }
+
+    /// What builds for it.
+    pub(crate) fn workshop(&self) -> &Workshop {
+        &self.workshop
+    }
+
+    /// What stands behind `--`.
+    pub(crate) fn program_arguments(&self) -> &[OsString] {
+        self.program_arguments.get(1..).unwrap_or_default()
+    }
+
+    /// The triple of the musl target.
+    pub(crate) fn triple(&self) -> &str {
+        self.target.triple()
+    }
+
+    /// Builds the static executables.
+    pub(crate) fn executables(&self) -> anyhow::Result<Vec<PathBuf>> {
+        let additions = self.additions(&self.plan_for(&self.choice)?)?;
+        self.executables_of(self.cargo("build", &additions), self.target.triple())
+    }
+
+    /// Builds the same executables for the glibc of this machine, with Cargo alone.
+    pub(crate) fn executables_for_glibc(&self) -> anyhow::Result<Vec<PathBuf>> {
+        let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+        let mut cargo = cargo();
+        cargo
+            .args(["build", "--target", &triple])
+            .args(self.flags.words());
+        self.executables_of(cargo, &triple)
+    }
+
+    /// What a build makes for a target.
+    fn executables_of(&self, cargo: Command, triple: &str) -> anyhow::Result<Vec<PathBuf>> {
+        let (status, artifacts) = messages::read(cargo, &self.message_format())?;
+        if !status.success() {
+            // Cargo has said why.
+            return Err(Failure::failed("Cargo could not build the project").into());
+        }
+        let of_target = |artifact: Artifact| {
+            let executable = artifact.executable.clone()?;
+            (artifact.made_for(&executable, triple) == MadeFor::Target).then_some(executable)
+        };
+        Ok(artifacts.into_iter().filter_map(of_target).collect())
+    }
+
+    /// How to link with a choice.
+    pub(crate) fn plan_for(&self, choice: &Choice) -> anyhow::Result<Plan> {
+        let linker = match self.config.linker(&self.target)? {
+            Some(linker) => refuse_zigbuild(linker)?,
+            None if self.target.triple().starts_with(std::env::consts::ARCH) => "cc".into(),
+            // Rust brings a linker for all its targets, and for musl targets everything else that a link needs.
+            None => rust_lld()?,
+        };
+        let libc = self.workshop.libc_of_rust(&self.target)?;
+        Ok(Plan {
+            linker,
+            derived: self.workshop.derived_folder(choice, &self.target, &libc)?,
+            stack_size_bytes: self.stack_size_bytes,
+            triple: self.target.triple().to_owned(),
+        })
+    }
+
+    /// What points Cargo to the linker.
+    fn additions(&self, plan: &Plan) -> anyhow::Result<Additions> {
+        let cache = self.workshop.cache()?;
+        let script = linker::write_script(&cache.folder("linkers")?, &plan.linker)?;
+        let mut flags = Vec::new();
+        if self.config.linker_of_flags(&self.target).is_some() {
+            let path = toml::Value::String(script.to_string_lossy().into_owned());
+            let linker = format!("target.{}.linker={path}", self.target);
+            flags.extend(["--config".into(), linker.into()]);
+        }
+        let mut variables = vec![
+            (
+                format!("{}_LINKER", self.target.cargo_env_prefix()),
+                script.into(),
+            ),
+            (
+                env_vars::LINK_PLAN.to_owned(),
+                serde_json::to_string(plan)?.into(),
+            ),
+        ];
+        if let Some(cc) = self.compiler_for_dependencies()? {
+            variables.push((format!("CC_{}", self.target.env_suffix()), cc.into()));
+        }
+        Ok(Additions { variables, flags })
+    }
+
+    /// A C compiler for crates with C code in them, where the user did not name one.
+    fn compiler_for_dependencies(&self) -> anyhow::Result<Option<PathBuf>> {
+        let target = &self.target;
+        let named = [
+            format!("CC_{}", target.env_suffix()),
+            format!("CC_{target}"),
+            "TARGET_CC".to_owned(),
+        ];
+        if named.iter().any(|name| env_vars::variable(name).is_some()) {
+            return Ok(None);
+        }
+        let wrappers = self.workshop.cache()?.folder("compilers")?;
+        match self
+            .workshop
+            .compiler(target, Language::C, Purpose::Objects)
+        {
+            Ok(compiler) => Ok(Some(compiler.write_wrapper(&wrappers)?)),
+            // Most projects have no C code; those that have will say what is missing.
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Cargo builds; then every executable is linked as planned, and checked.
+    fn build(&self, plan: &Plan, additions: &Additions) -> anyhow::Result<ExitCode> {
+        let mut cargo = self.cargo(
+            match self.verb {
+                Verb::Run => "build",
+                verb => verb.name(),
+            },
+            additions,
+        );
+        if self.verb == Verb::Test && !self.flags.has(&["--no-run"]) {
+            cargo.arg("--no-run");
+        }
+        let (status, artifacts) = messages::read(cargo, &self.message_format())?;
+        if !status.success() {
+            return Ok(exit_code(status));
+        }
+        let mut is_replayed = false;
+        for artifact in &artifacts {
+            self.note_a_missing_library(artifact);
+            let Some(path) = &artifact.executable else {
+                continue;
+            };
+            match artifact.made_for(path, self.triple()) {
+                MadeFor::Target => is_replayed |= self.link(path, plan)? == When::Again,
+                other => self.note_unchecked(path, other)?,
+            }
+        }
+        // Cargo has copied what was there before.
+        if is_replayed && self.flags.has(&["--artifact-dir"]) {
+            let status = self.cargo("build", additions).status();
+            return Ok(exit_code(status.context("cannot start Cargo")?));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Makes sure that an executable is linked as planned, and checks it.
+    fn link(&self, executable: &Path, plan: &Plan) -> anyhow::Result<When> {
+        let linked = records::ensure(executable, plan, &self.records(executable)?)?;
+        self.check(executable, Some(linked))?;
+        Ok(linked.when)
+    }
+
+    /// Where the link of an executable of Cargo's is recorded.
+    pub(crate) fn records(&self, executable: &Path) -> anyhow::Result<PathBuf> {
+        records::records_of(executable, self.triple(), || self.build_folder())
+    }
+
+    /// The project's folder for what Cargo makes on the way, if it has a project.
+    fn build_folder(&self) -> Option<PathBuf> {
+        let mut metadata = cargo();
+        metadata.args([
+            "metadata",
+            "--no-deps",
+            "--offline",
+            "--format-version",
+            "1",
+        ]);
+        let manifest = self.flags.values("--manifest-path").pop();
+        metadata.args(manifest.map(|path| format!("--manifest-path={path}")));
+        let configs = self.flags.values("--config");
+        metadata.args(configs.iter().map(|config| format!("--config={config}")));
+        let output = metadata.output().ok()?;
+        let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+        Some(metadata["build_directory"].as_str()?.into())
+    }
+
+    /// A command of Cargo for the session's target, with the user's flags.
+    pub(super) fn cargo(&self, command: &str, additions: &Additions) -> Command {
+        let mut cargo = cargo();
+        cargo.args([command, "--target", self.triple()]);
+        cargo.args(self.flags.words()).args(&additions.flags);
+        let variables = additions.variables.iter();
+        cargo.envs(variables.map(|(name, value)| (name, value)));
+        cargo
+    }
+
+    pub(super) fn message_format(&self) -> Format {
+        Format::of(&self.message_formats)
+    }
+
+    /// Cargo finds nothing left to build, and starts what was built.
+    fn start(&self, additions: &Additions) -> anyhow::Result<ExitCode> {
+        let mut cargo = self.cargo(self.verb.name(), additions);
+        // The messages themselves were printed during the build, if there was one.
+        if !self.message_format().is_forwarded() || self.flags.has(&["--doc"]) {
+            let formats = self.message_formats.iter();
+            cargo.args(formats.flat_map(|format| ["--message-format", format]));
+        }
+        cargo.args(&self.program_arguments);
+        std::io::stdout()
+            .flush()
+            .context("cannot write to standard output")?;
+        if self.verb == Verb::Run {
+            let error = std::os::unix::process::CommandExt::exec(&mut cargo);
+            return Err(error).context("cannot start Cargo");
+        }
+        let doctests = Doctests::of(&self.choice)?;
+        let (name, value) = doctests.variable()?;
+        let status = cargo.env(name, value).status();
+        let status = status.context("cannot start Cargo")?;
+        if let Some(seen) = doctests.seen()? {
+            self.note(&seen);
+        }
+        Ok(exit_code(status))
+    }
+
+    /// Reads an executable back and says what it is, or fails where it is not what was asked for.
+    pub(super) fn check(&self, executable: &Path, linked: Option<Linked>) -> anyhow::Result<()> {
+        let proof = proof::of_executable(executable, &self.choice)?;
+        let how = match linked.map(|linked| linked.when) {
+            Some(When::Again) => ", linked again without compiling",
+            _ => "",
+        };
+        self.note(&format!("{}: {proof}{how}", shown(executable)?));
+        let heap = proof.rust_heap(linked.map(|linked| linked.rust_heap));
+        if let Some(text) = heap.filter(|_| !self.choice.is_stock()) {
+            let name = self.choice.allocator.name;
+            self.note(&format!("{text}; its C code and musl use {name}"));
+        }
+        Ok(())
+    }
+
+    /// Says that an executable is not one that reheap has to do with.
+    fn note_unchecked(&self, executable: &Path, made_for: MadeFor) -> anyhow::Result<()> {
+        let reason = match made_for {
+            MadeFor::HostAsProceduralMacro => {
+                "tests of a procedural macro run on the host".to_owned()
+            }
+            MadeFor::Target | MadeFor::AnotherTarget => format!("it is not for {}", self.target),
+        };
+        self.note(&format!(
+            "{}: not checked, because {reason}",
+            shown(executable)?
+        ));
+        Ok(())
+    }
+
+    /// Says that rustc made no shared library of a crate that asks for one: it warns in words that name no way out, and
+    /// Cargo calls the build a success.
+    fn note_a_missing_library(&self, artifact: &Artifact) {
+        if !artifact.lacks_its_shared_library() {
+            return;
+        }
+        let (name, triple) = (&artifact.target.name, self.triple());
+        self.note(&format!(
+            "no shared library was made of the crate `{name}`: Rust makes none for {triple}, where it links statically\n\n\
+             hint: build it with `cargo build`, for glibc; it uses the allocator of the program that loads it\n"
+        ));
+    }
+
+    /// Prints a line, unless the user wants none.
+    pub(super) fn note(&self, text: &str) {
+        let is_quiet = env_vars::variable("CARGO_TERM_QUIET").is_some_and(|value| value == "true");
+        if !is_quiet && !self.flags.has(&["-q", "--quiet"]) {
+            ui::note(text);
+        }
+    }
+}
+
+/// The target that the user asks for, by a flag or by the configuration; none for that of this machine.
+fn one_target(asked: Vec<String>, config: &Config) -> Result<Option<String>, Failure> {
+    if asked.len() > 1 {
+        return Err(Failure::usage("one `--target` at a time"));
+    }
+    if !asked.is_empty() {
+        return Ok(asked.into_iter().next());
+    }
+    // A configured glibc target says what `cargo build` makes, not that a static executable is not wanted.
+    let mut configured = config.build_targets();
+    configured.retain(|triple| triple.contains("musl"));
+    if configured.len() > 1 {
+        let text = format!(
+            "cannot build for all targets of `build.target` at once: {}",
+            configured.join(", ")
+        );
+        let hint = format!("choose one: --target {}", configured[0]);
+        return Err(Failure::usage(text).hint(hint));
+    }
+    Ok(configured.pop())
+}
+
+/// How a path is shown.
+fn shown(executable: &Path) -> anyhow::Result<String> {
+    let directory = std::env::current_dir().context("cannot find the current folder")?;
+    let shown = executable.strip_prefix(&directory).unwrap_or(executable);
+    Ok(shown.display().to_string())
+}
+
+fn cargo() -> Command {
+    Command::new(env_vars::program("CARGO", "cargo"))
+}
+
+pub(super) fn exit_code(status: ExitStatus) -> ExitCode {
+    ExitCode::from(
+        status
+            .code()
+            .and_then(|code| u8::try_from(code).ok())
+            .unwrap_or(ui::FAILED),
+    )
+}

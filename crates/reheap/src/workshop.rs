@@ -1,0 +1,326 @@
+//! What builds allocators and where they are kept: each part is found when it is first needed, and only once.
+
+use crate::choice::Choice;
+use crate::env_vars;
+use crate::ui::{self, Failure};
+use anyhow::Context as _;
+use reheap_allocators::cache::Cache;
+use reheap_allocators::canary;
+use reheap_allocators::compiler::{self, Compiler, Language, Purpose, Search};
+use reheap_allocators::libc::{Original, Replacement};
+use reheap_allocators::machine;
+use reheap_allocators::memory::{self, BuiltMemoryFunctions};
+use reheap_allocators::preload::{self, PreloadError};
+use reheap_allocators::probe;
+use reheap_allocators::target::Target;
+use reheap_allocators::upstream::{self, BuildError, BuiltAllocator, LinkKind, Toolchain};
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Whether the sources of an allocator may be fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Network {
+    /// Cargo decides by its configuration.
+    AsConfigured,
+    /// The user gave `--offline` or `--frozen`.
+    Forbidden,
+}
+
+/// The cache, the compilers and Rust's own libcs.
+///
+/// A compiler counts only after it compiled a small file, and finding one may take a second. So each is looked for once,
+/// whatever is built with it.
+pub(crate) struct Workshop {
+    network: Network,
+    cache: OnceCell<Cache>,
+    search: OnceCell<Search>,
+    compilers: RefCell<BTreeMap<(Target, Language, Purpose), Result<Compiler, String>>>,
+    libcs_of_rust: RefCell<BTreeMap<Target, PathBuf>>,
+}
+
+impl Workshop {
+    pub(crate) fn new(network: Network) -> Self {
+        Self {
+            network,
+            cache: OnceCell::new(),
+            search: OnceCell::new(),
+            compilers: RefCell::default(),
+            libcs_of_rust: RefCell::default(),
+        }
+    }
+
+    /// The cache that the environment names, or the user's.
+    pub(crate) fn cache(&self) -> anyhow::Result<&Cache> {
+        if let Some(cache) = self.cache.get() {
+            return Ok(cache);
+        }
+        let cache = find_cache()?;
+        Ok(self.cache.get_or_init(|| cache))
+    }
+
+    /// Where compilers are looked for: the environment, and what `reheap doctor --fix` put into the cache.
+    pub(crate) fn search(&self) -> &Search {
+        self.search.get_or_init(|| {
+            let search = Search::new(env_vars::all());
+            match self.cache() {
+                Ok(cache) => search.with_tools(machine::tools_folder(cache.root())),
+                Err(_) => search,
+            }
+        })
+    }
+
+    /// The compiler for a language, or why there is none.
+    fn find_compiler(
+        &self,
+        target: &Target,
+        language: Language,
+        purpose: Purpose,
+    ) -> Result<Compiler, String> {
+        let wanted = (*target, language, purpose);
+        if let Some(known) = self.compilers.borrow().get(&wanted) {
+            return known.clone();
+        }
+        let found = compiler::find(target, language, purpose, self.search());
+        let found = found.map_err(|error| error.to_string());
+        self.compilers.borrow_mut().insert(wanted, found.clone());
+        found
+    }
+
+    /// The compiler for a language, or an error that names the ways to get one.
+    pub(crate) fn compiler(
+        &self,
+        target: &Target,
+        language: Language,
+        purpose: Purpose,
+    ) -> anyhow::Result<Compiler> {
+        let found = self.find_compiler(target, language, purpose);
+        Ok(found.map_err(|reason| Failure::failed(reason).hint("reheap doctor --fix"))?)
+    }
+
+    /// Rust's own musl libc for the target, which its executables are linked with.
+    pub(crate) fn libc_of_rust(&self, target: &Target) -> anyhow::Result<PathBuf> {
+        if let Some(known) = self.libcs_of_rust.borrow().get(target) {
+            return Ok(known.clone());
+        }
+        let found = find_libc_of_rust(target)?;
+        let mut known = self.libcs_of_rust.borrow_mut();
+        known.insert(*target, found.clone());
+        Ok(found)
+    }
+
+    /// The programs that build the allocator for the target.
+    fn toolchain(&self, choice: &Choice, target: &Target) -> anyhow::Result<Toolchain> {
+        let mut toolchain = self.toolchain_for_glue(target)?;
+        let recipe = choice.allocator.build.as_ref();
+        if recipe.is_some_and(|recipe| recipe.needs_cxx) {
+            toolchain.cxx = self.find_compiler(target, Language::Cxx, Purpose::Objects);
+        }
+        if self.network == Network::Forbidden {
+            let environment = &mut toolchain.environment;
+            environment.insert("CARGO_NET_OFFLINE".into(), "true".into());
+        }
+        Ok(toolchain)
+    }
+
+    /// The programs that build what is reheap's own and in C.
+    pub(crate) fn toolchain_for_glue(&self, target: &Target) -> anyhow::Result<Toolchain> {
+        Ok(Toolchain {
+            cargo: env_vars::program("CARGO", "cargo"),
+            cc: self.compiler(target, Language::C, Purpose::Objects)?,
+            cxx: Err("not asked for".to_owned()),
+            environment: env_vars::all().collect(),
+        })
+    }
+
+    /// The allocator and the memory functions, built for the target, from the cache or now.
+    pub(crate) fn build(&self, choice: &Choice, target: &Target) -> anyhow::Result<Built> {
+        let cache = self.cache()?;
+        let toolchain = self.toolchain(choice, target)?;
+        let kind = LinkKind::Executable;
+        let is_built = upstream::is_built(choice.allocator, target, kind, &toolchain, cache);
+        let allocator = self.while_building(choice, target, is_built, || {
+            upstream::build(choice.allocator, target, kind, &toolchain, cache)
+        })?;
+        let memory_functions = memory::build(choice.memory_functions, target, &toolchain, cache)
+            .map_err(|error| {
+                let text = format!("{:#}", anyhow::Error::new(error));
+                Failure::failed(text).hint("--memory-functions stock keeps those of the libc")
+            })?;
+        Ok(Built {
+            allocator,
+            memory_functions,
+        })
+    }
+
+    /// The folder of the derived libc for a choice; `None` for the stock allocator.
+    pub(crate) fn derived_folder(
+        &self,
+        choice: &Choice,
+        target: &Target,
+        original: &Path,
+    ) -> anyhow::Result<Option<PathBuf>> {
+        if choice.is_stock() {
+            return Ok(None);
+        }
+        let original = Original::read(original)?;
+        let built = self.build(choice, target)?;
+        let replacement = built.replacement(choice);
+        Ok(Some(original.derived_folder(&replacement, self.cache()?)?))
+    }
+
+    /// The preload of the allocator for the target's libc, from the cache or now.
+    pub(crate) fn preload(&self, choice: &Choice, target: &Target) -> anyhow::Result<PathBuf> {
+        let cache = self.cache()?;
+        let names_a_compiler = |(name, _): (OsString, _)| {
+            let name = name.to_string_lossy().into_owned();
+            name.starts_with("CC_") || name.starts_with("CXX_")
+        };
+        if !env_vars::all().any(names_a_compiler)
+            && let Some(library) = preload::find_built(choice.allocator, target, cache)
+        {
+            return Ok(library);
+        }
+        let toolchain = self.toolchain(choice, target)?;
+        let is_built = preload::is_built(choice.allocator, target, &toolchain, cache);
+        self.while_building(choice, target, is_built, || {
+            preload::build(choice.allocator, target, &toolchain, cache)
+        })
+    }
+
+    /// The same with the options in it, for where no environment variable comes along.
+    pub(crate) fn tuned_preload(
+        &self,
+        choice: &Choice,
+        target: &Target,
+    ) -> anyhow::Result<PathBuf> {
+        let plain = self.preload(choice, target)?;
+        if choice.tuning.is_empty() {
+            return Ok(plain);
+        }
+        let (toolchain, cache) = (self.toolchain(choice, target)?, self.cache()?);
+        let built =
+            preload::build_tuned(choice.allocator, &choice.tuning, target, &toolchain, cache);
+        Ok(built?)
+    }
+
+    /// The program that is started to see whether a preload works.
+    pub(crate) fn canary(&self, target: &Target) -> anyhow::Result<PathBuf> {
+        let toolchain = self.toolchain_for_glue(target)?;
+        Ok(canary::build(target, &toolchain, self.cache()?)?)
+    }
+
+    /// The probe that shows which preload a program of the target's libc calls.
+    pub(crate) fn probe(&self, target: &Target) -> anyhow::Result<PathBuf> {
+        let toolchain = self.toolchain_for_glue(target)?;
+        Ok(probe::build(target, &toolchain, self.cache()?)?)
+    }
+
+    /// Builds, and says so where it takes time.
+    fn while_building<T, E>(
+        &self,
+        choice: &Choice,
+        target: &Target,
+        is_built: bool,
+        build: impl FnOnce() -> Result<T, E>,
+    ) -> anyhow::Result<T>
+    where
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let built = if is_built {
+            build()
+        } else {
+            let once = if choice
+                .allocator
+                .build
+                .as_ref()
+                .is_some_and(|r| r.builds_slowly)
+            {
+                "once; it takes a minute or two"
+            } else {
+                "once; it takes some seconds"
+            };
+            let name = choice.allocator.name;
+            ui::while_showing(&format!("building {name} for {target} ({once})"), build)
+        };
+        built.map_err(|error| {
+            let name = choice.allocator.name;
+            let reasons = anyhow::Error::new(error);
+            let hint = match self.network {
+                _ if lacks_cxx(&reasons) => Some("reheap doctor --fix"),
+                Network::Forbidden => {
+                    Some("its sources are fetched once: try again without --offline")
+                }
+                Network::AsConfigured => None,
+            };
+            let failure = Failure::failed(format!("cannot build {name}: {reasons:#}"));
+            match hint {
+                Some(hint) => failure.hint(hint).into(),
+                None => failure.into(),
+            }
+        })
+    }
+}
+
+fn find_cache() -> anyhow::Result<Cache> {
+    let cache = match env_vars::variable(env_vars::CACHE_DIR) {
+        Some(folder) => Cache::at(std::path::absolute(folder)?),
+        None => Cache::of_user().ok_or_else(|| {
+            Failure::failed("there is no home folder to keep built allocators in")
+                .hint(format!("name one: {}=<folder>", env_vars::CACHE_DIR))
+        })?,
+    };
+    if cache.root().to_str().is_none() {
+        let shown = cache.root().display();
+        let text = format!(
+            "cannot use the cache folder `{shown}`: its name is not UTF-8, and Cargo builds only where it is"
+        );
+        let hint = format!("name another: {}=<folder>", env_vars::CACHE_DIR);
+        return Err(Failure::failed(text).hint(hint).into());
+    }
+    Ok(cache)
+}
+
+fn find_libc_of_rust(target: &Target) -> anyhow::Result<PathBuf> {
+    let rustc = env_vars::program("RUSTC", "rustc");
+    let output = Command::new(&rustc)
+        .args(["--print", "target-libdir", "--target", target.triple()])
+        .output()
+        .with_context(|| format!("cannot start `{}`", rustc.display()))?;
+    let folder = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    let libc = folder.join("self-contained/libc.a");
+    if output.status.success() && libc.is_file() {
+        return Ok(libc);
+    }
+    let failure = Failure::failed(format!("Rust's target `{target}` is not installed"));
+    Err(failure.hint(format!("rustup target add {target}")).into())
+}
+
+fn lacks_cxx(error: &anyhow::Error) -> bool {
+    let of_preload = error.downcast_ref().map(|error| match error {
+        PreloadError::Build(error) => Some(error),
+        _ => None,
+    });
+    let error = of_preload.flatten().or_else(|| error.downcast_ref());
+    matches!(error, Some(BuildError::NoCxx { .. }))
+}
+
+/// What goes into a libc, built for its target.
+pub(crate) struct Built {
+    allocator: BuiltAllocator,
+    memory_functions: Option<BuiltMemoryFunctions>,
+}
+
+impl Built {
+    /// The same with what the choice says about it.
+    pub(crate) fn replacement<'a>(&'a self, choice: &'a Choice) -> Replacement<'a> {
+        Replacement {
+            allocator: choice.allocator,
+            built: &self.allocator,
+            tuning: &choice.tuning,
+            memory_functions: self.memory_functions.as_ref(),
+        }
+    }
+}
