@@ -1,7 +1,9 @@
 //! The system calls of this crate that no safe function has.
 
-// `pre_exec`; see the comment there.
+// `pre_exec`, and all of `handover`; see the comments there.
 #![allow(unsafe_code)]
+
+pub(crate) mod handover;
 
 use rustix::thread::UnshareFlags;
 use std::ffi::CString;

@@ -11,6 +11,7 @@ use crate::limits;
 use crate::other_preloads;
 use crate::preload;
 use crate::program::{NotRunnable, Obstacle, Program, Remark};
+use crate::sys::handover;
 use crate::ui::{self, Failure};
 use crate::workshop::{Network, Workshop};
 use reheap_allocators::target::Libc;
@@ -19,8 +20,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
 use verify::Verification;
 
@@ -112,7 +112,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let library = preload::library(&choice, &program, &workshop)?;
     let mut environment = preload::environment(&choice, library.as_deref());
     environment.extend(arguments.deepbind());
-    become_program(&program, &arguments.command, environment)
+    become_program(&program, &arguments.command, &environment)
 }
 
 /// The command itself goes on with the libc's allocator, so one of its own is not in the way.
@@ -143,7 +143,7 @@ fn run_for_only(
     }
     let mut environment = preload::environment_for_only(choice, program, &only, workshop)?;
     environment.extend(arguments.deepbind());
-    become_program(program, &arguments.command, environment)
+    become_program(program, &arguments.command, &environment)
 }
 
 /// Refuses what would be passed over in silence: a script, which is never a process's program, and one of another libc.
@@ -399,19 +399,17 @@ fn explanation_as_json(program: &Program, choice: &Choice, verdict: &Verdict) ->
 fn become_program(
     program: &Program,
     command: &[OsString],
-    environment: Vec<(OsString, OsString)>,
+    environment: &[(OsString, OsString)],
 ) -> anyhow::Result<ExitCode> {
     let (file, first_arguments) = program.launch();
     let name: &OsStr = match first_arguments.is_empty() {
         true => &command[0],
         false => file.as_os_str(),
     };
-    let error = Command::new(file)
-        .arg0(name)
-        .args(first_arguments)
-        .args(&command[1..])
-        .envs(environment)
-        .exec();
+    let mut arguments = vec![name];
+    arguments.extend(first_arguments);
+    arguments.extend(command[1..].iter().map(OsString::as_os_str));
+    let error = handover::become_program(file, &arguments, environment);
     let code = match error.kind() {
         io::ErrorKind::NotFound => 127, // the interpreter that the file names
         _ => 126,
