@@ -97,7 +97,7 @@ pub(crate) fn entry_point(path: &Path) -> Result<EntryPoint, ContainerError> {
         let next = match script::read(&beginning) {
             Line::Interpreter(interpreter) => search.find(&interpreter.to_string_lossy())?,
             Line::Env { name, .. } => search.find(&name.to_string_lossy())?,
-            Line::Elf | Line::None => {
+            Line::Elf | Line::Text | Line::Binary => {
                 return Ok(EntryPoint {
                     path,
                     through,

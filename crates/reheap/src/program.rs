@@ -86,6 +86,12 @@ pub(crate) enum NotRunnable {
     },
     #[error("cannot run `{}`: it is no executable file", .0.display())]
     NotExecutable(PathBuf),
+    #[error("cannot run `{}`: its first line is `#!` without an interpreter", .0.display())]
+    NoName(PathBuf),
+    #[error("cannot run `{}`: it is neither a program nor a script", .0.display())]
+    Binary(PathBuf),
+    #[error("cannot run `{}`: {reason}", .file.display())]
+    Broken { file: PathBuf, reason: String },
     #[error("cannot run `{}`: its scripts lead to more than {SCRIPTS_MAX} others", .0.display())]
     TooManyScripts(PathBuf),
 }
@@ -95,7 +101,11 @@ impl NotRunnable {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::NotFound(_) | Self::NoInterpreter { .. } => 127,
-            Self::NotExecutable(_) | Self::TooManyScripts(_) => 126,
+            Self::NotExecutable(_)
+            | Self::NoName(_)
+            | Self::Binary(_)
+            | Self::Broken { .. }
+            | Self::TooManyScripts(_) => 126,
         }
     }
 }
@@ -109,6 +119,8 @@ impl Program {
         let mut file = find(command)?;
         let mut through = Vec::new();
         let mut start = Start::Kernel;
+        // How many scripts come before the one that is executed: those that env is the interpreter of.
+        let mut executed = 0;
         loop {
             let cannot = || format!("cannot read `{}`", file.display());
             let line = script::read(&beginning(&file).with_context(cannot)?);
@@ -117,6 +129,9 @@ impl Program {
             }
             let next = match line {
                 Line::Elf => break,
+                Line::Interpreter(interpreter) if interpreter.is_empty() => {
+                    return Err(NotRunnable::NoName(file).into());
+                }
                 Line::Interpreter(interpreter) => match find_file(Path::new(&interpreter)) {
                     Err(NotRunnable::NotFound(interpreter)) => {
                         let script = file;
@@ -130,15 +145,25 @@ impl Program {
                 },
                 // Where env finds nothing it says so itself: then it is env that is run.
                 Line::Env { env, name } => match find(&name) {
-                    Ok(program) => program,
+                    Ok(program) => {
+                        executed = through.len() + 1;
+                        program
+                    }
                     Err(_) => find_file(Path::new(&env))?,
                 },
-                Line::None => {
-                    if !through.is_empty() {
-                        // The kernel takes no interpreter that is neither ELF nor a script with a `#!` line.
-                        return Err(NotRunnable::NotExecutable(file).into());
+                // The kernel does not execute it (ENOEXEC), nor a script with such an interpreter. Then the one who asked
+                // gives what was to be executed to the shell, and as env does so without a look, only the first is looked at.
+                Line::Text | Line::Binary => {
+                    if let Some(script) = through.get(executed).cloned() {
+                        file = script;
+                        through.truncate(executed);
                     }
-                    start = Start::Shell;
+                    if executed == 0 {
+                        if !script::is_text(&beginning(&file)?) {
+                            return Err(NotRunnable::Binary(file).into());
+                        }
+                        start = Start::Shell;
+                    }
                     find_file(Path::new("/bin/sh"))?
                 }
             };
@@ -146,7 +171,11 @@ impl Program {
         }
         let cannot = || format!("cannot read `{}`", file.display());
         let opened = fs::File::open(&file).and_then(Opened::new);
-        let identity = identify(&opened.with_context(cannot)?).with_context(cannot)?;
+        let identity = identify(&opened.with_context(cannot)?);
+        let identity = identity.map_err(|error| NotRunnable::Broken {
+            file: file.clone(),
+            reason: error.to_string(),
+        })?;
         let metadata = fs::metadata(&file).with_context(cannot)?;
         let first = env_vars::library_path();
         let libraries = Libraries::new(|path| fs::File::open(path).ok(), first);
@@ -251,10 +280,11 @@ fn has_execute_bit(metadata: &Metadata) -> bool {
     metadata.permissions().mode() & 0o111 != 0
 }
 
-/// As much of a file as the kernel looks at to tell what it is (`BINPRM_BUF_SIZE`).
+/// As much of a file as the kernel looks at to tell what it is.
 fn beginning(file: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    fs::File::open(file)?.take(256).read_to_end(&mut bytes)?;
+    let file = fs::File::open(file)?;
+    file.take(script::BEGINNING_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

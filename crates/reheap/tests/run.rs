@@ -338,6 +338,59 @@ fn what_cannot_be_run_gives_the_exit_codes_of_a_shell() {
 }
 
 #[test]
+fn a_file_without_an_interpreter_is_run_or_refused_as_a_shell_does() {
+    let programs = Programs::new();
+    let plain = programs.script("plain", "echo plain\n");
+    let shortened = fs::read("/bin/true").unwrap()[..100].to_vec();
+    let tar = programs.path("tar");
+    let mut command = Command::new("tar");
+    command.arg("-cf").arg(&tar).arg("-C");
+    run(command.arg(programs.folder.path()).arg("plain")).succeeded();
+    let after_plain = format!("#!{}\necho itself \"$1\"\n", plain.display());
+    let after_env = format!("#!/usr/bin/env {}\n", plain.display());
+    let too_long = format!("#!/{}\necho itself\n", "a".repeat(300));
+    let files: [(&str, &[u8]); 12] = [
+        ("empty", b""),
+        ("text", b"echo \"$1\"; exit 3\n"),
+        ("archive", &fs::read(tar).unwrap()),
+        ("a_zero", b"echo\0\necho hello\n"),
+        ("a_zero_later", b"echo hello\nexit\n\0"),
+        ("a_zero_behind_the_path", b"#!/bin/sh\0-x\necho hello\n"),
+        ("program_cut_off", &shortened),
+        ("only_the_mark", b"#!"),
+        ("a_line_of_only_the_mark", b"#! \necho hello\n"),
+        ("path_too_long", too_long.as_bytes()),
+        (
+            "interpreter_is_a_script_of_the_shell",
+            after_plain.as_bytes(),
+        ),
+        ("env_finds_a_script_of_the_shell", after_env.as_bytes()),
+    ];
+    for (name, bytes) in files {
+        let file = programs.script(name, "");
+        fs::write(&file, bytes).unwrap();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "\"$0\" word"]).arg(&file);
+        let usual = run(&mut shell);
+        let outcome = run(reheap_run("-a mimalloc", &file).arg("word"));
+        assert_eq!(
+            (outcome.code, &outcome.stdout),
+            (usual.code, &usual.stdout),
+            "{name}: {}",
+            outcome.stderr
+        );
+        let checked = run(&mut reheap_run("--check", &file));
+        let is_run = outcome.code != Some(126);
+        assert_eq!(
+            checked.stdout.contains("verdict    works"),
+            is_run,
+            "{name}"
+        );
+        assert_eq!(checked.code, Some(if is_run { 0 } else { 126 }), "{name}");
+    }
+}
+
+#[test]
 fn a_check_says_what_would_be_and_builds_nothing() {
     let cache = tempfile::tempdir().unwrap();
     let mut command = reheap_run("--check", "sh");

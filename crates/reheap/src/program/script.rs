@@ -1,14 +1,17 @@
-//! The first line of a script, as execve(2) and env(1) take it.
+//! The first line of a script, as execve(2), shells and env(1) take it.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
+
+/// As much of a file as Linux looks at (`BINPRM_BUF_SIZE`).
+pub(crate) const BEGINNING_BYTES: u64 = 256;
 
 /// What a file begins with.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     /// It is no script.
     Elf,
-    /// `#!` and the path of what runs it.
+    /// `#!` and the path of what runs it; empty where nothing stands behind.
     Interpreter(OsString),
     /// `#!` and env(1), which looks for a program by its name.
     Env {
@@ -17,8 +20,10 @@ pub(crate) enum Line {
         /// What it looks for.
         name: OsString,
     },
-    /// Neither.
-    None,
+    /// Nothing that the kernel knows, so a shell takes it for a script of its own.
+    Text,
+    /// Nothing that the kernel knows, and no text either.
+    Binary,
 }
 
 /// Reads the beginning of a file. What stands behind the interpreter is one argument, blanks and all (execve(2)).
@@ -26,16 +31,12 @@ pub(crate) fn read(beginning: &[u8]) -> Line {
     if beginning.starts_with(b"\x7fELF") {
         return Line::Elf;
     }
-    let Some(rest) = beginning.strip_prefix(b"#!") else {
-        return Line::None;
+    let Some((interpreter, argument)) = named(beginning) else {
+        return match is_text(beginning) {
+            true => Line::Text,
+            false => Line::Binary,
+        };
     };
-    let line = rest.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    let line = trimmed(line);
-    let end = line.iter().position(is_blank).unwrap_or(line.len());
-    let (interpreter, argument) = (&line[..end], trimmed(&line[end..]));
-    if interpreter.is_empty() {
-        return Line::None;
-    }
     let interpreter = OsStr::from_bytes(interpreter).to_owned();
     let is_env = interpreter.as_bytes().rsplit(|&byte| byte == b'/').next() == Some(b"env");
     match wanted_of_env(argument).filter(|_| is_env) {
@@ -45,6 +46,32 @@ pub(crate) fn read(beginning: &[u8]) -> Line {
         },
         None => Line::Interpreter(interpreter),
     }
+}
+
+/// The interpreter of a `#!` line and its argument; `None` where the kernel finds none (`load_script` in
+/// fs/binfmt_script.c). To the kernel a zero ends the line, and so does the end of the file.
+fn named(beginning: &[u8]) -> Option<(&[u8], &[u8])> {
+    let rest = beginning.strip_prefix(b"#!")?;
+    let is_end = |byte: &u8| matches!(byte, b'\n' | 0);
+    let end = rest.iter().position(is_end);
+    let line = trimmed(&rest[..end.unwrap_or(rest.len())]);
+    let name_bytes = line.iter().position(is_blank);
+    let is_cut_off = end.is_none() && beginning.len() as u64 >= BEGINNING_BYTES;
+    let ends_with_line = end.is_some_and(|end| rest[end] == b'\n');
+    if line.is_empty() && (ends_with_line || is_cut_off) || name_bytes.is_none() && is_cut_off {
+        return None;
+    }
+    let (name, argument) = line.split_at(name_bytes.unwrap_or(line.len()));
+    Some((name, trimmed(argument)))
+}
+
+/// Whether a shell would read it. POSIX leaves it to shells what cannot be a script. Debian's `sh` refuses a file with a
+/// control character in its first line that text does not have, and so does this.
+pub(super) fn is_text(beginning: &[u8]) -> bool {
+    let mut line = beginning.split(|&byte| byte == b'\n');
+    let line = line.next().unwrap_or_default();
+    let is_of_text = |byte: &u8| !byte.is_ascii_control() || matches!(byte, 0x09..=0x0d | 0x1b);
+    line.iter().all(is_of_text)
 }
 
 fn is_blank(byte: &u8) -> bool {
@@ -140,9 +167,17 @@ mod tests {
         let interpreter = |path: &str| Line::Interpreter(path.into());
         for (line, expected) in [
             ("\x7fELF\x02", Line::Elf),
-            ("echo hello\n", Line::None),
-            ("#!\n", Line::None),
+            ("echo hello\n", Line::Text),
+            ("", Line::Text),
+            ("caf\u{e9}\u{1b}[0m\t\u{c}\r\n\0\u{1}", Line::Text),
+            ("ustar\0", Line::Binary),
+            ("\u{1}\n", Line::Binary),
+            ("#!\n", Line::Text),
+            ("#! \t\n", Line::Text),
+            ("#!", interpreter("")),
+            ("#!\0\n", interpreter("")),
             ("#!/bin/sh", interpreter("/bin/sh")),
+            ("#!/bin/sh\0x\n", interpreter("/bin/sh")),
             ("#! /bin/sh -e \nexit", interpreter("/bin/sh")),
             ("#!/usr/bin/python3\t-u\n", interpreter("/usr/bin/python3")),
             ("#!/usr/bin/env python3\n", env("python3")),
@@ -167,5 +202,15 @@ mod tests {
         ] {
             assert_eq!(read(line.as_bytes()), expected, "{line:?}");
         }
+    }
+
+    #[test]
+    fn a_path_that_is_cut_off_is_none() {
+        let long = |front: &str| format!("{front}{}", "a".repeat(256 - front.len()));
+        assert_eq!(read(long("#!/").as_bytes()), Line::Text);
+        let blanks = format!("#!{}", " ".repeat(254));
+        assert_eq!(read(blanks.as_bytes()), Line::Text);
+        let argument = Line::Interpreter("/bin/sh".into());
+        assert_eq!(read(long("#!/bin/sh ").as_bytes()), argument);
     }
 }
