@@ -3,6 +3,7 @@
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -72,9 +73,26 @@ pub(crate) fn note(text: &str) {
     to_stderr(&format!("reheap: {text}\n"));
 }
 
+/// Messages may have several lines; no name or foreign output in them moves the cursor or changes colours.
 fn to_stderr(text: &str) {
+    let lines: Vec<String> = text.split('\n').map(printable).collect();
     // Where standard error is closed there is nobody left to tell.
-    let _ = std::io::stderr().write_all(text.as_bytes());
+    let _ = std::io::stderr().write_all(lines.join("\n").as_bytes());
+}
+
+/// A path or other text for one line. Made visible is what moves the cursor of a terminal and more: control characters, and
+/// those that turn the direction of writing.
+pub(crate) fn printable(text: impl AsRef<Path>) -> String {
+    let mut printable = String::new();
+    for character in text.as_ref().to_string_lossy().chars() {
+        let turns = matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if character.is_control() || turns {
+            printable.extend(character.escape_default());
+        } else {
+            printable.push(character);
+        }
+    }
+    printable
 }
 
 /// Prints data.
@@ -111,4 +129,15 @@ pub(crate) fn while_spinning<T>(what: &str, work: impl FnOnce() -> T) -> T {
     let result = work();
     spinner.finish_and_clear();
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_of_a_hostile_name_do_not_reach_the_terminal() {
+        assert_eq!(printable("a\u{1b}[2Jb\n\u{9b}"), "a\\u{1b}[2Jb\\n\\u{9b}");
+        assert_eq!(printable("é\u{202e}"), "é\\u{202e}");
+    }
 }

@@ -391,6 +391,40 @@ fn a_file_without_an_interpreter_is_run_or_refused_as_a_shell_does() {
 }
 
 #[test]
+fn a_hostile_name_does_not_reach_the_terminal() {
+    let programs = Programs::new();
+    let name = "\u{1b}[2J\nname";
+    let (script, dynamic, linked) = (
+        programs.script(name, "#!/bin/sh\n"),
+        programs.path(&format!("{name} of ls")),
+        programs.path(&format!("{name} static")),
+    );
+    fs::copy("/bin/ls", &dynamic).unwrap();
+    let hello = "int main(void) { return 0; }\n";
+    let program = programs.compile("cc", "static", hello, &["-static"]);
+    fs::rename(program, &linked).unwrap();
+    let interpreter = programs.script("interpreter", "#!/no/such\u{1b}[2J\n");
+    for (flags, program, code) in [
+        ("--check", &script, 0),
+        ("--verify --for 1", &dynamic, 0),
+        ("-a mimalloc", &linked, 1),
+        ("--check", &linked, 1),
+        (
+            "-a mimalloc",
+            &programs.path(&format!("{name} missing")),
+            127,
+        ),
+        ("-a mimalloc", &interpreter, 127),
+    ] {
+        let outcome = run(&mut reheap_run(flags, program)).ended_with(code);
+        let said = format!("{}{}", outcome.stdout, outcome.stderr);
+        assert!(said.contains(r"\u{1b}[2J"), "{said}");
+        let is_raw = said.contains('\u{1b}') || said.contains("\nname");
+        assert!(!is_raw, "{said:?}");
+    }
+}
+
+#[test]
 fn a_check_says_what_would_be_and_builds_nothing() {
     let cache = tempfile::tempdir().unwrap();
     let mut command = reheap_run("--check", "sh");

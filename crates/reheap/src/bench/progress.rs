@@ -101,7 +101,7 @@ impl Watch for Bar {
         }
         for line in last_words.lines() {
             text.push_str("\n  ");
-            text.extend(line.chars().filter(|it| !it.is_control()).take(LINE_MAX));
+            text.extend(ui::printable(line).chars().take(LINE_MAX));
         }
         self.bar.suspend(|| ui::note(&text));
     }

@@ -10,7 +10,7 @@ mod text;
 
 use crate::container;
 use crate::process::{self, Denial, ProcessError};
-use crate::ui::UNKNOWN;
+use crate::ui::{self, UNKNOWN};
 use anyhow::Context as _;
 use file::FileError;
 use reheap_elf::identify::{self, Identity, MallocVerdict, Provider};
@@ -151,7 +151,7 @@ fn inspect(
         let result = inspect_subject(subject, &files);
         outcome.failed += usize::from(result.is_err());
         outcome.unknown += usize::from(result.as_ref().is_ok_and(is_unknown));
-        printer.print(&text::printable(subject), &result)?;
+        printer.print(&ui::printable(subject), &result)?;
     }
     if arguments.all_pids {
         inspect_all(&files, &mut printer, &mut outcome)?;
@@ -323,17 +323,12 @@ fn pid(subject: &Path) -> Option<u32> {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::File { file, .. } => write!(f, "{}", text::printable(file)),
+            Self::File { file, .. } => write!(f, "{}", ui::printable(file)),
             Self::Container {
                 file, entry_point, ..
-            } => write!(
-                f,
-                "{} {}",
-                text::printable(file),
-                text::printable(entry_point)
-            ),
+            } => write!(f, "{} {}", ui::printable(file), ui::printable(entry_point)),
             Self::Process(running) => {
-                write!(f, "{} {}", running.pid, text::printable(&running.name))
+                write!(f, "{} {}", running.pid, ui::printable(&running.name))
             }
         }
     }

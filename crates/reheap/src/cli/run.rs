@@ -202,7 +202,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 fn with_exit_code(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref::<NotRunnable>() {
-        Some(not_runnable) => Failure::failed(not_runnable.to_string())
+        Some(not_runnable) => Failure::failed(ui::printable(not_runnable.to_string()))
             .code(not_runnable.exit_code())
             .into(),
         None => error,
@@ -238,7 +238,7 @@ impl Verdict {
             Self::Unknown(obstacle) => {
                 let (shown, name) = (program.file.display(), choice.allocator.name);
                 let text = format!("cannot tell whether `{shown}` works with {name}: {obstacle}");
-                let failure = Failure::failed(text);
+                let failure = Failure::failed(ui::printable(text));
                 Err(match obstacle.way_out() {
                     Some(way_out) => failure.hint(way_out),
                     None => failure,
@@ -246,8 +246,8 @@ impl Verdict {
             }
             Self::Refused { reason, way_out } => {
                 let (shown, name) = (program.file.display(), choice.allocator.name);
-                let failure =
-                    Failure::failed(format!("cannot run `{shown}` with {name}: {reason}"));
+                let text = format!("cannot run `{shown}` with {name}: {reason}");
+                let failure = Failure::failed(ui::printable(text));
                 Err(match way_out {
                     Some(way_out) => failure.hint(way_out),
                     None => failure,
@@ -311,6 +311,7 @@ fn explanation(program: &Program, choice: &Choice, verdict: &Verdict) -> String 
     let identity = &program.identity;
     let mut text = String::new();
     let mut line = |label: &str, value: &str| {
+        let value = ui::printable(value);
         let _ = writeln!(text, "{label:<10} {value}"); // writing to a String cannot fail
     };
     for script in &program.through {
@@ -414,6 +415,6 @@ fn become_program(
         io::ErrorKind::NotFound => 127, // the interpreter that the file names
         _ => 126,
     };
-    let failure = Failure::failed(format!("cannot run `{}`: {error}", file.display())).code(code);
-    Err(failure.into())
+    let text = format!("cannot run `{}`: {error}", file.display());
+    Err(Failure::failed(ui::printable(text)).code(code).into())
 }

@@ -3,9 +3,9 @@
 //! A path may also lead to a named pipe that nobody writes to or to a device that never ends, so the kind of file is asked
 //! before it is opened, and opening never waits.
 
-use super::text;
 use crate::container::ContainerError;
 use crate::opened::Opened;
+use crate::ui;
 use reheap_elf::error::ElfError;
 use std::fs::File;
 use std::io;
@@ -27,7 +27,7 @@ pub(super) enum FileError {
     Io(io::Error),
     #[error(transparent)]
     Identify(#[from] ElfError),
-    #[error("its entry point `{}`: {error}", text::printable(.path))]
+    #[error("its entry point `{}`: {error}", ui::printable(.path))]
     EntryPoint {
         path: std::path::PathBuf,
         error: ElfError,

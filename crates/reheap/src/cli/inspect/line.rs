@@ -3,6 +3,7 @@
 use super::Report;
 use super::running::RunningHazard;
 use super::text::{self, Malloc};
+use crate::ui;
 use reheap_elf::identify::{Confidence, FoundAllocator, Hazard, Identity, Libc, LibcName, Role};
 use terminal_size::{Width, terminal_size_of};
 
@@ -18,7 +19,7 @@ pub(super) fn columns_of_terminal() -> Option<usize> {
 /// The line, cut to the terminal if there is one: the beginning of a long path first, then the end.
 pub(super) fn line(report: &Report, columns: Option<usize>) -> String {
     let name = report.to_string();
-    let facts = text::printable(facts(report).join("; "));
+    let facts = ui::printable(facts(report).join("; "));
     let whole = format!("{name}: {facts}");
     let Some(columns) = columns.filter(|columns| whole.chars().count() > *columns) else {
         return whole;

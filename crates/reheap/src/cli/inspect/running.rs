@@ -6,6 +6,7 @@ use crate::process::maps::Mapping;
 use crate::process::memory::Memory;
 use crate::process::scope::{self, Conclusion, Contents, Object, Scope};
 use crate::process::{Existence, Process, ProcessError};
+use crate::ui;
 use reheap_elf::bindings;
 use reheap_elf::identify::{
     self, Confidence, FoundAllocator, Hazard, Identity, Kind, Libc, MallocVerdict, Provider, Role,
@@ -222,7 +223,7 @@ fn contents_of(
 pub(super) enum InspectProcessError {
     #[error(transparent)]
     Process(#[from] ProcessError),
-    #[error("its executable `{}`: {error}", super::text::printable(.path))]
+    #[error("its executable `{}`: {error}", ui::printable(.path))]
     Executable { path: PathBuf, error: FileError },
 }
 

@@ -6,6 +6,7 @@ use super::Report;
 use super::running::{ProcessHazard, Running, RunningHazard};
 use crate::limits;
 use crate::process::memory::Memory;
+use crate::ui;
 use reheap_allocators::{catalogue, target};
 use reheap_elf::identify::{
     Confidence, Evidence, FoundAllocator, Identity, Kind, Libc, LibcName, MallocVerdict,
@@ -13,24 +14,10 @@ use reheap_elf::identify::{
 };
 use reheap_elf::marker::Marker;
 use std::fmt::{self, Write as _};
-use std::path::Path;
 
 const COLUMNS: usize = 100;
 /// Where the text of a line begins, behind its label.
 const INDENT: usize = 14;
-
-/// A path or other text without control characters.
-pub(super) fn printable(text: impl AsRef<Path>) -> String {
-    let mut printable = String::new();
-    for character in text.as_ref().to_string_lossy().chars() {
-        if character.is_control() {
-            printable.extend(character.escape_default());
-        } else {
-            printable.push(character);
-        }
-    }
-    printable
-}
 
 /// All lines about a report.
 pub(super) fn block(report: &Report) -> String {
@@ -64,7 +51,7 @@ struct Block {
 
 impl Block {
     fn add(&mut self, label: &str, text: impl Into<String>) {
-        let text = printable(text.into());
+        let text = ui::printable(text.into());
         for (index, line) in wrap(&text, COLUMNS - INDENT).into_iter().enumerate() {
             let label = if index == 0 { label } else { "" };
             let line = format!("  {label:<width$}{line}\n", width = INDENT - 2);
@@ -544,10 +531,5 @@ mod tests {
     fn sizes_have_as_many_digits_as_matter() {
         let sizes = [0, 12 << 10, 5 << 20, 500 << 20, 3 << 30].map(size);
         assert_eq!(sizes, ["0 KiB", "12 KiB", "5.0 MiB", "500 MiB", "3.0 GiB"]);
-    }
-
-    #[test]
-    fn control_characters_of_a_hostile_file_do_not_reach_the_terminal() {
-        assert_eq!(printable("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\n");
     }
 }

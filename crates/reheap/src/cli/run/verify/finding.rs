@@ -258,7 +258,7 @@ impl Finding {
             "cannot verify `{}` with {}: {problems}",
             self.program, self.allocator
         );
-        let failure = Failure::failed(text).code(code);
+        let failure = Failure::failed(ui::printable(text)).code(code);
         Some(match &self.hint {
             Some(hint) => failure.hint(hint),
             None => failure,
@@ -269,13 +269,15 @@ impl Finding {
     pub(in super::super) fn lines(&self) -> String {
         let (program, allocator, version) = (&self.program, self.allocator, self.version);
         let seen = self.seen.as_deref().unwrap_or("nothing was seen");
-        let mut text = format!(
-            "verified: `{program}` has {allocator} {version}: {seen}; {}\n",
-            self.with
-        );
+        let mut text = String::new();
         let mut line = |words: String| {
+            let words = ui::printable(words);
             let _ = writeln!(text, "{words}"); // writing to a String cannot fail
         };
+        line(format!(
+            "verified: `{program}` has {allocator} {version}: {seen}; {}",
+            self.with
+        ));
         for signalled in &self.with.signals {
             line(match signalled.also_without {
                 true => format!("also without {allocator}: {signalled}"),
