@@ -6,8 +6,9 @@
 use crate::error::ElfError;
 use crate::source::{Source, View};
 use crate::tables::{NAME_BYTES_MAX, Tables};
+use object::elf;
 
-/// What a file needs of others.
+/// What a file needs of others, and of the address space.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Linkage {
     /// The name under which others need it.
@@ -18,6 +19,8 @@ pub struct Linkage {
     pub rpath: Option<String>,
     /// Folders to look in, as `DT_RUNPATH` has them.
     pub runpath: Option<String>,
+    /// The address space that the file takes when it is loaded, from its first segment to the end of its last.
+    pub mapped_bytes: u64,
 }
 
 /// Which side of a name a file is on.
@@ -29,17 +32,21 @@ pub enum Side {
     Offers,
 }
 
-/// What a file needs of others; nothing if it is static.
+/// What a file needs; no other files if it is static.
 ///
 /// # Errors
 /// When it is no ELF file, or a damaged one.
 pub fn read<S: Source + ?Sized>(source: &S) -> Result<Linkage, ElfError> {
     let tables = Tables::of(View::of(&source))?;
+    let without_names = Linkage {
+        mapped_bytes: mapped_bytes(&tables)?,
+        ..Linkage::default()
+    };
     let Some(dynamic) = tables.dynamic()? else {
-        return Ok(Linkage::default());
+        return Ok(without_names);
     };
     let Some(mut names) = tables.dynamic_names(&dynamic) else {
-        return Ok(Linkage::default());
+        return Ok(without_names);
     };
     let mut text = |offset: Option<u64>, bytes_max: usize| match offset {
         Some(offset) => {
@@ -57,7 +64,20 @@ pub fn read<S: Source + ?Sized>(source: &S) -> Result<Linkage, ElfError> {
         needed,
         rpath: text(dynamic.rpath, PATHS_BYTES_MAX)?,
         runpath: text(dynamic.runpath, PATHS_BYTES_MAX)?,
+        ..without_names
     })
+}
+
+fn mapped_bytes(tables: &Tables<'_>) -> Result<u64, ElfError> {
+    let (mut start, mut end) = (u64::MAX, 0);
+    let mut segments = tables.segments();
+    while let Some(segment) = segments.next()? {
+        if segment.kind == elf::PT_LOAD {
+            start = start.min(segment.address);
+            end = end.max(segment.address.saturating_add(segment.memory_bytes));
+        }
+    }
+    Ok(end.saturating_sub(start))
 }
 
 /// Lists of folders are longer than names.

@@ -4,19 +4,26 @@
 //! gives no block ever, and a dynamic linker that cannot load a library goes on without it. None of them says why. Limits
 //! are inherited, so those of this process tell.
 
+use crate::program::Program;
 use reheap_allocators::catalogue::{Allocator, CATALOGUE};
 use reheap_allocators::target::Libc;
 use rustix::process::{Resource, getrlimit};
 use std::fmt;
 
-/// A limit under which no program can start with the allocator.
+/// A limit that leaves a program with the allocator nothing, or so little that nobody can say whether it is enough.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TooLow {
+pub(crate) struct Shortage {
     allocator: &'static str,
     needed_bytes: u64,
+    /// What the files of the program take.
+    mapped_bytes: u64,
     limit: Limit,
     libc: Libc,
 }
+
+/// Less than this may be too little. Beside its files and what the allocator reserves, `true` needs up to 1 MiB, `ls` up to 3
+/// and Python for a program of one line up to 21, with the allocator that takes most (`ulimit -v`, found by bisection).
+const ENOUGH_BYTES: u64 = 32 << 20;
 
 /// One of the two limits that reserved memory counts against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,44 +38,67 @@ enum Kind {
     Data,
 }
 
-/// The limit of this process that the allocator cannot start under in a program of that libc, if there is one.
-pub(crate) fn too_low(allocator: &'static Allocator, libc: Libc) -> Option<TooLow> {
-    let limit = lowest()?;
+/// What the limits of this process leave too little for: the allocator in this program.
+pub(crate) fn shortage(
+    allocator: &'static Allocator,
+    program: &Program,
+    libc: Libc,
+) -> Option<Shortage> {
     let needed_bytes = allocator.address_space.bytes(libc);
-    (limit.bytes < needed_bytes).then_some(TooLow {
+    if needed_bytes == 0 {
+        return None; // the libc's own
+    }
+    let shortage = |limit: Limit| Shortage {
         allocator: allocator.name,
         needed_bytes,
+        mapped_bytes: match limit.kind {
+            Kind::AddressSpace => program.mapped_bytes(),
+            Kind::Data => 0, // most of a file is code and constants
+        },
         limit,
         libc,
-    })
+    };
+    let shortages = limits().map(shortage);
+    let worst = shortages.min_by_key(Shortage::left_bytes)?;
+    (worst.left_bytes() < Some(ENOUGH_BYTES)).then_some(worst)
 }
 
-/// The lower one of the two, if there is any. RLIMIT_DATA counts private writable mappings since Linux 4.7.
-fn lowest() -> Option<Limit> {
-    let limit = |resource, kind| {
+/// Both, as far as there are any. RLIMIT_DATA counts private writable mappings since Linux 4.7.
+fn limits() -> impl Iterator<Item = Limit> {
+    let limit = |(resource, kind)| {
         let bytes = getrlimit(resource).current?;
         Some(Limit { bytes, kind })
     };
-    [
-        limit(Resource::As, Kind::AddressSpace),
-        limit(Resource::Data, Kind::Data),
-    ]
-    .into_iter()
-    .flatten()
-    .min_by_key(|limit| limit.bytes)
+    let limits = [
+        (Resource::As, Kind::AddressSpace),
+        (Resource::Data, Kind::Data),
+    ];
+    limits.into_iter().filter_map(limit)
 }
 
 /// The lower limit of address space in bytes, if there is one.
 pub(crate) fn lowest_bytes() -> Option<u64> {
-    Some(lowest()?.bytes)
+    limits().map(|limit| limit.bytes).min()
 }
 
-impl TooLow {
+impl Shortage {
+    /// Whether the program cannot even start.
+    pub(crate) fn prevents_start(&self) -> bool {
+        self.left_bytes().is_none()
+    }
+
+    /// What the limit leaves for all else; `None` if it is too low for what comes first.
+    fn left_bytes(&self) -> Option<u64> {
+        let taken = self.needed_bytes.saturating_add(self.mapped_bytes);
+        self.limit.bytes.checked_sub(taken)
+    }
+
     /// What to do about it.
     pub(crate) fn way_out(&self) -> String {
         let flag = self.limit.kind.flag();
         let fits = |row: &&Allocator| {
-            row.build.is_some() && row.address_space.bytes(self.libc) < self.limit.bytes / 2
+            let taken = row.address_space.bytes(self.libc) + self.mapped_bytes;
+            row.build.is_some() && taken < self.limit.bytes / 2
         };
         let fitting: Vec<&str> = CATALOGUE.iter().filter(fits).map(|row| row.name).collect();
         match fitting.first() {
@@ -80,7 +110,7 @@ impl TooLow {
     }
 }
 
-impl fmt::Display for TooLow {
+impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (needed, limit) = (shown(self.needed_bytes), shown(self.limit.bytes));
         let (allocator, flag) = (self.allocator, self.limit.kind.flag());
@@ -90,8 +120,18 @@ impl fmt::Display for TooLow {
         };
         write!(
             f,
-            "{allocator} reserves {needed} of address space when the program starts, and the limit of {of} is {limit} (`ulimit {flag}`)"
-        )
+            "{allocator} reserves {needed} of address space when the program starts, "
+        )?;
+        // Beside an allocator that alone is too big, the program does not matter.
+        if self.mapped_bytes > 0 && self.needed_bytes <= self.limit.bytes {
+            let mapped = shown(self.mapped_bytes);
+            write!(f, "the program and its libraries take {mapped}, ")?;
+        }
+        write!(f, "and the limit of {of} is {limit} (`ulimit {flag}`)")?;
+        match self.left_bytes() {
+            Some(left) => write!(f, ": only {} are left", shown(left)),
+            None => Ok(()),
+        }
     }
 }
 

@@ -177,11 +177,9 @@ impl Program {
             reason: error.to_string(),
         })?;
         let metadata = fs::metadata(&file).with_context(cannot)?;
-        let first = env_vars::library_path();
-        let libraries = Libraries::new(|path| fs::File::open(path).ok(), first);
         Ok(Self {
             privilege: privilege(&file, &metadata),
-            meeting: Meeting::of(&identity, &file, &libraries),
+            meeting: Meeting::of(&identity, &file, &libraries()),
             through,
             file,
             identity,
@@ -232,10 +230,23 @@ impl Program {
         obstacles
     }
 
+    /// The address space that it takes before it does anything, by its file and those that are loaded for it.
+    pub(crate) fn mapped_bytes(&self) -> u64 {
+        let (Some(target), Some(interpreter)) = (self.target(), &self.identity.interpreter) else {
+            return 0;
+        };
+        libraries().mapped_bytes(&self.file, Path::new(interpreter), target.libc())
+    }
+
     /// What is to be known of it where nothing stands in the way.
     pub(crate) fn remarks(&self) -> &[Remark] {
         &self.meeting.remarks
     }
+}
+
+/// Those of this system, as a program started from here would find them.
+fn libraries() -> Libraries<'static> {
+    Libraries::new(|path| fs::File::open(path).ok(), env_vars::library_path())
 }
 
 /// The file of a command, as execvp(3) finds it.

@@ -194,6 +194,44 @@ fn a_limit_that_is_too_low_is_refused_with_both_sizes_and_what_would_fit() {
 }
 
 #[test]
+fn a_limit_that_leaves_a_program_less_than_its_libraries_take_is_refused() {
+    under(34_500, "run -a mimalloc -- true").ended_with(1).said(&[
+        "mimalloc reserves 32 MiB of address space when the program starts, the program and its libraries take ",
+        "and the limit of address space is 33 MiB (`ulimit -v`)\n",
+    ]);
+    let snmalloc = (256 << 20) + 1_000;
+    under(snmalloc, "run -a snmalloc -- true").ended_with(1);
+}
+
+#[test]
+fn a_limit_that_leaves_little_is_warned_of_and_never_called_works() {
+    for kib in [37_000, 60_000] {
+        let checked = under(kib, "run --check --json -a mimalloc -- true").succeeded();
+        let checked: serde_json::Value = serde_json::from_str(&checked.stdout).unwrap();
+        assert_eq!(checked["verdict"], "risky", "{checked}");
+        let reason = checked["reason"].as_str().unwrap();
+        assert!(reason.contains("(`ulimit -v`): only "), "{reason}");
+        under(kib, "run -a mimalloc -- true")
+            .succeeded()
+            .said(&["warning: mimalloc reserves 32 MiB", " are left"]);
+    }
+}
+
+#[test]
+fn a_limit_of_data_that_leaves_little_is_warned_of_too() {
+    for (allocator, kib) in [("rpmalloc", 6_500), ("mimalloc3", 2_100)] {
+        let script = format!("ulimit -d {kib}; exec \"$0\" run --check -a {allocator} -- true");
+        let reheap = reheap("");
+        let mut command = Command::new("/bin/sh");
+        command.arg("-c").arg(script).arg(reheap.get_program());
+        let checked = run(&mut command).succeeded();
+        let reason = "the limit of data is ";
+        let said = checked.stdout.contains("verdict    risky: ") && checked.stdout.contains(reason);
+        assert!(said, "{}", checked.stdout);
+    }
+}
+
+#[test]
 fn a_limit_that_leaves_enough_is_none_to_speak_of() {
     under(32_000_000, "run -a mimalloc -- true").succeeded();
     let checked = under(32_000_000, "run --check -a mimalloc -- true").succeeded();

@@ -7,7 +7,7 @@ use crate::bench::ready::{Ready, command_line};
 use crate::bench::search::Source;
 use crate::bench::variants::{self, OfLibc, OwnCommand, Typed};
 use crate::choice::Choice;
-use crate::limits;
+use crate::limits::{self, Shortage};
 use crate::preload;
 use crate::program::Program;
 use crate::ui::Failure;
@@ -170,7 +170,8 @@ impl<'a> Dynamic<'a> {
 
     /// The command under an allocator that was seen to be active.
     pub(crate) fn preloaded(&self, choice: &Choice, role: Role) -> anyhow::Result<Ready> {
-        if let Some(limit) = limits::too_low(choice.allocator, self.libc) {
+        let shortage = limits::shortage(choice.allocator, &self.program, self.libc);
+        if let Some(limit) = shortage.filter(Shortage::prevents_start) {
             let name = variants::name(self.libc, choice);
             let text = format!("cannot run {name}: {limit}");
             return Err(Failure::failed(text).hint(limit.way_out()).into());

@@ -7,7 +7,7 @@ mod verify;
 
 use crate::choice::{AllocatorArguments, Choice};
 use crate::env_vars;
-use crate::limits;
+use crate::limits::{self, Shortage};
 use crate::other_preloads;
 use crate::preload;
 use crate::program::{NotRunnable, Obstacle, Program, Remark};
@@ -100,7 +100,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
             false => explanation(&program, &choice, &verdict),
         })?;
         return Ok(ExitCode::from(match verdict {
-            Verdict::Works(_) | Verdict::Risky(_) => 0,
+            Verdict::Works(_) | Verdict::Risky { .. } => 0,
             Verdict::Refused { .. } => ui::FAILED,
             Verdict::Unknown(_) => ui::UNKNOWN,
         }));
@@ -212,7 +212,12 @@ fn with_exit_code(error: anyhow::Error) -> anyhow::Error {
 /// Whether the program will have the allocator.
 enum Verdict {
     Works(Vec<Remark>),
-    Risky(Obstacle),
+    /// It may fail.
+    Risky {
+        reasons: Vec<String>,
+        way_out: Option<String>,
+        remarks: Vec<Remark>,
+    },
     /// Nobody can tell.
     Unknown(Obstacle),
     Refused {
@@ -226,13 +231,16 @@ impl Verdict {
     fn heed(self, program: &Program, choice: &Choice) -> Result<(), Failure> {
         match self {
             Self::Works(remarks) => {
-                for remark in remarks.iter().filter(|remark| remark.is_about_a_part()) {
-                    ui::note(&remark.to_string());
-                }
+                say_what_stays(&remarks);
                 Ok(())
             }
-            Self::Risky(obstacle) => {
-                ui::note(&format!("warning: {obstacle}"));
+            Self::Risky {
+                reasons, remarks, ..
+            } => {
+                for reason in reasons {
+                    ui::note(&format!("warning: {reason}"));
+                }
+                say_what_stays(&remarks);
                 Ok(())
             }
             Self::Unknown(obstacle) => {
@@ -262,20 +270,37 @@ impl Verdict {
         }
         let obstacles = program.obstacles().into_iter();
         let obstacle = obstacles.chain(other_preloads::obstacle()).next();
-        if obstacle.as_ref().is_none_or(Obstacle::is_only_risky)
-            && let Some(target) = program.target()
-            && let Some(limit) = limits::too_low(choice.allocator, target.libc())
+        let shortage = match program.target() {
+            Some(target) if obstacle.as_ref().is_none_or(Obstacle::is_only_risky) => {
+                limits::shortage(choice.allocator, program, target.libc())
+            }
+            _ => None,
+        };
+        let way_out = shortage.as_ref().map(Shortage::way_out);
+        let reason = shortage.as_ref().map(Shortage::to_string);
+        if let Some(reason) = reason.clone()
+            && shortage.is_some_and(|shortage| shortage.prevents_start())
         {
-            return Self::Refused {
-                reason: limit.to_string(),
-                way_out: Some(limit.way_out()),
-            };
+            return Self::Refused { reason, way_out };
         }
         match obstacle {
-            None => Self::Works(program.remarks().to_vec()),
-            Some(obstacle) if obstacle.is_only_risky() && force => Self::Risky(obstacle),
-            Some(obstacle) if obstacle.is_unknown() => Self::Unknown(obstacle),
-            Some(obstacle) => Self::refused(&obstacle),
+            Some(obstacle) if !(obstacle.is_only_risky() && force) => match obstacle.is_unknown() {
+                true => Self::Unknown(obstacle),
+                false => Self::refused(&obstacle),
+            },
+            None if reason.is_none() => Self::Works(program.remarks().to_vec()),
+            obstacle => Self::Risky {
+                remarks: match obstacle {
+                    Some(_) => Vec::new(),
+                    None => program.remarks().to_vec(),
+                },
+                reasons: obstacle
+                    .map(|it| it.to_string())
+                    .into_iter()
+                    .chain(reason)
+                    .collect(),
+                way_out,
+            },
         }
     }
 
@@ -298,11 +323,25 @@ impl Verdict {
         }
     }
 
+    fn remarks(&self) -> &[Remark] {
+        match self {
+            Self::Works(remarks) | Self::Risky { remarks, .. } => remarks,
+            Self::Unknown(_) | Self::Refused { .. } => &[],
+        }
+    }
+
     fn refused(obstacle: &Obstacle) -> Self {
         Self::Refused {
             reason: obstacle.to_string(),
             way_out: obstacle.way_out().map(|it| it.to_string()),
         }
+    }
+}
+
+/// Only what changes less than somebody who asks for another allocator expects: the rest is for `--check`.
+fn say_what_stays(remarks: &[Remark]) {
+    for remark in remarks.iter().filter(|remark| remark.is_about_a_part()) {
+        ui::note(&remark.to_string());
     }
 }
 
@@ -335,25 +374,30 @@ fn explanation(program: &Program, choice: &Choice, verdict: &Verdict) -> String 
         line("reserves", &format!("{reserved} of address space; {limit}"));
     }
     match verdict {
-        Verdict::Works(remarks) => {
-            line("verdict", "works");
-            for remark in remarks {
-                line("note", &remark.to_string());
-            }
-        }
+        Verdict::Works(_) => line("verdict", "works"),
         Verdict::Unknown(obstacle) => {
             line("verdict", &format!("unknown: {obstacle}"));
             if let Some(way_out) = obstacle.way_out() {
                 line("hint", way_out);
             }
         }
-        Verdict::Risky(obstacle) => line("verdict", &format!("risky: {obstacle}")),
+        Verdict::Risky {
+            reasons, way_out, ..
+        } => {
+            line("verdict", &format!("risky: {}", reasons.join("; ")));
+            if let Some(way_out) = way_out {
+                line("hint", way_out);
+            }
+        }
         Verdict::Refused { reason, way_out } => {
             line("verdict", &format!("refused: {reason}"));
             if let Some(way_out) = way_out {
                 line("hint", way_out);
             }
         }
+    }
+    for remark in verdict.remarks() {
+        line("note", &remark.to_string());
     }
     text
 }
@@ -367,7 +411,9 @@ fn reserved_bytes(program: &Program, choice: &Choice) -> Option<u64> {
 fn explanation_as_json(program: &Program, choice: &Choice, verdict: &Verdict) -> serde_json::Value {
     let (word, reason, hint) = match verdict {
         Verdict::Works(_) => ("works", None, None),
-        Verdict::Risky(obstacle) => ("risky", Some(obstacle.to_string()), None),
+        Verdict::Risky {
+            reasons, way_out, ..
+        } => ("risky", Some(reasons.join("; ")), way_out.clone()),
         Verdict::Unknown(obstacle) => (
             "unknown",
             Some(obstacle.to_string()),
@@ -376,10 +422,7 @@ fn explanation_as_json(program: &Program, choice: &Choice, verdict: &Verdict) ->
         Verdict::Refused { reason, way_out } => ("refused", Some(reason.clone()), way_out.clone()),
     };
     let identity = &program.identity;
-    let notes: Vec<String> = match verdict {
-        Verdict::Works(remarks) => remarks.iter().map(Remark::to_string).collect(),
-        _ => Vec::new(),
-    };
+    let notes: Vec<String> = verdict.remarks().iter().map(Remark::to_string).collect();
     json!({
         "scripts": program.through,
         "program": program.file,

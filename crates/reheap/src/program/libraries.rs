@@ -92,6 +92,16 @@ impl<'a> Libraries<'a> {
         closure
     }
 
+    /// The address space that a program takes before it does anything: its own file, its libraries and its dynamic linker.
+    pub(crate) fn mapped_bytes(&self, program: &Path, interpreter: &Path, libc: Libc) -> u64 {
+        let closure = self.closure(program, libc);
+        let loaded = closure.loaded.iter().map(|loaded| &loaded.linkage);
+        let loaded = loaded.map(|linkage| linkage.mapped_bytes);
+        let interpreter = self.linkage(interpreter);
+        let interpreter = interpreter.map(|linkage| linkage.mapped_bytes);
+        loaded.chain(interpreter).fold(0, u64::saturating_add)
+    }
+
     fn find(&self, name: &str, by: &Loaded, program: &Loaded, libc: Libc) -> Option<Loaded> {
         if name.contains('/') {
             return self.at(Path::new(name), name);
