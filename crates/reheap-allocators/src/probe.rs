@@ -235,8 +235,12 @@ impl Observation {
             Some(front) => format!(", but `{}` has a malloc of its own", front.display()),
             None => String::new(),
         };
+        let calls = match calls {
+            1 => "1 call".to_owned(),
+            calls => format!("{calls} calls"),
+        };
         Ok(format!(
-            "{calls} calls{of_processes} went to {}{but}",
+            "{calls}{of_processes} went to {}{but}",
             name.display()
         ))
     }

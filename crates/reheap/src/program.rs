@@ -9,6 +9,7 @@ pub(crate) mod libraries;
 mod linked;
 mod obstacle;
 pub(crate) mod script;
+mod takers;
 
 use crate::env_vars;
 use crate::opened::Opened;
@@ -179,7 +180,7 @@ impl Program {
         let metadata = fs::metadata(&file).with_context(cannot)?;
         Ok(Self {
             privilege: privilege(&file, &metadata),
-            meeting: Meeting::of(&identity, &file, &libraries()),
+            meeting: Meeting::of(&identity, &real(&file), &libraries()),
             through,
             file,
             identity,
@@ -235,18 +236,31 @@ impl Program {
         let (Some(target), Some(interpreter)) = (self.target(), &self.identity.interpreter) else {
             return 0;
         };
-        libraries().mapped_bytes(&self.file, Path::new(interpreter), target.libc())
+        libraries().mapped_bytes(&real(&self.file), Path::new(interpreter), target.libc())
     }
 
     /// What is to be known of it where nothing stands in the way.
     pub(crate) fn remarks(&self) -> &[Remark] {
         &self.meeting.remarks
     }
+
+    /// Whether none of its own calls can reach a preload, as far as its file tells. Looked up only for who asks: it takes as
+    /// long as all the rest.
+    pub(crate) fn takes_no_malloc(&self) -> Option<Remark> {
+        let libc = self.target()?.libc();
+        let libraries = takers::only_libraries(&real(&self.file), libc, &libraries())?;
+        Some(Remark::TakesNoMalloc { libraries })
+    }
 }
 
 /// Those of this system, as a program started from here would find them.
 fn libraries() -> Libraries<'static> {
     Libraries::new(|path| fs::File::open(path).ok(), env_vars::library_path())
+}
+
+/// Without links: `$ORIGIN` is the folder of the file itself (ld.so(8)).
+fn real(program: &Path) -> PathBuf {
+    fs::canonicalize(program).unwrap_or_else(|_| program.to_owned())
 }
 
 /// The file of a command, as execvp(3) finds it.

@@ -116,6 +116,45 @@ fn a_program_that_makes_600_calls_and_then_aborts_is_not_verified() {
     }
 }
 
+/// Takes its blocks from a heap of its own, of which no name is left.
+const HIDDEN_HEAP: &str = r#"
+#include <stdio.h>
+static char heap[1 << 20];
+static char *used = heap;
+__attribute__((noinline)) static char *block(void) { return used += 112; }
+int main(void) {
+    for (int i = 0; i < 1000; i++) block()[0] = 1;
+    puts("done");
+    return 0;
+}
+"#;
+
+#[test]
+fn a_few_calls_prove_nothing_of_a_program_that_takes_no_malloc_from_elsewhere() {
+    let programs = Programs::new();
+    let hidden = programs.compile("cc", "hidden", HIDDEN_HEAP, &["-s"]);
+    let hidden = hidden.to_str().unwrap();
+    let outcome = run(&mut verify("--json", &[hidden])).ended_with(5);
+    let json = as_json(&outcome.said(&["only 1 call went to libmimalloc-", "takes no malloc"]));
+    assert_eq!(json["verdict"], "unknown");
+    assert_eq!(json["calls"], 1);
+    let checked = run(reheap("run --check -a mimalloc --").arg(hidden)).succeeded();
+    let note = "note       neither the program nor its libraries take malloc from elsewhere";
+    assert!(checked.stdout.contains(note), "{}", checked.stdout);
+
+    // Such as most of C++: the program takes the operators, and its libraries malloc.
+    for (words, note) in [
+        (["xxd", "/dev/null"], Some("neither the program")),
+        (["openssl", "version"], Some("libcrypto.so")),
+        (["sh", "-c :"], None),
+    ] {
+        let checked = run(reheap("run --check -a mimalloc --").args(words)).succeeded();
+        let said = checked.stdout.lines().find(|line| line.starts_with("note"));
+        assert_eq!(said.is_some(), note.is_some(), "{words:?}: {said:?}");
+        assert!(said.unwrap_or_default().contains(note.unwrap_or_default()));
+    }
+}
+
 #[test]
 fn a_crash_somewhere_below_a_shell_that_goes_on_is_seen() {
     let programs = Programs::new();

@@ -93,8 +93,11 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     if let Some(only) = &arguments.only {
         return run_for_only(&program, &choice, only, arguments, &workshop);
     }
-    let verdict = Verdict::of(&program, &choice, arguments.force);
+    let mut verdict = Verdict::of(&program, &choice, arguments.force);
     if arguments.check {
+        if !choice.is_stock() {
+            verdict.remark(program.takes_no_malloc());
+        }
         ui::data(&match arguments.json {
             true => format!("{:#}\n", explanation_as_json(&program, &choice, &verdict)),
             false => explanation(&program, &choice, &verdict),
@@ -320,6 +323,12 @@ impl Verdict {
                         .to_owned(),
                 way_out: None,
             },
+        }
+    }
+
+    fn remark(&mut self, remark: Option<Remark>) {
+        if let Self::Works(remarks) | Self::Risky { remarks, .. } = self {
+            remarks.extend(remark);
         }
     }
 

@@ -132,7 +132,7 @@ pub(crate) fn look(program: &Path, libc: Libc, libraries: &Libraries<'_>) -> Lin
 }
 
 /// C++'s `operator new`, `new[]`, `delete` and `delete[]` in all their forms (Itanium C++ ABI, "Operator Encodings").
-fn is_operator(name: &str) -> bool {
+pub(super) fn is_operator(name: &str) -> bool {
     ["_Znw", "_Zna", "_Zdl", "_Zda"]
         .iter()
         .any(|operator| name.starts_with(operator))

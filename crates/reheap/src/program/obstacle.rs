@@ -168,6 +168,9 @@ impl fmt::Display for Obstacle {
     }
 }
 
+/// How many libraries a remark names.
+const NAMED_MAX: usize = 3;
+
 /// What is to be known of a program that a preload works with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Remark {
@@ -179,6 +182,8 @@ pub(crate) enum Remark {
         allocator: &'static str,
         asked: Vec<String>,
     },
+    /// The program takes no function of the malloc family from elsewhere, and of its libraries only these do.
+    TakesNoMalloc { libraries: Vec<String> },
 }
 
 impl Remark {
@@ -194,6 +199,22 @@ impl fmt::Display for Remark {
             Self::OnlyC => f.write_str(
                 "its Go code keeps the heap of Go's runtime: only what C code allocates changes",
             ),
+            Self::TakesNoMalloc { libraries } if libraries.is_empty() => f.write_str(
+                "neither the program nor its libraries take malloc from elsewhere: it makes no blocks itself, or has an \
+                 allocator inside that cannot be seen",
+            ),
+            Self::TakesNoMalloc { libraries } => {
+                let named = &libraries[..libraries.len().min(NAMED_MAX)];
+                let more = match libraries.len() - named.len() {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                write!(
+                    f,
+                    "the program itself takes no malloc from elsewhere: only what its libraries allocate changes ({}{more})",
+                    named.join(", ")
+                )
+            }
             Self::Idle {
                 library,
                 allocator,

@@ -14,6 +14,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
+/// What a libc makes for itself when a program starts, prints and looks something up is less than this.
+const ENOUGH_CALLS: u64 = 100;
+const WATCH_IT_LONGER: &str = "if it needs longer to start, watch it longer: `--for SECONDS`";
 /// How many processes an error names.
 const NAMED_MAX: usize = 3;
 
@@ -61,6 +64,8 @@ enum Verdict {
     Failed,
     /// It crashes with any allocator, so nothing can be said of this one.
     Undecided,
+    /// Too little was seen.
+    Unknown,
 }
 
 /// How a run went.
@@ -128,6 +133,8 @@ impl Finding {
             finding.verdict = Verdict::Failed;
         } else if finding.with.signals.iter().any(|it| it.death.is_fault()) {
             finding.say_that_it_crashes_anyway();
+        } else if finding.calls < ENOUGH_CALLS && program.takes_no_malloc().is_some() {
+            finding.say_that_it_is_too_little();
         }
         finding
     }
@@ -139,6 +146,18 @@ impl Finding {
         self.problems.push(format!(
             "{named}, and without {allocator} as well: so nothing can be said of {allocator}"
         ));
+    }
+
+    fn say_that_it_is_too_little(&mut self) {
+        self.verdict = Verdict::Unknown;
+        let seen = self.seen.as_deref().unwrap_or_default();
+        self.problems.push(format!(
+            "only {seen}, which may all be its libraries': the program itself takes no malloc from elsewhere, so it \
+             makes no blocks, or has an allocator inside that cannot be seen"
+        ));
+        if self.with.ended {
+            self.hint = Some(WATCH_IT_LONGER.to_owned());
+        }
     }
 
     fn blame_for_signals(&mut self, without: Option<&Observed>) {
@@ -209,8 +228,7 @@ impl Finding {
             return;
         }
         if is_plain && self.with.ended {
-            let text = "if it needs longer to start, watch it longer: `--for SECONDS`";
-            self.hint = Some(text.to_owned());
+            self.hint = Some(WATCH_IT_LONGER.to_owned());
         }
         let dropped = self
             .without_library
@@ -252,6 +270,7 @@ impl Finding {
             Verdict::Verified => return None,
             Verdict::Failed => ui::FAILED,
             Verdict::Undecided => VARIANT_FAILED,
+            Verdict::Unknown => ui::UNKNOWN,
         };
         let problems = self.problems.join("; ");
         let text = format!(

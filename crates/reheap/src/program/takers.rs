@@ -1,0 +1,52 @@
+//! Which files of a program take malloc from others: only those can get their blocks from a preload.
+//!
+//! A program that is linked with an allocator statically, with hidden names, and stripped has no trace of it that could be
+//! looked up. What it does have is a list of the names that it takes from its libraries, and no malloc is among them. The
+//! opposite does not hold: many a small program really makes no block. So this is something to know, and no obstacle.
+
+use super::libraries::Libraries;
+use super::linked::is_operator;
+use reheap_allocators::target::Libc;
+use reheap_elf::family;
+use reheap_elf::linkage::{self, Side};
+use std::path::Path;
+
+/// Those libraries, other than the libc, that take functions of the malloc family where the program itself takes
+/// none; `None` if it does take one, or that cannot be seen.
+pub(super) fn only_libraries(
+    program: &Path,
+    libc: Libc,
+    libraries: &Libraries<'_>,
+) -> Option<Vec<String>> {
+    if takes_malloc(program, libraries)? {
+        return None;
+    }
+    let closure = libraries.closure(program, libc);
+    if !closure.missing.is_empty() {
+        return None; // one of those may be the taker
+    }
+    let others = closure.loaded.iter().skip(1);
+    let takers = others
+        .filter(|library| !library.name.starts_with("libc.so"))
+        .filter(|library| takes_malloc(&library.path, libraries) == Some(true));
+    Some(takers.map(|library| library.name.clone()).collect())
+}
+
+fn takes_malloc(file: &Path, libraries: &Libraries<'_>) -> Option<bool> {
+    let mut takes = false;
+    let file = libraries.open(file)?;
+    linkage::for_each_name(&file, &mut |name, side| {
+        let name = std::str::from_utf8(name).unwrap_or_default();
+        takes |= side == Side::Takes && is_of_the_family(name);
+    })
+    .ok()??;
+    Some(takes)
+}
+
+fn is_of_the_family(name: &str) -> bool {
+    const OF_GLIBC: [&str; 2] = ["pvalloc", "cfree"];
+    family::PUBLIC.contains(&name)
+        || family::LIBC_INTERNAL.contains(&name)
+        || OF_GLIBC.contains(&name)
+        || is_operator(name)
+}
