@@ -25,6 +25,11 @@ pub fn build(
     preload::build_source(&SOURCE, &[], target, toolchain, cache)
 }
 
+/// The same if some compiler has built it before.
+pub fn find_built(target: &Target, cache: &Cache) -> Option<PathBuf> {
+    preload::find_built_source(&SOURCE, &[], target, cache)
+}
+
 /// The variables, beside `LD_PRELOAD` with this library in it, that tell it which program gets which preload.
 pub fn environment(program: &OsStr, preload: &Path) -> [(OsString, OsString); 2] {
     [

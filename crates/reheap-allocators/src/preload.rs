@@ -156,11 +156,16 @@ pub fn find_built(
     cache: &Cache,
 ) -> Option<PathBuf> {
     let prefix = entry_prefix(allocator, &Tuning::default(), target);
-    let folder = fs::read_dir(cache.root().join("preloads")).ok()?;
-    let names = folder.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let name = names.filter(|name| name.starts_with(&prefix)).max()?;
-    let entry = cache.root().join("preloads").join(name);
-    Some(entry.join(file_name(allocator)))
+    find(&prefix, &file_name(allocator), cache)
+}
+
+/// The library in an entry whose name begins like this.
+fn find(prefix: &str, file_name: &str, cache: &Cache) -> Option<PathBuf> {
+    let preloads = cache.root().join("preloads");
+    let entries = fs::read_dir(&preloads).ok()?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let name = names.filter(|name| name.starts_with(prefix)).max()?;
+    Some(preloads.join(name).join(file_name))
 }
 
 /// A path for `LD_PRELOAD` by which a process of the library's libc finds it, and one of the other libc finds nothing
@@ -261,6 +266,30 @@ pub(crate) fn build_program(
     build_glue(source, &[], &[&flag], target, toolchain, cache)
 }
 
+/// The library of such a source that some compiler has built before, as [`find_built`] does it.
+pub fn find_built_source(
+    source: &Glue,
+    names: &[&str],
+    target: &Target,
+    cache: &Cache,
+) -> Option<PathBuf> {
+    let prefix = source_prefix(source, names, &[], target);
+    find(&prefix, &source_file_name(source), cache)
+}
+
+fn source_file_name(source: &Glue) -> String {
+    format!("lib{}.so", source.name)
+}
+
+/// What the names of all its entries begin with that differ by their compilers only.
+fn source_prefix(source: &Glue, names: &[&str], more_flags: &[&str], target: &Target) -> String {
+    let link_flags = [&LINK_FLAGS, more_flags].concat().join(" ");
+    let flags = upstream::glue_flags(LinkKind::Preload).join(" ");
+    let parts = [source.source, &names.join(" "), &link_flags, &flags];
+    let key = hash(parts.map(str::as_bytes));
+    format!("{}-{target}-{}-", source.name, &key[..8])
+}
+
 fn build_glue(
     source: &Glue,
     names: &[&str],
@@ -270,14 +299,10 @@ fn build_glue(
     cache: &Cache,
 ) -> Result<PathBuf, PreloadError> {
     let name = source.name;
-    let list = names.join(" ");
-    let link_flags = [&LINK_FLAGS, more_flags].concat().join(" ");
-    let flags = upstream::glue_flags(LinkKind::Preload).join(" ");
-    let identity = &toolchain.cc.identity;
-    let parts = [source.source, &list, &link_flags, &flags, identity];
-    let key = hash(parts.map(str::as_bytes));
-    let entry = format!("{name}-{target}-{}", &key[..16]);
-    let file_name = format!("lib{name}.so");
+    let key = hash([toolchain.cc.identity.as_bytes()]);
+    let prefix = source_prefix(source, names, more_flags, target);
+    let entry = format!("{prefix}{}", &key[..16]);
+    let file_name = source_file_name(source);
     let folder = cache.entry("preloads", &entry, |unfinished| {
         let objects = tempfile::tempdir_in(unfinished)
             .map_err(CacheError::new("make a folder in", unfinished))?;

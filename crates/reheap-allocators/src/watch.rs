@@ -55,6 +55,11 @@ pub fn build(
     preload::build_source(&SOURCE, &FUNCTIONS, target, toolchain, cache)
 }
 
+/// The same if some compiler has built it before.
+pub fn find_built(target: &Target, cache: &Cache) -> Option<PathBuf> {
+    preload::find_built_source(&SOURCE, &FUNCTIONS, target, cache)
+}
+
 /// A file that the processes of one run write what they see into.
 #[derive(Debug)]
 pub struct Watch {

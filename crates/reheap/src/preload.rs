@@ -7,9 +7,11 @@ use crate::program::Program;
 use crate::ui::Failure;
 use crate::workshop::Workshop;
 use anyhow::Context as _;
+use reheap_allocators::cache::Cache;
 use reheap_allocators::load::Loading;
-use reheap_allocators::probe::WhyNot;
+use reheap_allocators::probe::{self, WhyNot};
 use reheap_allocators::target::{Libc, Target};
+use reheap_allocators::upstream::Toolchain;
 use reheap_allocators::{only, preload};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -47,8 +49,7 @@ pub(crate) fn environment_for_only(
 ) -> anyhow::Result<Vec<(OsString, OsString)>> {
     let library = library(choice, program, workshop)?.context("`stock` is no library")?;
     let target = program.target().context("there is no library for it")?;
-    let toolchain = workshop.toolchain_for_glue(&target)?;
-    let giver = only::build(&target, &toolchain, workshop.cache()?)?;
+    let giver = workshop.own_library(&target, only::find_built, only::build)?;
     let giver = for_variable(&giver, &target, workshop)?;
     let mut variables = environment(choice, Some(&giver));
     variables.extend(only::environment(only, &library));
@@ -73,7 +74,8 @@ pub(crate) fn for_variable(
 
 /// The probe, as `LD_PRELOAD` names it.
 pub(crate) fn probe(target: &Target, workshop: &Workshop) -> anyhow::Result<PathBuf> {
-    for_variable(&workshop.probe(target)?, target, workshop)
+    let probe = workshop.own_library(target, probe::find_built, probe::build)?;
+    for_variable(&probe, target, workshop)
 }
 
 /// Takes `LD_PRELOAD` out of what is to be set.
@@ -92,9 +94,13 @@ pub(crate) fn present() -> Option<OsString> {
 /// For the glibc processes that a musl program starts. A system without a compiler for glibc has none of them.
 fn nothing(workshop: &Workshop) -> Option<PathBuf> {
     let target = Target::of_this_machine(Libc::Glibc)?;
-    let toolchain = workshop.toolchain_for_glue(&target).ok()?;
-    let cache = workshop.cache().ok()?;
-    preload::build_source(&preload::NOTHING, &[], &target, &toolchain, cache).ok()
+    let find = |target: &Target, cache: &Cache| {
+        preload::find_built_source(&preload::NOTHING, &[], target, cache)
+    };
+    let build = |target: &Target, toolchain: &Toolchain, cache: &Cache| {
+        preload::build_source(&preload::NOTHING, &[], target, toolchain, cache)
+    };
+    workshop.own_library(&target, find, build).ok()
 }
 
 /// All variables to set for a program: `LD_PRELOAD` with the library in front of what is in it, and the tuning, merged

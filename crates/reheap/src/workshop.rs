@@ -11,12 +11,10 @@ use reheap_allocators::libc::{Original, Replacement};
 use reheap_allocators::machine;
 use reheap_allocators::memory::{self, BuiltMemoryFunctions};
 use reheap_allocators::preload::{self, PreloadError};
-use reheap_allocators::probe;
-use reheap_allocators::target::Target;
+use reheap_allocators::target::{Libc, Target};
 use reheap_allocators::upstream::{self, BuildError, BuiltAllocator, LinkKind, Toolchain};
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -97,7 +95,7 @@ impl Workshop {
         purpose: Purpose,
     ) -> anyhow::Result<Compiler> {
         let found = self.find_compiler(target, language, purpose);
-        Ok(found.map_err(|reason| Failure::failed(reason).hint("reheap doctor --fix"))?)
+        Ok(found.map_err(|reason| no_compiler(reason, target))?)
     }
 
     /// Rust's own musl libc for the target, which its executables are linked with.
@@ -174,11 +172,7 @@ impl Workshop {
     /// The preload of the allocator for the target's libc, from the cache or now.
     pub(crate) fn preload(&self, choice: &Choice, target: &Target) -> anyhow::Result<PathBuf> {
         let cache = self.cache()?;
-        let names_a_compiler = |(name, _): (OsString, _)| {
-            let name = name.to_string_lossy().into_owned();
-            name.starts_with("CC_") || name.starts_with("CXX_")
-        };
-        if !env_vars::all().any(names_a_compiler)
+        if !names_a_compiler()
             && let Some(library) = preload::find_built(choice.allocator, target, cache)
         {
             return Ok(library);
@@ -212,10 +206,20 @@ impl Workshop {
         Ok(canary::build(target, &toolchain, self.cache()?)?)
     }
 
-    /// The probe that shows which preload a program of the target's libc calls.
-    pub(crate) fn probe(&self, target: &Target) -> anyhow::Result<PathBuf> {
-        let toolchain = self.toolchain_for_glue(target)?;
-        Ok(probe::build(target, &toolchain, self.cache()?)?)
+    /// A library of reheap's own, such as the probe: one that is there needs no compiler.
+    pub(crate) fn own_library(
+        &self,
+        target: &Target,
+        find_built: impl FnOnce(&Target, &Cache) -> Option<PathBuf>,
+        build: impl FnOnce(&Target, &Toolchain, &Cache) -> Result<PathBuf, PreloadError>,
+    ) -> anyhow::Result<PathBuf> {
+        let cache = self.cache()?;
+        if !names_a_compiler()
+            && let Some(library) = find_built(target, cache)
+        {
+            return Ok(library);
+        }
+        Ok(build(target, &self.toolchain_for_glue(target)?, cache)?)
     }
 
     /// Builds, and says so where it takes time.
@@ -261,6 +265,26 @@ impl Workshop {
                 None => failure.into(),
             }
         })
+    }
+}
+
+/// Whether the environment asks for a certain compiler. If it does not, what any of them has built will do.
+fn names_a_compiler() -> bool {
+    env_vars::all().any(|(name, _)| {
+        let name = name.to_string_lossy();
+        name.starts_with("CC_") || name.starts_with("CXX_")
+    })
+}
+
+/// `doctor` is about static executables: it does not look for a compiler for glibc.
+fn no_compiler(reason: String, target: &Target) -> Failure {
+    let failure = Failure::failed(reason);
+    match target.libc() {
+        Libc::Musl => failure.hint("reheap doctor --fix"),
+        Libc::Glibc => failure.hint(format!(
+            "install gcc, clang or zig from your system's packages, or name a compiler: CC_{}=<path>",
+            target.triple().replace('-', "_")
+        )),
     }
 }
 

@@ -156,6 +156,31 @@ fn a_few_calls_prove_nothing_of_a_program_that_takes_no_malloc_from_elsewhere() 
 }
 
 #[test]
+fn no_compiler_is_needed_for_what_is_in_the_cache() {
+    let programs = Programs::new();
+    let words = ["/bin/sh", "-c", "for i in 1 2 3; do x=$x$i; done"];
+    run(&mut verify("", &words)).succeeded();
+    let without_compilers = |flags: &str| {
+        let mut command = verify(flags, &words);
+        command.env("PATH", programs.folder.path());
+        command
+    };
+    let outcome = run(&mut without_compilers("")).succeeded();
+    assert!(outcome.stdout.starts_with("verified: "));
+
+    let empty = programs.path("empty-cache");
+    let triple = format!("CC_{}_unknown_linux_gnu=<path>", std::env::consts::ARCH);
+    run(without_compilers("").env("REHEAP_CACHE_DIR", empty))
+        .ended_with(1)
+        .said(&[
+            "no C compiler for",
+            "hint: install gcc, clang or zig",
+            &triple,
+        ])
+        .did_not_say("doctor");
+}
+
+#[test]
 fn a_crash_somewhere_below_a_shell_that_goes_on_is_seen() {
     let programs = Programs::new();
     let program = programs.trouble("cc");

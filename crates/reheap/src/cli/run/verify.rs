@@ -87,8 +87,7 @@ impl<'a> Bench<'a> {
         let program = verification.program;
         let target = program.target().context("there is no library for it")?;
         let workshop = verification.workshop;
-        let toolchain = workshop.toolchain_for_glue(&target)?;
-        let watch = watch::build(&target, &toolchain, workshop.cache()?)?;
+        let watch = workshop.own_library(&target, watch::find_built, watch::build)?;
         Ok(Self {
             verification,
             library: workshop.preload(verification.choice, &target)?,
