@@ -81,13 +81,24 @@ impl Cache {
         name: &str,
         make: impl FnOnce(&Path) -> Result<(), E>,
     ) -> Result<PathBuf, E> {
+        self.whole_entry(kind, name, Path::is_dir, make)
+    }
+
+    /// The same for an entry that somebody else may have damaged since: one that is not whole is made again.
+    pub(crate) fn whole_entry<E: From<CacheError>>(
+        &self,
+        kind: &str,
+        name: &str,
+        is_whole: impl Fn(&Path) -> bool,
+        make: impl FnOnce(&Path) -> Result<(), E>,
+    ) -> Result<PathBuf, E> {
         let folder = self.folder(kind)?;
         let entry = folder.join(name);
-        if entry.is_dir() {
+        if is_whole(&entry) {
             return Ok(entry);
         }
         let _lock = self.lock(&format!("{kind}-{name}"))?;
-        if entry.is_dir() {
+        if is_whole(&entry) {
             return Ok(entry);
         }
         let prefix = format!(".unfinished-{name}-");
@@ -97,6 +108,9 @@ impl Cache {
             .tempdir_in(&folder)
             .map_err(CacheError::new("make a folder in", &folder))?;
         make(unfinished.path())?;
+        if entry.exists() {
+            fs::remove_dir_all(&entry).map_err(CacheError::new("remove the damaged", &entry))?;
+        }
         fs::rename(unfinished.path(), &entry)
             .map_err(CacheError::new("rename the finished", &entry))?;
         let _ = unfinished.keep(); // renamed away: there is nothing left to delete

@@ -15,9 +15,10 @@ use reheap_elf::archive::Member;
 use reheap_elf::derive::DeriveError;
 use reheap_elf::family;
 use reheap_elf::marker::Marker;
-use reheap_elf::preload::AuditError;
+use reheap_elf::preload::{AuditError, HEADER_BYTES};
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 /// Flags for the compiler driver that links. Calls inside the library do not go by way of the dynamic linker, whose
@@ -122,7 +123,8 @@ pub fn build_tuned(
     let file_name = file_name(allocator);
     let marker = marker(allocator, tuning, target);
     let entry = entry_name(allocator, tuning, target, toolchain);
-    let folder = cache.entry("preloads", &entry, |unfinished| {
+    let is_whole = |entry: &Path| is_whole(&entry.join(&file_name));
+    let folder = cache.whole_entry("preloads", &entry, is_whole, |unfinished| {
         let built = upstream::build(allocator, target, LinkKind::Preload, toolchain, cache)?;
         let tuning = tuning.baked(allocator);
         let objects = built.objects()?;
@@ -144,7 +146,22 @@ pub fn is_built(
     cache: &Cache,
 ) -> bool {
     let entry = entry_name(allocator, &Tuning::default(), target, toolchain);
-    cache.root().join("preloads").join(entry).is_dir()
+    let entry = cache.root().join("preloads").join(entry);
+    is_whole(&entry.join(file_name(allocator)))
+}
+
+/// A disk that was full or a machine that lost its power may have cut it off since it was made. A dynamic linker then goes
+/// on without it, or the program dies. One that may not be read is another trouble, and making it again would not help.
+fn is_whole(library: &Path) -> bool {
+    let mut header = [0; HEADER_BYTES];
+    let size = File::open(library).and_then(|mut file| {
+        file.read_exact(&mut header)?;
+        Ok(file.metadata()?.len())
+    });
+    match size {
+        Ok(size) => reheap_elf::preload::is_whole(&header, size),
+        Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
+    }
 }
 
 /// The preload of an allocator that some compiler has built before: of the same sources, with the same flags.
@@ -164,8 +181,9 @@ fn find(prefix: &str, file_name: &str, cache: &Cache) -> Option<PathBuf> {
     let preloads = cache.root().join("preloads");
     let entries = fs::read_dir(&preloads).ok()?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let name = names.filter(|name| name.starts_with(prefix)).max()?;
-    Some(preloads.join(name).join(file_name))
+    let names = names.filter(|name| name.starts_with(prefix));
+    let libraries = names.map(|name| preloads.join(name).join(file_name));
+    libraries.filter(|library| is_whole(library)).max()
 }
 
 /// A path for `LD_PRELOAD` by which a process of the library's libc finds it, and one of the other libc finds nothing
@@ -303,7 +321,8 @@ fn build_glue(
     let prefix = source_prefix(source, names, more_flags, target);
     let entry = format!("{prefix}{}", &key[..16]);
     let file_name = source_file_name(source);
-    let folder = cache.entry("preloads", &entry, |unfinished| {
+    let is_whole = |entry: &Path| is_whole(&entry.join(&file_name));
+    let folder = cache.whole_entry("preloads", &entry, is_whole, |unfinished| {
         let objects = tempfile::tempdir_in(unfinished)
             .map_err(CacheError::new("make a folder in", unfinished))?;
         let wrappers = Wrappers::write(objects.path(), &toolchain.cc, None)?;

@@ -71,6 +71,21 @@ pub fn audit(library: &[u8], names: &[&str]) -> Result<(), AuditError> {
     }
 }
 
+/// How much of a library [`is_whole`] looks at: its header.
+pub const HEADER_BYTES: usize = size_of::<elf::FileHeader64<LittleEndian>>();
+
+/// Whether nothing of a library of that size is cut off. What tells is its table of sections, which linkers write last:
+/// a dynamic linker needs none, and finds out about a missing page only when it is used.
+pub fn is_whole(header: &[u8; HEADER_BYTES], size: u64) -> bool {
+    let Ok(header) = elf::FileHeader64::<LittleEndian>::parse(header.as_slice()) else {
+        return false;
+    };
+    let entry_bytes = u64::from(header.e_shentsize(LittleEndian));
+    let table_bytes = entry_bytes * u64::from(header.e_shnum(LittleEndian));
+    let end = header.e_shoff(LittleEndian).checked_add(table_bytes);
+    table_bytes > 0 && end.is_some_and(|end| end <= size)
+}
+
 fn exports(library: &[u8]) -> Result<BTreeSet<String>, AuditError> {
     let header = elf::FileHeader64::<LittleEndian>::parse(library)?;
     let sections = header.sections(LittleEndian, library)?;

@@ -456,6 +456,36 @@ fn a_cache_whose_path_the_variable_cannot_hold_is_refused() {
 }
 
 #[test]
+fn a_library_that_is_empty_or_cut_off_is_built_again() {
+    let programs = Programs::new();
+    let probe = programs.compile("cc", "probe", PROBE, &[]);
+    let own_cache = programs.path("cache");
+    fs::create_dir(&own_cache).unwrap();
+    for part in ["allocators", "compilers"] {
+        let part = cache().join(part);
+        run(Command::new("cp").arg("-a").arg(part).arg(&own_cache)).succeeded();
+    }
+    let rpmalloc = || {
+        let mut command = reheap_run("-a rpmalloc", &probe);
+        run(command.env("REHEAP_CACHE_DIR", &own_cache)).succeeded()
+    };
+    assert_eq!(rpmalloc().stdout, "librpmalloc-1.4.3.so\n");
+    let entries = fs::read_dir(own_cache.join("preloads")).unwrap();
+    let entries: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    let library = entries[0].join("librpmalloc-1.4.3.so");
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    let whole = fs::read(&library).unwrap();
+    for bytes in [0, 30, 4096, whole.len() - 1] {
+        fs::write(&library, &whole[..bytes]).unwrap();
+        let outcome = said_only_that_it_builds(rpmalloc());
+        assert_eq!(outcome.stdout, "librpmalloc-1.4.3.so\n", "{bytes} bytes");
+        assert!(fs::read(&library).unwrap() == whole, "{bytes} bytes");
+    }
+    fs::remove_file(&library).unwrap();
+    assert_eq!(rpmalloc().stdout, "librpmalloc-1.4.3.so\n");
+}
+
+#[test]
 fn a_verified_program_is_ended_when_its_calls_were_seen_to_arrive() {
     let mut command = reheap_run("--verify --for 1 -a mimalloc", "sleep");
     let outcome = run(command.arg("100000")).succeeded();
