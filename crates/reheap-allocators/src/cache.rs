@@ -65,6 +65,17 @@ impl Cache {
         Ok(folder)
     }
 
+    /// Whether anything can be kept in it: tried out, because rights do not tell of read-only disks and full ones.
+    ///
+    /// # Errors
+    /// What keeps it from that.
+    pub fn check(&self) -> Result<(), CacheError> {
+        let root = &self.root;
+        fs::create_dir_all(root).map_err(CacheError::new("make the folder", root))?;
+        tempfile::tempfile_in(root).map_err(CacheError::new("write in", root))?;
+        Ok(())
+    }
+
     /// Waits for the lock of that name.
     pub fn lock(&self, name: &str) -> Result<Lock, CacheError> {
         let path = self.folder("locks")?.join(name);

@@ -236,6 +236,7 @@ impl Workshop {
         let built = if is_built {
             build()
         } else {
+            check(self.cache()?)?;
             let once = if choice
                 .allocator
                 .build
@@ -305,6 +306,18 @@ fn find_cache() -> anyhow::Result<Cache> {
         return Err(Failure::failed(text).hint(hint).into());
     }
     Ok(cache)
+}
+
+/// Before anything is announced that would take time and then have nowhere to go.
+fn check(cache: &Cache) -> anyhow::Result<()> {
+    cache.check().map_err(|error| {
+        let hint = format!(
+            "name another directory: {}=<directory>",
+            env_vars::CACHE_DIR
+        );
+        let text = format!("cannot use the cache: {:#}", anyhow::Error::new(error));
+        Failure::failed(text).hint(hint).into()
+    })
 }
 
 fn find_libc_of_rust(target: &Target) -> anyhow::Result<PathBuf> {

@@ -456,6 +456,23 @@ fn a_cache_whose_path_the_variable_cannot_hold_is_refused() {
 }
 
 #[test]
+fn a_cache_that_cannot_be_used_is_refused_before_anything_is_built() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    for cache in [&file, &file.join("below"), Path::new("/proc/reheap")] {
+        let mut command = reheap_run("-a rpmalloc", "true");
+        run(command.env("REHEAP_CACHE_DIR", cache))
+            .ended_with(1)
+            .said(&[
+                "cannot use the cache: cannot make the folder `",
+                "hint: name another folder: REHEAP_CACHE_DIR=",
+            ])
+            .did_not_say("building");
+    }
+}
+
+#[test]
 fn a_library_that_is_empty_or_cut_off_is_built_again() {
     let programs = Programs::new();
     let probe = programs.compile("cc", "probe", PROBE, &[]);
