@@ -151,7 +151,7 @@ fn what_cannot_be_given_to_one_program_is_refused() {
         run(command.arg(program).args(["--", "true"]))
     };
     only("-a stock", Path::new("true")).ended_with(2);
-    only("-a mimalloc --check", Path::new("true")).ended_with(2);
+    only("-a mimalloc --verify", Path::new("true")).ended_with(2);
     let script = programs.path("script");
     fs::write(&script, "#!/bin/sh\n").unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
@@ -173,4 +173,52 @@ fn what_cannot_be_given_to_one_program_is_refused() {
     only("-a mimalloc", &of_musl.path("first"))
         .ended_with(1)
         .said(&["has another libc"]);
+}
+
+#[test]
+fn a_program_that_is_not_there_is_warned_of() {
+    let programs = Programs::new("cc");
+    let only = |flags: &str, name: &Path| {
+        let mut command = reheap(&format!("run -a mimalloc {flags} --only"));
+        command.env_remove("LD_PRELOAD").arg(name);
+        run(command.args(["--", "sh", "-c", "exit 7"]))
+    };
+    let missing = programs.path("missing");
+    only("", &missing).ended_with(7).said(&[&format!(
+        "warning: there is no `{}`, so nothing will have mimalloc unless the command makes it\n",
+        missing.display()
+    )]);
+    let in_no_folder = "`no-such-program` is in no folder of PATH, so nothing will have mimalloc";
+    only("", Path::new("no-such-program"))
+        .ended_with(7)
+        .said(&["warning: ", in_no_folder]);
+    only("", &programs.path("teller.c"))
+        .ended_with(7)
+        .said(&["warning: `", "teller.c` is no executable file, so "]);
+    only("", Path::new("true"))
+        .ended_with(7)
+        .did_not_say("warning");
+}
+
+#[test]
+fn a_check_looks_at_the_named_program_and_not_at_the_command() {
+    let programs = Programs::new("cc");
+    let check = |name: &Path| {
+        let mut command = reheap("run -a mimalloc --check --only");
+        command.env_remove("LD_PRELOAD").arg(name);
+        run(command.args(["--", "sh", "-c", "exit 7"]))
+    };
+    let second = programs.path("second");
+    let said = check(&second).succeeded().stdout;
+    assert!(
+        said.contains(&format!("program    {}\n", second.display())),
+        "{said}"
+    );
+    assert!(said.contains("verdict    works\n"), "{said}");
+    let said = check(Path::new("no-such-program")).ended_with(5).stdout;
+    let reason = "verdict    unknown: `no-such-program` is in no folder of PATH";
+    assert!(
+        said.contains(reason) && said.contains("--only <path>"),
+        "{said}"
+    );
 }

@@ -54,7 +54,7 @@ pub(crate) struct RunArguments {
     #[arg(long = "for", value_name = "SECONDS", requires = "verify", value_parser = seconds)]
     seconds: Option<Duration>,
     /// Give it to this program only, of all that the command starts: a file name or a path
-    #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["check", "verify"])]
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "verify")]
     only: Option<OsString>,
     /// Let libraries that are opened with RTLD_DEEPBIND have it, although they then get their memory
     /// from glibc; without this option the flag is taken away
@@ -93,20 +93,9 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     if let Some(only) = &arguments.only {
         return run_for_only(&program, &choice, only, arguments, &workshop);
     }
-    let mut verdict = Verdict::of(&program, &choice, arguments.force);
+    let verdict = Verdict::of(&program, &choice, arguments.force);
     if arguments.check {
-        if !choice.is_stock() {
-            verdict.remark(program.takes_no_malloc());
-        }
-        ui::data(&match arguments.json {
-            true => format!("{:#}\n", explanation_as_json(&program, &choice, &verdict)),
-            false => explanation(&program, &choice, &verdict),
-        })?;
-        return Ok(ExitCode::from(match verdict {
-            Verdict::Works(_) | Verdict::Risky { .. } => 0,
-            Verdict::Refused { .. } => ui::FAILED,
-            Verdict::Unknown(_) => ui::UNKNOWN,
-        }));
+        return check(&program, &choice, verdict, arguments);
     }
     verdict.heed(&program, &choice)?;
     if arguments.verify {
@@ -116,6 +105,27 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let mut environment = preload::environment(&choice, library.as_deref());
     environment.extend(arguments.deepbind());
     become_program(&program, &arguments.command, &environment)
+}
+
+/// Says what would be, for `--check`.
+fn check(
+    program: &Program,
+    choice: &Choice,
+    mut verdict: Verdict,
+    arguments: &RunArguments,
+) -> anyhow::Result<ExitCode> {
+    if !choice.is_stock() {
+        verdict.remark(program.takes_no_malloc());
+    }
+    ui::data(&match arguments.json {
+        true => format!("{:#}\n", explanation_as_json(program, choice, &verdict)),
+        false => explanation(program, choice, &verdict),
+    })?;
+    Ok(ExitCode::from(match verdict {
+        Verdict::Works(_) | Verdict::Risky { .. } => 0,
+        Verdict::Refused { .. } => ui::FAILED,
+        Verdict::Unknown { .. } => ui::UNKNOWN,
+    }))
 }
 
 /// The command itself goes on with the libc's allocator, so one of its own is not in the way.
@@ -132,21 +142,62 @@ fn run_for_only(
     }
     let is_in_the_way = |obstacle: &Obstacle| !obstacle.is_only_risky();
     if let Some(obstacle) = program.obstacles().into_iter().find(is_in_the_way) {
-        Verdict::refused(&obstacle).heed(program, choice)?;
+        let verdict = Verdict::refused(&obstacle);
+        if arguments.check {
+            return check(program, choice, verdict, arguments);
+        }
+        verdict.heed(program, choice)?;
     }
-    // Where it is not to be found, the command will know it.
     let mut only = only.to_owned();
-    if let Ok(named) = Program::resolve(&only) {
-        can_be_the_only_one(&named, program)?;
-        Verdict::of(&named, choice, arguments.force).heed(&named, choice)?;
-        // A process knows its file by the path without links.
-        if only.as_encoded_bytes().contains(&b'/') {
-            only = fs::canonicalize(&named.file)?.into();
+    match Program::resolve(&only) {
+        Ok(named) => {
+            can_be_the_only_one(&named, program)?;
+            let verdict = Verdict::of(&named, choice, arguments.force);
+            if arguments.check {
+                return check(&named, choice, verdict, arguments);
+            }
+            verdict.heed(&named, choice)?;
+            // A process knows its file by the path without links.
+            if only.as_encoded_bytes().contains(&b'/') {
+                only = fs::canonicalize(&named.file)?.into();
+            }
+        }
+        // The command may make it first, or know a folder that PATH does not name.
+        Err(error) => {
+            let reason = why_nobody_may_get_it(&only, &error, choice);
+            if arguments.check {
+                let verdict = Verdict::Unknown {
+                    reason,
+                    way_out: Some(NAME_ITS_PATH.to_owned()),
+                };
+                return check(program, choice, verdict, arguments);
+            }
+            ui::note(&format!("warning: {reason}"));
         }
     }
     let mut environment = preload::environment_for_only(choice, program, &only, workshop)?;
     environment.extend(arguments.deepbind());
     become_program(program, &arguments.command, &environment)
+}
+
+const NAME_ITS_PATH: &str = "if it is there already, name its path: --only <path>";
+
+fn why_nobody_may_get_it(only: &OsStr, error: &anyhow::Error, choice: &Choice) -> String {
+    let (shown, name) = (only.display(), choice.allocator.name);
+    let is_path = only.as_encoded_bytes().contains(&b'/');
+    let reason = match error.downcast_ref() {
+        Some(NotRunnable::NotFound(_)) if is_path => format!("there is no `{shown}`"),
+        Some(NotRunnable::NotFound(_)) => format!("`{shown}` is in no folder of PATH"),
+        Some(NotRunnable::NotExecutable(file)) => {
+            format!("`{}` is no executable file", file.display())
+        }
+        _ => format!("{error:#}"),
+    };
+    let unless = match is_path {
+        true => "unless the command makes it",
+        false => "unless the command knows where a program of that name is",
+    };
+    format!("{reason}, so nothing will have {name} {unless}")
 }
 
 /// Refuses what would be passed over in silence: a script, which is never a process's program, and one of another libc.
@@ -222,7 +273,10 @@ enum Verdict {
         remarks: Vec<Remark>,
     },
     /// Nobody can tell.
-    Unknown(Obstacle),
+    Unknown {
+        reason: String,
+        way_out: Option<String>,
+    },
     Refused {
         reason: String,
         way_out: Option<String>,
@@ -246,11 +300,11 @@ impl Verdict {
                 say_what_stays(&remarks);
                 Ok(())
             }
-            Self::Unknown(obstacle) => {
+            Self::Unknown { reason, way_out } => {
                 let (shown, name) = (program.file.display(), choice.allocator.name);
-                let text = format!("cannot tell whether `{shown}` works with {name}: {obstacle}");
+                let text = format!("cannot tell whether `{shown}` works with {name}: {reason}");
                 let failure = Failure::failed(ui::printable(text));
-                Err(match obstacle.way_out() {
+                Err(match way_out {
                     Some(way_out) => failure.hint(way_out),
                     None => failure,
                 })
@@ -288,7 +342,10 @@ impl Verdict {
         }
         match obstacle {
             Some(obstacle) if !(obstacle.is_only_risky() && force) => match obstacle.is_unknown() {
-                true => Self::Unknown(obstacle),
+                true => Self::Unknown {
+                    reason: obstacle.to_string(),
+                    way_out: obstacle.way_out().map(str::to_owned),
+                },
                 false => Self::refused(&obstacle),
             },
             None if reason.is_none() => Self::Works(program.remarks().to_vec()),
@@ -335,7 +392,7 @@ impl Verdict {
     fn remarks(&self) -> &[Remark] {
         match self {
             Self::Works(remarks) | Self::Risky { remarks, .. } => remarks,
-            Self::Unknown(_) | Self::Refused { .. } => &[],
+            Self::Unknown { .. } | Self::Refused { .. } => &[],
         }
     }
 
@@ -384,9 +441,9 @@ fn explanation(program: &Program, choice: &Choice, verdict: &Verdict) -> String 
     }
     match verdict {
         Verdict::Works(_) => line("verdict", "works"),
-        Verdict::Unknown(obstacle) => {
-            line("verdict", &format!("unknown: {obstacle}"));
-            if let Some(way_out) = obstacle.way_out() {
+        Verdict::Unknown { reason, way_out } => {
+            line("verdict", &format!("unknown: {reason}"));
+            if let Some(way_out) = way_out {
                 line("hint", way_out);
             }
         }
@@ -423,11 +480,7 @@ fn explanation_as_json(program: &Program, choice: &Choice, verdict: &Verdict) ->
         Verdict::Risky {
             reasons, way_out, ..
         } => ("risky", Some(reasons.join("; ")), way_out.clone()),
-        Verdict::Unknown(obstacle) => (
-            "unknown",
-            Some(obstacle.to_string()),
-            obstacle.way_out().map(str::to_owned),
-        ),
+        Verdict::Unknown { reason, way_out } => ("unknown", Some(reason.clone()), way_out.clone()),
         Verdict::Refused { reason, way_out } => ("refused", Some(reason.clone()), way_out.clone()),
     };
     let identity = &program.identity;
