@@ -22,6 +22,7 @@ static void in_trouble(const char *how) {
     if (strcmp(how, "abort") == 0) abort();
     if (strcmp(how, "fault") == 0) *(volatile int *)8 = 1;
     if (strcmp(how, "code") == 0) exit(3);
+    if (strcmp(how, "hang") == 0) for (;;) pause();
     if (strcmp(how, "ended child") == 0) {
         pid_t child = fork();
         if (child == 0) for (;;) pause();
@@ -178,6 +179,19 @@ fn no_compiler_is_needed_for_what_is_in_the_cache() {
             &triple,
         ])
         .did_not_say("doctor");
+}
+
+/// A server does not end either, so it is no failure, and said.
+#[test]
+fn a_program_that_did_not_end_by_itself_is_said_to_have_been_running() {
+    let programs = Programs::new();
+    let program = programs.trouble("cc");
+    let program = program.to_str().unwrap();
+    let hangs = verified(&[program, "with", "hang"]).succeeded();
+    let said = "; it was still running after 1.";
+    assert!(hangs.stdout.contains(said), "{}", hangs.stdout);
+    let ends = verified(&[program, "with", "nothing"]).succeeded();
+    assert!(ends.stdout.contains("; it ended after "), "{}", ends.stdout);
 }
 
 #[test]

@@ -347,7 +347,7 @@ impl std::fmt::Display for Ending {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let time = Duration::from_secs_f64(self.seconds).as_secs_f64();
         match self.ended {
-            true => write!(f, "ended it after {time:.1} s"),
+            true => write!(f, "it was still running after {time:.1} s, and was ended"),
             false => write!(f, "it ended after {time:.1} s"),
         }
     }
