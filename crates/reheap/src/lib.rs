@@ -6,6 +6,7 @@ mod choice;
 mod cli;
 mod container;
 mod env_vars;
+mod interrupt;
 mod limits;
 mod opened;
 mod other_preloads;

@@ -362,7 +362,7 @@ fn ctrl_c_before_anything_was_measured_says_so() {
     let script = commands.script("hanging", text);
     // While it is looked whether the allocators are active.
     let mut command = commands.bench("--variant glibc,mimalloc --");
-    let outcome = interrupted(&commands, command.arg(&script), "-TERM").ended_with(130);
+    let outcome = interrupted(&commands, command.arg(&script), "-TERM").ended_with(143);
     outcome.said(&["interrupted before anything was measured"]);
     commands.all_have_ended("ids", 1);
     // While it warms up.

@@ -463,13 +463,13 @@ fn a_command_that_was_killed_is_told_of_and_mended() {
 
 #[test]
 fn a_command_that_was_interrupted_undoes_what_it_did() {
-    for (signal, when) in [("SIGINT", BEFORE), ("SIGTERM", AFTER)] {
+    for (signal, when, code) in [("SIGINT", BEFORE, 130), ("SIGTERM", AFTER, 143)] {
         let image = Image::of_glibc();
         image.with_a_shell_that_sends(signal, when);
         let before = image.snapshot();
         image
             .reheap("enable mimalloc")
-            .ended_with(130)
+            .ended_with(code)
             .said(&["interrupted"]);
         assert_eq!(image.snapshot(), before);
     }

@@ -363,8 +363,8 @@ fn a_daemon_is_watched_and_ended_too() {
 }
 
 #[test]
-fn ctrl_c_or_a_closed_terminal_in_the_middle_ends_everything() {
-    for signal in [Signal::INT, Signal::HUP] {
+fn ctrl_c_and_the_like_in_the_middle_end_everything() {
+    for signal in [Signal::INT, Signal::HUP, Signal::TERM] {
         let programs = Programs::new();
         let file = programs.path("pids");
         let script = format!("{DAEMON} sleep 1000");
@@ -373,7 +373,7 @@ fn ctrl_c_or_a_closed_terminal_in_the_middle_ends_everything() {
         let mut reheap = command.spawn().unwrap();
         wait_until("both have started", || pids(&file).len() == 2);
         kill_process(Pid::from_child(&reheap), signal).unwrap();
-        assert_eq!(reheap.wait().unwrap().code(), Some(130));
+        assert_eq!(reheap.wait().unwrap().code(), Some(128 + signal.as_raw()));
         assert!(!pids(&file).iter().any(|pid| runs(pid)));
     }
 }

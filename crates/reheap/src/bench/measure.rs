@@ -1,13 +1,13 @@
 //! From variants that are ready to results, and from results to an exit code.
 
-use crate::bench::interrupt;
 use crate::bench::options::{Measuring, Server};
 use crate::bench::outputs::Outputs;
 use crate::bench::progress::Bar;
 use crate::bench::ready::Ready;
 use crate::bench::sweep::Parameters;
 use crate::bench::write;
-use crate::ui::{self, Failure};
+use crate::interrupt;
+use crate::ui;
 use reheap_bench::analysis::{Failures, ended};
 use reheap_bench::experiment::{self, Plan, PlannedVariant};
 use reheap_bench::machine;
@@ -23,8 +23,6 @@ use std::time::{Duration, SystemTime};
 
 /// Exit code for a variant that crashed, or printed something else than the baseline.
 pub(crate) const VARIANT_FAILED: u8 = 4;
-/// Exit code after Ctrl-C, as shells give it.
-const INTERRUPTED: u8 = 130;
 
 /// How to measure whatever variants there are; checked, before anything is built.
 pub(crate) struct Comparison {
@@ -78,8 +76,7 @@ impl Comparison {
         if !self.interrupted.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let failure = Failure::failed("interrupted before anything was measured");
-        Err(failure.code(INTERRUPTED).into())
+        Err(interrupt::failure("interrupted before anything was measured").into())
     }
 
     /// Measures the variants, the first being the baseline, with each value of the sweep and under each memory limit.
@@ -223,7 +220,7 @@ pub(crate) fn finish(results: Results, outputs: &Outputs) -> anyhow::Result<Exit
             true => "interrupted: these are the runs so far",
             false => "interrupted before the first run ended",
         });
-        return Ok(ExitCode::from(INTERRUPTED));
+        return Ok(ExitCode::from(interrupt::exit_code()));
     }
     let roles = [Role::Baseline, Role::BaselineCopy, Role::Candidate];
     Ok(match any_failed(&results, &roles) {

@@ -1,6 +1,5 @@
 //! What the commands that measure have in common: variants, options, the way from commands to results.
 
-pub(crate) mod interrupt;
 pub(crate) mod linked;
 pub(crate) mod measure;
 pub(crate) mod options;

@@ -1,7 +1,7 @@
 //! `reheap enable`: another allocator for every dynamic program of a system, proved before and after it counts.
 
-use crate::bench::interrupt;
 use crate::choice::{AllocatorName, Choice, TuningArguments};
+use crate::interrupt;
 use crate::system::canary::{By, Cage, DEADLINE};
 use crate::system::census::{self, Census};
 use crate::system::change::{self, Change, Interrupted};
@@ -28,9 +28,6 @@ Examples:
   sudo reheap enable jemalloc -t narenas=2
   reheap enable mimalloc --root ./image --verbose
   sudo reheap disable";
-
-/// As of a shell's command that SIGINT ended.
-const INTERRUPTED: u8 = 130;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct EnableArguments {
@@ -138,7 +135,7 @@ struct Sung {
 fn make(change: &Change, disk: &Disk, aviary: &Aviary) -> anyhow::Result<Sung> {
     let interrupted = interrupt::on_signals()?;
     let go_on = || match interrupted.load(Ordering::Relaxed) {
-        true => Err(Failure::failed("interrupted").code(INTERRUPTED)),
+        true => Err(interrupt::failure("interrupted")),
         false => Ok(()),
     };
     let mut sung = Sung::default();

@@ -10,8 +10,8 @@ mod census;
 mod finding;
 mod observe;
 
-use crate::bench::interrupt;
 use crate::choice::Choice;
+use crate::interrupt;
 use crate::preload;
 use crate::program::Program;
 use crate::workshop::Workshop;

@@ -6,7 +6,7 @@
 //! for it; and where the library of the watch was in the process that died, it is known not to have ended in order.
 
 use super::census::Census;
-use crate::ui::Failure;
+use crate::interrupt;
 use anyhow::Context as _;
 use reheap_allocators::watch::{Seen, Started, Watch};
 use reheap_bench::process_tree::{descendants, signal_descendants};
@@ -127,7 +127,7 @@ impl Run<'_> {
         while is_left && started.elapsed() < self.time {
             if self.interrupted.load(Ordering::Relaxed) {
                 family.end(); // here, so that the error comes when all is done
-                return Err(Failure::failed("interrupted").code(130).into());
+                return Err(interrupt::failure("interrupted").into());
             }
             std::thread::sleep(INTERVAL);
             is_left = family.look(census.as_deref_mut());

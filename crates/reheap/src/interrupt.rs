@@ -1,0 +1,51 @@
+//! Ctrl-C and other requests to end, for commands that have something to put in order first.
+//!
+//! `bench` keeps and reports the runs so far, `run --verify` ends what it started, `enable` undoes what it did. A second
+//! request ends reheap at once. In both cases the exit code is that of a shell: 128 and the signal's number.
+//!
+//! A flag that a signal handler sets would do for the first one. But with reheap ends only what it started itself, and a
+//! command may have started more; to find and kill that takes more than a handler may do. So a thread waits for signals.
+
+use crate::ui::Failure;
+use anyhow::Context as _;
+use reheap_bench::run;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::thread;
+
+/// The signal that came first. Signals are the whole process's, and so is this.
+static FIRST: AtomicI32 = AtomicI32::new(0);
+
+/// A flag that SIGINT, SIGTERM or a closed terminal (SIGHUP) sets from now on.
+pub(crate) fn on_signals() -> anyhow::Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).context("cannot watch for Ctrl-C")?;
+    let flag = Arc::clone(&interrupted);
+    thread::spawn(move || {
+        for signal in signals.forever() {
+            // Before the flag, so that whoever sees the flag sees the signal, too.
+            let is_first = FIRST.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
+            flag.store(true, Ordering::SeqCst);
+            if is_first.is_err() {
+                run::kill_everything();
+                low_level::exit(128 + signal);
+            }
+        }
+    });
+    Ok(interrupted)
+}
+
+/// The exit code after the flag was set.
+pub(crate) fn exit_code() -> u8 {
+    let signal = FIRST.load(Ordering::SeqCst);
+    assert_ne!(signal, 0, "no signal came");
+    u8::try_from(128 + signal).expect("the three signals have small numbers")
+}
+
+/// The error after the flag was set.
+pub(crate) fn failure(text: &str) -> Failure {
+    Failure::failed(text).code(exit_code())
+}
