@@ -3,8 +3,9 @@
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal as _, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
 /// Exit code for a use that cannot be meant.
@@ -53,6 +54,13 @@ impl Failure {
         self.hint = Some(hint.into());
         self
     }
+}
+
+/// The exit code of a command that did the work, or what a shell makes of the signal that ended it.
+pub(crate) fn passed_on(status: ExitStatus) -> ExitCode {
+    let code = status.code().or_else(|| Some(128 + status.signal()?));
+    let code = code.and_then(|code| u8::try_from(code).ok());
+    ExitCode::from(code.unwrap_or(FAILED))
 }
 
 /// Prints an error in the one way that errors are printed, and gives the exit code for it.
@@ -139,5 +147,13 @@ mod tests {
     fn control_characters_of_a_hostile_name_do_not_reach_the_terminal() {
         assert_eq!(printable("a\u{1b}[2Jb\n\u{9b}"), "a\\u{1b}[2Jb\\n\\u{9b}");
         assert_eq!(printable("é\u{202e}"), "é\\u{202e}");
+    }
+
+    #[test]
+    fn a_signal_that_ended_a_command_is_passed_on_as_a_shell_does() {
+        for (status, code) in [(0, 0), (3 << 8, 3), (15, 143), (11, 139)] {
+            let passed_on = passed_on(ExitStatus::from_raw(status));
+            assert_eq!(passed_on, ExitCode::from(code), "{status}");
+        }
     }
 }

@@ -7,7 +7,7 @@
 use crate::choice::{self, StaticArguments};
 use crate::env_vars;
 use crate::project::proof;
-use crate::ui::Failure;
+use crate::ui::{self, Failure};
 use crate::workshop::{Network, Workshop};
 use anyhow::Context as _;
 use clap::{CommandFactory as _, Parser as _};
@@ -168,12 +168,7 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
     if status.success() && call == Call::Links {
         proof::of_executable(&output_of(given), &choice)?;
     }
-    Ok(ExitCode::from(
-        status
-            .code()
-            .and_then(|code| u8::try_from(code).ok())
-            .unwrap_or(1),
-    ))
+    Ok(ui::passed_on(status))
 }
 
 fn original_libc(

@@ -10,6 +10,7 @@ use super::doctests;
 use super::plan::{Plan, links_shared};
 use super::records;
 use crate::env_vars;
+use crate::ui;
 use anyhow::Context as _;
 use reheap_allocators::cache::write_by_rename;
 use std::ffi::OsString;
@@ -66,8 +67,7 @@ pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
             None => doctests::check(&output)?,
         }
     }
-    let code = status.code().unwrap_or(1);
-    Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
+    Ok(ui::passed_on(status))
 }
 
 fn output_of(arguments: &[OsString]) -> Option<PathBuf> {

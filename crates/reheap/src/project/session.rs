@@ -21,7 +21,7 @@ use reheap_allocators::target::Target;
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::{Command, ExitCode};
 
 /// The Cargo commands that reheap wraps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -285,7 +285,7 @@ impl Session {
         }
         let (status, artifacts) = messages::read(cargo, &self.message_format())?;
         if !status.success() {
-            return Ok(exit_code(status));
+            return Ok(ui::passed_on(status));
         }
         let mut is_replayed = false;
         for artifact in &artifacts {
@@ -301,7 +301,7 @@ impl Session {
         // Cargo has copied what was there before.
         if is_replayed && self.flags.has(&["--artifact-dir"]) {
             let status = self.cargo("build", additions).status();
-            return Ok(exit_code(status.context("cannot start Cargo")?));
+            return Ok(ui::passed_on(status.context("cannot start Cargo")?));
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -374,7 +374,7 @@ impl Session {
         if let Some(seen) = doctests.seen()? {
             self.note(&seen);
         }
-        Ok(exit_code(status))
+        Ok(ui::passed_on(status))
     }
 
     /// Reads an executable back and says what it is, or fails where it is not what was asked for.
@@ -461,13 +461,4 @@ fn shown(executable: &Path) -> anyhow::Result<String> {
 
 fn cargo() -> Command {
     Command::new(env_vars::program("CARGO", "cargo"))
-}
-
-pub(super) fn exit_code(status: ExitStatus) -> ExitCode {
-    ExitCode::from(
-        status
-            .code()
-            .and_then(|code| u8::try_from(code).ok())
-            .unwrap_or(ui::FAILED),
-    )
 }
