@@ -235,6 +235,19 @@ fn a_program_that_crashes_anyway_is_neither_verified_nor_blamed_on_the_allocator
     assert_eq!(json["signals"][0]["also_without"], true);
 }
 
+/// The kernel kills what needs too much memory: then nothing was seen of the work, whoever is to blame.
+#[test]
+fn a_program_that_is_killed_anyway_is_not_verified() {
+    for (script, signal) in [
+        ("kill -KILL $$", "SIGKILL"),
+        ("sleep 1000 & kill -KILL $!; wait $!; exit 0", "SIGKILL"),
+        ("kill -TERM $$", "SIGTERM"),
+    ] {
+        let died = format!("died by {signal}, and without mimalloc as well");
+        verified(&["sh", "-c", script]).ended_with(4).said(&[&died]);
+    }
+}
+
 #[test]
 fn processes_that_a_script_ends_are_nobodys_trouble() {
     let outcome = verified(&["sh", "-c", "sleep 1000 & kill $!; wait $!; exit 3"]).succeeded();

@@ -62,7 +62,7 @@ pub(in super::super) struct Finding {
 enum Verdict {
     Verified,
     Failed,
-    /// It crashes with any allocator, so nothing can be said of this one.
+    /// It dies with any allocator, so nothing can be said of this one.
     Undecided,
     /// Too little was seen.
     Unknown,
@@ -131,18 +131,18 @@ impl Finding {
         }
         if !finding.problems.is_empty() {
             finding.verdict = Verdict::Failed;
-        } else if finding.with.signals.iter().any(|it| it.death.is_fault()) {
-            finding.say_that_it_crashes_anyway();
+        } else if finding.with.signals.iter().any(|it| it.counts) {
+            finding.say_that_it_dies_anyway();
         } else if finding.calls < ENOUGH_CALLS && program.takes_no_malloc().is_some() {
             finding.say_that_it_is_too_little();
         }
         finding
     }
 
-    fn say_that_it_crashes_anyway(&mut self) {
+    fn say_that_it_dies_anyway(&mut self) {
         self.verdict = Verdict::Undecided;
-        let faults = self.with.signals.iter().filter(|it| it.death.is_fault());
-        let (named, allocator) = (named(&faults.collect::<Vec<_>>()), self.allocator);
+        let counted = self.with.signals.iter().filter(|it| it.counts);
+        let (named, allocator) = (named(&counted.collect::<Vec<_>>()), self.allocator);
         self.problems.push(format!(
             "{named}, and without {allocator} as well: so nothing can be said of {allocator}"
         ));
