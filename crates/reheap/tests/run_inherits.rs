@@ -50,6 +50,7 @@ int main(int count, char **words) {
     if (count < 3) return 2;
     if (strcmp(how, "SIGPIPE ignored") == 0) signal(SIGPIPE, SIG_IGN);
     if (strcmp(how, "SIGPIPE as usual") == 0) signal(SIGPIPE, SIG_DFL);
+    if (strcmp(how, "SIGCHLD ignored") == 0) signal(SIGCHLD, SIG_IGN);
     if (strcmp(how, "signals blocked") == 0) {
         sigset_t blocked;
         sigemptyset(&blocked);
@@ -99,6 +100,7 @@ fn a_program_finds_all_that_its_caller_left_it() {
     for how in [
         "SIGPIPE ignored",
         "SIGPIPE as usual",
+        "SIGCHLD ignored",
         "signals blocked",
         "input closed",
         "all closed",
@@ -124,5 +126,22 @@ fn a_program_finds_all_that_its_caller_left_it() {
             assert_eq!(differ, None, "{how}, {allocator}");
             assert_eq!(lines.len(), usual.len(), "{how}, {allocator}");
         }
+    }
+}
+
+/// As under some process managers: then waitpid(2) tells nobody anything.
+#[test]
+fn reheap_can_start_programs_where_its_caller_ignores_that_they_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let caller = compile(folder.path(), "caller", CALLER);
+    let program = env!("CARGO_BIN_EXE_reheap");
+    for line in [
+        "run --verify --for 1 -a mimalloc -- ls",
+        "bench --rounds 1 --variant glibc -- true",
+    ] {
+        let mut command = Command::new(&caller);
+        command.arg("SIGCHLD ignored").arg(program);
+        command.args(common::words(line)).env_remove("LD_PRELOAD");
+        run(command.env("REHEAP_CACHE_DIR", cache())).succeeded();
     }
 }

@@ -5,9 +5,12 @@
 //! C library calls a function here before the runtime starts, which notes what there is; and the program is executed with
 //! the environment as it is, but for the variables that change.
 //!
+//! That function also changes one thing itself. Where SIGCHLD is ignored, nobody is told how a child ended (wait(2)), so
+//! reheap could start no compiler. It gets its default until the program is executed.
+//!
 //! Rejected: to read `/proc/self/status` in `main`, which shows what the runtime has made of it.
 
-use std::ffi::{CStr, CString, OsStr, OsString, c_char};
+use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int};
 use std::io;
 use std::mem;
 use std::os::unix::ffi::OsStrExt as _;
@@ -21,6 +24,8 @@ static FOUND: AtomicU8 = AtomicU8::new(0);
 const NOTED: u8 = 1 << 7;
 /// SIGPIPE was ignored.
 const IGNORED_SIGPIPE: u8 = 1 << 6;
+/// SIGCHLD was ignored.
+const IGNORED_SIGCHLD: u8 = 1 << 5;
 // 1 << N: the standard stream N was closed.
 
 /// The C library calls everything in this section before `main`, and so before the runtime (ELF gABI, "Initialization and
@@ -39,14 +44,28 @@ extern "C" fn note() {
             found |= 1 << stream;
         }
     }
+    if is_ignored(libc::SIGPIPE) {
+        found |= IGNORED_SIGPIPE;
+    }
+    if is_ignored(libc::SIGCHLD) {
+        found |= IGNORED_SIGCHLD;
+        set(libc::SIGCHLD, libc::SIG_DFL);
+    }
+    FOUND.store(found, Ordering::Relaxed);
+}
+
+fn is_ignored(signal: c_int) -> bool {
     // SAFETY: zeroes are a value of every field of this C struct.
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
     // SAFETY: a null pointer leaves the action as it is; the other is to a struct of this function (sigaction(2)).
-    let asked = unsafe { libc::sigaction(libc::SIGPIPE, ptr::null(), &mut action) };
-    if asked == 0 && action.sa_sigaction == libc::SIG_IGN {
-        found |= IGNORED_SIGPIPE;
-    }
-    FOUND.store(found, Ordering::Relaxed);
+    let asked = unsafe { libc::sigaction(signal, ptr::null(), &mut action) };
+    asked == 0 && action.sa_sigaction == libc::SIG_IGN
+}
+
+/// The action is to ignore the signal, or its default.
+fn set(signal: c_int, action: libc::sighandler_t) {
+    // SAFETY: neither of the two actions is a function that could be called (signal(2)).
+    unsafe { libc::signal(signal, action) };
 }
 
 /// Executes the file with these arguments, the first being its name, and with these variables set.
@@ -78,15 +97,17 @@ fn execute(file: &CStr, arguments: &[CString], environment: &[CString]) -> io::E
     let found = FOUND.load(Ordering::Relaxed);
     if found & NOTED != 0 {
         close_at_exec(found);
-        set_sigpipe(match found & IGNORED_SIGPIPE != 0 {
+        let was = |bit: u8| match found & bit != 0 {
             true => libc::SIG_IGN,
             false => libc::SIG_DFL,
-        });
+        };
+        set(libc::SIGPIPE, was(IGNORED_SIGPIPE));
+        set(libc::SIGCHLD, was(IGNORED_SIGCHLD));
     }
     // SAFETY: each list ends with a null pointer, and all others are to C strings that live in the caller.
     unsafe { libc::execve(file.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
     let error = io::Error::last_os_error();
-    set_sigpipe(libc::SIG_IGN); // as the runtime has it, because the error is still to be written
+    set(libc::SIGPIPE, libc::SIG_IGN); // as the runtime has it, because the error is still to be written
     error
 }
 
@@ -96,11 +117,6 @@ fn close_at_exec(found: u8) {
         // SAFETY: this takes no pointer; it is a flag of `/dev/null`, which nobody else in this process has opened there.
         unsafe { libc::fcntl(stream, libc::F_SETFD, libc::FD_CLOEXEC) };
     }
-}
-
-fn set_sigpipe(action: libc::sighandler_t) {
-    // SAFETY: neither of the two actions is a function that could be called (signal(2)).
-    unsafe { libc::signal(libc::SIGPIPE, action) };
 }
 
 /// All entries, in their order, whatever is in them.
