@@ -6,6 +6,7 @@
 //! A flag that a signal handler sets would do for the first one. But with reheap ends only what it started itself, and a
 //! command may have started more; to find and kill that takes more than a handler may do. So a thread waits for signals.
 
+use crate::sys::handover;
 use crate::ui::Failure;
 use anyhow::Context as _;
 use reheap_bench::run;
@@ -19,10 +20,13 @@ use std::thread;
 /// The signal that came first. Signals are the whole process's, and so is this.
 static FIRST: AtomicI32 = AtomicI32::new(0);
 
-/// A flag that SIGINT, SIGTERM or a closed terminal (SIGHUP) sets from now on.
+/// A flag that SIGINT, SIGTERM or a closed terminal (SIGHUP) sets from now on. With nohup(1), which ignores SIGHUP, the last
+/// means nothing.
 pub(crate) fn on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
-    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).context("cannot watch for Ctrl-C")?;
+    let awaited = [SIGINT, SIGTERM].into_iter();
+    let awaited = awaited.chain((!handover::is_ignored(SIGHUP)).then_some(SIGHUP));
+    let mut signals = Signals::new(awaited).context("cannot watch for Ctrl-C")?;
     let flag = Arc::clone(&interrupted);
     thread::spawn(move || {
         for signal in signals.forever() {

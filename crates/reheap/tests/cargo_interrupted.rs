@@ -5,7 +5,9 @@
 
 mod common;
 
-use common::{HELLO, Outcome, Project, allocator_in, cache, files_below, prints, run, target};
+use common::{
+    HELLO, Outcome, Project, allocator_in, cache, files_below, prints, run, started_by, target,
+};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs;
 use std::io::Read as _;
@@ -28,21 +30,7 @@ fn fifos(project: &Project) {
 /// The command as a shell with job control starts it: where the tests themselves run in the background, Ctrl-C is ignored,
 /// and children inherit that.
 fn as_from_a_terminal(command: &Command) -> Command {
-    let mut wrapped = Command::new("env");
-    wrapped
-        .arg("--default-signal=INT")
-        .arg(command.get_program())
-        .args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => wrapped.env(name, value),
-            None => wrapped.env_remove(name),
-        };
-    }
-    if let Some(folder) = command.get_current_dir() {
-        wrapped.current_dir(folder);
-    }
-    wrapped
+    started_by("env --default-signal=INT", command)
 }
 
 /// Starts a command in a process group of its own, sends the group a Ctrl-C as soon as a script has stopped, and gives

@@ -381,7 +381,9 @@ fn ctrl_c_and_the_like_in_the_middle_end_everything() {
         let programs = Programs::new();
         let file = programs.path("pids");
         let script = format!("{DAEMON} sleep 1000");
-        let mut command = reheap("run --verify --for 1000 -a mimalloc -- sh -c");
+        let command = reheap("run --verify --for 1000 -a mimalloc -- sh -c");
+        // Where the tests themselves run by nohup, SIGHUP is ignored, and children inherit that.
+        let mut command = common::started_by("env --default-signal=HUP", &command);
         command.arg(&script).arg(&file).stderr(Stdio::null());
         let mut reheap = command.spawn().unwrap();
         wait_until("both have started", || pids(&file).len() == 2);
@@ -389,6 +391,21 @@ fn ctrl_c_and_the_like_in_the_middle_end_everything() {
         assert_eq!(reheap.wait().unwrap().code(), Some(128 + signal.as_raw()));
         assert!(!pids(&file).iter().any(|pid| runs(pid)));
     }
+}
+
+#[test]
+fn a_closed_terminal_means_nothing_to_what_was_started_by_nohup() {
+    let programs = Programs::new();
+    let file = programs.path("pids");
+    let script = "echo $$ >> \"$0\"; while [ -e \"$0\" ]; do sleep 0.1; done";
+    let command = reheap("run --verify --for 1000 -a mimalloc -- sh -c");
+    let mut command = common::started_by("env --ignore-signal=HUP", &command);
+    command.arg(script).arg(&file).stdout(Stdio::null());
+    let mut reheap = command.spawn().unwrap();
+    wait_until("it has started", || pids(&file).len() == 1);
+    kill_process(Pid::from_child(&reheap), Signal::HUP).unwrap();
+    fs::remove_file(&file).unwrap();
+    assert_eq!(reheap.wait().unwrap().code(), Some(0));
 }
 
 /// A cache with something else in the place of the library, as one that was built on another system.

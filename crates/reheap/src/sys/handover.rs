@@ -54,7 +54,8 @@ extern "C" fn note() {
     FOUND.store(found, Ordering::Relaxed);
 }
 
-fn is_ignored(signal: c_int) -> bool {
+/// Whether nobody is to be told of the signal.
+pub(crate) fn is_ignored(signal: c_int) -> bool {
     // SAFETY: zeroes are a value of every field of this C struct.
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
     // SAFETY: a null pointer leaves the action as it is; the other is to a struct of this function (sigaction(2)).

@@ -141,6 +141,26 @@ pub(crate) fn reheap(line: &str) -> Command {
     command
 }
 
+/// The command, started by the program of these words.
+pub(crate) fn started_by(line: &str, command: &Command) -> Command {
+    let words = words(line);
+    let mut wrapped = Command::new(words[0]);
+    wrapped
+        .args(&words[1..])
+        .arg(command.get_program())
+        .args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => wrapped.env(name, value),
+            None => wrapped.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        wrapped.current_dir(folder);
+    }
+    wrapped
+}
+
 /// A copy of the preloads in the cache, in a folder that every user may read.
 pub(crate) fn cache_for_all(folder: &Path) -> PathBuf {
     let copy = folder.join("cache");
