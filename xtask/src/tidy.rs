@@ -2,6 +2,7 @@
 //!
 //! To add a check: a function from the workspace or its files to [`Finding`]s, and its call in [`findings`].
 
+use crate::pages;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail, ensure};
 use std::fmt;
@@ -64,6 +65,7 @@ fn findings(workspace: &Workspace) -> Result<Vec<Finding>> {
         findings.extend(check_description(manifest, package.description.as_deref()));
     }
     findings.extend(check_workload_readmes(&workspace.root)?);
+    findings.extend(check_pages(workspace)?);
     Ok(findings)
 }
 
@@ -158,6 +160,24 @@ fn check_workload_readmes(root: &Path) -> Result<Vec<Finding>> {
                     path: readme.strip_prefix(root).unwrap_or(&readme).to_owned(),
                     line: None,
                     what: "is missing: one line that says what the workload stresses".to_owned(),
+                });
+            }
+        }
+    }
+    Ok(findings)
+}
+
+/// Charts, tables and figures are what the raw data gives.
+fn check_pages(workspace: &Workspace) -> Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    for folder in pages::folders(workspace)? {
+        for page in pages::pages(workspace, &folder)? {
+            if fs::read_to_string(&page.path).ok().as_deref() != Some(&page.text) {
+                let path = page.path.strip_prefix(&workspace.root);
+                findings.push(Finding {
+                    path: path.unwrap_or(&page.path).to_owned(),
+                    line: None,
+                    what: "is not what the raw data gives: cargo xtask pages".to_owned(),
                 });
             }
         }

@@ -1,0 +1,286 @@
+//! The sentences and short tables with figures in them, each one block of a page.
+//!
+//! A sentence says only what its figures say on every machine: "measurably faster in 5 of 7", never "faster". What that
+//! means is for the page around it.
+
+use super::chart::times;
+use super::ratios::{Benchmark, Kind, LINKED, Of, PRELOADED, Ratio, Ratios, Shown};
+use crate::table::Table;
+use anyhow::{Context, Result};
+use reheap_bench::analysis::{Verdict, analyse};
+use reheap_bench::compare::title;
+use reheap_bench::results::{Quantity, Results};
+
+/// From stock musl to the default, one change at a time.
+const STEPS: [(&str, &str); 4] = [
+    ("musl", "stock musl"),
+    (
+        "musl+mimalloc[purge_delay=10,memory_functions=stock]",
+        "+ allocator",
+    ),
+    ("musl+mimalloc[purge_delay=10]", "+ memory functions"),
+    ("musl+mimalloc", "+ tuning"),
+];
+const DEFAULT: &str = "musl+mimalloc";
+const JEMALLOC: &str = "musl+jemalloc";
+/// Before a ratio that may be noise.
+const NOISE: &str = "~ ";
+
+/// Where and when it was measured.
+pub(crate) fn machine(linked: &[(String, Results)], preloaded: &[(String, Results)]) -> String {
+    let all: Vec<&Results> = linked
+        .iter()
+        .chain(preloaded)
+        .map(|(_, results)| results)
+        .collect();
+    let mut machines: Vec<String> = all
+        .iter()
+        .map(|results| {
+            let machine = &results.machine;
+            let gib = machine.memory_bytes as f64 / (1024.0 * 1024.0 * 1024.0);
+            let libc = machine.libc.as_deref().unwrap_or("an unknown libc");
+            let kind = if machine.is_virtual {
+                "a virtual machine"
+            } else {
+                "a machine"
+            };
+            format!(
+                "{kind} with {} processors ({}), {gib:.0} GiB, {}, {libc}",
+                machine.processors, machine.processor, machine.kernel
+            )
+        })
+        .collect();
+    machines.sort();
+    machines.dedup();
+    let rounds = all
+        .iter()
+        .flat_map(|results| &results.benchmarks)
+        .filter_map(|benchmark| benchmark.baseline())
+        .map(|baseline| baseline.runs.len());
+    let loads = all
+        .iter()
+        .filter_map(|results| results.machine.load_average);
+    let (least, most) = (
+        loads.clone().fold(f64::MAX, f64::min),
+        loads.fold(0.0, f64::max),
+    );
+    format!(
+        "Measured on {}. {} to {} rounds per benchmark. Load average before a benchmark: {least:.1} to {most:.1}.\n",
+        machines.join("; "),
+        rounds.clone().min().unwrap_or(0),
+        rounds.max().unwrap_or(0),
+    )
+}
+
+/// What the chart of the front page says, in words.
+pub(crate) fn headline(linked: &Ratios) -> Result<String> {
+    let common = linked.common(LINKED);
+    let mean = |variant, of| {
+        Ratios::mean(&common, variant, of)
+            .map(times)
+            .with_context(|| format!("`{variant}` has no mean"))
+    };
+    let worst = common
+        .iter()
+        .filter_map(|benchmark| Some((benchmark.ratio("musl", Of::Time)?.value, &benchmark.title)))
+        .max_by(|left, right| left.0.total_cmp(&right.0))
+        .context("there are no benchmarks")?;
+    let all: Vec<&Benchmark> = linked.benchmarks.iter().collect();
+    let everywhere = |of| {
+        Ratios::mean(&all, DEFAULT, of)
+            .map(times)
+            .context("no mean")
+    };
+    let apart = linked.benchmarks.len() - common.len();
+    let mut text = format!(
+        "Relative to glibc, in the geometric mean of {} benchmarks:\n\n\
+         - Stock musl takes {} the time, and {} in the worst benchmark ({}).\n\
+         - reheap's default, mimalloc, takes {} the time **and {} the peak memory**.\n\
+         - `-a jemalloc` takes {} the time and {} the peak memory.\n",
+        common.len(),
+        mean("musl", Of::Time)?,
+        times(worst.0),
+        worst.1,
+        mean(DEFAULT, Of::Time)?,
+        mean(DEFAULT, Of::Memory)?,
+        mean(JEMALLOC, Of::Time)?,
+        mean(JEMALLOC, Of::Memory)?,
+    );
+    if apart > 0 {
+        text += &format!(
+            "- With the {apart} left out because not all variants ran it, the default takes {} the time and {} the memory.\n",
+            everywhere(Of::Time)?,
+            everywhere(Of::Memory)?,
+        );
+    }
+    Ok(text)
+}
+
+pub(crate) fn time(linked: &Ratios) -> String {
+    format!(
+        "{}\n{}",
+        verdicts("reheap's default", "time", linked, DEFAULT, Of::Time),
+        matrix("time / glibc's", linked, LINKED, Of::Time)
+    )
+}
+
+pub(crate) fn memory(linked: &Ratios) -> String {
+    format!(
+        "{}\n{}",
+        verdicts(
+            "reheap's default",
+            "peak memory",
+            linked,
+            DEFAULT,
+            Of::Memory
+        ),
+        matrix("peak memory / glibc's", linked, LINKED, Of::Memory)
+    )
+}
+
+/// In which benchmarks a variant measurably needs less than the baseline, and in which more.
+fn verdicts(name: &str, what: &str, ratios: &Ratios, variant: &str, of: Of) -> String {
+    let count = |verdict| {
+        ratios
+            .benchmarks
+            .iter()
+            .filter_map(|benchmark| benchmark.ratio(variant, of))
+            .filter(|ratio| ratio.verdict == verdict)
+            .count()
+    };
+    let (less, more, same) = (
+        count(Verdict::Better),
+        count(Verdict::Worse),
+        count(Verdict::Indistinguishable),
+    );
+    format!(
+        "Of {} benchmarks, {name} needs measurably less {what} than glibc in {less} and measurably more in {more}. In {same} \
+         there is no measurable difference.\n",
+        less + more + same
+    )
+}
+
+/// One row for each variant, one column for each benchmark, the mean last.
+fn matrix(corner: &str, ratios: &Ratios, shown: &[Shown], of: Of) -> String {
+    let common = ratios.common(shown);
+    let mut header = vec![corner.to_owned()];
+    header.extend(
+        ratios
+            .benchmarks
+            .iter()
+            .map(|benchmark| benchmark.title.clone()),
+    );
+    header.push(format!("mean of {}", common.len()));
+    let mut table = Table::with_header(header);
+    for row in shown {
+        let mut cells = vec![match row.kind {
+            Kind::Reheap => format!("**{}**", row.label),
+            Kind::Stock | Kind::Known => row.label.to_owned(),
+        }];
+        for benchmark in &ratios.benchmarks {
+            cells.push(match benchmark.ratio(row.variant, of) {
+                Some(ratio) => cell(ratio),
+                None => "-".to_owned(),
+            });
+        }
+        let mean = Ratios::mean(&common, row.variant, of);
+        cells.push(mean.map_or("-".to_owned(), |mean| format!("{mean:.2}")));
+        table.push(cells);
+    }
+    table.render()
+}
+
+fn cell(ratio: Ratio) -> String {
+    let noise = match ratio.verdict {
+        Verdict::Indistinguishable => NOISE,
+        Verdict::Better | Verdict::Worse => "",
+    };
+    format!("{noise}{:.2}", ratio.value)
+}
+
+/// CPU time over glibc's after each step from stock musl to the default.
+pub(crate) fn steps(linked: &[(String, Results)]) -> String {
+    let mut header = vec!["CPU time / glibc's".to_owned()];
+    header.extend(STEPS.map(|(_, step)| step.to_owned()));
+    let mut table = Table::with_header(header);
+    for (_, results) in linked {
+        for benchmark in &results.benchmarks {
+            let analysis = analyse(benchmark, &Quantity::Cpu, results.settings.output);
+            let Some(analysis) = analysis else { continue };
+            let ratio = |variant: &str| {
+                let row = analysis.rows.iter().find(|row| row.variant == variant)?;
+                Some(row.comparison?.ratio?.value)
+            };
+            let ratios: Option<Vec<f64>> = STEPS.iter().map(|step| ratio(step.0)).collect();
+            let Some(ratios) = ratios else {
+                continue; // not every step was measured
+            };
+            let mut cells = vec![title(benchmark)];
+            cells.extend(ratios.iter().map(|ratio| format!("{ratio:.2}")));
+            table.push(cells);
+        }
+    }
+    table.render()
+}
+
+/// The benchmarks in which the default brings no time, and preloads.
+pub(crate) fn no_help(linked: &Ratios, preloaded: &Ratios) -> Result<String> {
+    let without = |ratios: &Ratios, variant| {
+        let titles: Vec<String> = ratios
+            .benchmarks
+            .iter()
+            .filter(|benchmark| {
+                let ratio = benchmark.ratio(variant, Of::Time);
+                ratio.is_some_and(|ratio| ratio.verdict != Verdict::Better)
+            })
+            .map(|benchmark| format!("`{}`", benchmark.title))
+            .collect();
+        if titles.is_empty() {
+            "none".to_owned()
+        } else {
+            titles.join(", ")
+        }
+    };
+    let common = preloaded.common(PRELOADED);
+    let mean = |variant| {
+        Ratios::mean(&common, variant, Of::Memory)
+            .map(times)
+            .with_context(|| format!("`{variant}` has no mean"))
+    };
+    Ok(format!(
+        "- reheap's default, linked: no measurable gain in time in {}.\n\
+         - mimalloc, preloaded: no measurable gain in time in {} of {} benchmarks ({}).\n\
+         - Preloads cost memory in these programs: mimalloc takes {} glibc's in the geometric mean, jemalloc {}.\n",
+        without(linked, DEFAULT),
+        preloaded
+            .benchmarks
+            .iter()
+            .filter_map(|benchmark| benchmark.ratio("glibc+mimalloc", Of::Time))
+            .filter(|ratio| ratio.verdict != Verdict::Better)
+            .count(),
+        preloaded.benchmarks.len(),
+        without(preloaded, "glibc+mimalloc"),
+        mean("glibc+mimalloc")?,
+        mean("glibc+jemalloc")?,
+    ))
+}
+
+/// How noisy each benchmark was.
+pub(crate) fn noise(linked: &Ratios, preloaded: &Ratios) -> String {
+    let header = ["benchmark", "rounds", "noise floor of time", "load before"];
+    let mut table = Table::new(header);
+    for benchmark in linked.benchmarks.iter().chain(&preloaded.benchmarks) {
+        let unknown = || "unknown".to_owned();
+        table.row([
+            benchmark.title.clone(),
+            benchmark.rounds.to_string(),
+            benchmark
+                .noise_floor
+                .map_or_else(unknown, |floor| format!("{:.0} %", floor * 100.0)),
+            benchmark
+                .load
+                .map_or_else(unknown, |load| format!("{load:.1}")),
+        ]);
+    }
+    table.render()
+}
