@@ -75,45 +75,48 @@ pub(crate) fn machine(linked: &[(String, Results)], preloaded: &[(String, Result
 /// What the chart of the front page says, in words.
 pub(crate) fn headline(linked: &Ratios) -> Result<String> {
     let common = linked.common(LINKED);
-    let mean = |variant, of| {
-        Ratios::mean(&common, variant, of)
-            .map(times)
-            .with_context(|| format!("`{variant}` has no mean"))
+    let mean = |benchmarks: &[&Benchmark], variant, of| {
+        Ratios::mean(benchmarks, variant, of).with_context(|| format!("`{variant}` has no mean"))
     };
-    let worst = common
+    let both = |benchmarks: &[&Benchmark], variant| {
+        Ok::<_, anyhow::Error>((
+            change(mean(benchmarks, variant, Of::Time)?),
+            change(mean(benchmarks, variant, Of::Memory)?),
+        ))
+    };
+    let (worst, worst_title) = common
         .iter()
         .filter_map(|benchmark| Some((benchmark.ratio("musl", Of::Time)?.value, &benchmark.title)))
         .max_by(|left, right| left.0.total_cmp(&right.0))
         .context("there are no benchmarks")?;
-    let all: Vec<&Benchmark> = linked.benchmarks.iter().collect();
-    let everywhere = |of| {
-        Ratios::mean(&all, DEFAULT, of)
-            .map(times)
-            .context("no mean")
-    };
-    let apart = linked.benchmarks.len() - common.len();
+    let (time, memory) = both(&common, DEFAULT)?;
+    let (jemalloc_time, jemalloc_memory) = both(&common, JEMALLOC)?;
     let mut text = format!(
-        "Relative to glibc, in the geometric mean of {} benchmarks:\n\n\
-         - Stock musl takes {} the time, and {} in the worst benchmark ({}).\n\
-         - reheap's default, mimalloc, takes {} the time **and {} the peak memory**.\n\
-         - `-a jemalloc` takes {} the time and {} the peak memory.\n",
+        "Compared with glibc, in the geometric mean of {} benchmarks:\n\n\
+         - Stock musl takes {:.1} times as long, and {worst:.0} times in the worst case, {worst_title}.\n\
+         - reheap's default, mimalloc, takes {time} time **and needs {memory} peak memory**.\n\
+         - `-a jemalloc` takes {jemalloc_time} time and needs {jemalloc_memory} peak memory.\n",
         common.len(),
-        mean("musl", Of::Time)?,
-        times(worst.0),
-        worst.1,
-        mean(DEFAULT, Of::Time)?,
-        mean(DEFAULT, Of::Memory)?,
-        mean(JEMALLOC, Of::Time)?,
-        mean(JEMALLOC, Of::Memory)?,
+        mean(&common, "musl", Of::Time)?,
     );
-    if apart > 0 {
+    let apart = linked.apart(&common);
+    if !apart.is_empty() {
+        let all: Vec<&Benchmark> = linked.benchmarks.iter().collect();
+        let (time, memory) = both(&all, DEFAULT)?;
         text += &format!(
-            "- With the {apart} left out because not all variants ran it, the default takes {} the time and {} the memory.\n",
-            everywhere(Of::Time)?,
-            everywhere(Of::Memory)?,
+            "- Not all variants ran {}. With it, the default takes {time} time and needs {memory} peak memory.\n",
+            apart.join(", ")
         );
     }
     Ok(text)
+}
+
+/// A ratio as people say it: 27 % less, 53 % more.
+fn change(ratio: f64) -> String {
+    match ratio {
+        ratio if ratio < 1.0 => format!("{:.0} % less", (1.0 - ratio) * 100.0),
+        ratio => format!("{:.0} % more", (ratio - 1.0) * 100.0),
+    }
 }
 
 pub(crate) fn time(linked: &Ratios) -> String {
@@ -283,4 +286,15 @@ pub(crate) fn noise(linked: &Ratios, preloaded: &Ratios) -> String {
         ]);
     }
     table.render()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_becomes_less_or_more() {
+        assert_eq!(change(0.734), "27 % less");
+        assert_eq!(change(1.53), "53 % more");
+    }
 }

@@ -196,12 +196,7 @@ fn dots(
 }
 
 fn notes(ratios: &Ratios, common: &[&Benchmark], day: &str) -> [String; 2] {
-    let apart: Vec<&str> = ratios
-        .benchmarks
-        .iter()
-        .map(|benchmark| benchmark.title.as_str())
-        .filter(|title| common.iter().all(|benchmark| benchmark.title != *title))
-        .collect();
+    let apart = ratios.apart(common);
     let titles: Vec<&str> = common
         .iter()
         .map(|benchmark| benchmark.title.as_str())

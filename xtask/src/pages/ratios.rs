@@ -147,6 +147,15 @@ impl Ratios {
         self.benchmarks.iter().filter(has_all).collect()
     }
 
+    /// The titles of the benchmarks that are not among these.
+    pub(crate) fn apart(&self, common: &[&Benchmark]) -> Vec<&str> {
+        self.benchmarks
+            .iter()
+            .map(|benchmark| benchmark.title.as_str())
+            .filter(|title| common.iter().all(|benchmark| benchmark.title != *title))
+            .collect()
+    }
+
     /// The geometric mean over these benchmarks; none if the variant is missing in one.
     pub(crate) fn mean(benchmarks: &[&Benchmark], variant: &str, of: Of) -> Option<f64> {
         let ratios: Option<Vec<f64>> = benchmarks
