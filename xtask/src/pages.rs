@@ -20,7 +20,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The README of a folder that has none yet. Whoever measured adds what the figures mean.
-const SKELETON: &str = include_str!("pages/skeleton.md");
+const SKELETON: &str = include_str!("pages/skeleton.txt");
 
 /// The raw data of a folder.
 struct Measurements {

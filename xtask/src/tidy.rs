@@ -16,7 +16,7 @@ const LINES_MAX: usize = 800;
 /// Folders of one machine, which mean nothing on another. In two parts, so that this file does not contain them.
 const MACHINE_PATHS: [&str; 2] = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
 
-/// Something to mend, and how.
+/// Something to fix, and how.
 #[derive(Debug, PartialEq, Eq)]
 struct Finding {
     path: PathBuf,
@@ -34,7 +34,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Prints what there is to mend, and fails if there is anything.
+/// Prints what there is to fix, and fails if there is anything.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let findings = findings(workspace)?;
     for finding in &findings {
@@ -53,6 +53,9 @@ fn findings(workspace: &Workspace) -> Result<Vec<Finding>> {
             .with_context(|| format!("cannot read `{}`", path.display()))?;
         findings.extend(check_length(&path, &text));
         findings.extend(check_machine_paths(&path, &text));
+        if path.extension().is_some_and(|suffix| suffix == "md") {
+            findings.extend(check_links(&workspace.root, &path, &text));
+        }
         if path.ends_with("src/lib.rs") || path.ends_with("src/main.rs") {
             findings.extend(check_header(&path, &text));
         }
@@ -130,6 +133,62 @@ fn check_machine_paths(path: &Path, text: &str) -> Vec<Finding> {
         })
     };
     text.lines().enumerate().filter_map(found).collect()
+}
+
+/// Links of a page lead to files of the repository, and where they name a heading, to one that is there.
+fn check_links(root: &Path, path: &Path, text: &str) -> Vec<Finding> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let mut findings = Vec::new();
+    let mut is_code = false;
+    for (number, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            is_code = !is_code;
+        }
+        if is_code {
+            continue;
+        }
+        for link in line.split("](").skip(1) {
+            let Some((link, _)) = link.split_once(')') else {
+                continue;
+            };
+            if link.contains("://") {
+                continue;
+            }
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = match file {
+                "" => root.join(path),
+                file => root.join(folder).join(file),
+            };
+            let leads_somewhere = match (heading, fs::read_to_string(&target)) {
+                ("", _) => target.exists(),
+                (heading, Ok(page)) => page
+                    .lines()
+                    .any(|line| anchor(line) == Some(heading.into())),
+                (_, Err(_)) => false,
+            };
+            if !leads_somewhere {
+                findings.push(Finding {
+                    path: path.to_owned(),
+                    line: Some(number + 1),
+                    what: format!("links to `{link}`, which is not there"),
+                });
+            }
+        }
+    }
+    findings
+}
+
+/// What a link to a heading is called, as GitHub makes it; none for a line that is no heading.
+fn anchor(line: &str) -> Option<String> {
+    let title = line.strip_prefix('#')?.trim_start_matches('#');
+    let title = title.strip_prefix(' ')?.trim().to_lowercase();
+    let kept = title
+        .chars()
+        .filter(|letter| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_'));
+    Some(
+        kept.map(|letter| if letter == ' ' { '-' } else { letter })
+            .collect(),
+    )
 }
 
 fn check_header(path: &Path, text: &str) -> Option<Finding> {
@@ -222,6 +281,36 @@ mod tests {
                 .collect::<Vec<_>>(),
             [Some(2)]
         );
+    }
+
+    #[test]
+    fn a_link_to_a_missing_file_or_heading_is_found_outside_of_code() {
+        let root = Workspace::find().unwrap().root;
+        let check = |text: &str| check_links(&root, Path::new("docs/page.md"), text);
+        assert_eq!(
+            check("[a](../README.md) [b](https://example.org/x) [c](../README.md#installation)"),
+            []
+        );
+        assert_eq!(check("```\n[a](missing.md)\n```\n"), []);
+        let findings = check("fine\n[a](missing.md) and [b](../README.md#missing)\n");
+        let shown: Vec<String> = findings.iter().map(Finding::to_string).collect();
+        assert_eq!(
+            shown,
+            [
+                "docs/page.md:2: links to `missing.md`, which is not there",
+                "docs/page.md:2: links to `../README.md#missing`, which is not there"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_heading_is_linked_as_github_does() {
+        let heading = "## Limits of address space: `ulimit -v`";
+        assert_eq!(
+            anchor(heading).as_deref(),
+            Some("limits-of-address-space-ulimit--v")
+        );
+        assert_eq!(anchor("#!/bin/sh"), None);
     }
 
     #[test]

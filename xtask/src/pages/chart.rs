@@ -235,6 +235,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_benchmark_beyond_the_scale_is_written_as_a_number() {
+        let ratios = Ratios {
+            benchmarks: vec![
+                Benchmark::example("usual", &[("slow", 1.0, 1.0)]),
+                Benchmark::example("worst case", &[("slow", 30.6, 1.0)]),
+            ],
+        };
+        let slow = Shown {
+            variant: "slow",
+            label: "slow",
+            kind: Kind::Stock,
+        };
+        let chart = svg("A title", &ratios, &[slow], "2026-01-31");
+        assert!(chart.contains(">5.5×</text>"), "{chart}");
+        assert!(chart.contains("▸ 31× worst</text>"), "{chart}");
+        assert!(chart.contains("<title>usual: 1.00×</title>"), "{chart}");
+    }
+
+    #[test]
     fn a_ratio_has_two_or_three_digits() {
         let shown = [0.7349, 1.0, 1.999, 4.03, 30.55].map(times);
         assert_eq!(shown, ["0.73×", "1.00×", "2.0×", "4.0×", "31×"]);

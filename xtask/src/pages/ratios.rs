@@ -167,11 +167,57 @@ impl Ratios {
 }
 
 impl Benchmark {
+    /// A benchmark of these variants, with their time and their memory.
+    #[cfg(test)]
+    pub(crate) fn example(title: &str, variants: &[(&str, f64, f64)]) -> Benchmark {
+        let ratio = |value| Ratio {
+            value,
+            verdict: Verdict::Better,
+        };
+        let cells = variants.iter().map(|&(variant, time, memory)| Cell {
+            variant: variant.to_owned(),
+            time: ratio(time),
+            memory: ratio(memory),
+        });
+        Benchmark {
+            title: title.to_owned(),
+            rounds: 10,
+            noise_floor: None,
+            load: None,
+            cells: cells.collect(),
+        }
+    }
+
     pub(crate) fn ratio(&self, variant: &str, of: Of) -> Option<Ratio> {
         let cell = self.cells.iter().find(|cell| cell.variant == variant)?;
         Some(match of {
             Of::Time => cell.time,
             Of::Memory => cell.memory,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mean_is_taken_only_over_benchmarks_that_every_variant_ran() {
+        let ratios = Ratios {
+            benchmarks: vec![
+                Benchmark::example("one", &[("fast", 0.5, 2.0), ("small", 1.0, 0.5)]),
+                Benchmark::example("two", &[("fast", 2.0, 2.0), ("small", 4.0, 0.5)]),
+                Benchmark::example("three", &[("fast", 0.01, 9.0)]),
+            ],
+        };
+        let both = [
+            shown("fast", "fast", Kind::Known),
+            shown("small", "small", Kind::Known),
+        ];
+        let common = ratios.common(&both);
+        assert_eq!(ratios.apart(&common), ["three"]);
+        assert_eq!(Ratios::mean(&common, "fast", Of::Time), Some(1.0));
+        assert_eq!(Ratios::mean(&common, "small", Of::Time), Some(2.0));
+        assert_eq!(Ratios::mean(&common, "absent", Of::Time), None);
     }
 }
