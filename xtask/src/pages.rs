@@ -165,6 +165,16 @@ impl Measurements {
 
     /// What is between the two comments of that name.
     fn block(&self, name: &str, linked: &Ratios, preloaded: &Ratios) -> Result<String> {
+        // One may measure a few programs only.
+        let is_missing = match name {
+            "headline" | "time" | "steps" | "memory" => self.linked.is_empty(),
+            "no-help" => self.preloaded.is_empty(),
+            "machine" | "noise" => self.linked.is_empty() && self.preloaded.is_empty(),
+            _ => false,
+        };
+        if is_missing {
+            return Ok("Not measured.\n".to_owned());
+        }
         match name {
             "machine" => Ok(answers::machine(&self.linked, &self.preloaded)),
             "headline" => answers::headline(linked),

@@ -93,18 +93,20 @@ pub(crate) fn headline(linked: &Ratios) -> Result<String> {
     let (jemalloc_time, jemalloc_memory) = both(&common, JEMALLOC)?;
     let mut text = format!(
         "Compared with glibc, in the geometric mean of {} benchmarks:\n\n\
-         - Stock musl takes {:.1} times as long, and {worst:.0} times in the worst case, {worst_title}.\n\
+         - Stock musl takes {:.1} times as long, {worst:.0} times in the worst case ({worst_title}), and needs {} peak memory.\n\
          - reheap's default, mimalloc, takes {time} time **and needs {memory} peak memory**.\n\
          - `-a jemalloc` takes {jemalloc_time} time and needs {jemalloc_memory} peak memory.\n",
         common.len(),
         mean(&common, "musl", Of::Time)?,
+        change(mean(&common, "musl", Of::Memory)?),
     );
     let apart = linked.apart(&common);
     if !apart.is_empty() {
         let all: Vec<&Benchmark> = linked.benchmarks.iter().collect();
         let (time, memory) = both(&all, DEFAULT)?;
         text += &format!(
-            "- Not all variants ran {}. With it, the default takes {time} time and needs {memory} peak memory.\n",
+            "- Not counted: {}, which not all variants ran. With it, the default takes {time} time and needs {memory} \
+             peak memory.\n",
             apart.join(", ")
         );
     }
@@ -156,11 +158,20 @@ fn verdicts(name: &str, what: &str, ratios: &Ratios, variant: &str, of: Of) -> S
         count(Verdict::Worse),
         count(Verdict::Indistinguishable),
     );
-    format!(
-        "Of {} benchmarks, {name} needs measurably less {what} than glibc in {less} and measurably more in {more}. In {same} \
-         there is no measurable difference.\n",
-        less + more + same
-    )
+    let number = |count: usize| match count {
+        0 => "none".to_owned(),
+        count => count.to_string(),
+    };
+    let mut text = format!(
+        "Of {} benchmarks, {name} needs measurably less {what} than glibc in {} and measurably more in {}.",
+        less + more + same,
+        number(less),
+        number(more)
+    );
+    if same > 0 {
+        text += &format!(" In {same} there is no measurable difference.");
+    }
+    text + "\n"
 }
 
 /// One row for each variant, one column for each benchmark, the mean last.

@@ -21,8 +21,8 @@ const MARGIN: f64 = 28.0;
 /// How wide the bars may become.
 const PANEL: f64 = 224.0;
 const PANELS: [(Of, &str, f64); 2] = [
-    (Of::Time, "Time", 290.0),
-    (Of::Memory, "Peak memory", 666.0),
+    (Of::Time, "Time", 304.0),
+    (Of::Memory, "Peak memory", 676.0),
 ];
 
 const STYLE: &str = "\

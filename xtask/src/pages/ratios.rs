@@ -46,7 +46,7 @@ pub(crate) const LINKED: &[Shown] = &[
     ),
     shown("glibc+mimalloc", "glibc, mimalloc preloaded", Kind::Known),
     shown("glibc+jemalloc", "glibc, jemalloc preloaded", Kind::Known),
-    shown("musl+mimalloc", "reheap, mimalloc", Kind::Reheap),
+    shown("musl+mimalloc", "reheap, mimalloc (default)", Kind::Reheap),
     shown("musl+jemalloc", "reheap, jemalloc", Kind::Reheap),
 ];
 
