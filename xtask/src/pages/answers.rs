@@ -3,7 +3,6 @@
 //! A sentence says only what its figures say on every machine: "measurably faster in 5 of 7", never "faster". What that
 //! means is for the page around it.
 
-use super::chart::times;
 use super::ratios::{Benchmark, Kind, LINKED, Of, PRELOADED, Ratio, Ratios, Shown};
 use crate::table::Table;
 use anyhow::{Context, Result};
@@ -56,20 +55,28 @@ pub(crate) fn machine(linked: &[(String, Results)], preloaded: &[(String, Result
         .iter()
         .flat_map(|results| &results.benchmarks)
         .filter_map(|benchmark| benchmark.baseline())
-        .map(|baseline| baseline.runs.len());
+        .map(|baseline| baseline.runs.len().to_string());
     let loads = all
         .iter()
-        .filter_map(|results| results.machine.load_average);
-    let (least, most) = (
-        loads.clone().fold(f64::MAX, f64::min),
-        loads.fold(0.0, f64::max),
-    );
+        .filter_map(|results| results.machine.load_average)
+        .map(|load| format!("{load:.1}"));
     format!(
-        "Measured on {}. {} to {} rounds per benchmark. Load average before a benchmark: {least:.1} to {most:.1}.\n",
+        "Measured on {}. Rounds per benchmark: {}. Load average before a benchmark: {}.\n",
         machines.join("; "),
-        rounds.clone().min().unwrap_or(0),
-        rounds.max().unwrap_or(0),
+        span(rounds),
+        span(loads)
     )
+}
+
+/// The least and the most of some numbers: `10 to 15`.
+fn span(numbers: impl Iterator<Item = String>) -> String {
+    let mut numbers: Vec<String> = numbers.collect();
+    numbers.sort_by(|left, right| left.len().cmp(&right.len()).then(left.cmp(right)));
+    match (numbers.first(), numbers.last()) {
+        (Some(least), Some(most)) if least != most => format!("{least} to {most}"),
+        (Some(least), _) => least.clone(),
+        _ => "unknown".to_owned(),
+    }
 }
 
 /// What the chart of the front page says, in words.
@@ -258,13 +265,14 @@ pub(crate) fn no_help(linked: &Ratios, preloaded: &Ratios) -> Result<String> {
     let common = preloaded.common(PRELOADED);
     let mean = |variant| {
         Ratios::mean(&common, variant, Of::Memory)
-            .map(times)
+            .map(|mean| format!("{mean:.2}"))
             .with_context(|| format!("`{variant}` has no mean"))
     };
     Ok(format!(
         "- reheap's default, linked: no measurable gain in time in {}.\n\
          - mimalloc, preloaded: no measurable gain in time in {} of {} benchmarks ({}).\n\
-         - Preloads cost memory in these programs: mimalloc takes {} glibc's in the geometric mean, jemalloc {}.\n",
+         - Preloads cost memory in these programs: mimalloc needs {} times glibc's peak memory, jemalloc {} times (geometric \
+         mean).\n",
         without(linked, DEFAULT),
         preloaded
             .benchmarks
@@ -302,6 +310,14 @@ pub(crate) fn noise(linked: &Ratios, preloaded: &Ratios) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_spanned_by_the_least_and_the_most() {
+        let of = |numbers: &[&str]| span(numbers.iter().map(|number| (*number).to_owned()));
+        assert_eq!(of(&["15", "9", "10"]), "9 to 15");
+        assert_eq!(of(&["15", "15"]), "15");
+        assert_eq!(of(&[]), "unknown");
+    }
 
     #[test]
     fn a_ratio_becomes_less_or_more() {
