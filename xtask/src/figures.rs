@@ -9,7 +9,7 @@ use reheap_bench::results::Cost;
 use reheap_bench::rounds::{Turn, interleave};
 use reheap_bench::run::{CommandLine, Launcher, Limits};
 use reheap_bench::stats::{Sample, paired_differences};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ const FIRST_BUILDS: usize = 3;
 const STARTS: usize = 200;
 
 /// The raw runs behind all of these figures.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Figures {
     /// Builds that differ from the one before in the allocator alone.
     relink: Relink,
@@ -37,26 +37,26 @@ pub(crate) struct Figures {
     hello: Vec<Size>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct Relink {
     executable_bytes: u64,
     runs: Vec<Cost>,
 }
 
 /// The same done twice in each round.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct Pair {
     without_reheap: Vec<Cost>,
     with_reheap: Vec<Cost>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct FirstBuild {
-    allocator: &'static str,
+    allocator: String,
     runs: Vec<Cost>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct Size {
     variant: String,
     bytes: u64,
@@ -248,7 +248,7 @@ fn first_builds(
         }
         if !runs.is_empty() {
             first.push(FirstBuild {
-                allocator: allocator.name,
+                allocator: allocator.name.to_owned(),
                 runs,
             });
         }
@@ -319,9 +319,49 @@ fn bytes(path: &Path) -> Result<u64> {
 }
 
 impl Figures {
+    /// The figures that a user asks for first, as one table.
+    pub(crate) fn short(&self) -> Result<String> {
+        let mut table = Table::new(["", "wall time"]);
+        let relink = format!(
+            "another allocator for an executable of {:.0} MB, the whole command",
+            self.relink.executable_bytes as f64 / 1e6
+        );
+        table.row([relink, seconds(&wall_seconds(&self.relink.runs)?)]);
+        table.row([
+            "`cargo reheap build` of a new project, more than `cargo build`".to_owned(),
+            seconds(&self.fresh.difference()?),
+        ]);
+        for first in &self.first {
+            table.row([
+                format!("first build of {}, once per machine", first.allocator),
+                seconds(&wall_seconds(&first.runs)?),
+            ]);
+        }
+        table.row([
+            "start of a program by `reheap run`, more than with `LD_PRELOAD`".to_owned(),
+            milliseconds(&self.start.difference()?),
+        ]);
+        let stock = self.hello.first().context("no sizes")?.bytes as f64;
+        let sizes: Vec<String> = self.hello[1..]
+            .iter()
+            .map(|size| {
+                let allocator = size.variant.trim_start_matches("musl+");
+                format!(
+                    "{allocator} {:.0} KiB",
+                    (size.bytes as f64 - stock) / 1024.0
+                )
+            })
+            .collect();
+        Ok(format!(
+            "{}\nAn executable that prints one line grows over stock musl's by: {}.\n",
+            table.render(),
+            sizes.join(", ")
+        ))
+    }
+
     /// The figures as sentences and tables in Markdown.
     pub(crate) fn markdown(&self) -> Result<String> {
-        let mut text = String::from("## What reheap costs\n\n");
+        let mut text = String::from("# What reheap costs\n\n");
         let mut table = Table::new(["the whole command", "wall time"]);
         let relink = format!(
             "`cargo reheap build` with another allocator, executable of {:.1} MB",
@@ -354,7 +394,7 @@ impl Figures {
             let cpu = Sample::new(first.runs.iter().map(Cost::cpu_seconds))
                 .context("cannot summarize: no runs")?;
             table.row([
-                first.allocator.to_owned(),
+                first.allocator.clone(),
                 seconds(&wall_seconds(&first.runs)?),
                 seconds(&cpu),
             ]);

@@ -16,6 +16,7 @@ mod machine;
 mod measure;
 mod memory_functions;
 mod memory_plot;
+mod pages;
 mod prerequisites;
 mod programs;
 mod progress;
@@ -55,6 +56,8 @@ enum Task {
         /// Only these programs, or `figures` for what reheap itself costs
         only: Vec<String>,
     },
+    /// Write the charts, tables and figures of all measurements again, from the raw data
+    Pages,
     /// Measure memcpy, memset, strlen and the like against musl's and glibc's, and plot them
     MeasureMemory {
         /// Name of this machine in the folder's name [default: architecture and number of processors]
@@ -103,6 +106,7 @@ fn run(task: Task) -> anyhow::Result<()> {
             machine,
             only,
         } => measure::run(&workspace, rounds, machine, &only),
+        Task::Pages => pages::run(&workspace),
         Task::MeasureMemory { machine } => memory_functions::run(&workspace, machine),
         Task::MeasureTrust { machine, raw } => trust::run(&workspace, machine, raw),
         Task::InspectCorpus { folder } => inspect_corpus::run(&workspace, &folder),

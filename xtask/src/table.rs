@@ -7,15 +7,23 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new<const COLUMNS: usize>(header: [&str; COLUMNS]) -> Table {
-        Table {
-            rows: vec![header.map(str::to_owned).to_vec()],
-        }
+        Table::with_header(header.map(str::to_owned).to_vec())
+    }
+
+    /// A table whose number of columns depends on what was measured.
+    pub(crate) fn with_header(header: Vec<String>) -> Table {
+        Table { rows: vec![header] }
     }
 
     /// Adds a row, which must have as many cells as the header.
     pub(crate) fn row<const COLUMNS: usize>(&mut self, cells: [String; COLUMNS]) {
-        assert_eq!(COLUMNS, self.rows[0].len(), "the cells of {cells:?}");
-        self.rows.push(cells.to_vec());
+        self.push(cells.to_vec());
+    }
+
+    /// Adds a row, which must have as many cells as the header.
+    pub(crate) fn push(&mut self, cells: Vec<String>) {
+        assert_eq!(cells.len(), self.rows[0].len(), "the cells of {cells:?}");
+        self.rows.push(cells);
     }
 
     /// The table as text, with a line feed at the end.

@@ -2,6 +2,7 @@
 //!
 //! To add a check: a function from the workspace or its files to [`Finding`]s, and its call in [`findings`].
 
+use crate::pages;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail, ensure};
 use std::fmt;
@@ -15,7 +16,7 @@ const LINES_MAX: usize = 800;
 /// Folders of one machine, which mean nothing on another. In two parts, so that this file does not contain them.
 const MACHINE_PATHS: [&str; 2] = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
 
-/// Something to mend, and how.
+/// Something to fix, and how.
 #[derive(Debug, PartialEq, Eq)]
 struct Finding {
     path: PathBuf,
@@ -33,7 +34,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Prints what there is to mend, and fails if there is anything.
+/// Prints what there is to fix, and fails if there is anything.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let findings = findings(workspace)?;
     for finding in &findings {
@@ -52,6 +53,9 @@ fn findings(workspace: &Workspace) -> Result<Vec<Finding>> {
             .with_context(|| format!("cannot read `{}`", path.display()))?;
         findings.extend(check_length(&path, &text));
         findings.extend(check_machine_paths(&path, &text));
+        if path.extension().is_some_and(|suffix| suffix == "md") {
+            findings.extend(check_links(&workspace.root, &path, &text));
+        }
         if path.ends_with("src/lib.rs") || path.ends_with("src/main.rs") {
             findings.extend(check_header(&path, &text));
         }
@@ -64,6 +68,7 @@ fn findings(workspace: &Workspace) -> Result<Vec<Finding>> {
         findings.extend(check_description(manifest, package.description.as_deref()));
     }
     findings.extend(check_workload_readmes(&workspace.root)?);
+    findings.extend(check_pages(workspace)?);
     Ok(findings)
 }
 
@@ -130,6 +135,62 @@ fn check_machine_paths(path: &Path, text: &str) -> Vec<Finding> {
     text.lines().enumerate().filter_map(found).collect()
 }
 
+/// Links of a page lead to files of the repository, and where they name a heading, to one that is there.
+fn check_links(root: &Path, path: &Path, text: &str) -> Vec<Finding> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let mut findings = Vec::new();
+    let mut is_code = false;
+    for (number, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            is_code = !is_code;
+        }
+        if is_code {
+            continue;
+        }
+        for link in line.split("](").skip(1) {
+            let Some((link, _)) = link.split_once(')') else {
+                continue;
+            };
+            if link.contains("://") {
+                continue;
+            }
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = match file {
+                "" => root.join(path),
+                file => root.join(folder).join(file),
+            };
+            let leads_somewhere = match (heading, fs::read_to_string(&target)) {
+                ("", _) => target.exists(),
+                (heading, Ok(page)) => page
+                    .lines()
+                    .any(|line| anchor(line) == Some(heading.into())),
+                (_, Err(_)) => false,
+            };
+            if !leads_somewhere {
+                findings.push(Finding {
+                    path: path.to_owned(),
+                    line: Some(number + 1),
+                    what: format!("links to `{link}`, which is not there"),
+                });
+            }
+        }
+    }
+    findings
+}
+
+/// What a link to a heading is called, as GitHub makes it; none for a line that is no heading.
+fn anchor(line: &str) -> Option<String> {
+    let title = line.strip_prefix('#')?.trim_start_matches('#');
+    let title = title.strip_prefix(' ')?.trim().to_lowercase();
+    let kept = title
+        .chars()
+        .filter(|letter| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_'));
+    Some(
+        kept.map(|letter| if letter == ' ' { '-' } else { letter })
+            .collect(),
+    )
+}
+
 fn check_header(path: &Path, text: &str) -> Option<Finding> {
     (!text.starts_with("//! ")).then(|| Finding {
         path: path.to_owned(),
@@ -158,6 +219,24 @@ fn check_workload_readmes(root: &Path) -> Result<Vec<Finding>> {
                     path: readme.strip_prefix(root).unwrap_or(&readme).to_owned(),
                     line: None,
                     what: "is missing: one line that says what the workload stresses".to_owned(),
+                });
+            }
+        }
+    }
+    Ok(findings)
+}
+
+/// Charts, tables and figures are what the raw data gives.
+fn check_pages(workspace: &Workspace) -> Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    for folder in pages::folders(workspace)? {
+        for page in pages::pages(workspace, &folder)? {
+            if fs::read_to_string(&page.path).ok().as_deref() != Some(&page.text) {
+                let path = page.path.strip_prefix(&workspace.root);
+                findings.push(Finding {
+                    path: path.unwrap_or(&page.path).to_owned(),
+                    line: None,
+                    what: "is not what the raw data gives: cargo xtask pages".to_owned(),
                 });
             }
         }
@@ -202,6 +281,36 @@ mod tests {
                 .collect::<Vec<_>>(),
             [Some(2)]
         );
+    }
+
+    #[test]
+    fn a_link_to_a_missing_file_or_heading_is_found_outside_of_code() {
+        let root = Workspace::find().unwrap().root;
+        let check = |text: &str| check_links(&root, Path::new("docs/page.md"), text);
+        assert_eq!(
+            check("[a](../README.md) [b](https://example.org/x) [c](../README.md#installation)"),
+            []
+        );
+        assert_eq!(check("```\n[a](missing.md)\n```\n"), []);
+        let findings = check("fine\n[a](missing.md) and [b](../README.md#missing)\n");
+        let shown: Vec<String> = findings.iter().map(Finding::to_string).collect();
+        assert_eq!(
+            shown,
+            [
+                "docs/page.md:2: links to `missing.md`, which is not there",
+                "docs/page.md:2: links to `../README.md#missing`, which is not there"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_heading_is_linked_as_github_does() {
+        let heading = "## Limits of address space: `ulimit -v`";
+        assert_eq!(
+            anchor(heading).as_deref(),
+            Some("limits-of-address-space-ulimit--v")
+        );
+        assert_eq!(anchor("#!/bin/sh"), None);
     }
 
     #[test]

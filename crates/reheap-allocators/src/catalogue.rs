@@ -267,7 +267,7 @@ const MIMALLOC_TUNING: &[TuningOption] = &[PURGE_DELAY, MIMALLOC_HUGE_PAGES];
 /// Memory goes back after ten times the delay. With upstream's 10 ms a program that frees and allocates in waves faults its
 /// pages in again: wasmtime's compiler on a module of 14 MB has 70 thousand faults and 0.6 s of system time, with 100 ms
 /// 8 thousand and 0.4 s, for a tenth more peak memory, which still is less than that of mimalloc 3, whose delay is a second
-/// in all. Smaller programs show no difference in time (docs/measurements, "What each step brings").
+/// in all. Smaller programs show no difference in time (docs/measurements, "Is it faster than glibc?").
 const MIMALLOC_2_TUNING: &[TuningOption] = &[
     TuningOption {
         preset: Some("100"),

@@ -1,0 +1,217 @@
+//! What people read of a folder of measurements: charts, tables, and the figures in its README, all from the raw data.
+//!
+//! A page is written by hand, because only a person can answer a question. Its figures are not: they are in blocks
+//! between two comments, and this writes the blocks anew. `cargo xtask tidy` compares what is committed with what the
+//! data gives, so a figure cannot outlive the measurement that it came from.
+//!
+//! To add a block: a function in `answers.rs`, its name in [`Measurements::block`], and its two comments in a page.
+
+mod answers;
+mod blocks;
+mod chart;
+mod ratios;
+
+use crate::figures::Figures;
+use crate::workspace::Workspace;
+use anyhow::{Context, Result, bail};
+use ratios::{LINKED, PRELOADED, Ratios};
+use reheap_bench::results::Results;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The README of a folder that has none yet. Whoever measured adds what the figures mean.
+const SKELETON: &str = include_str!("pages/skeleton.txt");
+
+/// The raw data of a folder.
+struct Measurements {
+    /// `2026-11-22`, as the folder's name begins.
+    day: String,
+    /// Programs that were linked with musl, too, with the names of their files.
+    linked: Vec<(String, Results)>,
+    /// Programs that allocators were only preloaded into.
+    preloaded: Vec<(String, Results)>,
+    figures: Option<Figures>,
+}
+
+/// A file that is made from the raw data.
+pub(crate) struct Page {
+    pub(crate) path: PathBuf,
+    pub(crate) text: String,
+}
+
+/// Writes everything that is made from raw data.
+pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    for folder in folders(workspace)? {
+        write(workspace, &folder)?;
+    }
+    Ok(())
+}
+
+/// Writes everything that is made from the raw data of a folder.
+pub(crate) fn write(workspace: &Workspace, folder: &Path) -> Result<()> {
+    let readme = folder.join("README.md");
+    if !readme.exists() {
+        put(&readme, SKELETON)?;
+    }
+    for page in pages(workspace, folder)? {
+        put(&page.path, &page.text)?;
+    }
+    Ok(())
+}
+
+/// Everything that is made from the raw data of a folder, as it has to be.
+pub(crate) fn pages(workspace: &Workspace, folder: &Path) -> Result<Vec<Page>> {
+    let measurements = Measurements::read(folder)?;
+    let mut pages = Vec::new();
+    let mut page = |name: &str, text: String| {
+        pages.push(Page {
+            path: folder.join(name),
+            text,
+        });
+    };
+    let linked = Ratios::of(&measurements.linked);
+    let preloaded = Ratios::of(&measurements.preloaded);
+    if !measurements.linked.is_empty() {
+        let title = "Time and peak memory, compared with plain glibc";
+        let chart = chart::svg(title, &linked, LINKED, &measurements.day);
+        page("overview.svg", chart);
+        let title = "Every program that reheap links, every variant";
+        page("tables.md", tables(title, &measurements.linked)?);
+    }
+    if !measurements.preloaded.is_empty() {
+        let title = "Python, Java, Node and Redis: a preload compared with none";
+        let chart = chart::svg(title, &preloaded, PRELOADED, &measurements.day);
+        page("preloaded.svg", chart);
+        let title = "Allocators preloaded into Python, Java, Node and Redis";
+        page("preloaded.md", tables(title, &measurements.preloaded)?);
+    }
+    if let Some(figures) = &measurements.figures {
+        page("figures.md", figures.markdown()?);
+    }
+    let block = |name: &str| measurements.block(name, &linked, &preloaded);
+    let readme = folder.join("README.md");
+    page("README.md", blocks::filled(&read(&readme)?, block)?);
+    // The front page of the repository shows one of the folders.
+    let front = workspace.root.join("README.md");
+    let text = read(&front)?;
+    let name = folder.file_name().and_then(|name| name.to_str());
+    if name.is_some_and(|name| text.contains(&format!("docs/measurements/{name}/overview.svg"))) {
+        pages.push(Page {
+            path: front,
+            text: blocks::filled(&text, block)?,
+        });
+    }
+    Ok(pages)
+}
+
+/// The folders of measurements in the repository.
+pub(crate) fn folders(workspace: &Workspace) -> Result<Vec<PathBuf>> {
+    let folder = workspace.root.join("docs/measurements");
+    let cannot_read = || format!("cannot read the folder `{}`", folder.display());
+    let mut folders = Vec::new();
+    for entry in fs::read_dir(&folder).with_context(cannot_read)? {
+        let path = entry.with_context(cannot_read)?.path();
+        if path.is_dir() {
+            folders.push(path);
+        }
+    }
+    folders.sort();
+    Ok(folders)
+}
+
+impl Measurements {
+    fn read(folder: &Path) -> Result<Measurements> {
+        let name = folder
+            .file_name()
+            .with_context(|| format!("`{}` has no name", folder.display()))?;
+        let mut measurements = Measurements {
+            day: name.to_string_lossy().chars().take(10).collect(),
+            linked: Vec::new(),
+            preloaded: Vec::new(),
+            figures: None,
+        };
+        let cannot_read = || format!("cannot read the folder `{}`", folder.display());
+        let mut files = Vec::new();
+        for entry in fs::read_dir(folder).with_context(cannot_read)? {
+            files.push(entry.with_context(cannot_read)?.path());
+        }
+        files.sort();
+        for file in files {
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            if !name.ends_with(".json") {
+                continue;
+            }
+            let text = read(&file)?;
+            let cannot_understand = || format!("cannot understand `{}`", file.display());
+            if name == "figures.json" {
+                let figures = serde_json::from_str(&text).with_context(cannot_understand)?;
+                measurements.figures = Some(figures);
+            } else if text.contains("\"reheap_bench\"") {
+                let results: Results =
+                    serde_json::from_str(&text).with_context(cannot_understand)?;
+                let with_musl = results
+                    .benchmarks
+                    .iter()
+                    .flat_map(|benchmark| &benchmark.variants)
+                    .any(|variant| variant.name == "musl");
+                match with_musl {
+                    true => measurements.linked.push((name.into_owned(), results)),
+                    false => measurements.preloaded.push((name.into_owned(), results)),
+                }
+            }
+        }
+        Ok(measurements)
+    }
+
+    /// What is between the two comments of that name.
+    fn block(&self, name: &str, linked: &Ratios, preloaded: &Ratios) -> Result<String> {
+        // One may measure a few programs only.
+        let is_missing = match name {
+            "headline" | "time" | "steps" | "memory" => self.linked.is_empty(),
+            "no-help" => self.preloaded.is_empty(),
+            "machine" | "noise" => self.linked.is_empty() && self.preloaded.is_empty(),
+            _ => false,
+        };
+        if is_missing {
+            return Ok("Not measured.\n".to_owned());
+        }
+        match name {
+            "machine" => Ok(answers::machine(&self.linked, &self.preloaded)),
+            "headline" => answers::headline(linked),
+            "time" => Ok(answers::time(linked)),
+            "steps" => Ok(answers::steps(&self.linked)),
+            "memory" => Ok(answers::memory(linked)),
+            "no-help" => answers::no_help(linked, preloaded),
+            "costs" => match &self.figures {
+                Some(figures) => figures.short(),
+                None => Ok("Not measured.\n".to_owned()),
+            },
+            "noise" => Ok(answers::noise(linked, preloaded)),
+            _ => bail!("a page has a block `{name}`, which nothing writes"),
+        }
+    }
+}
+
+/// The long tables of `reheap report --markdown`.
+fn tables(title: &str, results: &[(String, Results)]) -> Result<String> {
+    let files: Vec<&str> = results.iter().map(|(name, _)| name.as_str()).collect();
+    let all: Vec<Results> = results.iter().map(|(_, results)| results.clone()).collect();
+    Ok(format!(
+        "# {title}\n\nMade from the raw runs in {}. For the same with charts: `reheap report {} --html report.html`\n\n{}",
+        files
+            .iter()
+            .map(|file| format!("[{file}]({file})"))
+            .collect::<Vec<_>>()
+            .join(", "),
+        files.join(" "),
+        reheap_report::markdown(&all)
+    ))
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))
+}
+
+fn put(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))
+}

@@ -1,0 +1,327 @@
+//! The sentences and short tables with figures in them, each one block of a page.
+//!
+//! A sentence says only what its figures say on every machine: "measurably faster in 5 of 7", never "faster". What that
+//! means is for the page around it.
+
+use super::ratios::{Benchmark, Kind, LINKED, Of, PRELOADED, Ratio, Ratios, Shown};
+use crate::table::Table;
+use anyhow::{Context, Result};
+use reheap_bench::analysis::{Verdict, analyse};
+use reheap_bench::compare::title;
+use reheap_bench::results::{Quantity, Results};
+
+/// From stock musl to the default, one change at a time.
+const STEPS: [(&str, &str); 4] = [
+    ("musl", "stock musl"),
+    (
+        "musl+mimalloc[purge_delay=10,memory_functions=stock]",
+        "+ allocator",
+    ),
+    ("musl+mimalloc[purge_delay=10]", "+ memory functions"),
+    ("musl+mimalloc", "+ tuning"),
+];
+const DEFAULT: &str = "musl+mimalloc";
+const JEMALLOC: &str = "musl+jemalloc";
+/// Before a ratio that may be noise.
+const NOISE: &str = "~ ";
+
+/// Where and when it was measured.
+pub(crate) fn machine(linked: &[(String, Results)], preloaded: &[(String, Results)]) -> String {
+    let all: Vec<&Results> = linked
+        .iter()
+        .chain(preloaded)
+        .map(|(_, results)| results)
+        .collect();
+    let mut machines: Vec<String> = all
+        .iter()
+        .map(|results| {
+            let machine = &results.machine;
+            let gib = machine.memory_bytes as f64 / (1024.0 * 1024.0 * 1024.0);
+            let libc = machine.libc.as_deref().unwrap_or("an unknown libc");
+            let kind = if machine.is_virtual {
+                "a virtual machine"
+            } else {
+                "a machine"
+            };
+            format!(
+                "{kind} with {} processors ({}), {gib:.0} GiB, {}, {libc}",
+                machine.processors, machine.processor, machine.kernel
+            )
+        })
+        .collect();
+    machines.sort();
+    machines.dedup();
+    let rounds = all
+        .iter()
+        .flat_map(|results| &results.benchmarks)
+        .filter_map(|benchmark| benchmark.baseline())
+        .map(|baseline| baseline.runs.len().to_string());
+    let loads = all
+        .iter()
+        .filter_map(|results| results.machine.load_average)
+        .map(|load| format!("{load:.1}"));
+    format!(
+        "Measured on {}. Rounds per benchmark: {}. Load average before a benchmark: {}.\n",
+        machines.join("; "),
+        span(rounds),
+        span(loads)
+    )
+}
+
+/// The least and the most of some numbers: `10 to 15`.
+fn span(numbers: impl Iterator<Item = String>) -> String {
+    let mut numbers: Vec<String> = numbers.collect();
+    numbers.sort_by(|left, right| left.len().cmp(&right.len()).then(left.cmp(right)));
+    match (numbers.first(), numbers.last()) {
+        (Some(least), Some(most)) if least != most => format!("{least} to {most}"),
+        (Some(least), _) => least.clone(),
+        _ => "unknown".to_owned(),
+    }
+}
+
+/// What the chart of the front page says, in words.
+pub(crate) fn headline(linked: &Ratios) -> Result<String> {
+    let common = linked.common(LINKED);
+    let mean = |benchmarks: &[&Benchmark], variant, of| {
+        Ratios::mean(benchmarks, variant, of).with_context(|| format!("`{variant}` has no mean"))
+    };
+    let both = |benchmarks: &[&Benchmark], variant| {
+        Ok::<_, anyhow::Error>((
+            change(mean(benchmarks, variant, Of::Time)?),
+            change(mean(benchmarks, variant, Of::Memory)?),
+        ))
+    };
+    let (worst, worst_title) = common
+        .iter()
+        .filter_map(|benchmark| Some((benchmark.ratio("musl", Of::Time)?.value, &benchmark.title)))
+        .max_by(|left, right| left.0.total_cmp(&right.0))
+        .context("there are no benchmarks")?;
+    let (time, memory) = both(&common, DEFAULT)?;
+    let (jemalloc_time, jemalloc_memory) = both(&common, JEMALLOC)?;
+    let mut text = format!(
+        "Compared with glibc, in the geometric mean of {} benchmarks:\n\n\
+         - Stock musl takes {:.1} times as long, {worst:.0} times in the worst case ({worst_title}), and needs {} peak memory.\n\
+         - reheap's default, mimalloc, takes {time} time **and needs {memory} peak memory**.\n\
+         - `-a jemalloc` takes {jemalloc_time} time and needs {jemalloc_memory} peak memory.\n",
+        common.len(),
+        mean(&common, "musl", Of::Time)?,
+        change(mean(&common, "musl", Of::Memory)?),
+    );
+    let apart = linked.apart(&common);
+    if !apart.is_empty() {
+        let all: Vec<&Benchmark> = linked.benchmarks.iter().collect();
+        let (time, memory) = both(&all, DEFAULT)?;
+        text += &format!(
+            "- Not counted: {}, which not all variants ran. With it, the default takes {time} time and needs {memory} \
+             peak memory.\n",
+            apart.join(", ")
+        );
+    }
+    Ok(text)
+}
+
+/// A ratio as people say it: 27 % less, 53 % more.
+fn change(ratio: f64) -> String {
+    match ratio {
+        ratio if ratio < 1.0 => format!("{:.0} % less", (1.0 - ratio) * 100.0),
+        ratio => format!("{:.0} % more", (ratio - 1.0) * 100.0),
+    }
+}
+
+pub(crate) fn time(linked: &Ratios) -> String {
+    format!(
+        "{}\n{}",
+        verdicts("reheap's default", "time", linked, DEFAULT, Of::Time),
+        matrix("time / glibc's", linked, LINKED, Of::Time)
+    )
+}
+
+pub(crate) fn memory(linked: &Ratios) -> String {
+    format!(
+        "{}\n{}",
+        verdicts(
+            "reheap's default",
+            "peak memory",
+            linked,
+            DEFAULT,
+            Of::Memory
+        ),
+        matrix("peak memory / glibc's", linked, LINKED, Of::Memory)
+    )
+}
+
+/// In which benchmarks a variant measurably needs less than the baseline, and in which more.
+fn verdicts(name: &str, what: &str, ratios: &Ratios, variant: &str, of: Of) -> String {
+    let count = |verdict| {
+        ratios
+            .benchmarks
+            .iter()
+            .filter_map(|benchmark| benchmark.ratio(variant, of))
+            .filter(|ratio| ratio.verdict == verdict)
+            .count()
+    };
+    let (less, more, same) = (
+        count(Verdict::Better),
+        count(Verdict::Worse),
+        count(Verdict::Indistinguishable),
+    );
+    let number = |count: usize| match count {
+        0 => "none".to_owned(),
+        count => count.to_string(),
+    };
+    let mut text = format!(
+        "Of {} benchmarks, {name} needs measurably less {what} than glibc in {} and measurably more in {}.",
+        less + more + same,
+        number(less),
+        number(more)
+    );
+    if same > 0 {
+        text += &format!(" In {same} there is no measurable difference.");
+    }
+    text + "\n"
+}
+
+/// One row for each variant, one column for each benchmark, the mean last.
+fn matrix(corner: &str, ratios: &Ratios, shown: &[Shown], of: Of) -> String {
+    let common = ratios.common(shown);
+    let mut header = vec![corner.to_owned()];
+    header.extend(
+        ratios
+            .benchmarks
+            .iter()
+            .map(|benchmark| benchmark.title.clone()),
+    );
+    header.push(format!("mean of {}", common.len()));
+    let mut table = Table::with_header(header);
+    for row in shown {
+        let mut cells = vec![match row.kind {
+            Kind::Reheap => format!("**{}**", row.label),
+            Kind::Stock | Kind::Known => row.label.to_owned(),
+        }];
+        for benchmark in &ratios.benchmarks {
+            cells.push(match benchmark.ratio(row.variant, of) {
+                Some(ratio) => cell(ratio),
+                None => "-".to_owned(),
+            });
+        }
+        let mean = Ratios::mean(&common, row.variant, of);
+        cells.push(mean.map_or("-".to_owned(), |mean| format!("{mean:.2}")));
+        table.push(cells);
+    }
+    table.render()
+}
+
+fn cell(ratio: Ratio) -> String {
+    let noise = match ratio.verdict {
+        Verdict::Indistinguishable => NOISE,
+        Verdict::Better | Verdict::Worse => "",
+    };
+    format!("{noise}{:.2}", ratio.value)
+}
+
+/// CPU time over glibc's after each step from stock musl to the default.
+pub(crate) fn steps(linked: &[(String, Results)]) -> String {
+    let mut header = vec!["CPU time / glibc's".to_owned()];
+    header.extend(STEPS.map(|(_, step)| step.to_owned()));
+    let mut table = Table::with_header(header);
+    for (_, results) in linked {
+        for benchmark in &results.benchmarks {
+            let analysis = analyse(benchmark, &Quantity::Cpu, results.settings.output);
+            let Some(analysis) = analysis else { continue };
+            let ratio = |variant: &str| {
+                let row = analysis.rows.iter().find(|row| row.variant == variant)?;
+                Some(row.comparison?.ratio?.value)
+            };
+            let ratios: Option<Vec<f64>> = STEPS.iter().map(|step| ratio(step.0)).collect();
+            let Some(ratios) = ratios else {
+                continue; // not every step was measured
+            };
+            let mut cells = vec![title(benchmark)];
+            cells.extend(ratios.iter().map(|ratio| format!("{ratio:.2}")));
+            table.push(cells);
+        }
+    }
+    table.render()
+}
+
+/// The benchmarks in which the default brings no time, and preloads.
+pub(crate) fn no_help(linked: &Ratios, preloaded: &Ratios) -> Result<String> {
+    let without = |ratios: &Ratios, variant| {
+        let titles: Vec<String> = ratios
+            .benchmarks
+            .iter()
+            .filter(|benchmark| {
+                let ratio = benchmark.ratio(variant, Of::Time);
+                ratio.is_some_and(|ratio| ratio.verdict != Verdict::Better)
+            })
+            .map(|benchmark| format!("`{}`", benchmark.title))
+            .collect();
+        if titles.is_empty() {
+            "none".to_owned()
+        } else {
+            titles.join(", ")
+        }
+    };
+    let common = preloaded.common(PRELOADED);
+    let mean = |variant| {
+        Ratios::mean(&common, variant, Of::Memory)
+            .map(|mean| format!("{mean:.2}"))
+            .with_context(|| format!("`{variant}` has no mean"))
+    };
+    Ok(format!(
+        "- reheap's default, linked: no measurable gain in time in {}.\n\
+         - mimalloc, preloaded: no measurable gain in time in {} of {} benchmarks ({}).\n\
+         - Preloads cost memory in these programs: mimalloc needs {} times glibc's peak memory, jemalloc {} times (geometric \
+         mean).\n",
+        without(linked, DEFAULT),
+        preloaded
+            .benchmarks
+            .iter()
+            .filter_map(|benchmark| benchmark.ratio("glibc+mimalloc", Of::Time))
+            .filter(|ratio| ratio.verdict != Verdict::Better)
+            .count(),
+        preloaded.benchmarks.len(),
+        without(preloaded, "glibc+mimalloc"),
+        mean("glibc+mimalloc")?,
+        mean("glibc+jemalloc")?,
+    ))
+}
+
+/// How noisy each benchmark was.
+pub(crate) fn noise(linked: &Ratios, preloaded: &Ratios) -> String {
+    let header = ["benchmark", "rounds", "noise floor of time", "load before"];
+    let mut table = Table::new(header);
+    for benchmark in linked.benchmarks.iter().chain(&preloaded.benchmarks) {
+        let unknown = || "unknown".to_owned();
+        table.row([
+            benchmark.title.clone(),
+            benchmark.rounds.to_string(),
+            benchmark
+                .noise_floor
+                .map_or_else(unknown, |floor| format!("{:.0} %", floor * 100.0)),
+            benchmark
+                .load
+                .map_or_else(unknown, |load| format!("{load:.1}")),
+        ]);
+    }
+    table.render()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_spanned_by_the_least_and_the_most() {
+        let of = |numbers: &[&str]| span(numbers.iter().map(|number| (*number).to_owned()));
+        assert_eq!(of(&["15", "9", "10"]), "9 to 15");
+        assert_eq!(of(&["15", "15"]), "15");
+        assert_eq!(of(&[]), "unknown");
+    }
+
+    #[test]
+    fn a_ratio_becomes_less_or_more() {
+        assert_eq!(change(0.734), "27 % less");
+        assert_eq!(change(1.53), "53 % more");
+    }
+}

@@ -1,0 +1,223 @@
+//! How the variants compare with glibc, benchmark by benchmark and in the mean.
+//!
+//! A geometric mean is taken only over benchmarks that every shown variant took part in: means over different
+//! benchmarks compare nothing.
+
+use reheap_bench::analysis::{Verdict, analyse};
+use reheap_bench::compare::title;
+use reheap_bench::results::{Quantity, Results};
+use reheap_bench::stats::geometric_mean;
+
+/// A variant that people are shown, among those that were measured.
+#[derive(Clone, Copy)]
+pub(crate) struct Shown {
+    pub(crate) variant: &'static str,
+    pub(crate) label: &'static str,
+    pub(crate) kind: Kind,
+}
+
+/// What a variant is to a reader.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// What one gets without doing anything.
+    Stock,
+    /// What one can do today, without reheap or beside it.
+    Known,
+    /// What reheap makes.
+    Reheap,
+}
+
+const fn shown(variant: &'static str, label: &'static str, kind: Kind) -> Shown {
+    Shown {
+        variant,
+        label,
+        kind,
+    }
+}
+
+/// Static programs, and the same with a preload.
+pub(crate) const LINKED: &[Shown] = &[
+    shown("musl", "stock musl", Kind::Stock),
+    shown("musl, crate mimalloc", "musl, mimalloc crate", Kind::Known),
+    shown(
+        "musl, crate tikv-jemallocator",
+        "musl, tikv-jemallocator",
+        Kind::Known,
+    ),
+    shown("glibc+mimalloc", "glibc, mimalloc preloaded", Kind::Known),
+    shown("glibc+jemalloc", "glibc, jemalloc preloaded", Kind::Known),
+    shown("musl+mimalloc", "reheap, mimalloc (default)", Kind::Reheap),
+    shown("musl+jemalloc", "reheap, jemalloc", Kind::Reheap),
+];
+
+/// Programs that nobody links again.
+pub(crate) const PRELOADED: &[Shown] = &[
+    shown("glibc+mimalloc", "mimalloc", Kind::Reheap),
+    shown("glibc+mimalloc3", "mimalloc3", Kind::Reheap),
+    shown("glibc+mimalloc-secure", "mimalloc-secure", Kind::Reheap),
+    shown("glibc+jemalloc", "jemalloc", Kind::Reheap),
+    shown("glibc+rpmalloc", "rpmalloc", Kind::Reheap),
+    shown("glibc+snmalloc", "snmalloc", Kind::Reheap),
+];
+
+/// All benchmarks.
+pub(crate) struct Ratios {
+    pub(crate) benchmarks: Vec<Benchmark>,
+}
+
+/// One benchmark: what each variant's time and memory are, over the baseline's.
+pub(crate) struct Benchmark {
+    pub(crate) title: String,
+    pub(crate) rounds: usize,
+    /// How far the baseline differs from itself in time: 0.05 for 5 %.
+    pub(crate) noise_floor: Option<f64>,
+    pub(crate) load: Option<f64>,
+    cells: Vec<Cell>,
+}
+
+struct Cell {
+    variant: String,
+    time: Ratio,
+    memory: Ratio,
+}
+
+/// A median of ratios, paired by round, and what may be claimed.
+#[derive(Clone, Copy)]
+pub(crate) struct Ratio {
+    pub(crate) value: f64,
+    pub(crate) verdict: Verdict,
+}
+
+/// Time or memory.
+#[derive(Clone, Copy)]
+pub(crate) enum Of {
+    Time,
+    Memory,
+}
+
+impl Ratios {
+    pub(crate) fn of(all: &[(String, Results)]) -> Ratios {
+        let mut benchmarks = Vec::new();
+        for (_, results) in all {
+            for benchmark in &results.benchmarks {
+                let analysed = |quantity| analyse(benchmark, &quantity, results.settings.output);
+                let (Some(time), Some(memory)) =
+                    (analysed(Quantity::Wall), analysed(Quantity::PeakRss))
+                else {
+                    continue;
+                };
+                let ratio = |row: &reheap_bench::analysis::Row| {
+                    let comparison = row.comparison.filter(|_| row.failures.count() == 0)?;
+                    Some(Ratio {
+                        value: comparison.ratio?.value,
+                        verdict: comparison.verdict,
+                    })
+                };
+                let cells = time
+                    .rows
+                    .iter()
+                    .zip(&memory.rows)
+                    .filter_map(|(time, memory)| {
+                        Some(Cell {
+                            variant: time.variant.clone(),
+                            time: ratio(time)?,
+                            memory: ratio(memory)?,
+                        })
+                    });
+                let baseline = benchmark.baseline();
+                benchmarks.push(Benchmark {
+                    title: title(benchmark),
+                    rounds: baseline.map_or(0, |baseline| baseline.runs.len()),
+                    noise_floor: time.noise_floor(),
+                    load: results.machine.load_average,
+                    cells: cells.collect(),
+                });
+            }
+        }
+        Ratios { benchmarks }
+    }
+
+    /// The benchmarks that all of these took part in.
+    pub(crate) fn common(&self, shown: &[Shown]) -> Vec<&Benchmark> {
+        let has_all = |benchmark: &&Benchmark| {
+            shown
+                .iter()
+                .all(|shown| benchmark.ratio(shown.variant, Of::Time).is_some())
+        };
+        self.benchmarks.iter().filter(has_all).collect()
+    }
+
+    /// The titles of the benchmarks that are not among these.
+    pub(crate) fn apart(&self, common: &[&Benchmark]) -> Vec<&str> {
+        self.benchmarks
+            .iter()
+            .map(|benchmark| benchmark.title.as_str())
+            .filter(|title| common.iter().all(|benchmark| benchmark.title != *title))
+            .collect()
+    }
+
+    /// The geometric mean over these benchmarks; none if the variant is missing in one.
+    pub(crate) fn mean(benchmarks: &[&Benchmark], variant: &str, of: Of) -> Option<f64> {
+        let ratios: Option<Vec<f64>> = benchmarks
+            .iter()
+            .map(|benchmark| Some(benchmark.ratio(variant, of)?.value))
+            .collect();
+        geometric_mean(ratios?)
+    }
+}
+
+impl Benchmark {
+    /// A benchmark of these variants, with their time and their memory.
+    #[cfg(test)]
+    pub(crate) fn example(title: &str, variants: &[(&str, f64, f64)]) -> Benchmark {
+        let ratio = |value| Ratio {
+            value,
+            verdict: Verdict::Better,
+        };
+        let cells = variants.iter().map(|&(variant, time, memory)| Cell {
+            variant: variant.to_owned(),
+            time: ratio(time),
+            memory: ratio(memory),
+        });
+        Benchmark {
+            title: title.to_owned(),
+            rounds: 10,
+            noise_floor: None,
+            load: None,
+            cells: cells.collect(),
+        }
+    }
+
+    pub(crate) fn ratio(&self, variant: &str, of: Of) -> Option<Ratio> {
+        let cell = self.cells.iter().find(|cell| cell.variant == variant)?;
+        Some(match of {
+            Of::Time => cell.time,
+            Of::Memory => cell.memory,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mean_is_taken_only_over_benchmarks_that_every_variant_ran() {
+        let ratios = Ratios {
+            benchmarks: vec![
+                Benchmark::example("one", &[("fast", 0.5, 2.0), ("small", 1.0, 0.5)]),
+                Benchmark::example("two", &[("fast", 2.0, 2.0), ("small", 4.0, 0.5)]),
+                Benchmark::example("three", &[("fast", 0.01, 9.0)]),
+            ],
+        };
+        let both = [
+            shown("fast", "fast", Kind::Known),
+            shown("small", "small", Kind::Known),
+        ];
+        let common = ratios.common(&both);
+        assert_eq!(ratios.apart(&common), ["three"]);
+        assert_eq!(Ratios::mean(&common, "fast", Of::Time), Some(1.0));
+        assert_eq!(Ratios::mean(&common, "small", Of::Time), Some(2.0));
+        assert_eq!(Ratios::mean(&common, "absent", Of::Time), None);
+    }
+}
