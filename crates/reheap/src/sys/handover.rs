@@ -28,6 +28,11 @@ const IGNORED_SIGPIPE: u8 = 1 << 6;
 const IGNORED_SIGCHLD: u8 = 1 << 5;
 // 1 << N: the standard stream N was closed.
 
+// SAFETY: POSIX declares it so; Rust's `libc` has it for some C libraries only.
+unsafe extern "C" {
+    static environ: *const *const c_char;
+}
+
 /// The C library calls everything in this section before `main`, and so before the runtime (ELF gABI, "Initialization and
 /// Termination Functions"). musl passes nothing. glibc passes the arguments of `main`, which stay in registers that the
 /// function does not read.
@@ -123,7 +128,7 @@ fn close_at_exec(found: u8) {
 /// All entries, in their order, whatever is in them.
 fn environment() -> Vec<CString> {
     // SAFETY: nobody in this program changes the environment, so it is the list that the kernel made (execve(2)).
-    let mut next: *const *mut c_char = unsafe { libc::environ };
+    let mut next = unsafe { environ };
     let mut entries = Vec::new();
     if next.is_null() {
         return entries; // clearenv(3) leaves that
