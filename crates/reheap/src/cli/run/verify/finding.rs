@@ -92,6 +92,9 @@ struct Signalled {
     /// for the command itself only, and so does SIGKILL for all, by which the kernel ends what takes too much memory.
     #[serde(skip)]
     counts: bool,
+    /// Whether nothing can be said of the allocator where it happens without it, too. Children may be killed on purpose.
+    #[serde(skip)]
+    leaves_doubt: bool,
     #[serde(skip)]
     death: Death,
 }
@@ -131,7 +134,7 @@ impl Finding {
         }
         if !finding.problems.is_empty() {
             finding.verdict = Verdict::Failed;
-        } else if finding.with.signals.iter().any(|it| it.counts) {
+        } else if finding.with.signals.iter().any(|it| it.leaves_doubt) {
             finding.say_that_it_dies_anyway();
         } else if finding.calls < ENOUGH_CALLS && program.takes_no_malloc().is_some() {
             finding.say_that_it_is_too_little();
@@ -141,8 +144,8 @@ impl Finding {
 
     fn say_that_it_dies_anyway(&mut self) {
         self.verdict = Verdict::Undecided;
-        let counted = self.with.signals.iter().filter(|it| it.counts);
-        let (named, allocator) = (named(&counted.collect::<Vec<_>>()), self.allocator);
+        let doubtful = self.with.signals.iter().filter(|it| it.leaves_doubt);
+        let (named, allocator) = (named(&doubtful.collect::<Vec<_>>()), self.allocator);
         self.problems.push(format!(
             "{named}, and without {allocator} as well: so nothing can be said of {allocator}"
         ));
@@ -319,15 +322,16 @@ impl Finding {
 
 impl Ending {
     fn new(observed: &Observed, other: Option<&Observed>) -> Self {
+        let leaves_doubt =
+            |death: &Death| death.is_fault() || death.process == Some(observed.command);
         let signalled = |death: &Death| Signalled {
             process: death.process,
             program: death.program.display().to_string(),
             signal: name(death.signal),
             also_without: other
                 .is_some_and(|other| other.deaths.iter().any(|it| it.is_like(death))),
-            counts: death.is_fault()
-                || death.signal == Signal::KILL.as_raw()
-                || death.process == Some(observed.command),
+            counts: leaves_doubt(death) || death.signal == Signal::KILL.as_raw(),
+            leaves_doubt: leaves_doubt(death),
             death: death.clone(),
         };
         Self {
