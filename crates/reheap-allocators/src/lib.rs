@@ -3,12 +3,13 @@
 //! | module | what it knows |
 //! |---|---|
 //! | [`catalogue`] | the allocators |
-//! | [`tuning`] | their options |
+//! | [`options`], [`tuning`] | their options, and what a user sets |
 //! | [`target`], [`compiler`] | targets, and compilers for them |
 //! | [`upstream`] | building an allocator |
 //! | [`memory`] | assembling the memory functions |
 //! | [`libc`] | putting both into a libc |
 //! | [`preload`] | linking it to a shared library for `LD_PRELOAD` |
+//! | [`own_library`] | building the libraries of reheap's own, such as the probe |
 //! | [`probe`] | whether a preload is active in a program |
 //! | [`watch`] | which processes of a command died by a signal |
 //! | [`load`] | why a dynamic linker does not load one |
@@ -25,6 +26,7 @@ pub mod machine;
 pub mod memory;
 pub mod only;
 pub mod options;
+pub mod own_library;
 pub mod preload;
 pub mod probe;
 pub mod target;

@@ -7,7 +7,7 @@
 //! One library is for one libc: glibc and musl lay out `errno`, thread-local storage and locks differently.
 
 use crate::cache::{Cache, CacheError, hash};
-use crate::catalogue::{Allocator, Glue, Recipe};
+use crate::catalogue::{Allocator, Recipe};
 use crate::target::{Libc, Target};
 use crate::tuning::{Tuning, presets};
 use crate::upstream::{self, BuildError, LinkKind, Toolchain, Wrappers};
@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 /// Flags for the compiler driver that links. Calls inside the library do not go by way of the dynamic linker, whose
 /// tables are read-only once the program runs; what is undefined is an error now and not then.
-const LINK_FLAGS: [&str; 7] = [
+pub(crate) const LINK_FLAGS: [&str; 7] = [
     "-shared",
     "-pthread",
     "-static-libgcc",
@@ -152,7 +152,7 @@ pub fn is_built(
 
 /// A disk that was full or a machine that lost its power may have cut it off since it was made. A dynamic linker then goes
 /// on without it, or the program dies. One that may not be read is another trouble, and making it again would not help.
-fn is_whole(library: &Path) -> bool {
+pub(crate) fn is_whole(library: &Path) -> bool {
     let mut header = [0; HEADER_BYTES];
     let size = File::open(library).and_then(|mut file| {
         file.read_exact(&mut header)?;
@@ -177,7 +177,7 @@ pub fn find_built(
 }
 
 /// The library in an entry whose name begins like this.
-fn find(prefix: &str, file_name: &str, cache: &Cache) -> Option<PathBuf> {
+pub(crate) fn find(prefix: &str, file_name: &str, cache: &Cache) -> Option<PathBuf> {
     let preloads = cache.root().join("preloads");
     let entries = fs::read_dir(&preloads).ok()?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -248,103 +248,6 @@ pub fn glibc_library_folders(architecture: impl std::fmt::Display) -> [String; 3
     ["lib".to_owned(), "lib64".to_owned(), multiarch]
 }
 
-/// A library without anything in it, for processes that are to be left alone.
-pub const NOTHING: Glue = Glue {
-    name: "nothing",
-    source: "// For processes that are to be left alone.\n",
-};
-
-/// A library of one C source of reheap's own, such as a probe: compiled and linked as preloads are, exporting `names`
-/// and nothing else. In the cache it has the name `lib<name of the source>.so`.
-///
-/// # Errors
-/// What a compiler can fail with.
-pub fn build_source(
-    source: &Glue,
-    names: &[&str],
-    target: &Target,
-    toolchain: &Toolchain,
-    cache: &Cache,
-) -> Result<PathBuf, PreloadError> {
-    build_glue(source, names, &[], target, toolchain, cache)
-}
-
-/// The same with an entry point, so that naming the file to the dynamic linker starts it as a program.
-///
-/// # Errors
-/// What a compiler can fail with.
-pub(crate) fn build_program(
-    source: &Glue,
-    entry_point: &str,
-    target: &Target,
-    toolchain: &Toolchain,
-    cache: &Cache,
-) -> Result<PathBuf, PreloadError> {
-    let flag = format!("-Wl,-e,{entry_point}");
-    build_glue(source, &[], &[&flag], target, toolchain, cache)
-}
-
-/// The library of such a source that some compiler has built before, as [`find_built`] does it.
-pub fn find_built_source(
-    source: &Glue,
-    names: &[&str],
-    target: &Target,
-    cache: &Cache,
-) -> Option<PathBuf> {
-    let prefix = source_prefix(source, names, &[], target);
-    find(&prefix, &source_file_name(source), cache)
-}
-
-fn source_file_name(source: &Glue) -> String {
-    format!("lib{}.so", source.name)
-}
-
-/// What the names of all its entries begin with that differ by their compilers only.
-fn source_prefix(source: &Glue, names: &[&str], more_flags: &[&str], target: &Target) -> String {
-    let link_flags = [&LINK_FLAGS, more_flags].concat().join(" ");
-    let flags = upstream::glue_flags(LinkKind::Preload).join(" ");
-    let parts = [source.source, &names.join(" "), &link_flags, &flags];
-    let key = hash(parts.map(str::as_bytes));
-    format!("{}-{target}-{}-", source.name, &key[..8])
-}
-
-fn build_glue(
-    source: &Glue,
-    names: &[&str],
-    more_flags: &[&str],
-    target: &Target,
-    toolchain: &Toolchain,
-    cache: &Cache,
-) -> Result<PathBuf, PreloadError> {
-    let name = source.name;
-    let key = hash([toolchain.cc.identity.as_bytes()]);
-    let prefix = source_prefix(source, names, more_flags, target);
-    let entry = format!("{prefix}{}", &key[..16]);
-    let file_name = source_file_name(source);
-    let is_whole = |entry: &Path| is_whole(&entry.join(&file_name));
-    let folder = cache.whole_entry("preloads", &entry, is_whole, |unfinished| {
-        let objects = tempfile::tempdir_in(unfinished)
-            .map_err(CacheError::new("make a folder in", unfinished))?;
-        let wrappers = Wrappers::write(objects.path(), &toolchain.cc, None)?;
-        let kind = LinkKind::Preload;
-        upstream::compile_glue(source, kind, &[], toolchain, &wrappers, objects.path())?;
-        let object = objects.path().join(format!("{name}.o"));
-        let member = Member {
-            name: format!("{name}.o"),
-            data: fs::read(&object).map_err(CacheError::new("read", &object))?,
-        };
-        link(
-            &[member],
-            &file_name,
-            names,
-            more_flags,
-            toolchain,
-            unfinished,
-        )
-    })?;
-    Ok(folder.join(file_name))
-}
-
 /// As a user would recognise it in `/proc/PID/maps`.
 fn file_name(allocator: &Allocator) -> String {
     format!("lib{}-{}.so", allocator.name, allocator.version)
@@ -400,11 +303,11 @@ fn marker(allocator: &Allocator, tuning: &Tuning, target: &Target) -> Marker {
 }
 
 /// Links objects to a shared library that exports `names`, and reads it back.
-fn link(
+pub(crate) fn link(
     objects: &[Member],
     file_name: &str,
     names: &[&str],
-    more_flags: &[&str],
+    more_flags: &[String],
     toolchain: &Toolchain,
     folder: &Path,
 ) -> Result<(), PreloadError> {

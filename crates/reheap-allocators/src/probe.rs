@@ -5,12 +5,10 @@
 //! runs. So one run that is not timed has a small library in front of the preload, which counts calls, forwards them, and
 //! says whose malloc is behind it (`glue/probe.c`). To record more, change the layout on both sides, and the magic.
 
-use crate::cache::Cache;
 use crate::catalogue::Glue;
 use crate::load::{self, LoadFailure, Loading, is_same_file};
-use crate::preload::{self, PreloadError};
-use crate::target::Target;
-use crate::upstream::Toolchain;
+use crate::own_library::OwnLibrary;
+use crate::preload;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -18,9 +16,14 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-const SOURCE: Glue = Glue {
-    name: "reheap-probe",
-    source: include_str!("../glue/probe.c"),
+/// The probe.
+pub const LIBRARY: OwnLibrary = OwnLibrary {
+    source: Glue {
+        name: "reheap-probe",
+        source: include_str!("../glue/probe.c"),
+    },
+    exports: &FUNCTIONS,
+    entry_point: None,
 };
 
 /// The functions that the probe counts, in the order of their counters.
@@ -43,23 +46,6 @@ const COUNTERS: usize = 3 + FUNCTIONS.len();
 const OBJECT_BYTES: usize = 4096;
 const BYTES: usize = MAGIC.len() + 8 * COUNTERS + 2 * OBJECT_BYTES;
 const WRITTEN: u32 = 2;
-
-/// The probe for programs of the target's libc, from the cache or anew.
-///
-/// # Errors
-/// What building a preload can fail with.
-pub fn build(
-    target: &Target,
-    toolchain: &Toolchain,
-    cache: &Cache,
-) -> Result<PathBuf, PreloadError> {
-    preload::build_source(&SOURCE, &FUNCTIONS, target, toolchain, cache)
-}
-
-/// The same if some compiler has built it before.
-pub fn find_built(target: &Target, cache: &Cache) -> Option<PathBuf> {
-    preload::find_built_source(&SOURCE, &FUNCTIONS, target, cache)
-}
 
 /// A file that the processes of one run write what they find into.
 #[derive(Debug)]

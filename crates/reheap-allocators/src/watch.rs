@@ -9,21 +9,24 @@
 //! It is no part of the probe, because it has to tell what happens without an allocator too: then nothing may stand between
 //! the program and its malloc. To record more, change the layout on both sides, and the magic.
 
-use crate::cache::Cache;
 use crate::catalogue::Glue;
-use crate::preload::{self, PreloadError};
+use crate::own_library::OwnLibrary;
+use crate::preload;
 use crate::probe::RecordingError;
-use crate::target::Target;
-use crate::upstream::Toolchain;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-const SOURCE: Glue = Glue {
-    name: "reheap-watch",
-    source: include_str!("../glue/watch.c"),
+/// The watch.
+pub const LIBRARY: OwnLibrary = OwnLibrary {
+    source: Glue {
+        name: "reheap-watch",
+        source: include_str!("../glue/watch.c"),
+    },
+    exports: &FUNCTIONS,
+    entry_point: None,
 };
 
 /// The functions that tell how a child ended, and those that end a process.
@@ -42,23 +45,6 @@ const PROGRAMS: usize = 8192;
 const PROGRAM_BYTES: usize = 512;
 const HEAD_BYTES: usize = 24;
 const BYTES: usize = HEAD_BYTES + DEATHS * DEATH_BYTES + PROGRAMS * PROGRAM_BYTES;
-
-/// The watch for programs of the target's libc, from the cache or built now.
-///
-/// # Errors
-/// What building a preload can fail with.
-pub fn build(
-    target: &Target,
-    toolchain: &Toolchain,
-    cache: &Cache,
-) -> Result<PathBuf, PreloadError> {
-    preload::build_source(&SOURCE, &FUNCTIONS, target, toolchain, cache)
-}
-
-/// The same if some compiler has built it before.
-pub fn find_built(target: &Target, cache: &Cache) -> Option<PathBuf> {
-    preload::find_built_source(&SOURCE, &FUNCTIONS, target, cache)
-}
 
 /// A file that the processes of one run write what they see into.
 #[derive(Debug)]

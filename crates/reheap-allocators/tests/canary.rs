@@ -25,7 +25,9 @@ fn dynamic_linker(libc: Libc) -> PathBuf {
 /// What the canary answers to two lines, and what it or its allocator says beside that.
 #[track_caller]
 fn sing(target: &Target, preload: Option<&Path>, variables: &[(&str, &str)]) -> (String, String) {
-    let canary = canary::build(target, &toolchain(target), &cache()).unwrap();
+    let canary = canary::LIBRARY
+        .build(target, &toolchain(target), &cache())
+        .unwrap();
     let mut child = Command::new(dynamic_linker(target.libc()))
         .arg(canary)
         .envs(preload.map(|library| ("LD_PRELOAD", library)))

@@ -4,6 +4,7 @@ mod common;
 
 use common::{cache, compile, compiler, conformance_program, target, toolchain};
 use reheap_allocators::catalogue::{self, Glue};
+use reheap_allocators::own_library::OwnLibrary;
 use reheap_allocators::preload;
 use reheap_allocators::target::Libc;
 use std::fs::{Permissions, set_permissions};
@@ -111,15 +112,19 @@ fn who_starts_a_setuid_program_cannot_keep_the_deepbind_flag() {
 
 #[test]
 fn a_library_of_one_source_exports_what_it_is_told_to_and_hides_the_rest() {
-    let source = Glue {
-        name: "answer",
-        source: "int hidden(void) { return 42; }\n\
-                 __attribute__((visibility(\"default\"))) int answer(void) { return hidden(); }\n",
+    let exporting = |exports| OwnLibrary {
+        source: Glue {
+            name: "answer",
+            source: "int hidden(void) { return 42; }\n\
+                     __attribute__((visibility(\"default\"))) int answer(void) { return hidden(); }\n",
+        },
+        exports,
+        entry_point: None,
     };
     for libc in [Libc::Glibc, Libc::Musl] {
         let target = target(libc);
         let toolchain = toolchain(&target);
-        let build = |names| preload::build_source(&source, names, &target, &toolchain, &cache());
+        let build = |names| exporting(names).build(&target, &toolchain, &cache());
         let library = build(&["answer"]).unwrap();
         assert_eq!(library.file_name().unwrap(), "libanswer.so");
         let error = build(&["answer", "question"]).unwrap_err();

@@ -29,7 +29,7 @@ impl Bench {
         let target = target(libc);
         let toolchain = common::toolchain(&target);
         Self {
-            probe: probe::build(&target, &toolchain, &cache()).unwrap(),
+            probe: probe::LIBRARY.build(&target, &toolchain, &cache()).unwrap(),
             preload: preload::build(&LIMIT, &target, &toolchain, &cache()).unwrap(),
             libc,
             folder: scratch_folder(),

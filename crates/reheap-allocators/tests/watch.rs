@@ -25,7 +25,9 @@ impl Bench {
         let output = folder.path().join("watched");
         compile(&compiler(&target), &program("watched"), &[], &output);
         // By way of a path that leads the shell, which is a program of glibc, past the library for musl.
-        let library = watch::build(&target, &toolchain(&target), &cache()).unwrap();
+        let library = watch::LIBRARY
+            .build(&target, &toolchain(&target), &cache())
+            .unwrap();
         let library = preload::path_for_variable(&library, &target, || None, &cache()).unwrap();
         Self {
             library,

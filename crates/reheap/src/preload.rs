@@ -7,11 +7,10 @@ use crate::program::Program;
 use crate::ui::Failure;
 use crate::workshop::Workshop;
 use anyhow::Context as _;
-use reheap_allocators::cache::Cache;
 use reheap_allocators::load::Loading;
+use reheap_allocators::own_library::NOTHING;
 use reheap_allocators::probe::{self, WhyNot};
 use reheap_allocators::target::{Libc, Target};
-use reheap_allocators::upstream::Toolchain;
 use reheap_allocators::{only, preload};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -49,7 +48,7 @@ pub(crate) fn environment_for_only(
 ) -> anyhow::Result<Vec<(OsString, OsString)>> {
     let library = library(choice, program, workshop)?.context("`stock` is no library")?;
     let target = program.target().context("there is no library for it")?;
-    let giver = workshop.own_library(&target, only::find_built, only::build)?;
+    let giver = workshop.own_library(&only::LIBRARY, &target)?;
     let giver = for_variable(&giver, &target, workshop)?;
     let mut variables = environment(choice, Some(&giver));
     variables.extend(only::environment(only, &library));
@@ -74,7 +73,7 @@ pub(crate) fn for_variable(
 
 /// The probe, as `LD_PRELOAD` names it.
 pub(crate) fn probe(target: &Target, workshop: &Workshop) -> anyhow::Result<PathBuf> {
-    let probe = workshop.own_library(target, probe::find_built, probe::build)?;
+    let probe = workshop.own_library(&probe::LIBRARY, target)?;
     for_variable(&probe, target, workshop)
 }
 
@@ -94,13 +93,7 @@ pub(crate) fn present() -> Option<OsString> {
 /// For the glibc processes that a musl program starts. A system without a compiler for glibc has none of them.
 fn nothing(workshop: &Workshop) -> Option<PathBuf> {
     let target = Target::of_this_machine(Libc::Glibc)?;
-    let find = |target: &Target, cache: &Cache| {
-        preload::find_built_source(&preload::NOTHING, &[], target, cache)
-    };
-    let build = |target: &Target, toolchain: &Toolchain, cache: &Cache| {
-        preload::build_source(&preload::NOTHING, &[], target, toolchain, cache)
-    };
-    workshop.own_library(&target, find, build).ok()
+    workshop.own_library(&NOTHING, &target).ok()
 }
 
 /// All variables to set for a program: `LD_PRELOAD` with the library in front of what is in it, and the tuning, merged

@@ -5,11 +5,11 @@ use crate::env_vars;
 use crate::ui::{self, Failure};
 use anyhow::Context as _;
 use reheap_allocators::cache::Cache;
-use reheap_allocators::canary;
 use reheap_allocators::compiler::{self, Compiler, Language, Purpose, Search};
 use reheap_allocators::libc::{Original, Replacement};
 use reheap_allocators::machine;
 use reheap_allocators::memory::{self, BuiltMemoryFunctions};
+use reheap_allocators::own_library::OwnLibrary;
 use reheap_allocators::preload::{self, PreloadError};
 use reheap_allocators::target::{Libc, Target};
 use reheap_allocators::upstream::{self, BuildError, BuiltAllocator, LinkKind, Toolchain};
@@ -27,6 +27,9 @@ pub(crate) enum Network {
     Forbidden,
 }
 
+/// A compiler, or why there is none.
+type Found = Result<Compiler, String>;
+
 /// The cache, the compilers and Rust's own libcs.
 ///
 /// A compiler counts only after it compiled a small file, and finding one may take a second. So each is looked for once,
@@ -35,7 +38,7 @@ pub(crate) struct Workshop {
     network: Network,
     cache: OnceCell<Cache>,
     search: OnceCell<Search>,
-    compilers: RefCell<BTreeMap<(Target, Language, Purpose), Result<Compiler, String>>>,
+    compilers: RefCell<BTreeMap<(Target, Language, Purpose), Found>>,
     libcs_of_rust: RefCell<BTreeMap<Target, PathBuf>>,
 }
 
@@ -70,13 +73,7 @@ impl Workshop {
         })
     }
 
-    /// The compiler for a language, or why there is none.
-    fn find_compiler(
-        &self,
-        target: &Target,
-        language: Language,
-        purpose: Purpose,
-    ) -> Result<Compiler, String> {
+    fn find_compiler(&self, target: &Target, language: Language, purpose: Purpose) -> Found {
         let wanted = (*target, language, purpose);
         if let Some(known) = self.compilers.borrow().get(&wanted) {
             return known.clone();
@@ -200,26 +197,19 @@ impl Workshop {
         Ok(built?)
     }
 
-    /// The program that is started to see whether a preload works.
-    pub(crate) fn canary(&self, target: &Target) -> anyhow::Result<PathBuf> {
-        let toolchain = self.toolchain_for_glue(target)?;
-        Ok(canary::build(target, &toolchain, self.cache()?)?)
-    }
-
     /// A library of reheap's own, such as the probe: one that is there needs no compiler.
     pub(crate) fn own_library(
         &self,
+        library: &OwnLibrary,
         target: &Target,
-        find_built: impl FnOnce(&Target, &Cache) -> Option<PathBuf>,
-        build: impl FnOnce(&Target, &Toolchain, &Cache) -> Result<PathBuf, PreloadError>,
     ) -> anyhow::Result<PathBuf> {
         let cache = self.cache()?;
         if !names_a_compiler()
-            && let Some(library) = find_built(target, cache)
+            && let Some(built) = library.find_built(target, cache)
         {
-            return Ok(library);
+            return Ok(built);
         }
-        Ok(build(target, &self.toolchain_for_glue(target)?, cache)?)
+        Ok(library.build(target, &self.toolchain_for_glue(target)?, cache)?)
     }
 
     /// Builds, and says so where it takes time.

@@ -238,10 +238,7 @@ fn a_program_that_crashes_anyway_is_neither_verified_nor_blamed_on_the_allocator
 /// The kernel kills what needs too much memory: then nothing was seen of the work, whoever is to blame.
 #[test]
 fn a_program_that_is_killed_anyway_is_not_verified() {
-    for (script, signal) in [
-        ("kill -KILL $$", "SIGKILL"),
-        ("kill -TERM $$", "SIGTERM"),
-    ] {
+    for (script, signal) in [("kill -KILL $$", "SIGKILL"), ("kill -TERM $$", "SIGTERM")] {
         let died = format!("died by {signal}, and without mimalloc as well");
         verified(&["sh", "-c", script]).ended_with(4).said(&[&died]);
     }

@@ -13,6 +13,7 @@ use crate::system::{LD_SO_PRELOAD, LIBRARIES, PROFILE_SCRIPT};
 use crate::ui::{self, Failure};
 use crate::workshop::{Network, Workshop};
 use anyhow::Context as _;
+use reheap_allocators::canary;
 use reheap_allocators::target::Libc;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -239,7 +240,7 @@ fn build(choice: &Choice, linkers: &[Linker]) -> anyhow::Result<Libraries> {
         libraries.push(Library {
             libc: linker.libc,
             bytes: read(workshop.tuned_preload(choice, &target)?)?,
-            canary: read(workshop.canary(&target)?)?,
+            canary: read(workshop.own_library(&canary::LIBRARY, &target)?)?,
         });
     }
     let allocator = choice.allocator;

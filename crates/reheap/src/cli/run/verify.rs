@@ -87,7 +87,7 @@ impl<'a> Bench<'a> {
         let program = verification.program;
         let target = program.target().context("there is no library for it")?;
         let workshop = verification.workshop;
-        let watch = workshop.own_library(&target, watch::find_built, watch::build)?;
+        let watch = workshop.own_library(&watch::LIBRARY, &target)?;
         Ok(Self {
             verification,
             library: workshop.preload(verification.choice, &target)?,
