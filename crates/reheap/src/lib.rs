@@ -6,6 +6,8 @@ mod choice;
 mod cli;
 mod container;
 mod env_vars;
+mod exit;
+mod inspect;
 mod interrupt;
 mod limits;
 mod opened;

@@ -1,20 +1,12 @@
 //! What a person sees on standard error: errors, notes, progress.
 
+use crate::exit;
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal as _, Write as _};
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::{ExitCode, ExitStatus};
+use std::process::ExitCode;
 use std::time::Duration;
-
-/// Exit code for a use that cannot be meant.
-pub(crate) const WRONG_USAGE: u8 = 2;
-/// Exit code for anything else that did not work.
-pub(crate) const FAILED: u8 = 1;
-
-/// Exit code where the answer is that nobody can tell.
-pub(crate) const UNKNOWN: u8 = 5;
 
 /// An error with a hint, an exit code, or both.
 #[derive(Debug, thiserror::Error)]
@@ -31,14 +23,14 @@ impl Failure {
         Self {
             message: message.into(),
             hint: None,
-            code: FAILED,
+            code: exit::FAILED,
         }
     }
 
     /// The user asked for something that cannot be.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self {
-            code: WRONG_USAGE,
+            code: exit::WRONG_USAGE,
             ..Self::failed(message)
         }
     }
@@ -56,13 +48,6 @@ impl Failure {
     }
 }
 
-/// The exit code of a command that did the work, or what a shell makes of the signal that ended it.
-pub(crate) fn passed_on(status: ExitStatus) -> ExitCode {
-    let code = status.code().or_else(|| Some(128 + status.signal()?));
-    let code = code.and_then(|code| u8::try_from(code).ok());
-    ExitCode::from(code.unwrap_or(FAILED))
-}
-
 /// Prints an error in the one way that errors are printed, and gives the exit code for it.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     let failure = error
@@ -73,7 +58,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
         text.push_str(&format!("\nhint: {hint}\n"));
     }
     to_stderr(&text);
-    ExitCode::from(failure.map_or(FAILED, |f| f.code))
+    ExitCode::from(failure.map_or(exit::FAILED, |f| f.code))
 }
 
 /// Prints a line that is neither data nor an error.
@@ -147,13 +132,5 @@ mod tests {
     fn control_characters_of_a_hostile_name_do_not_reach_the_terminal() {
         assert_eq!(printable("a\u{1b}[2Jb\n\u{9b}"), "a\\u{1b}[2Jb\\n\\u{9b}");
         assert_eq!(printable("é\u{202e}"), "é\\u{202e}");
-    }
-
-    #[test]
-    fn a_signal_that_ended_a_command_is_passed_on_as_a_shell_does() {
-        for (status, code) in [(0, 0), (3 << 8, 3), (15, 143), (11, 139)] {
-            let passed_on = passed_on(ExitStatus::from_raw(status));
-            assert_eq!(passed_on, ExitCode::from(code), "{status}");
-        }
     }
 }

@@ -6,6 +6,7 @@ use crate::bench::progress::Bar;
 use crate::bench::ready::Ready;
 use crate::bench::sweep::Parameters;
 use crate::bench::write;
+use crate::exit;
 use crate::interrupt;
 use crate::ui;
 use reheap_bench::analysis::{Failures, ended};
@@ -20,9 +21,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
-
-/// Exit code for a variant that crashed, or printed something else than the baseline.
-pub(crate) const VARIANT_FAILED: u8 = 4;
 
 /// How to measure whatever variants there are; checked, before anything is built.
 pub(crate) struct Comparison {
@@ -224,7 +222,7 @@ pub(crate) fn finish(results: Results, outputs: &Outputs) -> anyhow::Result<Exit
     }
     let roles = [Role::Baseline, Role::BaselineCopy, Role::Candidate];
     Ok(match any_failed(&results, &roles) {
-        true => ExitCode::from(VARIANT_FAILED),
+        true => ExitCode::from(exit::COMMAND_FAILED),
         false => ExitCode::SUCCESS,
     })
 }

@@ -6,8 +6,9 @@
 
 use crate::choice::{self, StaticArguments};
 use crate::env_vars;
+use crate::exit;
 use crate::project::proof;
-use crate::ui::{self, Failure};
+use crate::ui::Failure;
 use crate::workshop::{Network, Workshop};
 use anyhow::Context as _;
 use clap::{CommandFactory as _, Parser as _};
@@ -168,7 +169,7 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
     if status.success() && call == Call::Links {
         proof::of_executable(&output_of(given), &choice)?;
     }
-    Ok(ui::passed_on(status))
+    Ok(exit::passed_on(status))
 }
 
 fn original_libc(

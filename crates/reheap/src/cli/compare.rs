@@ -1,6 +1,7 @@
 //! `reheap bench compare`: two files of results, measured at different times. A threshold makes it a gate for CI.
 
 use crate::cli::report::read;
+use crate::exit;
 use crate::ui::{self, Failure};
 use reheap_bench::analysis::Verdict;
 use reheap_bench::compare::{Change, Changes, Check, compare, title};
@@ -10,9 +11,6 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
-
-/// Exit code for a violated threshold.
-const VIOLATED: u8 = 3;
 
 pub(crate) const EXAMPLES: &str = "Examples:\n  \
     reheap bench compare old.json new.json\n  \
@@ -78,7 +76,7 @@ fn gate(changes: &Changes, thresholds: &[Threshold]) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     for missing in &changes.missing {
         ui::note(&format!("violated: {missing}"));
-        code = ExitCode::from(VIOLATED);
+        code = ExitCode::from(exit::THRESHOLD_VIOLATED);
     }
     for threshold in thresholds {
         if !changes
@@ -90,7 +88,7 @@ fn gate(changes: &Changes, thresholds: &[Threshold]) -> ExitCode {
             ui::note(&format!(
                 "violated: {threshold}: there are no figures of `{name}`"
             ));
-            code = ExitCode::from(VIOLATED);
+            code = ExitCode::from(exit::THRESHOLD_VIOLATED);
         }
     }
     for (threshold, change, check) in changes.check(thresholds) {
@@ -98,7 +96,7 @@ fn gate(changes: &Changes, thresholds: &[Threshold]) -> ExitCode {
             Check::Kept => {}
             Check::Violated => {
                 ui::note(&format!("violated: {threshold}: {change}"));
-                code = ExitCode::from(VIOLATED);
+                code = ExitCode::from(exit::THRESHOLD_VIOLATED);
             }
             Check::Unclear => ui::note(&format!(
                 "unclear: {threshold}: {change}: noise may be all there is to it, more rounds would tell"

@@ -2,7 +2,7 @@
 
 use crate::choice;
 use crate::workshop::{Network, Workshop};
-use crate::{env_vars, ui};
+use crate::{env_vars, exit, ui};
 use clap::builder::PossibleValuesParser;
 use reheap_allocators::machine::{Check, Finding, Fix, Item, Machine, Rights};
 use serde_json::json;
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
         if !arguments.fix && checks.iter().any(|c| matches!(c.fix, Some(Fix::Run(_)))) {
             ui::note("`reheap doctor --fix` runs the commands behind `fix:`");
         }
-        ExitCode::from(ui::FAILED)
+        ExitCode::from(exit::FAILED)
     })
 }
 

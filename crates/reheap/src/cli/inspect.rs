@@ -1,24 +1,13 @@
 //! `reheap inspect`: which allocator and which libc a file, a process or a container image has, and how we know.
-//!
-//! A subject is what was typed. One that is a file is taken as a file, also if its name is a number, because a file can
-//! always be written `./123` and a process cannot be written otherwise.
 
-mod file;
-mod line;
-mod running;
-mod text;
-
-use crate::container;
+use crate::exit;
+use crate::inspect::{self, Files, InspectError, InspectProcessError, Report};
 use crate::process::{self, Denial, ProcessError};
-use crate::ui::{self, UNKNOWN};
+use crate::ui;
 use anyhow::Context as _;
-use file::FileError;
-use reheap_elf::identify::{self, Identity, MallocVerdict, Provider};
-use running::{Files, InspectProcessError, Running};
 use serde::Serialize;
-use std::fmt;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Which allocator and which libc a program or a process has, and how we know
@@ -49,44 +38,6 @@ pub(crate) struct Arguments {
     verbose: bool,
 }
 
-/// What was found out about one subject.
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum Report {
-    File {
-        file: String,
-        #[serde(flatten)]
-        identity: Box<Identity>,
-    },
-    Container {
-        file: String,
-        entry_point: String,
-        scripts: Vec<String>,
-        preload: Vec<String>,
-        #[serde(flatten)]
-        identity: Box<Identity>,
-    },
-    Process(Box<Running>),
-}
-
-/// Why a subject cannot be inspected.
-#[derive(Debug, thiserror::Error)]
-enum InspectError {
-    #[error(transparent)]
-    File(#[from] FileError),
-    #[error(transparent)]
-    Process(#[from] InspectProcessError),
-}
-
-impl Report {
-    fn malloc(&self) -> &MallocVerdict {
-        match self {
-            Self::File { identity, .. } | Self::Container { identity, .. } => &identity.malloc,
-            Self::Process(running) => &running.malloc,
-        }
-    }
-}
-
 /// What has to be told apart in the end to give an exit code.
 #[derive(Debug, Default)]
 struct Outcome {
@@ -98,7 +49,7 @@ impl Outcome {
     fn exit_code(&self) -> ExitCode {
         match self {
             Self { failed: 1.., .. } => ExitCode::FAILURE,
-            Self { unknown: 1.., .. } => ExitCode::from(UNKNOWN),
+            Self { unknown: 1.., .. } => ExitCode::from(exit::UNKNOWN),
             _ => ExitCode::SUCCESS,
         }
     }
@@ -107,8 +58,8 @@ impl Outcome {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let out = io::stdout();
-    let columns = line::columns_of_terminal();
-    let result = inspect(
+    let columns = inspect::columns_of_terminal();
+    let result = print_all(
         arguments,
         columns,
         &mut out.lock(),
@@ -128,7 +79,7 @@ enum Form {
     Blocks,
 }
 
-fn inspect(
+fn print_all(
     arguments: &Arguments,
     columns: Option<usize>,
     out: &mut impl Write,
@@ -148,31 +99,30 @@ fn inspect(
     let files = Files::default();
     let mut outcome = Outcome::default();
     for subject in &arguments.subjects {
-        let result = inspect_subject(subject, &files);
+        let result = inspect::subject(subject, &files);
         outcome.failed += usize::from(result.is_err());
-        outcome.unknown += usize::from(result.as_ref().is_ok_and(is_unknown));
+        outcome.unknown += usize::from(result.as_ref().is_ok_and(Report::is_unknown));
         printer.print(&ui::printable(subject), &result)?;
     }
     if arguments.all_pids {
-        inspect_all(&files, &mut printer, &mut outcome)?;
+        print_processes(&files, &mut printer, &mut outcome)?;
     }
     printer.finish()?;
     Ok(outcome.exit_code())
 }
 
 /// Processes that end meanwhile, and those of the kernel, are nobody's failure.
-fn inspect_all(
+fn print_processes(
     files: &Files,
     printer: &mut Printer<'_, impl Write, impl Write>,
     outcome: &mut Outcome,
 ) -> io::Result<()> {
     let mut denied = Vec::new();
     for pid in process::all()? {
-        match running::inspect(pid, files) {
-            Ok(running) => {
-                let report = Ok(Report::Process(Box::new(running)));
-                outcome.unknown += usize::from(report.as_ref().is_ok_and(is_unknown));
-                printer.print(&pid.to_string(), &report)?;
+        match inspect::process(pid, files) {
+            Ok(report) => {
+                outcome.unknown += usize::from(report.is_unknown());
+                printer.print(&pid.to_string(), &Ok(report))?;
             }
             Err(InspectProcessError::Process(ProcessError::PermissionDenied(denial))) => {
                 denied.push(denial);
@@ -190,7 +140,7 @@ fn inspect_all(
         }
     }
     if let Some(first) = denied.first() {
-        let processes = text::counted(denied.len(), "process");
+        let processes = inspect::counted(denied.len(), "process");
         let reason = match first {
             Denial::OtherUser { .. } | Denial::Protected => {
                 "those of other users, and those with rights that you do not have".to_owned()
@@ -203,10 +153,6 @@ fn inspect_all(
         )?;
     }
     Ok(())
-}
-
-fn is_unknown(report: &Report) -> bool {
-    report.malloc().provider == Provider::Unknown
 }
 
 struct Printer<'a, Out, Errors> {
@@ -229,11 +175,11 @@ impl<Out: Write, Errors: Write> Printer<'_, Out, Errors> {
             }
             (_, Err(_)) => return Ok(()),
             (Form::Lines { columns }, Ok(report)) => {
-                writeln!(self.out, "{}", line::line(report, *columns))?;
+                writeln!(self.out, "{}", inspect::line(report, *columns))?;
             }
             (Form::Blocks, Ok(report)) => {
                 let separator = if is_first { "" } else { "\n" };
-                write!(self.out, "{separator}{}", text::block(report))?;
+                write!(self.out, "{separator}{}", inspect::block(report))?;
             }
         }
         self.printed += 1;
@@ -265,79 +211,10 @@ fn json(subject: &str, result: &Result<Report, InspectError>) -> io::Result<Stri
     })
 }
 
-fn inspect_subject(subject: &Path, files: &Files) -> Result<Report, InspectError> {
-    let is_missing = subject.symlink_metadata().is_err();
-    match pid(subject).filter(|_| is_missing) {
-        Some(pid) => Ok(Report::Process(Box::new(
-            running::inspect(pid, files).map_err(|error| match error {
-                InspectProcessError::Process(ProcessError::NoSuchProcess) => {
-                    InspectError::File(FileError::NoSuchFileOrProcess)
-                }
-                other => InspectError::Process(other),
-            })?,
-        ))),
-        None => Ok(inspect_file(subject)?),
-    }
-}
-
-fn inspect_file(path: &Path) -> Result<Report, FileError> {
-    let file = path.to_string_lossy().into_owned();
-    if container::is_image(path) {
-        return inspect_image(path, file);
-    }
-    let opened = file::open(path)?;
-    Ok(Report::File {
-        file,
-        identity: Box::new(identify::identify(&opened)?),
-    })
-}
-
-fn inspect_image(path: &Path, file: String) -> Result<Report, FileError> {
-    let program = container::entry_point(path)?;
-    let identity = identify::identify(&program.file).map_err(|error| FileError::EntryPoint {
-        path: program.path.clone(),
-        error,
-    })?;
-    let text = |path: &PathBuf| path.to_string_lossy().into_owned();
-    let preload = program
-        .environment
-        .iter()
-        .filter_map(|variable| variable.strip_prefix("LD_PRELOAD="));
-    Ok(Report::Container {
-        file,
-        entry_point: text(&program.path),
-        scripts: program.through.iter().map(text).collect(),
-        preload: preload.map(str::to_owned).collect(),
-        identity: Box::new(identity),
-    })
-}
-
-/// The process that a subject is the number of; 0 is none.
-fn pid(subject: &Path) -> Option<u32> {
-    let text = subject.to_str()?;
-    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    // A number that no process can have is one of no process.
-    is_number.then(|| text.parse().unwrap_or(u32::MAX))
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File { file, .. } => write!(f, "{}", ui::printable(file)),
-            Self::Container {
-                file, entry_point, ..
-            } => write!(f, "{} {}", ui::printable(file), ui::printable(entry_point)),
-            Self::Process(running) => {
-                write!(f, "{} {}", running.pid, ui::printable(&running.name))
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reheap_elf::identify::Confidence;
+    use std::path::Path;
 
     /// What the command prints to stdout and stderr, and whether it succeeded.
     fn inspected(files: &[&Path], json: bool) -> (String, String, bool) {
@@ -348,7 +225,7 @@ mod tests {
             verbose: false,
         };
         let (mut out, mut errors) = (Vec::new(), Vec::new());
-        let exit_code = inspect(&arguments, None, &mut out, &mut errors).unwrap();
+        let exit_code = print_all(&arguments, None, &mut out, &mut errors).unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (text(out), text(errors), exit_code == ExitCode::SUCCESS)
     }
@@ -367,21 +244,6 @@ mod tests {
         let json: serde_json::Value = serde_json::from_str(&out).unwrap();
         assert_eq!(json[0]["architecture"], std::env::consts::ARCH);
         assert_eq!(json[0]["rust_global_allocator"]["is"], "system");
-    }
-
-    /// The patterns that are searched for must not be found in the program that searches.
-    #[test]
-    fn a_program_that_knows_the_signatures_does_not_look_like_every_allocator() {
-        let program = std::env::current_exe().unwrap();
-        let identity = identify::identify(&file::open(&program).unwrap()).unwrap();
-        let libc = identity.libc.name.to_string();
-        let foreign: Vec<_> = identity
-            .allocators
-            .iter()
-            .filter(|found| found.confidence >= Confidence::Likely)
-            .filter(|found| !found.name.starts_with(&libc))
-            .collect();
-        assert!(foreign.is_empty(), "{foreign:?}");
     }
 
     #[test]
@@ -408,8 +270,6 @@ mod tests {
         let expected =
             "reheap: cannot inspect `4294967296`: there is no such file, and no such process\n";
         assert_eq!(error, expected);
-        assert_eq!(pid(Path::new("./1")), None);
-        assert_eq!(pid(Path::new("1")), Some(1));
     }
 
     #[test]
@@ -466,11 +326,5 @@ mod tests {
         );
         let cut_off = error_for_contents(b"\x7fELF\x02\x01\x01");
         assert!(cut_off.ends_with("the file is cut off: its file header does not lie within it\n"));
-    }
-
-    #[test]
-    fn a_file_that_may_not_be_read_is_refused_with_the_reason() {
-        let error = file::io_error(io::Error::from(io::ErrorKind::PermissionDenied));
-        assert_eq!(error.to_string(), "permission denied");
     }
 }

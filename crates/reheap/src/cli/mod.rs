@@ -9,7 +9,7 @@ mod disable;
 mod doctor;
 mod enable;
 mod generate;
-pub(crate) mod inspect;
+mod inspect;
 mod libc;
 mod link_names;
 mod list;
@@ -18,6 +18,7 @@ mod report;
 mod run;
 mod status;
 
+use crate::exit;
 use crate::project::{Verb, linker, separate};
 use crate::ui;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -195,7 +196,7 @@ fn parse<P: Parser>(arguments: &[OsString]) -> Result<P, ExitCode> {
         // Where the message cannot be written there is nobody left to tell.
         let _ = error.print();
         if error.use_stderr() {
-            ExitCode::from(ui::WRONG_USAGE)
+            ExitCode::from(exit::WRONG_USAGE)
         } else {
             ExitCode::SUCCESS
         }

@@ -9,6 +9,7 @@ use crate::bench::search::{Found, Search, Source, Verdict};
 use crate::bench::sweep;
 use crate::bench::write;
 use crate::choice::Choice;
+use crate::exit;
 use crate::project::Session;
 use crate::ui::{self, Failure};
 use crate::workshop::{Network, Workshop};
@@ -182,7 +183,7 @@ fn recommend(
     // A candidate that crashes is out, and the recommendation is another one; a baseline that does leaves nothing certain.
     let baseline = [Role::Baseline, Role::BaselineCopy];
     Ok(match measure::any_failed(&results, &baseline) {
-        true => ExitCode::from(measure::VARIANT_FAILED),
+        true => ExitCode::from(exit::COMMAND_FAILED),
         false => ExitCode::SUCCESS,
     })
 }

@@ -7,6 +7,7 @@ mod verify;
 
 use crate::choice::{AllocatorArguments, Choice};
 use crate::env_vars;
+use crate::exit;
 use crate::limits::{self, Shortage};
 use crate::other_preloads;
 use crate::preload;
@@ -123,8 +124,8 @@ fn check(
     })?;
     Ok(ExitCode::from(match verdict {
         Verdict::Works(_) | Verdict::Risky { .. } => 0,
-        Verdict::Refused { .. } => ui::FAILED,
-        Verdict::Unknown { .. } => ui::UNKNOWN,
+        Verdict::Refused { .. } => exit::FAILED,
+        Verdict::Unknown { .. } => exit::UNKNOWN,
     }))
 }
 

@@ -1,5 +1,6 @@
 //! `reheap status`: what is enabled in a system, by whom, and who has it.
 
+use crate::exit;
 use crate::system::disk::Disk;
 use crate::system::health::{self, Findings};
 use crate::system::processes::{self, Processes};
@@ -77,7 +78,7 @@ pub(crate) fn run(arguments: &StatusArguments) -> anyhow::Result<ExitCode> {
     })?;
     Ok(match report.problems.is_empty() {
         true => ExitCode::SUCCESS,
-        false => ExitCode::from(ui::FAILED),
+        false => ExitCode::from(exit::FAILED),
     })
 }
 

@@ -4,7 +4,7 @@ use super::messages;
 use super::plan::Plan;
 use super::records::{self, When};
 use super::session::{Additions, Session};
-use crate::ui;
+use crate::exit;
 use anyhow::Context as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ impl Session {
         if !status.success() {
             // Cargo has named it as the place where to look for the cause.
             temporary.map(tempfile::TempDir::keep);
-            return Ok(ui::passed_on(status));
+            return Ok(exit::passed_on(status));
         }
         let built: Vec<PathBuf> = artifacts.into_iter().filter_map(|a| a.executable).collect();
         if built.is_empty() && !self.flags.has(&["--list"]) {
@@ -33,7 +33,7 @@ impl Session {
             again.args((!is_forced).then_some("--force"));
             let status = again.status().context("cannot start Cargo")?;
             if !status.success() {
-                return Ok(ui::passed_on(status));
+                return Ok(exit::passed_on(status));
             }
         }
         for path in &built {

@@ -10,7 +10,7 @@ use super::doctests;
 use super::plan::{Plan, links_shared};
 use super::records;
 use crate::env_vars;
-use crate::ui;
+use crate::exit;
 use anyhow::Context as _;
 use reheap_allocators::cache::write_by_rename;
 use std::ffi::OsString;
@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
             None => doctests::check(&output)?,
         }
     }
-    Ok(ui::passed_on(status))
+    Ok(exit::passed_on(status))
 }
 
 fn output_of(arguments: &[OsString]) -> Option<PathBuf> {

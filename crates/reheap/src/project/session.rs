@@ -13,6 +13,7 @@ use super::records::{self, Linked, When};
 use super::{linker, proof};
 use crate::choice::{self, Choice, DEFAULT_STACK_BYTES};
 use crate::env_vars;
+use crate::exit;
 use crate::ui::{self, Failure};
 use crate::workshop::{Network, Workshop};
 use anyhow::Context as _;
@@ -285,7 +286,7 @@ impl Session {
         }
         let (status, artifacts) = messages::read(cargo, &self.message_format())?;
         if !status.success() {
-            return Ok(ui::passed_on(status));
+            return Ok(exit::passed_on(status));
         }
         let mut is_replayed = false;
         for artifact in &artifacts {
@@ -301,7 +302,7 @@ impl Session {
         // Cargo has copied what was there before.
         if is_replayed && self.flags.has(&["--artifact-dir"]) {
             let status = self.cargo("build", additions).status();
-            return Ok(ui::passed_on(status.context("cannot start Cargo")?));
+            return Ok(exit::passed_on(status.context("cannot start Cargo")?));
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -374,7 +375,7 @@ impl Session {
         if let Some(seen) = doctests.seen()? {
             self.note(&seen);
         }
-        Ok(ui::passed_on(status))
+        Ok(exit::passed_on(status))
     }
 
     /// Reads an executable back and says what it is, or fails where it is not what was asked for.

@@ -2,20 +2,12 @@
 //!
 //! A file that gives way to another is kept under a name of its own (see [`super::disk::Stage::Original`]), and comes back
 //! as it was. The file in its place gets the attributes by which others may read it.
-//!
-//! A folder's time of modification tells when somebody last put a name into it or took one out. Putting ours in and taking
-//! it out again shall leave no trace, so both commands set the times back to what they found. Rejected: setting them back
-//! in `disable` alone, which would need a record of both times, and which change in between was whose.
 
-use super::disk::Disk;
-use super::{LIBRARIES, PROFILE_FOLDER};
 use rustix::fs::{Timespec, Timestamps, UTIME_OMIT, fgetxattr, flistxattr, fsetxattr, futimens};
 use rustix::io::Errno;
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
 
 /// Whether the file that takes another's place has the attribute too. Not those that say something of the bytes, which
 /// are others then (IMA's signatures), or that a file system keeps its own books with (`trusted.overlay`).
@@ -81,39 +73,10 @@ fn whole(read: impl FnOnce(&mut [u8]) -> Result<usize, Errno>) -> Result<Vec<u8>
     Ok(bytes)
 }
 
-const fn time(seconds: i64, nanoseconds: i64) -> Timespec {
+pub(super) const fn time(seconds: i64, nanoseconds: i64) -> Timespec {
     Timespec {
         tv_sec: seconds,
         tv_nsec: nanoseconds,
-    }
-}
-
-/// When the folders that a change works in were modified, before it.
-#[derive(Debug)]
-pub(crate) struct FolderTimes(BTreeMap<String, Timespec>);
-
-impl FolderTimes {
-    pub(crate) fn of(disk: &Disk) -> Self {
-        let ways = [LIBRARIES, PROFILE_FOLDER].map(|folder| Path::new(folder).ancestors());
-        let folders = ways.into_iter().flatten().filter_map(Path::to_str);
-        let times = folders.filter_map(|folder| {
-            let metadata = disk.root.open_folder(folder).ok()?.metadata().ok()?;
-            Some((
-                folder.to_owned(),
-                time(metadata.mtime(), metadata.mtime_nsec()),
-            ))
-        });
-        Self(times.collect())
-    }
-
-    /// Sets those of the folders that are still there.
-    ///
-    /// # Errors
-    /// Those of the disk.
-    pub(crate) fn restore(&self, disk: &Disk) -> anyhow::Result<()> {
-        self.0
-            .iter()
-            .try_for_each(|(folder, time)| disk.set_folder_time(folder, *time))
     }
 }
 

@@ -14,8 +14,8 @@
 //! that step itself fails half way, so that nobody knows which journal a crash would leave, nothing is undone or deleted:
 //! the next command does what the journal says that it finds.
 
-use super::attributes::FolderTimes;
 use super::disk::{Contents, Disk, Stage, has_staged, kept};
+use super::folder_times::FolderTimes;
 use super::root::Root;
 use super::{JOURNAL, LD_SO_PRELOAD, LIBRARIES, PROFILE_SCRIPT, RECORD, lines};
 use crate::ui::Failure;

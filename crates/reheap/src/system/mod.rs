@@ -16,6 +16,7 @@ pub(crate) mod canary;
 pub(crate) mod census;
 pub(crate) mod change;
 pub(crate) mod disk;
+mod folder_times;
 pub(crate) mod health;
 pub(crate) mod identity;
 pub(crate) mod libraries;

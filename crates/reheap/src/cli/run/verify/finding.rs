@@ -3,7 +3,7 @@
 use super::Verification;
 use super::census::{Census, Without};
 use super::observe::{Death, Lost, Observed};
-use crate::bench::measure::VARIANT_FAILED;
+use crate::exit;
 use crate::preload;
 use crate::ui::{self, Failure};
 use reheap_allocators::probe::{Observation, WhyNot};
@@ -271,9 +271,9 @@ impl Finding {
     pub(in super::super) fn failure(&self) -> Option<Failure> {
         let code = match self.verdict {
             Verdict::Verified => return None,
-            Verdict::Failed => ui::FAILED,
-            Verdict::Undecided => VARIANT_FAILED,
-            Verdict::Unknown => ui::UNKNOWN,
+            Verdict::Failed => exit::FAILED,
+            Verdict::Undecided => exit::COMMAND_FAILED,
+            Verdict::Unknown => exit::UNKNOWN,
         };
         let problems = self.problems.join("; ");
         let text = format!(

@@ -43,7 +43,7 @@ const TUNING_PREFIXES: [&str; 15] = [
 
 /// Everything about one process.
 #[derive(Debug, Serialize)]
-pub(super) struct Running {
+pub(crate) struct Running {
     pub(super) pid: u32,
     pub(super) name: String,
     pub(super) file: String,
@@ -66,7 +66,7 @@ pub(super) struct Running {
 
 /// An allocator and the file that it is in.
 #[derive(Debug, Serialize)]
-pub(super) struct MappedAllocator {
+pub(crate) struct MappedAllocator {
     pub(super) file: String,
     #[serde(flatten)]
     pub(super) found: FoundAllocator,
@@ -74,7 +74,7 @@ pub(super) struct MappedAllocator {
 
 /// An entry of `LD_PRELOAD` or `/etc/ld.so.preload`.
 #[derive(Debug, Serialize)]
-pub(super) struct Preload {
+pub(crate) struct Preload {
     pub(super) entry: String,
     pub(super) is_loaded: bool,
 }
@@ -82,7 +82,7 @@ pub(super) struct Preload {
 /// What can go wrong in a process.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(super) enum RunningHazard {
+pub(crate) enum RunningHazard {
     /// Of a file that is mapped.
     OfFile {
         file: String,
@@ -94,7 +94,7 @@ pub(super) enum RunningHazard {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "hazard")]
-pub(super) enum ProcessHazard {
+pub(crate) enum ProcessHazard {
     /// A preload was asked for and is not there.
     PreloadNotLoaded { entry: String },
     /// Calls of malloc from different files go to different allocators.
@@ -113,7 +113,7 @@ impl ProcessHazard {
 
 /// Identities of files that several processes have mapped, by device, inode and time of the last change.
 #[derive(Debug, Default)]
-pub(super) struct Files {
+pub(crate) struct Files {
     known: RefCell<HashMap<(u64, u64, i64), Rc<Contents>>>,
 }
 
@@ -220,7 +220,7 @@ fn contents_of(
 
 /// Why a process cannot be inspected.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum InspectProcessError {
+pub(crate) enum InspectProcessError {
     #[error(transparent)]
     Process(#[from] ProcessError),
     #[error("its executable `{}`: {error}", ui::printable(.path))]

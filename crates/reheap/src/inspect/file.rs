@@ -14,7 +14,7 @@ use std::path::Path;
 
 /// Why a file cannot be inspected.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum FileError {
+pub(crate) enum FileError {
     #[error("there is no such file")]
     NoSuchFile,
     #[error("there is no such file, and no such process")]

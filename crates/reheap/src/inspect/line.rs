@@ -1,6 +1,6 @@
 //! A report as one line: whose malloc, what else, and what to look into.
 
-use super::Report;
+use super::report::Report;
 use super::running::RunningHazard;
 use super::text::{self, Malloc};
 use crate::ui;
@@ -11,13 +11,13 @@ use terminal_size::{Width, terminal_size_of};
 const NAME_MIN: usize = 16;
 
 /// The width of the terminal on standard output.
-pub(super) fn columns_of_terminal() -> Option<usize> {
+pub(crate) fn columns_of_terminal() -> Option<usize> {
     let (Width(columns), _) = terminal_size_of(std::io::stdout())?;
     (columns > 0).then_some(usize::from(columns))
 }
 
 /// The line, cut to the terminal if there is one: the beginning of a long path first, then the end.
-pub(super) fn line(report: &Report, columns: Option<usize>) -> String {
+pub(crate) fn line(report: &Report, columns: Option<usize>) -> String {
     let name = report.to_string();
     let facts = ui::printable(facts(report).join("; "));
     let whole = format!("{name}: {facts}");

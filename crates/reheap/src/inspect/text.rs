@@ -2,7 +2,7 @@
 //!
 //! Names in a file can hold anything, also what moves the cursor of a terminal, so control characters are made visible.
 
-use super::Report;
+use super::report::Report;
 use super::running::{ProcessHazard, Running, RunningHazard};
 use crate::limits;
 use crate::process::memory::Memory;
@@ -20,7 +20,7 @@ const COLUMNS: usize = 100;
 const INDENT: usize = 14;
 
 /// All lines about a report.
-pub(super) fn block(report: &Report) -> String {
+pub(crate) fn block(report: &Report) -> String {
     let mut block = Block {
         lines: format!("{report}\n"),
     };
@@ -241,7 +241,7 @@ fn what_it_is(identity: &Identity) -> String {
 }
 
 /// `1 object`, `2 processes`.
-pub(super) fn counted(number: usize, noun: &str) -> String {
+pub(crate) fn counted(number: usize, noun: &str) -> String {
     let ending = match number {
         1 => "",
         _ if noun.ends_with('s') => "es",

@@ -1,0 +1,123 @@
+//! Which allocator and which libc a file, a process or a container image has, as a value, and its words.
+//!
+//! A subject is what was typed. One that is a file is taken as a file, also if its name is a number, because a file can
+//! always be written `./123` and a process cannot be written otherwise.
+
+mod file;
+mod line;
+mod report;
+mod running;
+mod text;
+
+use crate::container;
+use crate::process::ProcessError;
+use file::FileError;
+use reheap_elf::identify;
+use std::path::{Path, PathBuf};
+
+pub(crate) use line::{columns_of_terminal, line};
+pub(crate) use report::Report;
+pub(crate) use running::{Files, InspectProcessError};
+pub(crate) use text::{block, counted};
+
+/// Why a subject cannot be inspected.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InspectError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Process(#[from] InspectProcessError),
+}
+
+/// Looks at one running process.
+pub(crate) fn process(pid: u32, files: &Files) -> Result<Report, InspectProcessError> {
+    let running = running::inspect(pid, files)?;
+    Ok(Report::Process(Box::new(running)))
+}
+
+/// Looks at what was typed.
+pub(crate) fn subject(subject: &Path, files: &Files) -> Result<Report, InspectError> {
+    let is_missing = subject.symlink_metadata().is_err();
+    match pid(subject).filter(|_| is_missing) {
+        Some(pid) => process(pid, files).map_err(|error| match error {
+            InspectProcessError::Process(ProcessError::NoSuchProcess) => {
+                InspectError::File(FileError::NoSuchFileOrProcess)
+            }
+            other => InspectError::Process(other),
+        }),
+        None => Ok(inspect_file(subject)?),
+    }
+}
+
+fn inspect_file(path: &Path) -> Result<Report, FileError> {
+    let file = path.to_string_lossy().into_owned();
+    if container::is_image(path) {
+        return inspect_image(path, file);
+    }
+    let opened = file::open(path)?;
+    Ok(Report::File {
+        file,
+        identity: Box::new(identify::identify(&opened)?),
+    })
+}
+
+fn inspect_image(path: &Path, file: String) -> Result<Report, FileError> {
+    let program = container::entry_point(path)?;
+    let identity = identify::identify(&program.file).map_err(|error| FileError::EntryPoint {
+        path: program.path.clone(),
+        error,
+    })?;
+    let text = |path: &PathBuf| path.to_string_lossy().into_owned();
+    let preload = program
+        .environment
+        .iter()
+        .filter_map(|variable| variable.strip_prefix("LD_PRELOAD="));
+    Ok(Report::Container {
+        file,
+        entry_point: text(&program.path),
+        scripts: program.through.iter().map(text).collect(),
+        preload: preload.map(str::to_owned).collect(),
+        identity: Box::new(identity),
+    })
+}
+
+/// The process that a subject is the number of; 0 is none.
+fn pid(subject: &Path) -> Option<u32> {
+    let text = subject.to_str()?;
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    // A number that no process can have is one of no process.
+    is_number.then(|| text.parse().unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reheap_elf::identify::Confidence;
+
+    /// The patterns that are searched for must not be found in the program that searches.
+    #[test]
+    fn a_program_that_knows_the_signatures_does_not_look_like_every_allocator() {
+        let program = std::env::current_exe().unwrap();
+        let identity = identify::identify(&file::open(&program).unwrap()).unwrap();
+        let libc = identity.libc.name.to_string();
+        let foreign: Vec<_> = identity
+            .allocators
+            .iter()
+            .filter(|found| found.confidence >= Confidence::Likely)
+            .filter(|found| !found.name.starts_with(&libc))
+            .collect();
+        assert!(foreign.is_empty(), "{foreign:?}");
+    }
+
+    #[test]
+    fn a_file_that_may_not_be_read_is_refused_with_the_reason() {
+        let error = file::io_error(std::io::Error::from(std::io::ErrorKind::PermissionDenied));
+        assert_eq!(error.to_string(), "permission denied");
+    }
+
+    #[test]
+    fn only_a_number_alone_is_one_of_a_process() {
+        assert_eq!(pid(Path::new("./1")), None);
+        assert_eq!(pid(Path::new("1")), Some(1));
+    }
+}
