@@ -3,25 +3,13 @@
 //! The measuring is the example of `reheap-mem`: it is unsafe code, which has no place here.
 
 use crate::machine::Machine;
-use crate::memory_plot;
+use crate::memory_plot::{self, Row};
 use crate::progress::Progress;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Stdio;
-
-/// One row of the example's CSV.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Row {
-    pub(crate) function: String,
-    pub(crate) size: usize,
-    pub(crate) placement: String,
-    pub(crate) reheap_ns: f64,
-    /// None if musl does not have the function.
-    pub(crate) musl_ns: Option<f64>,
-    pub(crate) glibc_ns: Option<f64>,
-}
 
 pub(crate) fn run(workspace: &Workspace, machine_name: Option<String>) -> Result<()> {
     let progress = Progress::start();

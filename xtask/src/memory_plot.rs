@@ -2,13 +2,24 @@
 //!
 //! A few lines of SVG by hand: all sizes stand at fixed places, and nothing else of a plotting library would be used.
 
-use crate::memory_functions::Row;
 use std::fmt::Write as _;
 
 const PANEL_WIDTH: f64 = 340.0;
 const PANEL_HEIGHT: f64 = 240.0;
 const MARGIN: f64 = 36.0;
 const COLUMNS: usize = 3;
+
+/// One row of the example's CSV.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Row {
+    pub(crate) function: String,
+    pub(crate) size: usize,
+    pub(crate) placement: String,
+    pub(crate) reheap_ns: f64,
+    /// None if musl does not have the function.
+    pub(crate) musl_ns: Option<f64>,
+    pub(crate) glibc_ns: Option<f64>,
+}
 
 /// Name, colour and column of a library.
 type Library = (&'static str, &'static str, fn(&Row) -> Option<f64>);

@@ -8,9 +8,9 @@
 //! What cannot be told: a file system that shows the same files by other numbers, such as sshfs, or the upper folder of
 //! an overlay that `/` is made of.
 
-use super::root::{Root, path_handle};
 use super::{LIBRARIES, PROFILE_FOLDER};
 use crate::ui::Failure;
+use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -45,6 +45,12 @@ impl Identity {
     }
 }
 
+/// A handle on a folder, by which nothing can be read.
+pub(crate) fn path_handle(folder: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(folder, flags, Mode::empty())?)
+}
+
 /// A system that runs, and where its files are for this process.
 struct Running {
     name: &'static str,
@@ -65,11 +71,15 @@ const RUNNING: [Running; 2] = [
 ];
 
 /// Refuses a root folder that is a running system's, or shares with one a folder that a change would write to.
-/// `instead` is what to type for this system.
+/// `its` tells which folder of the root a path leads to, and `instead` is what to type for this system.
 ///
 /// # Errors
 /// The first such folder.
-pub(crate) fn check_is_not_running(root: &Root, shown: &Path, instead: &str) -> anyhow::Result<()> {
+pub(crate) fn check_is_not_running(
+    its: impl Fn(&str) -> io::Result<Identity>,
+    shown: &Path,
+    instead: &str,
+) -> anyhow::Result<()> {
     let ways = [LIBRARIES, PROFILE_FOLDER].map(|folder| Path::new(folder).ancestors());
     let mut folders: Vec<&str> = ways
         .into_iter()
@@ -80,7 +90,7 @@ pub(crate) fn check_is_not_running(root: &Root, shown: &Path, instead: &str) -> 
     for system in &RUNNING {
         let Some(folder) = folders
             .iter()
-            .find(|folder| is_shared(root, system, folder))
+            .find(|folder| is_shared(its(folder), system, folder))
         else {
             continue;
         };
@@ -104,9 +114,8 @@ pub(crate) fn check_is_not_running(root: &Root, shown: &Path, instead: &str) -> 
 }
 
 /// Whether a folder of the root is the same one as that of a system. One that either of them lacks is not.
-fn is_shared(root: &Root, system: &Running, folder: &str) -> bool {
+fn is_shared(its: io::Result<Identity>, system: &Running, folder: &str) -> bool {
     let theirs = Path::new(system.files).join(folder.trim_start_matches('/'));
     let theirs = path_handle(&theirs).and_then(|handle| Identity::of(&handle));
-    let its = root.folder_identity(folder);
     its.is_ok_and(|its| theirs.is_ok_and(|theirs| its.is_same_folder(&theirs)))
 }

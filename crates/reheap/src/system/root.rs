@@ -3,7 +3,7 @@
 //! Symbolic links in an image lead to where they would lead once it is started, never out of it: `/etc` of an image may be
 //! a link to an absolute path, and this machine's files are not meant by it.
 
-use super::identity::{self, Identity};
+use super::identity::{self, Identity, path_handle};
 use crate::ui::Failure;
 use anyhow::Context as _;
 use reheap_allocators::target::{Libc, Target};
@@ -119,7 +119,7 @@ impl Root {
             folder: canonical,
             is_this_system: false,
         };
-        identity::check_is_not_running(&root, folder, instead)?;
+        identity::check_is_not_running(|path| root.folder_identity(path), folder, instead)?;
         let by_name = path_handle(&root.folder).and_then(|named| Identity::of(&named));
         if by_name.with_context(cannot)? != Identity::of(&root.handle).with_context(cannot)? {
             // As `/proc/PID/root` of a container, whose text is `/`: what is meant is not this system.
@@ -360,11 +360,6 @@ fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
 /// What an open file can be reached by, wherever its name has gone.
 fn path_of(handle: &OwnedFd) -> PathBuf {
     format!("/proc/self/fd/{}", handle.as_raw_fd()).into()
-}
-
-pub(crate) fn path_handle(folder: &Path) -> io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(folder, flags, Mode::empty())?)
 }
 
 /// Root, or who unpacked the image. In a user namespace root's files seem to be nobody's.
