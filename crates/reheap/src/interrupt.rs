@@ -28,7 +28,7 @@ pub(crate) fn on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     let awaited = awaited.chain((!handover::is_ignored(SIGHUP)).then_some(SIGHUP));
     let mut signals = Signals::new(awaited).context("cannot watch for Ctrl-C")?;
     let flag = Arc::clone(&interrupted);
-    thread::spawn(move || {
+    let wait = move || {
         for signal in signals.forever() {
             // Before the flag, so that whoever sees the flag sees the signal, too.
             let is_first = FIRST.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
@@ -38,7 +38,10 @@ pub(crate) fn on_signals() -> anyhow::Result<Arc<AtomicBool>> {
                 low_level::exit(128 + signal);
             }
         }
-    });
+    };
+    // Under a low limit of data or processes there is no room for one.
+    let thread = thread::Builder::new().spawn(wait);
+    thread.context("cannot start a thread that watches for Ctrl-C")?;
     Ok(interrupted)
 }
 

@@ -466,7 +466,7 @@ fn a_cache_that_cannot_be_used_is_refused_before_anything_is_built() {
             .ended_with(1)
             .said(&[
                 "cannot use the cache: cannot make the folder `",
-                "hint: name another folder: REHEAP_CACHE_DIR=",
+                "hint: name another directory: REHEAP_CACHE_DIR=",
             ])
             .did_not_say("building");
     }
