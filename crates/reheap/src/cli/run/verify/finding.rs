@@ -153,10 +153,10 @@ impl Finding {
 
     fn say_that_it_is_too_little(&mut self) {
         self.verdict = Verdict::Unknown;
-        let seen = self.seen.as_deref().unwrap_or_default();
+        let (seen, allocator) = (self.seen.as_deref().unwrap_or_default(), self.allocator);
         self.problems.push(format!(
-            "only {seen}, which may all be its libraries': the program itself takes no malloc from elsewhere, so it \
-             makes no blocks, or has an allocator inside that cannot be seen"
+            "only {seen}, which its libraries may have made: too few to tell whether the program uses {allocator}, \
+             because it takes no malloc from elsewhere itself"
         ));
         if self.with.ended {
             self.hint = Some(WATCH_IT_LONGER.to_owned());
