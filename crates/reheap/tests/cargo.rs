@@ -546,6 +546,19 @@ fn a_stripped_executable_is_proved_like_any_other() {
     );
 }
 
+#[test]
+fn an_executable_that_another_program_has_changed_is_not_linked_again_as_it_was() {
+    let project = Project::new(HELLO);
+    run(&mut project.cargo_reheap("build -a mimalloc")).succeeded();
+    run(Command::new("strip").arg(project.app())).succeeded();
+    run(&mut project.cargo_reheap("build -a mimalloc"))
+        .succeeded()
+        .said(&["static-pie", "mimalloc"]);
+    run(&mut project.cargo_reheap("build -a rpmalloc"))
+        .ended_with(1)
+        .said(&["it has changed since reheap linked it", "hint: cargo clean"]);
+}
+
 /// The size of PT_GNU_STACK, which musl takes for the stack of threads.
 fn stack_size(project: &Project) -> u64 {
     let headers = readelf("-lW", &project.app());

@@ -147,6 +147,7 @@ pub(crate) fn ensure(executable: &Path, plan: &Plan, records: &Path) -> anyhow::
     let rust_heap = record.rust_heap;
     let mut when = When::AsBuilt;
     if record.plan.as_ref() != Some(plan) {
+        check_unchanged(executable, &record, plan)?;
         replay(&folder, &mut record, executable, plan)
             .with_context(|| format!("cannot link `{}` again", executable.display()))?;
         when = When::Again;
@@ -163,6 +164,7 @@ pub(crate) fn link_beside(
 ) -> anyhow::Result<()> {
     let _lock = lock(records)?;
     let (folder, record) = recorded(records, executable, plan)?;
+    check_unchanged(executable, &record, plan)?;
     relink(&folder, &record, plan, output)
         .with_context(|| format!("cannot link `{}`", output.display()))
 }
@@ -193,16 +195,30 @@ pub(crate) fn records_of(
     Ok(beside)
 }
 
-/// The record of an executable that is still the one that was linked.
 fn recorded(records: &Path, executable: &Path, plan: &Plan) -> anyhow::Result<(PathBuf, Record)> {
-    let (folder, record) =
-        find_record(records, executable)?.ok_or_else(|| not_recorded(executable, plan))?;
+    let found = find_record(records, executable)?;
+    Ok(found.ok_or_else(|| not_recorded(executable, plan))?)
+}
+
+/// A replay makes the executable that was linked. If another one has taken its place, it would bring old code back.
+fn check_unchanged(executable: &Path, record: &Record, plan: &Plan) -> anyhow::Result<()> {
     let contents =
         fs::read(executable).with_context(|| format!("cannot read `{}`", executable.display()))?;
-    if !record.output_sha256.contains(&sha256(&contents)) {
-        return Err(not_recorded(executable, plan).into());
+    match record.output_sha256.contains(&sha256(&contents)) {
+        true => Ok(()),
+        false => Err(changed(executable, plan).into()),
     }
-    Ok((folder, record))
+}
+
+/// Another program has written to it since, such as `strip`.
+fn changed(executable: &Path, plan: &Plan) -> Failure {
+    let (shown, triple) = (executable.display(), &plan.triple);
+    Failure::failed(format!(
+        "cannot link `{shown}` again: it has changed since reheap linked it"
+    ))
+    .hint(format!(
+        "cargo clean --target {triple}; to strip programs, set `strip = true` in the profile"
+    ))
 }
 
 fn not_recorded(executable: &Path, plan: &Plan) -> Failure {
