@@ -16,8 +16,8 @@ pub(crate) const DEFAULT_STACK_BYTES: u64 = 8 << 20;
 /// Which allocator, how tuned.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct AllocatorArguments {
-    /// The allocator; `stock` is the libc's own, which finds more memory errors than the fast ones
-    /// do (`reheap list`) [default: mimalloc]
+    /// The allocator; `stock` is the libc's own, which finds more memory errors than fast ones do
+    /// (see `reheap list`) [default: mimalloc]
     #[arg(short, long, value_name = "ALLOCATOR", value_parser = AllocatorName, hide_possible_values = true)]
     pub(crate) allocator: Option<String>,
     #[command(flatten)]
@@ -37,7 +37,7 @@ pub(crate) struct TuningArguments {
 pub(crate) struct LibcChoiceArguments {
     #[command(flatten)]
     allocator: AllocatorArguments,
-    /// Whose memcpy, memcmp, strlen and the like: reheap's fast ones, or the libc's own
+    /// Which memcpy, memcmp, strlen and so on to use: reheap's fast ones or the libc's own
     /// [default: fast, unless the allocator is `stock`]
     #[arg(long, value_name = "WHOSE")]
     memory_functions: Option<WhoseMemoryFunctions>,
@@ -48,7 +48,7 @@ pub(crate) struct LibcChoiceArguments {
 pub(crate) struct StaticArguments {
     #[command(flatten)]
     pub(crate) libc: LibcChoiceArguments,
-    /// The stack of threads that do not choose their own size, in bytes; 0 for musl's default of 128 KiB
+    /// The stack size of threads that do not set one, in bytes; 0 for musl's default of 128 KiB
     #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_STACK_BYTES)]
     pub(crate) stack_size: u64,
 }

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 pub(crate) struct CargoArguments {
     #[command(flatten)]
     linked_with: StaticArguments,
-    /// Flags of the Cargo command, all of them, anywhere; after `--` those of the program
+    /// Any flags of the Cargo command; arguments of the program follow `--`
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,

@@ -23,7 +23,7 @@ pub(crate) const EXAMPLES: &str = "Examples:\n  \
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CargoBenchArguments {
-    /// Flags of `cargo build`, all of them, anywhere; after `--` those of the program
+    /// Any flags of `cargo build`; arguments of the program follow `--`
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 pub(crate) const EXAMPLES: &str = "\
-Files that were there come back, with their times and attributes. Where somebody has edited one
-since, only reheap's part is taken out.
+Files that were there before come back, with their times and attributes. If somebody has edited
+one since, reheap removes only its own part.
 
 Examples:
   sudo reheap disable
@@ -18,7 +18,7 @@ Examples:
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DisableArguments {
-    /// The root folder of another system
+    /// The root directory of another system
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
 }

@@ -12,14 +12,14 @@ use std::process::ExitCode;
 pub(crate) const EXAMPLES: &str = "Examples:\n  reheap doctor\n  reheap doctor --fix\n  \
      reheap doctor --fix rust-target c-objects\n  \
      reheap doctor --json | jq '.[] | select(.state == \"lacking\") | .fix'\n\n\
-     The exit code is 1 where something is lacking, with --fix where something is still lacking.";
+     Exit code 1 means that something is missing; with --fix, that it still is.";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArguments {
     /// What to check [default: everything]
     #[arg(value_name = "ITEM", value_parser = PossibleValuesParser::new(Item::ALL.map(Item::name)))]
     items: Vec<String>,
-    /// Install what is missing, after saying what; asks for no password
+    /// Install what is missing, after saying what; never asks for a password
     #[arg(long)]
     fix: bool,
     /// The target to build programs for [default: the musl target of this machine]

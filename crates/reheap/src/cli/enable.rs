@@ -21,8 +21,8 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 pub(crate) const EXAMPLES: &str = "\
-glibc: the library is named in /etc/ld.so.preload. musl: a script in /etc/profile.d sets LD_PRELOAD
-for who logs in. The libraries lie below /usr/local/lib/reheap, with the options in them.
+glibc: /etc/ld.so.preload names the library. musl: a script in /etc/profile.d sets LD_PRELOAD for
+new login sessions. The libraries are in /usr/local/lib/reheap, with the options built in.
 
 Examples:
   sudo reheap enable mimalloc
@@ -32,16 +32,16 @@ Examples:
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct EnableArguments {
-    /// The allocator; that of an earlier `enable` gives way to it
+    /// The allocator; it replaces that of an earlier `enable`
     #[arg(value_name = "ALLOCATOR", value_parser = AllocatorName, hide_possible_values = true)]
     allocator: String,
     #[command(flatten)]
     tuning: TuningArguments,
-    /// The root folder of another system, such as an image that is being made; the canaries that
-    /// prove the library run in it, with its programs
+    /// The root directory of another system, such as an image that you make; reheap tries the
+    /// library there, with that system's programs
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// Also print what was tried out, which programs have it, and which do not
+    /// Also print what reheap tried, which programs have the library, and which do not
     #[arg(short, long)]
     verbose: bool,
 }

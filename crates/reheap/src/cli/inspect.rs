@@ -10,13 +10,13 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Which allocator and which libc a program or a process has, and how we know
+/// Show which allocator and libc a program or a process has, with the evidence
 ///
-/// Looks at programs, shared libraries, objects and archives, stripped or not, and runs none of them; at running
-/// processes; and at the entry points of container images (an OCI layout, or what `docker save` writes).
+/// Reads programs, shared libraries, objects and archives, stripped or not, without running them. It also looks at
+/// running processes, and at the entry points of container images (an OCI layout, or what `docker save` writes).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Exit codes: 0 every allocator is known, 1 something could not be looked at, 5 an allocator stays unknown.
+Exit codes: 0 every allocator is known, 1 something cannot be read, 5 an allocator is unknown.
 
 Examples:
   reheap inspect ./app
@@ -24,16 +24,16 @@ Examples:
   reheap inspect --all-pids
   reheap inspect --json image.tar target/x86_64-unknown-linux-musl/release/app")]
 pub(crate) struct Arguments {
-    /// Program, shared library, object, archive, container image, or the number of a process
+    /// A program, shared library, object, archive, container image, or process ID
     #[arg(value_name = "FILE|PID", required_unless_present = "all_pids")]
     subjects: Vec<PathBuf>,
-    /// Look at every process that may be looked at
+    /// Look at every process that you may look at
     #[arg(long)]
     all_pids: bool,
     /// Print everything as a JSON array with one object for each subject
     #[arg(long)]
     json: bool,
-    /// Print everything that was found, with all evidence
+    /// Print everything, with all evidence
     #[arg(long, short)]
     verbose: bool,
 }

@@ -30,7 +30,7 @@ pub(crate) struct LibcArguments {
     /// The libc.a to derive from [default: the one that comes with Rust]
     #[arg(long, value_name = "FILE")]
     libc: Option<PathBuf>,
-    /// Replace that file, and keep the original beside it
+    /// Replace that file and keep the original beside it
     #[arg(long, requires = "libc", conflicts_with = "restore")]
     in_place: bool,
     /// Bring the original back

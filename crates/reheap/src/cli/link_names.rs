@@ -21,7 +21,7 @@ const SUFFIX: &str = "-run";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LinkNamesArguments {
-    /// A folder in PATH; files in it that are not reheap's links are never replaced
+    /// A directory in PATH; reheap replaces nothing there but its own links
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }

@@ -26,7 +26,7 @@ use clap::{CommandFactory as _, Parser};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Gives any Linux program a better memory allocator, proves that it did, and shows what it changed
+/// Give any Linux program a better memory allocator, prove that it has it, and measure what changed
 #[derive(Debug, Parser)]
 #[command(
     name = "reheap",
@@ -49,13 +49,13 @@ enum Command {
     /// Compile and link a static C++ program with another allocator
     #[command(name = "c++", after_help = cc::EXAMPLES_CXX)]
     Cxx(cc::CcArguments),
-    /// Make a derived libc and print its folder
+    /// Make a derived libc and print its directory
     #[command(after_help = libc::EXAMPLES)]
     Libc(libc::LibcArguments),
     /// Run a dynamic program with another allocator
     #[command(after_help = run::EXAMPLES)]
     Run(run::RunArguments),
-    /// Make `mimalloc-run` and the like, short names for `reheap run`
+    /// Make short names for `reheap run`, such as `mimalloc-run`
     #[command(after_help = link_names::EXAMPLES)]
     LinkNames(link_names::LinkNamesArguments),
     /// Give every dynamic program of a system another allocator
@@ -71,16 +71,16 @@ enum Command {
     /// Run a command under several allocators, side by side, and compare time and memory
     #[command(after_help = bench::EXAMPLES)]
     Bench(Box<bench::BenchArguments>),
-    /// Find out which allocator is best for a command, and say so in words
+    /// Find out which allocator is best for a command
     #[command(after_help = recommend::EXAMPLES)]
     Recommend(Box<recommend::RecommendArguments>),
-    /// Make reports of what `reheap bench --json` wrote
+    /// Make reports from the results of `reheap bench --json`
     #[command(after_help = report::EXAMPLES)]
     Report(report::ReportingArguments),
     /// Show the catalogue of allocators
     #[command(after_help = list::EXAMPLES)]
     List(list::ListArguments),
-    /// Show what this machine has and lacks, for which command
+    /// Show what this machine has and lacks, for each command
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(doctor::DoctorArguments),
     /// Print a man page or the completions of a shell
@@ -122,7 +122,7 @@ enum CargoCommand {
     /// Run the project's program with each libc and each allocator, side by side
     #[command(after_help = cargo_bench::EXAMPLES)]
     Bench(Box<cargo_bench::CargoBenchArguments>),
-    /// Find out which allocator is best for the project's program, and say so in words
+    /// Find out which allocator is best for the project's program
     #[command(after_help = recommend::CARGO_EXAMPLES)]
     Recommend(Box<recommend::CargoRecommendArguments>),
     /// Install a static executable with another allocator

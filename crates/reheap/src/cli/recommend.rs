@@ -28,7 +28,7 @@ pub(crate) const CARGO_EXAMPLES: &str = "Examples:\n  \
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RecommendArguments {
-    /// The command that the allocator is for, with work as it has every day
+    /// The command, with work as it has every day
     #[arg(last = true)]
     command: Vec<OsString>,
     #[command(flatten)]
@@ -39,7 +39,7 @@ pub(crate) struct RecommendArguments {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CargoRecommendArguments {
-    /// Flags of `cargo build`, all of them, anywhere; after `--` those of the program
+    /// Any flags of `cargo build`; arguments of the program follow `--`
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,

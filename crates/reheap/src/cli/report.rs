@@ -16,7 +16,7 @@ pub(crate) const EXAMPLES: &str = "Examples:\n  reheap bench --json results.json
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReportingArguments {
-    /// What `reheap bench --json` wrote, or - for standard input; several files make one report
+    /// A file of `reheap bench --json`, or - for standard input; several files make one report
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]

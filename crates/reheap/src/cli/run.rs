@@ -40,25 +40,24 @@ const VERIFY_FOR: Duration = Duration::from_secs(5);
 pub(crate) struct RunArguments {
     #[command(flatten)]
     allocator: AllocatorArguments,
-    /// Run it although it brings an allocator of its own
+    /// Run it although it has an allocator of its own
     #[arg(long)]
     force: bool,
-    /// Say what would be run and whether it would work, and run nothing
+    /// Say whether it would work, and run nothing
     #[arg(long)]
     check: bool,
-    /// Start it, watch it for some seconds, end it, and say whether its memory really came from the
-    /// allocator and whether anything crashed that does not without; its standard output is thrown
-    /// away
+    /// Run it for a few seconds, and say whether its memory comes from the allocator and whether
+    /// anything crashes only with the allocator; discards its standard output
     #[arg(long, conflicts_with = "check")]
     verify: bool,
     /// How long --verify watches [default: 5]
     #[arg(long = "for", value_name = "SECONDS", requires = "verify", value_parser = seconds)]
     seconds: Option<Duration>,
-    /// Give it to this program only, of all that the command starts: a file name or a path
+    /// Change only this program of all that the command starts: a file name or a path
     #[arg(long, value_name = "PROGRAM", conflicts_with = "verify")]
     only: Option<OsString>,
-    /// Let libraries that are opened with RTLD_DEEPBIND have it, although they then get their memory
-    /// from glibc; without this option the flag is taken away
+    /// Keep the flag RTLD_DEEPBIND when the program opens a library, which then uses glibc's malloc;
+    /// without this option, the preload removes the flag
     #[arg(long)]
     keep_deepbind: bool,
     /// Print what --check or --verify found as JSON

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 pub(crate) const EXAMPLES: &str = "\
-The library is compared with what `enable` put there. Exit code 1 says that there is a problem.
+reheap compares the library with the one that `enable` installed. Exit code 1 means a problem.
 
 Examples:
   reheap status
@@ -25,7 +25,7 @@ Examples:
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatusArguments {
-    /// The root folder of another system
+    /// The root directory of another system
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
     /// Print JSON
