@@ -95,8 +95,6 @@ impl Measuring<'_> {
             let variant = format!("{name}={} {words}", built.display());
             command.args(["--variant", &variant]);
         }
-        // Last, because the first variant is the baseline and the limit is none to choose.
-        command.args(["--variant", "musl+limit"]);
         if let Some(sweep) = program.sweep {
             command.args(["-L", sweep]);
         }

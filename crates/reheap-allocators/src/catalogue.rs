@@ -72,8 +72,8 @@ impl AddressSpace {
 /// How an allocator is built and bound.
 #[derive(Debug)]
 pub struct Recipe {
-    /// The package that upstream's code comes from; `None` where all of it is glue.
-    pub package: Option<Package>,
+    /// The package that upstream's code comes from.
+    pub package: Package,
     /// Whether it takes a C++ compiler.
     pub needs_cxx: bool,
     /// Flags for its compiler, beside those of the package and of what it is linked into.
@@ -112,10 +112,7 @@ pub struct Package {
 impl Recipe {
     /// Where the code comes from, as markers say it.
     pub fn origin(&self) -> String {
-        match &self.package {
-            Some(package) => format!("{} {}", package.name, package.version),
-            None => concat!("reheap ", env!("CARGO_PKG_VERSION")).to_owned(),
-        }
+        format!("{} {}", self.package.name, self.package.version)
     }
 }
 
@@ -337,13 +334,13 @@ const fn mimalloc(
     evidence: Evidence,
 ) -> Recipe {
     Recipe {
-        package: Some(Package {
+        package: Package {
             name: "libmimalloc-sys",
             version: "0.1.49",
             feature,
             library: "libmimalloc.a",
             evidence,
-        }),
+        },
         needs_cxx: false,
         compiler_flags,
         entry_points: MIMALLOC_ENTRY_POINTS,
@@ -485,7 +482,7 @@ pub const CATALOGUE: &[Allocator] = &[
             },
         ],
         build: Some(Recipe {
-            package: Some(Package {
+            package: Package {
                 name: "tikv-jemalloc-sys",
                 version: "0.7.1+5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8",
                 feature: "jemalloc",
@@ -501,7 +498,7 @@ pub const CATALOGUE: &[Allocator] = &[
                         "version = \"0.7.1+5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8\"",
                     ),
                 },
-            }),
+            },
             needs_cxx: false,
             compiler_flags: &[],
             entry_points: &[],
@@ -555,7 +552,7 @@ pub const CATALOGUE: &[Allocator] = &[
         address_space: AddressSpace::of(6),
         tuning: &[],
         build: Some(Recipe {
-            package: Some(Package {
+            package: Package {
                 name: "rpmalloc-sys",
                 version: "0.2.3+b097fd0",
                 feature: "rpmalloc",
@@ -565,7 +562,7 @@ pub const CATALOGUE: &[Allocator] = &[
                     absent: &["pthread_create", "dlsym", "Memory corruption detected"],
                     version_line: ("rpmalloc/CHANGELOG", "1.4.3"),
                 },
-            }),
+            },
             needs_cxx: false,
             compiler_flags: &[],
             entry_points: &[],
@@ -603,7 +600,7 @@ pub const CATALOGUE: &[Allocator] = &[
         address_space: AddressSpace::of(256 << 10),
         tuning: &[],
         build: Some(Recipe {
-            package: Some(Package {
+            package: Package {
                 name: "snmalloc-sys",
                 version: "0.7.6",
                 feature: "snmalloc",
@@ -613,7 +610,7 @@ pub const CATALOGUE: &[Allocator] = &[
                     absent: &["assert fail"],
                     version_line: ("Cargo.toml", "version = \"0.7.6\""),
                 },
-            }),
+            },
             needs_cxx: true,
             compiler_flags: &["-DNDEBUG", "-DSNMALLOC_USE_PTHREAD_DESTRUCTORS"],
             entry_points: &[],
@@ -659,39 +656,6 @@ pub const CATALOGUE: &[Allocator] = &[
         build: None,
     },
 ];
-
-/// The cheapest allocator imaginable, and no row of the catalogue: nobody should use it.
-///
-/// A benchmark shows how much time any allocator could still save by it. It is built and linked like the others.
-pub static LIMIT: Allocator = Allocator {
-    name: "limit",
-    version: env!("CARGO_PKG_VERSION"),
-    summary: "how much time any allocator could still save; not meant for use",
-    licence: "MIT OR Apache-2.0",
-    hardening: "none",
-    is_hardened: false,
-    limits: &["never gives memory back to the system, and refuses blocks of more than 16 GiB"],
-    address_space: AddressSpace::of(67),
-    tuning: &[],
-    build: Some(Recipe {
-        package: None,
-        needs_cxx: false,
-        compiler_flags: &[],
-        entry_points: &[],
-        glue: &[Glue {
-            name: "limit",
-            source: include_str!("../glue/limit.c"),
-        }],
-        malloc_conf: &[],
-        redirects: &[],
-        executable: NOTHING_MORE,
-        preload: Additions {
-            glue: &[FORK_HANDLERS],
-            ..NOTHING_MORE
-        },
-        builds_slowly: false,
-    }),
-};
 
 /// The allocator that is used when none is named.
 pub fn default_allocator() -> &'static Allocator {

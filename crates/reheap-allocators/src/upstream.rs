@@ -307,10 +307,8 @@ impl Making<'_> {
         let upstream = unfinished.join("upstream");
         fs::create_dir(&upstream).map_err(CacheError::new("make", &upstream))?;
         let mut glue_flags: Vec<String> = self.allocator_flags().map(str::to_owned).collect();
-        if let Some(package) = &self.recipe.package {
-            let headers = self.make_upstream(package, &wrappers, &build_folder, &upstream)?;
-            glue_flags.push(format!("-I{}", headers.display()));
-        }
+        let headers = self.make_upstream(&wrappers, &build_folder, &upstream)?;
+        glue_flags.push(format!("-I{}", headers.display()));
         let glue = unfinished.join("glue");
         fs::create_dir(&glue).map_err(CacheError::new("make", &glue))?;
         let additions = self.kind.additions(self.recipe);
@@ -337,11 +335,11 @@ impl Making<'_> {
     /// Puts the objects of upstream's static library into `folder`, and says where its headers are.
     fn make_upstream(
         &self,
-        package: &Package,
         wrappers: &Wrappers,
         build_folder: &Path,
         folder: &Path,
     ) -> Result<PathBuf, BuildError> {
+        let package = &self.recipe.package;
         let library = self.compile_upstream(package, wrappers, build_folder)?;
         let archive = &library.archive;
         let bytes = fs::read(archive).map_err(CacheError::new("read", archive))?;

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{cache, compile, compiler, program, scratch_folder, target};
-use reheap_allocators::catalogue::LIMIT;
+use reheap_allocators::catalogue;
 use reheap_allocators::preload;
 use reheap_allocators::probe::{self, Observation, Recording, WhyNot};
 use reheap_allocators::target::Libc;
@@ -28,12 +28,17 @@ impl Bench {
     fn new(libc: Libc) -> Self {
         let target = target(libc);
         let toolchain = common::toolchain(&target);
+        let mimalloc = catalogue::find("mimalloc").unwrap();
         Self {
             probe: probe::LIBRARY.build(&target, &toolchain, &cache()).unwrap(),
-            preload: preload::build(&LIMIT, &target, &toolchain, &cache()).unwrap(),
+            preload: preload::build(mimalloc, &target, &toolchain, &cache()).unwrap(),
             libc,
             folder: scratch_folder(),
         }
+    }
+
+    fn preload_name(&self) -> &str {
+        self.preload.file_name().unwrap().to_str().unwrap()
     }
 
     fn compile(&self, source: &Path, arguments: &[&str]) -> PathBuf {
@@ -76,7 +81,7 @@ fn calls_of_all_threads_are_counted_and_the_preload_is_seen_behind_them() {
         let evidence = observation.active(&bench.preload).unwrap();
         assert_eq!(
             evidence,
-            format!("{calls} calls went to liblimit-{}.so", LIMIT.version)
+            format!("{calls} calls went to {}", bench.preload_name())
         );
     }
 }
@@ -174,7 +179,7 @@ fn a_program_with_its_own_malloc_among_others_is_named() {
         let (observation, _) = bench.observe(command.arg("exec").arg(&own), Some(&bench.preload));
         assert_eq!((observation.processes, observation.in_front), (2, 1));
         let evidence = observation.active(&bench.preload).unwrap();
-        let expected = format!("of 1 of 2 processes went to liblimit-{}.so", LIMIT.version);
+        let expected = format!("of 1 of 2 processes went to {}", bench.preload_name());
         assert!(evidence.contains(&expected), "{evidence}");
         assert!(evidence.contains(own.to_str().unwrap()), "{evidence}");
     }

@@ -9,12 +9,9 @@
 //! - **balanced**: the least geometric mean of the ratios of wall time and of peak memory. Both weigh the same: 10 % less
 //!   time for 10 % more memory is worth nothing. Of the Pareto front this is the point that lies furthest in.
 //! - **security**: the hardened variant that costs least, by the same mean, even if it costs something.
-//!
-//! The limit variant tells how much the work of an allocator costs. It is no bound for what another order of blocks in
-//! memory saves, so a search ends early only where a real allocator, too, was seen to save nothing.
 
 use crate::analysis::{Failures, ended};
-use crate::figures::{bytes, change_with_interval, noun, percent};
+use crate::figures::{bytes, change_with_interval, percent};
 use crate::results::{Benchmark, Outcome, OutputCheck, Quantity};
 use crate::stats::interval::Estimate;
 use crate::warnings::Warning;
@@ -26,9 +23,6 @@ mod field;
 
 /// How much slower a variant may be that is recommended for its memory.
 pub const ACCEPTED_SLOWDOWN: f64 = 0.02;
-
-/// If no allocator could save more than this, there is no point in looking for one.
-pub const WORTH_A_SEARCH: f64 = 0.02;
 
 /// What counts most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,8 +59,6 @@ pub struct Recommendation {
     pub reasons: Vec<Reason>,
     /// What it costs; nothing to keep what there is.
     pub prices: Vec<Price>,
-    /// How much time the limit variant saves; none where there was none, or it showed nothing, or the choice saves more.
-    pub bound: Option<Bound>,
     /// Candidates that were out because runs failed.
     pub failed: Vec<(String, Failures)>,
 }
@@ -110,9 +102,6 @@ pub enum Reason {
         /// Its wall time's ratio to the baseline's.
         ratio: Estimate,
     },
-    /// Keep: neither the cheapest allocator imaginable nor any other that was tried saves more than this share of the wall
-    /// time.
-    NothingToSave(f64),
     /// Keep: the baseline is hardened, and no hardened candidate costs less.
     AlreadyHardened,
     /// Keep: no candidate that works is hardened.
@@ -141,13 +130,6 @@ pub enum Price {
     LessHardened,
 }
 
-/// How much of the wall time the limit variant saves.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bound {
-    /// As a share: 0.12 for 12 %.
-    pub saving: Estimate,
-}
-
 /// The verdict on a finished benchmark.
 pub fn recommend(benchmark: &Benchmark, wish: &Wish) -> Recommendation {
     let field = Field::of(benchmark, wish);
@@ -164,10 +146,6 @@ pub fn recommend(benchmark: &Benchmark, wish: &Wish) -> Recommendation {
             Choice::Keep => Vec::new(),
             Choice::Take(variant) => field.prices(variant),
         },
-        bound: field.bound().filter(|bound| match choice {
-            Choice::Keep => true,
-            Choice::Take(variant) => !field.exceeds(variant, bound),
-        }),
         failed: match reasons.contains(&Reason::OutputVaries) {
             true => Vec::new(), // it is not the candidates that fail
             false => field.failed(),
@@ -175,21 +153,6 @@ pub fn recommend(benchmark: &Benchmark, wish: &Wish) -> Recommendation {
         choice,
         reasons,
     }
-}
-
-/// Whether a benchmark with the limit and a candidate or more already shows that no allocator will help.
-///
-/// For speed alone: what the limit says of memory says nothing of other allocators, because it never gives any back. Both
-/// wall and CPU time have to be bounded, with the whole interval, so few rounds end nothing early. The limit alone does
-/// not do: mimalloc was seen to save a third of the time where the limit saved nothing, by the order of its blocks.
-pub fn stop_early(benchmark: &Benchmark, wish: &Wish) -> Option<Reason> {
-    if wish.goal != Goal::Speed {
-        return None;
-    }
-    let field = Field::of(benchmark, wish);
-    let wall = field.most_saved(&field.wall)?;
-    let cpu = field.most_saved(&field.cpu).unwrap_or(wall);
-    (wall.max(cpu) <= WORTH_A_SEARCH).then_some(Reason::NothingToSave(wall))
 }
 
 /// The variants that go into the second round of a search, where their tuning is tried: the best two of different
@@ -219,17 +182,6 @@ pub fn finalists(benchmark: &Benchmark, wish: &Wish) -> Vec<usize> {
 }
 
 impl Recommendation {
-    /// To keep what there is instead, for this reason.
-    #[must_use]
-    pub fn keep(self, reason: Reason) -> Self {
-        Self {
-            choice: Choice::Keep,
-            reasons: vec![reason],
-            prices: Vec::new(),
-            ..self
-        }
-    }
-
     /// The verdict in one sentence: `glibc+jemalloc: 18 % less wall time [16 %, 20 %]; costs 12 % more peak memory
     /// [11 %, 13 %]`, or `keep what you have: …`.
     pub fn sentence(&self, benchmark: &Benchmark) -> String {
@@ -300,12 +252,6 @@ impl fmt::Display for Reason {
                 let slower = change_with_interval(&Quantity::Wall, ratio);
                 write!(f, "{variant} needs the least memory, but {slower}")
             }
-            Reason::NothingToSave(most) => write!(
-                f,
-                "nothing that was tried, nor the cheapest allocator imaginable, saves more than {} of the {}",
-                percent(most.max(0.0)),
-                noun(&Quantity::Wall)
-            ),
             Reason::AlreadyHardened => {
                 f.write_str("it is hardened, and nothing that is hardened too costs less")
             }
@@ -338,20 +284,6 @@ impl fmt::Display for Price {
     }
 }
 
-impl fmt::Display for Bound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Estimate { value, interval } = self.saving;
-        let noun = noun(&Quantity::Wall);
-        let saver = "the cheapest allocator imaginable";
-        if value <= 0.0 {
-            return write!(f, "{saver} saves nothing of the {noun}");
-        }
-        let (low, high) = (percent(interval.low.max(0.0)), percent(interval.high));
-        let value = percent(value);
-        write!(f, "{saver} saves {value} of the {noun} [{low}, {high}]")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -361,12 +293,11 @@ mod tests {
 
     const MIB: f64 = 1024.0 * 1024.0;
 
-    /// A baseline of a second and 100 MiB, its copy, a limit with so many seconds, and candidates with seconds and MiB.
-    fn measured(limit: f64, candidates: &[(&'static str, f64, f64)]) -> Benchmark {
+    /// A baseline of a second and 100 MiB, its copy, and candidates with seconds and MiB.
+    fn measured(candidates: &[(&'static str, f64, f64)]) -> Benchmark {
         let mut variants = vec![
             ("base", Role::Baseline, 1.0, 100.0 * MIB),
             ("copy", Role::BaselineCopy, 1.0, 100.0 * MIB),
-            ("limit", Role::Limit, limit, 300.0 * MIB),
         ];
         let candidates = candidates.iter();
         variants
@@ -400,40 +331,30 @@ mod tests {
 
     #[test]
     fn each_goal_has_its_own_answer() {
-        let benchmark = measured(
-            0.6,
-            &[
-                ("fast", 0.7, 250.0),
-                ("balanced", 0.75, 70.0),
-                ("small", 1.0, 60.0),
-                ("slow", 1.8, 50.0),
-                ("hard", 1.1, 110.0),
-                ("harder", 1.4, 180.0),
-            ],
-        );
+        let benchmark = measured(&[
+            ("fast", 0.7, 250.0),
+            ("balanced", 0.75, 70.0),
+            ("small", 1.0, 60.0),
+            ("slow", 1.8, 50.0),
+            ("hard", 1.1, 110.0),
+            ("harder", 1.4, 180.0),
+        ]);
         let answers = Goal::ALL.map(|goal| verdict(&benchmark, goal).0);
         assert_eq!(answers, ["fast", "small", "balanced", "hard"]);
     }
 
     #[test]
     fn speed_names_its_price_in_memory() {
-        let benchmark = measured(0.6, &[("fast", 0.82, 112.0)]);
+        let benchmark = measured(&[("fast", 0.82, 112.0)]);
         let (_, recommendation) = verdict(&benchmark, Goal::Speed);
         let sentence = recommendation.sentence(&benchmark);
         assert!(
-            sentence.starts_with("fast: 17 % less wall time ["),
+            sentence.starts_with("fast: 18 % less wall time ["),
             "{sentence}"
         );
         assert!(
             sentence.contains("; costs 12 % more peak memory ["),
             "{sentence}"
-        );
-        assert!(
-            recommendation
-                .bound
-                .unwrap()
-                .to_string()
-                .contains("40 % of the wall time [")
         );
     }
 
@@ -455,7 +376,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_told_apart_is_kept() {
-        let benchmark = measured(0.7, &[("a", 1.0, 100.0), ("b", 1.001, 100.0)]);
+        let benchmark = measured(&[("a", 1.0, 100.0), ("b", 1.001, 100.0)]);
         for goal in [Goal::Speed, Goal::Memory, Goal::Balanced] {
             let (name, recommendation) = verdict(&benchmark, goal);
             assert_eq!(name, "keep");
@@ -474,55 +395,9 @@ mod tests {
     }
 
     #[test]
-    fn where_the_limit_saves_nothing_the_search_ends_early() {
-        let nothing = measured(1.0, &[("same", 1.0, 100.0)]);
-        let reason = stop_early(&nothing, &wish(Goal::Speed))
-            .unwrap()
-            .to_string();
-        assert!(
-            reason.starts_with(
-                "nothing that was tried, nor the cheapest allocator imaginable, saves more than "
-            ),
-            "{reason}"
-        );
-        assert_eq!(stop_early(&nothing, &wish(Goal::Memory)), None);
-        for more_to_save in [
-            measured(0.9, &[("same", 1.0, 100.0)]),
-            // Faster by how it places memory.
-            measured(1.0, &[("faster", 0.9, 100.0)]),
-            // Of another allocator nothing is known.
-            measured(1.0, &[]),
-        ] {
-            assert_eq!(stop_early(&more_to_save, &wish(Goal::Speed)), None);
-        }
-        let mut few = measured(1.0, &[("same", 1.0, 100.0)]);
-        for variant in &mut few.variants {
-            variant.runs.truncate(4);
-        }
-        assert_eq!(stop_early(&few, &wish(Goal::Speed)), None);
-    }
-
-    #[test]
-    fn a_search_that_ends_early_keeps_what_there_is_whatever_saves_a_little() {
-        let little = measured(0.99, &[("little", 0.985, 100.0)]);
-        let reason = stop_early(&little, &wish(Goal::Speed)).unwrap();
-        let recommendation = recommend(&little, &wish(Goal::Speed)).keep(reason);
-        assert_eq!(recommendation.choice, Choice::Keep);
-        assert_eq!(recommendation.prices, []);
-    }
-
-    #[test]
-    fn a_limit_that_is_slower_is_no_limit() {
-        let benchmark = measured(1.3, &[("fast", 0.8, 100.0)]);
-        assert_eq!(stop_early(&benchmark, &wish(Goal::Speed)), None);
-        let (name, recommendation) = verdict(&benchmark, Goal::Speed);
-        assert_eq!((name.as_str(), recommendation.bound), ("fast", None));
-    }
-
-    #[test]
     fn a_variant_that_failed_once_is_out_and_named() {
-        let mut benchmark = measured(0.6, &[("fast", 0.5, 100.0), ("safe", 0.8, 100.0)]);
-        lose_runs(&mut benchmark.variants[3], 7..8);
+        let mut benchmark = measured(&[("fast", 0.5, 100.0), ("safe", 0.8, 100.0)]);
+        lose_runs(&mut benchmark.variants[2], 7..8);
         let (name, recommendation) = verdict(&benchmark, Goal::Speed);
         assert_eq!(name, "safe");
         assert_eq!(recommendation.failed.len(), 1);
@@ -531,8 +406,8 @@ mod tests {
 
     #[test]
     fn variants_as_fast_as_each_other_are_told_apart_by_cpu_time() {
-        let mut benchmark = measured(0.6, &[("a", 0.8, 100.0), ("b", 0.8, 100.0)]);
-        for (place, share) in [(3, 0.95), (4, 0.6)] {
+        let mut benchmark = measured(&[("a", 0.8, 100.0), ("b", 0.8, 100.0)]);
+        for (place, share) in [(2, 0.95), (3, 0.6)] {
             for run in &mut benchmark.variants[place].runs {
                 run.cost.user_seconds = run.cost.wall_seconds * share;
             }
@@ -542,19 +417,19 @@ mod tests {
 
     #[test]
     fn the_smallest_is_not_recommended_for_memory_if_it_is_slow() {
-        let benchmark = measured(0.6, &[("small", 1.3, 50.0)]);
+        let benchmark = measured(&[("small", 1.3, 50.0)]);
         let (name, recommendation) = verdict(&benchmark, Goal::Memory);
         let sentence = recommendation.sentence(&benchmark);
         assert_eq!(name, "keep");
         assert!(
-            sentence.contains("small needs the least memory, but 31 % more wall time ["),
+            sentence.contains("small needs the least memory, but 30 % more wall time ["),
             "{sentence}"
         );
     }
 
     #[test]
     fn a_hardened_baseline_is_kept_unless_another_hardened_one_costs_less() {
-        let mut benchmark = measured(0.6, &[("hard", 1.2, 120.0), ("fast", 0.7, 100.0)]);
+        let mut benchmark = measured(&[("hard", 1.2, 120.0), ("fast", 0.7, 100.0)]);
         assert_eq!(verdict(&benchmark, Goal::Security).0, "hard");
         benchmark.variants[0].name = "harder".into();
         let (name, recommendation) = verdict(&benchmark, Goal::Security);
@@ -568,13 +443,13 @@ mod tests {
 
     #[test]
     fn without_a_hardened_candidate_there_is_nothing_to_take_for_security() {
-        let benchmark = measured(0.6, &[("fast", 0.7, 100.0)]);
+        let benchmark = measured(&[("fast", 0.7, 100.0)]);
         let (name, recommendation) = verdict(&benchmark, Goal::Security);
         assert_eq!(
             (name.as_str(), &recommendation.reasons[..]),
             ("keep", &[Reason::NothingHardened][..])
         );
-        let nothing = measured(0.6, &[]);
+        let nothing = measured(&[]);
         assert_eq!(
             verdict(&nothing, Goal::Speed).1.reasons,
             [Reason::NoCandidate]
@@ -583,15 +458,12 @@ mod tests {
 
     #[test]
     fn what_survives_a_memory_limit_is_taken_although_the_baseline_has_no_figures() {
-        let mut benchmark = measured(
-            1.0,
-            &[
-                ("big", 0.9, 110.0),
-                ("small", 1.1, 70.0),
-                ("least", 1.2, 60.0),
-            ],
-        );
-        for place in 0..4 {
+        let mut benchmark = measured(&[
+            ("big", 0.9, 110.0),
+            ("small", 1.1, 70.0),
+            ("least", 1.2, 60.0),
+        ]);
+        for place in 0..3 {
             for run in &mut benchmark.variants[place].runs {
                 run.outcome = Outcome::OutOfMemory;
             }
@@ -604,7 +476,7 @@ mod tests {
             sentence.contains("the baseline was out of memory"),
             "{sentence}"
         );
-        benchmark.variants.truncate(4);
+        benchmark.variants.truncate(3);
         assert_eq!(
             verdict(&benchmark, Goal::Speed).1.reasons,
             [Reason::NoneSurvives(Outcome::OutOfMemory)]
@@ -613,9 +485,9 @@ mod tests {
 
     #[test]
     fn a_larger_executable_is_a_price() {
-        let mut benchmark = measured(0.6, &[("fast", 0.7, 100.0)]);
+        let mut benchmark = measured(&[("fast", 0.7, 100.0)]);
         benchmark.variants[0].executable_bytes = Some(1_000_000);
-        benchmark.variants[3].executable_bytes = Some(1_000_000 + 400 * 1024);
+        benchmark.variants[2].executable_bytes = Some(1_000_000 + 400 * 1024);
         let (_, recommendation) = verdict(&benchmark, Goal::Speed);
         assert!(
             recommendation
@@ -626,17 +498,14 @@ mod tests {
 
     #[test]
     fn the_best_two_allocators_go_on() {
-        let mut benchmark = measured(
-            0.5,
-            &[
-                ("je", 0.8, 90.0),
-                ("je tuned", 0.79, 90.0),
-                ("mi", 0.85, 120.0),
-                ("slow", 1.5, 50.0),
-                ("hard", 1.2, 130.0),
-            ],
-        );
-        for (place, allocator) in [(3, "je"), (4, "je"), (5, "mi")] {
+        let mut benchmark = measured(&[
+            ("je", 0.8, 90.0),
+            ("je tuned", 0.79, 90.0),
+            ("mi", 0.85, 120.0),
+            ("slow", 1.5, 50.0),
+            ("hard", 1.2, 130.0),
+        ]);
+        for (place, allocator) in [(2, "je"), (3, "je"), (4, "mi")] {
             benchmark.variants[place].allocator = Some(AllocatorVersion {
                 name: allocator.into(),
                 version: String::new(),

@@ -175,8 +175,6 @@ pub enum Role {
     BaselineCopy,
     /// One to choose from.
     Candidate,
-    /// The cheapest allocator imaginable, which nobody should use: how much time the work of an allocator costs.
-    Limit,
 }
 
 /// Whether an allocator was seen to be active (invariant 7).

@@ -1,8 +1,7 @@
-//! What several benchmarks show together: how the variants scale with one setting of a sweep, and which is best over all.
+//! What several benchmarks show together: how the variants scale with one setting of a sweep.
 
 use crate::analysis::analyse;
 use crate::results::{Benchmark, OutputCheck, Quantity, Role};
-use crate::stats::geometric_mean;
 use crate::stats::interval::Estimate;
 use std::collections::BTreeMap;
 
@@ -32,20 +31,6 @@ pub struct Line {
     pub role: Role,
     /// The median at each value; none where the variant has no figure.
     pub medians: Vec<Option<Estimate>>,
-}
-
-/// A variant over all benchmarks.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Overall {
-    /// The variant's name.
-    pub variant: String,
-    /// What it is there for.
-    pub role: Role,
-    /// The geometric mean of its ratios to the baselines; none if it lacks one. A mean over fewer benchmarks would reward
-    /// a variant for crashing where it is bad.
-    pub ratio: Option<f64>,
-    /// In how many benchmarks it has no ratio.
-    pub missing: usize,
 }
 
 /// The series of a parameter: one for each combination of everything else that has at least two values of it.
@@ -86,36 +71,6 @@ pub fn series(
         series.lines = lines(benchmarks, &series.benchmarks, quantity, output);
     }
     all
-}
-
-/// The geometric mean of each variant's ratios over several benchmarks, in the order in which they first occur, without the
-/// baselines and their copies.
-pub fn overall(benchmarks: &[Benchmark], quantity: &Quantity, output: OutputCheck) -> Vec<Overall> {
-    let analyses: Vec<_> = benchmarks
-        .iter()
-        .map(|benchmark| analyse(benchmark, quantity, output))
-        .collect();
-    let variants = names(benchmarks.iter());
-    let compared = variants
-        .into_iter()
-        .filter(|(_, role)| matches!(role, Role::Candidate | Role::Limit));
-    compared
-        .map(|(variant, role)| {
-            let ratios: Vec<f64> = analyses
-                .iter()
-                .flatten()
-                .filter_map(|analysis| analysis.rows.iter().find(|row| row.variant == variant))
-                .filter_map(|row| Some(row.comparison?.ratio?.value))
-                .collect();
-            let missing = benchmarks.len() - ratios.len();
-            Overall {
-                variant,
-                role,
-                ratio: geometric_mean(ratios).filter(|_| missing == 0),
-                missing,
-            }
-        })
-        .collect()
 }
 
 impl Series {
@@ -180,7 +135,7 @@ fn names<'a>(benchmarks: impl Iterator<Item = &'a Benchmark>) -> Vec<(String, Ro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulated::{Simulated, lose_runs};
+    use crate::simulated::Simulated;
 
     fn sweep(threads: &str, seconds: f64) -> Benchmark {
         let mut benchmark = Simulated::quiet(10, 1).run(&[
@@ -219,21 +174,5 @@ mod tests {
         let all = series(&benchmarks, "threads", &Quantity::Wall, OutputCheck::Same);
         assert_eq!(all[0].values, ["many", "few"]);
         assert!(series(&benchmarks, "depth", &Quantity::Wall, OutputCheck::Same).is_empty());
-    }
-
-    #[test]
-    fn the_mean_over_all_benchmarks_is_geometric() {
-        let benchmarks = [sweep("1", 0.5), sweep("2", 2.0)];
-        let all = overall(&benchmarks, &Quantity::Wall, OutputCheck::Same);
-        assert_eq!((all.len(), all[0].missing), (1, 0));
-        assert!((all[0].ratio.unwrap() - 1.0).abs() < 0.02, "{all:?}");
-    }
-
-    #[test]
-    fn a_variant_that_crashed_somewhere_has_no_mean() {
-        let mut benchmarks = [sweep("1", 0.5), sweep("2", 0.5)];
-        lose_runs(&mut benchmarks[1].variants[1], 0..10);
-        let all = overall(&benchmarks, &Quantity::Wall, OutputCheck::Same);
-        assert_eq!((all[0].ratio, all[0].missing), (None, 1));
     }
 }

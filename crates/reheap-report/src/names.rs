@@ -80,6 +80,5 @@ pub(crate) fn role(role: Role) -> &'static str {
         Role::Baseline => "baseline",
         Role::BaselineCopy => "baseline-copy",
         Role::Candidate => "candidate",
-        Role::Limit => "limit",
     }
 }

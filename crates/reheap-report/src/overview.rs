@@ -83,11 +83,9 @@ pub(crate) fn quantities(views: &[&View<'_>]) -> Vec<Quantity> {
 
 fn matrix(views: &[&View<'_>], quantity: &Quantity) -> Matrix {
     let mut variants: Vec<String> = Vec::new();
-    for role in [Role::Candidate, Role::Limit] {
-        for shown in views.iter().flat_map(|view| &view.shown) {
-            if shown.variant.role == role && !variants.contains(&shown.variant.name) {
-                variants.push(shown.variant.name.clone());
-            }
+    for shown in views.iter().flat_map(|view| &view.shown) {
+        if shown.variant.role == Role::Candidate && !variants.contains(&shown.variant.name) {
+            variants.push(shown.variant.name.clone());
         }
     }
     let mut rows: Vec<MatrixRow> = views

@@ -12,7 +12,7 @@ use crate::view::{Shown, View, Weight, views};
 use crate::{names, numbers, overview, words};
 use reheap_bench::analysis::{Analysis, Comparison, Verdict};
 use reheap_bench::figures;
-use reheap_bench::results::{Results, Role};
+use reheap_bench::results::Results;
 use table::{Cell, Column, Group, Paint, RowName, Table, wrapped};
 
 /// Stands where a difference is not more than noise.
@@ -173,7 +173,7 @@ fn row_name(shown: &Shown<'_>) -> RowName {
     RowName {
         name: shown.variant.name.clone(),
         notes,
-        is_apart: shown.variant.role == Role::Limit,
+        is_apart: false,
     }
 }
 

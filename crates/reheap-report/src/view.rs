@@ -19,7 +19,7 @@ pub(crate) struct View<'a> {
     /// One for each quantity that any variant has, in the order of the columns: the program's own
     /// figures first.
     pub(crate) analyses: Vec<Analysis>,
-    /// The variants that are shown: the baseline, the others from the best to the worst, the limit.
+    /// The variants that are shown: the baseline, the others from the best to the worst.
     pub(crate) shown: Vec<Shown<'a>>,
 }
 
@@ -30,15 +30,6 @@ pub(crate) struct Shown<'a> {
     pub(crate) variant: &'a Variant,
     pub(crate) tone: Tone,
     pub(crate) failures: Failures,
-}
-
-impl Shown<'_> {
-    /// Whether it has a place on an axis with the others. The limit buys its time with as much memory as there is: beside
-    /// it, all others would fall together.
-    pub(crate) fn is_drawn_in(&self, quantity: &Quantity) -> bool {
-        let is_memory = matches!(quantity, Quantity::PeakRss | Quantity::MeanRss);
-        self.variant.role != Role::Limit || !is_memory
-    }
 }
 
 /// All benchmarks of all files.
@@ -124,7 +115,6 @@ impl<'a> View<'a> {
                 variant,
                 tone: match variant.role {
                     Role::Baseline | Role::BaselineCopy => Tone::Baseline,
-                    Role::Limit => Tone::Limit,
                     Role::Candidate => Tone::Candidate(
                         candidates
                             .iter()
@@ -149,7 +139,6 @@ impl<'a> View<'a> {
             let place = |shown: &Shown<'_>| match shown.variant.role {
                 Role::Baseline | Role::BaselineCopy => 0,
                 Role::Candidate => 1,
-                Role::Limit => 2,
             };
             place(left)
                 .cmp(&place(right))

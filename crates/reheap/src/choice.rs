@@ -171,15 +171,6 @@ impl Choice {
         })
     }
 
-    /// The cheapest allocator imaginable; for measuring only.
-    pub(crate) fn limit() -> Self {
-        Self {
-            allocator: &catalogue::LIMIT,
-            tuning: Tuning::default(),
-            memory_functions: MemoryFunctions::Fast,
-        }
-    }
-
     /// Whether the libc stays as it is.
     pub(crate) fn is_stock(&self) -> bool {
         self.allocator.build.is_none()

@@ -1,18 +1,18 @@
 //! The rules of a recommendation: which candidate is best for a goal, and what is to be said of it.
 
-use super::{ACCEPTED_SLOWDOWN, Bound, Choice, Goal, Price, Reason, Wish, stop_early};
+use super::{ACCEPTED_SLOWDOWN, Choice, Goal, Price, Reason, Wish};
 use crate::analysis::{Analysis, Comparison, Failures, Verdict, analyse};
 use crate::results::{Benchmark, Outcome, Quantity, Role, Variant};
 use crate::stats::Sample;
-use crate::stats::interval::{Estimate, Interval, VALUES_FOR_CONFIDENCE};
+use crate::stats::interval::Estimate;
 use crate::warnings::{few_rounds, output_varies};
 
 /// The candidates of a benchmark, in the quantities that decide.
 pub(super) struct Field<'a> {
     benchmark: &'a Benchmark,
     wish: &'a Wish,
-    pub(super) wall: Option<Analysis>,
-    pub(super) cpu: Option<Analysis>,
+    wall: Option<Analysis>,
+    cpu: Option<Analysis>,
     peak: Option<Analysis>,
     mean: Option<Analysis>,
 }
@@ -220,11 +220,6 @@ impl<'a> Field<'a> {
         match self.wish.goal {
             Goal::Security if self.baseline_is_hardened() => return Reason::AlreadyHardened,
             Goal::Security => return Reason::NothingHardened,
-            Goal::Speed => {
-                if let Some(reason) = stop_early(self.benchmark, self.wish) {
-                    return reason;
-                }
-            }
             Goal::Memory => {
                 let smaller = self.claimed(&self.peak, Verdict::Better).collect();
                 let smallest = self.least(smaller, &self.peak, &self.wall);
@@ -232,7 +227,7 @@ impl<'a> Field<'a> {
                     return reason;
                 }
             }
-            Goal::Balanced => {}
+            Goal::Speed | Goal::Balanced => {}
         }
         let decisive: &[&Option<Analysis>] = match self.wish.goal {
             Goal::Speed => &[&self.wall, &self.cpu],
@@ -291,50 +286,6 @@ impl<'a> Field<'a> {
             Goal::Memory => peak,
             Goal::Balanced | Goal::Security => wall * peak,
         })
-    }
-
-    pub(super) fn bound(&self) -> Option<Bound> {
-        self.saving_of_limit(&self.wall)
-    }
-
-    /// What the limit variant saves. None if it is slower than the baseline, which happens where giving memory back pays:
-    /// then it is no limit.
-    pub(super) fn saving_of_limit(&self, analysis: &Option<Analysis>) -> Option<Bound> {
-        let rows = &analysis.as_ref()?.rows;
-        let limit = rows.iter().find(|row| row.role == Role::Limit)?;
-        let comparison = limit.comparison?;
-        if comparison.verdict == Verdict::Worse || comparison.pairs < VALUES_FOR_CONFIDENCE {
-            return None;
-        }
-        let Estimate { value, interval } = comparison.ratio?;
-        Some(Bound {
-            saving: Estimate {
-                value: 1.0 - value,
-                interval: Interval {
-                    low: 1.0 - interval.high,
-                    high: 1.0 - interval.low,
-                    ..interval
-                },
-            },
-        })
-    }
-
-    /// The most that the limit and the candidates save, by the better ends of their intervals. None without the limit, or
-    /// without a candidate.
-    pub(super) fn most_saved(&self, analysis: &Option<Analysis>) -> Option<f64> {
-        let limit = self.saving_of_limit(analysis)?.saving.interval.high;
-        let candidates = self
-            .eligible()
-            .filter_map(|variant| ratio(analysis, variant));
-        let most = candidates
-            .map(|ratio| 1.0 - ratio.interval.low)
-            .reduce(f64::max)?;
-        Some(most.max(limit))
-    }
-
-    /// Whether a variant saves more than the bound allows, which then was none.
-    pub(super) fn exceeds(&self, variant: usize, bound: &Bound) -> bool {
-        ratio(&self.wall, variant).is_some_and(|ratio| 1.0 - ratio.value > bound.saving.value)
     }
 }
 

@@ -33,8 +33,6 @@ pub(crate) enum Tone {
     Baseline,
     /// One to choose from: the first, the second, ….
     Candidate(usize),
-    /// What nobody should use.
-    Limit,
 }
 
 impl Tone {
@@ -43,7 +41,6 @@ impl Tone {
         match self {
             Tone::Baseline => "t-base".to_owned(),
             Tone::Candidate(index) => format!("t{}", index % COLOURS),
-            Tone::Limit => "t-limit".to_owned(),
         }
     }
 
@@ -59,7 +56,6 @@ impl Tone {
             "M0-6.4L1.9-2.1L6.1-2L2.9 1.2L3.8 5.8L0 3.4L-3.8 5.8L-2.9 1.2L-6.1-2L-1.9-2.1z";
         match self {
             Tone::Baseline => SQUARE,
-            Tone::Limit => "M-5-1h10v2h-10z",
             Tone::Candidate(index) => {
                 let shapes = [CIRCLE, TRIANGLE, DIAMOND, TURNED, PLUS, STAR];
                 shapes[index % shapes.len()]

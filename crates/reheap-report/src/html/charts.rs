@@ -38,39 +38,35 @@ pub(super) fn charts(view: &View<'_>) -> Vec<Chart> {
 /// All runs of all variants.
 fn strip(view: &View<'_>, quantity: Quantity) -> Option<Chart> {
     let analysis = view.analysis(&quantity)?;
-    let rows = view
-        .shown
-        .iter()
-        .filter(|shown| shown.is_drawn_in(&quantity))
-        .map(|shown| {
-            let failed = view.failed_rounds(shown);
-            let row = &analysis.rows[shown.index];
-            let marks = shown.variant.runs.iter().filter_map(|run| {
-                let value = quantity.of(run)?;
-                let is_failure = failed.contains(&run.round);
-                let outcome = if is_failure {
-                    format!(", {}", run.outcome)
-                } else {
-                    String::new()
-                };
-                Some(Mark {
-                    value,
-                    is_failure,
-                    title: format!(
-                        "round {}: {}{outcome}",
-                        run.round + 1,
-                        figures::value(&quantity, value)
-                    ),
-                })
-            });
-            Row {
-                name: &shown.variant.name,
-                tone: shown.tone,
-                marks: marks.collect(),
-                median: numbers::median(row),
-                note: numbers::median_text(row, &quantity),
-            }
+    let rows = view.shown.iter().map(|shown| {
+        let failed = view.failed_rounds(shown);
+        let row = &analysis.rows[shown.index];
+        let marks = shown.variant.runs.iter().filter_map(|run| {
+            let value = quantity.of(run)?;
+            let is_failure = failed.contains(&run.round);
+            let outcome = if is_failure {
+                format!(", {}", run.outcome)
+            } else {
+                String::new()
+            };
+            Some(Mark {
+                value,
+                is_failure,
+                title: format!(
+                    "round {}: {}{outcome}",
+                    run.round + 1,
+                    figures::value(&quantity, value)
+                ),
+            })
         });
+        Row {
+            name: &shown.variant.name,
+            tone: shown.tone,
+            marks: marks.collect(),
+            median: numbers::median(row),
+            note: numbers::median_text(row, &quantity),
+        }
+    });
     let title = format!("{} of every run", capitalised(figures::noun(&quantity)));
     let strip = Strip {
         title: &title,
@@ -96,12 +92,9 @@ fn scatter(view: &View<'_>) -> Option<Chart> {
     let (across, memory) = (view.analysis(&main)?, view.analysis(&Quantity::PeakRss)?);
     let output = view.results.settings.output;
     let front = analysis::pareto_front(view.benchmark, &main, &Quantity::PeakRss, output);
-    let chosen = || {
-        view.shown
-            .iter()
-            .filter(|shown| shown.is_drawn_in(&Quantity::PeakRss))
-    };
-    let dots: Vec<Dot<'_>> = chosen()
+    let dots: Vec<Dot<'_>> = view
+        .shown
+        .iter()
         .filter_map(|shown| {
             let figure = numbers::median(&across.rows[shown.index])?;
             let bytes = numbers::median(&memory.rows[shown.index])?;
@@ -146,7 +139,7 @@ fn scatter(view: &View<'_>) -> Option<Chart> {
             cautions(&[axis_across, axis_down])
         ),
         svg: scatter.draw(),
-        legend: legend(chosen()),
+        legend: legend(view.shown.iter()),
         title: title.clone(),
     })
 }

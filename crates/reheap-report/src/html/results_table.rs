@@ -42,7 +42,6 @@ pub(super) struct TableRow {
     /// Escaped, with places where it may be broken.
     pub(super) name: String,
     pub(super) swatch: String,
-    pub(super) class: &'static str,
     pub(super) below: Option<String>,
     pub(super) failed: Option<String>,
     pub(super) cells: Vec<TableCell>,
@@ -69,7 +68,6 @@ impl Plots {
         let intervals: Vec<Interval> = view
             .shown
             .iter()
-            .filter(|shown| shown.is_drawn_in(&analysis.quantity))
             .filter_map(|shown| analysis.comparison(shown.index))
             .filter_map(plotted)
             .collect();
@@ -108,13 +106,8 @@ fn table_row(view: &View<'_>, shown: &Shown<'_>, plots: &[Plots]) -> TableRow {
     TableRow {
         name: breakable(&shown.variant.name),
         swatch: shown.tone.swatch(),
-        class: match shown.variant.role {
-            Role::Limit => "limit",
-            _ => "",
-        },
         below: match shown.variant.role {
             Role::Baseline => Some("baseline".to_owned()),
-            Role::Limit => Some("no allocator to use: the cheapest imaginable".to_owned()),
             _ => words::allocator(shown),
         },
         failed: (shown.failures.count() > 0).then(|| shown.failures.to_string()),
@@ -159,10 +152,7 @@ fn ratio_cell(shown: &Shown<'_>, analysis: &Analysis, plots: &Plots) -> TableCel
         shown.variant.name,
         figures::noun(&analysis.quantity)
     );
-    let axis = plots
-        .axis
-        .as_ref()
-        .filter(|_| shown.is_drawn_in(&analysis.quantity));
+    let axis = plots.axis.as_ref();
     let estimate = comparison.and_then(|comparison| comparison.ratio);
     let spread = estimate
         .filter(|_| plots.axis.is_some())

@@ -10,7 +10,7 @@ use crate::project::{Session, proof, records};
 use crate::ui::{self, Failure};
 use anyhow::Context as _;
 use reheap_allocators::target::Libc;
-use reheap_bench::results::{Activity, Role};
+use reheap_bench::results::Activity;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -115,7 +115,6 @@ impl<'a> Project<'a> {
         &self,
         libc: Libc,
         choice: &Choice,
-        role: Role,
         comparison: &Comparison,
     ) -> anyhow::Result<Ready> {
         let executable = self.executable(libc, choice)?;
@@ -123,11 +122,11 @@ impl<'a> Project<'a> {
         words.extend(self.session.program_arguments().iter().cloned());
         if libc == Libc::Glibc {
             return Dynamic::resolve(&words, comparison, self.session.workshop())?
-                .preloaded(choice, role);
+                .preloaded(choice);
         }
         Ok(Ready {
             activity: executable.activity,
-            ..Ready::new(libc, choice, role, words)
+            ..Ready::new(libc, choice, words)
         })
     }
 }
@@ -135,13 +134,11 @@ impl<'a> Project<'a> {
 impl Source for ToRecommendFor<'_> {
     fn baseline(&self) -> anyhow::Result<Ready> {
         let stock = Choice::of("stock", &[])?;
-        self.project
-            .ready(Libc::Glibc, &stock, Role::Baseline, self.comparison)
+        self.project.ready(Libc::Glibc, &stock, self.comparison)
     }
 
-    fn candidate(&self, choice: &Choice, role: Role) -> anyhow::Result<Ready> {
-        self.project
-            .ready(Libc::Musl, choice, role, self.comparison)
+    fn candidate(&self, choice: &Choice) -> anyhow::Result<Ready> {
+        self.project.ready(Libc::Musl, choice, self.comparison)
     }
 
     fn baseline_libc(&self) -> Libc {

@@ -232,8 +232,7 @@ fn was_interrupted(results: &Results) -> bool {
     benchmarks.any(|benchmark| benchmark.ended == Ending::Interrupted)
 }
 
-/// Whether a run of a variant in one of these roles crashed, or printed something else. The limit takes more memory than
-/// any allocator would, so what becomes of it says nothing.
+/// Whether a run of a variant in one of these roles crashed, or printed something else.
 pub(crate) fn any_failed(results: &Results, roles: &[Role]) -> bool {
     let output = results.settings.output;
     results.benchmarks.iter().any(|benchmark| {

@@ -115,7 +115,7 @@ impl<'a> Dynamic<'a> {
         })
     }
 
-    /// The program's own allocator, every other of the catalogue, and the limit.
+    /// The program's own allocator, and every other of the catalogue.
     fn all(&self) -> anyhow::Result<Prepared> {
         let mut prepared = Prepared {
             ready: vec![self.stock()?],
@@ -123,9 +123,8 @@ impl<'a> Dynamic<'a> {
         };
         for allocator in CATALOGUE.iter().filter(|row| row.build.is_some()) {
             let choice = Choice::of(allocator.name, &[])?;
-            self.take_in(&choice, Role::Candidate, &mut prepared)?;
+            self.take_in(&choice, &mut prepared)?;
         }
-        self.take_in(&Choice::limit(), Role::Limit, &mut prepared)?;
         if prepared.ready.len() == 1 {
             let reason = &prepared.left_out[0].reason;
             let shown = self.program.file.display();
@@ -135,8 +134,8 @@ impl<'a> Dynamic<'a> {
         Ok(prepared)
     }
 
-    fn take_in(&self, choice: &Choice, role: Role, prepared: &mut Prepared) -> anyhow::Result<()> {
-        let ready = self.preloaded(choice, role);
+    fn take_in(&self, choice: &Choice, prepared: &mut Prepared) -> anyhow::Result<()> {
+        let ready = self.preloaded(choice);
         self.comparison.go_on()?;
         match ready {
             Ok(ready) => prepared.ready.push(ready),
@@ -161,15 +160,15 @@ impl<'a> Dynamic<'a> {
             let hint = format!("--variant {asked}; a Rust project: cargo reheap bench");
             return Err(Failure::usage(text).hint(hint).into());
         }
-        self.preloaded(&variant.choice, variants::role(&variant.choice))
+        self.preloaded(&variant.choice)
     }
 
     fn stock(&self) -> anyhow::Result<Ready> {
-        self.preloaded(&Choice::of("stock", &[])?, Role::Candidate)
+        self.preloaded(&Choice::of("stock", &[])?)
     }
 
     /// The command under an allocator that was seen to be active.
-    pub(crate) fn preloaded(&self, choice: &Choice, role: Role) -> anyhow::Result<Ready> {
+    pub(crate) fn preloaded(&self, choice: &Choice) -> anyhow::Result<Ready> {
         let shortage = limits::shortage(choice.allocator, &self.program, self.libc);
         if let Some(limit) = shortage.filter(Shortage::prevents_start) {
             let name = variants::name(self.libc, choice);
@@ -179,7 +178,7 @@ impl<'a> Dynamic<'a> {
         let library = preload::library(choice, &self.program, self.workshop)?;
         let mut ready = Ready {
             environment: preload::environment(choice, library.as_deref()),
-            ..Ready::new(self.libc, choice, role, self.words.to_vec())
+            ..Ready::new(self.libc, choice, self.words.to_vec())
         };
         if library.is_some() {
             let seen = self.see(&ready, choice)?;
@@ -218,8 +217,8 @@ impl Source for Dynamic<'_> {
         self.stock()
     }
 
-    fn candidate(&self, choice: &Choice, role: Role) -> anyhow::Result<Ready> {
-        self.preloaded(choice, role)
+    fn candidate(&self, choice: &Choice) -> anyhow::Result<Ready> {
+        self.preloaded(choice)
     }
 
     fn baseline_libc(&self) -> Libc {

@@ -28,13 +28,10 @@ pub(crate) struct Ready {
 
 impl Ready {
     /// A variant of which nothing is claimed yet.
-    pub(crate) fn new(libc: Libc, choice: &Choice, role: Role, words: Vec<OsString>) -> Ready {
+    pub(crate) fn new(libc: Libc, choice: &Choice, words: Vec<OsString>) -> Ready {
         Ready {
-            name: match role {
-                Role::Limit => "limit".to_owned(),
-                _ => variants::name(libc, choice),
-            },
-            role,
+            name: variants::name(libc, choice),
+            role: Role::Candidate,
             allocator: Some(AllocatorVersion {
                 name: choice.allocator.name.to_owned(),
                 version: choice.allocator.version.to_owned(),

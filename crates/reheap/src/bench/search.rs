@@ -1,7 +1,7 @@
-//! The search of `recommend`, in three steps: whether any allocator could help at all, which one does, and how tuned.
+//! The search of `recommend`, in two steps: which allocator is best, and how tuned.
 //!
 //! Measuring every allocator with every option at once would spend most of the time on variants that cannot win. The last
-//! step measures its variants anew, beside the baseline: the best of many looks better than it is in the runs that it
+//! step measures its variants again, beside the baseline: the best of many looks better than it is in the runs that it
 //! was chosen by.
 
 use crate::bench::measure::Comparison;
@@ -22,7 +22,7 @@ pub(crate) trait Source {
     /// What the user has.
     fn baseline(&self) -> anyhow::Result<Ready>;
     /// The same program with another choice.
-    fn candidate(&self, choice: &Choice, role: Role) -> anyhow::Result<Ready>;
+    fn candidate(&self, choice: &Choice) -> anyhow::Result<Ready>;
     /// The libc of what the user has: musl's allocator is hardened, glibc's aborts on some corruptions.
     fn baseline_libc(&self) -> Libc;
     /// The libc of the candidates.
@@ -62,17 +62,15 @@ pub(crate) struct Search<'a> {
 /// The variants of one step.
 struct Field {
     baseline: Ready,
-    limit: Option<Ready>,
     ready: Vec<Ready>,
     choices: Vec<(String, Choice)>,
     left_out: Vec<LeftOut>,
 }
 
 impl Field {
-    fn new(baseline: Ready, limit: Option<Ready>) -> Field {
+    fn new(baseline: Ready) -> Field {
         Field {
             baseline,
-            limit,
             ready: Vec::new(),
             choices: Vec::new(),
             left_out: Vec::new(),
@@ -82,7 +80,7 @@ impl Field {
     /// Takes a choice in, if it can be built and was seen to be active.
     fn add(&mut self, search: &Search<'_>, choice: Choice) -> anyhow::Result<()> {
         let source = search.source;
-        let ready = source.candidate(&choice, Role::Candidate);
+        let ready = source.candidate(&choice);
         search.comparison.go_on()?;
         match ready {
             Ok(ready) => {
@@ -98,10 +96,10 @@ impl Field {
     }
 
     fn variants(&self) -> Vec<Ready> {
-        let all = std::iter::once(&self.baseline)
+        std::iter::once(&self.baseline)
             .chain(&self.ready)
-            .chain(&self.limit);
-        all.cloned().collect()
+            .cloned()
+            .collect()
     }
 }
 
@@ -114,8 +112,7 @@ fn seconds_per_run(benchmark: &Benchmark) -> f64 {
     Sample::new(runs.map(|run| run.cost.wall_seconds)).map_or(0.0, |sample| sample.median())
 }
 
-/// Which share of the time that is left each step gets.
-const SHARE_OF_LIMIT: f64 = 0.15;
+/// Which share of the time the first step gets; the second has what is left.
 const SHARE_OF_ALLOCATORS: f64 = 0.6;
 
 impl Search<'_> {
@@ -128,40 +125,12 @@ impl Search<'_> {
             role: Role::Baseline,
             ..self.source.baseline()?
         };
-        let limit = self.source.candidate(&Choice::limit(), Role::Limit);
         self.comparison.go_on()?;
-        let mut field = Field::new(baseline, limit.ok());
-        let default = catalogue::default_allocator().name;
-        field.add(self, Choice::of(default, &[])?)?;
-        if self.goal == Goal::Speed && field.limit.is_some() {
-            ui::note("step 1 of 3: could any allocator help?");
-            let variants = field.variants();
-            let benchmark =
-                self.measure("could any help", &variants, &[], &mut left, SHARE_OF_LIMIT)?;
-            results.benchmarks.push(benchmark);
-            let benchmark = &results.benchmarks[0];
-            if benchmark.ended == Ending::Interrupted {
-                return Ok(Found {
-                    results,
-                    verdict: None,
-                });
-            }
-            let wish = self.wish(&field.baseline.name, &field.choices);
-            if let Some(reason) = recommend::stop_early(benchmark, &wish) {
-                let verdict = Some(Verdict {
-                    recommendation: recommend::recommend(benchmark, &wish).keep(reason),
-                    choices: Vec::new(),
-                });
-                return Ok(Found { results, verdict });
-            }
-        }
-        let others = CATALOGUE
-            .iter()
-            .filter(|row| row.build.is_some() && row.name != default);
-        for row in others {
+        let mut field = Field::new(baseline);
+        for row in CATALOGUE.iter().filter(|row| row.build.is_some()) {
             field.add(self, Choice::of(row.name, &[])?)?;
         }
-        ui::note("step 2 of 3: which allocator?");
+        ui::note("step 1 of 2: which allocator?");
         let benchmark = self.measure(
             "allocators",
             &field.variants(),
@@ -188,7 +157,7 @@ impl Search<'_> {
         let round = Duration::from_secs_f64(seconds_per_run * tuned.ready.len() as f64);
         let is_affordable = self.comparison.settings.rounds.is_some() || left > round * 4;
         if tuned.ready.len() > finalists.len() && is_affordable {
-            ui::note("step 3 of 3: which tuning?");
+            ui::note("step 2 of 2: which tuning?");
             let benchmark =
                 self.measure("tuning", &tuned.variants(), &tuned.left_out, &mut left, 1.0)?;
             let interrupted = benchmark.ended == Ending::Interrupted;
@@ -202,7 +171,7 @@ impl Search<'_> {
             field = tuned;
         } else if tuned.ready.len() > finalists.len() {
             ui::note(
-                "step 3 of 3, which tuning, is left out: the time is used up; --budget gives more",
+                "step 2 of 2, which tuning, is left out: the time is used up; --budget gives more",
             );
         }
         let last = results.benchmarks.last().expect("a benchmark was pushed");
@@ -239,7 +208,7 @@ impl Search<'_> {
 
     /// The finalists and each with each option that is worth trying, one at a time.
     fn tuned(&self, field: &Field, finalists: &[String]) -> anyhow::Result<Field> {
-        let mut tuned = Field::new(field.baseline.clone(), field.limit.clone());
+        let mut tuned = Field::new(field.baseline.clone());
         let of_finalists = field
             .choices
             .iter()

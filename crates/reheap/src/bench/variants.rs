@@ -3,10 +3,9 @@
 use crate::bench::twins::first_twin;
 use crate::choice::Choice;
 use crate::ui::Failure;
-use reheap_allocators::catalogue::{self, CATALOGUE, LIMIT};
+use reheap_allocators::catalogue::{self, CATALOGUE};
 use reheap_allocators::memory::MemoryFunctions;
 use reheap_allocators::target::Libc;
-use reheap_bench::results::Role;
 use std::ffi::OsString;
 
 /// A libc, or the one that is there anyway, and an allocator for it.
@@ -135,7 +134,7 @@ fn of_libc(text: &str) -> anyhow::Result<OfLibc> {
         Some((libc, allocator)) => (Some(parse_libc(libc, text)?), allocator),
         None => match parse_libc(name, text) {
             Ok(libc) => (Some(libc), "stock"),
-            Err(unknown) if name != LIMIT.name && catalogue::find(name).is_err() => {
+            Err(unknown) if catalogue::find(name).is_err() => {
                 return Err(unknown.into());
             }
             Err(_) => (None, name),
@@ -145,16 +144,11 @@ fn of_libc(text: &str) -> anyhow::Result<OfLibc> {
         .into_iter()
         .partition(|option| option.starts_with(MEMORY_FUNCTIONS));
     let options: Vec<String> = options.into_iter().map(str::to_owned).collect();
-    let mut choice = match allocator {
-        _ if allocator == LIMIT.name && options.is_empty() => Choice::limit(),
-        _ if catalogue::find(allocator).is_err() => {
-            let failure = Failure::usage(format!(
-                "there is no allocator `{allocator}` in the catalogue"
-            ));
-            return Err(failure.hint(known()).into());
-        }
-        _ => Choice::of(allocator, &options)?,
-    };
+    if catalogue::find(allocator).is_err() {
+        let text = format!("there is no allocator `{allocator}` in the catalogue");
+        return Err(Failure::usage(text).hint(known()).into());
+    }
+    let mut choice = Choice::of(allocator, &options)?;
     for option in of_functions {
         choice.memory_functions = match &option[MEMORY_FUNCTIONS.len()..] {
             "fast" => MemoryFunctions::Fast,
@@ -176,20 +170,10 @@ fn parse_libc(name: &str, variant: &str) -> Result<Libc, Failure> {
     }
 }
 
-/// What a variant with this choice is there for, if it is not the baseline.
-pub(crate) fn role(choice: &Choice) -> Role {
-    if choice.allocator.name == LIMIT.name {
-        Role::Limit
-    } else {
-        Role::Candidate
-    }
-}
-
 /// The name of a variant, where the libc is known.
 pub(crate) fn shown(typed: &Typed, libc: Libc) -> String {
     match typed {
         Typed::OwnCommand(command) => command.name.clone(),
-        Typed::OfLibc(of) if role(&of.choice) == Role::Limit => LIMIT.name.to_owned(),
         Typed::OfLibc(of) => name(of.libc.unwrap_or(libc), &of.choice),
     }
 }
@@ -271,8 +255,8 @@ mod tests {
     #[test]
     fn an_allocator_alone_takes_the_libc_that_is_there() {
         assert_eq!(
-            names(&["jemalloc", "stock", "limit"]),
-            ["jemalloc alone", "stock alone", "limit alone"]
+            names(&["jemalloc", "stock"]),
+            ["jemalloc alone", "stock alone"]
         );
     }
 

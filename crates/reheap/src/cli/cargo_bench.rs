@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &CargoBenchArguments) -> anyhow::Result<ExitCode> {
     measure::finish(results, &outputs)
 }
 
-/// Both libcs as they are, every allocator in musl, and the limit.
+/// Both libcs as they are, and every allocator in musl.
 fn all() -> anyhow::Result<Vec<Typed>> {
     let stock = Choice::of("stock", &[])?;
     let of = |libc, choice: Choice| {
@@ -102,7 +102,6 @@ fn all() -> anyhow::Result<Vec<Typed>> {
     for allocator in CATALOGUE.iter().filter(|row| row.build.is_some()) {
         variants.push(of(Libc::Musl, Choice::of(allocator.name, &[])?));
     }
-    variants.push(of(Libc::Musl, Choice::limit()));
     Ok(variants)
 }
 
@@ -128,6 +127,5 @@ fn prepare(
         Typed::OfLibc(variant) => variant,
     };
     let libc = libc.unwrap_or(Libc::Musl);
-    let role = variants::role(choice);
-    project.ready(libc, choice, role, comparison)
+    project.ready(libc, choice, comparison)
 }

@@ -75,7 +75,7 @@ fn shown(reserved: AddressSpace) -> String {
 }
 
 fn package(allocator: &Allocator) -> Option<&Package> {
-    allocator.build.as_ref()?.package.as_ref()
+    Some(&allocator.build.as_ref()?.package)
 }
 
 /// The version without the build metadata (semver.org, item 10).

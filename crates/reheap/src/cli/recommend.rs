@@ -197,9 +197,6 @@ fn words(verdict: &Verdict, benchmark: &Benchmark, commands: &Commands<'_>) -> S
         recommendation.sentence(benchmark)
     );
     let mut line = |line: String| text.push_str(&format!("{line}\n"));
-    if let Some(bound) = &recommendation.bound {
-        line(format!("  limit      {bound}"));
-    }
     for (name, failures) in &recommendation.failed {
         line(format!("  failed     {name}: {failures}"));
     }
