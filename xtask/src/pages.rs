@@ -15,6 +15,7 @@ use crate::figures::Figures;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail};
 use ratios::{LINKED, PRELOADED, Ratios};
+use reheap_bench::overview::Overview;
 use reheap_bench::results::Results;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -204,7 +205,7 @@ fn tables(title: &str, results: &[(String, Results)]) -> Result<String> {
             .collect::<Vec<_>>()
             .join(", "),
         files.join(" "),
-        reheap_report::markdown(&all)
+        reheap_report::markdown(&Overview::of(&all))
     ))
 }
 

@@ -11,7 +11,8 @@ use crate::progress::Progress;
 use crate::table::Table;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, ensure};
-use reheap_bench::analysis::{Comparison, Verdict, analyse};
+use reheap_bench::analysis::Verdict;
+use reheap_bench::findings::Findings;
 use reheap_bench::results::{Quantity, Results};
 use serde::Serialize;
 use std::fs;
@@ -170,8 +171,9 @@ impl Experiment {
 
     fn judge(&self, results: &Results, repetition: usize) -> Option<Repetition> {
         let benchmark = results.benchmarks.first()?;
-        let analysis = analyse(benchmark, &Quantity::Wall, results.settings.output)?;
-        let comparison: &Comparison = analysis.rows.last()?.comparison.as_ref()?;
+        let findings = Findings::of(results, benchmark);
+        let last = benchmark.variants.len().checked_sub(1)?;
+        let comparison = findings.comparison(&Quantity::Wall, last)?;
         let ratio = comparison.ratio?;
         let runs = benchmark.variants.iter().map(|variant| {
             let runs = variant.runs.iter();

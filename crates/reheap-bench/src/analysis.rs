@@ -21,7 +21,7 @@ pub use crate::failures::{Failures, ended};
 use crate::results::{Benchmark, Direction, OutputCheck, Quantity, Role, Variant};
 use crate::stats::interval::{self, Estimate, Interval};
 use crate::stats::{Sample, ranks};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The largest p value, after Holm's correction, with which a difference is claimed.
 pub const SIGNIFICANCE: f64 = 0.05;
@@ -55,8 +55,6 @@ pub struct Row {
     pub variant: String,
     /// What it is there for.
     pub role: Role,
-    /// The runs that do not count.
-    pub failures: Failures,
     /// Its figures by themselves; none if no run counts or has the quantity.
     pub summary: Option<Summary>,
     /// How it compares with the baseline; none for the baseline itself, and where no round has a figure of both.
@@ -101,19 +99,22 @@ pub enum Verdict {
     Indistinguishable,
 }
 
-/// Compares all variants of a benchmark in one quantity. None if no variant has a figure of it; where only the baseline has
-/// none, as under a memory limit that it does not survive, the others have figures and nothing to be compared with.
-pub fn analyse(
+/// Compares all variants of a benchmark in one quantity, without the runs that do not count. None if no variant has a
+/// figure of it; where only the baseline has none, as under a memory limit that it does not survive, the others have
+/// figures and nothing to be compared with.
+pub(crate) fn analyse(
     benchmark: &Benchmark,
     quantity: &Quantity,
-    output: OutputCheck,
+    failures: &[Failures],
 ) -> Option<Analysis> {
-    let baseline = figures(benchmark, benchmark.baseline()?, quantity, output);
+    let variants = || benchmark.variants.iter().zip(failures);
+    let (baseline, of_baseline) = variants().find(|(it, _)| it.role == Role::Baseline)?;
+    let baseline = figures(baseline, quantity, of_baseline);
     let direction = benchmark.direction(quantity);
     let mut pairs: Vec<Option<Pairs>> = Vec::new();
     let mut rows: Vec<Row> = Vec::new();
-    for variant in &benchmark.variants {
-        let own = figures(benchmark, variant, quantity, output);
+    for (variant, failures) in variants() {
+        let own = figures(variant, quantity, failures);
         pairs.push(match variant.role {
             Role::Baseline => None,
             _ => Pairs::of(&own, &baseline),
@@ -121,7 +122,6 @@ pub fn analyse(
         rows.push(Row {
             variant: variant.name.clone(),
             role: variant.role,
-            failures: Failures::of(benchmark, variant, output),
             summary: Summary::of(own.into_values()),
             comparison: None,
         });
@@ -155,7 +155,10 @@ pub fn analyse(
 /// None while it cannot be told, because there are no variants to compare or fewer rounds than an interval needs.
 /// Variants of which no run counts do not keep the others waiting.
 pub fn widest_interval(benchmark: &Benchmark, output: OutputCheck) -> Option<f64> {
-    let wall = |variant| figures(benchmark, variant, &Quantity::Wall, output);
+    let wall = |variant| {
+        let failures = Failures::of(benchmark, variant, output);
+        figures(variant, &Quantity::Wall, &failures)
+    };
     let baseline = wall(benchmark.baseline()?);
     let others = benchmark.variants.iter();
     let pairs: Vec<Pairs> = others
@@ -173,48 +176,17 @@ pub fn widest_interval(benchmark: &Benchmark, output: OutputCheck) -> Option<f64
         .max_by(f64::total_cmp)
 }
 
-/// The variants that no other one beats in both quantities, by their places in the benchmark, from the best in `x` on.
-///
-/// The baseline takes part; its copy and variants with a run that failed are nothing to choose. Medians decide,
-/// so on the front too two neighbours may be indistinguishable.
-pub fn pareto_front(
-    benchmark: &Benchmark,
-    x: &Quantity,
-    y: &Quantity,
-    output: OutputCheck,
-) -> Vec<usize> {
-    let (Some(x), Some(y)) = (analyse(benchmark, x, output), analyse(benchmark, y, output)) else {
-        return Vec::new();
-    };
-    let costs = |variant: usize| Some((x.cost(variant)?, y.cost(variant)?));
-    let mut points: Vec<(usize, (f64, f64))> = (0..benchmark.variants.len())
-        .filter(|&variant| x.rows[variant].is_eligible())
-        .filter_map(|variant| Some((variant, costs(variant)?)))
-        .collect();
-    points.sort_by(|(_, left), (_, right)| {
-        let by_x = left.0.total_cmp(&right.0);
-        by_x.then(left.1.total_cmp(&right.1))
-    });
-    let mut least_y = f64::INFINITY;
-    points.retain(|&(_, (_, y))| {
-        let is_new = y < least_y;
-        least_y = least_y.min(y);
-        is_new
-    });
-    points.into_iter().map(|(variant, _)| variant).collect()
-}
-
 impl Row {
-    /// Whether one may choose it: the baseline, or a candidate of which no run failed.
-    pub fn is_eligible(&self) -> bool {
-        matches!(self.role, Role::Baseline | Role::Candidate) && self.failures.count() == 0
+    /// The median of its figures, if it has any.
+    pub fn median(&self) -> Option<f64> {
+        Some(self.summary.as_ref()?.median.value)
     }
 }
 
 impl Analysis {
     /// A variant's median, with the sign turned where more is better.
-    fn cost(&self, variant: usize) -> Option<f64> {
-        let median = self.rows[variant].summary.as_ref()?.median.value;
+    pub(crate) fn cost(&self, variant: usize) -> Option<f64> {
+        let median = self.rows[variant].median()?;
         Some(match self.direction {
             Direction::Lower => median,
             Direction::Higher => -median,
@@ -233,15 +205,6 @@ impl Analysis {
         let reach = floor.high.max(1.0 / floor.low) - 1.0;
         (floor.confidence >= interval::CONFIDENCE).then_some(reach)
     }
-
-    /// The median ratio to the baseline of a variant, by its place in the benchmark; 1 for the baseline.
-    pub fn ratio(&self, variant: usize) -> Option<f64> {
-        let row = self.rows.get(variant)?;
-        match row.role {
-            Role::Baseline => Some(1.0),
-            _ => Some(row.comparison?.ratio?.value),
-        }
-    }
 }
 
 impl Summary {
@@ -253,11 +216,6 @@ impl Summary {
 }
 
 impl Comparison {
-    /// How many times as fast as the baseline, or as small: the inverse of the ratio.
-    pub fn times_as_good(&self) -> Option<Estimate> {
-        self.ratio.map(Estimate::inverse)
-    }
-
     fn judge(&self, noise: Option<Noise>, direction: Direction) -> Verdict {
         let (estimate, floor, equal) = match (self.ratio, noise.map(|noise| noise.ratio)) {
             (Some(ratio), None) => (ratio, None, 1.0),
@@ -344,20 +302,12 @@ fn adjust_candidates(rows: &mut [Row]) {
 
 /// A variant's figures by round, of the runs that count.
 pub(crate) fn figures(
-    benchmark: &Benchmark,
     variant: &Variant,
     quantity: &Quantity,
-    output: OutputCheck,
+    failures: &Failures,
 ) -> BTreeMap<usize, f64> {
-    let failed: BTreeSet<usize> = benchmark
-        .failures(variant, output)
-        .map(|run| run.round)
-        .collect();
-    let counting = variant
-        .runs
-        .iter()
-        .filter(|run| !failed.contains(&run.round));
-    counting
+    let runs = variant.runs.iter();
+    runs.filter(|run| !failures.rounds.contains(&run.round))
         .filter_map(|run| Some((run.round, quantity.of(run)?)))
         .filter(|(_, figure)| figure.is_finite())
         .collect()
@@ -386,8 +336,13 @@ mod tests {
         machine.run(&variants)
     }
 
+    fn analysed(benchmark: &Benchmark, quantity: &Quantity) -> Option<Analysis> {
+        let failures = Failures::of_all(benchmark, OutputCheck::Same);
+        analyse(benchmark, quantity, &failures)
+    }
+
     fn wall(benchmark: &Benchmark) -> Analysis {
-        analyse(benchmark, &Quantity::Wall, OutputCheck::Same).unwrap()
+        analysed(benchmark, &Quantity::Wall).unwrap()
     }
 
     fn verdicts(analysis: &Analysis) -> Vec<Verdict> {
@@ -418,15 +373,11 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_below_one_is_less_and_its_inverse_says_how_many_times_as_fast() {
+    fn a_ratio_below_one_is_less() {
         let benchmark = walls(Simulated::quiet(20, 1), &[0.5]);
         let comparison = wall(&benchmark).rows[2].comparison.unwrap();
-        let (ratio, speed) = (
-            comparison.ratio.unwrap(),
-            comparison.times_as_good().unwrap(),
-        );
+        let ratio = comparison.ratio.unwrap();
         assert!((ratio.value - 0.5).abs() < 0.02, "{ratio:?}");
-        assert!(speed.interval.contains(2.0) && (speed.value * ratio.value - 1.0).abs() < 1e-12);
         assert!((comparison.difference.value + 0.5).abs() < 0.05);
         assert_eq!(comparison.verdict, Verdict::Better);
     }
@@ -449,8 +400,9 @@ mod tests {
     fn where_more_is_better_more_is_better() {
         let benchmark = walls(Simulated::quiet(20, 2), &[0.8, 1.2]);
         let throughput = Quantity::Metric("throughput".into());
-        let analysis = analyse(&benchmark, &throughput, OutputCheck::Same).unwrap();
-        assert!(analysis.ratio(2).unwrap() > 1.2);
+        let analysis = analysed(&benchmark, &throughput).unwrap();
+        let ratio = analysis.comparison(2).unwrap().ratio.unwrap();
+        assert!(ratio.value > 1.2, "{ratio:?}");
         assert_eq!(verdicts(&analysis), [Verdict::Better, Verdict::Worse]);
     }
 
@@ -464,12 +416,12 @@ mod tests {
         let row = &analysis.rows[2];
         assert_eq!(row.comparison.unwrap().pairs, 14);
         assert_eq!(row.summary.as_ref().unwrap().sample.count(), 16);
+        let failures = |output| Failures::of(&benchmark, &benchmark.variants[2], output);
         assert_eq!(
-            row.failures.to_string(),
+            failures(OutputCheck::Same).to_string(),
             "crashed in 3 of 20 runs (SIGSEGV), printed something else in 1 of 20 runs"
         );
-        let ignored = analyse(&benchmark, &Quantity::Wall, OutputCheck::Ignored).unwrap();
-        assert_eq!(ignored.rows[2].failures.count(), 3);
+        assert_eq!(failures(OutputCheck::Ignored).count(), 3);
     }
 
     #[test]
@@ -492,7 +444,7 @@ mod tests {
                 run.cost.system_seconds = seconds;
             }
         }
-        let analysis = analyse(&benchmark, &Quantity::System, OutputCheck::Same).unwrap();
+        let analysis = analysed(&benchmark, &Quantity::System).unwrap();
         let slower = analysis.rows[2].comparison.unwrap();
         assert_eq!((slower.ratio, slower.difference.value), (None, 0.01));
         assert_eq!(
@@ -504,10 +456,7 @@ mod tests {
     #[test]
     fn a_quantity_that_no_run_has_is_not_analysed() {
         let benchmark = walls(Simulated::quiet(6, 3), &[1.0]);
-        assert_eq!(
-            analyse(&benchmark, &Quantity::MeanRss, OutputCheck::Same),
-            None
-        );
+        assert_eq!(analysed(&benchmark, &Quantity::MeanRss), None);
     }
 
     #[test]
@@ -551,26 +500,6 @@ mod tests {
         assert_eq!(width(5), None);
         assert!(width(100).unwrap() < width(10).unwrap());
         assert!(width(100).unwrap() < 0.01);
-    }
-
-    #[test]
-    fn the_front_holds_what_nothing_else_beats_in_both() {
-        let mut benchmark = Simulated::quiet(20, 3).run(&[
-            ("base", Role::Baseline, 1.0, 50.0 * MIB),
-            ("copy", Role::BaselineCopy, 1.0, 50.0 * MIB),
-            ("fast", Role::Candidate, 0.7, 80.0 * MIB),
-            ("beaten", Role::Candidate, 1.1, 60.0 * MIB),
-            ("small", Role::Candidate, 1.3, 30.0 * MIB),
-            ("crashes", Role::Candidate, 0.5, 30.0 * MIB),
-        ]);
-        lose_runs(&mut benchmark.variants[5], 4..5);
-        let front = pareto_front(
-            &benchmark,
-            &Quantity::Wall,
-            &Quantity::PeakRss,
-            OutputCheck::Same,
-        );
-        assert_eq!(front, [2, 0, 4]);
     }
 
     #[test]

@@ -10,11 +10,10 @@
 //! would then pass a threshold of 2 % until hundreds of rounds were run. What is larger than the threshold and cannot be
 //! told from chance is [`Check::Unclear`], which asks for more rounds and is no pass in silence.
 
-use crate::analysis::{Failures, SIGNIFICANCE, Verdict, analyse, figures};
+use crate::analysis::{Failures, SIGNIFICANCE, Verdict, figures};
 use crate::figures::{bytes, change_with_interval, noun, value};
-use crate::results::{
-    Benchmark, Direction, Outcome, OutputCheck, Quantity, Results, Role, Variant,
-};
+use crate::findings::Findings;
+use crate::results::{Benchmark, Direction, Outcome, Quantity, Results, Role};
 use crate::stats::interval::{self, Estimate, Interval};
 use crate::stats::{Sample, ranks};
 use crate::threshold::{Bound, Side, Threshold};
@@ -125,9 +124,8 @@ pub fn compare(old: &Results, new: &Results, quantities: &[Quantity]) -> Changes
     for before in &old.benchmarks {
         match new.benchmarks.iter().find(|after| is_same(before, after)) {
             Some(after) => {
-                let old = Measured::of(before, old);
-                let new = Measured::of(after, new);
-                changes.add_benchmark(old, new, quantities);
+                let (old, new) = (Findings::of(old, before), Findings::of(new, after));
+                changes.add_benchmark(&old, &new, quantities);
             }
             None => changes.missing.push(Missing::Benchmark(title(before))),
         }
@@ -154,7 +152,7 @@ impl Changes {
         })
     }
 
-    fn add_benchmark(&mut self, old: Measured, new: Measured, quantities: &[Quantity]) {
+    fn add_benchmark(&mut self, old: &Findings<'_>, new: &Findings<'_>, quantities: &[Quantity]) {
         let benchmark = title(old.benchmark);
         if let (Some(before), Some(after)) =
             (old.benchmark.usual_outcome(), new.benchmark.usual_outcome())
@@ -168,17 +166,17 @@ impl Changes {
         }
         let noise_floors: Vec<Interval> = quantities
             .iter()
-            .map(|quantity| old.noise(quantity).joined_with(new.noise(quantity)))
+            .map(|quantity| noise(old, quantity).joined_with(noise(new, quantity)))
             .collect();
-        for before in &old.benchmark.variants {
-            if !matches!(before.role, Role::Baseline | Role::Candidate) {
+        for (before, variant) in old.benchmark.variants.iter().enumerate() {
+            if !matches!(variant.role, Role::Baseline | Role::Candidate) {
                 continue;
             }
             let mut variants = new.benchmark.variants.iter();
-            let Some(after) = variants.find(|after| after.name == before.name) else {
+            let Some(after) = variants.position(|after| after.name == variant.name) else {
                 self.missing.push(Missing::Variant {
                     benchmark: benchmark.clone(),
-                    variant: before.name.clone(),
+                    variant: variant.name.clone(),
                 });
                 continue;
             };
@@ -190,28 +188,29 @@ impl Changes {
 
     fn add(
         &mut self,
-        (old, before): (Measured, &Variant),
-        (new, after): (Measured, &Variant),
+        (old, before): (&Findings<'_>, usize),
+        (new, after): (&Findings<'_>, usize),
         quantity: &Quantity,
         noise: Interval,
     ) {
         // What the old file does not have cannot have changed.
-        let Some(old_figures) = old.figures(before, quantity) else {
+        let Some(old_figures) = sample(old, before, quantity) else {
             return;
         };
-        let Some(new_figures) = new.figures(after, quantity) else {
+        let variant = &old.benchmark.variants[before].name;
+        let Some(new_figures) = sample(new, after, quantity) else {
             self.missing.push(Missing::Figures {
                 benchmark: title(old.benchmark),
-                variant: before.name.clone(),
+                variant: variant.clone(),
                 quantity: quantity.clone(),
-                failures: Failures::of(new.benchmark, after, new.output),
+                failures: new.failures[after].clone(),
             });
             return;
         };
         let p = ranks::rank_sum(&old_figures, &new_figures);
         self.changes.push(Change {
             benchmark: title(old.benchmark),
-            variant: before.name.clone(),
+            variant: variant.clone(),
             quantity: quantity.clone(),
             direction: new.benchmark.direction(quantity),
             ratio: ratio_of_medians(&old_figures, &new_figures),
@@ -327,35 +326,24 @@ impl fmt::Display for MachineDifference {
     }
 }
 
-/// A benchmark, with the rule that its file has for outputs.
-#[derive(Clone, Copy)]
-struct Measured<'a> {
-    benchmark: &'a Benchmark,
-    output: OutputCheck,
+/// A variant's figures.
+fn sample(findings: &Findings<'_>, variant: usize, quantity: &Quantity) -> Option<Sample> {
+    let (measured, failures) = (
+        &findings.benchmark.variants[variant],
+        &findings.failures[variant],
+    );
+    Sample::new(figures(measured, quantity, failures).into_values())
 }
 
-impl<'a> Measured<'a> {
-    fn of(benchmark: &'a Benchmark, results: &Results) -> Measured<'a> {
-        Measured {
-            benchmark,
-            output: results.settings.output,
-        }
-    }
-
-    fn figures(&self, variant: &Variant, quantity: &Quantity) -> Option<Sample> {
-        Sample::new(figures(self.benchmark, variant, quantity, self.output).into_values())
-    }
-
-    /// The noise floor of a quantity; without one, all that is certain is that 1 is no change.
-    fn noise(&self, quantity: &Quantity) -> Interval {
-        analyse(self.benchmark, quantity, self.output)
-            .and_then(|analysis| analysis.noise?.ratio)
-            .unwrap_or(Interval {
-                low: 1.0,
-                high: 1.0,
-                confidence: interval::CONFIDENCE,
-            })
-    }
+/// The noise floor of a quantity; without one, all that is certain is that 1 is no change.
+fn noise(findings: &Findings<'_>, quantity: &Quantity) -> Interval {
+    let analysis = findings.analysis(quantity);
+    let noise = analysis.and_then(|analysis| analysis.noise?.ratio);
+    noise.unwrap_or(Interval {
+        low: 1.0,
+        high: 1.0,
+        confidence: interval::CONFIDENCE,
+    })
 }
 
 fn ratio_of_medians(old: &Sample, new: &Sample) -> Option<Estimate> {

@@ -2,6 +2,7 @@
 
 use crate::figures;
 use crate::results::{Benchmark, Outcome, OutputCheck, Variant, signal_name};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// Runs that do not count, because they ended or printed otherwise than the baseline does.
@@ -13,12 +14,22 @@ pub struct Failures {
     pub outcomes: Vec<(Outcome, usize)>,
     /// Those that ended as expected, but printed something else.
     pub other_output: usize,
+    /// The rounds of all these runs.
+    pub rounds: BTreeSet<usize>,
 }
 
 impl Failures {
     /// How many runs do not count.
     pub fn count(&self) -> usize {
         self.other_output + self.outcomes.iter().map(|outcome| outcome.1).sum::<usize>()
+    }
+
+    /// Of each variant, in the benchmark's order.
+    pub fn of_all(benchmark: &Benchmark, output: OutputCheck) -> Vec<Failures> {
+        let variants = benchmark.variants.iter();
+        variants
+            .map(|variant| Failures::of(benchmark, variant, output))
+            .collect()
     }
 
     /// Of a variant's runs.
@@ -29,6 +40,7 @@ impl Failures {
             ..Failures::default()
         };
         for run in benchmark.failures(variant, output) {
+            failures.rounds.insert(run.round);
             if run.outcome == expected {
                 failures.other_output += 1;
                 continue;
@@ -99,6 +111,7 @@ mod tests {
                 (Outcome::OutOfMemory, 1),
             ],
             other_output: 1,
+            ..Failures::default()
         };
         let expected = [
             "crashed in 3 of 10 runs (SIGSEGV)",

@@ -10,147 +10,37 @@
 //!   time for 10 % more memory is worth nothing. Of the Pareto front this is the point that lies furthest in.
 //! - **security**: the hardened variant that costs least, by the same mean, even if it costs something.
 
-use crate::analysis::{Failures, ended};
-use crate::figures::{bytes, change_with_interval, percent};
-use crate::results::{Benchmark, Outcome, OutputCheck, Quantity};
-use crate::stats::interval::Estimate;
-use crate::warnings::Warning;
-use field::Field;
-use std::collections::BTreeSet;
-use std::fmt;
+mod advice;
+mod contest;
 
-mod field;
+pub use advice::{Advice, Goal, Price, Reason, Recommendation, Wish};
+pub use contest::ACCEPTED_SLOWDOWN;
 
-/// How much slower a variant may be that is recommended for its memory.
-pub const ACCEPTED_SLOWDOWN: f64 = 0.02;
-
-/// What counts most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Goal {
-    /// Little time.
-    Speed,
-    /// Little memory.
-    Memory,
-    /// Little of both.
-    Balanced,
-    /// An allocator that stops attacks.
-    Security,
-}
-
-/// What is asked for.
-#[derive(Clone, Debug)]
-pub struct Wish {
-    /// What counts most.
-    pub goal: Goal,
-    /// The names of the variants that are hardened, the baseline's too if it is.
-    pub hardened: BTreeSet<String>,
-    /// Whether other output than the baseline's was accepted.
-    pub output: OutputCheck,
-}
-
-/// What to use, and why.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Recommendation {
-    /// What was asked for.
-    pub goal: Goal,
-    /// What to use.
-    pub choice: Choice,
-    /// Why: at least one, the one that decided first.
-    pub reasons: Vec<Reason>,
-    /// What it costs; nothing to keep what there is.
-    pub prices: Vec<Price>,
-    /// Candidates that were out because runs failed.
-    pub failed: Vec<(String, Failures)>,
-}
-
-/// What to use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
-    /// The baseline.
-    Keep,
-    /// The variant at this place of the benchmark.
-    Take(usize),
-}
-
-/// Why something is recommended.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Reason {
-    /// It is better in a quantity.
-    Better {
-        /// In what.
-        quantity: Quantity,
-        /// The ratio to the baseline.
-        ratio: Estimate,
-    },
-    /// It is hardened against attacks on the heap.
-    Hardened,
-    /// It got through where the baseline was ended.
-    Survives(Outcome),
-    /// Keep: nothing differs from the baseline by more than noise.
-    Indistinguishable {
-        /// How far the baseline seems to differ from itself.
-        noise_floor: Option<f64>,
-    },
-    /// Keep: there were too few rounds for any difference to be more than chance.
-    TooFewRounds(Warning),
-    /// Keep: there are differences, and none makes another variant the better one for this goal.
-    NothingBetter,
-    /// Keep: the variant with the least memory is too slow.
-    TooSlow {
-        /// The variant.
-        variant: String,
-        /// Its wall time's ratio to the baseline's.
-        ratio: Estimate,
-    },
-    /// Keep: the baseline is hardened, and no hardened candidate costs less.
-    AlreadyHardened,
-    /// Keep: no candidate that works is hardened.
-    NothingHardened,
-    /// Keep: all candidates failed, or there were none.
-    NoCandidate,
-    /// Keep: the command does not always print the same, so no run shows that a candidate works.
-    OutputVaries,
-    /// Keep: no candidate got through either.
-    NoneSurvives(Outcome),
-}
-
-/// What a choice costs.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Price {
-    /// It is worse in a quantity.
-    Worse {
-        /// In what.
-        quantity: Quantity,
-        /// The ratio to the baseline.
-        ratio: Estimate,
-    },
-    /// The executable file grows by so many bytes.
-    LargerExecutable(u64),
-    /// The baseline was hardened, and this is not.
-    LessHardened,
-}
+use crate::findings::Findings;
+use crate::results::Outcome;
+use contest::Contest;
 
 /// The verdict on a finished benchmark.
-pub fn recommend(benchmark: &Benchmark, wish: &Wish) -> Recommendation {
-    let field = Field::of(benchmark, wish);
-    let (choice, reasons) = match benchmark.usual_outcome() {
-        Some(outcome) if !matches!(outcome, Outcome::Exited(_)) => field.survivor(outcome),
-        _ => match field.best() {
-            Some(variant) => (Choice::Take(variant), field.merits(variant)),
-            None => (Choice::Keep, vec![field.reason_to_keep()]),
+pub fn recommend(findings: &Findings<'_>, wish: &Wish) -> Recommendation {
+    let contest = Contest { findings, wish };
+    let (advice, reasons) = match findings.benchmark.usual_outcome() {
+        Some(outcome) if !matches!(outcome, Outcome::Exited(_)) => contest.survivor(outcome),
+        _ => match contest.best() {
+            Some(variant) => (Advice::Take(variant), contest.merits(variant)),
+            None => (Advice::Keep, vec![contest.reason_to_keep()]),
         },
     };
     Recommendation {
         goal: wish.goal,
-        prices: match choice {
-            Choice::Keep => Vec::new(),
-            Choice::Take(variant) => field.prices(variant),
+        prices: match advice {
+            Advice::Keep => Vec::new(),
+            Advice::Take(variant) => contest.prices(variant),
         },
         failed: match reasons.contains(&Reason::OutputVaries) {
             true => Vec::new(), // it is not the candidates that fail
-            false => field.failed(),
+            false => contest.failed(),
         },
-        choice,
+        advice,
         reasons,
     }
 }
@@ -158,16 +48,19 @@ pub fn recommend(benchmark: &Benchmark, wish: &Wish) -> Recommendation {
 /// The variants that go into the second round of a search, where their tuning is tried: the best two of different
 /// allocators, by their places in the benchmark. Few rounds claim little, so the figures decide; but what is claimed to be
 /// worse is out.
-pub fn finalists(benchmark: &Benchmark, wish: &Wish) -> Vec<usize> {
-    let field = Field::of(benchmark, wish);
-    let mut ranked: Vec<(f64, usize)> = field
+pub fn finalists(findings: &Findings<'_>, wish: &Wish) -> Vec<usize> {
+    let contest = Contest { findings, wish };
+    let is_wanted = |variant: usize| match wish.goal {
+        Goal::Security => contest.is_hardened(variant),
+        _ => !contest.is_claimed_worse(variant),
+    };
+    let mut ranked: Vec<(f64, usize)> = contest
         .eligible()
-        .filter(|&variant| wish.goal != Goal::Security || field.is_hardened(variant))
-        .filter(|&variant| wish.goal == Goal::Security || !field.is_claimed_worse(variant))
-        .filter_map(|variant| Some((field.figure(variant)?, variant)))
+        .filter(|&variant| is_wanted(variant))
+        .filter_map(|variant| Some((contest.figure(variant)?, variant)))
         .collect();
     ranked.sort_by(|left, right| left.0.total_cmp(&right.0));
-    let allocator = |variant: usize| benchmark.variants[variant].allocator.as_ref();
+    let allocator = |variant: usize| findings.benchmark.variants[variant].allocator.as_ref();
     let mut finalists: Vec<usize> = Vec::new();
     for (_, variant) in ranked {
         let is_another = |chosen: &usize| match (allocator(*chosen), allocator(variant)) {
@@ -181,115 +74,13 @@ pub fn finalists(benchmark: &Benchmark, wish: &Wish) -> Vec<usize> {
     finalists
 }
 
-impl Recommendation {
-    /// The verdict in one sentence: `glibc+jemalloc: 18 % less wall time [16 %, 20 %]; costs 12 % more peak memory
-    /// [11 %, 13 %]`, or `keep what you have: …`.
-    pub fn sentence(&self, benchmark: &Benchmark) -> String {
-        let reasons = joined(&self.reasons);
-        let Choice::Take(variant) = self.choice else {
-            return format!("keep what you have: {reasons}");
-        };
-        let name = &benchmark.variants[variant].name;
-        match self.prices.is_empty() {
-            true => format!("{name}: {reasons}"),
-            false => format!("{name}: {reasons}; costs {}", joined(&self.prices)),
-        }
-    }
-}
-
-fn joined(parts: &[impl fmt::Display]) -> String {
-    let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
-    parts.join(", ")
-}
-
-impl Goal {
-    /// All goals.
-    pub const ALL: [Goal; 4] = [Goal::Speed, Goal::Memory, Goal::Balanced, Goal::Security];
-
-    /// As users type it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Goal::Speed => "speed",
-            Goal::Memory => "memory",
-            Goal::Balanced => "balanced",
-            Goal::Security => "security",
-        }
-    }
-}
-
-impl fmt::Display for Goal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Reason::Better { quantity, ratio } => {
-                f.write_str(&change_with_interval(quantity, ratio))
-            }
-            Reason::Hardened => f.write_str("hardened against attacks on the heap"),
-            Reason::Survives(outcome) => {
-                let how = ended(*outcome);
-                write!(f, "it gets through in all runs, and the baseline {how}")
-            }
-            Reason::Indistinguishable {
-                noise_floor: Some(floor),
-            } => {
-                let floor = percent(*floor);
-                write!(
-                    f,
-                    "nothing differs from it by more than the noise, which is {floor} here"
-                )
-            }
-            Reason::Indistinguishable { noise_floor: None } => {
-                f.write_str("nothing differs from it by more than the noise")
-            }
-            Reason::TooFewRounds(few) => few.fmt(f),
-            Reason::NothingBetter => f.write_str("nothing is better for this goal"),
-            Reason::TooSlow { variant, ratio } => {
-                let slower = change_with_interval(&Quantity::Wall, ratio);
-                write!(f, "{variant} needs the least memory, but {slower}")
-            }
-            Reason::AlreadyHardened => {
-                f.write_str("it is hardened, and nothing that is hardened too costs less")
-            }
-            Reason::NothingHardened => f.write_str("no hardened variant works with this command"),
-            Reason::NoCandidate => f.write_str("no other variant works with this command"),
-            Reason::OutputVaries => f.write_str(
-                "the command does not always print the same, so nothing shows that another variant works; \
-                 if the output may differ, use --ignore-output",
-            ),
-            Reason::NoneSurvives(outcome) => {
-                let how = ended(*outcome);
-                write!(
-                    f,
-                    "the baseline {how}, and nothing else gets through in all runs"
-                )
-            }
-        }
-    }
-}
-
-impl fmt::Display for Price {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Price::Worse { quantity, ratio } => f.write_str(&change_with_interval(quantity, ratio)),
-            Price::LargerExecutable(more) => {
-                write!(f, "{} more executable file", bytes(*more as f64))
-            }
-            Price::LessHardened => f.write_str("the hardening that there was"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{AllocatorVersion, Role};
-    use crate::simulated::{Simulated, lose_runs};
+    use crate::results::{AllocatorVersion, Benchmark, Quantity, Role};
+    use crate::simulated::{Simulated, lose_runs, results};
     use proptest::prelude::*;
+    use std::collections::BTreeSet;
 
     const MIB: f64 = 1024.0 * 1024.0;
 
@@ -309,22 +100,24 @@ mod tests {
         Wish {
             goal,
             hardened: BTreeSet::from(["hard".to_owned(), "harder".to_owned()]),
-            output: OutputCheck::Same,
         }
     }
 
     fn verdict(benchmark: &Benchmark, goal: Goal) -> (String, Recommendation) {
-        let recommendation = recommend(benchmark, &wish(goal));
-        let name = match recommendation.choice {
-            Choice::Keep => "keep".to_owned(),
-            Choice::Take(variant) => benchmark.variants[variant].name.clone(),
+        let results = results(vec![benchmark.clone()]);
+        let recommendation = recommend(&Findings::of(&results, benchmark), &wish(goal));
+        let name = match recommendation.advice {
+            Advice::Keep => "keep".to_owned(),
+            Advice::Take(variant) => benchmark.variants[variant].name.clone(),
         };
         (name, recommendation)
     }
 
     fn names(benchmark: &Benchmark, goal: Goal) -> Vec<&str> {
-        let finalists = finalists(benchmark, &wish(goal)).into_iter();
+        let results = results(vec![benchmark.clone()]);
+        let finalists = finalists(&Findings::of(&results, benchmark), &wish(goal));
         finalists
+            .into_iter()
             .map(|variant| benchmark.variants[variant].name.as_str())
             .collect()
     }
@@ -531,9 +324,9 @@ mod tests {
             ];
             variants.extend(names.iter().zip(&walls).map(|(&name, &wall)| (name, Role::Candidate, wall, MIB)));
             let benchmark = Simulated::quiet(12, seed).run(&variants);
-            let recommendation = recommend(&benchmark, &wish(Goal::Speed));
+            let (_, recommendation) = verdict(&benchmark, Goal::Speed);
             prop_assert!(!recommendation.reasons.is_empty());
-            if let Choice::Take(variant) = recommendation.choice {
+            if let Advice::Take(variant) = recommendation.advice {
                 let is_time = |reason: &Reason| matches!(
                     reason,
                     Reason::Better { quantity: Quantity::Wall | Quantity::Cpu, ratio } if ratio.value < 1.0

@@ -355,18 +355,20 @@ impl Quantity {
         }
     }
 
+    /// What every program has: all that is no figure of its own.
+    pub const COSTS: [Quantity; 7] = [
+        Quantity::Wall,
+        Quantity::Cpu,
+        Quantity::User,
+        Quantity::System,
+        Quantity::PeakRss,
+        Quantity::MeanRss,
+        Quantity::MinorFaults,
+    ];
+
     /// The quantity that users call so; what is none of the others is a metric.
     pub fn named(name: &str) -> Quantity {
-        let known = [
-            Quantity::Wall,
-            Quantity::Cpu,
-            Quantity::User,
-            Quantity::System,
-            Quantity::PeakRss,
-            Quantity::MeanRss,
-            Quantity::MinorFaults,
-        ];
-        known
+        Quantity::COSTS
             .into_iter()
             .find(|quantity| quantity.name() == name)
             .unwrap_or_else(|| Quantity::Metric(name.to_owned()))

@@ -1,24 +1,30 @@
-//! What several benchmarks show together: how the variants scale with one setting of a sweep.
+//! What several benchmarks show together: how the variants scale with one parameter of a sweep.
 
-use crate::analysis::analyse;
-use crate::results::{Benchmark, OutputCheck, Quantity, Role};
+use crate::findings::{Findings, decisive_quantities};
+use crate::results::Quantity;
 use crate::stats::interval::Estimate;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::ops::Range;
 
-/// Benchmarks that differ by one parameter only.
+/// Benchmarks of one file that differ by one parameter only.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sweep {
+    /// The parameter.
+    pub parameter: String,
+    /// Its values: in increasing order if they are numbers, otherwise as they were measured.
+    pub values: Vec<String>,
+    /// The benchmark of each value, as a place in [`crate::overview::Overview::benchmarks`].
+    pub benchmarks: Vec<usize>,
+}
+
+/// How a quantity changes with a parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// What was run.
-    pub name: String,
-    /// The other parameters, which are the same for all of them.
-    pub fixed: BTreeMap<String, String>,
-    /// The memory limit of all of them.
-    pub memory_limit_bytes: Option<u64>,
-    /// The values of the parameter: in increasing order if they are numbers, otherwise as they were measured.
-    pub values: Vec<String>,
-    /// The benchmark of each value, as a place in the slice that was given.
-    pub benchmarks: Vec<usize>,
-    /// The variants.
+    /// What was measured.
+    pub sweep: Sweep,
+    /// The quantity.
+    pub quantity: Quantity,
+    /// The variants, each once.
     pub lines: Vec<Line>,
 }
 
@@ -27,53 +33,65 @@ pub struct Series {
 pub struct Line {
     /// The variant's name.
     pub variant: String,
-    /// What it is there for.
-    pub role: Role,
     /// The median at each value; none where the variant has no figure.
     pub medians: Vec<Option<Estimate>>,
 }
 
-/// The series of a parameter: one for each combination of everything else that has at least two values of it.
-pub fn series(
-    benchmarks: &[Benchmark],
-    parameter: &str,
-    quantity: &Quantity,
-    output: OutputCheck,
-) -> Vec<Series> {
-    let mut all: Vec<Series> = Vec::new();
-    for (place, benchmark) in benchmarks.iter().enumerate() {
-        let mut fixed = benchmark.parameters.clone();
-        let Some(value) = fixed.remove(parameter) else {
-            continue;
-        };
-        let belongs = |series: &&mut Series| {
-            series.name == benchmark.name
-                && series.fixed == fixed
-                && series.memory_limit_bytes == benchmark.memory_limit_bytes
-        };
-        if let Some(series) = all.iter_mut().find(belongs) {
-            series.values.push(value);
-            series.benchmarks.push(place);
-        } else {
-            all.push(Series {
-                name: benchmark.name.clone(),
-                fixed,
-                memory_limit_bytes: benchmark.memory_limit_bytes,
-                values: vec![value],
-                benchmarks: vec![place],
-                lines: Vec::new(),
-            });
+/// All series of a file, whose benchmarks have these places: of each parameter in each decisive quantity, one for each
+/// combination of everything else.
+pub(crate) fn series(benchmarks: &[Findings<'_>], file: Range<usize>) -> Vec<Series> {
+    let of_file = &benchmarks[file.clone()];
+    let parameters: BTreeSet<&String> = of_file
+        .iter()
+        .flat_map(|findings| findings.benchmark.parameters.keys())
+        .collect();
+    let quantities = decisive_quantities(of_file);
+    let mut all = Vec::new();
+    for parameter in parameters {
+        let sweeps = sweeps(benchmarks, file.clone(), parameter);
+        for quantity in &quantities {
+            all.extend(sweeps.iter().map(|sweep| Series {
+                lines: lines(benchmarks, sweep, quantity),
+                quantity: quantity.clone(),
+                sweep: sweep.clone(),
+            }));
         }
-    }
-    all.retain(|series| series.values.len() > 1);
-    for series in &mut all {
-        series.sort();
-        series.lines = lines(benchmarks, &series.benchmarks, quantity, output);
     }
     all
 }
 
-impl Series {
+/// The sweeps of a parameter that have at least two values of it.
+fn sweeps(benchmarks: &[Findings<'_>], file: Range<usize>, parameter: &str) -> Vec<Sweep> {
+    let everything_else = |place: usize| {
+        let benchmark = benchmarks[place].benchmark;
+        let mut fixed = benchmark.parameters.clone();
+        fixed.remove(parameter);
+        (&benchmark.name, fixed, benchmark.memory_limit_bytes)
+    };
+    let mut all: Vec<Sweep> = Vec::new();
+    for place in file {
+        let Some(value) = benchmarks[place].benchmark.parameters.get(parameter) else {
+            continue;
+        };
+        let belongs =
+            |sweep: &&mut Sweep| everything_else(sweep.benchmarks[0]) == everything_else(place);
+        if let Some(sweep) = all.iter_mut().find(belongs) {
+            sweep.values.push(value.clone());
+            sweep.benchmarks.push(place);
+        } else {
+            all.push(Sweep {
+                parameter: parameter.to_owned(),
+                values: vec![value.clone()],
+                benchmarks: vec![place],
+            });
+        }
+    }
+    all.retain(|sweep| sweep.values.len() > 1);
+    all.iter_mut().for_each(Sweep::sort);
+    all
+}
+
+impl Sweep {
     fn sort(&mut self) {
         let numbers: Option<Vec<f64>> =
             self.values.iter().map(|value| value.parse().ok()).collect();
@@ -90,58 +108,46 @@ impl Series {
     }
 }
 
-fn lines(
-    benchmarks: &[Benchmark],
-    places: &[usize],
-    quantity: &Quantity,
-    output: OutputCheck,
-) -> Vec<Line> {
-    let analyses: Vec<_> = places
+fn lines(benchmarks: &[Findings<'_>], sweep: &Sweep, quantity: &Quantity) -> Vec<Line> {
+    let analyses: Vec<_> = sweep
+        .benchmarks
         .iter()
-        .map(|&place| analyse(&benchmarks[place], quantity, output))
+        .map(|&place| benchmarks[place].analysis(quantity))
         .collect();
     let median = |variant: &str| {
         let of_each = analyses.iter().map(|analysis| {
-            let row = analysis
-                .as_ref()?
-                .rows
-                .iter()
-                .find(|row| row.variant == variant)?;
+            let mut rows = analysis.as_ref()?.rows.iter();
+            let row = rows.find(|row| row.variant == variant)?;
             Some(row.summary.as_ref()?.median)
         });
         of_each.collect()
     };
-    names(places.iter().map(|&place| &benchmarks[place]))
-        .into_iter()
-        .map(|(variant, role)| Line {
-            medians: median(&variant),
-            variant,
-            role,
-        })
-        .collect()
-}
-
-/// The variants of all these benchmarks, each once.
-fn names<'a>(benchmarks: impl Iterator<Item = &'a Benchmark>) -> Vec<(String, Role)> {
-    let mut names: Vec<(String, Role)> = Vec::new();
-    for variant in benchmarks.flat_map(|benchmark| &benchmark.variants) {
-        if !names.iter().any(|(name, _)| *name == variant.name) {
-            names.push((variant.name.clone(), variant.role));
+    let mut lines: Vec<Line> = Vec::new();
+    for &place in &sweep.benchmarks {
+        for variant in &benchmarks[place].benchmark.variants {
+            if !lines.iter().any(|line| line.variant == variant.name) {
+                lines.push(Line {
+                    medians: median(&variant.name),
+                    variant: variant.name.clone(),
+                });
+            }
         }
     }
-    names
+    lines
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulated::Simulated;
+    use crate::results::{Benchmark, Role};
+    use crate::simulated::{Simulated, results};
 
-    fn sweep(threads: &str, seconds: f64) -> Benchmark {
+    fn measured(threads: &str, seconds: f64) -> Benchmark {
         let mut benchmark = Simulated::quiet(10, 1).run(&[
             ("base", Role::Baseline, 1.0, 1e6),
             ("fast", Role::Candidate, seconds, 1e6),
         ]);
+        benchmark.metrics.clear();
         benchmark
             .parameters
             .insert("threads".into(), threads.into());
@@ -149,18 +155,35 @@ mod tests {
         benchmark
     }
 
+    /// The series of the wall time.
+    fn of_wall(benchmarks: Vec<Benchmark>) -> Vec<Series> {
+        let results = results(benchmarks);
+        let findings: Vec<Findings<'_>> = results
+            .benchmarks
+            .iter()
+            .map(|benchmark| Findings::of(&results, benchmark))
+            .collect();
+        let mut all = series(&findings, 0..findings.len());
+        all.retain(|series| series.quantity == Quantity::Wall);
+        all
+    }
+
     #[test]
     fn a_series_is_in_the_order_of_its_numbers() {
-        let mut other = sweep("2", 1.0);
+        let mut other = measured("2", 1.0);
         other.memory_limit_bytes = Some(1 << 20);
-        let benchmarks = [sweep("16", 0.5), sweep("2", 0.9), other, sweep("4", 0.8)];
-        let all = series(&benchmarks, "threads", &Quantity::Wall, OutputCheck::Same);
+        let all = of_wall(vec![
+            measured("16", 0.5),
+            measured("2", 0.9),
+            other,
+            measured("4", 0.8),
+        ]);
         let [series] = &all[..] else {
             panic!("{all:?}");
         };
-        assert_eq!(series.values, ["2", "4", "16"]);
-        assert_eq!(series.benchmarks, [1, 3, 0]);
-        assert_eq!(series.fixed, BTreeMap::from([("size".into(), "7".into())]));
+        assert_eq!(series.sweep.parameter, "threads");
+        assert_eq!(series.sweep.values, ["2", "4", "16"]);
+        assert_eq!(series.sweep.benchmarks, [1, 3, 0]);
         let medians = series.lines[1]
             .medians
             .iter()
@@ -170,9 +193,8 @@ mod tests {
 
     #[test]
     fn words_stay_in_the_order_in_which_they_were_measured() {
-        let benchmarks = [sweep("many", 0.5), sweep("few", 0.9)];
-        let all = series(&benchmarks, "threads", &Quantity::Wall, OutputCheck::Same);
-        assert_eq!(all[0].values, ["many", "few"]);
-        assert!(series(&benchmarks, "depth", &Quantity::Wall, OutputCheck::Same).is_empty());
+        let all = of_wall(vec![measured("many", 0.5), measured("few", 0.9)]);
+        assert_eq!(all[0].sweep.values, ["many", "few"]);
+        assert_eq!(all.len(), 1);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A warning never changes a figure. Its advice knows which options were used, so nobody is told to do what he did.
 
-use crate::analysis::{Analysis, Failures, Row, SIGNIFICANCE, analyse, figures};
+use crate::analysis::{Analysis, Failures, Row, SIGNIFICANCE, figures};
 use crate::figures::{count, number, percent, seconds};
 use crate::results::{Benchmark, Outcome, OutputCheck, Quantity, Results, Role, Settings, Variant};
 use crate::stats::{Sample, ranks};
@@ -129,28 +129,30 @@ pub enum Warning {
     },
 }
 
-/// All warnings about one benchmark of a file, those that concern the machine first.
-pub fn warnings(results: &Results, benchmark: &Benchmark) -> Vec<Warning> {
-    let output = results.settings.output;
+/// All warnings about a benchmark, those that concern the machine first.
+pub(crate) fn warnings(
+    results: &Results,
+    benchmark: &Benchmark,
+    wall: Option<&Analysis>,
+    failures: &[Failures],
+) -> Vec<Warning> {
     let mut all = Vec::new();
     all.extend(other_load(results));
     all.extend(few_rounds(benchmark));
-    let wall = analyse(benchmark, &Quantity::Wall, output);
-    all.extend(wall.as_ref().and_then(too_short));
-    all.extend(wall.as_ref().and_then(noisy_machine));
-    let rounds = relative_rounds(benchmark, output);
+    all.extend(wall.and_then(too_short));
+    all.extend(wall.and_then(noisy_machine));
+    let rounds = relative_rounds(benchmark, failures);
     all.extend(first_round_slower(&rounds));
     all.extend(drift(&rounds));
     all.extend(expected_failure(benchmark));
-    let varies = output_varies(benchmark, output);
-    for variant in &benchmark.variants {
-        let failures = Failures::of(benchmark, variant, output);
+    let varies = output_varies(benchmark, results.settings.output);
+    for (variant, failures) in benchmark.variants.iter().zip(failures) {
         all.extend(failed(&variant.name, failures, varies.is_some()));
     }
     all.extend(varies);
-    all.extend(no_baseline(benchmark, output));
-    all.extend(wall.iter().flat_map(outliers));
-    all.extend(metrics_missing(benchmark, output));
+    all.extend(no_baseline(benchmark, failures));
+    all.extend(wall.into_iter().flat_map(outliers));
+    all.extend(metrics_missing(benchmark, failures));
     all
 }
 
@@ -171,7 +173,7 @@ fn other_load(results: &Results) -> Option<Warning> {
     })
 }
 
-pub(crate) fn few_rounds(benchmark: &Benchmark) -> Option<Warning> {
+fn few_rounds(benchmark: &Benchmark) -> Option<Warning> {
     let candidates = benchmark
         .variants
         .iter()
@@ -211,7 +213,7 @@ fn drift(rounds: &[f64]) -> Option<Warning> {
 }
 
 /// Where the baseline's own output varies, other output of a variant says nothing about it.
-fn failed(variant: &str, failures: Failures, output_varies: bool) -> Vec<Warning> {
+fn failed(variant: &str, failures: &Failures, output_varies: bool) -> Vec<Warning> {
     let mut all = Vec::new();
     if failures.other_output > 0 && !output_varies {
         all.push(Warning::OutputDiffers {
@@ -225,14 +227,14 @@ fn failed(variant: &str, failures: Failures, output_varies: bool) -> Vec<Warning
             variant: variant.to_owned(),
             failures: Failures {
                 other_output: 0,
-                ..failures
+                ..failures.clone()
             },
         });
     }
     all
 }
 
-pub(crate) fn output_varies(benchmark: &Benchmark, output: OutputCheck) -> Option<Warning> {
+fn output_varies(benchmark: &Benchmark, output: OutputCheck) -> Option<Warning> {
     let expected = benchmark.expected_outcome();
     let is_baseline =
         |variant: &&Variant| matches!(variant.role, Role::Baseline | Role::BaselineCopy);
@@ -252,11 +254,10 @@ pub(crate) fn output_varies(benchmark: &Benchmark, output: OutputCheck) -> Optio
     })
 }
 
-fn no_baseline(benchmark: &Benchmark, output: OutputCheck) -> Option<Warning> {
-    let baseline = benchmark.baseline()?;
-    let runs = baseline.runs.len();
-    let none_counts = Failures::of(benchmark, baseline, output).count() == runs;
-    (runs > 0 && none_counts).then(|| Warning::NoBaseline {
+fn no_baseline(benchmark: &Benchmark, failures: &[Failures]) -> Option<Warning> {
+    let mut variants = benchmark.variants.iter().zip(failures);
+    let (baseline, failures) = variants.find(|(it, _)| it.role == Role::Baseline)?;
+    (failures.runs > 0 && failures.count() == failures.runs).then(|| Warning::NoBaseline {
         variant: baseline.name.clone(),
     })
 }
@@ -282,36 +283,42 @@ fn outliers(wall: &Analysis) -> Vec<Warning> {
 }
 
 /// A run that failed has the right to print nothing, so only those that count are looked at.
-fn metrics_missing(benchmark: &Benchmark, output: OutputCheck) -> Vec<Warning> {
+fn metrics_missing(benchmark: &Benchmark, failures: &[Failures]) -> Vec<Warning> {
     let mut all = Vec::new();
     for metric in benchmark.metrics.keys() {
         let quantity = Quantity::Metric(metric.clone());
-        let counting = |variant| figures(benchmark, variant, &Quantity::Wall, output).len();
-        let found = |variant| figures(benchmark, variant, &quantity, output).len();
-        let variants = || benchmark.variants.iter();
-        if variants().all(|variant| found(variant) == 0) {
+        let variants = || {
+            let variants = benchmark.variants.iter().zip(failures);
+            variants.map(|(variant, failures)| {
+                let of = |quantity| figures(variant, quantity, failures).len();
+                (&variant.name, of(&quantity), of(&Quantity::Wall))
+            })
+        };
+        if variants().all(|(_, found, _)| found == 0) {
             let metric = metric.clone();
-            let any_counts = variants().any(|variant| counting(variant) > 0);
+            let any_counts = variants().any(|(_, _, runs)| runs > 0);
             all.extend(any_counts.then_some(Warning::MetricNeverFound { metric }));
             continue;
         }
-        let incomplete = variants().filter(|variant| found(variant) < counting(variant));
-        all.extend(incomplete.map(|variant| Warning::MetricMissing {
-            variant: variant.name.clone(),
-            metric: metric.clone(),
-            missing: counting(variant) - found(variant),
-            runs: counting(variant),
-        }));
+        let incomplete = variants().filter(|(_, found, runs)| found < runs);
+        all.extend(
+            incomplete.map(|(variant, found, runs)| Warning::MetricMissing {
+                variant: variant.clone(),
+                metric: metric.clone(),
+                missing: runs - found,
+                runs,
+            }),
+        );
     }
     all
 }
 
 /// How long each round took, relative to a usual one: the median over the variants, each relative to its own median, so
 /// that it is the machine that is seen and not a variant.
-fn relative_rounds(benchmark: &Benchmark, output: OutputCheck) -> Vec<f64> {
+fn relative_rounds(benchmark: &Benchmark, failures: &[Failures]) -> Vec<f64> {
     let mut by_round: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
-    for variant in &benchmark.variants {
-        let walls = figures(benchmark, variant, &Quantity::Wall, output);
+    for (variant, failures) in benchmark.variants.iter().zip(failures) {
+        let walls = figures(variant, &Quantity::Wall, failures);
         let Some(sample) = Sample::new(walls.values().copied()) else {
             continue;
         };
@@ -492,6 +499,7 @@ impl fmt::Display for Warning {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::analyse;
     use crate::simulated::{Simulated, lose_runs, results};
 
     fn variants(seconds: f64) -> [(&'static str, Role, f64, f64); 3] {
@@ -502,9 +510,15 @@ mod tests {
         ]
     }
 
+    fn warned_on(results: &Results) -> Vec<Warning> {
+        let benchmark = &results.benchmarks[0];
+        let failures = Failures::of_all(benchmark, results.settings.output);
+        let wall = analyse(benchmark, &Quantity::Wall, &failures);
+        warnings(results, benchmark, wall.as_ref(), &failures)
+    }
+
     fn warned(benchmark: &Benchmark) -> Vec<Warning> {
-        let results = results(vec![benchmark.clone()]);
-        warnings(&results, benchmark)
+        warned_on(&results(vec![benchmark.clone()]))
     }
 
     /// What is said and advised, where there is one warning.
@@ -579,12 +593,12 @@ mod tests {
     #[test]
     fn load_is_measured_against_the_processors() {
         let benchmark = Simulated::quiet(20, 2).run(&variants(1.0));
-        let mut results = results(vec![benchmark.clone()]);
+        let mut results = results(vec![benchmark]);
         results.machine.load_average = Some(1.5);
         results.machine.processors = 8;
-        assert_eq!(warnings(&results, &benchmark), []);
+        assert_eq!(warned_on(&results), []);
         results.machine.processors = 2;
-        let said = said(&warnings(&results, &benchmark), None);
+        let said = said(&warned_on(&results), None);
         assert!(said.contains("load 1.5 on 2 processors"), "{said}");
     }
 

@@ -1,6 +1,7 @@
 //! Writes all forms of some made-up reports into a folder, to be looked at after a change:
 //! `cargo run -p reheap-report --example gallery -- /tmp/gallery`.
 
+use reheap_bench::overview::Overview;
 use reheap_report::{Colour, HyperfineFormat, Style};
 use std::path::PathBuf;
 
@@ -19,21 +20,22 @@ fn main() -> std::io::Result<()> {
         ..Style::default()
     };
     for (name, results) in fixtures::all() {
+        let overview = Overview::of(&results);
         for (ending, content) in [
-            ("txt", reheap_report::text(&results, Style::default())),
-            ("ansi", reheap_report::text(&results, coloured)),
-            ("md", reheap_report::markdown(&results)),
-            ("csv", reheap_report::csv(&results)),
+            ("txt", reheap_report::text(&overview, Style::default())),
+            ("ansi", reheap_report::text(&overview, coloured)),
+            ("md", reheap_report::markdown(&overview)),
+            ("csv", reheap_report::csv(&overview)),
             (
                 "hyperfine1.json",
-                reheap_report::hyperfine_json(&results, HyperfineFormat::One),
+                reheap_report::hyperfine_json(&overview, HyperfineFormat::One),
             ),
             (
                 "hyperfine2.json",
-                reheap_report::hyperfine_json(&results, HyperfineFormat::Two),
+                reheap_report::hyperfine_json(&overview, HyperfineFormat::Two),
             ),
-            ("bencher.json", reheap_report::bencher_json(&results)),
-            ("html", reheap_report::html(&results)),
+            ("bencher.json", reheap_report::bencher_json(&overview)),
+            ("html", reheap_report::html(&overview)),
         ] {
             std::fs::write(folder.join(format!("{name}.{ending}")), content)?;
         }

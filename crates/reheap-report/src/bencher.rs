@@ -6,7 +6,8 @@
 //! of benchmarks have at most 1024 characters, those of measures 64.
 
 use crate::view::views;
-use reheap_bench::results::{Quantity, Results};
+use reheap_bench::overview::Overview;
+use reheap_bench::results::Quantity;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -21,13 +22,13 @@ struct Metric {
 }
 
 /// The medians of all variants with their intervals, in Bencher Metric Format.
-pub fn bencher_json(all: &[Results]) -> String {
+pub fn bencher_json(overview: &Overview<'_>) -> String {
     let mut benchmarks: BTreeMap<String, BTreeMap<String, Metric>> = BTreeMap::new();
-    for view in views(all) {
+    for view in views(overview) {
         for shown in &view.shown {
-            let name = format!("{}: {}", view.title(), shown.variant.name);
+            let name = format!("{}: {}", view.title, shown.variant.name);
             let name = cut(&name, BENCHMARK_NAME);
-            let measures = view.analyses.iter().filter_map(|analysis| {
+            let measures = view.columns.iter().filter_map(|analysis| {
                 let median = analysis.rows[shown.index].summary.as_ref()?.median;
                 let (measure, in_unit) = measure(&analysis.quantity);
                 let metric = Metric {

@@ -3,6 +3,7 @@
 //! Parameters and metrics differ between benchmarks; each name of any of them is a column, empty where a benchmark has
 //! none of that name. Values are plain numbers in seconds and bytes, as the column's name says.
 
+use reheap_bench::overview::Overview;
 use reheap_bench::results::{Benchmark, Results, Run, Variant};
 use std::collections::BTreeSet;
 
@@ -41,11 +42,16 @@ const COLUMNS: [&str; 31] = [
 ];
 
 /// All runs of all files as CSV with a heading, quoted as RFC 4180 says.
-pub fn csv(all: &[Results]) -> String {
-    let parameters: BTreeSet<&str> = benchmarks(all)
-        .flat_map(|benchmark| benchmark.parameters.keys().map(String::as_str))
+pub fn csv(overview: &Overview<'_>) -> String {
+    let all = &overview.benchmarks;
+    let parameters: BTreeSet<&str> = all
+        .iter()
+        .flat_map(|findings| findings.benchmark.parameters.keys().map(String::as_str))
         .collect();
-    let metrics: BTreeSet<&str> = runs(all)
+    let metrics: BTreeSet<&str> = all
+        .iter()
+        .flat_map(|findings| &findings.benchmark.variants)
+        .flat_map(|variant| &variant.runs)
         .flat_map(|run| run.metrics.keys().map(String::as_str))
         .collect();
     let mut table = csv::Writer::from_writer(Vec::new());
@@ -63,24 +69,19 @@ pub fn csv(all: &[Results]) -> String {
             .chain(metric_columns)
             .collect(),
     );
-    for results in all {
-        for benchmark in &results.benchmarks {
-            let of_benchmark: Vec<String> = parameters
-                .iter()
-                .map(|&name| benchmark.parameters.get(name).cloned().unwrap_or_default())
-                .collect();
-            for variant in &benchmark.variants {
-                let failed: BTreeSet<(usize, usize)> = benchmark
-                    .failures(variant, results.settings.output)
-                    .map(|run| (run.round, run.position))
-                    .collect();
-                for run in &variant.runs {
-                    let is_failure = failed.contains(&(run.round, run.position));
-                    let mut fields = fixed_fields(results, benchmark, variant, run, is_failure);
-                    fields.extend(of_benchmark.iter().cloned());
-                    fields.extend(metrics.iter().map(|&name| optional(run.metrics.get(name))));
-                    write(fields);
-                }
+    for findings in all {
+        let (results, benchmark) = (findings.results, findings.benchmark);
+        let of_benchmark: Vec<String> = parameters
+            .iter()
+            .map(|&name| benchmark.parameters.get(name).cloned().unwrap_or_default())
+            .collect();
+        for (variant, failures) in benchmark.variants.iter().zip(&findings.failures) {
+            for run in &variant.runs {
+                let is_failure = failures.rounds.contains(&run.round);
+                let mut fields = fixed_fields(results, benchmark, variant, run, is_failure);
+                fields.extend(of_benchmark.iter().cloned());
+                fields.extend(metrics.iter().map(|&name| optional(run.metrics.get(name))));
+                write(fields);
             }
         }
     }
@@ -88,16 +89,6 @@ pub fn csv(all: &[Results]) -> String {
         .into_inner()
         .expect("memory takes all that is written");
     String::from_utf8(bytes).expect("only text was written")
-}
-
-fn benchmarks(all: &[Results]) -> impl Iterator<Item = &Benchmark> {
-    all.iter().flat_map(|results| &results.benchmarks)
-}
-
-fn runs(all: &[Results]) -> impl Iterator<Item = &Run> {
-    benchmarks(all)
-        .flat_map(|benchmark| &benchmark.variants)
-        .flat_map(|variant| &variant.runs)
 }
 
 /// The fields of [`COLUMNS`], in their order.

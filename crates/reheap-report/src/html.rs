@@ -10,12 +10,12 @@ mod results_table;
 use crate::escape::{self, data_url, shell, shell_word};
 use crate::names;
 use crate::numbers;
-use crate::overview::{self, Entry};
-use crate::view::{Shown, View, views};
+use crate::view::{Shown, View, matrix_row, views};
 use crate::words::{self, capitalised};
 use askama::Template;
 use charts::{Chart, charts, scaling};
 use reheap_bench::figures;
+use reheap_bench::overview::{self, Entry, Overview};
 use reheap_bench::results::{Activity, Results};
 use results_table::{ResultsTable, breakable, ratio};
 
@@ -25,25 +25,29 @@ const RAW_BYTES_MAX: usize = 192 * 1024;
 const OPEN_MAX: usize = 2;
 
 /// The report as a page.
-pub fn html(all: &[Results]) -> String {
-    let views = views(all);
-    let matrices = overview::matrices(&views);
+pub fn html(overview: &Overview<'_>) -> String {
+    let views = views(overview);
+    let benchmarks = &overview.benchmarks;
     let page = Page {
         style: include_str!("../templates/report.css"),
-        subject: words::subject(&views),
-        headline: words::headline(&views),
-        lead: words::lead(&views, &matrices),
-        facts: facts(all, &views),
+        subject: words::subject(benchmarks),
+        headline: words::headline(benchmarks),
+        lead: words::lead(overview),
+        facts: facts(overview),
         legend: words::LEGEND,
-        matrices: matrices.into_iter().map(Matrix::of).collect(),
-        scaling: scaling(all, &views),
+        matrices: overview
+            .matrices
+            .iter()
+            .map(|matrix| Matrix::of(matrix, &views))
+            .collect(),
+        scaling: scaling(overview, &views),
         benchmarks: views
             .iter()
             .enumerate()
             .map(|(index, view)| Part::of(view, index))
             .collect(),
         is_folded: views.len() > OPEN_MAX,
-        files: all.iter().map(File::of).collect(),
+        files: overview.files.iter().map(File::of).collect(),
     };
     let mut text = page
         .render()
@@ -69,18 +73,19 @@ struct Page<'a> {
 }
 
 /// A number that matters, and what it counts.
-fn facts(all: &[Results], views: &[View<'_>]) -> Vec<(String, &'static str)> {
-    let runs: usize = views
+fn facts(overview: &Overview<'_>) -> Vec<(String, &'static str)> {
+    let (all, benchmarks) = (overview.files, &overview.benchmarks);
+    let runs: usize = benchmarks
         .iter()
-        .flat_map(|view| &view.benchmark.variants)
+        .flat_map(|findings| &findings.benchmark.variants)
         .map(|variant| variant.runs.len())
         .sum();
     let mut facts = Vec::new();
-    if let [view] = views {
-        facts.push((view.shown.len().to_string(), "variants"));
-        facts.push((view.rounds().to_string(), "rounds"));
+    if let [findings] = benchmarks.as_slice() {
+        facts.push((findings.ranked.len().to_string(), "variants"));
+        facts.push((findings.rounds().to_string(), "rounds"));
     } else {
-        facts.push((views.len().to_string(), "benchmarks"));
+        facts.push((benchmarks.len().to_string(), "benchmarks"));
     }
     facts.push((runs.to_string(), "runs"));
     match (all, names::machines(all).len()) {
@@ -156,14 +161,18 @@ struct Ran {
 
 impl Part {
     fn of(view: &View<'_>, index: usize) -> Part {
-        let nothing = (view.rounds() == 0).then(|| words::nothing_measured(view));
+        let findings = view.findings;
+        let nothing = (findings.rounds() == 0).then(|| words::nothing_measured(findings));
         Part {
             id: format!("benchmark-{}", index + 1),
-            title: view.title(),
-            summary: words::summary(view),
-            rounds: words::rounds_and_noise(view),
-            warnings: words::warnings(view).into_iter().map(Warned::of).collect(),
-            left_out: view
+            title: view.title.clone(),
+            summary: words::summary(findings),
+            rounds: words::rounds_and_noise(findings),
+            warnings: words::warnings(findings)
+                .into_iter()
+                .map(Warned::of)
+                .collect(),
+            left_out: findings
                 .benchmark
                 .left_out
                 .iter()
@@ -231,7 +240,7 @@ struct MatrixRow {
 }
 
 impl Matrix {
-    fn of(matrix: overview::Matrix) -> Matrix {
+    fn of(matrix: &overview::Matrix, views: &[View<'_>]) -> Matrix {
         let cell = |entry: &Entry| match entry {
             Entry::Missing => (numbers::NONE.to_owned(), "same"),
             Entry::Failed => ("failed".to_owned(), "worse"),
@@ -244,10 +253,10 @@ impl Matrix {
             variants: matrix.variants.iter().map(|name| breakable(name)).collect(),
             rows: matrix
                 .rows
-                .into_iter()
+                .iter()
                 .map(|row| MatrixRow {
-                    name: row.name,
-                    class: if row.is_mean { "mean" } else { "" },
+                    name: matrix_row(row, views).to_owned(),
+                    class: if row.benchmark.is_none() { "mean" } else { "" },
                     cells: row.cells.iter().map(cell).collect(),
                 })
                 .collect(),

@@ -10,6 +10,7 @@
 
 use crate::escape::shell;
 use crate::names;
+use reheap_bench::overview::Overview;
 use reheap_bench::results::{Benchmark, Outcome, Quantity, Results, Run, Variant};
 use reheap_bench::stats::Sample;
 use serde::Serialize;
@@ -27,18 +28,18 @@ pub enum HyperfineFormat {
 /// All variants with their runs as hyperfine writes them.
 ///
 /// Variants without a run are left out, because hyperfine has a mean for each.
-pub fn hyperfine_json(all: &[Results], format: HyperfineFormat) -> String {
+pub fn hyperfine_json(overview: &Overview<'_>, format: HyperfineFormat) -> String {
     let text = match format {
         HyperfineFormat::One => serde_json::to_string_pretty(&FirstFormat {
-            results: measured(all)
+            results: measured(overview)
                 .map(|measured| FirstResult::of(&measured))
                 .collect(),
         }),
         HyperfineFormat::Two => serde_json::to_string_pretty(&SecondFormat {
             schema_version: 2,
-            metadata: Metadata::of(all),
+            metadata: Metadata::of(overview.files),
             primary_metric: "time_wall_clock",
-            results: measured(all)
+            results: measured(overview)
                 .map(|measured| SecondResult::of(&measured))
                 .collect(),
         }),
@@ -55,16 +56,11 @@ struct Measured<'a> {
     variant: &'a Variant,
 }
 
-fn measured(all: &[Results]) -> impl Iterator<Item = Measured<'_>> {
-    let several = names::several(all);
-    let benchmarks = all.iter().flat_map(|results| {
-        results
-            .benchmarks
-            .iter()
-            .map(move |benchmark| (results, benchmark))
-    });
-    benchmarks.flat_map(move |(results, benchmark)| {
-        let of = names::qualified(results, benchmark, several);
+fn measured<'a>(overview: &Overview<'a>) -> impl Iterator<Item = Measured<'a>> {
+    let several = names::several(overview);
+    overview.benchmarks.iter().flat_map(move |findings| {
+        let benchmark = findings.benchmark;
+        let of = names::qualified(findings, several);
         let variants = benchmark
             .variants
             .iter()

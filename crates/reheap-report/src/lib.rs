@@ -2,7 +2,7 @@
 //!
 //! Results in, text out: no file, no clock, no terminal is asked, and the same results give the same bytes. So a report
 //! can be made anywhere and at any time from files that were measured elsewhere, several of them at once. What is
-//! computed is computed by [`reheap_bench::analysis`]; here it is only laid out.
+//! computed is in the [`Overview`](reheap_bench::overview::Overview) that each form borrows; here it is only laid out.
 
 mod bencher;
 mod chart;
@@ -13,7 +13,6 @@ mod hyperfine;
 mod markdown;
 mod names;
 mod numbers;
-mod overview;
 mod text;
 mod view;
 mod words;

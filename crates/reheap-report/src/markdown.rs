@@ -4,29 +4,33 @@
 //! may hold anything: in a table a `|` or a line break would end the cell, and markup would be obeyed.
 
 use crate::escape::{shell, visible};
-use crate::view::{Shown, View, Weight, views};
-use crate::{names, numbers, overview, words};
+use crate::view::{Shown, View, Weight, matrix_row, views};
+use crate::{names, numbers, words};
 use reheap_bench::analysis::{Comparison, Verdict};
 use reheap_bench::figures;
-use reheap_bench::results::{Quantity, Results};
+use reheap_bench::overview::{Entry, Matrix, Overview};
+use reheap_bench::results::Results;
 
 /// The tables of all benchmarks as GitHub-flavoured Markdown.
-pub fn markdown(all: &[Results]) -> String {
-    let views = views(all);
+pub fn markdown(overview: &Overview<'_>) -> String {
+    let views = views(overview);
     let mut page = String::new();
     let mut line = |text: &str| {
         page.push_str(text);
         page.push('\n');
     };
-    line(&format!("**{}**", plain(&words::headline(&views))));
+    line(&format!(
+        "**{}**",
+        plain(&words::headline(&overview.benchmarks))
+    ));
     line("");
-    for matrix in overview::matrices(&views) {
+    for matrix in &overview.matrices {
         line(&format!(
             "#### All benchmarks: {}",
             plain(figures::noun(&matrix.quantity))
         ));
         line("");
-        line(&overview_table(&matrix));
+        line(&overview_table(matrix, &views));
     }
     for view in &views {
         line(benchmark(view).trim_end());
@@ -34,7 +38,7 @@ pub fn markdown(all: &[Results]) -> String {
     }
     line(words::LEGEND);
     line("");
-    for results in all {
+    for results in overview.files {
         line(how(results, &views).trim_end());
         line("");
     }
@@ -44,16 +48,16 @@ pub fn markdown(all: &[Results]) -> String {
 }
 
 fn benchmark(view: &View<'_>) -> String {
-    let name = view.title();
-    let mut text = format!("#### {}\n\n", plain(&name));
-    if view.rounds() == 0 {
-        text.push_str(&words::nothing_measured(view));
+    let findings = view.findings;
+    let mut text = format!("#### {}\n\n", plain(&view.title));
+    if findings.rounds() == 0 {
+        text.push_str(&words::nothing_measured(findings));
         text.push_str("\n\n");
         return text;
     }
     text.push_str(&table(view));
     text.push('\n');
-    for warning in words::warnings(view) {
+    for warning in words::warnings(findings) {
         let said: Vec<String> = warning.said.iter().map(|said| plain(said)).collect();
         text.push_str(&format!(
             "> **Warning:** {}. {}\n\n",
@@ -61,26 +65,24 @@ fn benchmark(view: &View<'_>) -> String {
             plain(&warning.advice)
         ));
     }
-    for left_out in &view.benchmark.left_out {
+    for left_out in &findings.benchmark.left_out {
         text.push_str(&format!(
             "Left out: {}: {}\n\n",
             plain(&left_out.name),
             plain(&left_out.reason)
         ));
     }
-    text.push_str(&format!("{}.\n\n", plain(&words::rounds_and_noise(view))));
+    text.push_str(&format!(
+        "{}.\n\n",
+        plain(&words::rounds_and_noise(findings))
+    ));
     text.push_str(&raw(view));
     text
 }
 
 fn table(view: &View<'_>) -> String {
-    let quantities: Vec<&Quantity> = view
-        .analyses
-        .iter()
-        .map(|analysis| &analysis.quantity)
-        .collect();
     let mut heading = vec!["variant".to_owned()];
-    for quantity in &quantities {
+    for quantity in view.columns.iter().map(|analysis| &analysis.quantity) {
         heading.push(plain(figures::noun(quantity)));
         if view.weight(quantity) != Weight::Explains {
             heading.push("ratio".to_owned());
@@ -89,16 +91,13 @@ fn table(view: &View<'_>) -> String {
     let mut rows = Vec::new();
     for shown in &view.shown {
         let mut cells = vec![variant(shown)];
-        for &quantity in &quantities {
-            let row = view.row(quantity, shown);
-            cells.push(
-                row.map_or_else(String::new, |row| match view.weight(quantity) {
-                    Weight::Explains => numbers::median_text(row, quantity),
-                    Weight::Decides | Weight::Matters => numbers::median_with_spread(row, quantity),
-                }),
-            );
-            if view.weight(quantity) != Weight::Explains {
-                cells.push(ratio(view.comparison(quantity, shown)));
+        for analysis in &view.columns {
+            let (row, quantity) = (&analysis.rows[shown.index], &analysis.quantity);
+            if view.weight(quantity) == Weight::Explains {
+                cells.push(numbers::median_text(row, quantity));
+            } else {
+                cells.push(numbers::median_with_spread(row, quantity));
+                cells.push(ratio(row.comparison.as_ref()));
             }
         }
         rows.push(cells);
@@ -133,26 +132,24 @@ fn ratio(comparison: Option<&Comparison>) -> String {
     }
 }
 
-fn overview_table(matrix: &overview::Matrix) -> String {
+fn overview_table(matrix: &Matrix, views: &[View<'_>]) -> String {
     let mut heading = vec!["ratio to the baseline".to_owned()];
     heading.extend(matrix.variants.iter().map(|name| plain(name)));
     let rows: Vec<Vec<String>> = matrix
         .rows
         .iter()
         .map(|row| {
-            let mut cells = vec![plain(&row.name)];
+            let mut cells = vec![plain(matrix_row(row, views))];
             cells.extend(row.cells.iter().map(|entry| match entry {
-                overview::Entry::Missing => numbers::NONE.to_owned(),
-                overview::Entry::Failed => "⚠ failed".to_owned(),
-                overview::Entry::Mean(mean) => numbers::ratio(*mean),
-                overview::Entry::Same => "\\~".to_owned(),
-                overview::Entry::Compared(comparison) => {
-                    match (comparison.verdict, comparison.ratio) {
-                        (Verdict::Indistinguishable, _) => "\\~".to_owned(),
-                        (_, Some(estimate)) => format!("**{}**", numbers::ratio(estimate.value)),
-                        (_, None) => numbers::NONE.to_owned(),
-                    }
-                }
+                Entry::Missing => numbers::NONE.to_owned(),
+                Entry::Failed => "⚠ failed".to_owned(),
+                Entry::Mean(mean) => numbers::ratio(*mean),
+                Entry::Same => "\\~".to_owned(),
+                Entry::Compared(comparison) => match (comparison.verdict, comparison.ratio) {
+                    (Verdict::Indistinguishable, _) => "\\~".to_owned(),
+                    (_, Some(estimate)) => format!("**{}**", numbers::ratio(estimate.value)),
+                    (_, None) => numbers::NONE.to_owned(),
+                },
             }));
             cells
         })
@@ -175,6 +172,7 @@ fn rows_of(heading: &[String], rows: &[Vec<String>]) -> String {
 /// The wall time of every run.
 fn raw(view: &View<'_>) -> String {
     let rows: Vec<Vec<String>> = view
+        .findings
         .benchmark
         .variants
         .iter()
@@ -207,7 +205,7 @@ fn how(results: &Results, views: &[View<'_>]) -> String {
     }
     for view in views
         .iter()
-        .filter(|view| std::ptr::eq(view.results, results))
+        .filter(|view| std::ptr::eq(view.findings.results, results))
         .take(1)
     {
         for shown in &view.shown {

@@ -1,7 +1,9 @@
 //! What things are called, the same in all forms of a report.
 
 use reheap_bench::compare::title;
-use reheap_bench::results::{Benchmark, Machine, Results, Role};
+use reheap_bench::findings::Findings;
+use reheap_bench::overview::Overview;
+use reheap_bench::results::{Machine, Results, Role};
 use std::collections::BTreeSet;
 
 /// Whether a benchmark's name alone says which one is meant.
@@ -17,9 +19,9 @@ pub(crate) enum Several {
     Times,
 }
 
-pub(crate) fn several(all: &[Results]) -> Several {
-    let benchmarks = all.iter().flat_map(|results| &results.benchmarks);
-    let titles: Vec<String> = benchmarks.map(title).collect();
+pub(crate) fn several(overview: &Overview<'_>) -> Several {
+    let (all, benchmarks) = (overview.files, overview.benchmarks.iter());
+    let titles: Vec<String> = benchmarks.map(|it| title(it.benchmark)).collect();
     let different: BTreeSet<&str> = titles.iter().map(String::as_str).collect();
     let machines = machines(all);
     if titles.len() < 2 && all.len() < 2 {
@@ -39,11 +41,8 @@ pub(crate) fn machines(all: &[Results]) -> BTreeSet<&str> {
 }
 
 /// What tells a benchmark from the others in the report; none if there is no other.
-pub(crate) fn qualified(
-    results: &Results,
-    benchmark: &Benchmark,
-    several: Several,
-) -> Option<String> {
+pub(crate) fn qualified(findings: &Findings<'_>, several: Several) -> Option<String> {
+    let (results, benchmark) = (findings.results, findings.benchmark);
     match several {
         Several::Nothing => None,
         Several::Benchmarks => Some(title(benchmark)),

@@ -8,14 +8,9 @@ use reheap_bench::stats::interval::{CONFIDENCE, Estimate};
 /// Stands where there is no figure.
 pub(crate) const NONE: &str = "–";
 
-/// The median of a row.
-pub(crate) fn median(row: &Row) -> Option<f64> {
-    row.summary.as_ref().map(|summary| summary.median.value)
-}
-
 /// The median of a row as text.
 pub(crate) fn median_text(row: &Row, quantity: &Quantity) -> String {
-    median(row).map_or_else(
+    row.median().map_or_else(
         || NONE.to_owned(),
         |median| figures::value(quantity, median),
     )

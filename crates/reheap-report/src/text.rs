@@ -8,11 +8,11 @@ mod table;
 pub use table::Colour;
 
 use crate::escape::visible;
-use crate::view::{Shown, View, Weight, views};
-use crate::{names, numbers, overview, words};
+use crate::view::{Shown, View, Weight, matrix_row, views};
+use crate::{names, numbers, words};
 use reheap_bench::analysis::{Analysis, Comparison, Verdict};
 use reheap_bench::figures;
-use reheap_bench::results::Results;
+use reheap_bench::overview::{Entry, Matrix, Overview};
 use table::{Cell, Column, Group, Paint, RowName, Table, wrapped};
 
 /// Stands where a difference is not more than noise.
@@ -37,20 +37,20 @@ impl Default for Style {
 }
 
 /// The tables of all benchmarks, for a terminal.
-pub fn text(all: &[Results], style: Style) -> String {
+pub fn text(overview: &Overview<'_>, style: Style) -> String {
     let mut page = Page {
         colour: style.colour,
         width: style.width.clamp(40, 100),
         lines: Vec::new(),
     };
-    let views = views(all);
+    let views = views(overview);
     for view in &views {
         page.benchmark(view);
     }
-    for matrix in overview::matrices(&views) {
-        page.matrix(&matrix);
+    for matrix in &overview.matrices {
+        page.matrix(matrix, &views);
     }
-    page.footer(all, &views);
+    page.footer(overview);
     page.lines.push(String::new());
     page.lines.join("\n")
 }
@@ -63,45 +63,45 @@ struct Page {
 
 impl Page {
     fn benchmark(&mut self, view: &View<'_>) {
-        let name = view.title();
-        self.paragraph(&name, Paint::Heading);
+        let findings = view.findings;
+        self.paragraph(&view.title, Paint::Heading);
         self.gap();
         if view.shown.iter().all(|shown| shown.failures.runs == 0) {
-            self.paragraph(&words::nothing_measured(view), Paint::Plain);
+            self.paragraph(&words::nothing_measured(findings), Paint::Plain);
         } else {
             let table = table(view);
             self.lines.extend(table.lines(self.width, self.colour));
         }
         self.gap();
-        for left_out in &view.benchmark.left_out {
+        for left_out in &findings.benchmark.left_out {
             self.paragraph(
                 &format!("left out: {}: {}", left_out.name, left_out.reason),
                 Paint::Plain,
             );
         }
-        if view.rounds() == 0 {
+        if findings.rounds() == 0 {
             return;
         }
-        for warning in words::warnings(view) {
+        for warning in words::warnings(findings) {
             for said in &warning.said {
                 self.paragraph(&format!("warning: {said}"), Paint::Plain);
             }
             self.paragraph(&warning.advice, Paint::Faint);
         }
-        self.paragraph(&words::rounds_and_noise(view), Paint::Faint);
+        self.paragraph(&words::rounds_and_noise(findings), Paint::Faint);
         self.gap();
     }
 
-    fn matrix(&mut self, matrix: &overview::Matrix) {
+    fn matrix(&mut self, matrix: &Matrix, views: &[View<'_>]) {
         self.paragraph(
             &format!("All benchmarks: {}", figures::noun(&matrix.quantity)),
             Paint::Heading,
         );
         self.gap();
         let rows = matrix.rows.iter().map(|row| RowName {
-            name: row.name.clone(),
+            name: matrix_row(row, views).to_owned(),
             notes: Vec::new(),
-            is_apart: row.is_mean,
+            is_apart: row.benchmark.is_none(),
         });
         let column = |(index, heading): (usize, &String)| Group {
             columns: vec![Column {
@@ -110,11 +110,11 @@ impl Page {
                     .rows
                     .iter()
                     .map(|row| match row.cells[index] {
-                        overview::Entry::Missing => Cell::plain(numbers::NONE),
-                        overview::Entry::Failed => Cell::painted("failed", Paint::Worse),
-                        overview::Entry::Mean(mean) => Cell::plain(numbers::ratio(mean)),
-                        overview::Entry::Same => Cell::plain(SAME),
-                        overview::Entry::Compared(comparison) => ratio(Some(&comparison)),
+                        Entry::Missing => Cell::plain(numbers::NONE),
+                        Entry::Failed => Cell::painted("failed", Paint::Worse),
+                        Entry::Mean(mean) => Cell::plain(numbers::ratio(mean)),
+                        Entry::Same => Cell::plain(SAME),
+                        Entry::Compared(comparison) => ratio(Some(&comparison)),
                     })
                     .collect(),
             }],
@@ -128,13 +128,14 @@ impl Page {
         self.gap();
     }
 
-    fn footer(&mut self, all: &[Results], views: &[View<'_>]) {
-        let mut machines: Vec<String> = all.iter().map(|it| names::machine(&it.machine)).collect();
+    fn footer(&mut self, overview: &Overview<'_>) {
+        let files = overview.files.iter();
+        let mut machines: Vec<String> = files.map(|it| names::machine(&it.machine)).collect();
         machines.dedup();
         for machine in machines {
             self.paragraph(&machine, Paint::Faint);
         }
-        if views.iter().any(|view| view.rounds() > 0) {
+        if overview.benchmarks.iter().any(|it| it.rounds() > 0) {
             self.paragraph(words::LEGEND, Paint::Faint);
         }
     }
@@ -158,7 +159,7 @@ fn table(view: &View<'_>) -> Table {
         heading: "variant".to_owned(),
         rows: view.shown.iter().map(row_name).collect(),
         groups: view
-            .analyses
+            .columns
             .iter()
             .map(|analysis| group(view, analysis))
             .collect(),

@@ -1,19 +1,21 @@
 //! What is said in sentences, the same in all forms of a report.
 
-use crate::overview::{Entry, Matrix};
-use crate::view::{Shown, View};
+use crate::view::Shown;
 use crate::{names, numbers};
 use reheap_bench::analysis::Verdict;
-use reheap_bench::results::{Ending, Machine, OutputCheck, Quantity, Results};
-use reheap_bench::{figures, warnings};
+use reheap_bench::figures;
+use reheap_bench::findings::Findings;
+use reheap_bench::overview::{Entry, Matrix, Overview};
+use reheap_bench::results::{Ending, Machine, OutputCheck, Quantity, Results, Role};
+use reheap_bench::warnings::Warning;
 
 /// How to read a table.
 pub(crate) const LEGEND: &str = "Median ± median absolute deviation. Ratio: variant / baseline, paired by round, with \
 its 95 % interval; ~ where a difference is not more than noise and chance.";
 
 /// Why there is no table.
-pub(crate) fn nothing_measured(view: &View<'_>) -> String {
-    match view.benchmark.ended {
+pub(crate) fn nothing_measured(findings: &Findings<'_>) -> String {
+    match findings.benchmark.ended {
         Ending::Interrupted => {
             "Nothing was measured: it was interrupted before the first round ended.".to_owned()
         }
@@ -22,34 +24,41 @@ pub(crate) fn nothing_measured(view: &View<'_>) -> String {
 }
 
 /// How many rounds, why no more, and what noise looks like.
-pub(crate) fn rounds_and_noise(view: &View<'_>) -> String {
-    let rounds = figures::count(view.rounds(), "round");
-    let ended = match view.benchmark.ended {
+pub(crate) fn rounds_and_noise(findings: &Findings<'_>) -> String {
+    let rounds = figures::count(findings.rounds(), "round");
+    let ended = match findings.benchmark.ended {
         Ending::Rounds => "",
         Ending::Budget => " (the time was used up)",
         Ending::Precise => " (precise enough)",
         Ending::Interrupted => " (interrupted)",
     };
-    format!("{rounds}{ended}; {}", noise(view))
+    format!("{rounds}{ended}; {}", noise(findings))
 }
 
 /// The noise floor in words.
-fn noise(view: &View<'_>) -> String {
-    let main = view.main_quantity();
-    match view
-        .analysis(&main)
-        .and_then(|analysis| analysis.noise_floor())
-    {
+fn noise(findings: &Findings<'_>) -> String {
+    let main = findings.main_quantity();
+    match noise_floor(findings, &main) {
         Some(floor) => format!(
             "noise floor of {}: {}",
             figures::noun(&main),
             figures::percent(floor)
         ),
-        None if view.baseline_failures() > 0 => {
+        None if baseline_failed(findings) => {
             "too few runs of the baseline count for a noise floor".to_owned()
         }
         None => "too few rounds for a noise floor".to_owned(),
     }
+}
+
+fn noise_floor(findings: &Findings<'_>, quantity: &Quantity) -> Option<f64> {
+    findings.analysis(quantity)?.noise_floor()
+}
+
+/// Whether a run of the baseline or of its copy does not count.
+fn baseline_failed(findings: &Findings<'_>) -> bool {
+    let mut variants = findings.benchmark.variants.iter().zip(&findings.failures);
+    variants.any(|(variant, failures)| variant.role != Role::Candidate && failures.count() > 0)
 }
 
 /// What to be careful about, and what helps.
@@ -60,10 +69,11 @@ pub(crate) struct Warned {
 }
 
 /// All warnings, those with the same advice together.
-pub(crate) fn warnings(view: &View<'_>) -> Vec<Warned> {
+pub(crate) fn warnings(findings: &Findings<'_>) -> Vec<Warned> {
     let mut all: Vec<Warned> = Vec::new();
-    for warning in warnings::warnings(view.results, view.benchmark) {
-        let (said, advice) = (warning.to_string(), warning.advice(&view.results.settings));
+    for warning in &findings.warnings {
+        let advice = warning.advice(&findings.results.settings);
+        let said = warning.to_string();
         match all.iter_mut().find(|warned| warned.advice == advice) {
             Some(warned) => warned.said.push(said),
             None => all.push(Warned {
@@ -76,26 +86,23 @@ pub(crate) fn warnings(view: &View<'_>) -> Vec<Warned> {
 }
 
 /// What stands behind the headline; nothing where it claims nothing.
-pub(crate) fn lead(views: &[View<'_>], matrices: &[Matrix]) -> Option<String> {
-    match views {
-        [view] => lead_of_one(view),
-        several => lead_of_several(most_wins(several)?.0, matrices),
+pub(crate) fn lead(overview: &Overview<'_>) -> Option<String> {
+    match overview.benchmarks.as_slice() {
+        [findings] => lead_of_one(findings),
+        several => lead_of_several(most_wins(several)?.0, &overview.matrices),
     }
 }
 
-fn lead_of_one(view: &View<'_>) -> Option<String> {
-    let (_, comparison) = view.best()?;
+fn lead_of_one(findings: &Findings<'_>) -> Option<String> {
+    let (_, comparison) = findings.best()?;
     let interval = comparison.ratio?.interval;
-    let quantity = view.main_quantity();
-    let floor = view
-        .analysis(&quantity)
-        .and_then(|analysis| analysis.noise_floor())
-        .map(|floor| {
-            format!(
-                "; the same program twice differs by {}",
-                figures::percent(floor)
-            )
-        });
+    let quantity = findings.main_quantity();
+    let floor = noise_floor(findings, &quantity).map(|floor| {
+        format!(
+            "; the same program twice differs by {}",
+            figures::percent(floor)
+        )
+    });
     Some(format!(
         "The ratio of {} is between {} and {}, with {} confidence over {}{}.",
         figures::noun(&quantity),
@@ -124,48 +131,65 @@ fn lead_of_several(name: &str, matrices: &[Matrix]) -> Option<String> {
 }
 
 /// The result in one sentence.
-pub(crate) fn headline(views: &[View<'_>]) -> String {
-    match views {
+pub(crate) fn headline(benchmarks: &[Findings<'_>]) -> String {
+    match benchmarks {
         [] => "Nothing was measured".to_owned(),
-        [view] => headline_of_one(view),
+        [findings] => headline_of_one(findings),
         several => headline_of_several(several),
     }
 }
 
 /// The result of one of several benchmarks, and what one would overlook without opening it.
-pub(crate) fn summary(view: &View<'_>) -> Vec<String> {
-    let mut lines = vec![headline_of_one(view)];
-    let warnings: usize = warnings(view).iter().map(|warned| warned.said.len()).sum();
-    if warnings > 0 {
-        lines.push(figures::count(warnings, "warning"));
+pub(crate) fn summary(findings: &Findings<'_>) -> Vec<String> {
+    let mut lines = vec![headline_of_one(findings)];
+    if !findings.warnings.is_empty() {
+        lines.push(figures::count(findings.warnings.len(), "warning"));
     }
     lines
 }
 
-fn headline_of_one(view: &View<'_>) -> String {
-    if view.rounds() == 0 {
+fn headline_of_one(findings: &Findings<'_>) -> String {
+    if findings.rounds() == 0 {
         return "Nothing was measured".to_owned();
     }
-    let baseline = view.baseline();
-    match view.best() {
-        Some((shown, comparison)) => {
+    let baseline = baseline(findings);
+    let never_counts = |warning: &Warning| matches!(warning, Warning::NoBaseline { .. });
+    match findings.best() {
+        Some((variant, comparison)) => {
             let ratio = comparison.ratio.map_or(1.0, |estimate| estimate.value);
-            let change = figures::change(&view.main_quantity(), ratio);
+            let change = figures::change(&findings.main_quantity(), ratio);
             format!(
                 "{}: {change} than {baseline}{}",
-                shown.variant.name,
-                memory(view, shown)
+                findings.benchmark.variants[variant].name,
+                memory(findings, variant)
             )
         }
-        None if view.baseline_never_counts() => survivors(view),
-        None if view.shown.len() == 1 => format!("Only {baseline} was measured"),
+        None if findings.warnings.iter().any(never_counts) => survivors(findings),
+        None if findings.ranked.len() == 1 => format!("Only {baseline} was measured"),
         None => format!("No variant was found to be better than {baseline}"),
     }
 }
 
-/// Who got through where the baseline did not.
-fn survivors(view: &View<'_>) -> String {
-    let (baseline, survivors) = (view.baseline(), view.survivors());
+/// The name of what the others are compared with.
+pub(crate) fn baseline<'a>(findings: &Findings<'a>) -> &'a str {
+    let baseline = findings.benchmark.baseline();
+    baseline.map_or("the baseline", |baseline| &baseline.name)
+}
+
+/// Who got through where the baseline did not: the candidates that ran and never failed.
+fn survivors(findings: &Findings<'_>) -> String {
+    let (baseline, variants) = (baseline(findings), &findings.benchmark.variants);
+    let got_through = |variant: usize| {
+        let failures = &findings.failures[variant];
+        let is_candidate = variants[variant].role == Role::Candidate;
+        is_candidate && failures.runs > 0 && failures.count() == 0
+    };
+    let survivors: Vec<&str> = findings
+        .ranked
+        .iter()
+        .filter(|&&variant| got_through(variant))
+        .map(|&variant| variants[variant].name.as_str())
+        .collect();
     match survivors.as_slice() {
         [] => format!("{baseline} never got through, and no other variant always did"),
         names => format!(
@@ -175,14 +199,14 @@ fn survivors(view: &View<'_>) -> String {
     }
 }
 
-fn headline_of_several(views: &[View<'_>]) -> String {
-    let total = views.len();
-    match most_wins(views) {
+fn headline_of_several(benchmarks: &[Findings<'_>]) -> String {
+    let total = benchmarks.len();
+    match most_wins(benchmarks) {
         Some((name, count)) if count == total => {
             format!("{name} is the best in all {total} benchmarks")
         }
         Some((name, count)) => {
-            let failed = match failed_in(views, name) {
+            let failed = match failed_in(benchmarks, name) {
                 0 => String::new(),
                 failed => format!(", and failed in {failed}"),
             };
@@ -195,33 +219,33 @@ fn headline_of_several(views: &[View<'_>]) -> String {
 }
 
 /// In how many benchmarks a run of a variant failed.
-fn failed_in(views: &[View<'_>], name: &str) -> usize {
-    let failed = |view: &&View<'_>| {
-        view.shown
-            .iter()
-            .any(|shown| shown.variant.name == name && shown.failures.count() > 0)
+fn failed_in(benchmarks: &[Findings<'_>], name: &str) -> usize {
+    let failed = |findings: &&Findings<'_>| {
+        let mut variants = findings.benchmark.variants.iter().zip(&findings.failures);
+        variants.any(|(variant, failures)| variant.name == name && failures.count() > 0)
     };
-    views.iter().filter(failed).count()
+    benchmarks.iter().filter(failed).count()
 }
 
 /// The variant that is the best in most benchmarks, and in how many; of several with equally many, the first.
-fn most_wins<'a>(views: &'a [View<'_>]) -> Option<(&'a str, usize)> {
+fn most_wins<'a>(benchmarks: &[Findings<'a>]) -> Option<(&'a str, usize)> {
     let mut wins: Vec<(&str, usize)> = Vec::new();
-    for (shown, _) in views.iter().filter_map(View::best) {
-        match wins
-            .iter_mut()
-            .find(|(name, _)| *name == shown.variant.name)
-        {
+    for findings in benchmarks {
+        let Some((best, _)) = findings.best() else {
+            continue;
+        };
+        let best = findings.benchmark.variants[best].name.as_str();
+        match wins.iter_mut().find(|(name, _)| *name == best) {
             Some((_, count)) => *count += 1,
-            None => wins.push((&shown.variant.name, 1)),
+            None => wins.push((best, 1)),
         }
     }
     wins.into_iter().rev().max_by_key(|(_, count)| *count)
 }
 
 /// What the variant does to peak memory, to be put after a sentence.
-fn memory(view: &View<'_>, shown: &Shown<'_>) -> String {
-    let Some(comparison) = view.comparison(&Quantity::PeakRss, shown) else {
+fn memory(findings: &Findings<'_>, variant: usize) -> String {
+    let Some(comparison) = findings.comparison(&Quantity::PeakRss, variant) else {
         return String::new();
     };
     let ratio = comparison.ratio.map_or(1.0, |estimate| estimate.value);
@@ -234,11 +258,11 @@ fn memory(view: &View<'_>, shown: &Shown<'_>) -> String {
 }
 
 /// What was compared, in a few words for a title.
-pub(crate) fn subject(views: &[View<'_>]) -> String {
+pub(crate) fn subject(benchmarks: &[Findings<'_>]) -> String {
     let mut subjects: Vec<&str> = Vec::new();
-    for view in views {
-        if !subjects.contains(&view.benchmark.name.as_str()) {
-            subjects.push(&view.benchmark.name);
+    for findings in benchmarks {
+        if !subjects.contains(&findings.benchmark.name.as_str()) {
+            subjects.push(&findings.benchmark.name);
         }
     }
     match subjects.as_slice() {

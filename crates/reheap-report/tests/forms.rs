@@ -3,12 +3,35 @@
 mod fixtures;
 
 use proptest::prelude::*;
+use reheap_bench::overview::Overview;
 use reheap_bench::results::Results;
-use reheap_report::{
-    Colour, HyperfineFormat, Style, bencher_json, csv, html, hyperfine_json, markdown, text,
-};
+use reheap_report::{Colour, HyperfineFormat, Style};
 use roxmltree::{Document, Node, ParsingOptions};
 use unicode_width::UnicodeWidthStr as _;
+
+fn html(files: &[Results]) -> String {
+    reheap_report::html(&Overview::of(files))
+}
+
+fn markdown(files: &[Results]) -> String {
+    reheap_report::markdown(&Overview::of(files))
+}
+
+fn text(files: &[Results], style: Style) -> String {
+    reheap_report::text(&Overview::of(files), style)
+}
+
+fn csv(files: &[Results]) -> String {
+    reheap_report::csv(&Overview::of(files))
+}
+
+fn bencher_json(files: &[Results]) -> String {
+    reheap_report::bencher_json(&Overview::of(files))
+}
+
+fn hyperfine_json(files: &[Results], format: HyperfineFormat) -> String {
+    reheap_report::hyperfine_json(&Overview::of(files), format)
+}
 
 /// The page as a tree; its markup is written so that XML's strict rules hold too.
 fn page(html: &str) -> Document<'_> {

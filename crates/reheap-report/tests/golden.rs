@@ -4,6 +4,7 @@
 
 mod fixtures;
 
+use reheap_bench::overview::Overview;
 use reheap_report::{Colour, HyperfineFormat, Style};
 
 /// One with a setting of its own for each, so that names in `snapshots/` are the ones given here.
@@ -23,7 +24,7 @@ fn plain() -> Style {
 fn the_usual_table() {
     golden!(
         "usual.txt",
-        reheap_report::text(&fixtures::usual(), plain())
+        reheap_report::text(&Overview::of(&fixtures::usual()), plain())
     );
 }
 
@@ -35,7 +36,7 @@ fn a_narrow_terminal_gets_several_tables() {
     };
     golden!(
         "narrow.txt",
-        reheap_report::text(&fixtures::usual(), narrow)
+        reheap_report::text(&Overview::of(&fixtures::usual()), narrow)
     );
 }
 
@@ -45,7 +46,7 @@ fn colours_stand_only_on_what_is_claimed() {
         colour: Colour::Always,
         ..plain()
     };
-    let text = reheap_report::text(&fixtures::crashing(), coloured);
+    let text = reheap_report::text(&Overview::of(&fixtures::crashing()), coloured);
     golden!("coloured.txt", text.replace('\u{1b}', "␛"));
 }
 
@@ -53,7 +54,7 @@ fn colours_stand_only_on_what_is_claimed() {
 fn a_sweep_ends_with_all_benchmarks_in_one_table() {
     golden!(
         "sweep.txt",
-        reheap_report::text(&fixtures::sweep(), plain())
+        reheap_report::text(&Overview::of(&fixtures::sweep()), plain())
     );
 }
 
@@ -61,7 +62,7 @@ fn a_sweep_ends_with_all_benchmarks_in_one_table() {
 fn two_machines_stand_below_each_other() {
     golden!(
         "two-machines.txt",
-        reheap_report::text(&fixtures::two_machines(), plain())
+        reheap_report::text(&Overview::of(&fixtures::two_machines()), plain())
     );
 }
 
@@ -69,7 +70,7 @@ fn two_machines_stand_below_each_other() {
 fn a_figure_of_which_more_is_better_comes_first() {
     golden!(
         "service.txt",
-        reheap_report::text(&fixtures::service(), plain())
+        reheap_report::text(&Overview::of(&fixtures::service()), plain())
     );
 }
 
@@ -77,7 +78,7 @@ fn a_figure_of_which_more_is_better_comes_first() {
 fn one_round_claims_nothing_and_says_why() {
     golden!(
         "one-round.txt",
-        reheap_report::text(&fixtures::one_round(), plain())
+        reheap_report::text(&Overview::of(&fixtures::one_round()), plain())
     );
 }
 
@@ -85,7 +86,7 @@ fn one_round_claims_nothing_and_says_why() {
 fn no_round_is_said_to_be_none() {
     golden!(
         "no-round.txt",
-        reheap_report::text(&fixtures::no_round(), plain())
+        reheap_report::text(&Overview::of(&fixtures::no_round()), plain())
     );
 }
 
@@ -93,20 +94,30 @@ fn no_round_is_said_to_be_none() {
 fn a_comment_for_a_pull_request() {
     golden!(
         "crashing.md",
-        reheap_report::markdown(&fixtures::crashing())
+        reheap_report::markdown(&Overview::of(&fixtures::crashing()))
     );
-    golden!("service.md", reheap_report::markdown(&fixtures::service()));
-    golden!("hostile.md", reheap_report::markdown(&fixtures::hostile()));
+    golden!(
+        "service.md",
+        reheap_report::markdown(&Overview::of(&fixtures::service()))
+    );
+    golden!(
+        "hostile.md",
+        reheap_report::markdown(&Overview::of(&fixtures::hostile()))
+    );
 }
 
 #[test]
 fn a_spreadsheet_has_a_line_for_each_run() {
-    golden!("small.csv", reheap_report::csv(&fixtures::small()));
+    golden!(
+        "small.csv",
+        reheap_report::csv(&Overview::of(&fixtures::small()))
+    );
 }
 
 #[test]
 fn hyperfine_of_both_versions() {
     let small = fixtures::small();
+    let small = Overview::of(&small);
     golden!(
         "hyperfine-1.json",
         reheap_report::hyperfine_json(&small, HyperfineFormat::One)
@@ -121,6 +132,6 @@ fn hyperfine_of_both_versions() {
 fn bencher_metric_format() {
     golden!(
         "bencher.json",
-        reheap_report::bencher_json(&fixtures::small())
+        reheap_report::bencher_json(&Overview::of(&fixtures::small()))
     );
 }

@@ -6,8 +6,9 @@
 use super::ratios::{Benchmark, Kind, LINKED, Of, PRELOADED, Ratio, Ratios, Shown};
 use crate::table::Table;
 use anyhow::{Context, Result};
-use reheap_bench::analysis::{Verdict, analyse};
+use reheap_bench::analysis::Verdict;
 use reheap_bench::compare::title;
+use reheap_bench::findings::Findings;
 use reheap_bench::results::{Quantity, Results};
 
 /// From stock musl to the default, one change at a time.
@@ -226,8 +227,10 @@ pub(crate) fn steps(linked: &[(String, Results)]) -> String {
     let mut table = Table::with_header(header);
     for (_, results) in linked {
         for benchmark in &results.benchmarks {
-            let analysis = analyse(benchmark, &Quantity::Cpu, results.settings.output);
-            let Some(analysis) = analysis else { continue };
+            let findings = Findings::of(results, benchmark);
+            let Some(analysis) = findings.analysis(&Quantity::Cpu) else {
+                continue;
+            };
             let ratio = |variant: &str| {
                 let row = analysis.rows.iter().find(|row| row.variant == variant)?;
                 Some(row.comparison?.ratio?.value)

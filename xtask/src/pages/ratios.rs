@@ -3,8 +3,9 @@
 //! A geometric mean is taken only over benchmarks that every shown variant took part in: means over different
 //! benchmarks compare nothing.
 
-use reheap_bench::analysis::{Verdict, analyse};
+use reheap_bench::analysis::{Analysis, Verdict};
 use reheap_bench::compare::title;
+use reheap_bench::findings::Findings;
 use reheap_bench::results::{Quantity, Results};
 use reheap_bench::stats::geometric_mean;
 
@@ -100,28 +101,28 @@ impl Ratios {
         let mut benchmarks = Vec::new();
         for (_, results) in all {
             for benchmark in &results.benchmarks {
-                let analysed = |quantity| analyse(benchmark, &quantity, results.settings.output);
+                let findings = Findings::of(results, benchmark);
+                let analysis = |quantity| findings.analysis(&quantity);
                 let (Some(time), Some(memory)) =
-                    (analysed(Quantity::Wall), analysed(Quantity::PeakRss))
+                    (analysis(Quantity::Wall), analysis(Quantity::PeakRss))
                 else {
                     continue;
                 };
-                let ratio = |row: &reheap_bench::analysis::Row| {
-                    let comparison = row.comparison.filter(|_| row.failures.count() == 0)?;
+                let ratio = |analysis: &Analysis, variant| {
+                    let comparison = analysis.comparison(variant)?;
                     Some(Ratio {
                         value: comparison.ratio?.value,
                         verdict: comparison.verdict,
                     })
                 };
-                let cells = time
-                    .rows
-                    .iter()
-                    .zip(&memory.rows)
-                    .filter_map(|(time, memory)| {
+                let variants = benchmark.variants.iter().enumerate();
+                let cells = variants
+                    .filter(|(place, _)| findings.failures[*place].count() == 0)
+                    .filter_map(|(place, variant)| {
                         Some(Cell {
-                            variant: time.variant.clone(),
-                            time: ratio(time)?,
-                            memory: ratio(memory)?,
+                            variant: variant.name.clone(),
+                            time: ratio(time, place)?,
+                            memory: ratio(memory, place)?,
                         })
                     });
                 let baseline = benchmark.baseline();

@@ -2,13 +2,13 @@
 
 use crate::chart::{self, Dot, Lines, Mark, Point, Row, Scatter, Series, Steps, Strip, Unit};
 use crate::numbers;
-use crate::overview;
 use crate::view::{Shown, View};
 use crate::words::capitalised;
-use reheap_bench::analysis;
-use reheap_bench::results::{Direction, Quantity, Results};
+use reheap_bench::figures;
+use reheap_bench::overview::Overview;
+use reheap_bench::results::{Direction, Quantity};
 use reheap_bench::stats::interval::Estimate;
-use reheap_bench::{figures, sweeps};
+use reheap_bench::sweeps;
 
 /// Drift needs this many rounds to be seen.
 const ROUNDS_FOR_DRIFT: usize = 4;
@@ -29,7 +29,13 @@ pub(super) struct Key {
 
 /// The charts of one benchmark.
 pub(super) fn charts(view: &View<'_>) -> Vec<Chart> {
-    let metrics = view.benchmark.metrics.keys().cloned().map(Quantity::Metric);
+    let metrics = view
+        .findings
+        .benchmark
+        .metrics
+        .keys()
+        .cloned()
+        .map(Quantity::Metric);
     let quantities = metrics.chain([Quantity::Wall, Quantity::PeakRss]);
     let strips = quantities.filter_map(|quantity| strip(view, quantity));
     strips.chain(scatter(view)).chain(drift(view)).collect()
@@ -37,13 +43,12 @@ pub(super) fn charts(view: &View<'_>) -> Vec<Chart> {
 
 /// All runs of all variants.
 fn strip(view: &View<'_>, quantity: Quantity) -> Option<Chart> {
-    let analysis = view.analysis(&quantity)?;
+    let analysis = view.findings.analysis(&quantity)?;
     let rows = view.shown.iter().map(|shown| {
-        let failed = view.failed_rounds(shown);
         let row = &analysis.rows[shown.index];
         let marks = shown.variant.runs.iter().filter_map(|run| {
             let value = quantity.of(run)?;
-            let is_failure = failed.contains(&run.round);
+            let is_failure = shown.failures.rounds.contains(&run.round);
             let outcome = if is_failure {
                 format!(", {}", run.outcome)
             } else {
@@ -63,7 +68,7 @@ fn strip(view: &View<'_>, quantity: Quantity) -> Option<Chart> {
             name: &shown.variant.name,
             tone: shown.tone,
             marks: marks.collect(),
-            median: numbers::median(row),
+            median: row.median(),
             note: numbers::median_text(row, &quantity),
         }
     });
@@ -88,16 +93,18 @@ fn strip(view: &View<'_>, quantity: Quantity) -> Option<Chart> {
 
 /// What the benchmark is about, against memory.
 fn scatter(view: &View<'_>) -> Option<Chart> {
-    let main = view.main_quantity();
-    let (across, memory) = (view.analysis(&main)?, view.analysis(&Quantity::PeakRss)?);
-    let output = view.results.settings.output;
-    let front = analysis::pareto_front(view.benchmark, &main, &Quantity::PeakRss, output);
+    let main = view.findings.main_quantity();
+    let (across, memory) = (
+        view.findings.analysis(&main)?,
+        view.findings.analysis(&Quantity::PeakRss)?,
+    );
+    let front = view.findings.pareto_front(&main, &Quantity::PeakRss);
     let dots: Vec<Dot<'_>> = view
         .shown
         .iter()
         .filter_map(|shown| {
-            let figure = numbers::median(&across.rows[shown.index])?;
-            let bytes = numbers::median(&memory.rows[shown.index])?;
+            let figure = across.rows[shown.index].median()?;
+            let bytes = memory.rows[shown.index].median()?;
             Some(Dot {
                 name: &shown.variant.name,
                 tone: shown.tone,
@@ -146,19 +153,18 @@ fn scatter(view: &View<'_>) -> Option<Chart> {
 
 /// The wall time from round to round, as a part of each variant's own median: what the machine did, all show.
 fn drift(view: &View<'_>) -> Option<Chart> {
-    let analysis = view.analysis(&Quantity::Wall)?;
-    let rounds = view.rounds();
+    let analysis = view.findings.analysis(&Quantity::Wall)?;
+    let rounds = view.findings.rounds();
     if rounds < ROUNDS_FOR_DRIFT {
         return None;
     }
     let series = view.shown.iter().filter_map(|shown| {
-        let median = numbers::median(&analysis.rows[shown.index])?;
-        let failed = view.failed_rounds(shown);
+        let median = analysis.rows[shown.index].median()?;
         let counting = shown
             .variant
             .runs
             .iter()
-            .filter(|run| !failed.contains(&run.round));
+            .filter(|run| !shown.failures.rounds.contains(&run.round));
         Some(Series {
             name: &shown.variant.name,
             tone: shown.tone,
@@ -198,55 +204,27 @@ fn drift(view: &View<'_>) -> Option<Chart> {
 }
 
 /// How what the benchmarks are about, and peak memory, change with each parameter of a sweep.
-pub(super) fn scaling(all: &[Results], views: &[View<'_>]) -> Vec<Chart> {
-    let mut charts = Vec::new();
-    for results in all {
-        let mut parameters: Vec<&String> = results
-            .benchmarks
-            .iter()
-            .flat_map(|b| b.parameters.keys())
-            .collect();
-        parameters.sort_unstable();
-        parameters.dedup();
-        let own: Vec<&View<'_>> = views
-            .iter()
-            .filter(|view| std::ptr::eq(view.results, results))
-            .collect();
-        let quantities = overview::quantities(&own);
-        for parameter in parameters {
-            for quantity in &quantities {
-                let output = results.settings.output;
-                for series in sweeps::series(&results.benchmarks, parameter, quantity, output) {
-                    charts.push(scaling_chart(parameter, quantity, &series, &own));
-                }
-            }
-        }
-    }
-    charts
+pub(super) fn scaling(overview: &Overview<'_>, views: &[View<'_>]) -> Vec<Chart> {
+    let chart = |series: &sweeps::Series| scaling_chart(series, &views[series.sweep.benchmarks[0]]);
+    overview.series.iter().map(chart).collect()
 }
 
-fn scaling_chart(
-    parameter: &str,
-    quantity: &Quantity,
-    series: &sweeps::Series,
-    views: &[&View<'_>],
-) -> Chart {
-    let first = views.iter().find(|view| {
-        std::ptr::eq(
-            view.benchmark,
-            &view.results.benchmarks[series.benchmarks[0]],
-        )
-    });
-    let shown: Vec<&Shown<'_>> = first.iter().flat_map(|view| &view.shown).collect();
+/// The chart of a series; the first of its benchmarks tells which variants are drawn, and how.
+fn scaling_chart(series: &sweeps::Series, first: &View<'_>) -> Chart {
+    let sweeps::Sweep {
+        parameter, values, ..
+    } = &series.sweep;
+    let quantity = &series.quantity;
     let line = |shown: &&Shown<'_>| {
         series
             .lines
             .iter()
             .find(|line| line.variant == shown.variant.name)
     };
-    let drawn: Vec<(&Shown<'_>, &sweeps::Line)> = shown
+    let drawn: Vec<(&Shown<'_>, &sweeps::Line)> = first
+        .shown
         .iter()
-        .filter_map(|shown| Some((*shown, line(shown)?)))
+        .filter_map(|shown| Some((shown, line(&shown)?)))
         .collect();
     let point = |name: &str, step: usize, estimate: &Estimate| Point {
         step,
@@ -254,7 +232,7 @@ fn scaling_chart(
         interval: Some((estimate.interval.low, estimate.interval.high)),
         title: format!(
             "{name}, {parameter}={}: {}",
-            series.values[step],
+            values[step],
             figures::value(quantity, estimate.value)
         ),
     };
@@ -262,7 +240,7 @@ fn scaling_chart(
     let lines = Lines {
         title: &title,
         unit: unit(quantity),
-        steps: Steps::Named(series.values.clone()),
+        steps: Steps::Named(values.clone()),
         class: "strong",
         series: drawn
             .iter()
@@ -278,19 +256,17 @@ fn scaling_chart(
             })
             .collect(),
     };
-    let mut settings: Vec<String> = series
-        .fixed
-        .iter()
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect();
-    let limit = series
-        .memory_limit_bytes
-        .map(|bytes| format!("{} of memory", figures::bytes(bytes as f64)));
-    settings.extend(limit);
-    settings.insert(0, series.name.clone());
-    if let Some(view) = first {
-        settings.push(view.results.machine.name.clone());
-    }
+    let benchmark = first.findings.benchmark;
+    let mut settings = vec![benchmark.name.clone()];
+    let fixed = benchmark.parameters.iter();
+    settings.extend(
+        fixed
+            .filter(|(name, _)| *name != parameter)
+            .map(|(name, value)| format!("{name}={value}")),
+    );
+    let limit = benchmark.memory_limit_bytes;
+    settings.extend(limit.map(|bytes| format!("{} of memory", figures::bytes(bytes as f64))));
+    settings.push(first.findings.results.machine.name.clone());
     let caption = format!(
         "{}. Medians; the area is their 95 % interval.{}",
         settings.join(", "),

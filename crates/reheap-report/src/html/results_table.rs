@@ -18,13 +18,13 @@ pub(super) struct ResultsTable {
 impl ResultsTable {
     pub(super) fn of(view: &View<'_>) -> ResultsTable {
         let plots: Vec<Plots> = view
-            .analyses
+            .columns
             .iter()
             .map(|analysis| Plots::of(view, analysis))
             .collect();
         ResultsTable {
             columns: view
-                .analyses
+                .columns
                 .iter()
                 .flat_map(|analysis| columns(view, analysis))
                 .collect(),
@@ -98,7 +98,10 @@ fn columns(view: &View<'_>, analysis: &Analysis) -> Vec<String> {
     match view.weight(&analysis.quantity) {
         Weight::Explains => vec![heading],
         Weight::Matters if analysis.quantity == Quantity::Wall => vec![heading, "ratio".to_owned()],
-        Weight::Decides | Weight::Matters => vec![heading, format!("ratio to {}", view.baseline())],
+        Weight::Decides | Weight::Matters => vec![
+            heading,
+            format!("ratio to {}", words::baseline(view.findings)),
+        ],
     }
 }
 
@@ -112,7 +115,7 @@ fn table_row(view: &View<'_>, shown: &Shown<'_>, plots: &[Plots]) -> TableRow {
         },
         failed: (shown.failures.count() > 0).then(|| shown.failures.to_string()),
         cells: view
-            .analyses
+            .columns
             .iter()
             .zip(plots)
             .flat_map(|(analysis, plots)| cells(view, shown, analysis, plots))

@@ -9,9 +9,10 @@ use crate::bench::write;
 use crate::exit;
 use crate::interrupt;
 use crate::ui;
-use reheap_bench::analysis::{Failures, ended};
+use reheap_bench::analysis::ended;
 use reheap_bench::experiment::{self, Plan, PlannedVariant};
 use reheap_bench::machine;
+use reheap_bench::overview::Overview;
 use reheap_bench::results::{
     Benchmark, Ending, FORMAT, LeftOut, Outcome, OutputCheck, Results, Role, Settings,
 };
@@ -210,9 +211,10 @@ fn typed() -> Vec<String> {
 }
 
 /// Writes the results, and says with the exit code whether all variants did what the baseline does.
-pub(crate) fn finish(results: Results, outputs: &Outputs) -> anyhow::Result<ExitCode> {
-    write::all(std::slice::from_ref(&results), outputs)?;
-    if was_interrupted(&results) {
+pub(crate) fn finish(results: &Results, outputs: &Outputs) -> anyhow::Result<ExitCode> {
+    let overview = Overview::of(std::slice::from_ref(results));
+    write::all(&overview, outputs)?;
+    if was_interrupted(results) {
         let mut variants = results.benchmarks.iter().flat_map(|it| &it.variants);
         ui::note(match variants.any(|variant| !variant.runs.is_empty()) {
             true => "interrupted: these are the runs so far",
@@ -221,7 +223,7 @@ pub(crate) fn finish(results: Results, outputs: &Outputs) -> anyhow::Result<Exit
         return Ok(ExitCode::from(interrupt::exit_code()));
     }
     let roles = [Role::Baseline, Role::BaselineCopy, Role::Candidate];
-    Ok(match any_failed(&results, &roles) {
+    Ok(match any_failed(&overview, &roles) {
         true => ExitCode::from(exit::COMMAND_FAILED),
         false => ExitCode::SUCCESS,
     })
@@ -233,13 +235,9 @@ fn was_interrupted(results: &Results) -> bool {
 }
 
 /// Whether a run of a variant in one of these roles crashed, or printed something else.
-pub(crate) fn any_failed(results: &Results, roles: &[Role]) -> bool {
-    let output = results.settings.output;
-    results.benchmarks.iter().any(|benchmark| {
-        let mut variants = benchmark.variants.iter();
-        variants.any(|variant| {
-            let failures = Failures::of(benchmark, variant, output);
-            roles.contains(&variant.role) && failures.count() > 0
-        })
+pub(crate) fn any_failed(overview: &Overview<'_>, roles: &[Role]) -> bool {
+    overview.benchmarks.iter().any(|findings| {
+        let mut variants = findings.benchmark.variants.iter().zip(&findings.failures);
+        variants.any(|(variant, failures)| roles.contains(&variant.role) && failures.count() > 0)
     })
 }

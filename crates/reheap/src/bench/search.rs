@@ -11,7 +11,8 @@ use crate::choice::Choice;
 use crate::ui;
 use reheap_allocators::catalogue::{self, CATALOGUE};
 use reheap_allocators::target::Libc;
-use reheap_bench::recommend::{self, Goal, Recommendation, Wish};
+use reheap_bench::findings::Findings;
+use reheap_bench::recommend::{self, Goal, Wish};
 use reheap_bench::results::{Benchmark, Ending, LeftOut, Results, Role};
 use reheap_bench::stats::Sample;
 use std::collections::BTreeSet;
@@ -34,21 +35,19 @@ pub(crate) trait Source {
 /// What a search found.
 pub(crate) struct Found {
     pub(crate) results: Results,
-    pub(crate) verdict: Option<Verdict>,
+    /// What the last benchmark is to be judged by; nothing if it was interrupted.
+    pub(crate) wish: Option<Wish>,
+    /// The choices that variants stand for, by the variants' names.
+    pub(crate) choices: Vec<(String, Choice)>,
 }
 
-/// The recommendation, and what it rests on.
-pub(crate) struct Verdict {
-    pub(crate) recommendation: Recommendation,
-    /// The choices of the last benchmark's variants, by the variants' names.
-    choices: Vec<(String, Choice)>,
-}
-
-impl Verdict {
-    /// The choice that a variant of the last benchmark stands for.
-    pub(crate) fn choice(&self, variant: &str) -> Option<&Choice> {
-        let found = self.choices.iter().find(|(name, _)| name == variant);
-        found.map(|(_, choice)| choice)
+impl Found {
+    fn interrupted(results: Results) -> Found {
+        Found {
+            results,
+            wish: None,
+            choices: Vec::new(),
+        }
     }
 }
 
@@ -138,21 +137,20 @@ impl Search<'_> {
             &mut left,
             SHARE_OF_ALLOCATORS,
         )?;
-        let finalists =
-            recommend::finalists(&benchmark, &self.wish(&field.baseline.name, &field.choices));
+        results.benchmarks.push(benchmark);
+        let benchmark = &results.benchmarks[0];
+        if benchmark.ended == Ending::Interrupted {
+            return Ok(Found::interrupted(results));
+        }
+        let finalists = recommend::finalists(
+            &Findings::of(&results, benchmark),
+            &self.wish(&field.baseline.name, &field.choices),
+        );
         let finalists: Vec<String> = finalists
             .iter()
             .map(|&i| benchmark.variants[i].name.clone())
             .collect();
-        let interrupted = benchmark.ended == Ending::Interrupted;
-        let seconds_per_run = seconds_per_run(&benchmark);
-        results.benchmarks.push(benchmark);
-        if interrupted {
-            return Ok(Found {
-                results,
-                verdict: None,
-            });
-        }
+        let seconds_per_run = seconds_per_run(benchmark);
         let tuned = self.tuned(&field, &finalists)?;
         let round = Duration::from_secs_f64(seconds_per_run * tuned.ready.len() as f64);
         let is_affordable = self.comparison.settings.rounds.is_some() || left > round * 4;
@@ -163,10 +161,7 @@ impl Search<'_> {
             let interrupted = benchmark.ended == Ending::Interrupted;
             results.benchmarks.push(benchmark);
             if interrupted {
-                return Ok(Found {
-                    results,
-                    verdict: None,
-                });
+                return Ok(Found::interrupted(results));
             }
             field = tuned;
         } else if tuned.ready.len() > finalists.len() {
@@ -174,14 +169,11 @@ impl Search<'_> {
                 "step 2 of 2, which tuning, is left out: the time is used up; --budget gives more",
             );
         }
-        let last = results.benchmarks.last().expect("a benchmark was pushed");
-        let recommendation =
-            recommend::recommend(last, &self.wish(&field.baseline.name, &field.choices));
-        let verdict = Some(Verdict {
-            recommendation,
+        Ok(Found {
+            results,
+            wish: Some(self.wish(&field.baseline.name, &field.choices)),
             choices: field.choices,
-        });
-        Ok(Found { results, verdict })
+        })
     }
 
     /// Measures one step with a share of the time that is left.
@@ -248,7 +240,6 @@ impl Search<'_> {
         Wish {
             goal: self.goal,
             hardened,
-            output: self.comparison.settings.output,
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::env_vars;
 use crate::ui;
 use anyhow::Context as _;
 use reheap_allocators::cache::write_by_rename;
+use reheap_bench::overview::Overview;
 use reheap_bench::results::Results;
 use reheap_report::{Colour, HyperfineFormat, Style};
 use std::fs;
@@ -12,19 +13,19 @@ use std::io::IsTerminal as _;
 use terminal_size::{Width, terminal_size_of};
 
 /// Writes every form that was asked for. Where none goes to standard output, the tables do.
-pub(crate) fn all(results: &[Results], outputs: &Outputs) -> anyhow::Result<()> {
+pub(crate) fn all(overview: &Overview<'_>, outputs: &Outputs) -> anyhow::Result<()> {
     // A file that cannot be written must not take the tables along.
-    let written = files(results, outputs);
+    let written = files(overview, outputs);
     if outputs.to_standard_output() == 0 {
-        ui::data(&table(results))?;
+        ui::data(&table(overview))?;
     }
     written
 }
 
 /// Writes every form that was asked for, and nothing else.
-pub(crate) fn files(results: &[Results], outputs: &Outputs) -> anyhow::Result<()> {
+pub(crate) fn files(overview: &Overview<'_>, outputs: &Outputs) -> anyhow::Result<()> {
     for (form, destination) in &outputs.0 {
-        let text = rendered(*form, results);
+        let text = rendered(*form, overview);
         match destination {
             Destination::StandardOutput => ui::data(&text)?,
             Destination::File(path) => {
@@ -43,18 +44,18 @@ pub(crate) fn files(results: &[Results], outputs: &Outputs) -> anyhow::Result<()
 }
 
 /// The tables as standard output shows them.
-pub(crate) fn table(results: &[Results]) -> String {
-    reheap_report::text(results, style())
+pub(crate) fn table(overview: &Overview<'_>) -> String {
+    reheap_report::text(overview, style())
 }
 
-fn rendered(form: Form, results: &[Results]) -> String {
+fn rendered(form: Form, overview: &Overview<'_>) -> String {
     match form {
-        Form::Json => results.iter().map(Results::to_json).collect(),
-        Form::Html => reheap_report::html(results),
-        Form::Markdown => reheap_report::markdown(results),
-        Form::Csv => reheap_report::csv(results),
-        Form::Hyperfine => reheap_report::hyperfine_json(results, HyperfineFormat::One),
-        Form::Bencher => reheap_report::bencher_json(results),
+        Form::Json => overview.files.iter().map(Results::to_json).collect(),
+        Form::Html => reheap_report::html(overview),
+        Form::Markdown => reheap_report::markdown(overview),
+        Form::Csv => reheap_report::csv(overview),
+        Form::Hyperfine => reheap_report::hyperfine_json(overview, HyperfineFormat::One),
+        Form::Bencher => reheap_report::bencher_json(overview),
     }
 }
 

@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
     let workshop = Workshop::new(Network::AsConfigured);
     let (ready, left_out) = preloaded::prepare(&typed, &words, &comparison, &workshop)?;
     let results = comparison.run(&ready, &left_out)?;
-    measure::finish(results, &outputs)
+    measure::finish(&results, &outputs)
 }
 
 /// Refuses to run nothing, and a command that no variant would run.

@@ -86,7 +86,7 @@ pub(crate) fn run(arguments: &CargoBenchArguments) -> anyhow::Result<ExitCode> {
     }
     ready[0].role = Role::Baseline;
     let results = comparison.run(&ready, &left_out)?;
-    measure::finish(results, &outputs)
+    measure::finish(&results, &outputs)
 }
 
 /// Both libcs as they are, and every allocator in musl.

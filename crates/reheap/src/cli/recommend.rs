@@ -5,7 +5,7 @@ use crate::bench::measure::{self, Comparison};
 use crate::bench::options::{Measuring, MeasuringArguments, ServerArguments};
 use crate::bench::outputs::{OutputArguments, Outputs};
 use crate::bench::preloaded::Dynamic;
-use crate::bench::search::{Found, Search, Source, Verdict};
+use crate::bench::search::{Search, Source};
 use crate::bench::sweep;
 use crate::bench::write;
 use crate::choice::Choice;
@@ -14,8 +14,10 @@ use crate::project::Session;
 use crate::ui::{self, Failure};
 use crate::workshop::{Network, Workshop};
 use reheap_allocators::target::Libc;
-use reheap_bench::recommend::{self, Goal};
-use reheap_bench::results::{Benchmark, Role};
+use reheap_bench::findings::Findings;
+use reheap_bench::overview::Overview;
+use reheap_bench::recommend::{self, Advice, Goal, Wish};
+use reheap_bench::results::Role;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -169,41 +171,47 @@ fn recommend(
         comparison,
         goal,
     };
-    let Found { results, verdict } = search.run()?;
-    let (Some(verdict), Some(benchmark)) = (verdict, results.benchmarks.last()) else {
-        return measure::finish(results, outputs);
+    let found = search.run()?;
+    let Some(wish) = &found.wish else {
+        return measure::finish(&found.results, outputs);
     };
-    write::files(std::slice::from_ref(&results), outputs)?;
-    if outputs.to_standard_output() == 0 {
-        let mut last = results.clone();
-        last.benchmarks.drain(..results.benchmarks.len() - 1);
-        ui::data(&write::table(&[last]))?;
-        ui::data(&words(&verdict, benchmark, commands))?;
-    }
+    let overview = Overview::of(std::slice::from_ref(&found.results));
+    write::files(&overview, outputs)?;
     // A candidate that crashes is out, and the recommendation is another one; a baseline that does leaves nothing certain.
-    let baseline = [Role::Baseline, Role::BaselineCopy];
-    Ok(match measure::any_failed(&results, &baseline) {
+    let is_uncertain = measure::any_failed(&overview, &[Role::Baseline, Role::BaselineCopy]);
+    if outputs.to_standard_output() == 0 {
+        let last = overview.into_last();
+        ui::data(&write::table(&last))?;
+        ui::data(&words(&last.benchmarks[0], wish, &found.choices, commands))?;
+    }
+    Ok(match is_uncertain {
         true => ExitCode::from(exit::COMMAND_FAILED),
         false => ExitCode::SUCCESS,
     })
 }
 
 /// The verdict, what it costs, and how to apply and undo it.
-fn words(verdict: &Verdict, benchmark: &Benchmark, commands: &Commands<'_>) -> String {
-    let recommendation = &verdict.recommendation;
+fn words(
+    findings: &Findings<'_>,
+    wish: &Wish,
+    choices: &[(String, Choice)],
+    commands: &Commands<'_>,
+) -> String {
+    let recommendation = recommend::recommend(findings, wish);
     let mut text = format!(
         "\nrecommended for {}: {}\n",
         recommendation.goal,
-        recommendation.sentence(benchmark)
+        recommendation.sentence(findings.benchmark)
     );
     let mut line = |line: String| text.push_str(&format!("{line}\n"));
     for (name, failures) in &recommendation.failed {
         line(format!("  failed     {name}: {failures}"));
     }
-    let recommend::Choice::Take(variant) = recommendation.choice else {
+    let Advice::Take(variant) = recommendation.advice else {
         return text;
     };
-    if let Some(choice) = verdict.choice(&benchmark.variants[variant].name) {
+    let taken = &findings.benchmark.variants[variant].name;
+    if let Some((_, choice)) = choices.iter().find(|(name, _)| name == taken) {
         line(format!("  hardening  {}", choice.allocator.hardening));
         line(format!("  apply      {}", (commands.apply)(choice)));
         line(format!("  undo       {}", commands.undo));

@@ -4,6 +4,7 @@ use crate::bench::outputs::ReportArguments;
 use crate::bench::write;
 use crate::ui::Failure;
 use anyhow::Context as _;
+use reheap_bench::overview::Overview;
 use reheap_bench::results::Results;
 use std::fs;
 use std::io::Read as _;
@@ -28,7 +29,7 @@ pub(crate) fn run(arguments: &ReportingArguments) -> anyhow::Result<ExitCode> {
     let outputs = arguments.reports.check()?;
     let results = arguments.files.iter().map(|file| read(file));
     let results: Vec<Results> = results.collect::<anyhow::Result<_>>()?;
-    write::all(&results, &outputs)?;
+    write::all(&Overview::of(&results), &outputs)?;
     Ok(ExitCode::SUCCESS)
 }
 

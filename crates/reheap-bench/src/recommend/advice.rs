@@ -1,0 +1,216 @@
+//! What a recommendation says: whether to take a variant or to keep what there is, why, and what it costs.
+
+use crate::analysis::{Failures, ended};
+use crate::figures::{bytes, change_with_interval, percent};
+use crate::results::{Benchmark, Outcome, Quantity};
+use crate::stats::interval::Estimate;
+use crate::warnings::Warning;
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// What counts most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// Little time.
+    Speed,
+    /// Little memory.
+    Memory,
+    /// Little of both.
+    Balanced,
+    /// An allocator that stops attacks.
+    Security,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// What counts most.
+    pub goal: Goal,
+    /// The names of the variants that are hardened, the baseline's too if it is.
+    pub hardened: BTreeSet<String>,
+}
+
+/// What to use, and why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recommendation {
+    /// What was asked for.
+    pub goal: Goal,
+    /// What to use.
+    pub advice: Advice,
+    /// Why: at least one, the one that decided first.
+    pub reasons: Vec<Reason>,
+    /// What it costs; nothing to keep what there is.
+    pub prices: Vec<Price>,
+    /// Candidates that were out because runs failed.
+    pub failed: Vec<(String, Failures)>,
+}
+
+/// What to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// The baseline.
+    Keep,
+    /// The variant at this place of the benchmark.
+    Take(usize),
+}
+
+/// Why something is recommended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reason {
+    /// It is better in a quantity.
+    Better {
+        /// In what.
+        quantity: Quantity,
+        /// The ratio to the baseline.
+        ratio: Estimate,
+    },
+    /// It is hardened against attacks on the heap.
+    Hardened,
+    /// It got through where the baseline was ended.
+    Survives(Outcome),
+    /// Keep: nothing differs from the baseline by more than noise.
+    Indistinguishable {
+        /// How far the baseline seems to differ from itself.
+        noise_floor: Option<f64>,
+    },
+    /// Keep: there were too few rounds for any difference to be more than chance.
+    TooFewRounds(Warning),
+    /// Keep: there are differences, and none makes another variant the better one for this goal.
+    NothingBetter,
+    /// Keep: the variant with the least memory is too slow.
+    TooSlow {
+        /// The variant.
+        variant: String,
+        /// Its wall time's ratio to the baseline's.
+        ratio: Estimate,
+    },
+    /// Keep: the baseline is hardened, and no hardened candidate costs less.
+    AlreadyHardened,
+    /// Keep: no candidate that works is hardened.
+    NothingHardened,
+    /// Keep: all candidates failed, or there were none.
+    NoCandidate,
+    /// Keep: the command does not always print the same, so no run shows that a candidate works.
+    OutputVaries,
+    /// Keep: no candidate got through either.
+    NoneSurvives(Outcome),
+}
+
+/// What taking a variant costs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Price {
+    /// It is worse in a quantity.
+    Worse {
+        /// In what.
+        quantity: Quantity,
+        /// The ratio to the baseline.
+        ratio: Estimate,
+    },
+    /// The executable file grows by so many bytes.
+    LargerExecutable(u64),
+    /// The baseline was hardened, and this is not.
+    LessHardened,
+}
+
+impl Recommendation {
+    /// The verdict in one sentence: `glibc+jemalloc: 18 % less wall time [16 %, 20 %]; costs 12 % more peak memory
+    /// [11 %, 13 %]`, or `keep what you have: …`.
+    pub fn sentence(&self, benchmark: &Benchmark) -> String {
+        let reasons = joined(&self.reasons);
+        let Advice::Take(variant) = self.advice else {
+            return format!("keep what you have: {reasons}");
+        };
+        let name = &benchmark.variants[variant].name;
+        match self.prices.is_empty() {
+            true => format!("{name}: {reasons}"),
+            false => format!("{name}: {reasons}; costs {}", joined(&self.prices)),
+        }
+    }
+}
+
+fn joined(parts: &[impl fmt::Display]) -> String {
+    let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
+    parts.join(", ")
+}
+
+impl Goal {
+    /// All goals.
+    pub const ALL: [Goal; 4] = [Goal::Speed, Goal::Memory, Goal::Balanced, Goal::Security];
+
+    /// As users type it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Goal::Speed => "speed",
+            Goal::Memory => "memory",
+            Goal::Balanced => "balanced",
+            Goal::Security => "security",
+        }
+    }
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Better { quantity, ratio } => {
+                f.write_str(&change_with_interval(quantity, ratio))
+            }
+            Reason::Hardened => f.write_str("hardened against attacks on the heap"),
+            Reason::Survives(outcome) => {
+                let how = ended(*outcome);
+                write!(f, "it gets through in all runs, and the baseline {how}")
+            }
+            Reason::Indistinguishable {
+                noise_floor: Some(floor),
+            } => {
+                let floor = percent(*floor);
+                write!(
+                    f,
+                    "nothing differs from it by more than the noise, which is {floor} here"
+                )
+            }
+            Reason::Indistinguishable { noise_floor: None } => {
+                f.write_str("nothing differs from it by more than the noise")
+            }
+            Reason::TooFewRounds(few) => few.fmt(f),
+            Reason::NothingBetter => f.write_str("nothing is better for this goal"),
+            Reason::TooSlow { variant, ratio } => {
+                let slower = change_with_interval(&Quantity::Wall, ratio);
+                write!(f, "{variant} needs the least memory, but {slower}")
+            }
+            Reason::AlreadyHardened => {
+                f.write_str("it is hardened, and nothing that is hardened too costs less")
+            }
+            Reason::NothingHardened => f.write_str("no hardened variant works with this command"),
+            Reason::NoCandidate => f.write_str("no other variant works with this command"),
+            Reason::OutputVaries => f.write_str(
+                "the command does not always print the same, so nothing shows that another variant works; \
+                 if the output may differ, use --ignore-output",
+            ),
+            Reason::NoneSurvives(outcome) => {
+                let how = ended(*outcome);
+                write!(
+                    f,
+                    "the baseline {how}, and nothing else gets through in all runs"
+                )
+            }
+        }
+    }
+}
+
+impl fmt::Display for Price {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Price::Worse { quantity, ratio } => f.write_str(&change_with_interval(quantity, ratio)),
+            Price::LargerExecutable(more) => {
+                write!(f, "{} more executable file", bytes(*more as f64))
+            }
+            Price::LessHardened => f.write_str("the hardening that there was"),
+        }
+    }
+}
