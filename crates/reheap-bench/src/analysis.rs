@@ -390,9 +390,9 @@ mod tests {
         back.variants[2].role = Role::Baseline;
         let forth = wall(&forth).rows[2].comparison.unwrap();
         let back = wall(&back).rows[0].comparison.unwrap();
-        let (inverse, ratio) = (back.ratio.unwrap().inverse(), forth.ratio.unwrap());
-        assert!((inverse.value - ratio.value).abs() < 1e-12);
-        assert!((inverse.interval.low - ratio.interval.low).abs() < 1e-12);
+        let (there, ratio) = (back.ratio.unwrap(), forth.ratio.unwrap());
+        assert!((there.value * ratio.value - 1.0).abs() < 1e-12);
+        assert!((there.interval.high * ratio.interval.low - 1.0).abs() < 1e-12);
         assert_eq!(back.p, forth.p);
     }
 

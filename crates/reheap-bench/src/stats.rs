@@ -96,33 +96,15 @@ pub fn geometric_mean(ratios: impl IntoIterator<Item = f64>) -> Option<f64> {
     mean.is_finite().then(|| mean.exp())
 }
 
-/// The ratios `numerator / denominator`, round by round: what disturbed a whole round cancels out.
-///
-/// None if the two have different numbers of rounds, or if a ratio is not finite.
-pub fn paired_ratios(numerator: &[f64], denominator: &[f64]) -> Option<Sample> {
-    paired(numerator, denominator, |numerator, denominator| {
-        numerator / denominator
-    })
-}
-
 /// The differences `minuend - subtrahend`, round by round: what one adds to the other, whatever both take together.
 ///
 /// None if the two have different numbers of rounds, or if a difference is not finite.
 pub fn paired_differences(minuend: &[f64], subtrahend: &[f64]) -> Option<Sample> {
-    paired(minuend, subtrahend, |minuend, subtrahend| {
-        minuend - subtrahend
-    })
-}
-
-fn paired(left: &[f64], right: &[f64], compare: impl Fn(f64, f64) -> f64) -> Option<Sample> {
-    if left.len() != right.len() {
+    if minuend.len() != subtrahend.len() {
         return None;
     }
-    Sample::new(
-        left.iter()
-            .zip(right)
-            .map(|(&left, &right)| compare(left, right)),
-    )
+    let rounds = minuend.iter().zip(subtrahend);
+    Sample::new(rounds.map(|(minuend, subtrahend)| minuend - subtrahend))
 }
 
 #[cfg(test)]
@@ -191,23 +173,9 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_paired_by_round_before_the_median_is_taken() {
-        // Round 2 was disturbed and took four times as long for both: the ratio of the medians would be 1.5.
-        let ratios = paired_ratios(&[2.0, 8.0, 3.0], &[1.0, 4.0, 2.0]).unwrap();
-        assert_eq!(ratios.median(), 2.0);
-    }
-
-    #[test]
-    fn differences_are_paired_by_round_too() {
+    fn differences_are_paired_by_round() {
         let differences = paired_differences(&[2.0, 9.0, 3.0], &[1.0, 8.0, 1.5]).unwrap();
         assert_eq!((differences.median(), differences.max()), (1.0, 1.5));
         assert_eq!(paired_differences(&[1.0], &[]), None);
-    }
-
-    #[test]
-    fn ratios_need_the_same_rounds_on_both_sides_and_no_zero_below() {
-        assert_eq!(paired_ratios(&[1.0], &[1.0, 2.0]), None);
-        assert_eq!(paired_ratios(&[1.0], &[0.0]), None);
-        assert_eq!(paired_ratios(&[], &[]), None);
     }
 }

@@ -106,19 +106,6 @@ impl Estimate {
         }
     }
 
-    /// The same for `baseline / variant`: of a ratio of times it says how many times as fast the variant is.
-    #[must_use]
-    pub fn inverse(self) -> Estimate {
-        Estimate {
-            value: 1.0 / self.value,
-            interval: Interval {
-                low: 1.0 / self.interval.high,
-                high: 1.0 / self.interval.low,
-                ..self.interval
-            },
-        }
-    }
-
     /// The exponential, for an estimate of a logarithm.
     #[must_use]
     pub fn exp(self) -> Estimate {
