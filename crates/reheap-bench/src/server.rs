@@ -27,7 +27,7 @@ pub struct Load {
     /// The load generator.
     pub command: CommandLine,
     /// How the server shows that it can be asked.
-    pub ready: Ready,
+    pub ready: ReadySign,
     /// How long the server may take until then.
     pub ready_within: Duration,
     /// How long the server may take to end when it was asked to (SIGTERM), before it is killed.
@@ -36,7 +36,7 @@ pub struct Load {
 
 /// How a server shows that it is ready.
 #[derive(Clone, Debug)]
-pub enum Ready {
+pub enum ReadySign {
     /// It accepts connections on this TCP port of this machine. It gets some that ask for nothing.
     Port(u16),
     /// It prints a line that contains this, on standard output or error.
@@ -79,7 +79,7 @@ pub fn serve(
     limits: &Limits<'_>,
     metrics: &[Metric],
 ) -> Result<Finished, ServeError> {
-    if let Ready::Port(port) = load.ready
+    if let ReadySign::Port(port) = load.ready
         && accepts(port)
     {
         return Err(ServeError::PortInUse {
@@ -102,14 +102,14 @@ pub fn serve(
             // Dropped with this thread, which tells the other one that the server has ended.
             let line_seen = line_seen;
             let mut on_line = |_: Source, line: &[u8]| {
-                if matches!(&load.ready, Ready::Line(pattern) if pattern.is_match(line)) {
+                if matches!(&load.ready, ReadySign::Line(pattern) if pattern.is_match(line)) {
                     // The other side is gone when it has seen enough.
                     let _ = line_seen.send(());
                 }
             };
             let on_line: Option<&mut OnLine<'_>> = match load.ready {
-                Ready::Line(_) => Some(&mut on_line),
-                Ready::Port(_) => None,
+                ReadySign::Line(_) => Some(&mut on_line),
+                ReadySign::Port(_) => None,
             };
             let stop = || stop.load(Ordering::Relaxed).then_some(load.stop_within);
             launcher.follow(server, &server_limits, on_line, &stop)
@@ -159,7 +159,7 @@ enum Readiness {
 fn wait_until_ready(load: &Load, line_seen: &Receiver<()>, limits: &Limits<'_>) -> Readiness {
     let began = Instant::now();
     loop {
-        if matches!(load.ready, Ready::Port(port) if accepts(port)) {
+        if matches!(load.ready, ReadySign::Port(port) if accepts(port)) {
             return Readiness::Ready;
         }
         match line_seen.recv_timeout(KNOCK_EVERY) {

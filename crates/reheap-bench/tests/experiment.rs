@@ -8,7 +8,7 @@ use reheap_bench::results::{
     Activity, Benchmark, Direction, Ending, Outcome, OutputCheck, Role, Settings,
 };
 use reheap_bench::run::{CommandLine, Finished, Launcher, RunError};
-use reheap_bench::server::{Load, Ready};
+use reheap_bench::server::{Load, ReadySign};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -254,7 +254,7 @@ fn servers_are_measured_in_rounds_too() {
     let mut plan = plan(Some(2), vec![variant("server", Role::Baseline, serves)]);
     plan.load = Some(Load {
         command: variant("", Role::Baseline, "echo rate 5").command,
-        ready: Ready::Line("ready".parse().unwrap()),
+        ready: ReadySign::Line("ready".parse().unwrap()),
         ready_within: Duration::from_secs(60),
         stop_within: Duration::from_secs(10),
     });

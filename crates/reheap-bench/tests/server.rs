@@ -3,7 +3,7 @@
 use reheap_bench::metrics::Metric;
 use reheap_bench::results::{Direction, Outcome};
 use reheap_bench::run::{CommandLine, Finished, Launcher, Limits, RunError};
-use reheap_bench::server::{Load, Ready, ServeError, serve};
+use reheap_bench::server::{Load, ReadySign, ServeError, serve};
 use std::net::TcpListener;
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ fn python(script: &str, port: u16) -> CommandLine {
     }
 }
 
-fn load(command: CommandLine, ready: Ready) -> Load {
+fn load(command: CommandLine, ready: ReadySign) -> Load {
     Load {
         command,
         ready,
@@ -55,8 +55,8 @@ fn free_port() -> u16 {
     listener.local_addr().unwrap().port()
 }
 
-fn line(pattern: &str) -> Ready {
-    Ready::Line(pattern.parse().unwrap())
+fn line(pattern: &str) -> ReadySign {
+    ReadySign::Line(pattern.parse().unwrap())
 }
 
 fn served(server: &CommandLine, load: &Load) -> Result<Finished, ServeError> {
@@ -85,7 +85,7 @@ fn assert_was_served(finished: &Finished) {
 #[test]
 fn a_server_is_measured_while_a_load_generator_asks_it() {
     let port = free_port();
-    let load = load(python(LOAD, port), Ready::Port(port));
+    let load = load(python(LOAD, port), ReadySign::Port(port));
     assert_was_served(&served(&python(SERVER, port), &load).unwrap());
 }
 
@@ -119,7 +119,7 @@ fn the_wall_time_is_the_load_generators_and_the_processor_time_the_servers() {
 fn a_port_that_somebody_else_listens_on_is_refused() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let load = load(python(LOAD, port), Ready::Port(port));
+    let load = load(python(LOAD, port), ReadySign::Port(port));
     let error = served(&python(SERVER, port), &load).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -130,7 +130,7 @@ fn a_port_that_somebody_else_listens_on_is_refused() {
 #[test]
 fn a_server_that_crashes_at_its_start_is_a_result() {
     let port = free_port();
-    let load = load(python(LOAD, port), Ready::Port(port));
+    let load = load(python(LOAD, port), ReadySign::Port(port));
     let finished = served(&python("import os; os.abort()", port), &load).unwrap();
     assert_eq!(finished.outcome, Outcome::Signalled(6));
 }
@@ -163,7 +163,7 @@ fn a_server_that_goes_into_the_background_is_refused() {
 #[test]
 fn a_server_that_never_gets_ready_took_too_long() {
     let port = free_port();
-    let mut load = load(python(LOAD, port), Ready::Port(port));
+    let mut load = load(python(LOAD, port), ReadySign::Port(port));
     load.ready_within = Duration::from_millis(100);
     let finished = served(&python("import time; time.sleep(1000)", port), &load).unwrap();
     assert_eq!(finished.outcome, Outcome::TimedOut);
@@ -172,7 +172,7 @@ fn a_server_that_never_gets_ready_took_too_long() {
 #[test]
 fn a_load_generator_that_fails_is_the_outcome() {
     let port = free_port();
-    let load = load(python("raise SystemExit(7)", port), Ready::Port(port));
+    let load = load(python("raise SystemExit(7)", port), ReadySign::Port(port));
     let finished = served(&python(SERVER, port), &load).unwrap();
     assert_eq!(finished.outcome, Outcome::Exited(7));
 }
@@ -182,7 +182,7 @@ fn a_load_generator_that_does_not_exist_is_an_error_and_the_server_is_stopped() 
     let port = free_port();
     let mut missing = python(LOAD, port);
     missing.program = "/no/such/load".into();
-    let load = load(missing, Ready::Port(port));
+    let load = load(missing, ReadySign::Port(port));
     let error = served(&python(SERVER, port), &load).unwrap_err();
     assert!(
         matches!(error, ServeError::Run(RunError::Start { .. })),
@@ -196,7 +196,7 @@ fn a_server_that_does_not_end_when_asked_is_killed() {
     let port = free_port();
     let stubborn =
         format!("import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{SERVER}");
-    let mut load = load(python(LOAD, port), Ready::Port(port));
+    let mut load = load(python(LOAD, port), ReadySign::Port(port));
     load.stop_within = Duration::from_millis(10);
     assert_was_served(&served(&python(&stubborn, port), &load).unwrap());
 }

@@ -1,9 +1,9 @@
 //! The variants of a Rust project: compiled once for each libc, linked once more for each allocator.
 
-use crate::bench::measure::Comparison;
+use crate::bench::measure::Measurement;
 use crate::bench::preloaded::Dynamic;
-use crate::bench::ready::Ready;
-use crate::bench::search::Source;
+use crate::bench::ready::ReadyVariant;
+use crate::bench::search::VariantSource;
 use crate::bench::variants;
 use crate::choice::Choice;
 use crate::project::{Session, proof, records};
@@ -98,15 +98,15 @@ impl Project<'_> {
 /// The variants that `recommend` chooses from: what `cargo build` makes, and static executables with every allocator.
 pub(crate) struct ToRecommendFor<'a> {
     project: &'a Project<'a>,
-    comparison: &'a Comparison,
+    measurement: &'a Measurement,
 }
 
 impl<'a> Project<'a> {
     /// As a source of variants.
-    pub(crate) fn to_recommend_for(&'a self, comparison: &'a Comparison) -> ToRecommendFor<'a> {
+    pub(crate) fn to_recommend_for(&'a self, measurement: &'a Measurement) -> ToRecommendFor<'a> {
         ToRecommendFor {
             project: self,
-            comparison,
+            measurement,
         }
     }
 
@@ -115,30 +115,30 @@ impl<'a> Project<'a> {
         &self,
         libc: Libc,
         choice: &Choice,
-        comparison: &Comparison,
-    ) -> anyhow::Result<Ready> {
+        measurement: &Measurement,
+    ) -> anyhow::Result<ReadyVariant> {
         let executable = self.executable(libc, choice)?;
         let mut words = vec![executable.path.into_os_string()];
         words.extend(self.session.program_arguments().iter().cloned());
         if libc == Libc::Glibc {
-            return Dynamic::resolve(&words, comparison, self.session.workshop())?
+            return Dynamic::resolve(&words, measurement, self.session.workshop())?
                 .preloaded(choice);
         }
-        Ok(Ready {
+        Ok(ReadyVariant {
             activity: executable.activity,
-            ..Ready::new(libc, choice, words)
+            ..ReadyVariant::new(libc, choice, words)
         })
     }
 }
 
-impl Source for ToRecommendFor<'_> {
-    fn baseline(&self) -> anyhow::Result<Ready> {
+impl VariantSource for ToRecommendFor<'_> {
+    fn baseline(&self) -> anyhow::Result<ReadyVariant> {
         let stock = Choice::of("stock", &[])?;
-        self.project.ready(Libc::Glibc, &stock, self.comparison)
+        self.project.ready(Libc::Glibc, &stock, self.measurement)
     }
 
-    fn candidate(&self, choice: &Choice) -> anyhow::Result<Ready> {
-        self.project.ready(Libc::Musl, choice, self.comparison)
+    fn candidate(&self, choice: &Choice) -> anyhow::Result<ReadyVariant> {
+        self.project.ready(Libc::Musl, choice, self.measurement)
     }
 
     fn baseline_libc(&self) -> Libc {

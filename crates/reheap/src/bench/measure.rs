@@ -3,7 +3,7 @@
 use crate::bench::options::{Measuring, Server};
 use crate::bench::outputs::Outputs;
 use crate::bench::progress::Bar;
-use crate::bench::ready::Ready;
+use crate::bench::ready::ReadyVariant;
 use crate::bench::sweep::Parameters;
 use crate::bench::write;
 use crate::exit;
@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 /// How to measure whatever variants there are; checked, before anything is built.
-pub(crate) struct Comparison {
+pub(crate) struct Measurement {
     pub(crate) settings: Settings,
     pub(crate) launcher: Launcher,
     pub(crate) server: Option<Server>,
@@ -34,7 +34,7 @@ pub(crate) struct Comparison {
     started: SystemTime,
 }
 
-impl Comparison {
+impl Measurement {
     /// From now on Ctrl-C ends runs and not reheap. The name tells in reports what was run.
     pub(crate) fn new(
         measuring: Measuring,
@@ -57,12 +57,12 @@ impl Comparison {
         })
     }
 
-    /// The values of the first comparison of a sweep: what a variant is tried out with.
+    /// The values of the first measurement of a sweep: what a variant is tried out with.
     pub(crate) fn first_parameters(&self) -> &Parameters {
         &self.measuring.sweep[0]
     }
 
-    /// The memory limit of the first comparison.
+    /// The memory limit of the first measurement.
     pub(crate) fn first_memory_limit_bytes(&self) -> Option<u64> {
         self.measuring.memory_limits_bytes[0]
     }
@@ -79,7 +79,11 @@ impl Comparison {
     }
 
     /// Measures the variants, the first being the baseline, with each value of the sweep and under each memory limit.
-    pub(crate) fn run(&self, variants: &[Ready], left_out: &[LeftOut]) -> anyhow::Result<Results> {
+    pub(crate) fn run(
+        &self,
+        variants: &[ReadyVariant],
+        left_out: &[LeftOut],
+    ) -> anyhow::Result<Results> {
         let mut results = self.without_benchmarks();
         let Measuring {
             sweep,
@@ -140,7 +144,7 @@ impl Comparison {
     /// The variants with the values of a sweep, and the baseline once more.
     fn planned(
         &self,
-        variants: &[Ready],
+        variants: &[ReadyVariant],
         parameters: &Parameters,
     ) -> anyhow::Result<Vec<PlannedVariant>> {
         let input = self.measuring.input.as_ref();
@@ -157,7 +161,7 @@ impl Comparison {
     /// Measures the variants, the first being the baseline, in one setting.
     pub(crate) fn benchmark(
         &self,
-        variants: &[Ready],
+        variants: &[ReadyVariant],
         left_out: &[LeftOut],
         parameters: &Parameters,
         memory_limit_bytes: Option<u64>,

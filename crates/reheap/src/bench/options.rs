@@ -10,7 +10,7 @@ use regex::bytes::Regex;
 use reheap_bench::memory_limit::MemoryLimit;
 use reheap_bench::metrics::Metric;
 use reheap_bench::results::{Direction, OutputCheck, Quantity, Settings};
-use reheap_bench::server::{Load, Ready};
+use reheap_bench::server::{Load, ReadySign};
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::PathBuf;
@@ -218,7 +218,7 @@ pub(crate) struct Server {
     /// None where all variants are servers of their own.
     pub(crate) words: Vec<OsString>,
     pub(crate) load: Vec<OsString>,
-    pub(crate) ready: Ready,
+    pub(crate) ready: ReadySign,
 }
 
 impl ServerArguments {
@@ -228,8 +228,8 @@ impl ServerArguments {
             return Ok(None);
         };
         let ready = match (self.ready_port, &self.ready_line) {
-            (Some(port), _) => Ready::Port(port),
-            (None, Some(line)) => Ready::Line(Regex::new(line).map_err(|error| {
+            (Some(port), _) => ReadySign::Port(port),
+            (None, Some(line)) => ReadySign::Line(Regex::new(line).map_err(|error| {
                 Failure::usage(format!("cannot read the expression `{line}`: {error}"))
             })?),
             (None, None) => {

@@ -2,9 +2,9 @@
 //!
 //! A preloaded allocator takes part only if one run, which is not timed, showed that the program's calls reach it.
 
-use crate::bench::measure::Comparison;
-use crate::bench::ready::{Ready, command_line};
-use crate::bench::search::Source;
+use crate::bench::measure::Measurement;
+use crate::bench::ready::{ReadyVariant, command_line};
+use crate::bench::search::VariantSource;
 use crate::bench::variants::{self, OfLibc, OwnCommand, Typed};
 use crate::choice::Choice;
 use crate::limits::{self, Shortage};
@@ -26,12 +26,12 @@ use std::ffi::OsString;
 pub(crate) fn prepare(
     typed: &[Typed],
     words: &[OsString],
-    comparison: &Comparison,
+    measurement: &Measurement,
     workshop: &Workshop,
-) -> anyhow::Result<(Vec<Ready>, Vec<LeftOut>)> {
+) -> anyhow::Result<(Vec<ReadyVariant>, Vec<LeftOut>)> {
     let program = match variants::all_own(typed) {
         true => None,
-        false => Some(Dynamic::resolve(words, comparison, workshop)?),
+        false => Some(Dynamic::resolve(words, measurement, workshop)?),
     };
     let libc = program.as_ref().map_or(Libc::Glibc, |program| program.libc);
     let names: Vec<String> = typed.iter().map(|it| variants::shown(it, libc)).collect();
@@ -55,13 +55,13 @@ pub(crate) fn prepare(
 
 #[derive(Default)]
 struct Prepared {
-    ready: Vec<Ready>,
+    ready: Vec<ReadyVariant>,
     left_out: Vec<LeftOut>,
 }
 
 /// A command of the user's. Nothing is claimed of its allocator.
-pub(crate) fn own_command(command: &OwnCommand) -> Ready {
-    Ready {
+pub(crate) fn own_command(command: &OwnCommand) -> ReadyVariant {
+    ReadyVariant {
         name: command.name.clone(),
         role: Role::Candidate,
         allocator: None,
@@ -77,7 +77,7 @@ pub(crate) struct Dynamic<'a> {
     words: &'a [OsString],
     program: Program,
     libc: Libc,
-    comparison: &'a Comparison,
+    measurement: &'a Measurement,
     workshop: &'a Workshop,
 }
 
@@ -86,10 +86,10 @@ impl<'a> Dynamic<'a> {
     /// If the program is not there, or no preload would have an effect.
     pub(crate) fn resolve(
         words: &'a [OsString],
-        comparison: &'a Comparison,
+        measurement: &'a Measurement,
         workshop: &'a Workshop,
     ) -> anyhow::Result<Self> {
-        let command = command_line(words, comparison.first_parameters())?;
+        let command = command_line(words, measurement.first_parameters())?;
         let program = Program::resolve(command.program.as_os_str())?;
         if let Some(obstacle) = program.obstacles().into_iter().find(|o| !o.is_only_risky()) {
             let shown = program.file.display();
@@ -110,7 +110,7 @@ impl<'a> Dynamic<'a> {
             words,
             program,
             libc,
-            comparison,
+            measurement,
             workshop,
         })
     }
@@ -136,7 +136,7 @@ impl<'a> Dynamic<'a> {
 
     fn take_in(&self, choice: &Choice, prepared: &mut Prepared) -> anyhow::Result<()> {
         let ready = self.preloaded(choice);
-        self.comparison.go_on()?;
+        self.measurement.go_on()?;
         match ready {
             Ok(ready) => prepared.ready.push(ready),
             Err(reason) => prepared.left_out.push(LeftOut {
@@ -148,7 +148,7 @@ impl<'a> Dynamic<'a> {
     }
 
     /// A variant that was asked for by name.
-    fn named(&self, variant: &OfLibc) -> anyhow::Result<Ready> {
+    fn named(&self, variant: &OfLibc) -> anyhow::Result<ReadyVariant> {
         if variant.libc.is_some_and(|libc| libc != self.libc) {
             let (asked, shown) = (
                 variants::name(self.libc, &variant.choice),
@@ -163,12 +163,12 @@ impl<'a> Dynamic<'a> {
         self.preloaded(&variant.choice)
     }
 
-    fn stock(&self) -> anyhow::Result<Ready> {
+    fn stock(&self) -> anyhow::Result<ReadyVariant> {
         self.preloaded(&Choice::of("stock", &[])?)
     }
 
     /// The command under an allocator that was seen to be active.
-    pub(crate) fn preloaded(&self, choice: &Choice) -> anyhow::Result<Ready> {
+    pub(crate) fn preloaded(&self, choice: &Choice) -> anyhow::Result<ReadyVariant> {
         let shortage = limits::shortage(choice.allocator, &self.program, self.libc);
         if let Some(limit) = shortage.filter(Shortage::prevents_start) {
             let name = variants::name(self.libc, choice);
@@ -176,9 +176,9 @@ impl<'a> Dynamic<'a> {
             return Err(Failure::failed(text).hint(limit.way_out()).into());
         }
         let library = preload::library(choice, &self.program, self.workshop)?;
-        let mut ready = Ready {
+        let mut ready = ReadyVariant {
             environment: preload::environment(choice, library.as_deref()),
-            ..Ready::new(self.libc, choice, self.words.to_vec())
+            ..ReadyVariant::new(self.libc, choice, self.words.to_vec())
         };
         if library.is_some() {
             let seen = self.see(&ready, choice)?;
@@ -188,7 +188,7 @@ impl<'a> Dynamic<'a> {
     }
 
     /// Runs the command once with a probe in front of the library, and says how the library was seen to be active.
-    fn see(&self, ready: &Ready, choice: &Choice) -> anyhow::Result<String> {
+    fn see(&self, ready: &ReadyVariant, choice: &Choice) -> anyhow::Result<String> {
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
         let recording = Recording::create(&folder.path().join("recording"))?;
         let target = self
@@ -197,13 +197,13 @@ impl<'a> Dynamic<'a> {
             .context("there is no preload for it")?;
         let probe = preload::probe(&target, self.workshop)?;
         let library = self.workshop.preload(choice, &target)?;
-        let comparison = self.comparison;
-        let mut command = command_line(self.words, comparison.first_parameters())?;
+        let measurement = self.measurement;
+        let mut command = command_line(self.words, measurement.first_parameters())?;
         let mut environment = ready.environment.clone();
         let preload = preload::take_out(&mut environment);
         environment.extend(recording.environment(&probe, preload.as_deref()));
         command.environment = environment;
-        comparison.try_out(&ready.name, command)?;
+        measurement.try_out(&ready.name, command)?;
         let seen = recording.observation()?.active(&library);
         seen.map_err(|why| {
             let why = preload::explained(why, &self.program, &library);
@@ -212,12 +212,12 @@ impl<'a> Dynamic<'a> {
     }
 }
 
-impl Source for Dynamic<'_> {
-    fn baseline(&self) -> anyhow::Result<Ready> {
+impl VariantSource for Dynamic<'_> {
+    fn baseline(&self) -> anyhow::Result<ReadyVariant> {
         self.stock()
     }
 
-    fn candidate(&self, choice: &Choice) -> anyhow::Result<Ready> {
+    fn candidate(&self, choice: &Choice) -> anyhow::Result<ReadyVariant> {
         self.preloaded(choice)
     }
 

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 /// A variant with everything that it takes; only the values of a sweep are still to be put into its command.
 #[derive(Debug, Clone)]
-pub(crate) struct Ready {
+pub(crate) struct ReadyVariant {
     pub(crate) name: String,
     pub(crate) role: Role,
     pub(crate) allocator: Option<AllocatorVersion>,
@@ -26,10 +26,10 @@ pub(crate) struct Ready {
     pub(crate) activity: Activity,
 }
 
-impl Ready {
+impl ReadyVariant {
     /// A variant of which nothing is claimed yet.
-    pub(crate) fn new(libc: Libc, choice: &Choice, words: Vec<OsString>) -> Ready {
-        Ready {
+    pub(crate) fn new(libc: Libc, choice: &Choice, words: Vec<OsString>) -> ReadyVariant {
+        ReadyVariant {
             name: variants::name(libc, choice),
             role: Role::Candidate,
             allocator: Some(AllocatorVersion {
@@ -64,8 +64,8 @@ impl Ready {
     }
 
     /// The baseline once more, which shows how much is noise.
-    pub(crate) fn copy(&self) -> Ready {
-        Ready {
+    pub(crate) fn copy(&self) -> ReadyVariant {
+        ReadyVariant {
             name: format!("{} again", self.name),
             role: Role::BaselineCopy,
             ..self.clone()

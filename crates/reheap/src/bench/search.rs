@@ -4,8 +4,8 @@
 //! step measures its variants again, beside the baseline: the best of many looks better than it is in the runs that it
 //! was chosen by.
 
-use crate::bench::measure::Comparison;
-use crate::bench::ready::Ready;
+use crate::bench::measure::Measurement;
+use crate::bench::ready::ReadyVariant;
 use crate::bench::variants;
 use crate::choice::Choice;
 use crate::ui;
@@ -19,11 +19,11 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// Where variants come from: preloads of a dynamic program, or links of a Rust project.
-pub(crate) trait Source {
+pub(crate) trait VariantSource {
     /// What the user has.
-    fn baseline(&self) -> anyhow::Result<Ready>;
+    fn baseline(&self) -> anyhow::Result<ReadyVariant>;
     /// The same program with another choice.
-    fn candidate(&self, choice: &Choice) -> anyhow::Result<Ready>;
+    fn candidate(&self, choice: &Choice) -> anyhow::Result<ReadyVariant>;
     /// The libc of what the user has: musl's allocator is hardened, glibc's aborts on some corruptions.
     fn baseline_libc(&self) -> Libc;
     /// The libc of the candidates.
@@ -52,23 +52,23 @@ impl Found {
 }
 
 /// A search that is under way.
-pub(crate) struct Search<'a> {
-    pub(crate) source: &'a dyn Source,
-    pub(crate) comparison: &'a Comparison,
+pub(crate) struct AllocatorSearch<'a> {
+    pub(crate) source: &'a dyn VariantSource,
+    pub(crate) measurement: &'a Measurement,
     pub(crate) goal: Goal,
 }
 
 /// The variants of one step.
-struct Field {
-    baseline: Ready,
-    ready: Vec<Ready>,
+struct StepVariants {
+    baseline: ReadyVariant,
+    ready: Vec<ReadyVariant>,
     choices: Vec<(String, Choice)>,
     left_out: Vec<LeftOut>,
 }
 
-impl Field {
-    fn new(baseline: Ready) -> Field {
-        Field {
+impl StepVariants {
+    fn new(baseline: ReadyVariant) -> StepVariants {
+        StepVariants {
             baseline,
             ready: Vec::new(),
             choices: Vec::new(),
@@ -77,10 +77,10 @@ impl Field {
     }
 
     /// Takes a choice in, if it can be built and was seen to be active.
-    fn add(&mut self, search: &Search<'_>, choice: Choice) -> anyhow::Result<()> {
+    fn add(&mut self, search: &AllocatorSearch<'_>, choice: Choice) -> anyhow::Result<()> {
         let source = search.source;
         let ready = source.candidate(&choice);
-        search.comparison.go_on()?;
+        search.measurement.go_on()?;
         match ready {
             Ok(ready) => {
                 self.choices.push((ready.name.clone(), choice));
@@ -94,7 +94,7 @@ impl Field {
         Ok(())
     }
 
-    fn variants(&self) -> Vec<Ready> {
+    fn variants(&self) -> Vec<ReadyVariant> {
         std::iter::once(&self.baseline)
             .chain(&self.ready)
             .cloned()
@@ -114,26 +114,26 @@ fn seconds_per_run(benchmark: &Benchmark) -> f64 {
 /// Which share of the time the first step gets; the second has what is left.
 const SHARE_OF_ALLOCATORS: f64 = 0.6;
 
-impl Search<'_> {
-    /// Searches within the budget of the comparison.
+impl AllocatorSearch<'_> {
+    /// Searches within the budget of the measurement.
     pub(crate) fn run(&self) -> anyhow::Result<Found> {
         // Building allocators is paid once and does not count; measuring does.
-        let mut left = Duration::try_from_secs_f64(self.comparison.settings.budget_seconds)?;
-        let mut results = self.comparison.without_benchmarks();
-        let baseline = Ready {
+        let mut left = Duration::try_from_secs_f64(self.measurement.settings.budget_seconds)?;
+        let mut results = self.measurement.without_benchmarks();
+        let baseline = ReadyVariant {
             role: Role::Baseline,
             ..self.source.baseline()?
         };
-        self.comparison.go_on()?;
-        let mut field = Field::new(baseline);
+        self.measurement.go_on()?;
+        let mut step = StepVariants::new(baseline);
         for row in CATALOGUE.iter().filter(|row| row.build.is_some()) {
-            field.add(self, Choice::of(row.name, &[])?)?;
+            step.add(self, Choice::of(row.name, &[])?)?;
         }
         ui::note("step 1 of 2: which allocator?");
         let benchmark = self.measure(
             "allocators",
-            &field.variants(),
-            &field.left_out,
+            &step.variants(),
+            &step.left_out,
             &mut left,
             SHARE_OF_ALLOCATORS,
         )?;
@@ -144,16 +144,16 @@ impl Search<'_> {
         }
         let finalists = recommend::finalists(
             &Findings::of(&results, benchmark),
-            &self.wish(&field.baseline.name, &field.choices),
+            &self.wish(&step.baseline.name, &step.choices),
         );
         let finalists: Vec<String> = finalists
             .iter()
             .map(|&i| benchmark.variants[i].name.clone())
             .collect();
         let seconds_per_run = seconds_per_run(benchmark);
-        let tuned = self.tuned(&field, &finalists)?;
+        let tuned = self.tuned(&step, &finalists)?;
         let round = Duration::from_secs_f64(seconds_per_run * tuned.ready.len() as f64);
-        let is_affordable = self.comparison.settings.rounds.is_some() || left > round * 4;
+        let is_affordable = self.measurement.settings.rounds.is_some() || left > round * 4;
         if tuned.ready.len() > finalists.len() && is_affordable {
             ui::note("step 2 of 2: which tuning?");
             let benchmark =
@@ -163,7 +163,7 @@ impl Search<'_> {
             if interrupted {
                 return Ok(Found::interrupted(results));
             }
-            field = tuned;
+            step = tuned;
         } else if tuned.ready.len() > finalists.len() {
             ui::note(
                 "step 2 of 2, which tuning, is left out: the time is used up; --budget gives more",
@@ -171,8 +171,8 @@ impl Search<'_> {
         }
         Ok(Found {
             results,
-            wish: Some(self.wish(&field.baseline.name, &field.choices)),
-            choices: field.choices,
+            wish: Some(self.wish(&step.baseline.name, &step.choices)),
+            choices: step.choices,
         })
     }
 
@@ -180,28 +180,28 @@ impl Search<'_> {
     fn measure(
         &self,
         step: &str,
-        variants: &[Ready],
+        variants: &[ReadyVariant],
         left_out: &[LeftOut],
         left: &mut Duration,
         share: f64,
     ) -> anyhow::Result<Benchmark> {
         let began = Instant::now();
-        let comparison = self.comparison;
-        let mut settings = comparison.settings.clone();
+        let measurement = self.measurement;
+        let mut settings = measurement.settings.clone();
         settings.budget_seconds = (left.as_secs_f64() * share).max(1.0);
-        let parameters = comparison.first_parameters();
-        let memory = comparison.first_memory_limit_bytes();
+        let parameters = measurement.first_parameters();
+        let memory = measurement.first_memory_limit_bytes();
         let mut benchmark =
-            comparison.benchmark(variants, left_out, parameters, memory, settings)?;
+            measurement.benchmark(variants, left_out, parameters, memory, settings)?;
         benchmark.name = format!("{}: {step}", benchmark.name);
         *left = left.saturating_sub(began.elapsed());
         Ok(benchmark)
     }
 
     /// The finalists and each with each option that is worth trying, one at a time.
-    fn tuned(&self, field: &Field, finalists: &[String]) -> anyhow::Result<Field> {
-        let mut tuned = Field::new(field.baseline.clone());
-        let of_finalists = field
+    fn tuned(&self, step: &StepVariants, finalists: &[String]) -> anyhow::Result<StepVariants> {
+        let mut tuned = StepVariants::new(step.baseline.clone());
+        let of_finalists = step
             .choices
             .iter()
             .filter(|(name, _)| finalists.contains(name));

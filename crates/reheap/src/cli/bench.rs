@@ -2,7 +2,7 @@
 //!
 //! A dynamic program is run with each allocator preloaded; other variants are commands of the user's.
 
-use crate::bench::measure::{self, Comparison};
+use crate::bench::measure::{self, Measurement};
 use crate::bench::options::{MeasuringArguments, ServerArguments};
 use crate::bench::outputs::OutputArguments;
 use crate::bench::preloaded;
@@ -75,10 +75,10 @@ pub(crate) fn run(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
         .name
         .clone()
         .unwrap_or_else(|| shown(&words, &typed));
-    let comparison = Comparison::new(measuring, name, server)?;
+    let measurement = Measurement::new(measuring, name, server)?;
     let workshop = Workshop::new(Network::AsConfigured);
-    let (ready, left_out) = preloaded::prepare(&typed, &words, &comparison, &workshop)?;
-    let results = comparison.run(&ready, &left_out)?;
+    let (ready, left_out) = preloaded::prepare(&typed, &words, &measurement, &workshop)?;
+    let results = measurement.run(&ready, &left_out)?;
     measure::finish(&results, &outputs)
 }
 

@@ -1,11 +1,11 @@
 //! `cargo reheap bench`: a Rust project with each libc and each allocator, side by side.
 
 use crate::bench::linked::Project;
-use crate::bench::measure::{self, Comparison};
+use crate::bench::measure::{self, Measurement};
 use crate::bench::options::MeasuringArguments;
 use crate::bench::outputs::OutputArguments;
 use crate::bench::preloaded::own_command;
-use crate::bench::ready::Ready;
+use crate::bench::ready::ReadyVariant;
 use crate::bench::sweep;
 use crate::bench::variants::{self, OfLibc, Typed};
 use crate::choice::Choice;
@@ -66,12 +66,12 @@ pub(crate) fn run(arguments: &CargoBenchArguments) -> anyhow::Result<ExitCode> {
         [] => names.join(", "),
         _ => project.shown(session.program_arguments()),
     });
-    let comparison = Comparison::new(measuring, name, None)?;
+    let measurement = Measurement::new(measuring, name, None)?;
     let mut left_out = Vec::new();
     let mut ready = Vec::new();
     for variant in &asked {
-        let prepared = prepare(variant, &project, &comparison);
-        comparison.go_on()?;
+        let prepared = prepare(variant, &project, &measurement);
+        measurement.go_on()?;
         match prepared {
             Ok(variant) => ready.push(variant),
             // Nobody asked for this one by name.
@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: &CargoBenchArguments) -> anyhow::Result<ExitCode> {
         }
     }
     ready[0].role = Role::Baseline;
-    let results = comparison.run(&ready, &left_out)?;
+    let results = measurement.run(&ready, &left_out)?;
     measure::finish(&results, &outputs)
 }
 
@@ -120,12 +120,12 @@ fn shown(variant: &Typed) -> String {
 fn prepare(
     variant: &Typed,
     project: &Project<'_>,
-    comparison: &Comparison,
-) -> anyhow::Result<Ready> {
+    measurement: &Measurement,
+) -> anyhow::Result<ReadyVariant> {
     let OfLibc { libc, choice } = match variant {
         Typed::OwnCommand(command) => return Ok(own_command(command)),
         Typed::OfLibc(variant) => variant,
     };
     let libc = libc.unwrap_or(Libc::Musl);
-    project.ready(libc, choice, comparison)
+    project.ready(libc, choice, measurement)
 }

@@ -1,11 +1,11 @@
 //! `reheap recommend` and `cargo reheap recommend`: a verdict in words, and the commands that apply and undo it.
 
 use crate::bench::linked::Project;
-use crate::bench::measure::{self, Comparison};
+use crate::bench::measure::{self, Measurement};
 use crate::bench::options::{Measuring, MeasuringArguments, ServerArguments};
 use crate::bench::outputs::{OutputArguments, Outputs};
 use crate::bench::preloaded::Dynamic;
-use crate::bench::search::{Search, Source};
+use crate::bench::search::{AllocatorSearch, VariantSource};
 use crate::bench::sweep;
 use crate::bench::write;
 use crate::choice::Choice;
@@ -85,9 +85,9 @@ pub(crate) fn run(arguments: &RecommendArguments) -> anyhow::Result<ExitCode> {
     let name = super::bench::shown(&words, &[]);
     let load = server.iter().flat_map(|server| &server.load);
     sweep::refuse_unused(&measuring.sweep, words.iter().chain(load))?;
-    let comparison = Comparison::new(measuring, name, server)?;
+    let measurement = Measurement::new(measuring, name, server)?;
     let workshop = Workshop::new(Network::AsConfigured);
-    let program = Dynamic::resolve(&words, &comparison, &workshop)?;
+    let program = Dynamic::resolve(&words, &measurement, &workshop)?;
     let typed: Vec<String> = words
         .iter()
         .map(|word| word.to_string_lossy().into_owned())
@@ -104,7 +104,7 @@ pub(crate) fn run(arguments: &RecommendArguments) -> anyhow::Result<ExitCode> {
     };
     recommend(
         &program,
-        &comparison,
+        &measurement,
         arguments.wish.goal,
         &commands,
         &outputs,
@@ -119,15 +119,15 @@ pub(crate) fn run_for_cargo(arguments: &CargoRecommendArguments) -> anyhow::Resu
     sweep::refuse_unused(&measuring.sweep, session.program_arguments().iter())?;
     let project = Project::build(&session, &[Libc::Musl, Libc::Glibc])?;
     let name = project.shown(session.program_arguments());
-    let comparison = Comparison::new(measuring, name, None)?;
+    let measurement = Measurement::new(measuring, name, None)?;
     let commands = Commands {
         apply: Box::new(|choice| format!("cargo reheap build --release {}", flags(choice))),
         undo: "cargo build --release".to_owned(),
     };
-    let source = project.to_recommend_for(&comparison);
+    let source = project.to_recommend_for(&measurement);
     recommend(
         &source,
-        &comparison,
+        &measurement,
         arguments.wish.goal,
         &commands,
         &outputs,
@@ -160,15 +160,15 @@ fn for_one_setting(arguments: &MeasuringArguments) -> anyhow::Result<Measuring> 
 }
 
 fn recommend(
-    source: &dyn Source,
-    comparison: &Comparison,
+    source: &dyn VariantSource,
+    measurement: &Measurement,
     goal: Goal,
     commands: &Commands<'_>,
     outputs: &Outputs,
 ) -> anyhow::Result<ExitCode> {
-    let search = Search {
+    let search = AllocatorSearch {
         source,
-        comparison,
+        measurement,
         goal,
     };
     let found = search.run()?;
