@@ -3,7 +3,8 @@
 //! Whoever reads down the column sees at once what differs from the baseline (the interval does not touch the line at
 //! 1) and by how much, which a column of numbers does not show.
 
-use super::{At, Axis, Drawing, Tone, Unit};
+use super::axis::{Axis, Unit};
+use super::drawing::{At, Drawing, Tone};
 
 const HEIGHT: f64 = 26.0;
 

@@ -1,6 +1,7 @@
 //! Lines: how a figure changes with a parameter, or from round to round.
 
-use super::{At, Axis, Drawing, Tone, Unit};
+use super::axis::{Axis, Unit};
+use super::drawing::{At, Drawing, Tone};
 
 const HEIGHT: f64 = 280.0;
 /// Beyond this many rounds a line has no dots.

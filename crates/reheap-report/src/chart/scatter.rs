@@ -2,7 +2,8 @@
 //!
 //! The Pareto front joins the variants that no other beats in both; whoever chooses, chooses one of these.
 
-use super::{At, Axis, Drawing, Tone, Unit};
+use super::axis::{Axis, Unit};
+use super::drawing::{At, Drawing, Tone};
 use reheap_bench::results::Direction;
 
 const HEIGHT: f64 = 300.0;

@@ -3,7 +3,8 @@
 //! All runs, because a bar of the mean hides the two things that matter: how far runs lie apart, and whether they fall
 //! into two groups. A dot that would lie on another is moved up or down, never sideways.
 
-use super::{At, Axis, Drawing, Tone, Unit};
+use super::axis::{Axis, Unit};
+use super::drawing::{At, Drawing, Tone};
 
 const ROW: f64 = 46.0;
 const RADIUS: f64 = 3.4;
