@@ -20,7 +20,10 @@ pub fn shuffled(variants: usize, rounds: usize, seed: u64) -> Vec<Vec<usize>> {
 }
 
 /// Runs every variant once in each round, in the order of [`shuffled`], and returns the results by variant and then by
-/// round. The first failure ends it.
+/// round.
+///
+/// # Errors
+/// If a run fails: its error, and no other run is begun.
 pub fn interleave<T, E>(
     variants: usize,
     rounds: usize,

@@ -1,8 +1,9 @@
 //! Memory limits that hold; or, where none can be set, the reason.
 
-use reheap_bench::memory_limit::MemoryLimit;
+use reheap_bench::memory_limit::{MemoryLimit, NoMemoryLimit};
 use reheap_bench::results::Outcome;
 use reheap_bench::run::{CommandLine, Finished, Launcher, Limits};
+use std::fs;
 
 const MIB: u64 = 1024 * 1024;
 
@@ -25,17 +26,31 @@ fn touch(mebibytes: u64, memory: Option<&MemoryLimit>) -> Finished {
         .unwrap()
 }
 
-/// A limit, or nothing on a system that has none; what it says then has to be of use.
+/// A limit, or nothing on a system where none can be made by hand either; what it says then has to be of use.
 fn limit(bytes: u64) -> Option<MemoryLimit> {
-    match MemoryLimit::prepare(bytes) {
-        Ok(limit) => Some(limit),
-        Err(reason) => {
-            let reason = reason.to_string();
-            assert!(reason.starts_with("cannot limit memory: "), "{reason}");
-            assert!(reason.contains("/sys/fs/cgroup"), "{reason}");
-            None
+    let refusal = match MemoryLimit::prepare(bytes) {
+        Ok(limit) => return Some(limit),
+        Err(refusal) => refusal,
+    };
+    let reason = refusal.to_string();
+    assert!(reason.starts_with("cannot limit memory: "), "{reason}");
+    assert!(reason.contains("/sys/fs/cgroup"), "{reason}");
+    let by_hand = match &refusal {
+        NoMemoryLimit::NoController => {
+            let mut hierarchies = fs::read_dir("/sys/fs/cgroup").into_iter().flatten();
+            hierarchies.any(|it| it.unwrap().path().join("memory.limit_in_bytes").exists())
         }
-    }
+        NoMemoryLimit::Refused { folder, .. } => {
+            let control = folder.join("cgroup.subtree_control");
+            let made = match control.exists() {
+                true => fs::write(control, "+memory"),
+                false => fs::create_dir(folder.join("by-hand")),
+            };
+            made.is_ok()
+        }
+    };
+    assert!(!by_hand, "{reason}");
+    None
 }
 
 #[test]

@@ -103,24 +103,21 @@ fn the_launcher_is_smaller_than_any_program() {
 }
 
 #[test]
-fn the_average_is_between_what_a_command_has_before_and_after() {
-    // Half the time small, half the time with 64 MiB more.
+fn the_average_of_a_command_that_soon_has_64_mib_is_near_its_peak() {
+    // Each pass writes to all of it, so that the passes take nearly all of the time.
     let folder = tempfile::tempdir().unwrap();
     let program = compiled(
         folder.path(),
-        "#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n\
+        "#include <stdlib.h>\n#include <string.h>\n\
          int main(void) {\n\
-             usleep(300000);\n\
-             char *block = malloc(64 << 20);\n\
-             memset(block, 1, 64 << 20);\n\
-             usleep(300000);\n\
+             char *volatile block = malloc(64 << 20);\n\
+             for (int pass = 0; pass < 60; pass++) memset(block, pass, 64 << 20);\n\
              return 0;\n\
          }\n",
     );
     let cost = run(&command(program.to_str().unwrap(), &[])).cost;
     let mean = cost.mean_rss_bytes.unwrap();
-    assert!((8 * MIB..60 * MIB).contains(&mean), "{cost:?}");
-    assert!(mean < cost.peak_rss_bytes, "{cost:?}");
+    assert!((8 * MIB..=cost.peak_rss_bytes).contains(&mean), "{cost:?}");
 }
 
 #[test]
@@ -400,14 +397,24 @@ fn metrics_are_read_from_the_output() {
 }
 
 #[test]
-fn counters_are_there_or_there_is_a_reason() {
+fn counters_are_read_unless_the_processor_shows_none_or_the_system_forbids_it() {
+    // What the kernel drives: a processor's own counters have an event for instructions, software and tracepoints none.
+    let devices = fs::read_dir("/sys/bus/event_source/devices").unwrap();
+    let has_counters = devices.flatten().any(|device| {
+        let events = device.path().join("events");
+        ["instructions", "inst_retired"].map(|it| events.join(it).exists()) != [false; 2]
+    });
     let launcher = Launcher::new().unwrap();
     let finished = launcher
         .run(&command("/bin/true", &[]), &Limits::default(), &[])
         .unwrap();
     match launcher.no_counters_because() {
-        Some(reason) => assert!(!reason.is_empty() && finished.counters.is_none()),
         None => assert!(finished.counters.unwrap().instructions.unwrap() > 10_000),
+        Some(reason) => {
+            let shows_none = reason.starts_with("the processor shows none");
+            assert_eq!(shows_none, !has_counters, "{reason}");
+            assert_eq!(finished.counters, None);
+        }
     }
 }
 
