@@ -1,49 +1,88 @@
-//! `make demo`: from a machine with Rust to tables, in a few minutes.
+//! `make demo`: from a machine with Rust and a C compiler to a chart and a sentence, in a few minutes.
+
+mod chart;
 
 use crate::prerequisites;
-use crate::programs;
+use crate::programs::{self, RustProgram};
 use crate::progress::Progress;
-use crate::workspace::Workspace;
-use anyhow::Result;
+use crate::workspace::{Build, Workspace};
+use anyhow::{Context, Result};
 use reheap_allocators::catalogue::CATALOGUE;
+use reheap_bench::findings::Findings;
+use reheap_bench::results::Results;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 const ROUNDS: &str = "8";
+/// What the short demonstration compares.
+const VARIANTS: &str = "glibc,musl,musl+mimalloc";
 
-pub(crate) fn run(workspace: &Workspace, all: bool) -> Result<()> {
+/// Two small programs with two threads each, and three variants; with `all`, also with one thread, and every allocator.
+pub(crate) fn run(mut workspace: Workspace, all: bool) -> Result<()> {
+    workspace.build = Build::Debug;
     let progress = Progress::start();
-    progress.step(
-        "building reheap",
-        workspace
-            .cargo()
-            .args(["build", "--release", "-p", "reheap"]),
-    )?;
-    prerequisites::install_missing(workspace, &progress)?;
-    let allocators = CATALOGUE.iter().filter_map(|allocator| {
-        let recipe = allocator.build.as_ref()?;
-        (all || !recipe.builds_slowly).then_some(allocator.name)
-    });
-    let mut variants = "glibc,musl".to_owned();
-    for allocator in allocators {
-        variants.push_str(&format!(",musl+{allocator}"));
+    let mut build = workspace.cargo();
+    progress.quietly("building reheap", build.args(["build", "-p", "reheap"]))?;
+    prerequisites::install_missing(&workspace, &progress)?;
+    if all {
+        prerequisites::install_cxx(&workspace, &progress);
     }
-    for program in programs::small(workspace) {
-        let mut command = workspace.cargo_reheap();
-        command.args(["bench", "--name", program.package, "--rounds", ROUNDS]);
-        command.args(["--variant", &variants]);
-        command.args(
-            program
-                .sweep
-                .map(|sweep| ["-L", sweep])
-                .into_iter()
-                .flatten(),
-        );
-        command.args(program.cargo_flags(workspace));
-        command.arg("--").args(&program.arguments);
-        progress.step(
-            &format!("comparing allocators with {}", program.package),
-            &mut command,
-        )?;
+    let directory = workspace.target.join("demo");
+    fs::create_dir_all(&directory)
+        .with_context(|| format!("cannot make `{}`", directory.display()))?;
+    let mut measured = Vec::new();
+    for program in programs::small(&workspace) {
+        measured.push(measure(&workspace, &program, all, &directory, &progress)?);
     }
-    progress.say("done");
+    let mut shown = String::new();
+    for file in &measured {
+        let text = fs::read_to_string(file)
+            .with_context(|| format!("cannot read `{}`", file.display()))?;
+        let results = Results::from_json(&text)?;
+        for benchmark in &results.benchmarks {
+            shown.push_str(&chart::of(&Findings::of(&results, benchmark)));
+        }
+    }
+    let page = directory.join("report.html");
+    let mut report = workspace.reheap();
+    report
+        .arg("report")
+        .args(&measured)
+        .arg("--html")
+        .arg(&page);
+    progress.quietly("writing the page", &mut report)?;
+    print!("\n{shown}");
+    println!("All figures, with intervals and charts: {}", page.display());
     Ok(())
+}
+
+/// Builds, checks and runs the variants of a program, and gives the file of the results.
+fn measure(
+    workspace: &Workspace,
+    program: &RustProgram,
+    all: bool,
+    directory: &Path,
+    progress: &Progress,
+) -> Result<PathBuf> {
+    let file = directory.join(format!("{}.json", program.package));
+    let mut variants = VARIANTS.to_owned();
+    for allocator in CATALOGUE.iter().filter(|row| all && row.build.is_some()) {
+        let variant = format!("musl+{}", allocator.name);
+        if !VARIANTS.split(',').any(|known| known == variant) {
+            variants.push_str(&format!(",{variant}"));
+        }
+    }
+    let threads = match all {
+        true => "threads=1,2",
+        false => "threads=2",
+    };
+    let mut command = workspace.cargo_reheap();
+    command.args(["bench", "--name", program.package, "--rounds", ROUNDS]);
+    command.args(["--variant", &variants, "-L", threads]);
+    command.arg("--json").arg(&file);
+    command.args(program.cargo_flags(workspace));
+    command.arg("--").args(&program.arguments);
+    let what = format!("building and comparing {}", program.package);
+    progress.quietly(&what, &mut command)?;
+    Ok(file)
 }

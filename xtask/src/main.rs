@@ -39,9 +39,9 @@ enum Task {
     Ci,
     /// Check what no compiler checks: lengths of files, descriptions, paths of somebody's machine
     Tidy,
-    /// Build the workloads with every allocator that builds quickly, compare them and print tables
+    /// Compare two small programs with glibc, stock musl and mimalloc in musl, and print a chart
     Demo {
-        /// Also the allocators that build slowly
+        /// With every allocator, and with one thread and two
         #[arg(long)]
         all: bool,
     },
@@ -100,7 +100,7 @@ fn run(task: Task) -> anyhow::Result<()> {
     match task {
         Task::Ci => ci::run(&workspace),
         Task::Tidy => tidy::run(&workspace),
-        Task::Demo { all } => demo::run(&workspace, all),
+        Task::Demo { all } => demo::run(workspace, all),
         Task::Measure {
             rounds,
             machine,

@@ -44,6 +44,7 @@ pub(crate) fn run(
             .args(["build", "--release", "-p", "reheap"]),
     )?;
     prerequisites::install_missing(workspace, &progress)?;
+    prerequisites::install_cxx(workspace, &progress);
     let folder = machine.folder(workspace, machine_name)?;
     let measuring = Measuring {
         workspace,

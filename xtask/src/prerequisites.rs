@@ -6,21 +6,23 @@ use crate::progress::Progress;
 use crate::workspace::Workspace;
 use anyhow::Result;
 
-/// Says what is missing and installs it. Without a C++ compiler the allocators in C++ are left out, which is no reason
-/// to stop.
+/// Installs what is missing for allocators in C.
 pub(crate) fn install_missing(workspace: &Workspace, progress: &Progress) -> Result<()> {
-    progress.step(
-        "what this machine lacks: the musl target, a C compiler for it",
+    progress.quietly(
+        "the musl target, and a C compiler for it",
         workspace
             .reheap()
             .args(["doctor", "--fix", "rust-target", "c-objects"]),
-    )?;
-    let cxx = progress.step(
-        "what this machine lacks: a C++ compiler for musl",
+    )
+}
+
+/// Installs what is missing for allocators in C++. They are left out if that fails, which is no reason to stop.
+pub(crate) fn install_cxx(workspace: &Workspace, progress: &Progress) {
+    let cxx = progress.quietly(
+        "a C++ compiler for musl",
         workspace.reheap().args(["doctor", "--fix", "c++-objects"]),
     );
     if let Err(error) = cxx {
         progress.say(format!("going on without: {error:#}"));
     }
-    Ok(())
 }

@@ -15,6 +15,26 @@ pub(crate) struct Workspace {
     /// Where Cargo builds.
     pub(crate) target: PathBuf,
     pub(crate) packages: Vec<Package>,
+    /// The build of reheap that is used.
+    pub(crate) build: Build,
+}
+
+/// A build of reheap.
+#[derive(Clone, Copy)]
+pub(crate) enum Build {
+    /// As users have it: for everything that measures reheap itself.
+    Release,
+    /// Ready in a third of the time, because xtask needs most of its parts too.
+    Debug,
+}
+
+impl Build {
+    fn directory(self) -> &'static str {
+        match self {
+            Build::Release => "release",
+            Build::Debug => "debug",
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -48,6 +68,7 @@ impl Workspace {
             root: metadata.workspace_root,
             target: metadata.target_directory,
             packages: metadata.packages,
+            build: Build::Release,
         })
     }
 
@@ -58,16 +79,21 @@ impl Workspace {
         command
     }
 
-    /// The program `cargo-reheap` of the release build, called as Cargo would for `cargo reheap`.
+    /// A program of reheap.
+    fn program(&self, name: &str) -> Command {
+        Command::new(self.target.join(self.build.directory()).join(name))
+    }
+
+    /// The program `cargo-reheap`, called as Cargo would for `cargo reheap`.
     pub(crate) fn cargo_reheap(&self) -> Command {
-        let mut command = Command::new(self.target.join("release/cargo-reheap"));
+        let mut command = self.program("cargo-reheap");
         command.current_dir(&self.root).arg("reheap");
         command
     }
 
-    /// The program `reheap` of the release build.
+    /// The program `reheap`.
     pub(crate) fn reheap(&self) -> Command {
-        Command::new(self.target.join("release/reheap"))
+        self.program("reheap")
     }
 }
 
