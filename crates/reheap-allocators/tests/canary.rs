@@ -24,7 +24,11 @@ fn dynamic_linker(libc: Libc) -> PathBuf {
 
 /// What the canary answers to two lines, and what it or its allocator says beside that.
 #[track_caller]
-fn sing(target: &Target, preload: Option<&Path>, variables: &[(&str, &str)]) -> (String, String) {
+fn answers(
+    target: &Target,
+    preload: Option<&Path>,
+    variables: &[(&str, &str)],
+) -> (String, String) {
     let canary = canary::LIBRARY
         .build(target, &toolchain(target), &cache())
         .unwrap();
@@ -55,9 +59,9 @@ fn sing(target: &Target, preload: Option<&Path>, variables: &[(&str, &str)]) -> 
 }
 
 #[test]
-fn the_canary_sings_once_for_each_line() {
+fn the_canary_answers_each_line() {
     for libc in [Libc::Glibc, Libc::Musl] {
-        let (stdout, stderr) = sing(&target(libc), None, &[]);
+        let (stdout, stderr) = answers(&target(libc), None, &[]);
         let lines: Vec<&str> = stdout.lines().collect();
         assert_eq!(lines.len(), 2, "{stdout}");
         assert_eq!(lines[0], lines[1]);
@@ -94,9 +98,9 @@ fn options_baked_into_a_preload_reach_the_allocator_and_the_users_win() {
                     .unwrap();
             assert_ne!(plain, tuned);
             let verbose = ("MIMALLOC_VERBOSE", "1");
-            let (_, without) = sing(&target, Some(&plain), &[verbose]);
-            let (_, with) = sing(&target, Some(&tuned), &[verbose]);
-            let (_, changed) = sing(&target, Some(&tuned), &[verbose, users]);
+            let (_, without) = answers(&target, Some(&plain), &[verbose]);
+            let (_, with) = answers(&target, Some(&tuned), &[verbose]);
+            let (_, changed) = answers(&target, Some(&tuned), &[verbose, users]);
             for text in baked {
                 assert!(with.contains(text), "{libc}: no `{text}` in {with}");
             }

@@ -2,7 +2,7 @@
 
 use crate::choice::{AllocatorName, Choice, TuningArguments};
 use crate::interrupt;
-use crate::system::canary::{By, Cage, DEADLINE};
+use crate::system::canary::{By, Canaries, DEADLINE};
 use crate::system::census::{self, Census};
 use crate::system::change::{self, Change, Interrupted};
 use crate::system::disk::Disk;
@@ -96,19 +96,19 @@ pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
         tell_image(arguments.root.as_deref(), &libraries)?;
         return Ok(ExitCode::SUCCESS);
     };
-    let aviary = Aviary {
+    let canaries = CanaryRuns {
         root: &root,
         linkers: &linkers,
         libraries: &libraries,
     };
-    let sung = make(&change, &disk, &aviary).with_context(|| format!("cannot enable {name}"))?;
+    let seen = make(&change, &disk, &canaries).with_context(|| format!("cannot enable {name}"))?;
     let enabled = Enabled {
         root: &root,
         image: arguments.root.as_deref(),
         libraries: &libraries,
         choice: &choice,
         name,
-        sung,
+        seen,
         census,
         others,
     };
@@ -125,21 +125,21 @@ pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
 }
 
 #[derive(Default)]
-struct Sung {
-    /// Who sang before anything else loaded the libraries, for each libc.
+struct CanaryResults {
+    /// Which canaries passed before anything else loaded the libraries, for each libc.
     before: Vec<String>,
     /// Whether canaries could look at what the files do.
     is_effect_seen: bool,
 }
 
 /// Ctrl-C is an error like others here: what was done is undone.
-fn make(change: &Change, disk: &Disk, aviary: &Aviary) -> anyhow::Result<Sung> {
+fn make(change: &Change, disk: &Disk, canaries: &CanaryRuns) -> anyhow::Result<CanaryResults> {
     let interrupted = interrupt::on_signals()?;
     let go_on = || match interrupted.load(Ordering::Relaxed) {
         true => Err(interrupt::failure("interrupted")),
         false => Ok(()),
     };
-    let mut sung = Sung::default();
+    let mut seen = CanaryResults::default();
     let missing = disk.missing_folders(LIBRARIES);
     let cleaned = change.make(
         disk,
@@ -147,18 +147,18 @@ fn make(change: &Change, disk: &Disk, aviary: &Aviary) -> anyhow::Result<Sung> {
             missing
                 .iter()
                 .try_for_each(|folder| disk.make_folder(folder))?;
-            aviary.libraries.write(disk)?;
-            sung.before = aviary.before()?;
+            canaries.libraries.write(disk)?;
+            seen.before = canaries.before()?;
             Ok(go_on()?)
         },
         || {
-            sung.is_effect_seen = aviary.after()?;
-            aviary.libraries.delete_canaries(disk)?;
+            seen.is_effect_seen = canaries.after()?;
+            canaries.libraries.delete_canaries(disk)?;
             Ok(go_on()?)
         },
     )?;
     warn(cleaned);
-    Ok(sung)
+    Ok(seen)
 }
 
 /// The root folder, if it may be written to and what is in it can be trusted. `command` is what to type for this system,
@@ -247,20 +247,20 @@ fn build(choice: &Choice, linkers: &[Linker]) -> anyhow::Result<Libraries> {
     Ok(Libraries::new(allocator.name, allocator.version, libraries))
 }
 
-/// The canaries of all libcs.
-struct Aviary<'a> {
+/// Starts the canaries of all libcs.
+struct CanaryRuns<'a> {
     root: &'a Root,
     linkers: &'a [Linker],
     libraries: &'a Libraries,
 }
 
-impl Aviary<'_> {
-    fn sing(&self, linker: Linker, by: By) -> anyhow::Result<Option<Vec<String>>> {
+impl CanaryRuns<'_> {
+    fn run(&self, linker: Linker, by: By) -> anyhow::Result<Option<Vec<String>>> {
         let (library, own) = (
             self.libraries.file(linker.libc),
             self.libraries.canary(linker.libc),
         );
-        let cage = Cage {
+        let canaries = Canaries {
             root: self.root,
             linker,
             library: &library,
@@ -268,7 +268,7 @@ impl Aviary<'_> {
             limit: DEADLINE,
         };
         let libc = linker.libc;
-        cage.sing(by).map_err(|why| {
+        canaries.run(by).map_err(|why| {
             let hint = "nothing was changed; one program at a time: reheap run";
             Failure::failed(format!("with {libc}, {why}"))
                 .hint(hint)
@@ -278,14 +278,14 @@ impl Aviary<'_> {
 
     /// Before anything else loads the libraries.
     fn before(&self) -> anyhow::Result<Vec<String>> {
-        let mut sung = Vec::new();
+        let mut passed = Vec::new();
         for linker in self.linkers {
             let path = self.libraries.for_variable(linker.libc);
-            let of_libc = self.sing(*linker, By::Variable(&path))?;
+            let of_libc = self.run(*linker, By::Variable(&path))?;
             let of_libc = of_libc.unwrap_or_default().join(", ");
-            sung.push(format!("{} ({of_libc})", linker.libc));
+            passed.push(format!("{} ({of_libc})", linker.libc));
         }
-        Ok(sung)
+        Ok(passed)
     }
 
     /// Now that every program that starts does. Says whether that could be looked at, for each libc that a file is for.
@@ -297,7 +297,7 @@ impl Aviary<'_> {
                 Libc::Musl if self.root.open_file(PROFILE_SCRIPT).is_ok() => By::Script,
                 Libc::Musl => continue,
             };
-            is_seen &= self.sing(*linker, by)?.is_some();
+            is_seen &= self.run(*linker, by)?.is_some();
         }
         Ok(is_seen)
     }
@@ -311,7 +311,7 @@ struct Enabled<'a> {
     libraries: &'a Libraries,
     choice: &'a Choice,
     name: String,
-    sung: Sung,
+    seen: CanaryResults,
     census: Census,
     /// Dynamic linkers whose programs cannot load it.
     others: Vec<Linker>,
@@ -371,7 +371,7 @@ impl Enabled<'_> {
                 census::listed(own.keys()),
             ));
         }
-        if !self.sung.is_effect_seen {
+        if !self.seen.is_effect_seen {
             let what = "programs of that root cannot be started here with it as their root";
             warnings.push(format!(
                 "{what}, so it was not seen that the files have an effect"
@@ -390,7 +390,7 @@ impl Enabled<'_> {
     fn details(&self) -> Vec<String> {
         let mut details = vec![format!(
             "seen to work with {}",
-            self.sung.before.join(" and ")
+            self.seen.before.join(" and ")
         )];
         for libc in self.libraries.libcs() {
             match libc {

@@ -26,9 +26,9 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 const WORD: &str = "canary";
 const SHELL_SCRIPT: &str = "read a; echo \"$a\"; read b; exit 0";
 
-/// A library and where canaries find it.
+/// The canaries of one libc, and the library that they are started with.
 #[derive(Debug)]
-pub(crate) struct Cage<'a> {
+pub(crate) struct Canaries<'a> {
     pub(crate) root: &'a Root,
     pub(crate) linker: Linker,
     /// The library, as a path of the system.
@@ -59,13 +59,13 @@ enum Start {
     ByLinker,
 }
 
-impl Cage<'_> {
-    /// Starts them all, and says the names of those that sang; `None` if what brings the library in has no effect on
+impl Canaries<'_> {
+    /// Starts them all, and says the names of those that passed; `None` if what brings the library in has no effect on
     /// programs as they can be started here.
     ///
     /// # Errors
     /// What the first of them did that it should not have.
-    pub(crate) fn sing(&self, by: By) -> Result<Option<Vec<String>>, String> {
+    pub(crate) fn run(&self, by: By) -> Result<Option<Vec<String>>, String> {
         let start = self.start();
         match (start, by) {
             // Who cannot log in does not read the script.
@@ -77,7 +77,7 @@ impl Cage<'_> {
                 let line = format!(". {PROFILE_SCRIPT}; exec {} {}", self.linker.path, self.own);
                 let mut command = self.command(start, "/bin/sh", by);
                 command.args(["-c", &line]);
-                return Ok(Some(vec![self.listen(command, "a login shell's child")?]));
+                return Ok(Some(vec![self.check(command, "a login shell's child")?]));
             }
             _ => {}
         }
@@ -86,9 +86,9 @@ impl Cage<'_> {
             command.args([OsString::from("--library-path"), self.library_path()]);
         }
         command.arg(self.path(start, self.own));
-        let mut sung = vec![self.listen(command, "a program with threads and a fork")?];
+        let mut passed = vec![self.check(command, "a program with threads and a fork")?];
         if start == Start::ByLinker {
-            return Ok(Some(sung));
+            return Ok(Some(passed));
         }
         for (paths, arguments) in [
             (&["/bin/sh", "/usr/bin/sh"], &["-c", SHELL_SCRIPT][..]),
@@ -99,9 +99,9 @@ impl Cage<'_> {
             };
             let mut command = self.command(start, path, by);
             command.args(arguments);
-            sung.push(self.listen(command, path)?);
+            passed.push(self.check(command, path)?);
         }
-        Ok(Some(sung))
+        Ok(Some(passed))
     }
 
     /// Whether a file is a dynamic program of this libc.
@@ -173,7 +173,7 @@ impl Cage<'_> {
     ///
     /// It and what it forks are a process group, which is ended in any case: a child that hangs keeps standard error open,
     /// and reading that would wait for it.
-    fn listen(&self, mut command: Command, name: &str) -> Result<String, String> {
+    fn check(&self, mut command: Command, name: &str) -> Result<String, String> {
         let mut child = command
             .process_group(0)
             .stdin(Stdio::piped())
@@ -181,7 +181,7 @@ impl Cage<'_> {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| format!("{name} does not start: {error}"))?;
-        let heard = self.hear(&mut child);
+        let answered = self.answers_and_ends(&mut child);
         // It was not waited for yet, so the number is its group's still. It may have ended already.
         let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
         let mut stderr = Vec::new();
@@ -199,7 +199,7 @@ impl Cage<'_> {
                 text.lines().take(5).collect::<Vec<_>>().join(" / ")
             ),
         };
-        if let Err(why) = heard {
+        if let Err(why) = answered {
             return Err(format!("{name} {why}{said}"));
         }
         if !status.success() {
@@ -213,7 +213,7 @@ impl Cage<'_> {
     }
 
     /// Whether it lived, answered, had the library and ended.
-    fn hear(&self, child: &mut Child) -> Result<(), String> {
+    fn answers_and_ends(&self, child: &mut Child) -> Result<(), String> {
         let mut stdin = child.stdin.take().expect("it is piped");
         let stdout = child.stdout.take().expect("it is piped");
         let lines = lines_of(stdout);
@@ -227,7 +227,7 @@ impl Cage<'_> {
         let process = Process::open(child.id()).map_err(|error| error.to_string())?;
         let mappings = process.mappings();
         let mappings = mappings.map_err(|error| format!("cannot be looked at: {error}"))?;
-        self.look(&answer, &mappings)?;
+        self.check_memory(&answer, &mappings)?;
         drop(stdin);
         match lines.recv_timeout(self.limit) {
             Err(RecvTimeoutError::Disconnected) => {}
@@ -249,12 +249,12 @@ impl Cage<'_> {
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
             // It fails only where the caller has waited for it already, because this took too long.
             let _ = rustix::io::retry_on_intr(|| waitid(WaitId::Pid(id), options));
-            let _ = sender.send(()); // then nobody listens any more
+            let _ = sender.send(()); // then nobody waits any more
         });
         receiver.recv_timeout(self.limit).is_ok()
     }
 
-    fn look(&self, answer: &str, mappings: &[Mapping]) -> Result<(), String> {
+    fn check_memory(&self, answer: &str, mappings: &[Mapping]) -> Result<(), String> {
         // The kernel shows a path without the links that lead to it, and from this process's root.
         let located = self.root.locate(self.library).unwrap_or_default();
         let is_library = |mapping: &&Mapping| mapping.path.as_ref() == Some(&located);
@@ -292,7 +292,7 @@ fn lines_of(output: impl std::io::Read + Send + 'static) -> Receiver<String> {
     std::thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
             if sender.send(line).is_err() {
-                return; // nobody listens any more
+                return; // nobody waits for it any more
             }
         }
     });
@@ -303,8 +303,8 @@ fn lines_of(output: impl std::io::Read + Send + 'static) -> Receiver<String> {
 mod tests {
     use super::*;
 
-    /// Hears the shell with a script; the shell itself is the library that it shall have.
-    fn heard_of(script: &str, limit: Duration) -> Result<String, String> {
+    /// Checks the shell with a script; the shell itself is the library that it must have.
+    fn check_shell(script: &str, limit: Duration) -> Result<String, String> {
         let root = Root::running().unwrap();
         let shell = Path::new("/bin/sh").canonicalize().unwrap();
         let linker = Linker {
@@ -312,7 +312,7 @@ mod tests {
             architecture: std::env::consts::ARCH,
             path: "",
         };
-        let cage = Cage {
+        let canaries = Canaries {
             root: &root,
             linker,
             library: shell.to_str().unwrap(),
@@ -321,7 +321,7 @@ mod tests {
         };
         let mut command = Command::new(&shell);
         command.args(["-c", script]);
-        cage.listen(command, "the shell")
+        canaries.check(command, "the shell")
     }
 
     const ANSWER: &str = "read a; echo \"$a\"; read b;";
@@ -329,20 +329,20 @@ mod tests {
     #[test]
     fn a_child_that_hangs_is_ended_with_the_canary_that_waits_for_it() {
         let script = "tail -f /dev/null & wait";
-        let error = heard_of(script, Duration::from_millis(200)).unwrap_err();
+        let error = check_shell(script, Duration::from_millis(200)).unwrap_err();
         assert!(error.starts_with("the shell hung for 200ms"), "{error}");
     }
 
     #[test]
     fn a_canary_that_has_answered_must_end_too() {
         let script = format!("{ANSWER} exec > /dev/null; tail -f /dev/null");
-        let error = heard_of(&script, Duration::from_secs(3)).unwrap_err();
+        let error = check_shell(&script, Duration::from_secs(3)).unwrap_err();
         assert!(error.starts_with("the shell did not end"), "{error}");
     }
 
     #[test]
     fn what_a_canary_leaves_behind_is_not_waited_for() {
         let script = format!("tail -f /dev/null > /dev/null & {ANSWER} exit 0");
-        assert_eq!(heard_of(&script, DEADLINE).unwrap(), "the shell");
+        assert_eq!(check_shell(&script, DEADLINE).unwrap(), "the shell");
     }
 }
