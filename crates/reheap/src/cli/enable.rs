@@ -265,7 +265,8 @@ impl CanaryRuns<'_> {
             linker,
             library: &library,
             own: &own,
-            limit: DEADLINE,
+            output_limit: DEADLINE,
+            end_limit: DEADLINE,
         };
         let libc = linker.libc;
         canaries.run(by).map_err(|why| {

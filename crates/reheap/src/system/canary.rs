@@ -35,8 +35,10 @@ pub(crate) struct Canaries<'a> {
     pub(crate) library: &'a str,
     /// The canary of our own, as a path of the system.
     pub(crate) own: &'a str,
-    /// How long each of them may take for an answer, and for its end.
-    pub(crate) limit: Duration,
+    /// How long each of them may take for an answer, and for the end of its output.
+    pub(crate) output_limit: Duration,
+    /// How long each may take for its end after that.
+    pub(crate) end_limit: Duration,
 }
 
 /// What brings the library in.
@@ -219,9 +221,11 @@ impl Canaries<'_> {
         let lines = lines_of(stdout);
         // One that has ended cannot be written to; that it gives no answer is what counts.
         let _ = stdin.write_all(format!("{WORD}\n").as_bytes());
-        let answer = match lines.recv_timeout(self.limit) {
+        let answer = match lines.recv_timeout(self.output_limit) {
             Ok(line) => line,
-            Err(RecvTimeoutError::Timeout) => return Err(format!("hung for {:?}", self.limit)),
+            Err(RecvTimeoutError::Timeout) => {
+                return Err(format!("hung for {:?}", self.output_limit));
+            }
             Err(RecvTimeoutError::Disconnected) => return Err("ended too early".to_owned()),
         };
         let process = Process::open(child.id()).map_err(|error| error.to_string())?;
@@ -229,7 +233,7 @@ impl Canaries<'_> {
         let mappings = mappings.map_err(|error| format!("cannot be looked at: {error}"))?;
         self.check_memory(&answer, &mappings)?;
         drop(stdin);
-        match lines.recv_timeout(self.limit) {
+        match lines.recv_timeout(self.output_limit) {
             Err(RecvTimeoutError::Disconnected) => {}
             Err(RecvTimeoutError::Timeout) => return Err("did not end".to_owned()),
             Ok(line) => return Err(format!("said `{line}` although it was not asked")),
@@ -251,7 +255,7 @@ impl Canaries<'_> {
             let _ = rustix::io::retry_on_intr(|| waitid(WaitId::Pid(id), options));
             let _ = sender.send(()); // then nobody waits any more
         });
-        receiver.recv_timeout(self.limit).is_ok()
+        receiver.recv_timeout(self.end_limit).is_ok()
     }
 
     fn check_memory(&self, answer: &str, mappings: &[Mapping]) -> Result<(), String> {
@@ -304,7 +308,11 @@ mod tests {
     use super::*;
 
     /// Checks the shell with a script; the shell itself is the library that it must have.
-    fn check_shell(script: &str, limit: Duration) -> Result<String, String> {
+    fn check_shell(
+        script: &str,
+        output_limit: Duration,
+        end_limit: Duration,
+    ) -> Result<String, String> {
         let root = Root::running().unwrap();
         let shell = Path::new("/bin/sh").canonicalize().unwrap();
         let linker = Linker {
@@ -317,32 +325,38 @@ mod tests {
             linker,
             library: shell.to_str().unwrap(),
             own: "",
-            limit,
+            output_limit,
+            end_limit,
         };
         let mut command = Command::new(&shell);
         command.args(["-c", script]);
         canaries.check(command, "the shell")
     }
 
+    /// For what never comes, so that nothing depends on how fast the machine is.
+    const SOON: Duration = Duration::from_millis(1);
     const ANSWER: &str = "read a; echo \"$a\"; read b;";
 
     #[test]
     fn a_child_that_hangs_is_ended_with_the_canary_that_waits_for_it() {
         let script = "tail -f /dev/null & wait";
-        let error = check_shell(script, Duration::from_millis(200)).unwrap_err();
-        assert!(error.starts_with("the shell hung for 200ms"), "{error}");
+        let error = check_shell(script, SOON, DEADLINE).unwrap_err();
+        assert!(error.starts_with("the shell hung for 1ms"), "{error}");
     }
 
     #[test]
     fn a_canary_that_has_answered_must_end_too() {
         let script = format!("{ANSWER} exec > /dev/null; tail -f /dev/null");
-        let error = check_shell(&script, Duration::from_secs(3)).unwrap_err();
+        let error = check_shell(&script, DEADLINE, SOON).unwrap_err();
         assert!(error.starts_with("the shell did not end"), "{error}");
     }
 
     #[test]
     fn what_a_canary_leaves_behind_is_not_waited_for() {
         let script = format!("tail -f /dev/null > /dev/null & {ANSWER} exit 0");
-        assert_eq!(check_shell(&script, DEADLINE).unwrap(), "the shell");
+        assert_eq!(
+            check_shell(&script, DEADLINE, DEADLINE).unwrap(),
+            "the shell"
+        );
     }
 }
