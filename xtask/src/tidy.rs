@@ -5,6 +5,7 @@
 use crate::pages;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail, ensure};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,16 +49,17 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
 
 fn findings(workspace: &Workspace) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
-    for path in text_files(&workspace.root)? {
-        let text = fs::read_to_string(workspace.root.join(&path))
+    let files = files(&workspace.root)?;
+    for path in files.iter().filter(|path| is_written_by_people(path)) {
+        let text = fs::read_to_string(workspace.root.join(path))
             .with_context(|| format!("cannot read `{}`", path.display()))?;
-        findings.extend(check_length(&path, &text));
-        findings.extend(check_machine_paths(&path, &text));
+        findings.extend(check_length(path, &text));
+        findings.extend(check_machine_paths(path, &text));
         if path.extension().is_some_and(|suffix| suffix == "md") {
-            findings.extend(check_links(&workspace.root, &path, &text));
+            findings.extend(check_links(&workspace.root, path, &text));
         }
         if path.ends_with("src/lib.rs") || path.ends_with("src/main.rs") {
-            findings.extend(check_header(&path, &text));
+            findings.extend(check_header(path, &text));
         }
     }
     for package in &workspace.packages {
@@ -67,21 +69,15 @@ fn findings(workspace: &Workspace) -> Result<Vec<Finding>> {
             .unwrap_or(&package.manifest_path);
         findings.extend(check_description(manifest, package.description.as_deref()));
     }
-    findings.extend(check_workload_readmes(&workspace.root)?);
+    findings.extend(check_workload_readmes(&files));
     findings.extend(check_pages(workspace)?);
     Ok(findings)
 }
 
-/// The files that git knows or would add, and that people write and read.
-fn text_files(root: &Path) -> Result<Vec<PathBuf>> {
+/// The files that git tracks: what lies beside them, as builds and notes do, is nobody else's concern.
+fn files(root: &Path) -> Result<Vec<PathBuf>> {
     let output = Command::new("git")
-        .args([
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-        ])
+        .args(["ls-files", "-z"])
         .current_dir(root)
         .output()
         .context("cannot start git")?;
@@ -91,24 +87,22 @@ fn text_files(root: &Path) -> Result<Vec<PathBuf>> {
         String::from_utf8_lossy(&output.stderr).trim()
     );
     let files = String::from_utf8(output.stdout).context("a file name is not UTF-8")?;
-    let written_by_people = |path: &Path| {
-        const SUFFIXES: [&str; 12] = [
-            "rs", "md", "toml", "c", "cc", "cpp", "h", "s", "sh", "py", "java", "mjs",
-        ];
-        let suffix = path.extension().and_then(|suffix| suffix.to_str());
-        let bare =
-            path.file_name().is_some_and(|name| name == "Makefile") || path == Path::new(".ci/run");
-        let lock = path.ends_with("lock.toml");
-        (bare || suffix.is_some_and(|suffix| SUFFIXES.contains(&suffix))) && !lock
-    };
     // A file that was deleted but not yet committed is still listed.
     let exists = |path: &PathBuf| root.join(path).is_file();
-    Ok(files
-        .split_terminator('\0')
-        .map(PathBuf::from)
-        .filter(|path| written_by_people(path))
-        .filter(exists)
-        .collect())
+    let files = files.split_terminator('\0').map(PathBuf::from);
+    Ok(files.filter(exists).collect())
+}
+
+/// Whether people write and read it.
+fn is_written_by_people(path: &Path) -> bool {
+    const SUFFIXES: [&str; 12] = [
+        "rs", "md", "toml", "c", "cc", "cpp", "h", "s", "sh", "py", "java", "mjs",
+    ];
+    let suffix = path.extension().and_then(|suffix| suffix.to_str());
+    let bare =
+        path.file_name().is_some_and(|name| name == "Makefile") || path == Path::new(".ci/run");
+    let lock = path.ends_with("lock.toml");
+    (bare || suffix.is_some_and(|suffix| SUFFIXES.contains(&suffix))) && !lock
 }
 
 fn check_length(path: &Path, text: &str) -> Option<Finding> {
@@ -207,23 +201,28 @@ fn check_description(manifest: &Path, description: Option<&str>) -> Option<Findi
     })
 }
 
-fn check_workload_readmes(root: &Path) -> Result<Vec<Finding>> {
-    let mut findings = Vec::new();
-    for folder in ["workloads", "workloads/real"] {
-        let cannot_read = || format!("cannot read the folder `{folder}`");
-        for entry in fs::read_dir(root.join(folder)).with_context(cannot_read)? {
-            let workload = entry.with_context(cannot_read)?.path();
-            if workload.is_dir() && !workload.join("README.md").is_file() {
-                let readme = workload.join("README.md");
-                findings.push(Finding {
-                    path: readme.strip_prefix(root).unwrap_or(&readme).to_owned(),
-                    line: None,
-                    what: "is missing: one line that says what the workload stresses".to_owned(),
-                });
+fn check_workload_readmes(files: &[PathBuf]) -> Vec<Finding> {
+    let mut readmes = BTreeSet::new();
+    for file in files {
+        // From the file up: each directory of these two that it lies in is a workload.
+        for directory in file.ancestors().skip(1) {
+            let parent = directory.parent().unwrap_or(Path::new(""));
+            if [Path::new("workloads"), Path::new("workloads/real")].contains(&parent) {
+                readmes.insert(directory.join("README.md"));
             }
         }
     }
-    Ok(findings)
+    let is_missing = |readme: &PathBuf| !files.contains(readme);
+    let finding = |path| Finding {
+        path,
+        line: None,
+        what: "is missing: one line that says what the workload stresses".to_owned(),
+    };
+    readmes
+        .into_iter()
+        .filter(is_missing)
+        .map(finding)
+        .collect()
 }
 
 /// Charts, tables and figures are what the raw data gives.
@@ -301,6 +300,25 @@ mod tests {
                 "docs/page.md:2: links to `../README.md#missing`, which is not there"
             ]
         );
+    }
+
+    #[test]
+    fn a_workload_without_a_readme_is_found_and_what_git_does_not_track_is_none() {
+        let files = [
+            "workloads/churn/README.md",
+            "workloads/churn/src/main.rs",
+            "workloads/json/src/main.rs",
+            "workloads/real/Cargo.toml",
+            "workloads/real/README.md",
+            "workloads/real/tokenize/src/main.rs",
+        ];
+        let findings = check_workload_readmes(&files.map(PathBuf::from));
+        let paths: Vec<&Path> = findings.iter().map(|finding| &*finding.path).collect();
+        let missing = [
+            "workloads/json/README.md",
+            "workloads/real/tokenize/README.md",
+        ];
+        assert_eq!(paths, missing.map(Path::new));
     }
 
     #[test]
