@@ -190,7 +190,7 @@ fn markdown(machine: &Machine, judged: &[Judged<'_>], left_out: &[String]) -> Re
     let mut text = format!(
         "# reheap inspect on real files\n\n{machine}.\nMade by `cargo xtask inspect-corpus` on {}; the same as \
          data in inspect-corpus.csv. n = {} files.\n\n- who provides malloc: {}\n- allocators in the file: {}\n",
-        today()?,
+        today(),
         judged.len(),
         numbers(|judged| judged.of_malloc()),
         numbers(|judged| judged.of_brings()),

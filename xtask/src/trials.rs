@@ -146,7 +146,7 @@ impl<'a> Session<'a> {
     fn write(&mut self) -> Result<()> {
         let machine = Machine::describe()?;
         self.records.machine = serde_json::to_value(&machine)?;
-        self.records.day = today()?;
+        self.records.day = today();
         fs::create_dir_all(&self.folder)
             .with_context(|| format!("cannot make the folder `{}`", self.folder.display()))?;
         self.records.write(&self.folder)?;

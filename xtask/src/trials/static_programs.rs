@@ -89,7 +89,7 @@ pub(super) fn try_program(
         with.insert((*allocator).to_owned(), found);
     }
     Ok(StaticTrial {
-        day: today()?,
+        day: today(),
         version: sources.version,
         stock: summary,
         with,
