@@ -4,18 +4,16 @@
 // them. What it finds goes to a file that all processes of the command share by mmap, so that a process which is killed,
 // or ends by _exit, has told it nevertheless. A program that defines malloc itself is asked before any preload is: it is
 // known by this probe being loaded, and its malloc not being the one that the program finds.
-#define _GNU_SOURCE
+//
+// Behind recording.c, in one translation unit.
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <link.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define PUBLIC __attribute__((visibility("default")))
@@ -141,21 +139,6 @@ PUBLIC void *memalign(size_t alignment, size_t size) {
 
 // --- The recording.
 
-static struct recording *open_recording(const char *path) {
-    int file = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
-    if (file < 0) return NULL;
-    struct stat status;
-    struct recording *mapped = MAP_FAILED;
-    if (fstat(file, &status) == 0 && status.st_size == sizeof(struct recording)) {
-        mapped = mmap(NULL, sizeof *mapped, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    }
-    close(file);
-    if (mapped == MAP_FAILED) return NULL;
-    if (memcmp(mapped->magic, MAGIC, sizeof mapped->magic) == 0) return mapped;
-    munmap(mapped, sizeof *mapped);
-    return NULL;
-}
-
 // Writes the path of the object that holds this address, if nobody did yet; gives whether it is the one that stands there.
 // A process that was killed between the two stores leaves a path that nobody reads.
 static int note(struct object *object, void *address) {
@@ -183,7 +166,7 @@ static int is_function(void *address) {
 // Before the constructors of the program.
 __attribute__((constructor(101))) static void begin(void) {
     int errno_before = errno;
-    struct recording *opened = open_recording(getenv("REHEAP_PROBE"));
+    struct recording *opened = open_recording("REHEAP_PROBE", sizeof *opened, MAGIC);
     if (opened) {
         if (!atomic_load(&found)) find_next();
         atomic_fetch_add(&opened->processes, 1);

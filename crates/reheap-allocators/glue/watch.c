@@ -5,19 +5,17 @@
 // writes which program each process is, because a process that is gone has no name, and whether it ended in order: a crash
 // is the end that comes without it, also where the parent has no such library or asks nobody. It changes nothing of what a
 // program sees: no signal handler, no other answer.
-#define _GNU_SOURCE
+//
+// Behind recording.c, in one translation unit.
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -187,24 +185,9 @@ PUBLIC _Noreturn void _Exit(int code) {
 
 // --- The recording.
 
-static struct recording *open_recording(const char *path) {
-    int file = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
-    if (file < 0) return NULL;
-    struct stat status;
-    struct recording *mapped = MAP_FAILED;
-    if (fstat(file, &status) == 0 && status.st_size == sizeof(struct recording)) {
-        mapped = mmap(NULL, sizeof *mapped, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    }
-    close(file);
-    if (mapped == MAP_FAILED) return NULL;
-    if (memcmp(mapped->magic, MAGIC, sizeof mapped->magic) == 0) return mapped;
-    munmap(mapped, sizeof *mapped);
-    return NULL;
-}
-
 __attribute__((constructor(101))) static void begin(void) {
     int errno_before = errno;
-    struct recording *opened = open_recording(getenv("REHEAP_WATCH"));
+    struct recording *opened = open_recording("REHEAP_WATCH", sizeof *opened, MAGIC);
     if (opened) {
         if (readlink("/proc/self/exe", own_path, sizeof own_path - 1) < 0) own_path[0] = '\0';
         __atomic_store_n(&recording, opened, __ATOMIC_RELEASE);

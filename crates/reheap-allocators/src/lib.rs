@@ -12,6 +12,7 @@
 //! | [`own_library`] | building the libraries of reheap's own, such as the probe |
 //! | [`probe`] | whether a preload is active in a program |
 //! | [`watch`] | which processes of a command died by a signal |
+//! | [`recording`] | the file that these two write into |
 //! | [`load`] | why a dynamic linker does not load one |
 //! | [`cache`] | keeping all that |
 //! | [`machine`] | what a machine lacks for that |
@@ -29,6 +30,7 @@ pub mod options;
 pub mod own_library;
 pub mod preload;
 pub mod probe;
+pub mod recording;
 pub mod target;
 pub mod tuning;
 pub mod upstream;

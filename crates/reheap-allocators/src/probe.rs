@@ -8,11 +8,9 @@
 use crate::catalogue::Glue;
 use crate::load::{self, LoadFailure, Loading, is_same_file};
 use crate::own_library::OwnLibrary;
-use crate::preload;
+use crate::recording::{Layout, RecordingError, RecordingFile};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +18,10 @@ use std::path::{Path, PathBuf};
 pub const LIBRARY: OwnLibrary = OwnLibrary {
     source: Glue {
         name: "reheap-probe",
-        source: include_str!("../glue/probe.c"),
+        source: concat!(
+            include_str!("../glue/recording.c"),
+            include_str!("../glue/probe.c")
+        ),
     },
     exports: &FUNCTIONS,
     entry_point: None,
@@ -37,40 +38,19 @@ const FUNCTIONS: [&str; 7] = [
     "memalign",
 ];
 
-/// Names the recording to the probe.
-const VARIABLE: &str = "REHEAP_PROBE";
-
 // The layout of `struct recording` in probe.c.
-const MAGIC: &[u8; 8] = b"reheap1\0";
 const COUNTERS: usize = 3 + FUNCTIONS.len();
 const OBJECT_BYTES: usize = 4096;
-const BYTES: usize = MAGIC.len() + 8 * COUNTERS + 2 * OBJECT_BYTES;
+const LAYOUT: Layout = Layout {
+    variable: "REHEAP_PROBE",
+    magic: b"reheap1\0",
+    bytes: 8 + 8 * COUNTERS + 2 * OBJECT_BYTES,
+};
 const WRITTEN: u32 = 2;
 
 /// A file that the processes of one run write what they find into.
 #[derive(Debug)]
-pub struct Recording {
-    path: PathBuf,
-}
-
-/// Why a recording says nothing.
-#[derive(Debug, thiserror::Error)]
-pub enum RecordingError {
-    /// It cannot be made or read.
-    #[error("cannot use the recording `{}`", .path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Something else wrote into it.
-    #[error("the recording `{}` is damaged", .path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-    },
-}
+pub struct Recording(RecordingFile);
 
 impl Recording {
     /// Makes an empty one at that path, which the command and its children must be able to open.
@@ -78,23 +58,12 @@ impl Recording {
     /// # Errors
     /// When the file cannot be written.
     pub fn create(path: &Path) -> Result<Self, RecordingError> {
-        let mut bytes = MAGIC.to_vec();
-        bytes.resize(BYTES, 0);
-        fs::write(path, bytes).map_err(|source| RecordingError::File {
-            path: path.to_owned(),
-            source,
-        })?;
-        Ok(Self {
-            path: path.to_owned(),
-        })
+        RecordingFile::create(path, LAYOUT).map(Self)
     }
 
     /// The variables that the run gets: `LD_PRELOAD` with the probe in front of what else is to be preloaded.
     pub fn environment(&self, probe: &Path, preload: Option<&OsStr>) -> [(OsString, OsString); 2] {
-        [
-            (VARIABLE.into(), self.path.clone().into_os_string()),
-            preload::in_front(probe, preload),
-        ]
+        self.0.environment(probe, preload)
     }
 
     /// What was found until now.
@@ -102,13 +71,7 @@ impl Recording {
     /// # Errors
     /// When the file cannot be read or is not a recording any more.
     pub fn observation(&self) -> Result<Observation, RecordingError> {
-        let bytes = fs::read(&self.path).map_err(|source| RecordingError::File {
-            path: self.path.clone(),
-            source,
-        })?;
-        Observation::parse(&bytes).ok_or_else(|| RecordingError::Damaged {
-            path: self.path.clone(),
-        })
+        self.0.read(Observation::parse)
     }
 }
 
@@ -166,17 +129,13 @@ impl WhyNot {
 
 impl Observation {
     fn parse(bytes: &[u8]) -> Option<Self> {
-        let (magic, rest) = bytes.split_first_chunk::<8>()?;
-        let (counters, objects) = rest.split_at_checked(8 * COUNTERS)?;
-        if magic != MAGIC || objects.len() != 2 * OBJECT_BYTES {
-            return None;
-        }
+        let (counters, objects) = bytes.split_at_checked(8 * COUNTERS)?;
         let (counters, _) = counters.as_chunks::<8>();
         let counters: Vec<u64> = counters.iter().map(|c| u64::from_le_bytes(*c)).collect();
         let [processes, elsewhere, in_front, calls @ ..] = counters.as_slice() else {
             return None;
         };
-        let (provider, front) = objects.split_at(OBJECT_BYTES);
+        let (provider, front) = objects.split_at_checked(OBJECT_BYTES)?;
         Some(Self {
             processes: *processes,
             elsewhere: *elsewhere,

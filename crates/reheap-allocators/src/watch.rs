@@ -11,11 +11,8 @@
 
 use crate::catalogue::Glue;
 use crate::own_library::OwnLibrary;
-use crate::preload;
-use crate::probe::RecordingError;
+use crate::recording::{Layout, RecordingError, RecordingFile};
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
-use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -23,7 +20,10 @@ use std::path::{Path, PathBuf};
 pub const LIBRARY: OwnLibrary = OwnLibrary {
     source: Glue {
         name: "reheap-watch",
-        source: include_str!("../glue/watch.c"),
+        source: concat!(
+            include_str!("../glue/recording.c"),
+            include_str!("../glue/watch.c")
+        ),
     },
     exports: &FUNCTIONS,
     entry_point: None,
@@ -34,23 +34,21 @@ const FUNCTIONS: [&str; 9] = [
     "wait", "waitpid", "wait3", "wait4", "waitid", "system", "pclose", "_exit", "_Exit",
 ];
 
-/// Names the recording to the library.
-const VARIABLE: &str = "REHEAP_WATCH";
-
 // The layout of `struct recording` in watch.c.
-const MAGIC: &[u8; 8] = b"reheapw1";
 const DEATHS: usize = 1024;
 const DEATH_BYTES: usize = 16;
 const PROGRAMS: usize = 8192;
 const PROGRAM_BYTES: usize = 512;
-const HEAD_BYTES: usize = 24;
-const BYTES: usize = HEAD_BYTES + DEATHS * DEATH_BYTES + PROGRAMS * PROGRAM_BYTES;
+const COUNTS_BYTES: usize = 2 * 8;
+const LAYOUT: Layout = Layout {
+    variable: "REHEAP_WATCH",
+    magic: b"reheapw1",
+    bytes: 8 + COUNTS_BYTES + DEATHS * DEATH_BYTES + PROGRAMS * PROGRAM_BYTES,
+};
 
 /// A file that the processes of one run write what they see into.
 #[derive(Debug)]
-pub struct Watch {
-    path: PathBuf,
-}
+pub struct Watch(RecordingFile);
 
 /// A process that was ended by a signal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,18 +98,7 @@ impl Watch {
     /// # Errors
     /// When the file cannot be written.
     pub fn create(path: &Path) -> Result<Self, RecordingError> {
-        let write = || -> io::Result<()> {
-            let mut file = File::create_new(path)?;
-            file.write_all(MAGIC)?;
-            file.set_len(BYTES as u64)
-        };
-        write().map_err(|source| RecordingError::File {
-            path: path.to_owned(),
-            source,
-        })?;
-        Ok(Self {
-            path: path.to_owned(),
-        })
+        RecordingFile::create(path, LAYOUT).map(Self)
     }
 
     /// The variables that the run gets: `LD_PRELOAD` with the watch in front of what else is to be preloaded.
@@ -120,10 +107,7 @@ impl Watch {
         library: &Path,
         preload: Option<&OsStr>,
     ) -> [(OsString, OsString); 2] {
-        [
-            (VARIABLE.into(), self.path.clone().into_os_string()),
-            preload::in_front(library, preload),
-        ]
+        self.0.environment(library, preload)
     }
 
     /// What was seen until now.
@@ -131,21 +115,13 @@ impl Watch {
     /// # Errors
     /// When the file cannot be read or is not a recording any more.
     pub fn seen(&self) -> Result<Seen, RecordingError> {
-        let bytes = fs::read(&self.path).map_err(|source| RecordingError::File {
-            path: self.path.clone(),
-            source,
-        })?;
-        parse(&bytes).ok_or_else(|| RecordingError::Damaged {
-            path: self.path.clone(),
-        })
+        self.0.read(parse)
     }
 }
 
 fn parse(bytes: &[u8]) -> Option<Seen> {
-    if bytes.len() != BYTES || !bytes.starts_with(MAGIC) {
-        return None;
-    }
-    let (deaths, programs) = bytes[HEAD_BYTES..].split_at(DEATHS * DEATH_BYTES);
+    let records = bytes.get(COUNTS_BYTES..)?;
+    let (deaths, programs) = records.split_at_checked(DEATHS * DEATH_BYTES)?;
     let (deaths, _) = deaths.as_chunks::<DEATH_BYTES>();
     let (programs, _) = programs.as_chunks::<PROGRAM_BYTES>();
     Some(Seen {
