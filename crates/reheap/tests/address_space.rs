@@ -121,7 +121,7 @@ fn preloads_reserve_what_the_catalogue_says() {
             // A library that is not loaded is passed over: the program starts, and its malloc is the libc's.
             let starts = |flag: &str, kib| {
                 let outcome = limited(flag, kib, &program, Some(preload));
-                outcome.code == Some(0) && outcome.stdout.starts_with(library)
+                outcome.code() == Some(0) && outcome.stdout.starts_with(library)
             };
             let kib = if compiler == "cc" { of_glibc } else { of_musl };
             is_right(kib, &format!("{compiler} with {allocator}"), &starts);
@@ -134,7 +134,7 @@ fn executables_reserve_what_the_catalogue_says() {
     let programs = Programs::new();
     for (allocator, _, of_musl) in catalogue() {
         let program = programs.with(&allocator);
-        let starts = |flag: &str, kib| limited(flag, kib, &program, None).code == Some(0);
+        let starts = |flag: &str, kib| limited(flag, kib, &program, None).code() == Some(0);
         is_right(of_musl, &format!("static with {allocator}"), &starts);
     }
 }

@@ -3,8 +3,10 @@
 mod common;
 
 use common::bench::{Commands, bench, has_ended, interrupted, results, runs_of, variant};
+use common::command::{EVENT_DEADLINE, Running, try_until, wait_for_end};
 use common::{reheap, run};
 use reheap_bench::memory_limit::MemoryLimit;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::fs;
 use std::process::{Command, Stdio};
@@ -313,7 +315,7 @@ fn ctrl_c_keeps_the_runs_so_far_and_leaves_nothing_running() {
     let file = commands.path("results.json");
     let mut command = commands.bench("--rounds 9 --json results.json");
     command.args(["--variant", &hanging]);
-    let outcome = interrupted(&commands, &mut command, "-INT").ended_with(130);
+    let outcome = interrupted(&commands, &mut command, Signal::INT).ended_with(130);
     assert!(
         outcome.stdout.contains("1 round (interrupted)"),
         "{}",
@@ -335,26 +337,16 @@ fn who_presses_it_twice_leaves_nothing_running_either() {
     let text = "trap '' INT TERM\nsleep 1000 &\necho $! > ids\necho begun > fifo\nwait";
     let deaf = commands.variant("deaf", text);
     let mut command = commands.bench("--rounds 1");
-    let mut child = command
-        .args(["--variant", &deaf])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    assert_eq!(commands.read("fifo"), "begun\n");
-    let id = child.id().to_string();
-    let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break status;
-        }
-        run(Command::new("kill").args(["-INT", &id])).succeeded();
-    };
-    assert_eq!(status.code(), Some(130));
+    let running = Running::start(command.args(["--variant", &deaf]).stdin(Stdio::null()));
+    assert_eq!(running.says_through(&commands.path("fifo")), "begun\n");
+    try_until("ending it by Ctrl-C", running.pid(), || {
+        kill_process(running.pid(), Signal::INT).unwrap();
+        running.has_ended().then_some(()).ok_or("it still runs")
+    });
+    running.finish(EVENT_DEADLINE).ended_with(130);
     // Nobody is left to wait for what was killed.
-    while !has_ended(commands.read("ids").trim()) {
-        std::thread::yield_now();
-    }
+    let id = commands.read("ids").trim().parse().unwrap();
+    wait_for_end(Pid::from_raw(id).unwrap());
 }
 
 #[test]
@@ -365,12 +357,12 @@ fn ctrl_c_before_anything_was_measured_says_so() {
     let script = commands.script("hanging", text);
     // While it is looked whether the allocators are active.
     let mut command = commands.bench("--variant glibc,mimalloc --");
-    let outcome = interrupted(&commands, command.arg(&script), "-TERM").ended_with(143);
+    let outcome = interrupted(&commands, command.arg(&script), Signal::TERM).ended_with(143);
     outcome.said(&["interrupted before anything was measured"]);
     commands.all_have_ended("ids", 1);
     // While it warms up.
     let mut command = commands.bench("--variant glibc --");
-    let outcome = interrupted(&commands, command.arg(&script), "-INT").ended_with(130);
+    let outcome = interrupted(&commands, command.arg(&script), Signal::INT).ended_with(130);
     outcome.said(&["interrupted before the first run ended"]);
     commands.all_have_ended("ids", 1);
 }

@@ -80,7 +80,7 @@ fn what_is_wrong_is_said_before_anything_is_compiled() {
 fn a_project_that_does_not_compile_or_has_no_program_is_an_error() {
     let broken = Project::new("fn main() { nonsense }\n");
     let outcome = run(&mut broken.cargo_reheap("bench --variant musl --rounds 1"));
-    assert_ne!(outcome.code, Some(0));
+    assert_ne!(outcome.code(), Some(0));
     outcome.said(&["nonsense"]).did_not_say("measuring");
 
     let two = Project::new(HELLO);

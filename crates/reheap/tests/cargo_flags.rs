@@ -126,7 +126,7 @@ impl Both {
                 plain.stdout, plain.stderr, reheap.stdout, reheap.stderr
             )
         };
-        assert_eq!(plain.code, reheap.code, "{}", context());
+        assert_eq!(plain.code(), reheap.code(), "{}", context());
         assert_eq!(
             essence(&plain.stdout),
             essence(&reheap.stdout),

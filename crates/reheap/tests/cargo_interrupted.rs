@@ -5,26 +5,24 @@
 
 mod common;
 
+use common::command::{DEADLINE, Running, make_fifo};
 use common::{
     HELLO, Outcome, Project, allocator_in, cache, files_below, prints, run, started_by, target,
 };
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Signal, kill_process_group};
 use std::fs;
-use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
 
 /// What a script does to say that it is there and to stay there, while a file `stop` lies beside it.
 const STOPS: &str =
     "if [ -e \"${0%/*}/stop\" ]; then echo > \"${0%/*}/reached\"; exec cat \"${0%/*}/never\"; fi";
 
 fn fifos(project: &Project) {
-    let made = run(Command::new("mkfifo")
-        .args(["reached", "never"])
-        .current_dir(&project.folder));
-    made.succeeded();
+    for name in ["reached", "never"] {
+        make_fifo(&project.folder.join(name));
+    }
 }
 
 /// The command as a shell with job control starts it: where the tests themselves run in the background, Ctrl-C is ignored,
@@ -38,41 +36,13 @@ fn as_from_a_terminal(command: &Command) -> Command {
 #[track_caller]
 fn interrupt_when_stopped(project: &Project, command: &mut Command) -> Outcome {
     project.write("stop", "");
-    let (sender, events) = mpsc::channel();
-    let reached = project.folder.join("reached");
-    let of_script = sender.clone();
-    std::thread::spawn(move || {
-        // Opening waits for the script, and so for ever if none comes; the end of the command is noticed below.
-        let text = fs::File::open(reached).and_then(|mut f| f.read(&mut [0; 1]));
-        let _ = of_script.send(text.map(|_| None).map_err(|e| e.to_string()));
-    });
-    let child = as_from_a_terminal(command)
-        .process_group(0)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let group = Pid::from_child(&child);
-    let waiting = std::thread::spawn(move || {
-        let output = child.wait_with_output().map_err(|e| e.to_string());
-        let _ = sender.send(output.map(Some));
-    });
-    let mut event = events.recv().unwrap();
-    if let Ok(None) = event {
-        kill_process_group(group, Signal::INT).unwrap();
-        event = events.recv().unwrap();
-    } else {
-        panic!("it ended before a script was called: {event:?}");
-    }
-    waiting.join().unwrap();
+    let mut command = as_from_a_terminal(command);
+    let running = Running::start(command.process_group(0).stdin(Stdio::null()));
+    running.says_through(&project.folder.join("reached"));
+    kill_process_group(running.pid(), Signal::INT).unwrap();
+    let outcome = running.finish(DEADLINE);
     fs::remove_file(project.folder.join("stop")).unwrap();
-    let output = event.unwrap().expect("the script speaks once");
-    Outcome {
-        code: output.status.code(),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-    }
+    outcome
 }
 
 /// A C compiler that notes each call, and stops at the first file that an allocator is made of. It does not say that it is
@@ -146,7 +116,7 @@ fn an_interrupted_build_of_an_allocator_leaves_nothing_that_looks_whole_and_is_d
     let project = Project::new(HELLO);
     let compiler = compiler(&project);
     let outcome = interrupt_when_stopped(&project, &mut build_with(&project, &compiler));
-    assert_ne!(outcome.code, Some(0));
+    assert_ne!(outcome.code(), Some(0));
     for kind in ["allocators", "libc"] {
         let whole: Vec<String> = entries(&project, kind)
             .into_iter()
@@ -194,7 +164,7 @@ fn an_interrupted_replay_leaves_the_old_executable_and_is_done_again() {
     run(&mut project.cargo_reheap("build -a mimalloc")).succeeded();
     let before = fs::read(project.app()).unwrap();
     let outcome = interrupt_when_stopped(&project, &mut project.cargo_reheap("build -a rpmalloc"));
-    assert_ne!(outcome.code, Some(0));
+    assert_ne!(outcome.code(), Some(0));
     assert!(fs::read(project.app()).unwrap() == before);
     assert_eq!(
         (
@@ -225,7 +195,7 @@ fn an_interrupted_replay_leaves_the_old_executable_and_is_done_again() {
 fn an_interrupted_first_link_is_done_again() {
     let project = linked_by_a_script();
     let outcome = interrupt_when_stopped(&project, &mut project.cargo_reheap("build -a rpmalloc"));
-    assert_ne!(outcome.code, Some(0));
+    assert_ne!(outcome.code(), Some(0));
     assert!(!project.app().exists());
     run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
     assert_eq!(

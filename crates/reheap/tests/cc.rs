@@ -331,12 +331,10 @@ fn the_stack_size_of_threads_is_eight_mebibytes_or_what_is_asked_for() {
 #[test]
 fn another_libc_can_be_named_and_what_is_none_is_refused() {
     let sources = Sources::new(&[("hello.c", HELLO), ("libc.a", "")]);
-    let rust = Command::new("rustc")
-        .args(["--print", "target-libdir", "--target", &common::target()])
-        .output()
-        .unwrap();
-    let rust =
-        Path::new(String::from_utf8(rust.stdout).unwrap().trim()).join("self-contained/libc.a");
+    let mut rust = Command::new("rustc");
+    rust.args(["--print", "target-libdir", "--target", &common::target()]);
+    let rust = run(&mut rust).succeeded().stdout;
+    let rust = Path::new(rust.trim()).join("self-contained/libc.a");
     let mut command = sources.reheap("cc -a rpmalloc --libc");
     run(command.arg(&rust).args(["hello.c", "-o", "hello"])).succeeded();
     let marker = marker_in(&sources.path("hello")).unwrap().marker;
@@ -481,7 +479,7 @@ fn a_compiler_that_does_not_work_is_named_with_the_way_to_get_one() {
 fn an_output_that_cannot_be_written_is_the_compilers_error() {
     let sources = Sources::new(&[("hello.c", HELLO)]);
     let outcome = run(&mut sources.reheap("cc -a rpmalloc hello.c -o nowhere/hello"));
-    assert_eq!(outcome.code, Some(1));
+    assert_eq!(outcome.code(), Some(1));
     outcome.said(&["nowhere/hello"]);
 }
 

@@ -3,11 +3,14 @@
 //! `stock` is musl's own allocator and comes first: what it does is what a program written for musl relies on, so a check
 //! that it fails is a wrong check. To add a program: a file in `programs/c` that prints `ok NAME`, and a line in
 //! `conformance!`; to add an allocator: a line in `allocators!`.
-mod support;
+mod common;
 
+use common::suite::{
+    Placement, allocators, passes, placement_of_static_executable, program, scratch_folder,
+};
+use common::{reheap, run};
 use std::ffi::OsStr;
 use std::path::PathBuf;
-use support::{Placement, program, reheap, scratch_folder};
 
 /// Builtins off: the compiler may otherwise remove a malloc whose block is only freed, and the check with it.
 const FLAGS: [&str; 3] = ["-std=gnu11", "-O2", "-fno-builtin"];
@@ -22,15 +25,12 @@ struct Built {
 fn build_c(allocator: &str, source: &str, flags: &[&str]) -> Built {
     let folder = scratch_folder();
     let executable = folder.path().join("program");
-    support::succeed(
-        reheap()
-            .args(["cc", "-a", allocator, "--"])
-            .args(FLAGS)
-            .args(flags)
-            .arg(program(&format!("c/{source}.c")))
-            .args([OsStr::new("-o"), executable.as_os_str()]),
-        support::BUILD_DEADLINE,
-    );
+    run(reheap(&format!("cc -a {allocator} --"))
+        .args(FLAGS)
+        .args(flags)
+        .arg(program(&format!("c/{source}.c")))
+        .args([OsStr::new("-o"), executable.as_os_str()]))
+    .succeeded();
     Built {
         _folder: folder,
         executable,
@@ -40,25 +40,22 @@ fn build_c(allocator: &str, source: &str, flags: &[&str]) -> Built {
 #[track_caller]
 fn conforms(allocator: &str, source: &str, name: &str) {
     let built = build_c(allocator, source, &["-pthread"]);
-    support::placement_of_static_executable(&built.executable);
-    support::passes(&built.executable, name);
+    placement_of_static_executable(&built.executable);
+    passes(&built.executable, name);
 }
 
 #[track_caller]
 fn a_program_is_placed(allocator: &str, flag: &str, expected: Placement) {
     let built = build_c(allocator, "family", &[flag]);
-    assert_eq!(
-        support::placement_of_static_executable(&built.executable),
-        expected
-    );
-    support::passes(&built.executable, "family");
+    assert_eq!(placement_of_static_executable(&built.executable), expected);
+    passes(&built.executable, "family");
     let built = build_c(allocator, "thread_exit", &[flag, "-pthread"]);
-    support::passes(&built.executable, "thread_exit");
+    passes(&built.executable, "thread_exit");
 }
 
 /// The tests of one allocator.
 macro_rules! conformance {
-    ($allocator:expr) => {
+    ($allocator:literal) => {
         #[test]
         fn every_function_of_the_family_keeps_its_contract() {
             super::conforms($allocator, "family", "family");
@@ -179,7 +176,7 @@ macro_rules! conformance {
 /// musl has no `free_sized` and `free_aligned_sized`; every other allocator brings them. And a fork of musl's own waits for
 /// a lock of its allocator that the thread itself may hold.
 macro_rules! conformance_beyond_musl {
-    ($allocator:expr) => {
+    ($allocator:literal) => {
         #[test]
         fn a_signal_handler_may_fork_while_other_threads_allocate_too() {
             super::conforms($allocator, "fork_in_handler_threads", "fork_in_handler");
@@ -194,7 +191,7 @@ macro_rules! conformance_beyond_musl {
 
 /// jemalloc, rpmalloc and snmalloc were not seen to do so within half a minute.
 macro_rules! conformance_of_those_that_collect {
-    ($allocator:expr) => {
+    ($allocator:literal) => {
         #[test]
         fn what_another_thread_freed_is_given_back_while_one_block_comes_and_goes() {
             super::conforms($allocator, "one_block", "one_block");
@@ -204,7 +201,7 @@ macro_rules! conformance_of_those_that_collect {
 
 /// What its authors built into mimalloc, and `last_block.c` must not lose.
 macro_rules! conformance_of_mimalloc {
-    ($allocator:expr) => {
+    ($allocator:literal) => {
         #[test]
         fn what_another_thread_freed_is_given_back_after_as_many_calls_as_upstream_needs() {
             super::conforms($allocator, "one_block_calls", "one_block_calls");
@@ -217,25 +214,15 @@ macro_rules! conformance_of_mimalloc {
     };
 }
 
-macro_rules! allocators {
-    ($($module:ident $name:literal: $($suite:ident)*;)*) => {
-        $(
-            mod $module {
-                $($suite!($name);)*
-            }
-        )*
-    };
-}
-
 allocators! {
-    stock "stock": conformance conformance_of_those_that_collect;
-    mimalloc "mimalloc": conformance conformance_beyond_musl conformance_of_those_that_collect
+    stock("stock"): conformance conformance_of_those_that_collect;
+    mimalloc("mimalloc"): conformance conformance_beyond_musl conformance_of_those_that_collect
         conformance_of_mimalloc;
-    mimalloc3 "mimalloc3": conformance conformance_beyond_musl conformance_of_those_that_collect
+    mimalloc3("mimalloc3"): conformance conformance_beyond_musl conformance_of_those_that_collect
         conformance_of_mimalloc;
-    mimalloc_secure "mimalloc-secure": conformance conformance_beyond_musl conformance_of_those_that_collect
+    mimalloc_secure("mimalloc-secure"): conformance conformance_beyond_musl conformance_of_those_that_collect
         conformance_of_mimalloc;
-    jemalloc "jemalloc": conformance conformance_beyond_musl;
-    rpmalloc "rpmalloc": conformance conformance_beyond_musl;
-    snmalloc "snmalloc": conformance conformance_beyond_musl;
+    jemalloc("jemalloc"): conformance conformance_beyond_musl;
+    rpmalloc("rpmalloc"): conformance conformance_beyond_musl;
+    snmalloc("snmalloc"): conformance conformance_beyond_musl;
 }

@@ -7,13 +7,13 @@
 //! start others run for every allocator with either libc; the others for glibc only, once for the three mimallocs. What
 //! `realloc(block, 0)` does is the libc's to say, so that program runs with every allocator for both libcs, and with
 //! `stock`.
-#[allow(dead_code, reason = "what is for static executables is not used here")]
-mod support;
+mod common;
 
+use common::suite::{allocators, program, scratch_folder};
+use common::{reheap, run};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::{program, reheap, scratch_folder};
 
 /// Builtins off, as in the C suite.
 const FLAGS: [&str; 4] = ["-std=gnu11", "-O2", "-fno-builtin", "-pthread"];
@@ -28,14 +28,12 @@ struct Built {
 fn build(compiler: &str, flags: &[&str], source: &Path) -> Built {
     let folder = scratch_folder();
     let executable = folder.path().join("program");
-    support::succeed(
-        Command::new(compiler)
-            .args(flags)
-            .arg(source)
-            .args([OsStr::new("-o"), executable.as_os_str()])
-            .arg("-ldl"),
-        support::BUILD_DEADLINE,
-    );
+    run(Command::new(compiler)
+        .args(flags)
+        .arg(source)
+        .args([OsStr::new("-o"), executable.as_os_str()])
+        .arg("-ldl"))
+    .succeeded();
     Built {
         _folder: folder,
         executable,
@@ -44,13 +42,10 @@ fn build(compiler: &str, flags: &[&str], source: &Path) -> Built {
 
 #[track_caller]
 fn passes_with(allocator: &str, built: &Built, arguments: &[&str], name: &str) {
-    let outcome = support::succeed(
-        reheap()
-            .args(["run", "-a", allocator, "--"])
-            .arg(&built.executable)
-            .args(arguments),
-        support::BUILD_DEADLINE,
-    );
+    let outcome = run(reheap(&format!("run -a {allocator} --"))
+        .arg(&built.executable)
+        .args(arguments))
+    .succeeded();
     let said = &outcome.stderr;
     assert_eq!(outcome.stdout, format!("ok {name}\n"), "--- stderr\n{said}");
 }
@@ -92,7 +87,7 @@ fn conforms_in_cxx(allocator: &str, name: &str) {
 
 /// What differs between the libcs.
 macro_rules! family {
-    ($allocator:literal $compiler:literal) => {
+    ($allocator:literal, $compiler:literal) => {
         #[test]
         fn every_function_of_the_family_keeps_its_contract() {
             super::super::conforms($allocator, $compiler, "family");
@@ -102,7 +97,7 @@ macro_rules! family {
 
 /// What depends on being preloaded.
 macro_rules! preloading {
-    ($allocator:literal $compiler:literal) => {
+    ($allocator:literal, $compiler:literal) => {
         #[test]
         fn every_function_of_the_family_is_the_librarys_and_nothing_else() {
             super::super::is_active($allocator, $compiler);
@@ -137,7 +132,7 @@ macro_rules! preloading {
 
 /// How an allocator gets through a fork depends on the libc, and on the kind of its locks.
 macro_rules! forking {
-    ($allocator:literal $compiler:literal) => {
+    ($allocator:literal, $compiler:literal) => {
         #[test]
         fn a_thousand_forks_while_other_threads_allocate_succeed() {
             super::super::conforms($allocator, $compiler, "fork");
@@ -178,7 +173,7 @@ macro_rules! forking {
 
 /// The other programs, and C++, whose operators call malloc.
 macro_rules! more_with_glibc {
-    ($allocator:literal $compiler:literal) => {
+    ($allocator:literal, $compiler:literal) => {
         #[test]
         fn sizes_around_every_class_and_of_several_gibibytes_work() {
             super::super::conforms($allocator, $compiler, "sizes");
@@ -216,36 +211,26 @@ macro_rules! more_with_glibc {
     };
 }
 
-macro_rules! allocators {
-    ($($module:ident $name:literal $compiler:literal: $($suite:ident)*;)*) => {
-        $(
-            mod $module {
-                $($suite!($name $compiler);)*
-            }
-        )*
-    };
-}
-
 mod glibc {
-    allocators! {
-        stock "stock" "cc": family;
-        mimalloc "mimalloc" "cc": family preloading forking more_with_glibc;
-        mimalloc3 "mimalloc3" "cc": family preloading forking;
-        mimalloc_secure "mimalloc-secure" "cc": family preloading forking;
-        jemalloc "jemalloc" "cc": family preloading forking more_with_glibc;
-        rpmalloc "rpmalloc" "cc": family preloading forking more_with_glibc;
-        snmalloc "snmalloc" "cc": family preloading forking more_with_glibc;
+    super::allocators! {
+        stock("stock", "cc"): family;
+        mimalloc("mimalloc", "cc"): family preloading forking more_with_glibc;
+        mimalloc3("mimalloc3", "cc"): family preloading forking;
+        mimalloc_secure("mimalloc-secure", "cc"): family preloading forking;
+        jemalloc("jemalloc", "cc"): family preloading forking more_with_glibc;
+        rpmalloc("rpmalloc", "cc"): family preloading forking more_with_glibc;
+        snmalloc("snmalloc", "cc"): family preloading forking more_with_glibc;
     }
 }
 
 mod musl {
-    allocators! {
-        stock "stock" "musl-gcc": family;
-        mimalloc "mimalloc" "musl-gcc": family preloading forking;
-        mimalloc3 "mimalloc3" "musl-gcc": family forking;
-        mimalloc_secure "mimalloc-secure" "musl-gcc": family forking;
-        jemalloc "jemalloc" "musl-gcc": family forking;
-        rpmalloc "rpmalloc" "musl-gcc": family preloading forking;
-        snmalloc "snmalloc" "musl-gcc": family forking;
+    super::allocators! {
+        stock("stock", "musl-gcc"): family;
+        mimalloc("mimalloc", "musl-gcc"): family preloading forking;
+        mimalloc3("mimalloc3", "musl-gcc"): family forking;
+        mimalloc_secure("mimalloc-secure", "musl-gcc"): family forking;
+        jemalloc("jemalloc", "musl-gcc"): family forking;
+        rpmalloc("rpmalloc", "musl-gcc"): family preloading forking;
+        snmalloc("snmalloc", "musl-gcc"): family forking;
     }
 }

@@ -2,11 +2,13 @@
 //!
 //! `heap` has no dependencies and is built with every allocator; the others show what a real project brings (link-time
 //! optimisation, panic strategies, C code, proc macros, allocators of its own) and are built with the default one.
-mod support;
+mod common;
 
+use common::suite::{
+    Placement, allocators, passes, placement_of_static_executable, program, scratch_folder,
+};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::{Placement, program, scratch_folder};
 
 /// A copy of a project of the suite: Cargo writes beside its manifest.
 struct Project {
@@ -21,27 +23,16 @@ impl Project {
         Self { folder, name }
     }
 
-    /// `cargo reheap build --release` with what the test adds, free of what Cargo sets for the tests themselves.
+    /// `cargo reheap build --release` with what the test adds.
     fn build_command(&self) -> Command {
-        let mut command = support::cargo_reheap();
-        command
-            .args(["reheap", "build", "--release", "--locked"])
-            .current_dir(self.folder.path());
-        for name in [
-            "RUSTFLAGS",
-            "CARGO_ENCODED_RUSTFLAGS",
-            "CARGO_BUILD_TARGET",
-            "CARGO_BUILD_RUSTFLAGS",
-            "CARGO_TARGET_DIR",
-        ] {
-            command.env_remove(name);
-        }
+        let mut command = common::cargo_reheap("build --release --locked");
+        command.current_dir(self.folder.path());
         command
     }
 
     #[track_caller]
     fn executable_of(&self, build: &mut Command) -> PathBuf {
-        support::succeed(build, support::BUILD_DEADLINE);
+        common::run(build).succeeded();
         self.folder
             .path()
             .join("target/x86_64-unknown-linux-musl/release")
@@ -51,11 +42,8 @@ impl Project {
     #[track_caller]
     fn builds_and_passes(&self, build: &mut Command, placement: Placement) {
         let executable = self.executable_of(build);
-        assert_eq!(
-            support::placement_of_static_executable(&executable),
-            placement
-        );
-        support::passes(&executable, self.name);
+        assert_eq!(placement_of_static_executable(&executable), placement);
+        passes(&executable, self.name);
     }
 }
 
@@ -85,27 +73,23 @@ fn the_standard_library_works_with(allocator: &str) {
     );
 }
 
-mod the_standard_library_works_with {
-    macro_rules! allocators {
-        ($($test:ident $name:literal;)*) => {
-            $(
-                #[test]
-                fn $test() {
-                    super::the_standard_library_works_with($name);
-                }
-            )*
-        };
-    }
+macro_rules! standard_library {
+    ($allocator:literal) => {
+        #[test]
+        fn the_standard_library_works() {
+            super::the_standard_library_works_with($allocator);
+        }
+    };
+}
 
-    allocators! {
-        stock "stock";
-        mimalloc "mimalloc";
-        mimalloc3 "mimalloc3";
-        mimalloc_secure "mimalloc-secure";
-        jemalloc "jemalloc";
-        rpmalloc "rpmalloc";
-        snmalloc "snmalloc";
-    }
+allocators! {
+    stock("stock"): standard_library;
+    mimalloc("mimalloc"): standard_library;
+    mimalloc3("mimalloc3"): standard_library;
+    mimalloc_secure("mimalloc-secure"): standard_library;
+    jemalloc("jemalloc"): standard_library;
+    rpmalloc("rpmalloc"): standard_library;
+    snmalloc("snmalloc"): standard_library;
 }
 
 #[test]

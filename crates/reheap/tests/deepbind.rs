@@ -4,14 +4,15 @@
 //! A plug-in that finds glibc's malloc behind the preload's back works until a block crosses the border. So a small
 //! program lets blocks cross it in both directions, and PHP works with its extensions. The plug-in lies in a folder that
 //! only the program's RUNPATH names: glibc's dlopen looks at who calls it.
-#[allow(dead_code, reason = "what is for static executables is not used here")]
-mod support;
+mod common;
 
+use common::command::run_within;
+use common::suite::{RUN_DEADLINE, allocators, program, scratch_folder};
+use common::{reheap, run};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::{BUILD_DEADLINE, RUN_DEADLINE, finish, program, reheap, scratch_folder, succeed};
 
 /// A program that opens `plugins/plugin.so` beside it by that file's name alone.
 struct Built {
@@ -23,15 +24,13 @@ struct Built {
 fn build() -> Built {
     let folder = scratch_folder();
     let compile = |source: &str, output: &Path, flags: &[&str]| {
-        succeed(
-            Command::new("cc")
-                .args(["-std=gnu11", "-O2", "-fno-builtin"])
-                .arg(program(&format!("c/{source}.c")))
-                .args([OsStr::new("-o"), output.as_os_str()])
-                .args(flags)
-                .arg("-ldl"),
-            BUILD_DEADLINE,
-        );
+        run(Command::new("cc")
+            .args(["-std=gnu11", "-O2", "-fno-builtin"])
+            .arg(program(&format!("c/{source}.c")))
+            .args([OsStr::new("-o"), output.as_os_str()])
+            .args(flags)
+            .arg("-ldl"))
+        .succeeded();
     };
     let plugins = folder.path().join("plugins");
     fs::create_dir(&plugins).unwrap();
@@ -50,8 +49,8 @@ fn build() -> Built {
 }
 
 fn with(allocator: &str, flags: &[&str], command: &[&OsStr]) -> Command {
-    let mut reheap = reheap();
-    reheap.args(["run", "-a", allocator]).args(flags);
+    let mut reheap = reheap(&format!("run -a {allocator}"));
+    reheap.args(flags);
     reheap.arg("--").args(command);
     reheap.env_remove("REHEAP_KEEP_DEEPBIND");
     reheap
@@ -59,7 +58,7 @@ fn with(allocator: &str, flags: &[&str], command: &[&OsStr]) -> Command {
 
 #[track_caller]
 fn is_ok(command: &mut Command) {
-    let outcome = succeed(command, BUILD_DEADLINE);
+    let outcome = run(command).succeeded();
     assert_eq!(outcome.stdout, "ok deepbind\n", "{}", outcome.stderr);
 }
 
@@ -77,9 +76,9 @@ fn the_flag_is_kept(allocator: &str) {
     let command = [built.executable.as_os_str(), "kept".as_ref()];
     is_ok(&mut with(allocator, &["--keep-deepbind"], &command));
     is_ok(with(allocator, &[], &command).env("REHEAP_KEEP_DEEPBIND", "1"));
-    let stripped = finish(&mut with(allocator, &[], &command), RUN_DEADLINE);
+    let stripped = run_within(&mut with(allocator, &[], &command), RUN_DEADLINE);
     assert!(stripped.stdout.contains("check failed: !is_ours"));
-    let empty = finish(
+    let empty = run_within(
         with(allocator, &[], &command).env("REHEAP_KEEP_DEEPBIND", ""),
         RUN_DEADLINE,
     );
@@ -109,64 +108,47 @@ echo $text, ' ', (new Collator('de_DE'))->compare('Ärger', 'Zorn'), "\n";
 #[track_caller]
 fn php_works(allocator: &str) {
     let wanted = "apt-get install php-cli php-mbstring php-xml php-sqlite3 php-intl";
-    let listed = Command::new("php").arg("-m").output();
-    let listed = listed.unwrap_or_else(|error| panic!("cannot start php: {error}; {wanted}"));
-    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let listed = run(Command::new("php").arg("-m")).stdout;
     for extension in ["dom", "SimpleXML", "mbstring", "pdo_sqlite", "intl"] {
         let is_there = listed.lines().any(|line| line == extension);
         assert!(is_there, "php has no extension {extension}; {wanted}");
     }
     // The first time, reheap says that it builds the library.
-    succeed(
-        &mut with(allocator, &[], &["true".as_ref()]),
-        BUILD_DEADLINE,
-    );
-    let alone = succeed(Command::new("php").args(["-r", PHP]), RUN_DEADLINE);
+    run(&mut with(allocator, &[], &["true".as_ref()])).succeeded();
+    let alone = run(Command::new("php").args(["-r", PHP])).succeeded();
     let command = ["php", "-r", PHP].map(OsStr::new);
-    let outcome = succeed(&mut with(allocator, &[], &command), BUILD_DEADLINE);
+    let outcome = run(&mut with(allocator, &[], &command)).succeeded();
     assert_eq!(outcome.stdout, alone.stdout);
     assert_eq!(outcome.stderr, alone.stderr);
     assert!(outcome.stdout.contains("5000\n5000\n200000\n"));
 }
 
-macro_rules! allocators {
-    ($($module:ident $name:literal;)*) => {
-        $(
-            mod $module {
-                #[test]
-                fn blocks_go_both_ways_between_a_program_and_its_plugin() {
-                    super::blocks_go_both_ways($name);
-                }
-
-                #[test]
-                fn the_flag_is_kept_on_demand_by_option_and_by_variable() {
-                    super::the_flag_is_kept($name);
-                }
-
-                #[test]
-                fn php_works_with_extensions_as_without_an_allocator() {
-                    super::php_works($name);
-                }
-            }
-        )*
+macro_rules! opening_plugins {
+    ($allocator:literal) => {
+        #[test]
+        fn blocks_go_both_ways_between_a_program_and_its_plugin() {
+            super::blocks_go_both_ways($allocator);
+        }
 
         #[test]
-        fn every_allocator_is_here() {
-            let named = [$($name),*];
-            for allocator in reheap_allocators::catalogue::CATALOGUE {
-                assert!(allocator.build.is_none() || named.contains(&allocator.name), "{}", allocator.name);
-            }
+        fn the_flag_is_kept_on_demand_by_option_and_by_variable() {
+            super::the_flag_is_kept($allocator);
+        }
+
+        #[test]
+        fn php_works_with_extensions_as_without_an_allocator() {
+            super::php_works($allocator);
         }
     };
 }
 
 allocators! {
-    mimalloc "mimalloc";
-    mimalloc3 "mimalloc3";
-    mimalloc_secure "mimalloc-secure";
-    jemalloc "jemalloc";
-    rpmalloc "rpmalloc";
-    snmalloc "snmalloc";
+    mimalloc("mimalloc"): opening_plugins;
+    mimalloc3("mimalloc3"): opening_plugins;
+    mimalloc_secure("mimalloc-secure"): opening_plugins;
+    jemalloc("jemalloc"): opening_plugins;
+    rpmalloc("rpmalloc"): opening_plugins;
+    snmalloc("snmalloc"): opening_plugins;
 }
 
 /// With the probe in front of the preload, and in a program that gets the preload by the other library.
@@ -174,10 +156,7 @@ allocators! {
 fn verify_and_only_strip_the_flag_too() {
     let built = build();
     let executable = built.executable.as_os_str();
-    let verified = succeed(
-        &mut with("mimalloc", &["--verify"], &[executable]),
-        BUILD_DEADLINE,
-    );
+    let verified = run(&mut with("mimalloc", &["--verify"], &[executable])).succeeded();
     assert!(verified.stdout.starts_with("verified: "));
     let shell = ["sh".as_ref(), "-c".as_ref(), executable];
     is_ok(&mut with("mimalloc", &["--only", "deepbind"], &shell));

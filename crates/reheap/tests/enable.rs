@@ -446,7 +446,7 @@ fn a_command_that_was_killed_is_told_of_and_mended() {
         let before = image.snapshot();
         image.with_a_shell_that_sends("SIGKILL", when);
         let outcome = image.reheap("enable mimalloc");
-        assert_eq!(outcome.code, None, "{outcome:?}");
+        assert_eq!(outcome.code(), None, "{outcome:?}");
         fs::remove_file(image.path("bin/sh")).unwrap(); // it may still run
         image.copy("/bin/sh");
         assert_eq!(image.path("etc/ld.so.preload").exists(), is_named);

@@ -1,11 +1,11 @@
 //! What glibc's functions around malloc say under a preload: `malloc_trim`, `mallinfo`, `malloc_info`, `malloc_stats` and
 //! `mallopt` answer for the allocator that is active, and not for glibc's empty heap.
-#[allow(dead_code, reason = "what is for static executables is not used here")]
-mod support;
+mod common;
 
+use common::suite::{allocators, program, scratch_folder};
+use common::{reheap, run};
 use std::ffi::OsStr;
 use std::process::Command;
-use support::{BUILD_DEADLINE, program, reheap, scratch_folder, succeed};
 
 /// Small blocks, large ones, and some that are mapped one by one.
 const SIZES: [&str; 3] = ["1000", "100000", "8000000"];
@@ -37,29 +37,21 @@ const PYTHON: &str = "import ctypes\n\
 fn figures_are_the_allocators(allocator: &str, gives: &str, keeps: &str) {
     let folder = scratch_folder();
     let executable = folder.path().join("program");
-    succeed(
-        Command::new("cc")
-            .args(["-std=gnu11", "-O2", "-fno-builtin"])
-            .arg(program("c/heap_figures.c"))
-            .args([OsStr::new("-o"), executable.as_os_str()]),
-        BUILD_DEADLINE,
-    );
+    run(Command::new("cc")
+        .args(["-std=gnu11", "-O2", "-fno-builtin"])
+        .arg(program("c/heap_figures.c"))
+        .args([OsStr::new("-o"), executable.as_os_str()]))
+    .succeeded();
     for size in SIZES {
-        let outcome = succeed(
-            reheap()
-                .args(["run", "-a", allocator, "--"])
-                .arg(&executable)
-                .args([size, gives, keeps]),
-            BUILD_DEADLINE,
-        );
+        let outcome = run(reheap(&format!("run -a {allocator} --"))
+            .arg(&executable)
+            .args([size, gives, keeps]))
+        .succeeded();
         let xml = outcome.stdout.strip_prefix("ok heap_figures\n");
         let xml = xml.unwrap_or_else(|| panic!("{size}: {}", outcome.stdout));
         let file = folder.path().join("info.xml");
         std::fs::write(&file, xml).unwrap();
-        let read = succeed(
-            Command::new("python3").args(["-c", READ_XML]).arg(&file),
-            BUILD_DEADLINE,
-        );
+        let read = run(Command::new("python3").args(["-c", READ_XML]).arg(&file)).succeeded();
         let [now, rest] = read.stdout.split_whitespace().collect::<Vec<_>>()[..] else {
             panic!("{}", read.stdout)
         };
@@ -74,39 +66,32 @@ fn figures_are_the_allocators(allocator: &str, gives: &str, keeps: &str) {
 #[track_caller]
 fn python_sees_them(allocator: &str) {
     let command = ["python3", "-c", PYTHON];
-    let outcome = succeed(
-        reheap()
-            .args(["run", "-a", allocator, "--"])
-            .args(command)
-            .env("PYTHONMALLOC", "malloc"),
-        BUILD_DEADLINE,
-    );
+    let outcome = run(reheap(&format!("run -a {allocator} --"))
+        .args(command)
+        .env("PYTHONMALLOC", "malloc"))
+    .succeeded();
     assert_eq!(outcome.stdout, "ok\n", "{}", outcome.stderr);
 }
 
-macro_rules! allocators {
-    ($($module:ident $name:literal gives $gives:literal keeps $keeps:literal;)*) => {
-        $(
-            mod $module {
-                #[test]
-                fn figures_are_the_allocators() {
-                    super::figures_are_the_allocators($name, $gives, $keeps);
-                }
+macro_rules! heap_figures {
+    ($allocator:literal, gives $gives:literal, keeps $keeps:literal) => {
+        #[test]
+        fn figures_are_the_allocators() {
+            super::figures_are_the_allocators($allocator, $gives, $keeps);
+        }
 
-                #[test]
-                fn python_sees_them() {
-                    super::python_sees_them($name);
-                }
-            }
-        )*
+        #[test]
+        fn python_sees_them() {
+            super::python_sees_them($allocator);
+        }
     };
 }
 
 allocators! {
-    mimalloc "mimalloc" gives "1" keeps "1";
-    mimalloc3 "mimalloc3" gives "1" keeps "1";
-    mimalloc_secure "mimalloc-secure" gives "1" keeps "1";
-    jemalloc "jemalloc" gives "1" keeps "1";
-    rpmalloc "rpmalloc" gives "0" keeps "0";
-    snmalloc "snmalloc" gives "0" keeps "0";
+    mimalloc("mimalloc", gives "1", keeps "1"): heap_figures;
+    mimalloc3("mimalloc3", gives "1", keeps "1"): heap_figures;
+    mimalloc_secure("mimalloc-secure", gives "1", keeps "1"): heap_figures;
+    jemalloc("jemalloc", gives "1", keeps "1"): heap_figures;
+    rpmalloc("rpmalloc", gives "0", keeps "0"): heap_figures;
+    snmalloc("snmalloc", gives "0", keeps "0"): heap_figures;
 }

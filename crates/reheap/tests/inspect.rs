@@ -2,12 +2,13 @@
 
 mod common;
 
+use common::command::in_time;
 use common::{reheap, run};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -55,11 +56,12 @@ impl Waiting {
     fn start(command: &mut Command) -> Self {
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.stderr(Stdio::null()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap())
-            .read_line(&mut line)
-            .unwrap();
-        assert_eq!(line, "ready\n");
+        let mut stdout = child.stdout.take().unwrap();
+        let line = in_time("a line from the program", move || {
+            let mut line = [0; 6];
+            stdout.read_exact(&mut line).map(|()| line)
+        });
+        assert_eq!(line.unwrap(), *b"ready\n");
         Self(child)
     }
 

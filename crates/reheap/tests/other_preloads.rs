@@ -3,9 +3,11 @@
 //! A preload may call malloc before the allocator is ready, from within a function that the allocator calls: libfaketime's
 //! clock did. So each pair runs a program that uses threads, forks and checks the other preload's effect; a hang is found
 //! by a deadline. libSegFault left glibc with 2.35, so a library that does what it did is compiled here.
-#[allow(dead_code, reason = "what is for static executables is not used here")]
-mod support;
+mod common;
 
+use common::command::run_within;
+use common::suite::{allocators, program, scratch_folder};
+use common::{Outcome, reheap, run};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -13,7 +15,6 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
-use support::{Outcome, program, reheap, scratch_folder};
 
 /// A hang before `main` is not seen by the deadline that the program sets for itself.
 const DEADLINE: Duration = Duration::from_secs(240);
@@ -37,18 +38,13 @@ impl Trial {
     fn new(allocator: &'static str) -> Self {
         let folder = scratch_folder();
         let executable = folder.path().join("program");
-        support::succeed(
-            Command::new("cc")
-                .args(["-std=gnu11", "-O2", "-fno-builtin", "-pthread"])
-                .arg(program("c/other_preloads.c"))
-                .args([OsStr::new("-o"), executable.as_os_str()]),
-            support::BUILD_DEADLINE,
-        );
+        run(Command::new("cc")
+            .args(["-std=gnu11", "-O2", "-fno-builtin", "-pthread"])
+            .arg(program("c/other_preloads.c"))
+            .args([OsStr::new("-o"), executable.as_os_str()]))
+        .succeeded();
         // A build of the allocator must not see the other preload.
-        support::succeed(
-            reheap().args(["run", "-a", allocator, "--", "true"]),
-            support::BUILD_DEADLINE,
-        );
+        run(&mut reheap(&format!("run -a {allocator} -- true"))).succeeded();
         Self {
             folder,
             allocator,
@@ -60,20 +56,17 @@ impl Trial {
         let file = self.folder.path().join(format!("{name}.c"));
         fs::write(&file, source).unwrap();
         let library = self.folder.path().join(format!("{name}.so"));
-        support::succeed(
-            Command::new("cc")
-                .args(["-shared", "-fPIC", "-O2"])
-                .arg(&file)
-                .args([OsStr::new("-o"), library.as_os_str()]),
-            support::BUILD_DEADLINE,
-        );
+        run(Command::new("cc")
+            .args(["-shared", "-fPIC", "-O2"])
+            .arg(&file)
+            .args([OsStr::new("-o"), library.as_os_str()]))
+        .succeeded();
         library
     }
 
     /// A command that runs the program with the allocator and the library, in this order or the other.
     fn command(&self, library: &Path, first: First) -> Command {
-        let mut command = reheap();
-        command.args(["run", "-a", self.allocator, "--"]);
+        let mut command = reheap(&format!("run -a {} --", self.allocator));
         match first {
             First::Allocator => {
                 command.env("LD_PRELOAD", library);
@@ -127,7 +120,7 @@ fn works_with_faketime(allocator: &'static str, first: First) {
         let mut command = trial.command(&library, first);
         command.env("FAKETIME", "@2001-02-03 04:05:06");
         says(
-            &support::finish(command.args(["faketime", "2001"]), DEADLINE),
+            &run_within(command.args(["faketime", "2001"]), DEADLINE),
             "faketime",
         );
     }
@@ -138,10 +131,7 @@ fn works_with_eatmydata(allocator: &'static str, first: First) {
     let trial = Trial::new(allocator);
     let library = installed("libeatmydata1", "libeatmydata.so.1");
     let mut command = trial.command(&library, first);
-    says(
-        &support::finish(command.arg("eatmydata"), DEADLINE),
-        "eatmydata",
-    );
+    says(&run_within(command.arg("eatmydata"), DEADLINE), "eatmydata");
 }
 
 /// `fakeroot` starts the daemon that its library asks, and puts the library into `LD_PRELOAD`.
@@ -154,8 +144,7 @@ fn works_with_fakeroot(allocator: &'static str, first: First) {
     let inner = match first {
         // What `fakeroot` has put there, and in front of that the allocator.
         First::Allocator => {
-            let mut command = reheap();
-            command.args(["run", "-a", trial.allocator, "--"]);
+            let mut command = reheap(&format!("run -a {} --", trial.allocator));
             command.arg(&trial.executable).arg(trial.allocator);
             command
         }
@@ -173,7 +162,7 @@ fn works_with_fakeroot(allocator: &'static str, first: First) {
             None => command.env_remove(name),
         };
     }
-    says(&support::finish(&mut command, DEADLINE), "fakeroot");
+    says(&run_within(&mut command, DEADLINE), "fakeroot");
 }
 
 #[track_caller]
@@ -182,7 +171,7 @@ fn works_with_stdbuf(allocator: &'static str, first: First) {
     let library = installed("coreutils", "/usr/libexec/coreutils/libstdbuf.so");
     let mut command = trial.command(&library, first);
     command.env("_STDBUF_O", "L"); // what stdbuf(1) sets
-    says(&support::finish(command.arg("stdbuf"), DEADLINE), "stdbuf");
+    says(&run_within(command.arg("stdbuf"), DEADLINE), "stdbuf");
 }
 
 /// A proxy on the loopback interface that connects nobody and says hello to one client.
@@ -217,7 +206,7 @@ fn works_with_proxychains(allocator: &'static str, first: First) {
     let mut command = trial.command(&library, first);
     command.env("PROXYCHAINS_CONF_FILE", &settings);
     says(
-        &support::finish(command.args(["proxychains", "hello"]), DEADLINE),
+        &run_within(command.args(["proxychains", "hello"]), DEADLINE),
         "proxychains",
     );
 }
@@ -249,7 +238,7 @@ fn works_with_a_crash_handler(allocator: &'static str, first: First) {
     let trial = Trial::new(allocator);
     let library = trial.compile_library("crash_handler", CRASH_HANDLER);
     let mut command = trial.command(&library, first);
-    let outcome = support::finish(command.arg("crash"), DEADLINE);
+    let outcome = run_within(command.arg("crash"), DEADLINE);
     says(&outcome, "crash");
     assert!(
         outcome.stderr.contains("program"),
@@ -284,10 +273,9 @@ uintptr_t la_symbind64(Elf64_Sym *symbol, unsigned index, uintptr_t *from, uintp
 fn works_with_an_audit_library(allocator: &'static str) {
     let trial = Trial::new(allocator);
     let library = trial.compile_library("audit", AUDIT);
-    let mut command = reheap();
-    command.args(["run", "-a", allocator, "--"]);
+    let mut command = reheap(&format!("run -a {allocator} --"));
     command.arg(&trial.executable).args([allocator, "audit"]);
-    let outcome = support::finish(command.env("LD_AUDIT", library), DEADLINE);
+    let outcome = run_within(command.env("LD_AUDIT", library), DEADLINE);
     says(&outcome, "audit");
     assert!(outcome.stderr.contains("audited\n"), "{}", outcome.stderr);
 }
@@ -296,9 +284,9 @@ fn works_with_an_audit_library(allocator: &'static str) {
 #[track_caller]
 fn is_refused(preload: &OsStr, named: &str) {
     for arguments in [["--check"].as_slice(), &[]] {
-        let mut command = reheap();
-        command.arg("run").args(arguments).args(["--", "true"]);
-        let outcome = support::finish(command.env("LD_PRELOAD", preload), DEADLINE);
+        let mut command = reheap("run");
+        command.args(arguments).args(["--", "true"]);
+        let outcome = run_within(command.env("LD_PRELOAD", preload), DEADLINE);
         assert_eq!(outcome.status.code(), Some(1), "{outcome:?}");
         let said = format!("{}{}", outcome.stdout, outcome.stderr);
         assert!(
@@ -325,85 +313,76 @@ fn a_preload_with_a_malloc_of_its_own_is_refused_by_name() {
 fn a_sanitizer_that_replaces_malloc_is_refused_and_one_that_does_not_is_not() {
     let library = |name: &str| {
         let mut cc = Command::new("cc");
-        let output = support::succeed(cc.arg(format!("-print-file-name={name}")), DEADLINE);
+        let output = run(cc.arg(format!("-print-file-name={name}"))).succeeded();
         fs::canonicalize(output.stdout.trim()).unwrap()
     };
     let address = library("libasan.so");
     is_refused(address.as_os_str(), &address.display().to_string());
-    let mut command = reheap();
-    command.args(["run", "--", "true"]);
+    let mut command = reheap("run -- true");
     let undefined = library("libubsan.so");
-    support::succeed(
-        command.env("LD_PRELOAD", undefined),
-        support::BUILD_DEADLINE,
-    );
+    run(command.env("LD_PRELOAD", undefined)).succeeded();
 }
 
 #[test]
 fn an_allocator_of_reheaps_may_be_there_already() {
-    let mut command = reheap();
-    command.args(["run", "-a", "rpmalloc", "--"]);
+    let mut command = reheap("run -a rpmalloc --");
     command.arg(env!("CARGO_BIN_EXE_reheap"));
     command.args(["run", "-a", "mimalloc", "--", "true"]);
-    support::succeed(&mut command, support::BUILD_DEADLINE);
+    run(&mut command).succeeded();
 }
 
-macro_rules! allocators {
-    ($($module:ident $name:literal;)*) => {
-        $(
-            mod $module {
-                use super::First::{Allocator, Other};
+macro_rules! other_preloads {
+    ($allocator:literal) => {
+        use super::First::{Allocator, Other};
 
-                #[test]
-                fn works_with_libfaketime_before_and_behind() {
-                    super::works_with_faketime($name, Allocator);
-                    super::works_with_faketime($name, Other);
-                }
+        #[test]
+        fn works_with_libfaketime_before_and_behind() {
+            super::works_with_faketime($allocator, Allocator);
+            super::works_with_faketime($allocator, Other);
+        }
 
-                #[test]
-                fn works_with_libeatmydata_before_and_behind() {
-                    super::works_with_eatmydata($name, Allocator);
-                    super::works_with_eatmydata($name, Other);
-                }
+        #[test]
+        fn works_with_libeatmydata_before_and_behind() {
+            super::works_with_eatmydata($allocator, Allocator);
+            super::works_with_eatmydata($allocator, Other);
+        }
 
-                #[test]
-                fn works_with_fakeroot_before_and_behind() {
-                    super::works_with_fakeroot($name, Allocator);
-                    super::works_with_fakeroot($name, Other);
-                }
+        #[test]
+        fn works_with_fakeroot_before_and_behind() {
+            super::works_with_fakeroot($allocator, Allocator);
+            super::works_with_fakeroot($allocator, Other);
+        }
 
-                #[test]
-                fn works_with_stdbuf_before_and_behind() {
-                    super::works_with_stdbuf($name, Allocator);
-                    super::works_with_stdbuf($name, Other);
-                }
+        #[test]
+        fn works_with_stdbuf_before_and_behind() {
+            super::works_with_stdbuf($allocator, Allocator);
+            super::works_with_stdbuf($allocator, Other);
+        }
 
-                #[test]
-                fn works_with_proxychains_before_and_behind() {
-                    super::works_with_proxychains($name, Allocator);
-                    super::works_with_proxychains($name, Other);
-                }
+        #[test]
+        fn works_with_proxychains_before_and_behind() {
+            super::works_with_proxychains($allocator, Allocator);
+            super::works_with_proxychains($allocator, Other);
+        }
 
-                #[test]
-                fn works_with_a_library_that_handles_crashes_before_and_behind() {
-                    super::works_with_a_crash_handler($name, Allocator);
-                    super::works_with_a_crash_handler($name, Other);
-                }
+        #[test]
+        fn works_with_a_library_that_handles_crashes_before_and_behind() {
+            super::works_with_a_crash_handler($allocator, Allocator);
+            super::works_with_a_crash_handler($allocator, Other);
+        }
 
-                #[test]
-                fn works_with_an_audit_library() {
-                    super::works_with_an_audit_library($name);
-                }
-            }
-        )*
+        #[test]
+        fn works_with_an_audit_library() {
+            super::works_with_an_audit_library($allocator);
+        }
     };
 }
 
 allocators! {
-    mimalloc "mimalloc";
-    mimalloc3 "mimalloc3";
-    mimalloc_secure "mimalloc-secure";
-    jemalloc "jemalloc";
-    rpmalloc "rpmalloc";
-    snmalloc "snmalloc";
+    mimalloc("mimalloc"): other_preloads;
+    mimalloc3("mimalloc3"): other_preloads;
+    mimalloc_secure("mimalloc-secure"): other_preloads;
+    jemalloc("jemalloc"): other_preloads;
+    rpmalloc("rpmalloc"): other_preloads;
+    snmalloc("snmalloc"): other_preloads;
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{cache_for_all, reheap, run};
+use common::{cache_for_all, command, reheap, run};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,15 +11,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// The allocator, and what its library is called.
 const ALLOCATORS: [(&str, &str); 2] = [
     ("mimalloc", "/libmimalloc-2.3.2.so"),
     ("jemalloc", "/libjemalloc-5.3.1.so"),
 ];
-/// Far longer than any of these takes to start on a busy machine.
-const DEADLINE: Duration = Duration::from_secs(120);
 
 /// `reheap run -a <allocator> --`, ready for a command. Servers often lie where only root looks.
 fn reheap_run(allocator: &str) -> Command {
@@ -95,18 +92,8 @@ impl Server {
 
     /// Waits until somebody listens.
     #[track_caller]
-    fn connect<S>(&mut self, mut connect: impl FnMut() -> std::io::Result<S>) -> S {
-        let started = Instant::now();
-        loop {
-            match connect() {
-                Ok(stream) => return stream,
-                Err(error) if started.elapsed() > DEADLINE => panic!("nobody listens: {error}"),
-                Err(_) => std::thread::park_timeout(Duration::from_millis(2)),
-            }
-            if let Some(status) = self.child.try_wait().unwrap() {
-                panic!("the server ended with {status}");
-            }
-        }
+    fn connect<S>(&mut self, attempt: impl FnMut() -> std::io::Result<S>) -> S {
+        command::connect(&mut self.child, attempt)
     }
 
     /// It and all processes below it have the library.

@@ -4,6 +4,7 @@ mod common;
 
 use common::bench::{Commands, interrupted};
 use common::{reheap, run};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
 use std::process::Command;
@@ -95,7 +96,7 @@ fn ctrl_c_ends_the_search_and_what_it_runs() {
     let script = commands.script("hanging", text);
     let mut command = recommend("--");
     command.arg(script).current_dir(commands.path(""));
-    let outcome = interrupted(&commands, &mut command, "-INT").ended_with(130);
+    let outcome = interrupted(&commands, &mut command, Signal::INT).ended_with(130);
     outcome.said(&["interrupted before anything was measured"]);
     commands.all_have_ended("ids", 1);
 }

@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::command::{EVENT_DEADLINE, Running};
 use common::{Outcome, cache, reheap, run, run_with_input};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -139,17 +140,12 @@ fn input_arguments_and_exit_code_pass_through() {
 fn the_program_takes_the_process_over_so_signals_are_its_own() {
     run(&mut reheap_run("-a mimalloc", "true")).succeeded(); // the library is built by now
     let mut command = reheap_run("-a mimalloc", "sh");
-    let status = command.args(["-c", "kill -TERM $$"]).status().unwrap();
-    assert_eq!(status.signal(), Some(15));
+    let outcome = run(command.args(["-c", "kill -TERM $$"]));
+    assert_eq!(outcome.status.signal(), Some(15));
     let mut command = reheap_run("-a mimalloc", "sh");
-    let child = command
-        .args(["-c", "echo $$"])
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let id = child.id().to_string();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), id);
+    let running = Running::start(command.args(["-c", "echo $$"]));
+    let id = format!("{}\n", running.pid());
+    assert_eq!(running.finish(EVENT_DEADLINE).stdout, id);
 }
 
 #[test]
@@ -374,19 +370,19 @@ fn a_file_without_an_interpreter_is_run_or_refused_as_a_shell_does() {
         let usual = run(&mut shell);
         let outcome = run(reheap_run("-a mimalloc", &file).arg("word"));
         assert_eq!(
-            (outcome.code, &outcome.stdout),
-            (usual.code, &usual.stdout),
+            (outcome.code(), &outcome.stdout),
+            (usual.code(), &usual.stdout),
             "{name}: {}",
             outcome.stderr
         );
         let checked = run(&mut reheap_run("--check", &file));
-        let is_run = outcome.code != Some(126);
+        let is_run = outcome.code() != Some(126);
         assert_eq!(
             checked.stdout.contains("verdict    works"),
             is_run,
             "{name}"
         );
-        assert_eq!(checked.code, Some(if is_run { 0 } else { 126 }), "{name}");
+        assert_eq!(checked.code(), Some(if is_run { 0 } else { 126 }), "{name}");
     }
 }
 
@@ -524,12 +520,13 @@ fn a_verified_program_is_ended_when_its_calls_were_seen_to_arrive() {
     run(&mut reheap_run("--verify -a stock", "true")).ended_with(2);
 }
 
-/// Starts a process, and allocates only when that is ready to be ended, which takes it a while and leaves a file.
+/// Starts a process, and allocates only when that is ready to be ended: it starts a hundred others then, one after the
+/// other, and leaves a file.
 const SLOW_TO_END: &str = r#"
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 int main(int count, char **words) {
     (void)count;
@@ -543,7 +540,11 @@ int main(int count, char **words) {
         sigprocmask(SIG_BLOCK, &term, NULL);
         if (write(ready[1], &byte, 1) != 1) return 2;
         sigwait(&term, &signal_number);
-        nanosleep(&(struct timespec){ .tv_nsec = 300000000 }, NULL);
+        for (int started = 0; started < 100; started++) {
+            pid_t child = fork();
+            if (child == 0) _exit(0);
+            if (waitpid(child, NULL, 0) != child) return 2;
+        }
         close(open(words[1], O_CREAT | O_WRONLY, 0600));
         return 0;
     }

@@ -3,17 +3,13 @@
 
 mod common;
 
-use common::{cache_for_all, reheap, run};
+use common::{cache_for_all, command, reheap, run};
 use serde_json::Value;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
-/// Far longer than a server takes to start on a busy machine.
-const DEADLINE: Duration = Duration::from_secs(120);
 
 const HELLO: &str = "#include <stdio.h>\n#include <stdlib.h>\n\
     int main(void) { char *p = malloc(99); sprintf(p, \"hello\"); puts(p); free(p); return 0; }\n";
@@ -309,23 +305,16 @@ impl Drop for Server {
 
 impl Server {
     fn connect(&mut self, socket: &Path) -> UnixStream {
-        let started = Instant::now();
-        loop {
-            match UnixStream::connect(socket) {
-                Ok(stream) => return stream,
-                Err(error) if started.elapsed() > DEADLINE => panic!("nobody listens: {error}"),
-                Err(_) => std::thread::park_timeout(Duration::from_millis(2)),
-            }
-            if let Some(status) = self.0.try_wait().unwrap() {
-                panic!("the server ended with {status}");
-            }
-        }
+        command::connect(&mut self.0, || UnixStream::connect(socket))
     }
 }
 
 /// What the server says to one command, up to `end`.
-fn asked(stream: &mut UnixStream, command: &str, end: &str) -> String {
-    stream.write_all(command.as_bytes()).unwrap();
+fn asked(stream: &mut UnixStream, request: &str, end: &str) -> String {
+    stream
+        .set_read_timeout(Some(command::EVENT_DEADLINE))
+        .unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
     let mut answer = Vec::new();
     let mut piece = [0; 4096];
     while !answer.ends_with(end.as_bytes()) {
@@ -341,7 +330,7 @@ fn asked(stream: &mut UnixStream, command: &str, end: &str) -> String {
 fn redis_works_with_every_allocator_without_force() {
     let checked = run(&mut reheap("run --check --json -- redis-server"));
     let hint = "install it: apt-get install redis-server";
-    assert_eq!(checked.code, Some(0), "{}{hint}", checked.stderr);
+    assert_eq!(checked.code(), Some(0), "{}{hint}", checked.stderr);
     let checked: Value = serde_json::from_str(&checked.stdout).unwrap();
     assert_eq!(checked["verdict"], "works", "{checked}");
     for allocator in allocators() {

@@ -2,12 +2,12 @@
 
 mod common;
 
+use common::command::{EVENT_DEADLINE, Running, in_time, make_fifo};
 use common::{Outcome, cache, reheap, run};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, kill_process};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// Makes 600 calls, and then does what its words say, where its malloc is not the libc's (`with`) or anyway (`always`).
 const TROUBLE: &str = r#"
@@ -338,26 +338,21 @@ fn processes_of_the_other_libc_are_left_alone() {
     assert!(outcome.stdout.contains(reason), "{}", outcome.stdout);
 }
 
-#[track_caller]
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !is_so() {
-        assert!(started.elapsed() < Duration::from_secs(60), "{what}");
-        std::thread::yield_now();
-    }
-}
-
 fn runs(pid: &str) -> bool {
     Path::new("/proc").join(pid).exists()
 }
 
-/// The numbers in a file that a shell writes with `echo $$`.
-fn pids(file: &Path) -> Vec<String> {
-    let text = fs::read_to_string(file).unwrap_or_default();
-    text.split_whitespace().map(str::to_owned).collect()
+/// Two lines, each with a process id.
+#[track_caller]
+fn two_pids(text: &str) -> Vec<String> {
+    let pids: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+    assert_eq!(pids.len(), 2, "{text}");
+    pids
 }
 
-const DAEMON: &str = "echo $$ >> \"$0\"; setsid sh -c 'echo $$ >> \"$0\"; sleep 1000' \"$0\" &";
+/// Both processes say who they are, and then close what they said it through.
+const DAEMON: &str = "exec 3> \"$0\"; echo $$ >&3; \
+    setsid sh -c 'echo $$ >&3; exec 3>&-; sleep 1000' & exec 3>&-;";
 
 #[test]
 fn a_daemon_is_watched_and_ended_too() {
@@ -370,8 +365,7 @@ fn a_daemon_is_watched_and_ended_too() {
     ));
     let json = as_json(&json.succeeded());
     assert_eq!(json["ended"], true);
-    let pids = pids(&file);
-    assert_eq!(pids.len(), 2);
+    let pids = two_pids(&fs::read_to_string(&file).unwrap());
     assert!(!pids.iter().any(|pid| runs(pid)), "left: {pids:?}");
 }
 
@@ -379,33 +373,37 @@ fn a_daemon_is_watched_and_ended_too() {
 fn ctrl_c_and_the_like_in_the_middle_end_everything() {
     for signal in [Signal::INT, Signal::HUP, Signal::TERM] {
         let programs = Programs::new();
-        let file = programs.path("pids");
+        let fifo = programs.path("pids");
+        make_fifo(&fifo);
         let script = format!("{DAEMON} sleep 1000");
         let command = reheap("run --verify --for 1000 -a mimalloc -- sh -c");
         // Where the tests themselves run by nohup, SIGHUP is ignored, and children inherit that.
         let mut command = common::started_by("env --default-signal=HUP", &command);
-        command.arg(&script).arg(&file).stderr(Stdio::null());
-        let mut reheap = command.spawn().unwrap();
-        wait_until("both have started", || pids(&file).len() == 2);
-        kill_process(Pid::from_child(&reheap), signal).unwrap();
-        assert_eq!(reheap.wait().unwrap().code(), Some(128 + signal.as_raw()));
-        assert!(!pids(&file).iter().any(|pid| runs(pid)));
+        let running = Running::start(command.arg(&script).arg(&fifo).stdin(Stdio::null()));
+        let pids = two_pids(&running.says_through(&fifo));
+        kill_process(running.pid(), signal).unwrap();
+        running
+            .finish(EVENT_DEADLINE)
+            .ended_with(128 + signal.as_raw());
+        assert!(!pids.iter().any(|pid| runs(pid)), "left: {pids:?}");
     }
 }
 
 #[test]
 fn a_closed_terminal_means_nothing_to_what_was_started_by_nohup() {
     let programs = Programs::new();
-    let file = programs.path("pids");
-    let script = "echo $$ >> \"$0\"; while [ -e \"$0\" ]; do sleep 0.1; done";
+    let (begun, goes_on) = (programs.path("begun"), programs.path("goes-on"));
+    make_fifo(&begun);
+    make_fifo(&goes_on);
+    let script = "echo > \"$0\"; cat \"$1\"";
     let command = reheap("run --verify --for 1000 -a mimalloc -- sh -c");
     let mut command = common::started_by("env --ignore-signal=HUP", &command);
-    command.arg(script).arg(&file).stdout(Stdio::null());
-    let mut reheap = command.spawn().unwrap();
-    wait_until("it has started", || pids(&file).len() == 1);
-    kill_process(Pid::from_child(&reheap), Signal::HUP).unwrap();
-    fs::remove_file(&file).unwrap();
-    assert_eq!(reheap.wait().unwrap().code(), Some(0));
+    command.arg(script).args([&begun, &goes_on]);
+    let running = Running::start(command.stdin(Stdio::null()));
+    running.says_through(&begun);
+    kill_process(running.pid(), Signal::HUP).unwrap();
+    in_time("the command, reading on", || fs::write(goes_on, "")).unwrap();
+    running.finish(EVENT_DEADLINE).succeeded();
 }
 
 /// A cache with something else in the place of the library, as one that was built on another system.

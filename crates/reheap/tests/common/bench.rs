@@ -1,6 +1,8 @@
 //! What the tests of `reheap bench` share: commands in a folder of their own, and what its JSON says.
 
-use super::{Outcome, reheap, run};
+use super::command::{EVENT_DEADLINE, Running, make_fifo};
+use super::{Outcome, reheap};
+use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -53,7 +55,7 @@ impl Commands {
 
     /// Something to wait at, called `fifo`.
     pub(crate) fn fifo(&self) {
-        run(Command::new("mkfifo").arg(self.path("fifo"))).succeeded();
+        make_fifo(&self.path("fifo"));
     }
 
     /// `reheap bench` in the folder.
@@ -108,20 +110,9 @@ pub(crate) fn runs_of<'a>(benchmark: &'a Value, name: &str) -> &'a [Value] {
 }
 
 /// Starts it, and sends it this signal when the command has written into the fifo.
-pub(crate) fn interrupted(commands: &Commands, command: &mut Command, signal: &str) -> Outcome {
-    let child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    assert_eq!(commands.read("fifo"), "begun\n");
-    let id = child.id().to_string();
-    run(Command::new("kill").args([signal, &id])).succeeded();
-    let output = child.wait_with_output().unwrap();
-    Outcome {
-        code: output.status.code(),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-    }
+pub(crate) fn interrupted(commands: &Commands, command: &mut Command, signal: Signal) -> Outcome {
+    let running = Running::start(command.stdin(Stdio::null()));
+    assert_eq!(running.says_through(&commands.path("fifo")), "begun\n");
+    kill_process(running.pid(), signal).unwrap();
+    running.finish(EVENT_DEADLINE)
 }

@@ -5,19 +5,23 @@
 //! for members of reheap's own workspace. The cache is one for all tests, so that each allocator is built once.
 #![allow(
     dead_code,
+    unused_imports,
+    unused_macros,
     reason = "each test file is a crate of its own and uses its part of this module"
 )]
 
 pub(crate) mod bench;
+pub(crate) mod command;
 pub(crate) mod image;
+pub(crate) mod suite;
 
+pub(crate) use command::{Outcome, run, run_with_input};
 use reheap_elf::marker::{self, FoundMarker};
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// The musl target of this machine.
 pub(crate) fn target() -> String {
@@ -32,80 +36,6 @@ pub(crate) fn of_target(front: &str, end: &str) -> String {
 /// The cache of all tests.
 pub(crate) fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("reheap-cache")
-}
-
-/// What a program left behind.
-#[derive(Debug)]
-pub(crate) struct Outcome {
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
-impl Outcome {
-    /// The outcome, which must be a success.
-    #[track_caller]
-    pub(crate) fn succeeded(self) -> Self {
-        self.ended_with(0)
-    }
-
-    /// The outcome, which must be this exit code.
-    #[track_caller]
-    pub(crate) fn ended_with(self, code: i32) -> Self {
-        let Self { stdout, stderr, .. } = &self;
-        assert_eq!(
-            self.code,
-            Some(code),
-            "--- stdout\n{stdout}--- stderr\n{stderr}"
-        );
-        self
-    }
-
-    /// The outcome, which must have said these on standard error.
-    #[track_caller]
-    pub(crate) fn said(self, texts: &[&str]) -> Self {
-        for text in texts {
-            assert!(
-                self.stderr.contains(text),
-                "no `{text}` in:\n{}",
-                self.stderr
-            );
-        }
-        self
-    }
-
-    /// The outcome, which must not have said this.
-    #[track_caller]
-    pub(crate) fn did_not_say(self, text: &str) -> Self {
-        assert!(!self.stderr.contains(text), "`{text}` in:\n{}", self.stderr);
-        self
-    }
-}
-
-/// Runs to the end, without input.
-pub(crate) fn run(command: &mut Command) -> Outcome {
-    run_with_input(command, b"")
-}
-
-/// Runs to the end with this on standard input.
-pub(crate) fn run_with_input(command: &mut Command, input: &[u8]) -> Outcome {
-    let program = command.get_program().to_owned();
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap_or_else(|error| panic!("cannot start {program:?}: {error}; {INSTALL}"));
-    let mut stdin = child.stdin.take().unwrap();
-    // The program may end before it has read everything: that is its right.
-    let _ = stdin.write_all(input);
-    drop(stdin);
-    let output = child.wait_with_output().unwrap();
-    Outcome {
-        code: output.status.code(),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-    }
 }
 
 /// Ends the message of a test that lacks a tool.
