@@ -58,7 +58,10 @@ impl Cache {
         &self.root
     }
 
-    /// A folder of that path below the cache, made if missing.
+    /// A directory of that path below the cache, made if missing.
+    ///
+    /// # Errors
+    /// When the directory cannot be made.
     pub fn folder(&self, path: &str) -> Result<PathBuf, CacheError> {
         let folder = self.root.join(path);
         fs::create_dir_all(&folder).map_err(CacheError::new("make the folder", &folder))?;
@@ -68,7 +71,7 @@ impl Cache {
     /// Whether anything can be kept in it: tried out, because rights do not tell of read-only disks and full ones.
     ///
     /// # Errors
-    /// What keeps it from that.
+    /// When the directory cannot be made, or a file cannot be made in it.
     pub fn check(&self) -> Result<(), CacheError> {
         let root = &self.root;
         fs::create_dir_all(root).map_err(CacheError::new("make the folder", root))?;
@@ -77,6 +80,9 @@ impl Cache {
     }
 
     /// Waits for the lock of that name.
+    ///
+    /// # Errors
+    /// When the lock file cannot be made or locked.
     pub fn lock(&self, name: &str) -> Result<Lock, CacheError> {
         let path = self.folder("locks")?.join(name);
         let file = File::create(&path).map_err(CacheError::new("make the lock", &path))?;
@@ -85,7 +91,10 @@ impl Cache {
         Ok(Lock { _file: file })
     }
 
-    /// The entry `kind/name`, made by `make` in an empty folder if it is not there yet.
+    /// The entry `kind/name`. If it does not exist, `make` fills an empty directory that becomes the entry.
+    ///
+    /// # Errors
+    /// Those of `make`, and a [`CacheError`] when the cache cannot be read or written.
     pub fn entry<E: From<CacheError>>(
         &self,
         kind: &str,
@@ -161,6 +170,9 @@ fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 /// Replaces or makes a file with these permission bits by writing a temporary sibling and renaming it.
+///
+/// # Errors
+/// When the temporary file cannot be made, written, or renamed. The file at `path` is then as it was.
 pub fn write_by_rename(path: &Path, contents: &[u8], mode: u32) -> Result<(), CacheError> {
     use std::io::Write as _;
     use std::os::unix::fs::PermissionsExt as _;

@@ -673,6 +673,9 @@ pub struct UnknownAllocator {
 }
 
 /// The row of that name.
+///
+/// # Errors
+/// [`UnknownAllocator`] when there is none. It carries the nearest name that exists.
 pub fn find(name: &str) -> Result<&'static Allocator, UnknownAllocator> {
     CATALOGUE
         .iter()

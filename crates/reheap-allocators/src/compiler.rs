@@ -143,8 +143,7 @@ impl Compiler {
     /// depend on the compiler alone.
     ///
     /// # Errors
-    ///
-    /// Those of writing a file in `folder`, which must exist.
+    /// When the script cannot be written in `folder`, which must exist.
     pub fn write_wrapper(&self, folder: &Path) -> std::io::Result<PathBuf> {
         let role = match self.language {
             Language::C => "cc",
@@ -180,8 +179,7 @@ impl Archiver {
     /// Writes a script into `folder` that is this archiver as one program without arguments, and gives its path.
     ///
     /// # Errors
-    ///
-    /// Those of writing a file in `folder`, which must exist.
+    /// When the script cannot be written in `folder`, which must exist.
     pub fn write_wrapper(&self, folder: &Path) -> std::io::Result<PathBuf> {
         let path = folder.join(format!("{}-ar", self.target.zig_triple()));
         wrapper::write(&path, &wrapper::archiver_script(self))?;

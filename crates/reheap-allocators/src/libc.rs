@@ -57,6 +57,9 @@ pub enum LibcError {
 
 impl Original {
     /// Reads a libc.a and recognises it.
+    ///
+    /// # Errors
+    /// [`LibcError::Read`] when the file cannot be read, [`LibcError::Derive`] when it is not an unmodified musl libc.
     pub fn read(path: &Path) -> Result<Self, LibcError> {
         let bytes = fs::read(path).map_err(|source| LibcError::Read {
             path: path.to_owned(),
@@ -105,6 +108,10 @@ impl Original {
     }
 
     /// The derived libc, as bytes.
+    ///
+    /// # Errors
+    /// [`LibcError::Derive`] when libc and allocator do not fit together, [`LibcError::Cache`] when the built objects cannot
+    /// be read from the cache.
     pub fn derive(&self, replacement: &Replacement<'_>) -> Result<DerivedLibc, LibcError> {
         let memory_functions = replacement
             .memory_functions
@@ -123,7 +130,10 @@ impl Original {
         })
     }
 
-    /// The folder of the derived libc in the cache, which holds it as `libc.a`.
+    /// The directory of the derived libc in the cache, which holds it as `libc.a`.
+    ///
+    /// # Errors
+    /// Those of [`Original::derive`], and [`LibcError::Cache`] when the cache cannot be written.
     pub fn derived_folder(
         &self,
         replacement: &Replacement<'_>,

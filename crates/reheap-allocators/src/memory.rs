@@ -48,6 +48,9 @@ impl BuiltMemoryFunctions {
     }
 
     /// Their objects, to derive a libc with.
+    ///
+    /// # Errors
+    /// When the objects cannot be read from the cache.
     pub fn objects(&self) -> Result<derive::MemoryFunctions, CacheError> {
         let mut names = BTreeMap::new();
         for function in sources(self.architecture).iter().flat_map(|s| s.functions) {
@@ -70,7 +73,10 @@ fn sources(architecture: Architecture) -> &'static [Source] {
     })
 }
 
-/// The functions, assembled for the target, from the cache or now; none where the libc's own are kept.
+/// The functions, assembled for the target now or taken from the cache. `None` where the libc keeps its own.
+///
+/// # Errors
+/// When the compiler cannot assemble them, or the cache cannot be written.
 pub fn build(
     choice: MemoryFunctions,
     target: &Target,

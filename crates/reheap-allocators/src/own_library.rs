@@ -34,7 +34,7 @@ impl OwnLibrary {
     /// The file for a target, from the cache or built now.
     ///
     /// # Errors
-    /// What building a preload can fail with.
+    /// When the compiler fails, when the library exports other names than it should, or when the cache cannot be written.
     pub fn build(
         &self,
         target: &Target,

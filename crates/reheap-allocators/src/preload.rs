@@ -95,10 +95,11 @@ pub fn exports(libc: Libc) -> Vec<&'static str> {
     names
 }
 
-/// The preload of an allocator for a libc, from the cache or anew.
+/// The preload of an allocator for a libc, built now or taken from the cache.
 ///
 /// # Errors
-/// [`BuildError::Stock`] for `stock`, which needs none; otherwise what a build can fail with.
+/// Those of [`upstream::build`]. [`PreloadError::Bind`] and [`PreloadError::Audit`] mean that the built objects do not link
+/// to a preload.
 pub fn build(
     allocator: &'static Allocator,
     target: &Target,
@@ -196,7 +197,7 @@ pub(crate) fn find(prefix: &str, file_name: &str, cache: &Cache) -> Option<PathB
 /// the library of `nothing`, if there is one.
 ///
 /// # Errors
-/// Those of the cache.
+/// When the links cannot be made in the cache.
 pub fn path_for_variable(
     library: &Path,
     target: &Target,

@@ -86,7 +86,11 @@ pub(crate) fn presets(allocator: &Allocator) -> String {
 }
 
 impl Tuning {
-    /// Checks options of the form `key=value` against what the allocator takes. A later one of the same key wins.
+    /// Checks options of the form `key=value` against those of the allocator. A later option of the same key wins.
+    ///
+    /// # Errors
+    /// The first option without a `=`, with a key that the allocator does not have, or with a value that the key does not
+    /// accept.
     pub fn parse<S: AsRef<str>>(
         allocator: &'static Allocator,
         options: &[S],

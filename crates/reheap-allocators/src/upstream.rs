@@ -151,6 +151,9 @@ impl BuiltAllocator {
     }
 
     /// Its objects, to derive a libc with or to link a preload from.
+    ///
+    /// # Errors
+    /// When the objects cannot be read from the cache.
     pub fn objects(&self) -> Result<AllocatorObjects, CacheError> {
         let pairs = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
             pairs
@@ -191,7 +194,12 @@ pub(crate) fn read_objects(folder: &Path) -> Result<Vec<Member>, CacheError> {
         .collect()
 }
 
-/// The allocator, built for the target, from the cache or anew.
+/// The allocator, built for the target now or taken from the cache.
+///
+/// # Errors
+/// [`BuildError::Stock`] for `stock`, which reheap does not build, and [`BuildError::NoCxx`] when the allocator needs a C++
+/// compiler and there is none. Otherwise, a program of the build fails, its result is not what the catalogue says, or the
+/// cache cannot be written.
 pub fn build(
     allocator: &'static Allocator,
     target: &Target,

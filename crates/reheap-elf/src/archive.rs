@@ -47,6 +47,9 @@ pub enum ArchiveError {
 }
 
 /// Reads all members of the archive, in order.
+///
+/// # Errors
+/// When the bytes are no archive, a thin one, an empty one, or one with a damaged member.
 pub fn read(bytes: &[u8]) -> Result<Vec<Member>, ArchiveError> {
     if bytes.is_empty() {
         return Err(ArchiveError::Empty);
@@ -97,7 +100,7 @@ fn readable_name(name: &[u8]) -> String {
 /// Writes a GNU archive with a symbol index. The same members give the same bytes.
 ///
 /// # Errors
-/// The writer's words, if a member is an object whose symbols it cannot read; or the name that cannot be stored.
+/// The writer's message when it cannot read the symbols of a member, or the name of a member that no archive can hold.
 pub fn write(members: &[Member]) -> Result<Vec<u8>, String> {
     let new_members: Vec<NewArchiveMember<'_>> = members
         .iter()

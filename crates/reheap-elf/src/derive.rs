@@ -184,6 +184,10 @@ impl Linkable {
 }
 
 /// Reads and recognises a musl `libc.a`.
+///
+/// # Errors
+/// When the bytes are not an archive of ELF objects for one processor, when no member is musl's, or when reheap has already
+/// derived the libc.
 pub fn read_original(bytes: &[u8]) -> Result<OriginalLibc, DeriveError> {
     let mut members = Vec::new();
     let mut architecture = None;
@@ -236,6 +240,10 @@ fn text_of(object: &[u8], symbol: &str) -> Option<String> {
 }
 
 /// Puts another allocator into a musl libc, and other memory functions if there are some.
+///
+/// # Errors
+/// When an object is damaged, for another processor, or lacks an entry point; when a member of the libc defines something
+/// else beside its allocator; when the audit finds a need with no definition, or with two.
 pub fn derive_libc(
     original: &OriginalLibc,
     allocator: &AllocatorObjects,

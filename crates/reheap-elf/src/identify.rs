@@ -325,7 +325,10 @@ pub struct Members {
 
 /// Identifies an ELF file or an archive of them: a slice of bytes, or anything that bytes can be read from.
 ///
-/// Takes time in proportion to the file's size, whatever is in it, and a few megabytes of memory.
+/// It needs time in proportion to the file's size, whatever is in it, and a few megabytes of memory.
+///
+/// # Errors
+/// When the bytes cannot be read, or are neither ELF nor an archive with an ELF object, or are damaged.
 pub fn identify<S: Source + ?Sized>(source: &S) -> Result<Identity, ElfError> {
     let file = View::of(&source);
     let beginning = file.bytes_from(0, BEGINNING_BYTES)?;

@@ -35,7 +35,7 @@ pub enum Side {
 /// What a file needs; no other files if it is static.
 ///
 /// # Errors
-/// When it is no ELF file, or a damaged one.
+/// When the bytes are not ELF, are damaged, or cannot be read.
 pub fn read<S: Source + ?Sized>(source: &S) -> Result<Linkage, ElfError> {
     let tables = Tables::of(View::of(&source))?;
     let without_names = Linkage {
@@ -83,10 +83,10 @@ fn mapped_bytes(tables: &Tables<'_>) -> Result<u64, ElfError> {
 /// Lists of folders are longer than names.
 const PATHS_BYTES_MAX: usize = 64 << 10;
 
-/// Shows each name that a file takes or offers by way of the dynamic linker; `None` if these names cannot be found.
+/// Shows each name that a file takes or offers by way of the dynamic linker. `None` if these names cannot be found.
 ///
 /// # Errors
-/// When it is no ELF file, or a damaged one.
+/// When the bytes are not ELF, are damaged, or cannot be read.
 pub fn for_each_name<S: Source + ?Sized>(
     source: &S,
     visit: &mut dyn FnMut(&[u8], Side),

@@ -165,6 +165,9 @@ fn undefined_symbol(name: &str) -> Symbol {
 }
 
 /// The marker of a linked ELF file, if it has one.
+///
+/// # Errors
+/// [`MarkerError::Elf`] when the file is not ELF or is damaged, [`MarkerError::Note`] when its marker is.
 pub fn read(bytes: &[u8]) -> Result<Option<FoundMarker>, MarkerError> {
     let header = elf::FileHeader64::<LittleEndian>::parse(bytes)?;
     if !header.is_little_endian() {

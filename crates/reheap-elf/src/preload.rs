@@ -38,7 +38,7 @@ impl From<object::read::Error> for AuditError {
 /// The objects to link: the allocator with the family's names bound to it, its glue, and the marker.
 ///
 /// # Errors
-/// When an object cannot be read, is for another processor, or lacks an entry point.
+/// When an object is damaged, is for another processor, or lacks an entry point.
 pub fn objects(
     allocator: &AllocatorObjects,
     architecture: Architecture,
@@ -59,7 +59,7 @@ pub fn objects(
 /// Whether the library exports these names and no others.
 ///
 /// # Errors
-/// The first name that is missing or too much.
+/// When the bytes are damaged, or the first name that is missing or that the library exports too much.
 pub fn audit(library: &[u8], names: &[&str]) -> Result<(), AuditError> {
     let exported = exports(library)?;
     if let Some(missing) = names.iter().find(|name| !exported.contains(**name)) {

@@ -49,6 +49,9 @@ const SYMBOL_SIZE: usize = size_of::<elf::Sym64<LittleEndian>>();
 
 /// The object with its symbols changed.
 ///
+/// # Errors
+/// When the bytes are not a relocatable object of an architecture that reheap knows, or its tables are damaged.
+///
 /// # Panics
 /// If an alias stands for a symbol that the object does not define: the caller chose the object by that definition.
 pub fn rewrite(bytes: &[u8], edits: &Edits) -> Result<Vec<u8>, ObjectError> {

@@ -28,10 +28,10 @@ pub trait Source {
     /// How many there are.
     fn size(&self) -> u64;
 
-    /// Fills `buffer` with what stands from `offset` on; it is never asked for more than there is.
+    /// Fills `buffer` with the bytes from `offset` on. The caller never asks for more than there are.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the system cannot read them.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), ReadError>;
 
     /// The first place from `offset` on that is not known to be followed by zeros only, as holes of sparse files are.

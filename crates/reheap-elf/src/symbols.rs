@@ -94,6 +94,9 @@ pub(crate) fn relocatable_header(bytes: &[u8]) -> Result<(&Header, Architecture)
 }
 
 /// The architecture and the global symbols of a relocatable object.
+///
+/// # Errors
+/// When the bytes are not a relocatable object of an architecture that reheap knows, or its tables are damaged.
 pub fn read(bytes: &[u8]) -> Result<(Architecture, Vec<Symbol>), ObjectError> {
     let (header, architecture) = relocatable_header(bytes)?;
     let sections = header.sections(LittleEndian, bytes)?;

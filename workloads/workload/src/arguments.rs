@@ -30,6 +30,9 @@ impl Arguments {
     }
 
     /// Does each thread's share on a thread of its own, and returns what they made, in the order of the threads.
+    ///
+    /// # Errors
+    /// The first error of `work`, in the order of the threads, or why a thread could not be started or panicked.
     pub fn on_threads<T: Send>(
         &self,
         work: impl Fn(u64) -> io::Result<T> + Sync,

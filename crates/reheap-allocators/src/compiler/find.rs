@@ -21,7 +21,6 @@ use crate::target::{Libc, Target};
 /// else is tried.
 ///
 /// # Errors
-///
 /// [`NoCompiler`] lists what was tried, and why each was not good.
 pub fn find(
     target: &Target,

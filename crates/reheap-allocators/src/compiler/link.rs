@@ -103,8 +103,8 @@ impl Compiler {
     /// to stay until the program is linked, and two builds may share it.
     ///
     /// # Errors
-    ///
-    /// When the compiler is for objects only, has no start file for such a program, or `support` is not writable.
+    /// When the compiler makes objects only, when musl has no start file for such a program, or when `support` cannot be
+    /// written.
     pub fn link_arguments(
         &self,
         derived_libc: &Path,
@@ -169,9 +169,8 @@ impl Compiler {
     /// The libc.a that this compiler links static programs with: the one to derive from.
     ///
     /// # Errors
-    ///
-    /// [`LinkError::NoLibcOfItsOwn`] for Zig, which compiles its libc into a cache of its own when it first needs it;
-    /// the one in Rust's toolchain takes its place. [`LinkError::LibcNotTold`] when a small program cannot be linked.
+    /// [`LinkError::NoLibcOfItsOwn`] for Zig, which compiles its libc when it first needs it; reheap then uses the one in
+    /// Rust's toolchain. [`LinkError::LibcNotTold`] when the compiler cannot link a small program.
     pub fn original_libc(&self, search: &Search) -> Result<PathBuf, LinkError> {
         if self.linking == Linking::Zig {
             return Err(LinkError::NoLibcOfItsOwn {

@@ -55,7 +55,7 @@ macro_rules! function {
             name: $name,
             shape: Shape::$shape,
             largest_size: $largest,
-            // Safety: only the type changes; see `Address`.
+            // SAFETY: the address is that of a function, and `Address` says why all of these can be called by this type.
             own: unsafe { std::mem::transmute::<*const (), Address>(raw::$own as *const ()) },
         }
     };
@@ -92,7 +92,7 @@ impl Candidate {
     /// Calls it, with arguments that `Room` made for it.
     #[inline(always)]
     pub(crate) fn call(&self, [a, b, c]: Call) {
-        // Safety: `Room::prepare` makes arguments whose blocks and strings lie in its memory, which outlives the call.
+        // SAFETY: `Room::prepare` makes arguments whose blocks and strings are in its memory, which outlives the call.
         unsafe { (self.0)(a, b, c) };
     }
 }
@@ -118,7 +118,8 @@ impl Variants {
         }
         assert!(link.arg(libc).status().unwrap().success());
         let path = CString::new(library.as_os_str().as_bytes()).unwrap();
-        // Safety: a library without constructors.
+        // SAFETY: the path ends with a NUL. The library has no constructors: it was linked with `-nostdlib` from members that
+        // have none.
         let musl = unsafe { dlopen(path.as_ptr(), RTLD_NOW) };
         assert!(!musl.is_null(), "cannot load `{}`", library.display());
         std::fs::remove_dir_all(&folder).unwrap();
@@ -129,11 +130,12 @@ impl Variants {
     pub(crate) fn of(&self, function: &Function) -> [Option<Candidate>; 3] {
         let name = CString::new(function.name).unwrap();
         let look_up = |library: *mut c_void| {
-            // Safety: the handle of `load`, or null for what this program is linked with (RTLD_DEFAULT).
+            // SAFETY: `library` is the handle that `load` got, or null for the libraries of this program (RTLD_DEFAULT).
             let address = unsafe { dlsym(library, name.as_ptr()) };
-            // Safety: the function of that name; see `Address`.
-            (!address.is_null())
-                .then(|| Candidate(unsafe { std::mem::transmute::<*mut c_void, Address>(address) }))
+            (!address.is_null()).then(|| {
+                // SAFETY: a function of that C name is at this address; `Address` says why it can be called by this type.
+                Candidate(unsafe { std::mem::transmute::<*mut c_void, Address>(address) })
+            })
         };
         [
             Some(Candidate(function.own)),

@@ -9,8 +9,8 @@
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-// Safety: the text defines functions with the C calling convention and their data, under names that begin with
-// `__reheap_`; nothing else in this program has such names. The constructor in it only writes that data.
+// SAFETY: the text defines functions with the C calling convention, and their data. All names begin with `__reheap_`, and
+// nothing else in this program has such names. The constructor in the text only writes that data.
 std::arch::global_asm!(
     include_str!("../../src/x86_64/macros.s"),
     include_str!("../../src/x86_64/level.s"),
@@ -110,7 +110,7 @@ impl Level {
 
     /// As it is now.
     pub(crate) fn current() -> Self {
-        // Safety: plain numbers that only `force` writes, which holds the lock that its callers took.
+        // SAFETY: these are plain numbers. Only `force` writes them, and its callers hold the lock of `Chosen`.
         unsafe {
             Self {
                 wide: __reheap_mem_level,
@@ -134,7 +134,8 @@ impl Level {
     }
 
     fn force(self) {
-        // Safety: as above; and the functions give the same results whatever the numbers are.
+        // SAFETY: the callers hold the lock of `Chosen`, so no other thread writes these numbers. A function that reads them
+        // meanwhile gives the same result with either value.
         unsafe {
             __reheap_mem_level = self.wide;
             __reheap_mem_string_copy_min = self.string_copy_min;
@@ -206,7 +207,7 @@ type Copying = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c
 
 fn copy_by(function: Copying, to: &mut [u8], from: &[u8], returns: usize) {
     assert_eq!(to.len(), from.len());
-    // Safety: two slices of that length, one of them exclusive, so they do not overlap.
+    // SAFETY: both slices have that length. One is borrowed mutably, so they do not overlap.
     let result = unsafe { function(to.as_mut_ptr().cast(), from.as_ptr().cast(), from.len()) };
     assert_eq!(result as usize, to.as_ptr() as usize + returns);
 }
@@ -224,26 +225,26 @@ pub(crate) fn memmove(block: &mut [u8], to: usize, from: usize, length: usize) {
     let (target, source) = (&mut block[to..][..length], from);
     let to = target.as_mut_ptr();
     let from = block[source..][..length].as_ptr();
-    // Safety: both ranges lie in `block`, as the slicing has checked; they may overlap.
+    // SAFETY: both ranges are inside `block`: the slicing above has checked that. They may overlap (C11 7.24.2.2).
     let result = unsafe { __reheap_memmove(to.cast(), from.cast(), length) };
     assert_eq!(result.cast(), to);
 }
 
 pub(crate) fn memset(block: &mut [u8], byte: c_int) {
-    // Safety: the slice's own memory.
+    // SAFETY: pointer and length are those of the slice.
     let result = unsafe { __reheap_memset(block.as_mut_ptr().cast(), byte, block.len()) };
     assert_eq!(result.cast(), block.as_mut_ptr());
 }
 
 pub(crate) fn memcmp(a: &[u8], b: &[u8]) -> c_int {
     assert_eq!(a.len(), b.len());
-    // Safety: two slices of that length.
+    // SAFETY: both slices have that length, by the assertion.
     unsafe { __reheap_memcmp(a.as_ptr().cast(), b.as_ptr().cast(), a.len()) }
 }
 
 pub(crate) fn bcmp(a: &[u8], b: &[u8]) -> c_int {
     assert_eq!(a.len(), b.len());
-    // Safety: two slices of that length.
+    // SAFETY: both slices have that length, by the assertion.
     unsafe { __reheap_bcmp(a.as_ptr().cast(), b.as_ptr().cast(), a.len()) }
 }
 
@@ -259,14 +260,14 @@ pub(crate) fn memchr(block: &[u8], byte: c_int) -> Option<usize> {
 /// With a count that may lie behind the block, if the byte is in the block (C11 7.24.5.1).
 pub(crate) fn memchr_within(block: &[u8], byte: c_int, count: usize) -> Option<usize> {
     assert!(count <= block.len() || block.contains(&(byte as u8)));
-    // Safety: by the assertion the function finds what it looks for before it leaves the slice.
+    // SAFETY: by the assertion the function finds what it looks for before it leaves the slice.
     position(block, unsafe {
         __reheap_memchr(block.as_ptr().cast(), byte, count)
     })
 }
 
 pub(crate) fn memrchr(block: &[u8], byte: c_int) -> Option<usize> {
-    // Safety: the slice's own memory.
+    // SAFETY: pointer and length are those of the slice.
     position(block, unsafe {
         __reheap_memrchr(block.as_ptr().cast(), byte, block.len())
     })
@@ -274,26 +275,26 @@ pub(crate) fn memrchr(block: &[u8], byte: c_int) -> Option<usize> {
 
 pub(crate) fn rawmemchr(block: &[u8], byte: c_int) -> usize {
     assert!(block.contains(&(byte as u8)));
-    // Safety: by the assertion the function finds what it looks for before it leaves the slice.
+    // SAFETY: by the assertion the function finds what it looks for before it leaves the slice.
     let found = unsafe { __reheap_rawmemchr(block.as_ptr().cast(), byte) };
     position(block, found).unwrap()
 }
 
 pub(crate) fn strlen(string: &[u8]) -> usize {
     assert!(string.contains(&0));
-    // Safety: by the assertion the string ends within the slice.
+    // SAFETY: by the assertion the string ends within the slice.
     unsafe { __reheap_strlen(string.as_ptr().cast()) }
 }
 
 pub(crate) fn strnlen(string: &[u8], count: usize) -> usize {
     assert!(count <= string.len() || string.contains(&0));
-    // Safety: by the assertion the string, or the count, ends within the slice.
+    // SAFETY: by the assertion the string, or the count, ends within the slice.
     unsafe { __reheap_strnlen(string.as_ptr().cast(), count) }
 }
 
 pub(crate) fn strchr(string: &[u8], byte: c_int) -> Option<usize> {
     assert!(string.contains(&0));
-    // Safety: by the assertion the string ends within the slice.
+    // SAFETY: by the assertion the string ends within the slice.
     position(string, unsafe {
         __reheap_strchr(string.as_ptr().cast(), byte)
     })
@@ -301,28 +302,28 @@ pub(crate) fn strchr(string: &[u8], byte: c_int) -> Option<usize> {
 
 pub(crate) fn strchrnul(string: &[u8], byte: c_int) -> usize {
     assert!(string.contains(&0));
-    // Safety: by the assertion the string ends within the slice.
+    // SAFETY: by the assertion the string ends within the slice.
     let found = unsafe { __reheap_strchrnul(string.as_ptr().cast(), byte) };
     position(string, found).unwrap()
 }
 
 pub(crate) fn strcmp(a: &[u8], b: &[u8]) -> c_int {
     assert!(a.contains(&0) && b.contains(&0));
-    // Safety: by the assertion both strings end within their slices.
+    // SAFETY: by the assertion both strings end within their slices.
     unsafe { __reheap_strcmp(a.as_ptr().cast(), b.as_ptr().cast()) }
 }
 
 pub(crate) fn strncmp(a: &[u8], b: &[u8], count: usize) -> c_int {
     assert!(count <= a.len() || a.contains(&0));
     assert!(count <= b.len() || b.contains(&0));
-    // Safety: by the assertions both strings, or the count, end within their slices.
+    // SAFETY: by the assertions both strings, or the count, end within their slices.
     unsafe { __reheap_strncmp(a.as_ptr().cast(), b.as_ptr().cast(), count) }
 }
 
 /// Copies a string, with its end, into `to`, which must have room for it.
 pub(crate) fn strcpy(to: &mut [u8], from: &[u8]) {
     assert!(from.iter().position(|&b| b == 0).unwrap() < to.len());
-    // Safety: by the assertion the string ends within its slice, and there is room for it.
+    // SAFETY: by the assertion the string ends within its slice, and there is room for it.
     let result = unsafe { __reheap_strcpy(to.as_mut_ptr().cast(), from.as_ptr().cast()) };
     assert_eq!(result.cast(), to.as_mut_ptr());
 }
@@ -330,7 +331,7 @@ pub(crate) fn strcpy(to: &mut [u8], from: &[u8]) {
 /// The same, and the position of the end.
 pub(crate) fn stpcpy(to: &mut [u8], from: &[u8]) -> usize {
     assert!(from.iter().position(|&b| b == 0).unwrap() < to.len());
-    // Safety: as for `strcpy`.
+    // SAFETY: by the assertion the string ends within its slice, and there is room for it.
     let end = unsafe { __reheap_stpcpy(to.as_mut_ptr().cast(), from.as_ptr().cast()) };
     position(to, end).unwrap()
 }
@@ -338,7 +339,7 @@ pub(crate) fn stpcpy(to: &mut [u8], from: &[u8]) -> usize {
 /// Fills `to` with a string and zeros behind it.
 pub(crate) fn strncpy(to: &mut [u8], from: &[u8]) {
     assert!(from.len() >= to.len() || from.contains(&0));
-    // Safety: by the assertion the string, or the count, ends within the slice.
+    // SAFETY: by the assertion the string, or the count, ends within the slice.
     let result =
         unsafe { __reheap_strncpy(to.as_mut_ptr().cast(), from.as_ptr().cast(), to.len()) };
     assert_eq!(result.cast(), to.as_mut_ptr());
@@ -347,7 +348,7 @@ pub(crate) fn strncpy(to: &mut [u8], from: &[u8]) {
 /// The same, and the position of the first zero, or of the end.
 pub(crate) fn stpncpy(to: &mut [u8], from: &[u8]) -> usize {
     assert!(from.len() >= to.len() || from.contains(&0));
-    // Safety: as for `strncpy`.
+    // SAFETY: by the assertion the string, or the count, ends within the slice.
     let end = unsafe { __reheap_stpncpy(to.as_mut_ptr().cast(), from.as_ptr().cast(), to.len()) };
     position(to, end).unwrap()
 }

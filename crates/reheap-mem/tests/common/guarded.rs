@@ -20,7 +20,8 @@ impl Guarded {
     pub(crate) fn new(length: usize) -> Self {
         let length = length.next_multiple_of(PAGE);
         let all = length + 2 * PAGE;
-        // Safety: a new mapping wherever the kernel likes; then the first and the last page of it are closed.
+        // SAFETY: the kernel chooses an address that nothing uses. `mprotect` then closes the first and the last page of this
+        // mapping, to which there is no reference yet.
         let mapping = unsafe {
             let access = ProtFlags::READ | ProtFlags::WRITE;
             let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
@@ -35,15 +36,15 @@ impl Guarded {
 
     /// What lies between the guards.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
-        // Safety: so many bytes behind the first page were mapped by `new`, zeroed, and stay so until `drop`; the
-        // borrow of `self` is the only one.
+        // SAFETY: `new` mapped these bytes behind the first page, and they stay mapped until `drop`. The kernel zeroed them, so
+        // they are initialised. The borrow of `self` is the only one.
         unsafe { std::slice::from_raw_parts_mut(self.mapping.add(PAGE), self.length) }
     }
 }
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // Safety: the mapping that `new` made, and nobody can have kept a reference into it.
+        // SAFETY: `new` made this mapping. `bytes` borrows `self`, so no reference into it is left.
         unsafe { munmap(self.mapping.cast(), self.length + 2 * PAGE).unwrap() }
     }
 }
@@ -67,8 +68,8 @@ impl Repeated {
             file
         };
         let (first, last) = (unit(), unit());
-        // Safety: a new mapping wherever the kernel likes, every unit of which is then replaced by one of a file; the
-        // mappings keep the files.
+        // SAFETY: the kernel chooses an address that nothing uses. Each MAP_FIXED mapping replaces one unit inside that range, to
+        // which there is no reference yet. The mappings keep the files open.
         let mapping: *mut u8 = unsafe {
             let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
             let mapping = mmap_anonymous(std::ptr::null_mut(), length, access, flags).unwrap();
@@ -86,17 +87,17 @@ impl Repeated {
         Self { mapping, length }
     }
 
-    /// All of it. That most bytes have many addresses is not seen by functions that read one block and write another.
+    /// All of it. Most bytes have many addresses, which a function that reads one block and writes another does not notice.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
-        // Safety: mapped by `new` and so until `drop`. The aliases among its own addresses are why this is for the
-        // assembly and for reads of single bytes only.
+        // SAFETY: `new` mapped these bytes, and they stay mapped until `drop`. Most of them have several addresses in the slice,
+        // so callers use it for the assembly and for reads of single bytes only.
         unsafe { std::slice::from_raw_parts_mut(self.mapping, self.length) }
     }
 }
 
 impl Drop for Repeated {
     fn drop(&mut self) {
-        // Safety: the mapping that `new` made, and nobody can have kept a reference into it.
+        // SAFETY: `new` made this mapping. `bytes` borrows `self`, so no reference into it is left.
         unsafe { munmap(self.mapping.cast(), self.length).unwrap() }
     }
 }
