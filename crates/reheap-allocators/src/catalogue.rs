@@ -1,9 +1,20 @@
 //! The catalogue: the allocators that reheap knows.
 //!
-//! To add an allocator: its package and features in `sources/manifest.toml` (then `cargo xtask update-sources`), a row in
-//! [`CATALOGUE`], glue under `glue/` if it lacks one of the six primitives, the three functions that `glue/glibc.c` asks
-//! it for, and its name in the tests of
-//! `crates/reheap/tests/conformance_*.rs`. Nothing else names an allocator.
+//! To add an allocator:
+//!
+//! 1. Add its package and features to `sources/manifest.toml`, then run `cargo xtask update-sources`.
+//! 2. Add a row to [`CATALOGUE`].
+//! 3. Write glue under `glue/` for each of the six primitives that it lacks, and for the three functions that
+//!    `glue/glibc.c` asks it for.
+//! 4. Add its name to the tests `crates/reheap/tests/conformance_*.rs`.
+//!
+//! No other code decides by the name of an allocator how to build, link or preload it. Three other places know names, for
+//! other reasons:
+//!
+//! - `reheap_elf::identify` recognises allocators in files: these of the catalogue and a dozen others
+//!   (`identify/signatures.rs`).
+//! - `reheap/src/program/linked.rs` lists allocators whose shared library a program may load without using it.
+//! - Advice and examples in the help texts of `reheap` mention some.
 
 use crate::options::{Applied, Domain, TuningOption};
 use crate::target::Libc;
@@ -11,21 +22,21 @@ use crate::target::Libc;
 /// A row of the catalogue.
 #[derive(Debug)]
 pub struct Allocator {
-    /// The name that users type.
+    /// The name that the user types.
     pub name: &'static str,
     /// The allocator's own version, which a package's minor update may change.
     pub version: &'static str,
-    /// What sets it apart, in half a line.
+    /// What sets it apart from the others, in half a line.
     pub summary: &'static str,
     /// Its licence, as an SPDX expression.
     pub licence: &'static str,
-    /// What it does against memory errors of the program.
+    /// What it does when the program misuses memory.
     pub hardening: &'static str,
     /// Whether it stops most attacks on the heap that corrupt its blocks or their bookkeeping.
     pub is_hardened: bool,
     /// What it is known not to work with.
     pub limits: &'static [&'static str],
-    /// What a limit such as `ulimit -v` has to leave it.
+    /// The address space that a limit such as `ulimit -v` must leave it.
     pub address_space: AddressSpace,
     /// Its options for `-t`.
     pub tuning: &'static [TuningOption],
@@ -35,11 +46,13 @@ pub struct Allocator {
 
 /// The address space that an allocator reserves before a program's first block, in MiB, rounded down.
 ///
-/// It counts against RLIMIT_AS, and against RLIMIT_DATA too, because it is private and writable. A program whose limit is
-/// lower cannot start; one whose limit is a little higher may not, because it needs some for itself.
+/// It counts against RLIMIT_AS. It also counts against RLIMIT_DATA, because it is private and writable. A program with a
+/// lower limit cannot start. A program with a slightly higher limit may not start either, because it needs some address
+/// space for itself.
 ///
-/// Measured with the program of `tests/address_space.rs`, which makes a thousand blocks: the lowest `ulimit -v` with which it
-/// starts, found by bisection, less the lowest one without the allocator. The test measures it again.
+/// The figures come from the program of `tests/address_space.rs`, which makes a thousand blocks. Bisection finds the lowest
+/// `ulimit -v` with which it starts; the figure is the difference to the same limit without the allocator. The test measures
+/// it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AddressSpace {
     /// Preloaded into a program of glibc.
@@ -49,7 +62,7 @@ pub struct AddressSpace {
 }
 
 impl AddressSpace {
-    /// Nothing worth telling.
+    /// Too little to matter.
     pub const NONE: Self = Self::of(0);
 
     const fn of(mib: u64) -> Self {
@@ -74,23 +87,25 @@ impl AddressSpace {
 pub struct Recipe {
     /// The package that upstream's code comes from.
     pub package: Package,
-    /// Whether it takes a C++ compiler.
+    /// Whether its build needs a C++ compiler.
     pub needs_cxx: bool,
-    /// Flags for its compiler, beside those of the package and of what it is linked into.
+    /// Whether its build script calls `make`.
+    pub needs_make: bool,
+    /// Flags for its compiler, in addition to those of the package and of the file that it goes into.
     pub compiler_flags: &'static [&'static str],
-    /// Function of the family to upstream symbol; the others are in the glue.
+    /// Function of the family to upstream symbol. The glue defines the others.
     pub entry_points: &'static [(&'static str, &'static str)],
     /// Glue in addition to the family's.
     pub glue: &'static [Glue],
     /// Settings for jemalloc's `malloc_conf` that reheap always bakes in, before those of the user.
     pub malloc_conf: &'static [&'static str],
-    /// Functions that the allocator finds in the glue instead: of the libc, or its own in other objects.
+    /// Functions that the allocator takes from the glue: of the libc, or its own in other objects.
     pub redirects: &'static [(&'static str, &'static str)],
-    /// What comes to that in an executable.
+    /// What an executable adds.
     pub executable: Additions,
-    /// What comes to that in a preload.
+    /// What a preload adds.
     pub preload: Additions,
-    /// Whether a build takes more than about twenty seconds.
+    /// Whether a build lasts longer than about twenty seconds.
     pub builds_slowly: bool,
 }
 
@@ -103,37 +118,39 @@ pub struct Package {
     pub version: &'static str,
     /// The feature of `sources/manifest.toml` that selects package and variant.
     pub feature: &'static str,
-    /// The static library that the build script leaves in its output folder, as a path in it.
+    /// The static library that the build script makes, as a path in its output directory.
     pub library: &'static str,
-    /// What shows that the build is what the row of the catalogue says.
+    /// What proves that the build is the one in the row of the catalogue.
     pub evidence: Evidence,
 }
 
 impl Recipe {
-    /// Where the code comes from, as markers say it.
+    /// Where the code comes from, as the marker gives it.
     pub fn origin(&self) -> String {
         format!("{} {}", self.package.name, self.package.version)
     }
 }
 
-/// What an allocator takes only where it is linked into one kind of file.
+/// What an allocator needs only in one kind of file.
 #[derive(Debug)]
 pub struct Additions {
     /// Flags for its compiler.
     pub compiler_flags: &'static [&'static str],
     /// Glue.
     pub glue: &'static [Glue],
-    /// Libc functions that the allocator finds in the glue instead.
+    /// Libc functions that the allocator takes from the glue.
     pub redirects: &'static [(&'static str, &'static str)],
 }
 
-/// Strings that a build of the right version, variant and kind has or lacks. A `|` in one is left out when it is looked
-/// for; with it, reheap itself does not hold the text and so does not look like a program with that allocator in it.
+/// Strings that a build of the right version, variant and kind has or lacks.
+///
+/// The search leaves out a `|` in a string. With the `|`, reheap itself does not contain the text, so it does not look like a
+/// program with that allocator in it.
 #[derive(Debug)]
 pub struct Evidence {
-    /// Strings or symbols that must be in the objects.
+    /// Strings or symbols that the objects must contain.
     pub present: &'static [&'static str],
-    /// Strings or symbols that must not be: those of a debug build, say.
+    /// Strings or symbols that the objects must not contain, such as those of a debug build.
     pub absent: &'static [&'static str],
     /// A header of the package and the line in it that gives the allocator's own version.
     pub version_line: (&'static str, &'static str),
@@ -153,7 +170,7 @@ pub const FAMILY_GLUE: Glue = Glue {
     name: "family",
     source: include_str!("../glue/family.c"),
 };
-/// Glue for every preload: what glibc has beside the family; where the libc is musl, there is nothing in it.
+/// Glue for every preload: what glibc has beside the family. For musl, these files are empty.
 pub const PRELOAD_GLUE: [Glue; 2] = [
     Glue {
         name: "glibc",
@@ -169,12 +186,12 @@ const NOTHING_MORE: Additions = Additions {
     glue: &[],
     redirects: &[],
 };
-/// For glue that has a `__malloc_atfork`, which only a libc that the allocator is a part of calls.
+/// For glue with a `__malloc_atfork`. Only a libc that contains the allocator calls that function.
 const FORK_HANDLERS: Glue = Glue {
     name: "fork",
     source: include_str!("../glue/fork.c"),
 };
-/// For allocators that look at the clock.
+/// For allocators that read the clock.
 const CLOCK: Glue = Glue {
     name: "clock",
     source: include_str!("../glue/clock.c"),
@@ -188,12 +205,12 @@ const MIMALLOC: Glue = Glue {
     name: "mimalloc",
     source: include_str!("../glue/mimalloc.c"),
 };
-/// For jemalloc, which takes it for granted that a thread gets an arena.
+/// For jemalloc, which assumes that every thread gets an arena.
 const ARENAS: Glue = Glue {
     name: "arenas",
     source: include_str!("../glue/arenas.c"),
 };
-/// Has a free of its own, and goes with the entry points that have none.
+/// Defines `free`, so it goes with entry points that lack it.
 const LAST_BLOCK: Glue = Glue {
     name: "last_block",
     source: include_str!("../glue/last_block.c"),
@@ -211,7 +228,7 @@ const MUTEX_REDIRECTS: &[(&str, &str)] = &[
     ("pthread_mutex_trylock", "__reheap_mutex_trylock"),
     ("pthread_mutex_unlock", "__reheap_mutex_unlock"),
 ];
-// MI_USE_ENVIRON=0: options through getenv, which the glue answers.
+// With MI_USE_ENVIRON=0, mimalloc asks getenv for its options, and the glue answers.
 const MIMALLOC_EXECUTABLE: Additions = Additions {
     compiler_flags: &["-DMI_USE_ENVIRON=0"],
     glue: &[Glue {
@@ -220,8 +237,8 @@ const MIMALLOC_EXECUTABLE: Additions = Additions {
     }],
     redirects: &[("getenv", "__reheap_getenv")],
 };
-// Options from `environ`, as usual, but with what was baked in behind it: getenv comes too late, because in a preload the
-// dynamic linker allocates before the libc is ready, and some options are read then and never again.
+// mimalloc reads its options from `environ`, as usual; the glue appends the baked-in ones. getenv would come too late: in a
+// preload the dynamic linker allocates before the libc is ready, and mimalloc reads some options then and never again.
 const MIMALLOC_PRELOAD: Additions = Additions {
     compiler_flags: &["-Denviron=(*__reheap_environ())"],
     glue: &[
@@ -238,10 +255,10 @@ const MIMALLOC_PRELOAD: Additions = Additions {
     ],
     redirects: CLOCK_REDIRECTS,
 };
-// Where there is no memory for what version 3 keeps for a thread, it leaves NULL in its place, and dies of it at the
-// thread's next allocation unless it is built for platforms on which every thread begins with NULL.
+// When no memory is left for the data that version 3 keeps for a thread, it leaves NULL there. The thread's next allocation
+// then crashes, unless mimalloc is built for platforms on which every thread begins with NULL.
 const MIMALLOC_3_FLAGS: &[&str] = &["-DMI_THEAP_INITASNULL=1"];
-// The first is what the package's feature sets; the glue has to know it too.
+// The package's feature sets the first flag. The glue needs it too.
 const MIMALLOC_SECURE_FLAGS: &[&str] = &["-DMI_SECURE=4", MIMALLOC_3_FLAGS[0]];
 
 const PURGE_DELAY: TuningOption = TuningOption {
@@ -249,7 +266,7 @@ const PURGE_DELAY: TuningOption = TuningOption {
     domain: Domain::Milliseconds { never: true },
     applied: Applied::Environment("MIMALLOC_PURGE_DELAY"),
     preset: None,
-    summary: "how long freed memory is kept for reuse; 0 not at all, -1 for ever",
+    summary: "how long to keep freed memory for reuse; 0 keeps none, -1 keeps it for ever",
     worth_trying: &["0", "-1"],
 };
 const MIMALLOC_HUGE_PAGES: TuningOption = TuningOption {
@@ -257,14 +274,14 @@ const MIMALLOC_HUGE_PAGES: TuningOption = TuningOption {
     domain: Domain::OneOf(&[("never", "0"), ("allow", "1")]),
     applied: Applied::Environment("MIMALLOC_ALLOW_THP"),
     preset: None,
-    summary: "whether the kernel may use transparent huge pages for the heap; by default it may",
+    summary: "whether the kernel may use transparent huge pages for the heap; default: allow",
     worth_trying: &["never"],
 };
 const MIMALLOC_TUNING: &[TuningOption] = &[PURGE_DELAY, MIMALLOC_HUGE_PAGES];
-/// Memory goes back after ten times the delay. With upstream's 10 ms a program that frees and allocates in waves faults its
-/// pages in again: wasmtime's compiler on a module of 14 MB has 70 thousand faults and 0.6 s of system time, with 100 ms
-/// 8 thousand and 0.4 s, for a tenth more peak memory, which still is less than that of mimalloc 3, whose delay is a second
-/// in all. Smaller programs show no difference in time (docs/measurements, "Is it faster than glibc?").
+/// mimalloc 2 gives memory back after ten times the delay. With upstream's 10 ms, a program that frees and allocates in waves
+/// faults its pages in again. wasmtime's compiler on a module of 14 MB has 70 thousand page faults and 0.6 s of system time
+/// with 10 ms, 8 thousand and 0.4 s with 100 ms. Its peak memory grows by a tenth, and stays below that of mimalloc 3, whose
+/// delay is a second in all. Smaller programs show no difference in time (docs/measurements, "Is it faster than glibc?").
 const MIMALLOC_2_TUNING: &[TuningOption] = &[
     TuningOption {
         preset: Some("100"),
@@ -273,7 +290,7 @@ const MIMALLOC_2_TUNING: &[TuningOption] = &[
     MIMALLOC_HUGE_PAGES,
 ];
 
-/// Options of glibc's own allocator (glibc manual, "Memory Allocation Tunables"); musl's has none.
+/// Options of glibc's own allocator (glibc manual, "Memory Allocation Tunables"). musl's has none.
 const GLIBC_TUNING: &[TuningOption] = &[
     TuningOption {
         key: "arena_max",
@@ -283,7 +300,7 @@ const GLIBC_TUNING: &[TuningOption] = &[
         },
         applied: Applied::GlibcTunable("glibc.malloc.arena_max"),
         preset: None,
-        summary: "glibc: how many arenas threads are spread over; by default eight per processor",
+        summary: "glibc: how many arenas the threads share; default: eight per processor",
         worth_trying: &["1"],
     },
     TuningOption {
@@ -294,23 +311,23 @@ const GLIBC_TUNING: &[TuningOption] = &[
         },
         applied: Applied::GlibcTunable("glibc.malloc.tcache_count"),
         preset: None,
-        summary: "glibc: how many freed blocks of a size a thread keeps; by default 7",
+        summary: "glibc: how many freed blocks of each size a thread keeps; default: 7",
         worth_trying: &["64"],
     },
     TuningOption {
         key: "mmap_threshold",
-        domain: BYTES,
+        domain: Domain::Bytes,
         applied: Applied::GlibcTunable("glibc.malloc.mmap_threshold"),
         preset: None,
-        summary: "glibc: from which size in bytes on a block is mapped for itself",
+        summary: "glibc: the size from which a block gets a mapping of its own",
         worth_trying: &["33554432"],
     },
     TuningOption {
         key: "trim_threshold",
-        domain: BYTES,
+        domain: Domain::Bytes,
         applied: Applied::GlibcTunable("glibc.malloc.trim_threshold"),
         preset: None,
-        summary: "glibc: how many free bytes at the heap's end are kept",
+        summary: "glibc: how much free memory to keep at the end of the heap",
         worth_trying: &["268435456"],
     },
     TuningOption {
@@ -318,14 +335,10 @@ const GLIBC_TUNING: &[TuningOption] = &[
         domain: Domain::OneOf(&[("off", "0"), ("transparent", "1"), ("reserved", "2")]),
         applied: Applied::GlibcTunable("glibc.malloc.hugetlb"),
         preset: None,
-        summary: "glibc 2.35: whether the heap asks for huge pages, transparent or reserved ones",
+        summary: "glibc 2.35 or later: whether the heap asks for huge pages, transparent or reserved",
         worth_trying: &["transparent"],
     },
 ];
-const BYTES: Domain = Domain::Count {
-    least: 0,
-    most: i64::MAX as u64,
-};
 
 /// A variant of mimalloc: the same package and glue, another feature.
 const fn mimalloc(
@@ -342,6 +355,7 @@ const fn mimalloc(
             evidence,
         },
         needs_cxx: false,
+        needs_make: false,
         compiler_flags,
         entry_points: MIMALLOC_ENTRY_POINTS,
         glue: &[LOCKS, MIMALLOC],
@@ -354,7 +368,7 @@ const fn mimalloc(
 }
 
 const MIMALLOC_3_LIMITS: &[&str] = &[
-    "`realloc` of another thread's block may crash in a thread that started when no memory was left",
+    "a thread that starts when no memory is left may crash in `realloc` of another thread's block",
 ];
 
 /// All allocators; the first is the default.
@@ -362,9 +376,9 @@ pub const CATALOGUE: &[Allocator] = &[
     Allocator {
         name: "mimalloc",
         version: "2.3.2",
-        summary: "fast, small, good with many threads; the default",
+        summary: "the fast, small default, good with many threads; reheap changes one path of its `free`",
         licence: "MIT",
-        hardening: "none worth the name: a double free or an overflow goes unnoticed",
+        hardening: "none: it notices neither a double free nor an overflow",
         is_hardened: false,
         limits: &[],
         address_space: AddressSpace::of(32),
@@ -389,9 +403,9 @@ pub const CATALOGUE: &[Allocator] = &[
     Allocator {
         name: "mimalloc3",
         version: "3.3.2",
-        summary: "mimalloc's third generation",
+        summary: "the third generation of mimalloc",
         licence: "MIT",
-        hardening: "none worth the name: a double free or an overflow goes unnoticed",
+        hardening: "none: it notices neither a double free nor an overflow",
         is_hardened: false,
         limits: MIMALLOC_3_LIMITS,
         address_space: AddressSpace::of(2),
@@ -412,9 +426,9 @@ pub const CATALOGUE: &[Allocator] = &[
     Allocator {
         name: "mimalloc-secure",
         version: "3.3.2",
-        summary: "mimalloc with all its protections (level 4)",
+        summary: "mimalloc 3 with all its protections (level 4)",
         licence: "MIT",
-        hardening: "guard pages, encoded free lists; catches double frees, ignores other invalid ones",
+        hardening: "guard pages, encoded free lists; catches double frees, ignores other invalid frees",
         is_hardened: true,
         limits: MIMALLOC_3_LIMITS,
         address_space: AddressSpace::of(2),
@@ -435,9 +449,9 @@ pub const CATALOGUE: &[Allocator] = &[
     Allocator {
         name: "jemalloc",
         version: "5.3.1",
-        summary: "long-running servers, little fragmentation, many options",
+        summary: "suits long-running servers; little fragmentation, many options",
         licence: "BSD-2-Clause",
-        hardening: "none by default",
+        hardening: "none with its default options",
         is_hardened: false,
         limits: &["background threads do not run in a static musl executable"],
         address_space: AddressSpace {
@@ -450,7 +464,7 @@ pub const CATALOGUE: &[Allocator] = &[
                 domain: Domain::Milliseconds { never: true },
                 applied: Applied::MallocConf("dirty_decay_ms"),
                 preset: None,
-                summary: "how long unused dirty pages are kept; 0 at once, -1 never",
+                summary: "how long to keep unused dirty pages; 0 keeps none, -1 keeps them for ever",
                 worth_trying: &["0", "-1"],
             },
             TuningOption {
@@ -458,7 +472,7 @@ pub const CATALOGUE: &[Allocator] = &[
                 domain: Domain::Milliseconds { never: true },
                 applied: Applied::MallocConf("muzzy_decay_ms"),
                 preset: None,
-                summary: "how long lazily purged pages are kept; 0 at once, -1 never",
+                summary: "how long to keep lazily purged pages; 0 keeps none, -1 keeps them for ever",
                 worth_trying: &[],
             },
             TuningOption {
@@ -469,7 +483,7 @@ pub const CATALOGUE: &[Allocator] = &[
                 },
                 applied: Applied::MallocConf("narenas"),
                 preset: None,
-                summary: "how many arenas threads are spread over; by default four per processor",
+                summary: "how many arenas the threads share; default: four per processor",
                 worth_trying: &["1"],
             },
             TuningOption {
@@ -500,6 +514,7 @@ pub const CATALOGUE: &[Allocator] = &[
                 },
             },
             needs_cxx: false,
+            needs_make: true,
             compiler_flags: &[],
             entry_points: &[],
             glue: &[
@@ -509,7 +524,7 @@ pub const CATALOGUE: &[Allocator] = &[
                 },
                 ARENAS,
             ],
-            // As in musl and C23's spirit, realloc(p, 0) gives a block; jemalloc would free and give NULL.
+            // As in musl, and in the spirit of C23, realloc(p, 0) returns a block. jemalloc alone would free it and return NULL.
             malloc_conf: &["zero_realloc:alloc"],
             redirects: &[
                 MUTEX_REDIRECTS[0],
@@ -544,7 +559,7 @@ pub const CATALOGUE: &[Allocator] = &[
     Allocator {
         name: "rpmalloc",
         version: "1.4.3",
-        summary: "lock-free thread caches, tiny code",
+        summary: "tiny code; each thread has a cache that needs no lock",
         licence: "MIT OR Unlicense",
         hardening: "none",
         is_hardened: false,
@@ -564,6 +579,7 @@ pub const CATALOGUE: &[Allocator] = &[
                 },
             },
             needs_cxx: false,
+            needs_make: false,
             compiler_flags: &[],
             entry_points: &[],
             glue: &[Glue {
@@ -587,16 +603,17 @@ pub const CATALOGUE: &[Allocator] = &[
     Allocator {
         name: "snmalloc",
         version: "0.7.6",
-        summary: "message passing between threads: one allocates, another frees",
+        summary: "suits programs in which one thread allocates and another frees; threads pass blocks as messages",
         licence: "MIT",
-        hardening: "double frees are caught; overflows are not",
+        hardening: "catches double frees; does not notice overflows",
         is_hardened: false,
         limits: &[
             "needs a C++20 compiler to build",
-            "may end the program instead of returning NULL when memory runs out while a thread ends",
+            "when memory runs out while a thread ends, it may end the program instead of returning NULL",
         ],
-        // A flat table, 16 bytes for each 16 KiB of 48 bits of addresses, made at once. No compile option makes it smaller:
-        // with SNMALLOC_PAGESIZE=65536 the preload for glibc takes more than 66 GiB still, and musl's headers refuse it.
+        // snmalloc makes one flat table at once: 16 bytes for each 16 KiB of 48 bits of addresses. No compile option makes it
+        // small. With SNMALLOC_PAGESIZE=65536 the preload for glibc still needs more than 66 GiB, and musl's headers refuse
+        // that option.
         address_space: AddressSpace::of(256 << 10),
         tuning: &[],
         build: Some(Recipe {
@@ -612,6 +629,7 @@ pub const CATALOGUE: &[Allocator] = &[
                 },
             },
             needs_cxx: true,
+            needs_make: false,
             compiler_flags: &["-DNDEBUG", "-DSNMALLOC_USE_PTHREAD_DESTRUCTORS"],
             entry_points: &[],
             glue: &[Glue {
@@ -646,18 +664,18 @@ pub const CATALOGUE: &[Allocator] = &[
     Allocator {
         name: "stock",
         version: "",
-        summary: "the one that the libc came with",
+        summary: "the libc's own allocator",
         licence: "MIT",
-        hardening: "musl's mallocng: strong against overflows and double frees",
+        hardening: "musl's: strong against overflows and double frees; glibc's: consistency checks",
         is_hardened: true,
-        limits: &["slow on several threads in musl: one lock for all"],
+        limits: &["with musl it is slow on several threads: it takes one global lock"],
         address_space: AddressSpace::NONE,
         tuning: GLIBC_TUNING,
         build: None,
     },
 ];
 
-/// The allocator that is used when none is named.
+/// The allocator for users who name none.
 pub fn default_allocator() -> &'static Allocator {
     &CATALOGUE[0]
 }
@@ -668,7 +686,7 @@ pub fn default_allocator() -> &'static Allocator {
 pub struct UnknownAllocator {
     /// What was asked for.
     pub name: String,
-    /// The name that it may have been meant to be.
+    /// The name that the user may have meant.
     pub nearest: Option<&'static str>,
 }
 
@@ -686,7 +704,7 @@ pub fn find(name: &str) -> Result<&'static Allocator, UnknownAllocator> {
         })
 }
 
-/// The candidate that a mistyped name is likely to mean.
+/// The candidate that the user most likely meant by a mistyped name.
 pub(crate) fn nearest<'a>(
     name: &str,
     candidates: impl Iterator<Item = &'a str>,

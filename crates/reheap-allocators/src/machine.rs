@@ -12,7 +12,9 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
+use crate::catalogue::{CATALOGUE, Recipe};
 use crate::compiler::{self, Language, Purpose, Search};
 use crate::target::Target;
 
@@ -111,11 +113,28 @@ impl Item {
             Item::RustTarget => "cargo reheap, every allocator",
             Item::CObjects | Item::Archiver => "every allocator, C code in Rust projects",
             Item::CPrograms => "reheap cc",
-            Item::CxxObjects => "the allocator snmalloc",
+            Item::CxxObjects => &ALLOCATORS_OF_CXX,
             Item::CxxPrograms => "reheap c++",
-            Item::Make => "the allocator jemalloc",
+            Item::Make => &ALLOCATORS_OF_MAKE,
         }
     }
+}
+
+static ALLOCATORS_OF_CXX: LazyLock<String> =
+    LazyLock::new(|| allocators(|recipe| recipe.needs_cxx));
+static ALLOCATORS_OF_MAKE: LazyLock<String> =
+    LazyLock::new(|| allocators(|recipe| recipe.needs_make));
+
+/// The allocators of the catalogue whose recipes fit, in words.
+fn allocators(fits: impl Fn(&Recipe) -> bool) -> String {
+    let rows = CATALOGUE.iter();
+    let fitting = rows.filter(|row| row.build.as_ref().is_some_and(&fits));
+    let names: Vec<&str> = fitting.map(|row| row.name).collect();
+    let noun = match names.len() {
+        1 => "the allocator",
+        _ => "the allocators",
+    };
+    format!("{noun} {}", names.join(", "))
 }
 
 /// What was found.

@@ -1,26 +1,26 @@
-//! The options of an allocator, as its row of the catalogue lists them.
+//! The options of an allocator, as its row in the catalogue lists them.
 
 /// An option of an allocator.
 #[derive(Debug)]
 pub struct TuningOption {
-    /// What users type before the `=`.
+    /// What the user types before the `=`.
     pub key: &'static str,
-    /// What may stand behind it.
+    /// What may follow the `=`.
     pub domain: Domain,
     /// How the allocator is told.
     pub applied: Applied,
-    /// What reheap sets where the user does not, if it is not upstream's default: a value as the allocator takes it.
+    /// What reheap sets when the user does not, where that differs from upstream's default. Written as the allocator reads it.
     pub preset: Option<&'static str>,
     /// What it does.
     pub summary: &'static str,
-    /// Values that a search for the best setting tries: those that change the most, in opposite directions.
+    /// Values that a search for the best setting tries: those with the largest effects, in opposite directions.
     pub worth_trying: &'static [&'static str],
 }
 
-/// The values that an option takes.
+/// The values that an option accepts.
 #[derive(Debug, Clone, Copy)]
 pub enum Domain {
-    /// Whole milliseconds; `-1` for never where that is allowed.
+    /// Whole milliseconds, and `-1` for never where that is allowed.
     Milliseconds {
         /// Whether `-1` is allowed.
         never: bool,
@@ -32,16 +32,18 @@ pub enum Domain {
         /// The greatest one.
         most: u64,
     },
-    /// One of these words, each with what the allocator calls it.
+    /// A number of bytes.
+    Bytes,
+    /// One of these words, each with the allocator's own word for it.
     OneOf(&'static [(&'static str, &'static str)]),
 }
 
-/// How an allocator is told an option, when linked and when preloaded.
+/// How reheap passes an option to an allocator, linked or preloaded.
 #[derive(Debug, Clone, Copy)]
 pub enum Applied {
-    /// By an environment variable, which can be baked in.
+    /// By an environment variable, which reheap can bake in.
     Environment(&'static str),
-    /// By a key of jemalloc's `malloc_conf`, or of its variable.
+    /// By a key of jemalloc's `malloc_conf`, or of its environment variable.
     MallocConf(&'static str),
     /// By a tunable of glibc, which only the environment can set.
     GlibcTunable(&'static str),
@@ -55,6 +57,7 @@ impl std::fmt::Display for Domain {
             }
             Self::Milliseconds { never: false } => f.write_str("whole milliseconds"),
             Self::Count { least, most } => write!(f, "a whole number from {least} to {most}"),
+            Self::Bytes => f.write_str("a number of bytes"),
             Self::OneOf(words) => {
                 let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
                 f.write_str(&words.join(" or "))
@@ -64,7 +67,7 @@ impl std::fmt::Display for Domain {
 }
 
 impl Domain {
-    /// What the allocator is to be told for a user's value.
+    /// The allocator's own spelling of the user's value; `None` if the option does not accept it.
     pub(crate) fn accept(self, value: &str) -> Option<String> {
         match self {
             Self::Milliseconds { never: true } if value == "-1" => Some(value.to_owned()),
@@ -73,6 +76,11 @@ impl Domain {
                 .parse::<u64>()
                 .ok()
                 .filter(|n| (least..=most).contains(n))
+                .map(|n| n.to_string()),
+            Self::Bytes => value
+                .parse::<u64>()
+                .ok()
+                .filter(|n| i64::try_from(*n).is_ok())
                 .map(|n| n.to_string()),
             Self::OneOf(words) => words
                 .iter()
