@@ -286,13 +286,13 @@ impl fmt::Display for NoCompiler {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             formatter,
-            "no {} compiler for `{}`",
+            "cannot find a {} compiler for `{}`",
             self.language, self.target
         )?;
         if self.purpose == Purpose::Programs {
             formatter.write_str(" that links static programs")?;
         }
-        // Names that are not there make a long list that says little; they stand last, in one part.
+        // The list of missing names is long and says little, so it comes last, in one part.
         let (absent, present): (Vec<_>, Vec<_>) = self
             .tried
             .iter()
@@ -303,7 +303,10 @@ impl fmt::Display for NoCompiler {
                 .iter()
                 .map(|rejected| format!("`{}`", rejected.candidate))
                 .collect();
-            parts.push(format!("not found: {}", names.join(", ")));
+            parts.push(match names.as_slice() {
+                [name] => format!("{name} was not found"),
+                names => format!("none of {} was found", names.join(", ")),
+            });
         }
         write!(formatter, ": {}", parts.join("; "))?;
         Ok(())

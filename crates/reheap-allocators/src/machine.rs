@@ -333,7 +333,7 @@ impl Machine {
         let output = command
             .args(arguments)
             .output()
-            .map_err(|error| format!("`{shown}` cannot be started: {error}"))?;
+            .map_err(|error| format!("cannot start `{shown}`: {error}"))?;
         let first = |bytes: &[u8]| {
             let text = String::from_utf8_lossy(bytes);
             text.lines().next().unwrap_or_default().to_owned()
@@ -375,21 +375,25 @@ impl Machine {
         let folder = self.existing_folder();
         match tempfile::tempfile_in(folder) {
             Ok(_) => Ok(self.cache.display().to_string()),
-            Err(error) => Err(format!("`{}` is not writable: {error}", folder.display())),
+            Err(error) => Err(format!("cannot write in `{}`: {error}", folder.display())),
         }
     }
 
     fn disk(&self) -> Result<String, String> {
         let folder = self.existing_folder();
-        let disk = rustix::fs::statvfs(folder)
-            .map_err(|error| format!("`{}`: {error}", folder.display()))?;
+        let disk = rustix::fs::statvfs(folder).map_err(|error| {
+            format!(
+                "cannot read the free space of `{}`: {error}",
+                folder.display()
+            )
+        })?;
         let free_bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
         let shown = format!("{} MiB in `{}`", free_bytes >> 20, folder.display());
         if free_bytes >= FREE_BYTES_WANTED {
             Ok(shown)
         } else {
             Err(format!(
-                "{shown}, {} MiB are wanted",
+                "{shown}; reheap needs {} MiB",
                 FREE_BYTES_WANTED >> 20
             ))
         }

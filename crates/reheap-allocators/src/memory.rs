@@ -121,7 +121,7 @@ fn assemble(
         .args(["-g0", "-c", &format!("{}.s", source.name)])
         .args(["-o", &format!("{}.o", source.name)]);
     run(&mut cc, || {
-        format!("assembling the memory functions `{}.s`", source.name)
+        format!("assemble the memory functions `{}.s`", source.name)
     })?;
     Ok(fs::remove_file(&path).map_err(CacheError::new("remove", &path))?)
 }

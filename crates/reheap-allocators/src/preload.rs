@@ -40,7 +40,7 @@ pub enum PreloadError {
     #[error(transparent)]
     Build(#[from] BuildError),
     /// The allocator's objects do not fit together.
-    #[error("cannot link {allocator}")]
+    #[error("cannot link the preload of {allocator}")]
     Bind {
         /// The allocator.
         allocator: &'static str,
@@ -48,9 +48,9 @@ pub enum PreloadError {
         source: DeriveError,
     },
     /// What was linked is not a preload.
-    #[error("cannot use the library of {name}")]
+    #[error("cannot use the library `{name}`")]
     Audit {
-        /// The allocator, or what the library is named after.
+        /// The library's file name.
         name: String,
         /// What is wrong with it.
         source: AuditError,
@@ -338,7 +338,7 @@ pub(crate) fn link(
         .arg("-ldl") // glibc before 2.34 has dlsym there; later ones and musl have an empty library
         .arg("-o")
         .arg(&library);
-    upstream::run(&mut cc, || format!("linking `{file_name}`"))?;
+    upstream::run(&mut cc, || format!("link `{file_name}`"))?;
 
     let bytes = fs::read(&library).map_err(CacheError::new("read", &library))?;
     reheap_elf::preload::audit(&bytes, names).map_err(|source| PreloadError::Audit {

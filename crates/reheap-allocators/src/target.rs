@@ -106,14 +106,16 @@ impl fmt::Display for Target {
 #[non_exhaustive]
 pub enum TargetError {
     /// The triple names a system whose programs are not linked with musl.
-    #[error("target `{triple}` does not link with musl: reheap builds static musl executables")]
+    #[error(
+        "cannot link for `{triple}`: the target does not link with musl, and reheap builds static musl executables"
+    )]
     NotMusl {
         /// The triple as it was given.
         triple: String,
     },
     /// musl, but a 32-bit, big-endian or other processor that no allocator build was tried on.
     #[error(
-        "target `{triple}` is not supported yet: reheap links for {}",
+        "cannot link for `{triple}`: the target is not supported yet; reheap links for {}",
         supported_triples()
     )]
     UnsupportedArchitecture {
@@ -121,7 +123,9 @@ pub enum TargetError {
         triple: String,
     },
     /// Not a target triple at all.
-    #[error("`{triple}` is not a target triple such as `x86_64-unknown-linux-musl`")]
+    #[error(
+        "cannot link for `{triple}`: it is not a target triple such as `x86_64-unknown-linux-musl`"
+    )]
     NotATriple {
         /// The text as it was given.
         triple: String,

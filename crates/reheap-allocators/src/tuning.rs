@@ -48,32 +48,32 @@ impl Variable {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tuning(BTreeMap<&'static str, (String, String)>);
 
-/// Why an option was not taken.
+/// Why an option is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TuningError {
     /// There is no `=`.
-    #[error("tuning is given as key=value, not `{0}`")]
+    #[error("cannot read the tuning option `{0}`: it is not of the form key=value")]
     NoValue(String),
     /// The allocator has no such option.
-    #[error("{allocator} has no tuning option `{key}`")]
+    #[error("cannot set `{key}`: {allocator} has no tuning option of that name")]
     UnknownKey {
         /// The allocator.
         allocator: &'static str,
         /// What was asked for.
         key: String,
-        /// The key that it may have been meant to be.
+        /// The key that the user may have meant.
         nearest: Option<&'static str>,
         /// All its keys.
         known: Vec<&'static str>,
     },
-    /// The value is not one that the option takes.
-    #[error("`{value}` is no value for {key}: it takes {domain}")]
+    /// The option does not accept the value.
+    #[error("cannot set `{key}` to `{value}`: it accepts {domain}")]
     BadValue {
         /// The option.
         key: &'static str,
         /// What was given.
         value: String,
-        /// What it takes.
+        /// What it accepts.
         domain: String,
     },
 }

@@ -10,7 +10,7 @@ use crate::catalogue::{
 };
 use crate::compiler::Compiler;
 use crate::target::Target;
-use reheap_elf::archive::{self, Member};
+use reheap_elf::archive::{self, ArchiveError, Member};
 use reheap_elf::derive::AllocatorObjects;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -93,8 +93,8 @@ pub enum BuildError {
     /// The cache is not usable.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// It takes a compiler that is not there.
-    #[error("{allocator} needs a C++ compiler for {target}: {reason}")]
+    /// It needs a compiler that is not there.
+    #[error("cannot build {allocator} for {target}: {reason}")]
     NoCxx {
         /// The allocator.
         allocator: &'static str,
@@ -112,15 +112,23 @@ pub enum BuildError {
         source: io::Error,
     },
     /// A program failed.
-    #[error("{what} failed:\n{output}")]
+    #[error("cannot {action}:\n{output}")]
     Failed {
-        /// What was being done.
-        what: String,
+        /// What the program should have done.
+        action: String,
         /// The end of what the program printed.
         output: String,
     },
+    /// A library that a program made is not an archive.
+    #[error("cannot read `{}`", .path.display())]
+    Archive {
+        /// The library.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: ArchiveError,
+    },
     /// The build did not leave what its catalogue row says.
-    #[error("the build of {allocator} is not what the catalogue says: {reason}")]
+    #[error("cannot use the build of {allocator}, which is not what the catalogue says: {reason}")]
     NotAsCatalogued {
         /// The allocator.
         allocator: &'static str,
@@ -128,7 +136,7 @@ pub enum BuildError {
         reason: String,
     },
     /// `stock` is not built.
-    #[error("`stock` is the libc's own allocator: there is nothing to build")]
+    #[error("cannot build `stock`: it is the libc's own allocator")]
     Stock,
 }
 
@@ -352,9 +360,9 @@ impl Making<'_> {
         let archive = &library.archive;
         let bytes = fs::read(archive).map_err(CacheError::new("read", archive))?;
         let name = self.allocator.name;
-        let members = archive::read(&bytes).map_err(|e| BuildError::NotAsCatalogued {
-            allocator: name,
-            reason: format!("`{}`: {e}", archive.display()),
+        let members = archive::read(&bytes).map_err(|source| BuildError::Archive {
+            path: archive.clone(),
+            source,
         })?;
         check_evidence(name, &package.evidence, &members, &library.package_folder)?;
         for (index, member) in members.iter().enumerate() {
@@ -419,11 +427,14 @@ impl Making<'_> {
             cargo.env(format!("CXX_{}", target.env_suffix()), cxx);
         }
         let output = run(&mut cargo, || {
-            format!("building {} {}", package.name, package.version)
+            format!("build {} {}", package.name, package.version)
         })?;
-        find_library(package, &output).ok_or_else(|| BuildError::Failed {
-            what: format!("finding `{}` of {}", package.library, package.name),
-            output: "Cargo did not name a build script of that package that left it".to_owned(),
+        find_library(package, &output).ok_or_else(|| BuildError::NotAsCatalogued {
+            allocator: self.allocator.name,
+            reason: format!(
+                "no build script of {} made `{}`",
+                package.name, package.library
+            ),
         })
     }
 }
@@ -549,12 +560,12 @@ fn check_evidence(
     };
     for text in evidence.present {
         if !contains(text) {
-            return Err(differs(format!("`{text}` is not in it")));
+            return Err(differs(format!("it does not contain `{text}`")));
         }
     }
     for text in evidence.absent {
         if contains(text) {
-            return Err(differs(format!("`{text}` is in it")));
+            return Err(differs(format!("it contains `{text}`")));
         }
     }
     let (file, line) = evidence.version_line;
@@ -586,11 +597,14 @@ pub(crate) fn compile_glue(
         .args(flags)
         .arg(format!("{}.c", glue.name))
         .args(["-o", &format!("{}.o", glue.name)]);
-    run(&mut cc, || format!("compiling the glue `{}.c`", glue.name))?;
+    run(&mut cc, || format!("compile the glue `{}.c`", glue.name))?;
     Ok(fs::remove_file(&source).map_err(CacheError::new("remove", &source))?)
 }
 
-pub(crate) fn run(command: &mut Command, what: impl Fn() -> String) -> Result<Vec<u8>, BuildError> {
+pub(crate) fn run(
+    command: &mut Command,
+    action: impl Fn() -> String,
+) -> Result<Vec<u8>, BuildError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command
         .output()
@@ -599,7 +613,7 @@ pub(crate) fn run(command: &mut Command, what: impl Fn() -> String) -> Result<Ve
         let stderr = String::from_utf8_lossy(&output.stderr);
         let lines: Vec<&str> = stderr.lines().collect();
         return Err(BuildError::Failed {
-            what: what(),
+            action: action(),
             output: lines[lines.len().saturating_sub(25)..].join("\n"),
         });
     }

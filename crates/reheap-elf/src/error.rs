@@ -56,7 +56,13 @@ pub enum ElfError {
         /// What is wrong with it.
         reason: String,
     },
-    /// Its bytes cannot be had.
+    /// Its bytes cannot be read.
     #[error("it cannot be read: {0}")]
-    Read(#[from] ReadError),
+    Read(ReadError),
+}
+
+impl From<ReadError> for ElfError {
+    fn from(error: ReadError) -> Self {
+        Self::Read(error)
+    }
 }

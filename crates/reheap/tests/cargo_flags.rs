@@ -394,7 +394,7 @@ fn doctests_are_linked_with_the_allocator_and_read_back_before_they_run() {
     let project = workspace();
     run(&mut project.cargo_reheap("test --doc -p app -a rpmalloc -t global_cache=never"))
         .ended_with(2)
-        .said(&["rpmalloc has no tuning option"]);
+        .said(&["rpmalloc has no tuning option of that name"]);
     let seen = "doctests: 1 program, static-pie, mimalloc 2.";
     let mut test = project.cargo_reheap("test --doc -p app -t purge_delay=7");
     run(test.env("EXPECTED", "mimalloc"))

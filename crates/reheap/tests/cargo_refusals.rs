@@ -43,7 +43,7 @@ fn a_target_that_is_not_musl_is_refused_and_points_to_reheap_run() {
     wrong_usage(
         &project,
         "build --target nonsense",
-        &["`nonsense` is not a target triple"],
+        &["cannot link for `nonsense`: it is not a target triple"],
     );
     wrong_usage(
         &project,
@@ -75,32 +75,32 @@ fn tuning_is_checked_against_the_catalogue() {
         (
             "-t purge_dealy=0",
             &[
-                "mimalloc has no tuning option `purge_dealy`",
+                "cannot set `purge_dealy`: mimalloc has no tuning option of that name",
                 "did you mean `-t purge_delay=…`?",
             ],
         ),
         (
             "-t zzz=0",
             &[
-                "mimalloc has no tuning option `zzz`",
+                "cannot set `zzz`: mimalloc has no tuning option of that name",
                 "hint: it has purge_delay, huge_pages",
             ],
         ),
         (
             "-t purge_delay=soon",
-            &["`soon` is no value for purge_delay: it takes whole milliseconds, or -1 for never"],
+            &["cannot set `purge_delay` to `soon`: it accepts whole milliseconds, or -1 for never"],
         ),
         (
             "-t huge_pages=1",
-            &["`1` is no value for huge_pages: it takes never or allow"],
+            &["cannot set `huge_pages` to `1`: it accepts never or allow"],
         ),
         (
             "-t purge_delay",
-            &["tuning is given as key=value, not `purge_delay`"],
+            &["cannot read the tuning option `purge_delay`: it is not of the form key=value"],
         ),
         (
             "-a rpmalloc -t purge_delay=0",
-            &["rpmalloc has no tuning option `purge_delay`"],
+            &["cannot set `purge_delay`: rpmalloc has no tuning option of that name"],
         ),
     ];
     for (flags, texts) in cases {

@@ -174,7 +174,7 @@ fn no_compiler_is_needed_for_what_is_in_the_cache() {
     run(without_compilers("").env("REHEAP_CACHE_DIR", empty))
         .ended_with(1)
         .said(&[
-            "no C compiler for",
+            "cannot find a C compiler for",
             "hint: install gcc, clang or zig",
             &triple,
         ])

@@ -54,39 +54,47 @@ impl Pie {
 #[non_exhaustive]
 pub enum LinkError {
     /// The compiler has no C++ library for musl.
-    #[error("`{}` compiles objects only: it has no C++ library for musl", .program.display())]
+    #[error("cannot link programs with `{}`: it has no C++ library for musl, so it only makes objects", .program.display())]
     ObjectsOnly {
         /// The compiler.
         program: PathBuf,
     },
     /// The specs file does not say where musl's start files are.
-    #[error("specs file `{}` names no `crti.o`", .specs.display())]
+    #[error("cannot find musl's start files: the specs file `{}` names no `crti.o`", .specs.display())]
     NoStartFiles {
         /// The specs file.
         specs: PathBuf,
     },
     /// This musl was installed without the start file of static position-independent programs.
-    #[error("start file `{}` does not exist", .path.display())]
+    #[error("cannot link a static position-independent program: the start file `{}` does not exist", .path.display())]
     NoStaticPie {
         /// Where it should be.
         path: PathBuf,
     },
-    /// A file could not be read or written.
-    #[error("file `{}` cannot be read or written", .path.display())]
-    File {
+    /// The specs file could not be read.
+    #[error("cannot read the specs file `{}`", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A specs file of reheap's own could not be written.
+    #[error("cannot write the specs file `{}`", .path.display())]
+    Write {
         /// The file.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
     /// The compiler brings no libc.a that a libc could be derived from.
-    #[error("`{}` has no libc.a of its own", .program.display())]
+    #[error("cannot find the libc.a of `{}`: it has none of its own", .program.display())]
     NoLibcOfItsOwn {
         /// The compiler.
         program: PathBuf,
     },
-    /// A small program could not be linked, or the linker did not say which libc.a it took.
-    #[error("`{}` does not tell which libc.a it links: {message}", .program.display())]
+    /// The compiler could not link a small program, or the linker did not say which libc.a it read.
+    #[error("cannot find the libc.a of `{}`: {message}", .program.display())]
     LibcNotTold {
         /// The compiler.
         program: PathBuf,
@@ -136,7 +144,7 @@ impl Compiler {
             (Linking::Specs { specs }, Pie::Yes) => {
                 let text = static_pie_specs(specs)?;
                 let path = support.join(format!("{}-static-pie.specs", self.target.zig_triple()));
-                wrapper::write(&path, text.as_bytes()).map_err(|source| LinkError::File {
+                wrapper::write(&path, text.as_bytes()).map_err(|source| LinkError::Write {
                     path: path.clone(),
                     source,
                 })?;
@@ -209,7 +217,7 @@ impl Compiler {
         let text = String::from_utf8_lossy(&text);
         traced_libc(&text)
             .and_then(|path| fs::canonicalize(path).ok())
-            .ok_or_else(|| not_told("no libc.a among the files that the linker read".to_owned()))
+            .ok_or_else(|| not_told("the linker read none".to_owned()))
     }
 }
 
@@ -229,7 +237,7 @@ fn traced_libc(text: &str) -> Option<&Path> {
 /// `rcrt1.o` relocates the program before it calls libc. `-z text` makes the linker refuse what it could not relocate
 /// there. The table of exception frames is for unwinders: `crtbeginS.o` does not register the frames by itself.
 fn static_pie_specs(specs: &Path) -> Result<String, LinkError> {
-    let text = fs::read_to_string(specs).map_err(|source| LinkError::File {
+    let text = fs::read_to_string(specs).map_err(|source| LinkError::Read {
         path: specs.to_owned(),
         source,
     })?;

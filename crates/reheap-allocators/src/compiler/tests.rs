@@ -105,7 +105,7 @@ fn nothing_on_path_lists_everything_that_was_tried() {
     assert!(
         error
             .to_string()
-            .starts_with("no C compiler for `x86_64-unknown-linux-musl`: "),
+            .starts_with("cannot find a C compiler for `x86_64-unknown-linux-musl`: "),
         "{error}"
     );
 }
@@ -165,7 +165,7 @@ fn a_named_compiler_that_is_not_there_is_an_error_with_its_name() {
     let error = find(&target(), Language::C, Purpose::Objects, &search).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "no C compiler for `x86_64-unknown-linux-musl`: not found: `CC_x86_64_unknown_linux_musl=/nowhere/musl-gcc`"
+        "cannot find a C compiler for `x86_64-unknown-linux-musl`: `CC_x86_64_unknown_linux_musl=/nowhere/musl-gcc` was not found"
     );
 }
 
