@@ -1,14 +1,15 @@
 //! The cache: where built allocators and derived libcs are kept.
 //!
-//! An entry is a folder named by a hash of everything that goes into it. It is made in a temporary sibling and renamed,
-//! under a lock, so that two builds at once make it once, and an interrupted one leaves nothing that looks whole.
+//! An entry is a directory. Its name contains a hash of everything that goes into it. reheap fills a temporary sibling and
+//! renames it, under a lock. So two builds at once make the entry once, and an interrupted build leaves nothing that looks
+//! whole.
 
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A cache folder.
+/// A cache directory.
 #[derive(Debug, Clone)]
 pub struct Cache {
     root: PathBuf,
@@ -34,26 +35,26 @@ impl CacheError {
     }
 }
 
-/// A lock on one name; given back when dropped, also when the process dies.
+/// A lock on one name. Dropping it releases it, and so does the death of the process.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
 }
 
 impl Cache {
-    /// The cache in a given folder, which need not exist yet.
+    /// The cache in a directory, which need not exist yet.
     pub fn at(root: PathBuf) -> Self {
         Self { root }
     }
 
-    /// The user's cache folder, by the XDG base directory specification; `None` without a home folder.
+    /// The user's cache directory, by the XDG base directory specification. `None` without a home directory.
     pub fn of_user() -> Option<Self> {
         use etcetera::base_strategy::{BaseStrategy, choose_base_strategy};
         let strategy = choose_base_strategy().ok()?;
         Some(Self::at(strategy.cache_dir().join("reheap")))
     }
 
-    /// The folder itself.
+    /// The directory itself.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -68,7 +69,7 @@ impl Cache {
         Ok(folder)
     }
 
-    /// Whether anything can be kept in it: tried out, because rights do not tell of read-only disks and full ones.
+    /// Tries whether the cache can keep anything. Permissions would not show a read-only or a full disk.
     ///
     /// # Errors
     /// When the directory cannot be made, or a file cannot be made in it.
@@ -104,7 +105,7 @@ impl Cache {
         self.whole_entry(kind, name, Path::is_dir, make)
     }
 
-    /// The same for an entry that somebody else may have damaged since: one that is not whole is made again.
+    /// The same for an entry that may have been damaged since: `make` makes it again unless it is whole.
     pub(crate) fn whole_entry<E: From<CacheError>>(
         &self,
         kind: &str,
@@ -133,12 +134,12 @@ impl Cache {
         }
         fs::rename(unfinished.path(), &entry)
             .map_err(CacheError::new("rename the finished", &entry))?;
-        let _ = unfinished.keep(); // renamed away: there is nothing left to delete
+        let _ = unfinished.keep(); // it is renamed, so there is nothing to delete
         Ok(entry)
     }
 }
 
-/// Removes what interrupted builds of an entry left. Its lock is held, so nobody is working there now.
+/// Removes what interrupted builds of an entry left. The caller holds the entry's lock, so no build is working there.
 fn clear_away(folder: &Path, prefix: &str) -> Result<(), CacheError> {
     for entry in fs::read_dir(folder).map_err(CacheError::new("read", folder))? {
         let entry = entry.map_err(CacheError::new("read", folder))?;

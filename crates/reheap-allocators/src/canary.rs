@@ -1,10 +1,9 @@
-//! The canary: a program that is started with a preload before a whole system is, and shows whether it works
-//! (`glue/canary.c`).
+//! The canary: a program that shows whether a preload works, before the whole system gets it (`glue/canary.c`).
 
 use crate::catalogue::Glue;
 use crate::own_library::OwnLibrary;
 
-/// The canary: a file to name to the libc's dynamic linker.
+/// The canary, as a file that the libc's dynamic linker starts.
 pub const LIBRARY: OwnLibrary = OwnLibrary {
     source: Glue {
         name: "reheap-canary",

@@ -1,15 +1,15 @@
-//! C and C++ compilers that make objects and programs for a musl target, and objects and libraries for a glibc one.
+//! C and C++ compilers that make objects and programs for a musl target, and objects and libraries for a glibc target.
 //!
-//! No name tells what a compiler is for: `x86_64-linux-musl-gcc` is a real cross compiler on one system and a shell
-//! script around the glibc compiler on another, `cc` is a musl compiler on Alpine, and a cross compiler may be there
-//! without its headers. So a candidate counts only after it compiled a small file for the right processor with headers
-//! that are the target libc's ([`find`]).
+//! The name of a compiler does not tell its target. `x86_64-linux-musl-gcc` is a cross compiler on one system and a shell
+//! script around the glibc compiler on another. `cc` is a musl compiler on Alpine. A cross compiler may lack its headers. So
+//! [`find`] accepts a candidate only after it has compiled a small file for the right processor with the headers of the right
+//! libc.
 //!
-//! Build scripts (the `cc` crate, the `configure` of jemalloc) want the name of one program, without arguments, and
-//! pass flags that Zig does not take: [`Compiler::write_wrapper`] makes a script for them.
+//! Build scripts (the `cc` crate, the `configure` of jemalloc) want the name of one program without arguments, and pass
+//! flags that Zig refuses. [`Compiler::write_wrapper`] makes a script for them.
 //!
-//! To add a kind of compiler: extend [`Kind`], name its candidates in `find.rs`, and, where build scripts pass flags
-//! that it refuses, rewrite these in `wrapper.rs`.
+//! To add a kind of compiler: extend [`Kind`] and name its candidates in `find.rs`. If it refuses flags that build scripts
+//! pass, rewrite those in `wrapper.rs`.
 
 mod find;
 mod link;
@@ -26,7 +26,7 @@ pub use link::{LinkError, Pie};
 
 use crate::target::Target;
 
-/// A language that a compiler is wanted for.
+/// The language of a compiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Language {
     /// C.
@@ -44,37 +44,37 @@ impl fmt::Display for Language {
     }
 }
 
-/// What a compiler is wanted for. A C++ compiler without a musl C++ library can do the first, but not the second.
+/// The purpose of a compiler. A C++ compiler without a C++ library for musl makes objects, but no programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Purpose {
-    /// Compiling objects, such as those of an allocator, that need nothing of the C++ library when they are linked.
+    /// Compiling objects that link without the C++ library, such as those of an allocator.
     Objects,
     /// Compiling and linking static programs.
     Programs,
 }
 
-/// How a compiler comes to make musl objects.
+/// How a compiler makes objects for the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Named by `CC_<target>` or `CXX_<target>`.
     FromEnvironment,
-    /// The system's own compiler, where the system is a musl system.
+    /// The system's own compiler on a musl system.
     NativeMusl,
-    /// The system's own compiler, where the system is a glibc system and the target too.
+    /// The system's own compiler on a glibc system, for a glibc target.
     NativeGlibc,
-    /// A GCC that was built for the target, such as those of musl.cc and of crosstool-NG.
+    /// A GCC built for the target, such as those of musl.cc and crosstool-NG.
     CrossGcc,
-    /// The script `musl-gcc`: the host's GCC with a specs file that puts musl in glibc's place. C only.
+    /// The script `musl-gcc`: the host's GCC with a specs file that replaces glibc by musl. C only.
     MuslGcc,
-    /// The host's `g++` with the specs file of `musl-gcc`: C++ against musl's C headers, without any part of the C++
-    /// library. Good for allocators that need none (snmalloc with its own few templates); programs cannot be linked.
+    /// The host's `g++` with the specs file of `musl-gcc`: C++ with musl's C headers, and no C++ library. It compiles
+    /// allocators that need none (snmalloc has its own few templates), but it cannot link programs.
     HostGccWithMuslHeaders,
-    /// `zig cc` and `zig c++`, Clang with musl and libc++ on board; also as the Python package `ziglang`.
+    /// `zig cc` and `zig c++`: Clang with musl and libc++ included. Also as the Python package `ziglang`.
     Zig,
 }
 
 impl Kind {
-    /// A word for it that does not change, for hashes, tables and JSON.
+    /// A stable name, for hashes, tables and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Kind::FromEnvironment => "from-environment",
@@ -97,7 +97,7 @@ impl fmt::Display for Kind {
 /// How a driver finds its libc and its start files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Linking {
-    /// `-L` wins, and `-static-pie` is understood.
+    /// The driver searches `-L` first, and understands `-static-pie`.
     Driver,
     /// A GCC for another libc with a specs file such as that of `musl-gcc`.
     Specs {
@@ -108,28 +108,28 @@ enum Linking {
     Zig,
 }
 
-/// A compiler that was seen to make objects for its target.
+/// A compiler that has made an object for its target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compiler {
-    /// How it comes to make musl objects.
+    /// How it makes objects for the target.
     pub kind: Kind,
-    /// The language that it was tried with.
+    /// The language of the trial.
     pub language: Language,
-    /// The target that it was tried for.
+    /// The target of the trial.
     pub target: Target,
     /// Absolute path of the program.
     pub program: PathBuf,
     /// What stands before the arguments of every call.
     pub arguments: Vec<OsString>,
-    /// What decides about its output, without paths: kind, version, fixed arguments. It belongs into cache hashes.
+    /// What determines its output, without paths: kind, version, fixed arguments. Cache hashes contain it.
     pub identity: String,
     linking: Linking,
 }
 
 impl Compiler {
-    /// The compiler with its fixed arguments, ready for more, in the environment that it was found in.
+    /// The compiler with its fixed arguments, in the environment of the search that found it.
     ///
-    /// The script of [`Compiler::write_wrapper`] does the same, and rewrites flags that Zig does not take.
+    /// The script of [`Compiler::write_wrapper`] does the same, and rewrites flags that Zig refuses.
     pub fn command_in(&self, search: &Search) -> Command {
         let mut command = Command::new(&self.program);
         search.prepare(&mut command, self.kind);
@@ -137,10 +137,10 @@ impl Compiler {
         command
     }
 
-    /// Writes a script into `folder` that is this compiler as one program without arguments, and gives its path.
+    /// Writes a script into `folder` that starts this compiler with its fixed arguments, and returns its path.
     ///
-    /// The script appears whole (it is renamed into place), so two builds may write it at once. Its name and its bytes
-    /// depend on the compiler alone.
+    /// The script is renamed into place, so two builds may write it at once. Its name and its bytes depend only on the
+    /// compiler.
     ///
     /// # Errors
     /// When the script cannot be written in `folder`, which must exist.
@@ -155,8 +155,8 @@ impl Compiler {
     }
 }
 
-/// Variables by which GCC and Clang add folders for the host. They would put glibc's headers and libraries in front of
-/// musl's. A compiler named by the user is called as the user would call it, and keeps them.
+/// Variables with which GCC and Clang add directories of the host. They would put glibc's headers and libraries in front of
+/// musl's. A compiler that the user names keeps them: reheap calls it as the user would.
 const HOST_SEARCH_PATHS: [&str; 5] = [
     "CPATH",
     "C_INCLUDE_PATH",
@@ -176,7 +176,7 @@ pub struct Archiver {
 }
 
 impl Archiver {
-    /// Writes a script into `folder` that is this archiver as one program without arguments, and gives its path.
+    /// Writes a script into `folder` that starts this archiver with its fixed arguments, and returns its path.
     ///
     /// # Errors
     /// When the script cannot be written in `folder`, which must exist.
@@ -187,7 +187,7 @@ impl Archiver {
     }
 }
 
-/// The outside world as a value: only the binary reads the environment (ARCHITECTURE.md, invariant 1).
+/// The environment as a value, because only the binary reads it (ARCHITECTURE.md, invariant 1).
 #[derive(Debug, Clone, Default)]
 pub struct Search {
     environment: BTreeMap<OsString, OsString>,
@@ -203,14 +203,14 @@ impl Search {
         }
     }
 
-    /// Looks for Zig's Python package in a folder too, when there is nothing else.
+    /// Also looks for Zig's Python package in a directory, last of all.
     #[must_use]
     pub fn with_tools(mut self, folder: PathBuf) -> Search {
         self.tools = Some(folder);
         self
     }
 
-    /// The value of a variable; an empty one counts as not set, as the `cc` crate has it.
+    /// The value of a variable. An empty one counts as unset, as in the `cc` crate.
     fn variable(&self, name: &str) -> Option<&OsStr> {
         self.environment
             .get(OsStr::new(name))
@@ -218,7 +218,7 @@ impl Search {
             .filter(|value| !value.is_empty())
     }
 
-    /// The first executable file of that name on PATH, or the file itself when `name` has a slash in it.
+    /// The first executable file of that name on PATH, or the file itself when `name` contains a slash.
     pub fn program(&self, name: impl AsRef<Path>) -> Option<PathBuf> {
         let name = name.as_ref();
         if name.components().count() > 1 || name.is_absolute() {
@@ -226,14 +226,14 @@ impl Search {
                 .then(|| std::path::absolute(name).ok())
                 .flatten();
         }
-        // Relative folders on PATH are passed over: what they name depends on the working directory of the moment.
+        // Relative directories on PATH are ignored: their meaning changes with the working directory.
         std::env::split_paths(self.variable("PATH")?)
             .filter(|folder| folder.is_absolute())
             .map(|folder| folder.join(name))
             .find(|path| is_executable(path))
     }
 
-    /// Makes `command` run in this environment, with messages in English and nothing to read.
+    /// Makes `command` run in this environment, with messages in English and no standard input.
     pub(crate) fn prepare_plain(&self, command: &mut Command) {
         command
             .env_clear()
@@ -259,7 +259,7 @@ fn is_executable(path: &Path) -> bool {
         .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// The first line that says what is wrong.
+/// The first line about an error, or the first line at all.
 fn complaint(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let line = text
@@ -278,7 +278,7 @@ pub struct NoCompiler {
     pub target: Target,
     /// What it was for.
     pub purpose: Purpose,
-    /// What was tried, in order.
+    /// The candidates, in order.
     pub tried: Vec<Rejected>,
 }
 
@@ -313,12 +313,12 @@ impl fmt::Display for NoCompiler {
     }
 }
 
-/// A candidate, and why it is not the compiler that was looked for.
+/// A candidate, and why `find` rejects it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejected {
-    /// The candidate as a person would type it.
+    /// The candidate as the user would type it.
     pub candidate: String,
-    /// Why it is not good.
+    /// Why it is rejected.
     pub reason: Reason,
 }
 
@@ -328,7 +328,7 @@ impl fmt::Display for Rejected {
     }
 }
 
-/// Why a candidate is not the compiler that was looked for.
+/// Why a candidate is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
@@ -344,19 +344,19 @@ pub enum Reason {
         /// The libc that the headers belong to.
         libc: &'static str,
     },
-    /// The object it made is for another processor, or is no ELF object at all.
+    /// Its object is for another processor, or is not ELF.
     OtherProcessor,
     /// It could not compile three lines of C or C++.
     DoesNotCompile {
         /// The first line of its complaint.
         message: String,
     },
-    /// It compiles, but could not link a static program.
+    /// It compiles, but cannot link a static program.
     DoesNotLink {
         /// The first line of its complaint.
         message: String,
     },
-    /// It could not be started.
+    /// It cannot be started.
     DoesNotStart {
         /// What the system said.
         message: String,

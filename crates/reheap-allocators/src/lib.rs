@@ -7,15 +7,15 @@
 //! | [`target`], [`compiler`] | targets, and compilers for them |
 //! | [`upstream`] | building an allocator |
 //! | [`memory`] | assembling the memory functions |
-//! | [`libc`] | putting both into a libc |
-//! | [`preload`] | linking it to a shared library for `LD_PRELOAD` |
-//! | [`own_library`] | building the libraries of reheap's own, such as the probe |
+//! | [`libc`] | putting allocator and memory functions into a libc |
+//! | [`preload`] | linking an allocator to a shared library for `LD_PRELOAD` |
+//! | [`own_library`] | building reheap's own libraries, such as the probe |
 //! | [`probe`] | whether a preload is active in a program |
-//! | [`watch`] | which processes of a command died by a signal |
+//! | [`watch`] | which processes of a command a signal ended |
 //! | [`recording`] | the file that these two write into |
-//! | [`load`] | why a dynamic linker does not load one |
-//! | [`cache`] | keeping all that |
-//! | [`machine`] | what a machine lacks for that |
+//! | [`load`] | why a dynamic linker does not load a preload |
+//! | [`cache`] | keeping what was built |
+//! | [`machine`] | what this machine lacks, and how to get it |
 
 pub mod cache;
 pub mod canary;

@@ -18,16 +18,16 @@ pub struct Original {
     sha256: String,
 }
 
-/// What is put into a libc.
+/// What reheap puts into a libc.
 #[derive(Debug, Clone, Copy)]
 pub struct Replacement<'a> {
     /// The allocator's row of the catalogue.
     pub allocator: &'a Allocator,
     /// The allocator, built for the libc's target.
     pub built: &'a BuiltAllocator,
-    /// The allocator's options, to be baked in.
+    /// The allocator's options, to bake in.
     pub tuning: &'a Tuning,
-    /// The memory functions; without them the libc keeps its own.
+    /// The memory functions. Without them the libc keeps its own.
     pub memory_functions: Option<&'a BuiltMemoryFunctions>,
 }
 

@@ -1,9 +1,9 @@
-//! Why a dynamic linker does not load a preload: what is wrong with the file, or what the linker says when it is asked.
+//! Why a dynamic linker does not load a preload: what is wrong with the file, or what the linker itself says.
 //!
-//! glibc's writes one line among all others and goes on without the library, musl's goes on without a word, and the
-//! program then runs with the libc's own allocator. So both are asked once more, as ldd(1) does: they load the program and
-//! the library and say what they loaded, and no code of the program runs. They run with the limits of this process, as the
-//! program did.
+//! When glibc's dynamic linker cannot load a preload, it prints one line and goes on without it. musl's goes on silently.
+//! The program then runs with the libc's own allocator. So reheap asks the dynamic linker once more, as ldd(1) does: it
+//! loads the program and the library and prints what it loaded, and no code of the program runs. It runs with the limits of
+//! this process, as the program did.
 
 use crate::target::Libc;
 use reheap_elf::Architecture;
@@ -17,7 +17,7 @@ use std::process::{Command, Output, Stdio};
 /// Why a library is not loaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoadFailure {
-    /// Its file is not to be read.
+    /// Its file cannot be read.
     #[error("its file `{}` cannot be read: {reason}", .path.display())]
     Unreadable {
         /// The library.
@@ -26,7 +26,7 @@ pub enum LoadFailure {
         reason: String,
     },
     /// Its file is something else.
-    #[error("its file `{}` is no library for this processor: {what}", .path.display())]
+    #[error("its file `{}` is not a library for this processor: {what}", .path.display())]
     Foreign {
         /// The library.
         path: PathBuf,
@@ -58,7 +58,7 @@ pub enum LoadFailure {
         /// Its words.
         said: String,
     },
-    /// A function that nobody has.
+    /// A symbol that nothing defines.
     #[error(
         "it needs the symbol `{symbol}`, which the program's libc does not have: `{}` says: {said}", .loader.display()
     )]
@@ -88,7 +88,7 @@ pub enum LoadFailure {
     },
 }
 
-/// A program, and what starts it.
+/// A program, and the dynamic linker that starts it.
 #[derive(Debug, Clone, Copy)]
 pub struct Loading<'a> {
     /// The libc of both.
@@ -112,7 +112,7 @@ pub fn failure(loading: Loading<'_>, library: &Path) -> Option<LoadFailure> {
     if loaded(&with_program, library) {
         return None;
     }
-    // Where musl's passes over the library, it says why only when it is to load that alone.
+    // When musl's skips the library, it says why only when asked to load the library alone.
     let alone = list(loading, library, None).ok()?;
     let said = [with_program, alone].iter().find_map(words);
     Some(reading(
@@ -121,7 +121,7 @@ pub fn failure(loading: Loading<'_>, library: &Path) -> Option<LoadFailure> {
     ))
 }
 
-/// What can be told without the dynamic linker, which takes a library for another processor for one that is not there.
+/// What the file itself shows. The dynamic linker treats a library for another processor like a missing one.
 fn wrong_with_file(library: &Path) -> Option<LoadFailure> {
     let path = library.to_owned();
     let mut header = [0_u8; 20];
@@ -146,7 +146,7 @@ fn wrong_with_file(library: &Path) -> Option<LoadFailure> {
         .then_some(LoadFailure::NoExec(path))
 }
 
-/// What the beginning of a file says that it is, if it is not a file for this processor (System V ABI, "ELF Header").
+/// What a file is by its first bytes, unless it is for this processor (System V ABI, "ELF Header").
 fn foreign(header: &[u8; 20]) -> Option<String> {
     if !header.starts_with(b"\x7fELF") {
         return Some("it is no ELF file".to_owned());
@@ -167,8 +167,10 @@ fn foreign(header: &[u8; 20]) -> Option<String> {
     }
 }
 
-/// Asks the dynamic linker to load a file, and nothing of it to run. With these variables glibc's also looks for the
-/// symbols (ld.so(8)), which it does not with `--list`; musl's does so with that, and knows no such variables.
+/// Asks the dynamic linker to load a file without running any of it.
+///
+/// With these variables glibc's also looks up the symbols (ld.so(8)); with `--list` it would not. musl's looks them up with
+/// `--list`, and has no such variables.
 fn list(loading: Loading<'_>, file: &Path, preload: Option<&Path>) -> io::Result<Output> {
     let mut command = Command::new(loading.loader);
     match loading.libc {
@@ -204,7 +206,7 @@ fn complaint(output: &Output, library: &Path) -> Option<String> {
     Some(line.trim().to_owned())
 }
 
-/// The first thing that a dynamic linker says.
+/// The first line that a dynamic linker prints.
 fn words(output: &Output) -> Option<String> {
     if let Some(signal) = output.status.signal() {
         return Some(format!("nothing: it ended by signal {signal}"));
@@ -214,7 +216,7 @@ fn words(output: &Output) -> Option<String> {
     Some(line.trim().to_owned())
 }
 
-/// What the words mean. They are those of glibc's elf/ and of musl's ldso/dynlink.c; in any other, they stand for themselves.
+/// What a message means. The messages are those of glibc's elf/ and of musl's ldso/dynlink.c. Any other is passed on as it is.
 fn reading(loader: &Path, said: String) -> LoadFailure {
     let loader = loader.to_owned();
     let has = |text: &str| said.contains(text);
@@ -246,7 +248,7 @@ fn reading(loader: &Path, said: String) -> LoadFailure {
 }
 
 fn is_for_memory(said: &str) -> bool {
-    // What musl's says of a library that mmap refuses; the file itself was looked at before.
+    // musl's message for a library that mmap refuses. `wrong_with_file` has checked the file itself.
     if said.contains("Not a valid dynamic program") {
         return getrlimit(Resource::As).current.is_some();
     }
@@ -271,7 +273,7 @@ fn between(text: &str, front: &str, end: &str) -> Option<String> {
     Some(found.to_owned())
 }
 
-/// Whether two paths lead to one file, by whatever links.
+/// Whether two paths lead to the same file, through any links.
 pub fn is_same_file(a: &Path, b: &Path) -> bool {
     a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }

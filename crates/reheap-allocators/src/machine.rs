@@ -1,12 +1,12 @@
-//! What a machine has and lacks of what reheap needs, and the commands that mend it.
+//! What a machine lacks of what reheap needs, and the commands that fix it.
 //!
-//! The checks are the searches that the commands themselves make ([`compiler::find`] and so on), not a second list of
-//! file names that could disagree with them. A fix that needs nobody's password is [`Fix::Run`]; everything else is
-//! [`Fix::ByHand`], a text for the user.
+//! A check makes the same search as the commands themselves ([`compiler::find`] and so on). A second list of file names
+//! could disagree with them. A fix that needs no password is [`Fix::Run`]. Every other fix is [`Fix::ByHand`], a text for the
+//! user.
 //!
-//! Zig is fetched as the Python package `ziglang` into reheap's own cache: `pip install --target` changes nothing that
-//! is installed, so it is also allowed where the system's Python is "externally managed" (PEP 668), and a virtual
-//! environment, for which Debian wants another package, is not needed.
+//! reheap fetches Zig as the Python package `ziglang` into its own cache. `pip install --target` changes nothing that is
+//! installed, so pip also allows it where the system's Python is "externally managed" (PEP 668). A virtual environment would
+//! need another package on Debian.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -18,13 +18,13 @@ use crate::catalogue::{CATALOGUE, Recipe};
 use crate::compiler::{self, Language, Purpose, Search};
 use crate::target::Target;
 
-/// The version of Zig that reheap was tried with.
+/// The version of Zig with which reheap is tested.
 const ZIG_VERSION: &str = "0.14.1";
 
-/// Zig unpacked takes 350 MB, what it compiles for itself 150 MB, an allocator up to 200 MB while it is built.
+/// Zig needs 350 MB, what it compiles for itself 150 MB, and the build of an allocator up to 200 MB.
 const FREE_BYTES_WANTED: u64 = 1 << 30;
 
-/// The folder below the cache in which [`Fix::Run`] puts Zig, for [`Search::with_tools`].
+/// The directory below the cache into which [`Fix::Run`] puts Zig, for [`Search::with_tools`].
 pub fn tools_folder(cache: &Path) -> PathBuf {
     cache.join("tools").join(format!("ziglang-{ZIG_VERSION}"))
 }
@@ -36,7 +36,7 @@ pub enum Item {
     Rust,
     /// The standard library and the libc of the musl target.
     RustTarget,
-    /// A linker driver for the host, which build scripts are linked with.
+    /// A linker driver for the host, to link build scripts with.
     HostLinker,
     /// A C compiler for objects.
     CObjects,
@@ -50,14 +50,14 @@ pub enum Item {
     Archiver,
     /// Make.
     Make,
-    /// A cache folder that can be written.
+    /// A cache directory that reheap can write to.
     Cache,
     /// Room on the disk.
     Disk,
 }
 
 impl Item {
-    /// Everything, in an order in which each fix can count on those before it.
+    /// Everything, in an order in which each fix can rely on those before it.
     pub const ALL: [Item; 11] = [
         Item::Disk,
         Item::Cache,
@@ -72,7 +72,7 @@ impl Item {
         Item::CxxPrograms,
     ];
 
-    /// A word for it that does not change, for arguments and JSON.
+    /// A stable name, for arguments and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Item::Rust => "rust",
@@ -89,7 +89,7 @@ impl Item {
         }
     }
 
-    /// A few words for a person.
+    /// A title for the user.
     pub fn title(self) -> &'static str {
         match self {
             Item::Rust => "Rust",
@@ -137,12 +137,12 @@ fn allocators(fits: impl Fn(&Recipe) -> bool) -> String {
     format!("{noun} {}", names.join(", "))
 }
 
-/// What was found.
+/// What a check found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {
-    /// It is there: what, in words.
+    /// The item is there; in words.
     Good(String),
-    /// It is not: why, in words.
+    /// The item is missing; why, in words.
     Lacking(String),
 }
 
@@ -153,21 +153,21 @@ pub struct Check {
     pub item: Item,
     /// What was found.
     pub finding: Finding,
-    /// What mends it, where something is lacking.
+    /// The fix, if the item is missing.
     pub fix: Option<Fix>,
 }
 
 impl Check {
-    /// Whether nothing is lacking.
+    /// Whether the item is there.
     pub fn is_good(&self) -> bool {
         matches!(self.finding, Finding::Good(_))
     }
 }
 
-/// How to get what is lacking.
+/// How to get what is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fix {
-    /// Commands that need no password and no decision, to be run in order.
+    /// Commands that need no password and no decision, in the order to run them.
     Run(Vec<CommandLine>),
     /// For the user: a command for another account, or a sentence.
     ByHand(String),
@@ -190,7 +190,7 @@ fn in_one_line(commands: &[CommandLine]) -> String {
 /// A program with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandLine {
-    /// The program as a person would type it.
+    /// The program as the user would type it.
     pub program: String,
     /// Its arguments.
     pub arguments: Vec<OsString>,
@@ -204,12 +204,12 @@ impl CommandLine {
         }
     }
 
-    /// The command, ready to start in the environment of a search.
+    /// The command, ready to start in the environment of `search`.
     pub fn command(&self, search: &Search) -> Command {
         let program = search.program(&self.program);
         let mut command = Command::new(program.unwrap_or_else(|| PathBuf::from(&self.program)));
         search.prepare_plain(&mut command);
-        // apt-get asks questions even with --yes.
+        // apt-get asks questions despite --yes.
         command.env("DEBIAN_FRONTEND", "noninteractive");
         command.args(&self.arguments);
         command
@@ -217,7 +217,7 @@ impl CommandLine {
 }
 
 impl fmt::Display for CommandLine {
-    /// As it can be pasted into a shell.
+    /// Quoted, to be pasted into a shell.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.program)?;
         for argument in &self.arguments {
@@ -233,17 +233,17 @@ impl fmt::Display for CommandLine {
     }
 }
 
-/// Whether packages of the system can be installed without asking anybody.
+/// Whether reheap may install packages of the system without a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rights {
-    /// They can.
+    /// It may.
     Root,
-    /// They cannot.
+    /// It may not.
     User,
 }
 
 impl Rights {
-    /// Those of this process.
+    /// The rights of this process.
     pub fn of_this_process() -> Rights {
         if rustix::process::geteuid().is_root() {
             Rights::Root
@@ -253,20 +253,20 @@ impl Rights {
     }
 }
 
-/// A machine to be checked.
+/// A machine to check.
 #[derive(Debug, Clone)]
 pub struct Machine {
-    /// The target that programs are to be built for.
+    /// The target to build programs for.
     pub target: Target,
     /// The environment.
     pub search: Search,
-    /// The cache folder, which need not exist yet.
+    /// The cache directory, which need not exist yet.
     pub cache: PathBuf,
     /// Cargo, as the environment names it.
     pub cargo: PathBuf,
     /// The Rust compiler, as the environment names it.
     pub rustc: PathBuf,
-    /// What may be installed.
+    /// What reheap may install.
     pub rights: Rights,
 }
 
@@ -363,7 +363,7 @@ impl Machine {
         }
     }
 
-    /// The cache folder, or the folder that it would be made in.
+    /// The cache directory, or the nearest parent that exists.
     fn existing_folder(&self) -> &Path {
         let mut folders = self.cache.ancestors();
         folders
@@ -417,7 +417,7 @@ impl Machine {
             }),
             Item::Archiver => self.packages(|_| Some("binutils")),
             Item::Make => self.packages(|_| Some("make")),
-            // musl-gcc is a small package; where that needs another account, Zig does not.
+            // musl-gcc is a small package. Where it needs root, Zig does not.
             Item::CObjects | Item::CPrograms => {
                 let packages = self.packages(|manager| match manager {
                     Manager::Apk => Some("gcc musl-dev"),
@@ -427,7 +427,7 @@ impl Machine {
                 });
                 self.first_that_runs(packages, self.fix_zig())
             }
-            // No distribution but those made of musl packages a musl libstdc++.
+            // Only distributions that use musl themselves package a libstdc++ for musl.
             Item::CxxObjects | Item::CxxPrograms => {
                 let packages = self.packages(|manager| match manager {
                     Manager::Apk => Some("g++"),
@@ -548,7 +548,7 @@ impl Manager {
     fn install(self, names: &str) -> Vec<CommandLine> {
         let (before, install): (&[&str], &[&str]) = match self {
             Manager::Apk => (&[], &["add"]),
-            // A fresh container has no list of packages at all.
+            // A new container has no package list at all.
             Manager::Apt => (
                 &["update"],
                 &["install", "--yes", "--no-install-recommends"],

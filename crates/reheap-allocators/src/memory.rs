@@ -1,7 +1,7 @@
 //! The memory functions of `reheap-mem`, assembled for a target.
 //!
-//! The same C compiler assembles them that compiles the glue, so that a derived libc takes nothing that an allocator does
-//! not take anyway. They are there once for each target and not for each allocator.
+//! The C compiler that compiles the glue assembles them too, so a derived libc needs no program that an allocator does not
+//! need anyway. The cache holds them once for each target, not once for each allocator.
 
 use crate::cache::{Cache, CacheError, hash};
 use crate::target::Target;
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// Which memory functions a derived libc gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MemoryFunctions {
-    /// reheap's, where there are some for the architecture.
+    /// reheap's, on architectures that have some.
     #[default]
     Fast,
     /// The libc's own.
@@ -41,7 +41,7 @@ pub struct BuiltMemoryFunctions {
 }
 
 impl BuiltMemoryFunctions {
-    /// The name of their cache entry, which changes with the text and with the compiler.
+    /// The name of their cache entry. It changes with the text and with the compiler.
     pub fn key(&self) -> String {
         let name = self.folder.file_name().unwrap_or_default();
         name.to_string_lossy().into_owned()
@@ -97,7 +97,7 @@ pub fn build(
         for source in sources {
             assemble(source, toolchain, &wrappers, unfinished)?;
         }
-        // As with allocators: the script has served.
+        // As with allocators: nothing needs the script any more.
         let _ = fs::remove_dir_all(&build_folder);
         Ok::<(), BuildError>(())
     })?;
@@ -107,7 +107,8 @@ pub fn build(
     }))
 }
 
-/// Without debug information, which Zig adds unasked: it would carry the path of the cache into what is linked.
+/// Assembles one file, without debug information. Zig adds that unasked, and it would carry the path of the cache into the
+/// linked file.
 fn assemble(
     source: &Source,
     toolchain: &Toolchain,

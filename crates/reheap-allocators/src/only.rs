@@ -1,4 +1,4 @@
-//! A library that gives a preload to one program only, of all that a command starts (`glue/only.c`).
+//! A library that gives a preload to only one of the programs that a command starts (`glue/only.c`).
 
 use crate::catalogue::Glue;
 use crate::own_library::OwnLibrary;
@@ -15,7 +15,7 @@ pub const LIBRARY: OwnLibrary = OwnLibrary {
     entry_point: None,
 };
 
-/// The variables, beside `LD_PRELOAD` with this library in it, that tell it which program gets which preload.
+/// The variables that tell the library which program gets which preload. `LD_PRELOAD` must name the library besides.
 pub fn environment(program: &OsStr, preload: &Path) -> [(OsString, OsString); 2] {
     [
         ("REHEAP_ONLY".into(), program.to_owned()),

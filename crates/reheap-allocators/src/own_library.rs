@@ -1,4 +1,4 @@
-//! Libraries of reheap's own, each of one C source: compiled and linked as preloads are, and kept beside them.
+//! reheap's own libraries, each of one C source. They are compiled and linked like preloads, and kept beside them.
 
 use crate::cache::{Cache, CacheError, hash};
 use crate::catalogue::Glue;
@@ -16,11 +16,11 @@ pub struct OwnLibrary {
     pub source: Glue,
     /// The functions that it exports; it exports nothing else.
     pub exports: &'static [&'static str],
-    /// Where it starts if the dynamic linker is given the file as a program.
+    /// The function that runs when the dynamic linker gets the file as a program.
     pub entry_point: Option<&'static str>,
 }
 
-/// One without anything in it, for processes that are to be left alone.
+/// An empty library, for processes that reheap leaves alone.
 pub const NOTHING: OwnLibrary = OwnLibrary {
     source: Glue {
         name: "nothing",
@@ -31,7 +31,7 @@ pub const NOTHING: OwnLibrary = OwnLibrary {
 };
 
 impl OwnLibrary {
-    /// The file for a target, from the cache or built now.
+    /// The file for a target, built now or taken from the cache.
     ///
     /// # Errors
     /// When the compiler fails, when the library exports other names than it should, or when the cache cannot be written.
@@ -75,7 +75,8 @@ impl OwnLibrary {
         Ok(directory.join(self.file_name()))
     }
 
-    /// The same if some compiler has built it before, as [`preload::find_built`] finds preloads.
+    /// The same, if any compiler has built it before. It does for these libraries what [`preload::find_built`] does for
+    /// preloads.
     pub fn find_built(&self, target: &Target, cache: &Cache) -> Option<PathBuf> {
         preload::find(&self.entry_prefix(target), &self.file_name(), cache)
     }
@@ -89,7 +90,7 @@ impl OwnLibrary {
         flag.into_iter().collect()
     }
 
-    /// What the names of all its entries begin with that differ by their compilers only.
+    /// How the names of all its entries begin, whichever compiler made them.
     fn entry_prefix(&self, target: &Target) -> String {
         let Glue { name, source } = self.source;
         let link_flags = LINK_FLAGS.join(" ") + " " + &self.link_flags().join(" ");

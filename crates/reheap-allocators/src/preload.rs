@@ -1,10 +1,10 @@
 //! Preloads in the cache: shared libraries with an allocator, for `LD_PRELOAD`.
 //!
-//! Made from what a derived libc is made from, upstream's objects and reheap's glue, compiled for a library. The shared
-//! libraries that distributions have would be quicker to get, but each exports something else (C++ operators,
-//! `pthread_create`, no `aligned_alloc`), Alpine's `libmimalloc.so` is the secure build, and none is of a known version.
+//! A preload consists of the same upstream objects and glue as a derived libc, compiled for a library. The shared libraries
+//! of distributions would be quicker to get, but each exports something else (C++ operators, `pthread_create`, no
+//! `aligned_alloc`). Alpine's `libmimalloc.so` is the secure build. None has a known version.
 //!
-//! One library is for one libc: glibc and musl lay out `errno`, thread-local storage and locks differently.
+//! Each libc needs a library of its own: glibc and musl lay out `errno`, thread-local storage and locks differently.
 
 use crate::cache::{Cache, CacheError, hash};
 use crate::catalogue::{Allocator, Recipe};
@@ -21,8 +21,10 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-/// Flags for the compiler driver that links. Calls inside the library do not go by way of the dynamic linker, whose
-/// tables are read-only once the program runs; what is undefined is an error now and not then.
+/// Flags for the compiler driver that links.
+///
+/// With them, calls inside the library bypass the dynamic linker, its tables are read-only once the program runs, and an
+/// undefined symbol is an error now instead of in the program.
 pub(crate) const LINK_FLAGS: [&str; 7] = [
     "-shared",
     "-pthread",
@@ -60,7 +62,7 @@ pub enum PreloadError {
     Cache(#[from] CacheError),
 }
 
-/// What a preload for glibc exports beside the family. musl has none of these. The last is for `glue/fork.c`.
+/// What a preload for glibc exports beside the family. musl has none of these. `glue/fork.c` needs the last one.
 const OF_GLIBC: [&str; 17] = [
     "cfree",
     "__libc_malloc",
@@ -81,10 +83,10 @@ const OF_GLIBC: [&str; 17] = [
     "__register_atfork",
 ];
 
-/// What one for musl exports beside the family: what the glue for forks has to know of.
+/// What a preload for musl exports beside the family: the glue for forks must see these calls.
 const OF_MUSL: [&str; 2] = ["fflush", "fork"];
 
-/// The names that a preload exports: the malloc family, and what the libc has around it.
+/// The names that a preload exports: the malloc family, and what the libc has beside it.
 pub fn exports(libc: Libc) -> Vec<&'static str> {
     let mut names = family::PUBLIC.to_vec();
     names.push("pvalloc");
@@ -109,7 +111,7 @@ pub fn build(
     build_tuned(allocator, &Tuning::default(), target, toolchain, cache)
 }
 
-/// The same with options in it, for where no environment variable comes along. What the user sets still wins.
+/// The same with options baked in, for programs that get no environment variable. The user's own variables still win.
 ///
 /// # Errors
 /// As for [`build`].
@@ -139,7 +141,7 @@ pub fn build_tuned(
     Ok(folder.join(file_name))
 }
 
-/// Whether [`build`] will find everything in the cache, so that it takes no time.
+/// Whether the cache has the preload, so that [`build`] returns at once.
 pub fn is_built(
     allocator: &'static Allocator,
     target: &Target,
@@ -151,8 +153,8 @@ pub fn is_built(
     is_whole(&entry.join(file_name(allocator)))
 }
 
-/// A disk that was full or a machine that lost its power may have cut it off since it was made. A dynamic linker then goes
-/// on without it, or the program dies. One that may not be read is another trouble, and making it again would not help.
+/// Whether a library is complete. A full disk or a power failure may have cut it off, and a dynamic linker then goes on
+/// without it, or the program dies. An unreadable library counts as whole: making it again would not help.
 pub(crate) fn is_whole(library: &Path) -> bool {
     let mut header = [0; HEADER_BYTES];
     let size = File::open(library).and_then(|mut file| {
@@ -165,9 +167,10 @@ pub(crate) fn is_whole(library: &Path) -> bool {
     }
 }
 
-/// The preload of an allocator that some compiler has built before: of the same sources, with the same flags.
+/// The preload of an allocator that any compiler has built before, from the same sources with the same flags.
 ///
-/// Asking the compilers who they are takes longer than most programs run, and any of them makes a library that will do.
+/// Asking the compilers for their versions takes longer than most programs run, and every compiler makes a library that
+/// works.
 pub fn find_built(
     allocator: &'static Allocator,
     target: &Target,
@@ -187,14 +190,13 @@ pub(crate) fn find(prefix: &str, file_name: &str, cache: &Cache) -> Option<PathB
     libraries.filter(|library| is_whole(library)).max()
 }
 
-/// A path for `LD_PRELOAD` by which a process of the library's libc finds it, and one of the other libc finds nothing
-/// that could harm it.
+/// A path for `LD_PRELOAD` that leads a process of the library's libc to the library. A process of the other libc finds
+/// nothing there that could harm it.
 ///
-/// What a program starts inherits the variable, and on many systems that is a program of the other libc: a shell. A
-/// library for the wrong libc is not ignored there but ends the process, because its own libraries or symbols are
-/// missing. glibc expands `$LIB` in the variable (ld.so(8)) and musl takes it for a name: so one path means two files.
-/// musl passes over a file that is not there without a word; glibc does so with a message for each process, so it gets
-/// the library of `nothing`, if there is one.
+/// The programs that a program starts inherit the variable. On many systems one of them, such as the shell, uses the other
+/// libc. A library for the wrong libc ends that process, because its own libraries or symbols are missing. glibc expands
+/// `$LIB` in the variable (ld.so(8)) and musl reads it as a name, so one path means two files. musl silently ignores a
+/// missing file. glibc prints a message in each process, so it gets the library of `nothing`, if there is one.
 ///
 /// # Errors
 /// When the links cannot be made in the cache.
@@ -233,7 +235,7 @@ pub fn path_for_variable(
     Ok(entry.join("$LIB").join(file_name))
 }
 
-/// `LD_PRELOAD` with a library in front of what else is to be preloaded.
+/// `LD_PRELOAD` with a library in front of the others.
 pub(crate) fn in_front(library: &Path, others: Option<&OsStr>) -> (OsString, OsString) {
     let mut list = library.as_os_str().to_owned();
     if let Some(others) = others.filter(|others| !others.is_empty()) {
@@ -243,13 +245,13 @@ pub(crate) fn in_front(library: &Path, others: Option<&OsStr>) -> (OsString, OsS
     ("LD_PRELOAD".into(), list)
 }
 
-/// What distributions' glibc has been built to expand `$LIB` to (ld.so(8)).
+/// What the glibc of each distribution expands `$LIB` to (ld.so(8)).
 pub fn glibc_library_folders(architecture: impl std::fmt::Display) -> [String; 3] {
     let multiarch = format!("lib/{architecture}-linux-gnu");
     ["lib".to_owned(), "lib64".to_owned(), multiarch]
 }
 
-/// As a user would recognise it in `/proc/PID/maps`.
+/// A file name that the user recognises in `/proc/PID/maps`.
 fn file_name(allocator: &Allocator) -> String {
     format!("lib{}-{}.so", allocator.name, allocator.version)
 }
@@ -261,14 +263,14 @@ fn entry_name(
     toolchain: &Toolchain,
 ) -> String {
     let Some(recipe) = &allocator.build else {
-        return allocator.name.to_owned(); // `stock` is never built
+        return allocator.name.to_owned(); // reheap never builds `stock`
     };
     let built = upstream::entry_name(allocator, recipe, target, LinkKind::Preload, toolchain);
     let key = hash([built.as_bytes()]);
     format!("{}{}", entry_prefix(allocator, tuning, target), &key[..16])
 }
 
-/// What the names of all entries begin with that differ by their compilers only.
+/// How the names of all entries of a preload begin, whichever compiler made them.
 fn entry_prefix(allocator: &Allocator, tuning: &Tuning, target: &Target) -> String {
     let ingredients = match &allocator.build {
         Some(recipe) => upstream::ingredients(recipe, LinkKind::Preload),
@@ -318,7 +320,7 @@ pub(crate) fn link(
         let path = scratch.path().join(name);
         fs::write(&path, contents).map_err(CacheError::new("write", &path))
     };
-    // The version script of GNU ld and lld: an anonymous version, outside of which everything is local.
+    // The version script of GNU ld and lld: one anonymous version; everything outside it is local.
     let globals: String = names.iter().map(|name| format!("{name}; ")).collect();
     let heading = if globals.is_empty() { "" } else { "global: " };
     let script = format!("{{ {heading}{globals}local: *; }};\n");
@@ -335,7 +337,7 @@ pub(crate) fn link(
         .arg("-Wl,--version-script=exports.map")
         .arg(format!("-Wl,-soname,{file_name}"))
         .args(objects.iter().map(|object| &object.name))
-        .arg("-ldl") // glibc before 2.34 has dlsym there; later ones and musl have an empty library
+        .arg("-ldl") // glibc before 2.34 has dlsym there; later versions and musl have an empty library
         .arg("-o")
         .arg(&library);
     upstream::run(&mut cc, || format!("link `{file_name}`"))?;

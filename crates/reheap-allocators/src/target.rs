@@ -1,8 +1,7 @@
 //! The targets that reheap links for: 64-bit, little-endian; musl for executables, and musl and glibc for preloads.
 //!
-//! A triple is spelled in four ways by the programs around us (Cargo, the `cc` crate, Zig, GNU tools), so it is
-//! parsed once, here, and each spelling has a function. To add an architecture, extend `reheap_elf::Architecture`; the compiler
-//! tells the places.
+//! Cargo, the `cc` crate, Zig and GNU tools spell a triple in four ways. So reheap parses it once, here, and each spelling
+//! has a function. To add an architecture, extend `reheap_elf::Architecture`; the compiler then names the other places.
 
 use std::fmt;
 use std::str::FromStr;
@@ -29,7 +28,7 @@ impl fmt::Display for Libc {
 
 /// A Rust target triple that reheap can link for.
 ///
-/// Only musl targets are read from text: what users name is a target for static executables.
+/// Only musl targets are parsed from text, because users only name targets of static executables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Target {
     architecture: Architecture,
@@ -75,7 +74,7 @@ impl Target {
         }
     }
 
-    /// As in the names of environment variables that the `cc` crate reads: `x86_64_unknown_linux_musl`.
+    /// As in the environment variables of the `cc` crate: `x86_64_unknown_linux_musl`.
     pub fn env_suffix(&self) -> String {
         self.triple().replace('-', "_")
     }
@@ -85,7 +84,7 @@ impl Target {
         format!("CARGO_TARGET_{}", self.env_suffix().to_uppercase())
     }
 
-    /// As `zig cc -target` spells it: `x86_64-linux-musl`. GNU cross compilers are named like this too.
+    /// As `zig cc -target` spells it: `x86_64-linux-musl`. The names of GNU cross compilers begin with it too.
     pub fn zig_triple(&self) -> String {
         let environment = match self.libc {
             Libc::Musl => "musl",
@@ -113,7 +112,7 @@ pub enum TargetError {
         /// The triple as it was given.
         triple: String,
     },
-    /// musl, but a 32-bit, big-endian or other processor that no allocator build was tried on.
+    /// musl, but on a processor for which nobody has tried to build the allocators: 32-bit, big-endian or other.
     #[error(
         "cannot link for `{triple}`: the target is not supported yet; reheap links for {}",
         supported_triples()
@@ -155,8 +154,8 @@ impl FromStr for Target {
                 triple: triple_text(),
             });
         }
-        // `musleabihf` and the like are musl as well; `x86_64-alpine-linux-musl` is another vendor's name for a target
-        // whose start files and libc rustc does not bring, so it is not taken for the supported one.
+        // `musleabihf` and the like are musl too. `x86_64-alpine-linux-musl` is another vendor's target. rustc has no start
+        // files and no libc for it, so reheap does not treat it as the supported one.
         if parts.last().is_some_and(|last| last.starts_with("musl")) {
             Err(TargetError::UnsupportedArchitecture {
                 triple: triple_text(),

@@ -1,4 +1,4 @@
-//! Tuning: allocator options given as `-t key=value`, checked against the catalogue before anything is built.
+//! Tuning: allocator options given as `-t key=value`. reheap checks them against the catalogue before it builds anything.
 
 use crate::catalogue::{Allocator, nearest};
 use crate::options::Applied;
@@ -27,8 +27,7 @@ impl Variable {
         }
     }
 
-    /// What is to be in it: of two settings of one option in a list, the last one counts, which is the one that was given
-    /// with the command.
+    /// The variable's new value. Where a list sets one option twice, the last setting counts, so the user's `-t` wins.
     pub fn merged(self, present: Option<&OsStr>, setting: &str) -> OsString {
         let separator = match self {
             Self::Plain(_) => return setting.into(),
@@ -78,7 +77,7 @@ pub enum TuningError {
     },
 }
 
-/// What reheap sets for an allocator where the user does not, for keys of caches.
+/// What reheap sets for an allocator when the user does not, for cache keys.
 pub(crate) fn presets(allocator: &Allocator) -> String {
     let rows = allocator.tuning.iter();
     let presets = rows.filter_map(|row| Some(format!("{}={}", row.key, row.preset?)));
@@ -136,7 +135,7 @@ impl Tuning {
         self.0.is_empty()
     }
 
-    /// The options as variables with what is to be added to each, for an allocator that is not linked in.
+    /// The options as variables, each with the setting to add, for an allocator that is not linked in.
     pub fn variables(&self, allocator: &Allocator) -> BTreeMap<Variable, String> {
         let mut variables: BTreeMap<Variable, String> = BTreeMap::new();
         let mut add = |variable: Variable, setting: String| {
@@ -183,7 +182,7 @@ impl Tuning {
                     environment.extend_from_slice(format!("{name}={meant}\0").as_bytes())
                 }
                 Applied::MallocConf(key) => malloc_conf.push(format!("{key}:{meant}")),
-                Applied::GlibcTunable(_) => {} // of `stock`, which is not put in anywhere
+                Applied::GlibcTunable(_) => {} // of `stock`, which reheap links nowhere
             }
         }
         environment.push(0);

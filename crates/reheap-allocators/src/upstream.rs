@@ -1,8 +1,9 @@
 //! Building an allocator: upstream's own build script, then our glue.
 //!
-//! The sources come from `-sys` packages of the Rust registry, pinned by the lock file that reheap carries, so fetching
-//! uses the user's own Cargo configuration (mirror, proxy, offline) and checksums. Their build scripts do the compiling:
-//! copying the C sources here would mean own build recipes (jemalloc needs its configure) and own updates.
+//! The sources come from `-sys` packages of the Rust registry. reheap carries a lock file that pins them, so Cargo fetches
+//! them with checksums and with the user's own configuration (mirror, proxy, offline). Their build scripts compile them.
+//! Copies of the C sources would be simpler to find, but would need build recipes of our own (jemalloc needs its configure)
+//! and updates by hand.
 
 use crate::cache::{Cache, CacheError, hash};
 use crate::catalogue::{
@@ -29,15 +30,15 @@ const GLUE_FLAGS: [&str; 5] = [
     "-Wall",
 ];
 
-/// What an allocator is linked into, which decides how its code is addressed and where its thread-local storage lies.
+/// What an allocator is linked into. This decides how its code is addressed, and where its thread-local storage is.
 ///
-/// No debug information in either: it would carry paths of this machine into what is linked.
+/// Neither gets debug information, which would carry paths of the build machine into the linked file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkKind {
     /// A static executable, at a fixed address or position-independent.
     Executable,
-    /// A preload: it is there when the program starts, so its thread-local storage is beside the program's, and access
-    /// to it takes no call. `dlopen` may have no room for such a library.
+    /// A preload. It is loaded when the program starts, so its thread-local storage is next to the program's, and reaching
+    /// it needs no call. `dlopen` may have no room for such a library.
     Preload,
 }
 
@@ -56,7 +57,7 @@ impl LinkKind {
         }
     }
 
-    /// Glue that does not depend on the allocator.
+    /// The glue for every allocator.
     fn shared_glue(self) -> impl Iterator<Item = &'static Glue> {
         let more: &[Glue] = match self {
             Self::Executable => &[],
@@ -65,7 +66,7 @@ impl LinkKind {
         std::iter::once(&FAMILY_GLUE).chain(more)
     }
 
-    /// What sets the names of cache entries apart.
+    /// What distinguishes the names of cache entries.
     fn suffix(self) -> &'static str {
         match self {
             Self::Executable => "",
@@ -74,7 +75,7 @@ impl LinkKind {
     }
 }
 
-/// The programs that a build calls, and the environment that they get.
+/// The programs that a build calls, and their environment.
 #[derive(Debug, Clone)]
 pub struct Toolchain {
     /// Cargo.
@@ -83,7 +84,7 @@ pub struct Toolchain {
     pub cc: Compiler,
     /// The C++ compiler for the target, or why there is none.
     pub cxx: Result<Compiler, String>,
-    /// The environment of the user; what would change the build is left out of what its processes get.
+    /// The environment of the user. The build drops the variables that would change its result.
     pub environment: BTreeMap<OsString, OsString>,
 }
 
@@ -149,7 +150,7 @@ pub struct BuiltAllocator {
 }
 
 impl BuiltAllocator {
-    /// The name of its cache entry, which changes with any input of the build.
+    /// The name of its cache entry. It changes with every input of the build.
     pub fn key(&self) -> String {
         self.folder
             .file_name()
@@ -246,7 +247,7 @@ pub fn build(
     })
 }
 
-/// Whether [`build`] will find the allocator in the cache, so that it takes no time.
+/// Whether the cache has the allocator, so that [`build`] returns at once.
 pub fn is_built(
     allocator: &'static Allocator,
     target: &Target,
@@ -283,7 +284,7 @@ pub(crate) fn entry_name(
     )
 }
 
-/// The flags that all glue is compiled with. Only the functions of the family are seen outside of a preload.
+/// The compiler flags of all glue. Outside a preload, only the functions of the family are visible.
 pub(crate) fn glue_flags(kind: LinkKind) -> Vec<&'static str> {
     let visibility: &[&str] = match kind {
         LinkKind::Executable => &[],
@@ -292,7 +293,7 @@ pub(crate) fn glue_flags(kind: LinkKind) -> Vec<&'static str> {
     [&GLUE_FLAGS, visibility, kind.compiler_flags()].concat()
 }
 
-/// A hash of everything that goes into a build but the compilers.
+/// A hash of everything that goes into a build, except the compilers.
 pub(crate) fn ingredients(recipe: &Recipe, kind: LinkKind) -> String {
     let row = format!("{recipe:?}");
     let flags = glue_flags(kind).join(" ");
@@ -343,7 +344,7 @@ impl Making<'_> {
                 &glue,
             )?;
         }
-        // The objects are copied; the intermediate files of the build have served.
+        // The objects are copied, so nothing needs the intermediate files any more.
         let _ = fs::remove_dir_all(&build_folder);
         Ok(())
     }
@@ -366,7 +367,7 @@ impl Making<'_> {
         })?;
         check_evidence(name, &package.evidence, &members, &library.package_folder)?;
         for (index, member) in members.iter().enumerate() {
-            // `cc` puts a hash of the path in front of each name; what stands behind it is the same everywhere.
+            // `cc` puts a hash of the path in front of each name. The rest is the same on every machine.
             let plain = member.name.rsplit('-').next().unwrap_or(&member.name);
             let path = folder.join(format!("{index:03}-{plain}"));
             fs::write(&path, &member.data).map_err(CacheError::new("write", &path))?;
@@ -421,7 +422,7 @@ impl Making<'_> {
             .env(format!("CC_{}", target.env_suffix()), &wrappers.cc)
             .env(format!("CFLAGS_{}", target.env_suffix()), &compiler_flags)
             .env(format!("CXXFLAGS_{}", target.env_suffix()), &compiler_flags);
-        // mimalloc prints when it was built; GCC and Clang take this for "now" (reproducible-builds.org).
+        // mimalloc prints its build time. GCC and Clang use this variable as the current time (reproducible-builds.org).
         cargo.env("SOURCE_DATE_EPOCH", "0");
         if let Some(cxx) = &wrappers.cxx {
             cargo.env(format!("CXX_{}", target.env_suffix()), cxx);
@@ -439,7 +440,7 @@ impl Making<'_> {
     }
 }
 
-/// The compilers as single programs, which is what build scripts want.
+/// The compilers as programs without arguments, as build scripts want them.
 pub(crate) struct Wrappers {
     pub(crate) cc: PathBuf,
     cxx: Option<PathBuf>,
@@ -470,7 +471,7 @@ struct Library {
 }
 
 impl Toolchain {
-    /// A program that gets of the user's environment only what does not change a build.
+    /// A program that gets the user's environment without the variables that would change the build.
     pub(crate) fn command(&self, program: &Path) -> Command {
         let kept = self
             .environment
@@ -482,8 +483,8 @@ impl Toolchain {
     }
 }
 
-/// Whether a variable of the user goes on to the build: where Cargo is and how it reaches the registry does, what would
-/// make another build does not.
+/// Whether a variable of the user reaches the build. Those about Cargo's place and its access to the registry do. Those that
+/// would change the result do not.
 fn passes(name: &str) -> bool {
     const KEPT: [&str; 8] = [
         "CARGO_HOME",
@@ -515,7 +516,7 @@ fn passes(name: &str) -> bool {
         || !DROPPED.iter().any(|dropped| name.starts_with(dropped))
 }
 
-/// The static library and the sources' folder, from Cargo's messages (Cargo book, "External tools", JSON messages).
+/// The static library and the directory of the sources, from Cargo's messages (Cargo book, "External tools", JSON messages).
 fn find_library(package: &Package, messages: &[u8]) -> Option<Library> {
     let messages: Vec<serde_json::Value> = messages
         .split(|&b| b == b'\n')

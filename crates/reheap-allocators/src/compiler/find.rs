@@ -1,8 +1,8 @@
-//! Looks for a compiler, and tries what it finds.
+//! Looks for a compiler, and tries each candidate.
 //!
-//! The order is: what the user named, the compiler of a musl system, cross compilers, `musl-gcc`, Zig. Native and
-//! GNU-like compilers come before Zig because they link without rewriting and because their objects are what the
-//! system's own packages are made of.
+//! The order is: the compiler that the user names, the system's own, cross compilers, `musl-gcc`, Zig. Native and GNU-like
+//! compilers come before Zig, because they need no rewritten flags and because the system's own packages are made with
+//! them.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -17,11 +17,10 @@ use crate::target::{Libc, Target};
 
 /// Finds a compiler that makes objects, or static programs, for a target.
 ///
-/// A variable `CC_<target>` or `CXX_<target>` is the user's word: when it names something that does not work, nothing
-/// else is tried.
+/// With a variable `CC_<target>` or `CXX_<target>` the user decides: if that compiler does not work, `find` tries no other.
 ///
 /// # Errors
-/// [`NoCompiler`] lists what was tried, and why each was not good.
+/// [`NoCompiler`] lists the candidates and why each was rejected.
 pub fn find(
     target: &Target,
     language: Language,
@@ -69,7 +68,7 @@ pub fn find(
 
 /// Finds a program that makes archives of ELF objects for a target.
 ///
-/// Any `ar` does, whatever system it is for: the symbol index of GNU and LLVM archivers covers every ELF machine.
+/// Any `ar` will do: the symbol index of GNU and LLVM archivers covers every ELF machine.
 pub fn find_archiver(target: &Target, search: &Search) -> Option<Archiver> {
     let archiver = |program: PathBuf, arguments: Vec<OsString>| Archiver {
         program,
@@ -112,7 +111,7 @@ enum Outcome {
     RejectedForGood(Rejected),
 }
 
-/// A candidate before it was tried.
+/// A candidate before its trial.
 struct Candidate {
     kind: Kind,
     program: PathBuf,
@@ -161,7 +160,7 @@ fn environment_names(tool: &str, target: &Target) -> [String; 2] {
     ]
 }
 
-/// Takes a variable's value apart as the `cc` crate does: a path as a whole when there is such a file, otherwise words.
+/// Splits the value of a variable as the `cc` crate does: if it is the path of a file, it stays whole; otherwise it is words.
 fn split_command(value: &OsStr, search: &Search) -> Option<(PathBuf, Vec<OsString>)> {
     use std::os::unix::ffi::OsStrExt;
     if let Some(program) = search.program(value) {
@@ -209,7 +208,7 @@ fn native(trial: &Trial<'_>) -> Outcome {
             tried.push(rejected(name, Reason::NotFound));
             continue;
         };
-        // Asking is ten times quicker than compiling, and most hosts are glibc systems.
+        // -dumpmachine is ten times faster than compiling, and most hosts are glibc systems.
         let kind = match trial.target.libc() {
             Libc::Musl => Kind::NativeMusl,
             Libc::Glibc => Kind::NativeGlibc,
@@ -307,7 +306,7 @@ fn host_gcc_with_musl_headers(trial: &Trial<'_>) -> Outcome {
         Ok(machine) => machine,
         Err(reason) => return reject(reason),
     };
-    // Debian's musl-dev has no kernel headers (<linux/*.h>, <asm/*.h>); behind all others the host's do.
+    // Debian's musl-dev has no kernel headers (<linux/*.h>, <asm/*.h>). Those of the host will do, after all others.
     let arguments = vec![
         "-specs".into(),
         specs.clone().into_os_string(),
@@ -358,12 +357,12 @@ fn zig_in_tools(search: &Search) -> Option<PathBuf> {
     search.program(search.tools.as_ref()?.join("ziglang/zig"))
 }
 
-/// The program that `python3 -m ziglang` would start. It is called directly: Python's start takes longer than Zig's.
+/// The program that `python3 -m ziglang` would start. reheap starts it directly, because Python starts more slowly than Zig.
 pub(super) fn zig_in_python_package(search: &Search) -> Result<PathBuf, Reason> {
     let python = search.program("python3").ok_or(Reason::NotFound)?;
     let mut command = Command::new(python);
     search.prepare(&mut command, Kind::Zig);
-    // Python puts the working directory in front of its modules, where a file `ziglang.py` could lie.
+    // Python searches the working directory first, which could contain a `ziglang.py`.
     command.current_dir("/").args([
         "-c",
         "import os, ziglang; print(os.path.dirname(ziglang.__file__))",
@@ -379,7 +378,7 @@ pub(super) fn zig_in_python_package(search: &Search) -> Result<PathBuf, Reason> 
         .ok_or(Reason::NotFound)
 }
 
-/// What every call of Zig's compilers begins with.
+/// How every call of Zig's compilers begins.
 fn zig_arguments(target: &Target, language: Language) -> Vec<OsString> {
     let subcommand = match language {
         Language::C => "cc",
@@ -389,8 +388,8 @@ fn zig_arguments(target: &Target, language: Language) -> Vec<OsString> {
         subcommand.into(),
         "-target".into(),
         target.zig_triple().into(),
-        // Zig adds debug information with absolute paths in it, a sanitizer, two macros, and makes __DATE__ an error,
-        // where another compiler does nothing of that without being told. A later flag of the caller still wins.
+        // Zig adds debug information with absolute paths, a sanitizer and two macros, and it makes __DATE__ an error. Other
+        // compilers do none of that unasked. A later flag of the caller still wins.
         "-g0".into(),
         "-fno-sanitize=undefined".into(),
         "-U_DEBUG".into(),
@@ -437,7 +436,7 @@ impl Trial<'_> {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
-    /// Whether a compiler that says this of itself is for the target's libc. Fedora's calls glibc nothing at all.
+    /// Whether a compiler with this `-dumpmachine` is for the target's libc. Fedora's does not mention glibc at all.
     fn is_for_libc(&self, machine: &str) -> bool {
         match self.target.libc() {
             Libc::Musl => machine.contains("musl"),
@@ -449,7 +448,7 @@ impl Trial<'_> {
         }
     }
 
-    /// The GCC that a script of the kind of `musl-gcc` starts, and the specs file that it gives to it; `-v` tells both.
+    /// The GCC that a script like `musl-gcc` starts, and the specs file that it passes. `-v` prints both.
     fn gcc_and_specs(&self, program: &Path, arguments: &[OsString]) -> Option<(PathBuf, PathBuf)> {
         let mut command = self.command(program, Kind::MuslGcc);
         let output = command.args(arguments).arg("-v").output().ok()?;
@@ -466,7 +465,7 @@ impl Trial<'_> {
         (specs.is_absolute() && of_musl).then_some((gcc, specs))
     }
 
-    /// A script of the kind of `musl-gcc`, taken apart: it puts its `-specs` last, so nothing could be said after it.
+    /// What a script like `musl-gcc` starts. The script puts its `-specs` last, so reheap could not pass another one after it.
     fn behind_script(&self, kind: Kind, script: PathBuf) -> Candidate {
         match self.gcc_and_specs(&script, &[]) {
             Some((gcc, specs)) => Candidate::with_specs(kind, gcc, specs, Vec::new()),
@@ -474,10 +473,10 @@ impl Trial<'_> {
         }
     }
 
-    /// What the user named, with what it is found to be.
+    /// The candidate that the user names.
     fn named(&self, program: PathBuf, arguments: Vec<OsString>) -> Candidate {
         let kind = Kind::FromEnvironment;
-        // A script of the user's own may do more than start GCC, so only musl's is taken apart.
+        // A script of the user's own may do more than start GCC, so reheap only looks into musl's.
         let is_musl_gcc = std::iter::once(program.as_os_str())
             .chain(arguments.iter().map(OsString::as_os_str))
             .any(|word| word.as_encoded_bytes().ends_with(b"musl-gcc"));
@@ -492,14 +491,14 @@ impl Trial<'_> {
         }
         let mut command = self.command(&program, kind);
         let version = command.args(&arguments).arg("--version").output();
-        // The folder that Clang says it is installed in is Zig's, also where the version is a distribution's Clang.
+        // Clang prints where it is installed. For Zig that is Zig's directory, even if the version is a distribution's Clang.
         let is_zig = version
             .is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("zig"))
             || program.file_name() == Some(OsStr::new("zig"));
         Candidate {
             kind,
             program,
-            // An argument may hold a path that differs between machines, and still decide about the output.
+            // An argument may contain a path that differs between machines, and still determine the output.
             identity_arguments: without_folders(&arguments),
             arguments,
             linking: if is_zig {
@@ -510,7 +509,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Compiles, and links where programs are wanted; only what is seen to work is a compiler.
+    /// Compiles a file, and links it where programs are wanted. Only a candidate that succeeds is a compiler.
     fn run(&self, candidate: Candidate) -> Result<Compiler, Reason> {
         let folder = tempfile::tempdir().map_err(does_not_start)?;
         let (source, text) = match (self.language, self.purpose) {

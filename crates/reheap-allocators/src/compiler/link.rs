@@ -1,15 +1,15 @@
-//! How a compiler is made to link a static program with a given libc.a in place of the one that it comes with.
+//! How to make a compiler link a static program with a given libc.a instead of its own.
 //!
 //! There are three ways, because compiler drivers find `-lc` in three ways:
 //!
-//! - Drivers that were made for musl look into the folders given with `-L` first, so `-L<folder>` is all they need.
-//! - The specs file of `musl-gcc` knows dynamic and static programs only: with `-static-pie` it makes, without a word, a
-//!   program that asks for `/lib/ld-musl-x86_64.so.1`. A second specs file, given after it, overrides what it says about
-//!   start files and the linker.
-//! - Zig ignores `-L` for `-lc` and links, without a word, the libc that it compiled itself, last. But its linker is
-//!   lld, which takes the first archive that defines a symbol, so `<folder>/libc.a` is given as an input file. Zig's own
-//!   libc.a then stays on the link line and contributes nothing as long as the given one is complete (a libc.a derived
-//!   from Rust's musl 1.2.5 is: Zig 0.14 brings the same version).
+//! - A driver made for musl searches the directories of `-L` first, so it only needs `-L<directory>`.
+//! - The specs file of `musl-gcc` knows dynamic and static programs only. With `-static-pie` it silently makes a program that
+//!   asks for `/lib/ld-musl-x86_64.so.1`. A second specs file, given after it, overrides its start files and its linker
+//!   flags.
+//! - Zig ignores `-L` for `-lc`. It silently links the libc that it compiled itself, last. Its linker is lld, which uses the
+//!   first archive that defines a symbol, so reheap passes `<directory>/libc.a` as an input file. Zig's own libc.a stays on
+//!   the link line. It contributes nothing as long as the given one is complete. A libc.a derived from Rust's musl 1.2.5 is
+//!   complete: Zig 0.14 has the same version.
 
 use std::ffi::OsString;
 use std::fs;
@@ -21,17 +21,17 @@ use super::{Compiler, Kind, Linking, Search, complaint, wrapper};
 /// Whether a static program can be loaded at any address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Pie {
-    /// Static-PIE: it relocates itself, so address space randomisation covers it.
+    /// Static-PIE: the program relocates itself, so address space randomisation covers it.
     Yes,
-    /// Linked for one address.
+    /// The program is linked for one address.
     No,
 }
 
 impl Pie {
-    /// What a user's compiler arguments ask for: the last one that says something, and PIE when none does.
+    /// What the user's compiler arguments ask for. The last one decides, and without one the answer is PIE.
     ///
-    /// `-static` alone does not turn it off. GCC and Clang take it so, but build systems pass it to get a program
-    /// without shared libraries, and that is what reheap makes in any case.
+    /// `-static` alone does not turn PIE off. For GCC and Clang it does, but build systems pass it to get a program without
+    /// shared libraries, and reheap makes such a program anyway.
     pub fn of_arguments<Argument: AsRef<std::ffi::OsStr>>(
         arguments: impl IntoIterator<Item = Argument>,
     ) -> Pie {
@@ -65,7 +65,7 @@ pub enum LinkError {
         /// The specs file.
         specs: PathBuf,
     },
-    /// This musl was installed without the start file of static position-independent programs.
+    /// This musl lacks the start file of static position-independent programs.
     #[error("cannot link a static position-independent program: the start file `{}` does not exist", .path.display())]
     NoStaticPie {
         /// Where it should be.
@@ -87,7 +87,7 @@ pub enum LinkError {
         /// What the system said.
         source: io::Error,
     },
-    /// The compiler brings no libc.a that a libc could be derived from.
+    /// The compiler has no libc.a to derive from.
     #[error("cannot find the libc.a of `{}`: it has none of its own", .program.display())]
     NoLibcOfItsOwn {
         /// The compiler.
@@ -106,9 +106,9 @@ pub enum LinkError {
 impl Compiler {
     /// Arguments that make this compiler link a static program with the libc.a in `derived_libc`.
     ///
-    /// They belong in front of the user's own arguments, and only into calls that link: with `-c`, `-S` or `-E` some
-    /// compilers warn that they are not used. `support` is a folder for a file that the compiler may need then; it has
-    /// to stay until the program is linked, and two builds may share it.
+    /// They belong in front of the user's own arguments, and only in calls that link: with `-c`, `-S` or `-E` some compilers
+    /// warn about unused arguments. `support` is a directory for a file that the compiler may need. It must exist until the
+    /// program is linked, and two builds may share it.
     ///
     /// # Errors
     /// When the compiler makes objects only, when musl has no start file for such a program, or when `support` cannot be
@@ -155,7 +155,7 @@ impl Compiler {
                     folder_first(),
                 ]
             }
-            // Zig takes `-static-pie` for an unused argument.
+            // Zig ignores `-static-pie` as an unused argument.
             (Linking::Zig, Pie::Yes) => {
                 vec![
                     derived_libc.join("libc.a").into_os_string(),
@@ -174,7 +174,7 @@ impl Compiler {
         })
     }
 
-    /// The libc.a that this compiler links static programs with: the one to derive from.
+    /// The libc.a with which this compiler links static programs: the one to derive from.
     ///
     /// # Errors
     /// [`LinkError::NoLibcOfItsOwn`] for Zig, which compiles its libc when it first needs it; reheap then uses the one in
@@ -190,8 +190,7 @@ impl Compiler {
                 program: self.program.clone(),
             });
         }
-        // Asking with -print-file-name=libc.a looks simpler, but does not read specs files: `musl-gcc` would name
-        // glibc's.
+        // -print-file-name=libc.a looks simpler, but it does not read specs files: `musl-gcc` would name glibc's.
         let not_told = |message: String| LinkError::LibcNotTold {
             program: self.program.clone(),
             message,
@@ -221,8 +220,7 @@ impl Compiler {
     }
 }
 
-/// The libc.a among the lines of `ld --trace`: plain paths, or `(archive)member` and `archive(member)` for what was
-/// taken from an archive.
+/// The libc.a in the output of `ld --trace`. A line is a path, or `(archive)member` or `archive(member)` for a member.
 fn traced_libc(text: &str) -> Option<&Path> {
     text.lines().find_map(|line| {
         let line = line.trim().trim_start_matches('(');
@@ -234,8 +232,8 @@ fn traced_libc(text: &str) -> Option<&Path> {
 
 /// What overrides the specs of `musl-gcc` for static position-independent programs.
 ///
-/// `rcrt1.o` relocates the program before it calls libc. `-z text` makes the linker refuse what it could not relocate
-/// there. The table of exception frames is for unwinders: `crtbeginS.o` does not register the frames by itself.
+/// `rcrt1.o` relocates the program before it calls libc. With `-z text` the linker refuses what `rcrt1.o` cannot relocate.
+/// Unwinders need the table of exception frames: `crtbeginS.o` does not register the frames by itself.
 fn static_pie_specs(specs: &Path) -> Result<String, LinkError> {
     let text = fs::read_to_string(specs).map_err(|source| LinkError::Read {
         path: specs.to_owned(),

@@ -1,8 +1,8 @@
-//! Scripts that are a compiler, or an archiver, as one program without arguments.
+//! Scripts that start a compiler or an archiver with its fixed arguments.
 //!
-//! A symbolic link is not enough: `zig` learns from its first argument that it is a compiler, `g++` needs a specs
-//! file, and the flags that the `cc` crate, CMake and configure scripts pass are GCC's. A small shell script starts in
-//! a millisecond and needs nothing that build scripts do not need themselves.
+//! A symbolic link is not enough. `zig` learns from its first argument that it is a compiler, and `g++` needs a specs file.
+//! The `cc` crate, CMake and configure scripts pass flags of GCC. A small shell script starts in a millisecond, and needs
+//! nothing that build scripts do not need themselves.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -32,10 +32,10 @@ pub(super) fn archiver_script(archiver: &Archiver) -> Vec<u8> {
     script
 }
 
-/// Turns GCC's and Clang's spelling of targets and processors into Zig's, which refuses the others.
+/// Turns GCC's and Clang's spelling of targets and processors into Zig's, because Zig refuses theirs.
 ///
-/// The target is known already, so flags that name it are dropped; Zig takes `-march` for its own list of processors,
-/// in which `x86-64-v3` is `x86_64_v3` and `armv8.1-a` is `generic+v8_1a`.
+/// The script drops flags that name the target, which is fixed. Zig looks up `-march` in its own list of processors:
+/// `x86-64-v3` is `x86_64_v3` there, and `armv8.1-a` is `generic+v8_1a`.
 fn zig_rewrites(architecture: Architecture) -> String {
     let march = match architecture {
         Architecture::X86_64 => {
@@ -73,7 +73,7 @@ fn push_exec(script: &mut Vec<u8>, program: &Path, arguments: &[OsString]) {
     script.extend_from_slice(b"\"$@\"\n");
 }
 
-/// A word in single quotes, between which the shell takes every byte but the single quote itself as it is.
+/// A word in single quotes. Between them the shell changes no byte but the single quote itself.
 fn quoted(word: &OsStr) -> Vec<u8> {
     let mut quoted = vec![b'\''];
     for &byte in word.as_bytes() {
@@ -89,8 +89,8 @@ fn quoted(word: &OsStr) -> Vec<u8> {
 /// Writes an executable file that appears whole.
 pub(super) fn write(path: &Path, script: &[u8]) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
-    // A script that is there and right is left alone: another build may be starting it at this moment, and rewriting
-    // it would let time stamps claim that the compiler changed.
+    // A correct script stays as it is. Another build may be starting it at this moment, and a new time stamp would claim that
+    // the compiler changed.
     if std::fs::read(path).is_ok_and(|present| present == script) {
         return Ok(());
     }
@@ -101,7 +101,7 @@ pub(super) fn write(path: &Path, script: &[u8]) -> io::Result<()> {
         .permissions(permissions)
         .tempfile_in(folder)?;
     file.write_all(script)?;
-    // The mode above is subject to the umask; this one is not.
+    // The umask applies to the mode above, but not to this one.
     file.as_file()
         .set_permissions(std::fs::Permissions::from_mode(0o755))?;
     file.persist(path)?;
