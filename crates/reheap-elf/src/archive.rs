@@ -1,11 +1,11 @@
 //! `ar` archives as lists of named byte strings.
 //!
-//! A musl `libc.a` is read once, changed as a list, and written anew with a fresh symbol index. Editing it in place with
-//! `ar` looks simpler, but `ar d` removes only the first of two members of one name, and `llvm-ar -M` with several names
-//! on one line removes none and still succeeds.
+//! reheap reads a musl `libc.a` once, changes it as a list, and writes it again with a new symbol index. Editing it in place
+//! with `ar` looks simpler. But `ar d` removes only the first of two members with the same name, and `llvm-ar -M` with
+//! several names on one line removes none and still succeeds.
 //!
-//! The writer is `ar_archive_writer`, which rustc uses for its own archives; times, owners and modes are fixed, so the
-//! same members give the same bytes.
+//! The writer is `ar_archive_writer`, which rustc uses for its own archives. Times, owners and modes are fixed, so the same
+//! members give the same bytes.
 
 use ar_archive_writer::{ArchiveKind, DEFAULT_OBJECT_READER, NewArchiveMember};
 use object::read::archive::ArchiveFile;
@@ -13,7 +13,7 @@ use object::read::archive::ArchiveFile;
 /// One file in an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// The name as stored, without a folder. Names need not be unique: musl has two `free.lo`.
+    /// The name as stored, without a directory. Names need not be unique: musl has two `free.lo`.
     pub name: String,
     /// The contents.
     pub data: Vec<u8>,
@@ -34,7 +34,7 @@ pub enum ArchiveError {
     /// The archive has no members.
     #[error("the archive has no members")]
     NoMembers,
-    /// A member header or its data does not lie within the file.
+    /// A member header or its data reaches beyond the file.
     #[error("member {index} (after `{after}`) is damaged or cut off: {reason}")]
     Damaged {
         /// How many members were read before.
@@ -81,10 +81,10 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Member>, ArchiveError> {
     Ok(members)
 }
 
-/// A name that can be written again.
+/// A name that the writer can write.
 ///
-/// The writer pads names by characters where the format counts bytes, and an empty name means the symbol index. A name is
-/// only for people here, so it is made plain and short instead of being refused.
+/// The writer pads names by characters where the format counts bytes, and an empty name means the symbol index. Only people
+/// read these names, so this makes a name plain and short instead of refusing it.
 fn readable_name(name: &[u8]) -> String {
     const NAME_BYTES_MAX: usize = 255;
     if name.is_empty() {
@@ -116,7 +116,7 @@ pub fn write(members: &[Member]) -> Result<Vec<u8>, String> {
     )
     .map_err(|e| e.to_string())?;
     let bytes = out.into_inner();
-    // A name with a letter beyond ASCII, say, shifts whatever stands behind it, without an error.
+    // A name with a letter beyond ASCII, for example, shifts everything after it, without an error.
     let stored = read(&bytes).unwrap_or_default();
     match members
         .iter()

@@ -1,6 +1,6 @@
 //! Baked-in tuning: data under hidden symbols, in the member that holds the marker.
 //!
-//! It is written here and not compiled, so that `-t` needs no C compiler and no rebuild of the allocator.
+//! reheap writes it without a compiler, so `-t` needs no C compiler and no new build of the allocator.
 
 use crate::Architecture;
 use object::elf;

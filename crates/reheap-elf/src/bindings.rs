@@ -1,8 +1,8 @@
 //! Where a linked file keeps the address of the `malloc` that it calls.
 //!
-//! The dynamic linker writes that address into the file's memory when it binds the symbol. In a running process it is the
-//! proof of whose `malloc` is called; everything that is concluded from files alone leaves out what `dlopen`,
-//! `RTLD_DEEPBIND` or an audit library made of it. Only 64-bit little-endian files are read.
+//! The dynamic linker writes that address into the file's memory when it binds the symbol. In a running process it proves
+//! whose `malloc` the file calls. Files alone do not show what `dlopen`, `RTLD_DEEPBIND` or an audit library has changed. This
+//! module reads only 64-bit little-endian files.
 
 use crate::error::ElfError;
 use crate::source::{Source, View};
@@ -13,8 +13,8 @@ use object::elf::Machine;
 /// A file has one or two such places in practice.
 const SLOTS_MAX: usize = 64;
 
-/// The places where the dynamic linker writes the address of `malloc`, as distances from where the first byte of the file
-/// is in memory. Empty where a file does not call `malloc` or cannot be read.
+/// The places where the dynamic linker writes the address of `malloc`, as distances from the first byte of the file in
+/// memory. Empty if the file does not call `malloc` or cannot be read.
 pub fn malloc_slots<S: Source + ?Sized>(source: &S) -> Vec<u64> {
     slots(View::of(&source)).unwrap_or_default()
 }

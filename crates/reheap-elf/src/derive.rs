@@ -1,14 +1,14 @@
 //! The derived libc: a copy of a musl `libc.a` with another allocator in it.
 //!
-//! Members are taken out by symbol, never by file name: `free.lo` and `realloc.lo` stand in the archive twice (public
-//! wrapper and implementation), and the list of files changes with musl's version. What is put in are the allocator's own
-//! objects, every global symbol of them prefixed and hidden, so that a program may link the same allocator once more;
-//! and the public names as *weak* symbols. Weak is what lets a program bring its own malloc: libc functions such as
-//! `newlocale` call `__libc_malloc` and so pull the allocator in anyway, and a strong `malloc` beside it would be
-//! "multiple definition of `malloc`". Memory functions come in the same way: theirs are few symbols, which have reheap's
-//! prefix already.
+//! reheap selects the members to take out by symbol, never by file name. `free.lo` and `realloc.lo` are in the archive twice
+//! (public wrapper and implementation), and the list of files changes with musl's version.
 //!
-//! The passes stand in [`derive_libc`], in order.
+//! It puts in the allocator's own objects. All their global symbols get a prefix and are hidden, so a program may link the
+//! same allocator again. The public names are *weak* symbols, so a program may bring its own malloc. libc functions such as
+//! `newlocale` call `__libc_malloc` and pull the allocator in anyway, so a strong `malloc` would be a "multiple definition of
+//! `malloc`". Memory functions come in the same way. They have few symbols, and these have reheap's prefix already.
+//!
+//! [`derive_libc`] lists the passes in order.
 
 use crate::Architecture;
 use crate::archive::{self, ArchiveError, Member};
@@ -27,11 +27,11 @@ pub struct AllocatorObjects {
     pub upstream: Vec<Member>,
     /// reheap's glue: the rest of the family over the allocator's primitives.
     pub glue: Vec<Member>,
-    /// Which upstream symbol is the allocator's `malloc`, `calloc`, …: function to symbol. What is not listed is
-    /// defined by the glue under [`family::own_name`].
+    /// Which upstream symbol is the allocator's `malloc`, `calloc`, …: function to symbol. The glue defines the others under
+    /// [`family::own_name`].
     pub entry_points: BTreeMap<String, String>,
-    /// Functions that the allocator shall find in the glue instead: of the libc, such as `getenv`, or its own, where
-    /// other objects of it call them. The object that defines one keeps it, and so can the glue call it.
+    /// Functions that the allocator takes from the glue: of the libc, such as `getenv`, or its own that its other objects
+    /// call. The object that defines one keeps it, so the glue can call it.
     pub redirects: BTreeMap<String, String>,
 }
 
@@ -103,14 +103,14 @@ pub enum DeriveError {
         /// The allocator's.
         allocator: Architecture,
     },
-    /// Taking something out would take something else with it.
+    /// A member to take out defines something else, too.
     #[error("member `{member}` defines `{symbol}` beside `{family}`, so it cannot be taken out")]
     Entangled {
         /// The member's name.
         member: String,
         /// The symbol that others may need.
         symbol: String,
-        /// The symbol of the malloc family, or the memory function, that was to be taken out.
+        /// The symbol to take out: of the malloc family, or a memory function.
         family: String,
     },
     /// The audit found a need without a definition.
@@ -175,7 +175,7 @@ impl Linkable {
         self.definitions().any(|s| s.name == symbol)
     }
 
-    /// A definition that is part of the libc's interface, so that somebody else may need it.
+    /// A definition that is part of the libc's interface. Anyone may need it.
     fn interface(&self) -> Option<&Symbol> {
         self.definitions().find(|s| {
             !s.hidden && !family::is_reserved(&s.name) && !family::belongs_to_the_allocator(&s.name)
@@ -251,13 +251,13 @@ pub fn derive_libc(
     marker: &Marker,
     tuning: &[Baked],
 ) -> Result<DerivedLibc, DeriveError> {
-    // The stock allocator goes: every member that defines the family, and what only those members need.
+    // Take the stock allocator out: every member that defines the family, and every member that only those need.
     let (mut kept, mut taken_out) = take_out_allocator(&original.members)?;
 
-    // The other allocator comes in, with all its symbols prefixed and the family's names bound to it.
+    // Put the other allocator in, with all its symbols prefixed and the family's names bound to it.
     let mut put_in = bind_allocator(allocator, original.architecture, Host::Libc)?;
 
-    // The marker is pulled in by the allocator; the allocator is never without it.
+    // Add the marker. The allocator needs its symbol, so a linker never takes one without the other.
     put_in.push(
         Linkable::read(Member {
             name: "reheap-marker.o".to_owned(),
@@ -266,7 +266,7 @@ pub fn derive_libc(
         .1,
     );
 
-    // The libc's memory functions go, and others come under their names.
+    // Replace the libc's memory functions by others of the same names.
     if let Some(functions) = memory {
         let slow = take_out_memory_functions(&mut kept, functions)?;
         put_in.extend(bind_memory_functions(
@@ -277,7 +277,7 @@ pub fn derive_libc(
         taken_out.extend(slow);
     }
 
-    // From here on no member is added or removed.
+    // From here on, no pass adds or removes a member.
     audit(&kept, &taken_out, &put_in)?;
     write(kept, taken_out, put_in)
 }
@@ -313,7 +313,7 @@ fn take_out_allocator(
             .zip(&mut out)
             .filter(|(m, out)| !**out && m.interface().is_none())
         {
-            // Nobody but the allocator uses it (`replaced.lo`) …
+            // Only the allocator uses it (`replaced.lo`) …
             let served_only_it = member
                 .definitions()
                 .any(|s| needed_by_taken.contains(s.name.as_str()))
@@ -352,8 +352,8 @@ fn take_out_allocator(
 
 /// Splits off the members that define memory functions.
 ///
-/// What else they define is for each other (`__memcpy_fwd`, which memmove jumps to); the audit sees whether somebody else
-/// needs it.
+/// Their other symbols are for each other, such as `__memcpy_fwd`, to which memmove jumps. The audit finds out whether another
+/// member needs one.
 fn take_out_memory_functions<'a>(
     members: &mut Vec<&'a Linkable>,
     functions: &MemoryFunctions,
@@ -379,7 +379,7 @@ fn take_out_memory_functions<'a>(
     Ok(out)
 }
 
-/// The objects with the names that the libc had, and no others: a function that it did not have, a program may have.
+/// The objects under those names that the libc had. A program may define the other functions itself.
 fn bind_memory_functions(
     functions: &MemoryFunctions,
     taken_out: &[&Linkable],
@@ -436,12 +436,12 @@ fn selected<'a>(
         .map(|(m, _)| m)
 }
 
-/// What an allocator becomes a part of, which decides about the names that it is given beside its own.
+/// What an allocator becomes a part of. This decides which names it gets beside its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Host {
-    /// A libc, whose other members call the allocator too, and whose users may bring their own malloc.
+    /// A libc. Its other members call the allocator too, and programs may bring their own malloc.
     Libc,
-    /// A shared library for itself.
+    /// A shared library of its own.
     Preload,
 }
 
@@ -488,7 +488,7 @@ pub(crate) fn bind_allocator(
         })
         .collect::<Result<_, _>>()?;
 
-    // Whoever takes the allocator also takes the marker and the glue that is more than public names.
+    // Whatever needs the allocator also needs the marker, and the glue that defines more than public names.
     let mut needs = vec![marker::SYMBOL.to_owned()];
     for object in &glue {
         needs.extend(
@@ -499,7 +499,7 @@ pub(crate) fn bind_allocator(
         );
     }
 
-    // What glue defines under its public name is no alias.
+    // A function that the glue defines under its public name needs no alias.
     let mut core = family::CORE.to_vec();
     core.retain(|function| !glue.iter().any(|object| object.defines(function)));
 
@@ -539,7 +539,7 @@ pub(crate) fn bind_allocator(
     Ok(bound)
 }
 
-/// The object under its new names, with the family's names added to whatever implements them in it: those of `core` as
+/// The object under its new names. It also gets the family's names for the functions that it implements; those of `core` as
 /// aliases.
 fn rebound(
     object: &Linkable,
@@ -586,7 +586,7 @@ fn rebound(
             }
         }
     }
-    // What a preload is linked from is named to the linker, object by object.
+    // A preload needs none of this: reheap names each of its objects to the linker.
     let needs = if binds_malloc && host == Host::Libc {
         needs.to_vec()
     } else {
@@ -616,7 +616,7 @@ fn audit(
             defined.insert(&symbol.name);
         }
     }
-    // What is put in must not define anything a second time, neither among itself nor beside what was kept.
+    // The new members must not define a symbol twice, among themselves or beside the kept ones.
     for member in kept.iter().copied().chain(put_in) {
         for symbol in member.definitions().filter(|s| s.role == Role::Strong) {
             if let Some(first) = strong.insert(&symbol.name, &member.member.name)
@@ -630,7 +630,7 @@ fn audit(
             }
         }
     }
-    // What was kept must find everything that it found before.
+    // The kept members must find everything that they found before.
     let gone: BTreeSet<&str> = taken_out
         .iter()
         .flat_map(|m| m.definitions())
@@ -642,7 +642,7 @@ fn audit(
             .filter(|s| gone.contains(s))
             .map(move |s| (m, s))
     });
-    // What was put in must find everything in the libc or in the compiler's own support library.
+    // The new members must find everything in the libc or in the compiler's support library.
     let missing_to_new = put_in.iter().flat_map(|m| {
         strongly_needed(m)
             .filter(|s| !defined.contains(s) && !comes_with_the_linker_or_compiler(s))
@@ -671,7 +671,7 @@ fn strongly_needed(member: &Linkable) -> impl Iterator<Item = &str> {
         .map(|s| s.name.as_str())
 }
 
-/// Symbols that linkers make up, that crt files define, or that libgcc and compiler-rt provide for integer arithmetic
+/// Symbols that linkers define, that crt files define, or that libgcc and compiler-rt define for integer arithmetic
 /// (GCC internals, "Routines for integer manipulation": names such as `__popcountdi2`).
 fn comes_with_the_linker_or_compiler(symbol: &str) -> bool {
     matches!(

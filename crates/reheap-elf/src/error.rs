@@ -18,7 +18,7 @@ pub enum ElfError {
     /// It is ELF, but what a process left behind.
     #[error("it is a core dump, not a program")]
     CoreDump,
-    /// A part lies beyond the end of the file.
+    /// A part is beyond the end of the file.
     #[error("the file is cut off: its {part} does not lie within it")]
     Truncated {
         /// The part.
@@ -33,7 +33,7 @@ pub enum ElfError {
     /// A member of an archive cannot be identified.
     #[error("member {index} of the archive: {error}")]
     Member {
-        /// How many members stand before it.
+        /// How many members are in front of it.
         index: usize,
         /// What is wrong with it.
         error: Box<ElfError>,

@@ -1,11 +1,11 @@
 //! The names of the malloc family, and what a musl libc hides behind them.
 //!
-//! To support a libc whose allocator is known by further names, extend the lists here; nothing else names a symbol.
+//! To support a libc whose allocator has further names, extend the lists here. No other module lists them.
 
 /// The public functions that a derived libc provides, each once.
 ///
 /// `free_sized` and `free_aligned_sized` are C23 (7.24.3); `reallocarray` is POSIX.1-2024; `pvalloc` and `cfree` are
-/// left out because musl does not have them.
+/// missing because musl does not have them.
 pub const PUBLIC: [&str; 12] = [
     "malloc",
     "calloc",
@@ -21,11 +21,11 @@ pub const PUBLIC: [&str; 12] = [
     "free_aligned_sized",
 ];
 
-/// The four functions that are bound to the allocator itself, without a step between.
+/// The four functions that are aliases of the allocator's own, with no wrapper between.
 pub const CORE: [&str; 4] = ["malloc", "calloc", "realloc", "free"];
 
-/// The names under which musl (since 1.2.2) calls its own allocator, so that a program's own malloc does not get to
-/// hear of the libc's blocks: `atexit`, `aio`, `dlerror`, locales, time zones, `posix_spawn_file_actions_*` and others.
+/// The names under which musl (since 1.2.2) calls its own allocator, so that a program's own malloc never sees the libc's
+/// blocks: those of `atexit`, `aio`, `dlerror`, locales, time zones, `posix_spawn_file_actions_*` and others.
 pub const LIBC_INTERNAL: [&str; 4] = [
     "__libc_malloc",
     "__libc_calloc",
@@ -33,7 +33,7 @@ pub const LIBC_INTERNAL: [&str; 4] = [
     "__libc_free",
 ];
 
-/// What only the implementation of musl's allocators has: mallocng (musl 1.2.1 and later), then the old malloc.
+/// Symbols inside musl's allocators: mallocng (musl 1.2.1 and later), then the old malloc.
 pub const STOCK: [&str; 7] = [
     "__libc_malloc_impl",
     "__malloc_context",
@@ -44,10 +44,10 @@ pub const STOCK: [&str; 7] = [
     "__simple_malloc",
 ];
 
-/// The prefix that every global symbol of an allocator gets, so that a program may bring the same allocator once more.
+/// The prefix of every global symbol of an allocator. With it, a program may bring the same allocator again.
 pub const PREFIX: &str = "__reheap_";
 
-/// The name under which the allocator's own implementation of a family function is known in a derived libc.
+/// The name of the allocator's own implementation of a family function in a derived libc.
 pub fn own_name(function: &str) -> String {
     format!("{PREFIX}{function}")
 }
@@ -57,7 +57,7 @@ pub fn belongs_to_the_allocator(symbol: &str) -> bool {
     PUBLIC.contains(&symbol) || LIBC_INTERNAL.contains(&symbol) || STOCK.contains(&symbol)
 }
 
-/// Whether C reserves the name for the implementation (C11 7.1.3): such a symbol is no part of a libc's interface.
+/// Whether C reserves the name for the implementation (C11 7.1.3). Such a symbol is not part of a libc's interface.
 pub fn is_reserved(symbol: &str) -> bool {
     symbol.starts_with("__")
 }

@@ -1,12 +1,12 @@
 //! What an ELF file is: kind, libc, allocators, and who provides its `malloc`, with the evidence for each.
 //!
-//! `nm FILE | grep malloc` answers this for a file that is not stripped and holds one allocator. Shipped programs are
-//! stripped, and many hold two (a Rust program with the `mimalloc` crate on musl has musl's own as well), so several kinds
-//! of evidence are gathered first and concluded from afterwards, and where they do not suffice the answer is "unknown"
-//! with the reason. Never is something concluded from its absence in a stripped file.
+//! `nm FILE | grep malloc` answers this for a file that is not stripped and contains one allocator. Shipped programs are
+//! stripped, and many contain two: a Rust program with the `mimalloc` crate on musl also has musl's own. So this module first
+//! gathers several kinds of evidence, and concludes afterwards. If the evidence does not suffice, the answer is "unknown" with
+//! the reason. In a stripped file, the absence of something proves nothing.
 //!
-//! Three steps, one module each: `image` (for archives `members`) reads the file with bounded cost, `findings` collects what
-//! `signatures` knows to be telling, and `verdict` concludes. No step holds the file: see [`crate::source`].
+//! Three steps, one module each: `image` (for archives `members`) reads the file with bounded cost, `findings` collects the
+//! evidence that `signatures` describes, and `verdict` concludes. No step holds the file: see [`crate::source`].
 
 mod code;
 mod findings;
@@ -44,7 +44,7 @@ pub struct Identity {
     pub libc: Libc,
     /// It has no symbol table beside that of the dynamic linker.
     pub stripped: bool,
-    /// It unpacks itself when it runs, so what is really in it does not show.
+    /// It unpacks itself when it runs, so its real contents are hidden.
     pub packed: bool,
     /// The name under which others need it, if it is a library.
     pub soname: Option<String>,
@@ -62,7 +62,7 @@ pub struct Identity {
     pub exports: Vec<String>,
     /// Rust's global allocator, if the file holds Rust code.
     pub rust_global_allocator: Option<RustGlobalAllocator>,
-    /// What can go wrong.
+    /// What can go wrong with its allocators.
     pub hazards: Vec<Hazard>,
     /// The members of an archive.
     pub members: Option<Members>,
@@ -103,9 +103,9 @@ impl fmt::Display for Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Confidence {
-    /// A hint that other programs could show as well.
+    /// A hint that other programs could give too.
     Possible,
-    /// It would take an unusual program to be otherwise.
+    /// Only an unusual program would be otherwise.
     Likely,
     /// The file itself shows it.
     Certain,
@@ -121,7 +121,7 @@ impl fmt::Display for Confidence {
     }
 }
 
-/// Something in the file that a statement rests on.
+/// Something in the file that supports a statement.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", content = "value")]
 pub enum Evidence {
@@ -129,11 +129,11 @@ pub enum Evidence {
     Note(String),
     /// A symbol that the file defines.
     Symbol(String),
-    /// A table of numbers that the code works with.
+    /// A table of numbers that the code uses.
     Table(String),
     /// A text that the code holds.
     Text(String),
-    /// Instructions that work with telling numbers.
+    /// Instructions with characteristic numbers.
     Code(String),
     /// A shared library that the file needs, or its own name as one.
     Library(String),
@@ -169,7 +169,7 @@ pub struct Libc {
     pub version: Option<LibcVersion>,
     /// How sure the name is; `None` if it is unknown.
     pub confidence: Option<Confidence>,
-    /// What it is concluded from.
+    /// What supports it.
     pub evidence: Vec<Evidence>,
 }
 
@@ -228,7 +228,7 @@ pub struct MarkerIdentity {
     pub marker: Marker,
     /// The functions of the malloc family that the linked program took from elsewhere; empty if the swap is active.
     pub replaced: Vec<&'static str>,
-    /// Whether the words that prove it were bound, which is not so in an object or archive.
+    /// Whether a linker has bound the words that prove it. In an object or archive they are unbound.
     pub is_linked: bool,
 }
 
@@ -239,13 +239,13 @@ pub struct FoundAllocator {
     pub name: String,
     /// Its own version; `3.x` if only that much is known.
     pub version: Option<String>,
-    /// A build that differs in what it promises, such as `secure`.
+    /// A build with other promises, such as `secure`.
     pub variant: Option<String>,
-    /// It is what the libc came with.
+    /// It is the libc's own.
     pub is_stock: bool,
     /// What it is for.
     pub role: Role,
-    /// What its build does against misuse of memory.
+    /// What its build does when the program misuses memory.
     pub hardening: Vec<&'static str>,
     /// How sure it is that the code is there.
     pub confidence: Confidence,
@@ -340,7 +340,7 @@ pub fn identify<S: Source + ?Sized>(source: &S) -> Result<Identity, ElfError> {
     }
 }
 
-/// As much as tells what kind of file it is.
+/// Enough bytes to tell the kind of file.
 const BEGINNING_BYTES: u64 = 64;
 
 /// Says from its first bytes whether a file is of a kind that can be identified.
@@ -497,7 +497,7 @@ fn conclude(
         interpreter: image.interpreter.as_ref().map(text),
         libc,
         stripped: image.symbol_table != SymbolTable::Full,
-        // Programs that look for packed ones hold that text too, but then something else shows.
+        // A program that looks for packed files contains that text too, but it also shows other evidence.
         packed: findings.is_packed
             && image.symbol_table != SymbolTable::Full
             && kind != Kind::Dynamic

@@ -1,7 +1,7 @@
 //! Musl libc archives and ELF files as values: read, derive, audit, mark, identify.
 //!
-//! Bytes in, bytes out: nothing here opens a file, prints, or reads the environment, so everything can be tested and
-//! fuzzed on byte slices. Only 64-bit little-endian ELF is understood (x86-64 and AArch64).
+//! Bytes in, bytes out: nothing here opens a file, prints, or reads the environment. So tests and fuzzers need only byte
+//! slices. The crate derives and links 64-bit little-endian ELF (x86-64 and AArch64).
 //!
 //! | module | what it knows |
 //! |---|---|
@@ -10,14 +10,14 @@
 //! | [`rewrite`] | renaming, aliasing and hiding symbols of an object without touching its code |
 //! | [`family`] | the names of the malloc family and of what a musl libc hides behind them |
 //! | [`derive`](mod@derive) | the derived libc: take the stock allocator out, put another one in, audit |
-//! | [`preload`] | the objects that a preload is linked from, and what it must export |
+//! | [`preload`] | the objects of a preload, and what it must export |
 //! | [`identify`](mod@identify) | what an ELF file is: kind, libc, allocators, who provides malloc, and how we know |
-//! | [`marker`] | the ELF note that says what was put in, and whether it won |
+//! | [`marker`] | the ELF note that says what reheap put in, and whether the program uses it |
 //! | [`baked`] | objects that carry baked-in tuning |
-//! | [`bindings`] | where a linked file keeps the address of the malloc that it calls |
+//! | [`bindings`] | where a linked file keeps the address of its malloc |
 //! | [`linkage`] | which libraries and names a linked file takes from others |
 //! | [`error`] | why a file cannot be read as ELF |
-//! | [`source`] | bytes that are read where they are needed, so that a file of any size takes little memory |
+//! | [`source`] | reading bytes on demand, so that a file of any size needs little memory |
 #![forbid(unsafe_code)]
 
 pub mod archive;

@@ -1,7 +1,7 @@
 //! What a linked file says about others: which libraries it needs, where it looks for them, which names it takes from them
 //! and which it offers.
 //!
-//! Read as the dynamic linker reads it, from the dynamic segment, so that it is also there in files without a section table.
+//! This module reads the dynamic segment, as the dynamic linker does, so it also reads files without a section table.
 
 use crate::error::ElfError;
 use crate::source::{Source, View};
@@ -15,11 +15,11 @@ pub struct Linkage {
     pub soname: Option<String>,
     /// Libraries, in search order.
     pub needed: Vec<String>,
-    /// Folders to look in, as `DT_RPATH` has them.
+    /// Directories to search, as in `DT_RPATH`.
     pub rpath: Option<String>,
-    /// Folders to look in, as `DT_RUNPATH` has them.
+    /// Directories to search, as in `DT_RUNPATH`.
     pub runpath: Option<String>,
-    /// The address space that the file takes when it is loaded, from its first segment to the end of its last.
+    /// The address space that the loaded file needs, from its first segment to the end of its last.
     pub mapped_bytes: u64,
 }
 
@@ -80,7 +80,7 @@ fn mapped_bytes(tables: &Tables<'_>) -> Result<u64, ElfError> {
     Ok(end.saturating_sub(start))
 }
 
-/// Lists of folders are longer than names.
+/// Lists of directories are longer than names.
 const PATHS_BYTES_MAX: usize = 64 << 10;
 
 /// Shows each name that a file takes or offers by way of the dynamic linker. `None` if these names cannot be found.

@@ -1,10 +1,10 @@
 //! The marker: the ELF note that reheap leaves in what it links.
 //!
-//! It says which allocator, version and tuning were put in, as JSON, and it *proves* whether they won: in front of the
-//! text stand eight 64-bit words, for each of `malloc`, `calloc`, `realloc` and `free` the distance from the word to the
-//! program's function of that name and to the allocator's own. The linker fills them in. Where both point to the same
-//! code the swap is active; where they do not, the program brought its own malloc. Because a note is loaded memory and
-//! the distances need no run-time relocation, this still holds in a stripped static-pie, where no symbol is left.
+//! It says as JSON which allocator, version and tuning reheap put in. It also *proves* whether the program uses them. Eight
+//! 64-bit words precede the text, two for each of `malloc`, `calloc`, `realloc` and `free`: the distance from the word to the
+//! program's function of that name, and to the allocator's own. The linker fills them in. If both lead to the same code, the
+//! swap is active. If not, the program brought its own malloc. A note is loaded memory, and the distances need no run-time
+//! relocation, so the proof also holds in a stripped static-pie, where no symbol is left.
 //!
 //! Layout of the note (ELF gABI "Note Section"): name `reheap`, type 1, description = 8 words, then the text.
 
@@ -32,12 +32,12 @@ pub struct Marker {
     /// Baked-in tuning.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tuning: BTreeMap<String, String>,
-    /// Which memory functions were put in (`fast`); none if the libc kept its own.
+    /// Which memory functions reheap put in (`fast`); `None` if the libc kept its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_functions: Option<String>,
     /// The libc and its version, such as `musl 1.2.5`; without a version in a preload.
     pub libc: String,
-    /// SHA-256 of the libc.a that was derived from, in hexadecimal; empty in a preload, which is derived from none.
+    /// SHA-256 of the original libc.a, in hexadecimal. Empty in a preload, which has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub original_sha256: String,
     /// The version of reheap that derived it.
@@ -70,7 +70,7 @@ impl From<object::read::Error> for MarkerError {
     }
 }
 
-/// The symbol by which the allocator's objects need the marker, so that it is linked whenever they are.
+/// The marker's symbol. The allocator's objects need it, so a linker takes the marker with them.
 pub const SYMBOL: &str = "__reheap_marker";
 /// The section that holds the note.
 pub const SECTION: &str = ".note.reheap";
@@ -80,8 +80,8 @@ const NOTE_TYPE: elf::NoteType = elf::NoteType(1);
 const WORDS: usize = 2 * family::CORE.len();
 const WORDS_OFFSET: usize = 12 + NOTE_NAME.len().next_multiple_of(4);
 
-/// The relocatable object with the note and the baked-in tuning. `own_name` tells what the allocator's function is called
-/// where the object is linked.
+/// The relocatable object with the note and the baked-in tuning. `own_name` gives the name of the allocator's function in
+/// the file that the object is linked into.
 pub fn object_file(
     marker: &Marker,
     tuning: &[Baked],
@@ -93,7 +93,7 @@ pub fn object_file(
         architecture.writer_architecture(),
         Endianness::Little,
     );
-    // Without this empty section GNU ld takes the object for one that needs an executable stack.
+    // Without this empty section, GNU ld assumes that the object needs an executable stack.
     object.add_section(Vec::new(), b".note.GNU-stack".to_vec(), SectionKind::Other);
     add_note(&mut object, marker, architecture, own_name);
     for baked in tuning {
@@ -191,7 +191,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<FoundMarker>, MarkerError> {
     Ok(None)
 }
 
-/// The marker of a relocatable object, such as a member of a derived libc; the linker has not bound it yet.
+/// The marker of a relocatable object, such as a member of a derived libc. No linker has bound it yet.
 pub fn read_unlinked(bytes: &[u8]) -> Option<Marker> {
     use object::{Object as _, ObjectSection as _};
     let file = object::File::parse(bytes).ok()?;

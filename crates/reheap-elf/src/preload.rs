@@ -1,9 +1,9 @@
-//! Preloads: the objects that a shared library with an allocator is linked from, and the audit of the linked library.
+//! Preloads: the objects of a shared library with an allocator, and the audit of the linked library.
 //!
-//! Whatever such a library exports takes the place of what the program and all its libraries would have found: a symbol
-//! too many (a `pthread_create` of jemalloc's, an `operator new`) changes the program in ways that nobody asked for, one
-//! too few lets two allocators meet in one block. So the allocator's own symbols are prefixed and hidden, as in a derived
-//! libc, and what the linked library exports is read back and compared.
+//! Every symbol that such a library exports replaces the one that the program and all its libraries would have found. A symbol
+//! too many, such as jemalloc's `pthread_create` or an `operator new`, changes the program in unexpected ways. A symbol too
+//! few lets one allocator free a block of another. So the allocator's own symbols are prefixed and hidden, as in a derived
+//! libc, and the audit compares what the linked library really exports.
 
 use crate::Architecture;
 use crate::archive::Member;
@@ -18,13 +18,13 @@ use std::collections::BTreeSet;
 /// Why a linked library is not a preload.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuditError {
-    /// It is not an ELF file that can be read.
+    /// It is not ELF, or it is damaged.
     #[error("the library is damaged: {0}")]
     Damaged(String),
-    /// A name that it should export is not there.
+    /// It does not export a name that it should.
     #[error("it does not export `{0}`")]
     Missing(String),
-    /// It exports a name that would take the place of somebody else's.
+    /// It exports a name that would replace another library's.
     #[error("it exports `{0}`")]
     TooMuch(String),
 }
@@ -47,8 +47,8 @@ pub fn objects(
 ) -> Result<Vec<Member>, DeriveError> {
     let bound = bind_allocator(allocator, architecture, Host::Preload)?;
     let mut members: Vec<Member> = bound.into_iter().map(|object| object.member).collect();
-    // Nobody can put another function in front of one in a library that is linked already, and glue may be in front of
-    // the allocator's (realloc): so the library's function is the allocator's own. The audit sees that it is there.
+    // Once a library is linked, nothing can come between its name and its function, and glue may wrap the allocator's
+    // (realloc). So the marker compares each function with itself, and the audit checks that the library exports it.
     members.push(Member {
         name: "reheap-marker.o".to_owned(),
         data: marker::object_file(marker, tuning, architecture, str::to_owned),
@@ -71,11 +71,11 @@ pub fn audit(library: &[u8], names: &[&str]) -> Result<(), AuditError> {
     }
 }
 
-/// How much of a library [`is_whole`] looks at: its header.
+/// How much of a library [`is_whole`] reads: its header.
 pub const HEADER_BYTES: usize = size_of::<elf::FileHeader64<LittleEndian>>();
 
-/// Whether nothing of a library of that size is cut off. What tells is its table of sections, which linkers write last:
-/// a dynamic linker needs none, and finds out about a missing page only when it is used.
+/// Whether a library of that size is complete. Its section table shows it, because linkers write that last. A dynamic linker
+/// does not read the section table, and it notices a missing page only when the program touches it.
 pub fn is_whole(header: &[u8; HEADER_BYTES], size: u64) -> bool {
     let Ok(header) = elf::FileHeader64::<LittleEndian>::parse(header.as_slice()) else {
         return false;

@@ -1,9 +1,9 @@
-//! Changes the global symbols of an object: other names, further names for the same code, further needs.
+//! Changes the global symbols of an object: new names, further names for the same code, further needs.
 //!
-//! Only the symbol table and its strings are replaced; they are appended to the file and the section headers pointed at
-//! them. Code, data and relocations stay where they are, byte for byte: a relocation names a symbol by its number, and
-//! numbers do not change because new symbols are added at the end. `objcopy --redefine-syms` does the same, but is not
-//! on every machine, differs between binutils and LLVM, and cannot add an alias to code in another section.
+//! reheap replaces only the symbol table and its strings. It appends the new ones to the file and points the section headers
+//! at them. Code, data and relocations stay where they are, byte for byte: a relocation names a symbol by its number, and
+//! new symbols come last, so no number changes. `objcopy --redefine-syms` does the same. But it is not on every machine, it
+//! differs between binutils and LLVM, and it cannot add an alias to code in another section.
 
 use crate::symbols::{ObjectError, relocatable_header};
 use object::elf;
@@ -25,9 +25,9 @@ pub struct Alias {
 /// How an alias is defined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strength {
-    /// A public name that a program's own definition replaces.
+    /// A public name. A program's own definition replaces it.
     WeakPublic,
-    /// A public name that is meant to be the only one of its kind.
+    /// A public name with only one definition.
     StrongPublic,
     /// A name inside the libc, not for other modules.
     StrongHidden,
@@ -40,7 +40,7 @@ pub struct Edits {
     pub renames: BTreeMap<String, String>,
     /// Further names.
     pub aliases: Vec<Alias>,
-    /// Symbols that the object shall need from now on, so that a linker which takes it also takes their definitions.
+    /// Symbols that the object needs from now on. A linker that takes the object also takes their definitions.
     pub needs: Vec<String>,
 }
 
@@ -77,7 +77,7 @@ pub fn rewrite(bytes: &[u8], edits: &Edits) -> Result<Vec<u8>, ObjectError> {
             symbol.st_other = symbol.st_other.with_visibility(elf::STV_HIDDEN);
             name.clone_from(new_name);
         }
-        // No compiler gives two symbols one name, but where a file does, the one that is defined counts.
+        // No compiler gives two symbols the same name. If a file does, the defined one counts.
         if symbol.st_shndx.get(LE) != elf::SHN_UNDEF || !positions.contains_key(&name) {
             positions.insert(name, index);
         }

@@ -1,11 +1,11 @@
-//! Bytes that are read where they are needed, so that a file of any size is looked at in little memory.
+//! Reading bytes on demand, so that looking at a file of any size needs little memory.
 //!
-//! A library with debug information is a gigabyte, and all that identification keeps of it are some hundred names. So
-//! nothing here holds a file: tables are read some hundred entries at a time, names by blocks, and what has to be searched
-//! from its beginning to its end goes through one buffer. A memory map would be less work, but its pages count for the
-//! process that looks at them, and a file that somebody else cuts off meanwhile would end it.
+//! A library with debug information can have a gigabyte, and identification keeps only a few hundred of its names. So no code
+//! here holds a whole file. It reads tables a few hundred entries at a time, and names by blocks. What it searches from
+//! beginning to end goes through one buffer. A memory map would be less work. But its pages count as the memory of this
+//! process, and if another process truncates the file meanwhile, this one dies.
 //!
-//! Who calls decides what the bytes come from ([`Source`]): a slice, or an opened file.
+//! The caller decides where the bytes come from ([`Source`]): a slice, or an open file.
 
 use std::ops::Range;
 
@@ -34,7 +34,7 @@ pub trait Source {
     /// When the system cannot read them.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), ReadError>;
 
-    /// The first place from `offset` on that is not known to be followed by zeros only, as holes of sparse files are.
+    /// The first offset from `offset` on that is not in a hole. Holes of sparse files contain only zeros.
     fn next_data(&self, offset: u64) -> u64 {
         offset
     }
@@ -132,19 +132,19 @@ impl<'a> View<'a> {
         (end <= self.size).then_some(offset..end)
     }
 
-    /// Fills the buffer; the caller knows that there is as much.
+    /// Fills the buffer. The caller knows that there are enough bytes.
     fn fill(self, offset: u64, buffer: &mut [u8]) -> Result<(), ReadError> {
         self.source.read_at(self.start + offset, buffer)
     }
 
-    /// What is in a range, as [`Self::range`] gave it; the caller knows that it is small.
+    /// The bytes of a range that [`Self::range`] gave. The caller knows that it is small.
     pub(crate) fn bytes(self, range: Range<u64>) -> Result<Vec<u8>, ReadError> {
         let mut bytes = vec![0; (range.end - range.start) as usize];
         self.fill(range.start, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// What is at a place, up to so many bytes.
+    /// The bytes from `offset` on, at most `bytes_max`.
     pub(crate) fn bytes_from(self, offset: u64, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
         let start = offset.min(self.size);
         self.bytes(start..self.size.min(start.saturating_add(bytes_max)))
@@ -163,8 +163,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Goes through a range from its beginning to its end, in pieces that overlap: `visit` gets each with up to `before`
-    /// bytes in front of it and `after` bytes behind it, all from within the range. Holes are left out.
+    /// Reads a range from beginning to end, in overlapping pieces. `visit` gets each piece with up to `before` bytes in front of
+    /// it and `after` bytes behind it, all from the range. The walk skips holes.
     pub(crate) fn walk(
         self,
         range: Range<u64>,
@@ -181,7 +181,7 @@ impl<'a> View<'a> {
             if data >= range.end {
                 return Ok(());
             }
-            // What begins in the last bytes of a hole is not missed; pieces go on where words of the file begin.
+            // A match may begin in the last bytes of a hole. A piece begins where a word of the file begins.
             at = at.max(data.saturating_sub(before).next_multiple_of(8).min(data));
             let end = range.end.min(at.saturating_add(WALK_BYTES));
             let first = at.saturating_sub(before).max(range.start);
@@ -201,11 +201,11 @@ impl<'a> View<'a> {
 
 /// A piece of a longer walk.
 pub(crate) struct Piece<'a> {
-    /// It and what stands around it.
+    /// The piece and the bytes around it.
     pub(crate) bytes: &'a [u8],
     /// Where these bytes begin in the file.
     pub(crate) offset: u64,
-    /// The part that no other piece is asked about.
+    /// The part that belongs to no other piece.
     pub(crate) own: Range<usize>,
 }
 
@@ -239,7 +239,7 @@ impl Entries<'_> {
     }
 }
 
-/// Bytes that are read here and there, mostly one soon after the other.
+/// Bytes to read at many offsets, most of them close to each other.
 pub(crate) struct Blocks<'a> {
     table: View<'a>,
     kept: Vec<(u64, Vec<u8>)>,
@@ -256,7 +256,7 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// Up to so many bytes from a place on, and no more than there are up to the first zero, if `to_zero`.
+    /// At most `bytes_max` bytes from `offset` on; with [`Until::Zero`], only those before the first zero.
     fn get(
         &mut self,
         offset: u64,
@@ -287,7 +287,7 @@ impl<'a> Blocks<'a> {
         Ok(Some(&self.joined))
     }
 
-    /// The text at a place up to the zero behind it, or as much of it as is allowed; `None` outside of the table.
+    /// The text at `offset`, up to its final zero or at most `bytes_max`. `None` outside the table.
     pub(crate) fn text(
         &mut self,
         offset: u64,
@@ -296,7 +296,7 @@ impl<'a> Blocks<'a> {
         self.get(offset, bytes_max, Until::Zero)
     }
 
-    /// As many bytes as a structure has; `None` where there are fewer.
+    /// The bytes of a structure. `None` if there are too few.
     pub(crate) fn structure<const N: usize>(
         &mut self,
         offset: u64,
@@ -315,7 +315,7 @@ impl<'a> Blocks<'a> {
         if *kept_number != number {
             let start = number * BLOCK_BYTES;
             bytes.resize((table.size - start).min(BLOCK_BYTES) as usize, 0);
-            *kept_number = u64::MAX; // what could not be read is not kept
+            *kept_number = u64::MAX; // a block that cannot be read is not kept
             table.fill(start, bytes)?;
             *kept_number = number;
         }

@@ -1,4 +1,4 @@
-//! The symbol table of one relocatable object, as much of it as linking by archive needs.
+//! The symbol table of one relocatable object, as far as linking from an archive needs it.
 
 use crate::Architecture;
 use object::elf;
@@ -32,7 +32,7 @@ pub struct Symbol {
     pub name: String,
     /// What it means for linking.
     pub role: Role,
-    /// Hidden or internal: not for other modules, so in a libc not part of its interface.
+    /// Hidden or internal: not for other modules. In a libc it is not part of the interface.
     pub hidden: bool,
 }
 

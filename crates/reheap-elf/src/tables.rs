@@ -1,25 +1,25 @@
 //! Where the tables of an ELF file are, and what they say, whatever its class and byte order.
 //!
-//! Two ways lead to the symbols of a linked file: the section table, which only linkers and debuggers need, and the dynamic
-//! segment, which is what the dynamic linker itself goes by. `sstrip` and packers take the first away, and a file may hold
-//! a false one. So the dynamic segment decides, and the section table only adds how many symbols there are, which the
-//! dynamic segment does not say in so many words (see [`Tables::dynamic_symbols`]).
+//! Two ways lead to the symbols of a linked file. Only linkers and debuggers need the section table. The dynamic linker uses
+//! the dynamic segment. `sstrip` and packers remove the section table, and a file may contain a false one. So the dynamic
+//! segment decides. The section table only adds the number of symbols, which the dynamic segment does not state (see
+//! [`Tables::dynamic_symbols`]).
 //!
-//! Fields are read by their places (gABI chapters 4 and 5) from bytes that [`View`] hands out: the structures of `object`
-//! want the whole file as one slice.
+//! This module reads fields by their offsets (gABI chapters 4 and 5) from bytes of a [`View`]. The structures of `object` need
+//! the whole file as one slice.
 
 use crate::error::ElfError;
 use crate::source::{Blocks, Entries, ReadError, View};
 use object::elf;
 use std::ops::Range;
 
-/// Longer names are cut off; no name that anybody here asks for comes near.
+/// Longer names are cut off. No name that this crate looks for is nearly as long.
 pub(crate) const NAME_BYTES_MAX: usize = 256;
-/// Most entries of a list of small things that are looked at.
+/// How many entries of a list of small things this crate reads.
 pub(crate) const LIST_MAX: usize = 1024;
-/// The kernel takes 64 KiB of program headers, which is about a thousand.
+/// The kernel accepts 64 KiB of program headers, about a thousand.
 const SEGMENTS_MAX: usize = 1 << 16;
-/// More relocations than the largest programs have; a damaged file can show the same ones again and again.
+/// More relocations than the largest programs have. A damaged file can repeat the same ones without end.
 const RELOCATIONS_MAX: u64 = 8 << 20;
 
 /// How the file writes numbers.
@@ -203,7 +203,7 @@ impl<'a> Tables<'a> {
         ] = [0, 2, 4, 6, 8].map(|distance| u64::from(format.u16(header, at_counts + distance)));
         let programs = format.word(header, 32, 28);
         let sections = format.word(header, 40, 32);
-        // Numbers that are too large for the header stand in the first section's header.
+        // Numbers too large for the file header are in the first section's header.
         let first = match sections {
             0 => None,
             _ if section_bytes != self.section_bytes() as u64 => None,
@@ -237,7 +237,7 @@ impl<'a> Tables<'a> {
             self.section_bytes(),
             SECTION_TABLE,
         )?;
-        // Linkers do not look at the program headers of an object.
+        // Linkers ignore the program headers of an object.
         let count = match program_count {
             _ if self.file_type == elf::ET_REL => Some(0),
             0xffff => first.map(|first| u64::from(first.info)),
@@ -361,9 +361,9 @@ impl<'a> Tables<'a> {
 
     /// The symbols that the dynamic linker works with.
     ///
-    /// Nothing in the dynamic segment is their number. The section table has it, if it speaks of the same table; so has the
-    /// old hash table. The newer one ends with the last symbol that is offered to others, and begins behind those that
-    /// are only needed: those that are used have relocations.
+    /// The dynamic segment does not state their number. The section table does, if it describes the same table, and so does
+    /// the old hash table. The newer hash table ends with the last symbol that the file offers to others, and begins after
+    /// the symbols that it only needs. Those that it uses have relocations.
     pub(crate) fn dynamic_symbols(
         &self,
         dynamic: Option<&Dynamic>,
@@ -398,7 +398,7 @@ impl<'a> Tables<'a> {
         let Some(place) = dynamic.hash.and_then(|address| self.place(address)) else {
             return Ok(None);
         };
-        // Where an entry has 64 bits (s390x, alpha) this is half a number, and the table is of no use.
+        // Where an entry has 64 bits (s390x, alpha), this is half a number and useless.
         let head = self.view.bytes_from(place.start, 8)?;
         Ok((head.len() == 8)
             .then(|| u64::from(self.format.u32(&head, 4)))
@@ -545,7 +545,7 @@ impl<'a> Tables<'a> {
         Ok(())
     }
 
-    /// The names of the versions that the file needs of others. An extra, so damage only means that there are none.
+    /// The names of the symbol versions that the file needs of others. They are optional: a damaged table counts as empty.
     pub(crate) fn version_needs(
         &self,
         dynamic: Option<&Dynamic>,
@@ -557,7 +557,7 @@ impl<'a> Tables<'a> {
         let format = self.format;
         let mut found = Vec::new();
         let mut at_need = 0;
-        // Entries may overlap and repeat, so their number is bounded by this and not by the file.
+        // Entries may overlap and repeat, so this bounds their number and the file's size does not.
         for _ in 0..LIST_MAX {
             let Some(need) = needs.structure::<16>(at_need)? else {
                 break;

@@ -1,8 +1,8 @@
-//! What machine code tells where neither symbols nor texts are left.
+//! What machine code shows when neither symbols nor texts are left.
 //!
-//! AArch64 is read word by word: its instructions have one size and stand at multiples of it, so no disassembler is
-//! needed. On x86-64 only constants are searched, which stand in instructions as they are. What is data in a code segment
-//! can look like either; the patterns here are such that this is rare, and a single instruction is never enough.
+//! AArch64 instructions have one size and start at multiples of it, so this module reads them word by word and needs no
+//! disassembler. On x86-64 it searches only for constants, which appear unchanged in instructions. Data in a code segment can
+//! look like either. The patterns here make that rare, and a single instruction is never enough.
 
 use super::image::Image;
 use crate::error::ElfError;
@@ -12,11 +12,11 @@ use std::ops::Range;
 
 /// Fewer may be data.
 const INSTRUCTIONS_MIN: usize = 8;
-/// How far before an instruction a test of the processor's abilities may stand in a function made for just that
-/// instruction (the `__aarch64_*` functions of GCC and LLVM: load the flag, branch, do it, return).
+/// How far in front of an instruction the test of the processor may be, in a function made for just that instruction (the
+/// `__aarch64_*` functions of GCC and LLVM: load the flag, branch, do it, return).
 const TEST_DISTANCE: usize = 3;
 
-/// How many words before and behind one are looked at together with it.
+/// How many words before and after a word are examined with it.
 const WORDS_AROUND: u64 = 32;
 
 /// Shows the words of AArch64 code piece by piece: each with some before and behind it, and which are the piece's own.
@@ -81,10 +81,10 @@ fn is_branch_on_flag(word: u32) -> bool {
     (is_compare || is_test) && word & 0x1f == REGISTER
 }
 
-/// The largest page that a jemalloc in AArch64 code can work with.
+/// The largest page that a jemalloc in AArch64 code supports.
 ///
-/// At its start it asks `sysconf(_SC_PAGESIZE)` and compares the answer with the size that it was built for: a constant
-/// `mov w0, #30`, a call, and soon after it `cmp` with that size, which is a 12-bit number shifted by 12.
+/// When it starts, it calls `sysconf(_SC_PAGESIZE)` and compares the answer with the size that it was built for. In the code
+/// that is `mov w0, #30`, a call, and soon after it a `cmp` with that size, a 12-bit number shifted by 12.
 pub(super) fn jemalloc_page_bytes(image: &Image<'_>) -> Result<Option<u64>, ElfError> {
     const ASK_PAGE_SIZE: u32 = 0x5280_03c0; // mov w0, #30
     const NEAR: usize = 16;
@@ -99,7 +99,7 @@ pub(super) fn jemalloc_page_bytes(image: &Image<'_>) -> Result<Option<u64>, ElfE
             }
         }
     })?;
-    // Other code asks for the page size too, but does not compare it with a constant; if it does, nothing is said.
+    // Other code asks for the page size too, but does not compare it with a constant. If some does, the answer is `None`.
     Ok(match sizes.as_slice() {
         [size] => Some(*size),
         _ => None,
@@ -114,16 +114,16 @@ fn compared_pages(word: u32) -> Option<u64> {
     (is_compare && is_page_size).then_some(bytes)
 }
 
-/// What shows rpmalloc 1.4 in x86-64 code; it has hardly a text of its own.
+/// What shows rpmalloc 1.4 in x86-64 code. It contains barely any text of its own.
 ///
-/// When it starts it asks `sysconf(_SC_PAGESIZE)`, and soon after computes how many blocks fit into a span: 64 KiB less a
-/// header of 128 bytes. GCC and Clang put both constants into the same function from -O2 on, and Clang at -Os too; of
-/// some 700 other programs and libraries none had them together.
+/// When it starts, it calls `sysconf(_SC_PAGESIZE)`. Soon after it computes how many blocks fit into a span: 64 KiB less a
+/// header of 128 bytes. GCC and Clang put both constants into the same function from -O2 on, and Clang also at -Os. None of
+/// about 700 other programs and libraries had both together.
 pub(super) fn rpmalloc(image: &Image<'_>) -> Result<Option<&'static str>, ElfError> {
     const ASK_PAGE_SIZE: [u8; 5] = [0xbf, 30, 0, 0, 0]; // mov edi, 30
     const SPAN_WITHOUT_HEADER: [u8; 4] = ((64 << 10) - 128_u32).to_le_bytes();
     const NEAR: usize = 1200;
-    // A program asks in a few places; a hostile one could make every fifth byte such a place.
+    // A program asks in a few places. A hostile file could make every fifth byte such a place.
     const ASKS_MAX: usize = 10_000;
     if image.machine() != elf::EM_X86_64 {
         return Ok(None);

@@ -1,6 +1,6 @@
-//! What can go wrong with the allocators of a file, though everything in it is as its authors built it.
+//! What can go wrong with the allocators of a file, even if the file is as its authors built it.
 //!
-//! Only what the file itself shows is told, each with what shows it: a warning that is often wrong is soon not read.
+//! A hazard is only what the file itself shows, and it comes with its evidence. Nobody reads warnings that are often wrong.
 
 use super::code;
 use super::image::{FileType, Image, Note};

@@ -1,12 +1,16 @@
-//! One ELF file as the facts that identification needs, read with a cost that the file's size bounds.
+//! One ELF file as the facts that identification needs. The file's size bounds the cost of reading it.
 //!
-//! Every table in an ELF file may point anywhere, so a hostile file of a few megabytes can let a hundred thousand headers
-//! describe the same bytes, or give a million symbols one name of a megabyte. Reading each of them faithfully would take
-//! hours without ever leaving the file. Hence the rules here: byte ranges are merged before anyone walks them, a name is
-//! cut off, a list of small things ends, and only the first table of a kind counts.
+//! Every table in an ELF file may point anywhere. In a hostile file of a few megabytes, a hundred thousand headers can
+//! describe the same bytes, or a million symbols can have the same name of a megabyte. Reading each of them would need hours
+//! without ever leaving the file. So this module
 //!
-//! What is kept of a file is small, whatever its size: symbols are shown to who asks one by one, and what has to be
-//! searched is read through one buffer ([`crate::source`]).
+//! - merges byte ranges before it reads them,
+//! - cuts off long names,
+//! - reads only a limited number of entries of a list of small things,
+//! - uses only the first table of each kind.
+//!
+//! It keeps little of a file, whatever its size. It shows symbols to the caller one by one, and searches through one buffer
+//! ([`crate::source`]).
 
 use crate::error::ElfError;
 use crate::marker;
@@ -17,7 +21,7 @@ use std::ops::Range;
 
 /// Notes are a few hundred bytes in practice.
 const NOTE_BYTES_MAX: u64 = 1 << 20;
-/// More sections than any object has; with more, the object's parts would no longer fit the memory that is meant for them.
+/// More sections than any object has. The ranges of more sections would need too much memory.
 const RANGES_MAX: usize = 1 << 20;
 
 /// What kind of ELF file the header announces.
@@ -51,7 +55,7 @@ pub(super) struct Symbol<'name> {
     pub(super) name: &'name [u8],
     /// `None` if another file has to define it.
     pub(super) place: Option<Place>,
-    /// It stands in the table of the dynamic linker.
+    /// It is in the table of the dynamic linker.
     pub(super) is_dynamic: bool,
 }
 
@@ -60,7 +64,7 @@ pub(super) struct Note {
     pub(super) name: Vec<u8>,
     pub(super) note_type: u32,
     pub(super) description: Vec<u8>,
-    /// Where the description lies in memory, for what is relative to it.
+    /// The address of the description in memory, to which the marker's distances are relative.
     pub(super) address: u64,
 }
 
@@ -71,7 +75,7 @@ pub(super) struct Image<'data> {
     pub(super) is_marked_pie: bool,
     pub(super) interpreter: Option<Vec<u8>>,
     pub(super) soname: Option<Vec<u8>>,
-    /// It says that its thread-local storage has to be there when the program starts (`DF_STATIC_TLS`).
+    /// Its thread-local storage must exist when the program starts (`DF_STATIC_TLS`).
     pub(super) has_static_tls: bool,
     /// The size of its own thread-local storage.
     pub(super) tls_bytes: u64,
@@ -241,7 +245,7 @@ impl<'data> Image<'data> {
         Ok(())
     }
 
-    /// Damaged notes end the list: they are hints, and the kernel does not look at most of them either.
+    /// A damaged note ends the list. Notes are hints, and the kernel ignores most of them too.
     fn read_notes(&mut self, bytes: &[u8], alignment: u64, start_address: u64) {
         let alignment = match alignment {
             0..=4 => 4,

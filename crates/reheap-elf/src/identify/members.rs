@@ -1,7 +1,7 @@
 //! The members of an archive, without their names.
 //!
-//! [`crate::archive`] reads names too, as it must to write them again. Looking up the end of a long name in the name table
-//! is a search that a hostile archive can make a million times as long as itself, and here no name is needed.
+//! [`crate::archive`] reads names too, because it writes them again. Identification needs no names. Finding the end of a long
+//! name in the name table is a search, and a hostile archive can make all these searches a million times as long as itself.
 
 use crate::error::ElfError;
 use crate::source::View;

@@ -1,8 +1,8 @@
-//! What each allocator in a file is for, and what its build promises against misuse of memory.
+//! What each allocator in a file is for, and what its build promises when the program misuses memory.
 //!
-//! An allocator whose code is in a file need not be the program's malloc: Rust's global allocator is called under names
-//! of its own, a musl libc keeps its own for its own blocks, and some allocators come along and are never called. A role
-//! is only given where the verdict on malloc or a symbol leaves no other; elsewhere it is unknown.
+//! An allocator in a file need not be the program's malloc. Rust's global allocator has names of its own, a musl libc keeps
+//! its own allocator for its own blocks, and nothing calls some allocators at all. An allocator gets a role only if the
+//! verdict on malloc or a symbol leaves no other. Otherwise its role is unknown.
 
 use super::signatures::{self, GO};
 use super::{Confidence, FoundAllocator, MallocVerdict, Provider, RustGlobalAllocator};
@@ -76,7 +76,7 @@ fn role(
     }
 }
 
-/// What a build of an allocator does against misuse, by what its documentation promises.
+/// What a build of an allocator does against misuse, as its documentation promises.
 pub(super) fn hardening(allocator: &str, variant: Option<&str>) -> Vec<&'static str> {
     let row = signatures::row_of(allocator).unwrap_or(allocator);
     let names = match (row, variant) {

@@ -1,16 +1,15 @@
-//! What tells an allocator: one row for each.
+//! How to recognise each allocator: one row for each.
 //!
-//! Symbols are sure, but strip removes them. Strings and tables survive, so each row has those that belong to the code
-//! of the allocator itself (the text of an error message, say) and not to its documentation or its callers: the name of
-//! an environment variable also stands in programs that merely set it. A table of numbers counts as sure: nobody has the
-//! same 48 size classes by chance. Where an allocator leaves neither (rpmalloc),
-//! there is `code`.
+//! Symbols are certain, but strip removes them. Strings and tables survive. So each row has those of the allocator's own
+//! code, such as the text of an error message, and none of its documentation or its callers: programs that merely set an
+//! environment variable contain its name too. A table of numbers is certain, because nobody has the same 48 size classes by
+//! chance. For an allocator with neither (rpmalloc) there is `code`.
 //!
-//! A program that contains this module must not look like a program with every allocator in it. So no pattern is stored
-//! as it is: a `|` in each string, and run lengths or wider numbers for the tables, are taken out when the search begins.
+//! A program that contains this module must not look like a program with every allocator in it. So no pattern is stored as
+//! it is. Each string contains a `|`, and the tables are stored as run lengths or wider numbers; the search converts them.
 //!
-//! To add an allocator: add a row; `every_pattern_is_found_by_itself` then covers it. Give `entry_points` every name that
-//! can stand at the same address as `malloc`, because that is how the provider of malloc is told.
+//! To add an allocator, add a row; the test `every_pattern_is_found_by_itself` then covers it. Put every name that can be at
+//! the same address as `malloc` into `entry_points`, because that address shows who provides malloc.
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 use std::collections::HashMap;
@@ -21,7 +20,7 @@ use std::sync::LazyLock;
 pub(super) struct Signature {
     /// The name that reheap gives it.
     pub(super) allocator: &'static str,
-    /// It is what a libc comes with.
+    /// It is a libc's own.
     pub(super) is_stock: bool,
     /// Names of functions that are the allocator's `malloc` itself.
     pub(super) entry_points: &'static [&'static str],
@@ -33,7 +32,7 @@ pub(super) struct Signature {
     pub(super) strings: &'static [&'static str],
     /// Beginnings of the file names of its shared library.
     pub(super) libraries: &'static [&'static str],
-    /// What narrows the version or variant down.
+    /// Clues to the version or variant.
     pub(super) details: &'static [(Clue, Detail)],
 }
 
@@ -50,7 +49,7 @@ pub(super) enum Clue {
 pub(super) enum Detail {
     MajorVersion(&'static str),
     Variant(&'static str),
-    /// It was built so that its functions have names of their own, and none is called `malloc`.
+    /// It was built with names of its own, so none of its functions is called `malloc`.
     NamesOfItsOwn,
 }
 
@@ -102,7 +101,7 @@ pub(super) static SIGNATURES: &[Signature] = &[
         symbols: &["__bin_chunk"],
         ..NONE
     },
-    // musl links this instead where nothing frees. With a real allocator beside it, it is not in use.
+    // musl links this one if nothing frees. Beside a real allocator, it is unused.
     Signature {
         allocator: BUMP,
         is_stock: true,
@@ -191,7 +190,7 @@ pub(super) static SIGNATURES: &[Signature] = &[
         ],
         ..NONE
     },
-    // Firefox's, long ago made from jemalloc, with another interface.
+    // Firefox's, derived from jemalloc long ago, with another interface.
     Signature {
         allocator: "mozjemalloc",
         symbols: &[
@@ -414,7 +413,7 @@ pub(super) enum Pattern {
     Table(&'static str, &'static str),
     /// What narrows down the version or variant.
     Detail(&'static str, Detail),
-    /// Stands in every program that Go links; a version follows.
+    /// Is in every program that Go links; a version follows.
     GoBuildInfo,
     /// The end of a jemalloc version: `-0-g` between `5.3.0` and a commit.
     JemallocVersion,
@@ -436,7 +435,7 @@ pub(super) struct Search {
     patterns: Vec<Pattern>,
 }
 
-/// From this size on a file is searched for longer than the quicker automaton takes to build: a millisecond, which
+/// From this size on, the search takes longer than building the faster automaton. Building it needs a millisecond, which
 /// `reheap run` would add to each start of a small program.
 const LARGE_BYTES: u64 = 2 << 20;
 

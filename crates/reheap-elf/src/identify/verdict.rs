@@ -1,7 +1,7 @@
-//! Conclusions from what was found.
+//! Conclusions from the findings.
 //!
-//! The order of the questions matters: the marker is proof in itself; then come places of symbols, which are facts about
-//! the linked program; then what a dynamic linker will do; and only then "there is just one allocator in it".
+//! The order of the questions matters. The marker is a proof in itself. Then come addresses of symbols, which are facts about
+//! the linked program, and then what a dynamic linker will do. "There is only one allocator in it" comes last.
 
 use super::findings::{Findings, Sighting};
 use super::image::{FileType, Image, Note};
@@ -17,7 +17,7 @@ const FIRST_MALLOCNG: &str = "1.2.1";
 pub(super) fn kind(image: &Image<'_>) -> Kind {
     match image.file_type {
         FileType::Relocatable => Kind::Object,
-        // musl's libc.so and glibc's can be started like programs, so the interpreter alone does not tell.
+        // musl's and glibc's libc.so can be started like programs, so the interpreter alone proves nothing.
         FileType::SharedObject
             if !image.is_marked_pie && (image.soname.is_some() || image.interpreter.is_none()) =>
         {
@@ -31,7 +31,7 @@ pub(super) fn kind(image: &Image<'_>) -> Kind {
     }
 }
 
-/// Leaves out what other findings explain, and puts the surest first.
+/// Drops what other findings explain, and sorts by confidence.
 pub(super) fn allocators(findings: &Findings) -> Vec<FoundAllocator> {
     let has_full_musl = [MALLOCNG, OLDMALLOC]
         .iter()
@@ -274,7 +274,7 @@ impl Question<'_> {
         })
     }
 
-    /// The marker proves that this allocator is in the file for nothing, as far as malloc goes.
+    /// The marker proves that the program's malloc is not this allocator.
     fn is_ruled_out(&self, found: &FoundAllocator) -> bool {
         self.marker.is_some_and(|marker| {
             marker.is_linked
@@ -320,10 +320,10 @@ impl Question<'_> {
         }
     }
 
-    /// The libc's own malloc, where all others in the file came for something else.
+    /// The libc's own malloc, if all other allocators in the file have another purpose.
     ///
-    /// Rust programs bring a global allocator that way. One that replaces malloc as well leaves little or nothing of the
-    /// libc's behind, but that is no proof: musl keeps its own for its own blocks.
+    /// The global allocator of a Rust program is such an allocator. If it replaced malloc too, little or nothing of the libc's
+    /// would remain. But that is no proof: musl keeps its own allocator for its own blocks.
     fn stock_beside_private(&self, shown: &[&FoundAllocator]) -> Option<MallocVerdict> {
         let mut stock = shown.iter().filter(|found| found.is_stock);
         let stock = stock.next().filter(|_| stock.next().is_none())?;
@@ -416,7 +416,7 @@ impl Question<'_> {
                 .iter()
                 .map(|found| (found, signatures::row_of(&found.name)))
         };
-        // In an archive every member begins at 0, so places tell nothing.
+        // In an archive every member begins at address 0, so addresses prove nothing.
         let has_places = self.kind != Kind::Archive;
         let at_malloc = |row| has_places && self.findings.malloc_is_entry_point_of(row);
         if let Some((found, _)) = rows().find(|(_, row)| row.is_some_and(at_malloc)) {
@@ -579,7 +579,7 @@ pub(super) fn rust_global_allocator(
     }
 }
 
-/// The only allocator in the file that must have come for something else than malloc.
+/// The only allocator in the file whose purpose cannot be malloc.
 fn beside_malloc<'a>(
     allocators: &'a [FoundAllocator],
     malloc: &MallocVerdict,
