@@ -2,15 +2,14 @@
 
 mod common;
 
-use common::{cache, target, toolchain};
+use common::{Outcome, cache, run_with_input, target, toolchain};
 use reheap_allocators::catalogue;
 use reheap_allocators::preload;
 use reheap_allocators::target::Libc;
 use reheap_allocators::tuning::Tuning;
 use reheap_allocators::{canary, target::Target};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 fn dynamic_linker(libc: Libc) -> PathBuf {
     let arch = std::env::consts::ARCH;
@@ -24,44 +23,22 @@ fn dynamic_linker(libc: Libc) -> PathBuf {
 
 /// What the canary answers to two lines, and what it or its allocator says beside that.
 #[track_caller]
-fn answers(
-    target: &Target,
-    preload: Option<&Path>,
-    variables: &[(&str, &str)],
-) -> (String, String) {
+fn answers(target: &Target, preload: Option<&Path>, variables: &[(&str, &str)]) -> Outcome {
     let canary = canary::LIBRARY
         .build(target, &toolchain(target), &cache())
         .unwrap();
-    let mut child = Command::new(dynamic_linker(target.libc()))
+    let mut command = Command::new(dynamic_linker(target.libc()));
+    command
         .arg(canary)
         .envs(preload.map(|library| ("LD_PRELOAD", library)))
-        .envs(variables.iter().copied())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(b"one\ntwo\n")
-        .unwrap();
-    let output = child.wait_with_output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(
-        output.status.success(),
-        "{}: {}",
-        output.status,
-        text(&output.stderr)
-    );
-    (text(&output.stdout), text(&output.stderr))
+        .envs(variables.iter().copied());
+    run_with_input(&mut command, b"one\ntwo\n").succeeded()
 }
 
 #[test]
 fn the_canary_answers_each_line() {
     for libc in [Libc::Glibc, Libc::Musl] {
-        let (stdout, stderr) = answers(&target(libc), None, &[]);
+        let Outcome { stdout, stderr, .. } = answers(&target(libc), None, &[]);
         let lines: Vec<&str> = stdout.lines().collect();
         assert_eq!(lines.len(), 2, "{stdout}");
         assert_eq!(lines[0], lines[1]);
@@ -98,9 +75,9 @@ fn options_baked_into_a_preload_reach_the_allocator_and_the_users_win() {
                     .unwrap();
             assert_ne!(plain, tuned);
             let verbose = ("MIMALLOC_VERBOSE", "1");
-            let (_, without) = answers(&target, Some(&plain), &[verbose]);
-            let (_, with) = answers(&target, Some(&tuned), &[verbose]);
-            let (_, changed) = answers(&target, Some(&tuned), &[verbose, users]);
+            let without = answers(&target, Some(&plain), &[verbose]).stderr;
+            let with = answers(&target, Some(&tuned), &[verbose]).stderr;
+            let changed = answers(&target, Some(&tuned), &[verbose, users]).stderr;
             for text in baked {
                 assert!(with.contains(text), "{libc}: no `{text}` in {with}");
             }

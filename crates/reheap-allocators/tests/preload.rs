@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{cache, compile, compiler, conformance_program, target, toolchain};
+use common::{cache, compile, compiler, conformance_program, run, target, toolchain};
 use reheap_allocators::catalogue::{self, Glue};
 use reheap_allocators::own_library::OwnLibrary;
 use reheap_allocators::preload;
@@ -37,10 +37,8 @@ fn a_preload_for_each_libc_is_made_once_and_says_what_it_is() {
 
 /// mimalloc prints its options where it is asked to in the environment.
 fn prints_its_options(program: &Path) -> bool {
-    let output = Command::new(program).env("MIMALLOC_VERBOSE", "1").output();
-    let output = output.unwrap();
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8_lossy(&output.stderr).contains("mimalloc")
+    let outcome = run(Command::new(program).env("MIMALLOC_VERBOSE", "1")).succeeded();
+    outcome.stderr.contains("mimalloc")
 }
 
 #[test]
@@ -72,7 +70,7 @@ fn keeps_the_flag(program: &Path) -> bool {
     let succeeds = |arguments: &[&str]| {
         let mut command = Command::new(program);
         command.args(arguments).env("REHEAP_KEEP_DEEPBIND", "1");
-        command.output().unwrap().status.success()
+        run(&mut command).status.success()
     };
     let (is_kept, is_stripped) = (succeeds(&["kept"]), succeeds(&[]));
     assert_ne!(is_kept, is_stripped);

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{cache, compile, compiler, program, scratch_folder, target, toolchain};
+use common::{cache, compile, compiler, program, run, scratch_folder, target, toolchain};
 use reheap_allocators::preload;
 use reheap_allocators::target::Libc;
 use reheap_allocators::watch::{self, Seen, Watch};
@@ -40,12 +40,11 @@ impl Bench {
     fn seen(&self, what: &str) -> Seen {
         let path = self.folder.path().join(what);
         let watch = Watch::create(&path).unwrap();
-        let status = Command::new(&self.program)
+        let mut command = Command::new(&self.program);
+        run(command
             .arg(what)
-            .envs(watch.environment(&self.library, None))
-            .status()
-            .unwrap();
-        assert!(status.success(), "{what}: {status}");
+            .envs(watch.environment(&self.library, None)))
+        .succeeded();
         watch.seen().unwrap()
     }
 }

@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::command::{in_time, status_of};
 use common::image::{Image, LIBRARIES, build, in_namespace, musl_linker};
 use common::{cache, cache_for_all, glibc_linker, reheap, run};
 use serde_json::Value;
@@ -101,12 +102,13 @@ fn a_library_that_lies_behind_a_link_is_recognised_in_programs() {
         .unwrap();
     // When it answers it has loaded what it loads.
     cat.stdin.as_mut().unwrap().write_all(b"x").unwrap();
-    cat.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    let mut stdout = cat.stdout.take().unwrap();
+    in_time("an answer of cat", move || stdout.read_exact(&mut [0])).unwrap();
     let status = image.status();
     assert_eq!(status["processes"][0]["pid"], cat.id());
     assert_eq!(status["processes"][0]["library"], library);
     drop(cat.stdin.take());
-    cat.wait().unwrap();
+    status_of(&mut cat);
 
     image.reheap("disable").succeeded();
     assert_eq!(image.snapshot(), before);

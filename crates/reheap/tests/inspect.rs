@@ -3,13 +3,14 @@
 mod common;
 
 use common::command::in_time;
+use common::programs::Programs;
 use common::{reheap, run};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// Says that it is in `main`, and waits until its input ends.
@@ -23,30 +24,12 @@ const PRELOAD: &str = "#include <stddef.h>\n\
     void *malloc(size_t n) __attribute__((alias(\"je_malloc\")));\n\
     void free(void *p) { __libc_free(p); }\n";
 
-/// A folder with what a test builds.
-struct Workshop(tempfile::TempDir);
-
-impl Workshop {
-    fn new() -> Self {
-        let workshop = Self(tempfile::tempdir().unwrap());
-        workshop.write("waiting.c", WAITING);
-        workshop.write("preload.c", PRELOAD);
-        workshop
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
-        fs::write(self.path(name), contents).unwrap();
-    }
-
-    fn run(&self, line: &str) {
-        let mut words = line.split(' ');
-        let mut command = Command::new(words.next().unwrap());
-        run(command.args(words).current_dir(self.0.path())).succeeded();
-    }
+/// A directory with the two sources.
+fn workshop() -> Programs {
+    let workshop = Programs::new();
+    workshop.write("waiting.c", WAITING);
+    workshop.write("preload.c", PRELOAD);
+    workshop
 }
 
 /// A program that has reached `main` and waits; it ends with this value.
@@ -88,7 +71,7 @@ fn inspected(subject: &str, code: i32) -> Value {
 
 #[test]
 fn a_process_has_the_libcs_malloc_where_nothing_is_preloaded() {
-    let workshop = Workshop::new();
+    let workshop = workshop();
     workshop.run("gcc -O1 waiting.c -o waiting");
     let process = Waiting::start(&mut Command::new(workshop.path("waiting"))).inspected();
     assert_eq!(
@@ -107,7 +90,7 @@ fn a_process_has_the_libcs_malloc_where_nothing_is_preloaded() {
 
 #[test]
 fn a_preload_that_is_bound_is_the_processs_malloc_and_a_broken_one_is_a_hazard() {
-    let workshop = Workshop::new();
+    let workshop = workshop();
     workshop.run("gcc -O1 waiting.c -o waiting");
     workshop.run("gcc -O1 -fno-builtin -shared -fPIC preload.c -o preload.so");
     let preload = workshop.path("preload.so");
@@ -131,7 +114,7 @@ fn a_preload_that_is_bound_is_the_processs_malloc_and_a_broken_one_is_a_hazard()
 
 #[test]
 fn a_static_program_is_told_by_its_executable_also_after_that_was_deleted() {
-    let workshop = Workshop::new();
+    let workshop = workshop();
     workshop.run("musl-gcc -O2 -static waiting.c -o waiting");
     let waiting = Waiting::start(&mut Command::new(workshop.path("waiting")));
     assert_eq!(waiting.inspected()["file_is_deleted"], false);
@@ -150,7 +133,7 @@ fn a_process_that_has_ended_is_refused_and_all_that_run_are_lines() {
         .ended_with(1)
         .said(&["there is no such file, and no such process"]);
 
-    let workshop = Workshop::new();
+    let workshop = workshop();
     workshop.run("gcc -O1 waiting.c -o waiting");
     let waiting = Waiting::start(&mut Command::new(workshop.path("waiting")));
     let outcome = run(&mut reheap("inspect --all-pids"));
@@ -161,7 +144,7 @@ fn a_process_that_has_ended_is_refused_and_all_that_run_are_lines() {
 
 #[test]
 fn an_allocator_that_stays_unknown_is_exit_code_5() {
-    let workshop = Workshop::new();
+    let workshop = workshop();
     workshop.write(
         "own.c",
         "char heap[99];\nvoid *malloc(unsigned long n) { return heap; }\n",
@@ -174,7 +157,7 @@ fn an_allocator_that_stays_unknown_is_exit_code_5() {
 
 #[test]
 fn a_line_is_enough_by_default_and_verbose_tells_the_evidence() {
-    let workshop = Workshop::new();
+    let workshop = workshop();
     workshop.run("musl-gcc -O2 -static waiting.c -o waiting");
     let waiting = workshop.path("waiting");
     let outcome = run(reheap("inspect").arg(&waiting)).succeeded();
@@ -204,7 +187,7 @@ fn without_marker(program: &Path) {
 
 #[test]
 fn allocators_of_the_catalogue_are_known_in_stripped_programs_without_a_marker() {
-    let workshop = Workshop::new();
+    let workshop = workshop();
     for (allocator, name, version) in [
         ("mimalloc", "mimalloc", Some("2.x")),
         ("mimalloc3", "mimalloc", Some("3.x")),
@@ -212,7 +195,7 @@ fn allocators_of_the_catalogue_are_known_in_stripped_programs_without_a_marker()
         ("rpmalloc", "rpmalloc", None),
     ] {
         let mut command = reheap(&format!("cc -a {allocator} -O2 waiting.c -o waiting"));
-        run(command.current_dir(workshop.0.path())).succeeded();
+        run(command.current_dir(workshop.directory())).succeeded();
         workshop.run("strip waiting");
         without_marker(&workshop.path("waiting"));
         let identity = inspected(workshop.path("waiting").to_str().unwrap(), 0);
@@ -256,7 +239,7 @@ fn text(value: &Value) -> Vec<u8> {
 
 #[test]
 fn the_entry_point_of_a_saved_image_is_found_through_layers_and_links() {
-    let workshop = Workshop::new();
+    let workshop = workshop();
     workshop.run("musl-gcc -O2 -static waiting.c -o waiting");
     let program = fs::read(workshop.path("waiting")).unwrap();
     let config = json!({ "config": {
@@ -289,7 +272,7 @@ fn the_entry_point_of_a_saved_image_is_found_through_layers_and_links() {
 
 #[test]
 fn the_entry_point_of_an_oci_layout_may_be_a_script() {
-    let workshop = Workshop::new();
+    let workshop = workshop();
     workshop.run("musl-gcc -O2 -static waiting.c -o waiting");
     let program = fs::read(workshop.path("waiting")).unwrap();
     let layer = layer(
@@ -314,14 +297,14 @@ fn the_entry_point_of_an_oci_layout_may_be_a_script() {
     workshop.write("blobs/sha256/bb", text(&manifest));
     workshop.write("blobs/sha256/c0", text(&config));
     workshop.write("blobs/sha256/1a", gzip(&layer));
-    let identity = inspected(workshop.0.path().to_str().unwrap(), 0);
+    let identity = inspected(workshop.directory().to_str().unwrap(), 0);
     assert_eq!(identity["entry_point"], "/bin/sh");
     assert_eq!(identity["scripts"], json!(["/srv/start"]));
 }
 
 #[test]
 fn a_damaged_image_is_refused_with_what_is_wrong() {
-    let workshop = Workshop::new();
+    let workshop = workshop();
     let config = json!({ "config": { "Entrypoint": ["/app"] } });
     let refused = |layers: Value, parts: &[(&str, &[u8])], reason: &str| {
         let manifest = text(&json!([{ "Config": "config.json", "Layers": layers }]));
@@ -415,7 +398,7 @@ fn a_thread_of_the_kernel_is_called_one_whoever_asks() {
 
 #[test]
 fn one_line_names_hazards_and_keeps_doubts() {
-    let workshop = Workshop::new();
+    let workshop = workshop();
     let source = "void *mi_malloc(unsigned long n) { return 0; }\n\
         void *malloc(unsigned long) __attribute__((alias(\"mi_malloc\")));\n\
         static __thread char heap[100];\nchar *own_heap(void) { return heap; }\n";
@@ -442,7 +425,7 @@ fn one_line_names_hazards_and_keeps_doubts() {
 
 #[test]
 fn symbols_are_shown_to_people_as_their_source_has_them_and_to_programs_as_they_are() {
-    let workshop = Workshop::new();
+    let workshop = workshop();
     let source = "namespace snmalloc { void *allocate(unsigned long n) { return (void *)n; } }\n\
         void *operator new(unsigned long n) { return snmalloc::allocate(n); }\n";
     workshop.write("a.cc", source);
@@ -473,7 +456,7 @@ fn the_verbose_form_has_a_blank_behind_each_label() {
 
 #[test]
 fn an_empty_archive_is_called_empty() {
-    let workshop = Workshop::new();
+    let workshop = workshop();
     workshop.run("ar rcs empty.a");
     run(reheap("inspect").arg(workshop.path("empty.a")))
         .ended_with(1)

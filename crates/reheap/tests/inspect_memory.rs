@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::programs::Programs;
 use common::run;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 const LIMIT_KIB: u64 = 64 << 10;
@@ -18,22 +19,20 @@ const GIGABYTE: u64 = 1 << 30;
 /// Of a layer, which is unpacked byte by byte; still more than twice the limit.
 const LAYER_BYTES: u64 = 150 << 20;
 
-/// A folder with what a test builds.
-struct Workshop(tempfile::TempDir);
+/// A directory with what a test builds.
+struct Workshop(Programs);
+
+impl std::ops::Deref for Workshop {
+    type Target = Programs;
+
+    fn deref(&self) -> &Programs {
+        &self.0
+    }
+}
 
 impl Workshop {
     fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn run(&self, line: &str) {
-        let mut words = line.split(' ');
-        let mut command = Command::new(words.next().unwrap());
-        run(command.args(words).current_dir(self.0.path())).succeeded();
+        Self(Programs::new())
     }
 
     /// A library of that size, almost all of it a hole, with a text of jemalloc near its end: what only a search of the
@@ -221,7 +220,7 @@ fn a_large_program_in_an_image_with_many_files_is_read_where_it_is_or_from_a_cop
     for (name, bytes) in image_parts("layer.tar") {
         fs::write(workshop.path(&name), bytes).unwrap();
     }
-    has_jemalloc(&inspected(workshop.0.path()));
+    has_jemalloc(&inspected(workshop.directory()));
 
     // Compressed, so that it has to be unpacked.
     let packed = File::create(workshop.path("layer.tar.gz")).unwrap();
@@ -231,5 +230,5 @@ fn a_large_program_in_an_image_with_many_files_is_read_where_it_is_or_from_a_cop
     for (name, bytes) in image_parts("layer.tar.gz") {
         fs::write(workshop.path(&name), bytes).unwrap();
     }
-    has_jemalloc(&inspected(workshop.0.path()));
+    has_jemalloc(&inspected(workshop.directory()));
 }

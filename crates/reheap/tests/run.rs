@@ -3,17 +3,13 @@
 mod common;
 
 use common::command::{EVENT_DEADLINE, Running};
+use common::programs::Programs;
 use common::{Outcome, cache, reheap, run, run_with_input};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// Programs and scripts in a folder of their own.
-struct Programs {
-    folder: tempfile::TempDir,
-}
 
 const PROBE: &str = r#"
 #define _GNU_SOURCE
@@ -30,40 +26,6 @@ int main(void) {
     return 0;
 }
 "#;
-
-impl Programs {
-    fn new() -> Self {
-        Self {
-            folder: tempfile::tempdir().unwrap(),
-        }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    #[track_caller]
-    fn compile(&self, compiler: &str, name: &str, source: &str, flags: &[&str]) -> PathBuf {
-        let file = self.path(&format!("{name}.c"));
-        fs::write(&file, source).unwrap();
-        let program = self.path(name);
-        run(Command::new(compiler)
-            .args(flags)
-            .arg(file)
-            .arg("-o")
-            .arg(&program)
-            .arg("-ldl"))
-        .succeeded();
-        program
-    }
-
-    fn script(&self, name: &str, text: &str) -> PathBuf {
-        let script = self.path(name);
-        fs::write(&script, text).unwrap();
-        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-        script
-    }
-}
 
 /// `reheap run <flags> -- <program>`.
 fn reheap_run(flags: &str, program: impl AsRef<Path>) -> Command {
@@ -315,7 +277,7 @@ fn what_cannot_be_run_gives_the_exit_codes_of_a_shell() {
         .said(&["cannot run `no-such-program-anywhere`: it was not found"]);
     let data = programs.path("data");
     fs::write(&data, "text").unwrap();
-    for file in [data.as_path(), programs.folder.path()] {
+    for file in [data.as_path(), programs.directory()] {
         run(&mut reheap_run("-a mimalloc", file))
             .ended_with(126)
             .said(&["it is no executable file"]);
@@ -341,7 +303,7 @@ fn a_file_without_an_interpreter_is_run_or_refused_as_a_shell_does() {
     let tar = programs.path("tar");
     let mut command = Command::new("tar");
     command.arg("-cf").arg(&tar).arg("-C");
-    run(command.arg(programs.folder.path()).arg("plain")).succeeded();
+    run(command.arg(programs.directory()).arg("plain")).succeeded();
     let after_plain = format!("#!{}\necho itself \"$1\"\n", plain.display());
     let after_env = format!("#!/usr/bin/env {}\n", plain.display());
     let too_long = format!("#!/{}\necho itself\n", "a".repeat(300));

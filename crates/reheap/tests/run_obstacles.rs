@@ -3,12 +3,13 @@
 
 mod common;
 
+use common::programs::Programs;
 use common::{cache_for_all, command, reheap, run};
 use serde_json::Value;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 const HELLO: &str = "#include <stdio.h>\n#include <stdlib.h>\n\
@@ -18,27 +19,20 @@ const OWN_MALLOC: &str = "#include <stddef.h>\n\
     void *malloc(size_t size) { void *block = heap + used; used += (size + 15) / 16 * 16; return block; }\n\
     void free(void *block) { (void)block; }\n";
 
-/// A folder with what a test builds.
-struct Workshop(tempfile::TempDir);
+/// A directory with what a test builds.
+struct Workshop(Programs);
+
+impl std::ops::Deref for Workshop {
+    type Target = Programs;
+
+    fn deref(&self) -> &Programs {
+        &self.0
+    }
+}
 
 impl Workshop {
     fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        fs::write(self.path(name), text).unwrap();
-    }
-
-    #[track_caller]
-    fn run(&self, line: &str) {
-        let mut words = line.split(' ');
-        let mut command = Command::new(words.next().unwrap());
-        run(command.args(words).current_dir(self.0.path())).succeeded();
+        Self(Programs::new())
     }
 
     /// Takes the section table away, as `sstrip` and packers do.
@@ -84,7 +78,7 @@ fn allocators() -> Vec<String> {
 fn a_program_without_a_section_table_is_refused_if_it_brings_a_malloc_and_run_if_not() {
     let workshop = Workshop::new();
     workshop.write("hello.c", HELLO);
-    workshop.write("own.c", &format!("{OWN_MALLOC}{HELLO}"));
+    workshop.write("own.c", format!("{OWN_MALLOC}{HELLO}"));
     for name in ["hello", "own"] {
         workshop.run(&format!("cc -O1 -fno-builtin {name}.c -o {name}"));
         workshop.drop_sections(name);
@@ -103,7 +97,7 @@ fn a_program_without_a_section_table_is_refused_if_it_brings_a_malloc_and_run_if
 #[test]
 fn a_stripped_program_that_offers_a_malloc_of_its_own_is_refused() {
     let workshop = Workshop::new();
-    workshop.write("own.c", &format!("{OWN_MALLOC}{HELLO}"));
+    workshop.write("own.c", format!("{OWN_MALLOC}{HELLO}"));
     workshop.run("cc -O1 -fno-builtin -s own.c -o own");
     let refused = workshop.check("own", 1);
     assert_eq!(refused["verdict"], "refused", "{refused}");
@@ -113,7 +107,7 @@ fn a_stripped_program_that_offers_a_malloc_of_its_own_is_refused() {
 #[test]
 fn what_cannot_be_seen_is_unknown_and_not_run_unless_forced() {
     let workshop = Workshop::new();
-    workshop.write("own.c", &format!("{OWN_MALLOC}{HELLO}"));
+    workshop.write("own.c", format!("{OWN_MALLOC}{HELLO}"));
     workshop.run("cc -O1 -fno-builtin own.c -o own");
     workshop.drop_sections("own");
     workshop.change("own", |bytes| {
@@ -161,7 +155,7 @@ fn a_packed_program_is_unknown_and_not_called_static() {
     .concat();
     workshop.write(
         "packed.c",
-        &format!("const char banner[] = \"{banner}\";\nvoid _start(void) {{ for (;;); }}\n"),
+        format!("const char banner[] = \"{banner}\";\nvoid _start(void) {{ for (;;); }}\n"),
     );
     for flags in ["-static -nostdlib", "-static-pie -nostdlib"] {
         workshop.run(&format!("cc {flags} packed.c -o packed"));
@@ -190,14 +184,14 @@ fn a_program_that_is_linked_with_a_shared_allocator_works_unless_it_takes_blocks
     workshop.write("hello.c", HELLO);
     workshop.write(
         "asks.c",
-        &format!(
+        format!(
             "int mallctl(const char *);\n{}",
             HELLO.replace("return 0", "return mallctl(\"a\")")
         ),
     );
     workshop.write(
         "takes.c",
-        &format!(
+        format!(
             "void *mallocx(unsigned long, int);\n{}",
             HELLO.replace("malloc(99)", "mallocx(99, 0)")
         ),
@@ -425,7 +419,7 @@ fn go_build(workshop: &Workshop, source: &str, cgo: &str) {
             "GOCACHE",
             Path::new(env!("CARGO_TARGET_TMPDIR")).join("go-cache"),
         );
-    run(go.current_dir(workshop.0.path())).succeeded();
+    run(go.current_dir(workshop.directory())).succeeded();
 }
 
 #[test]
@@ -464,7 +458,7 @@ fn hints_for_static_programs_fit_what_they_were_made_from() {
     assert_eq!(refused["hint"], Value::Null);
 
     workshop.write("hello.c", HELLO);
-    workshop.write("own.c", &format!("{OWN_MALLOC}{HELLO}"));
+    workshop.write("own.c", format!("{OWN_MALLOC}{HELLO}"));
     workshop.write(
         "hello.rs",
         "fn main() { println!(\"{}\", String::from(\"hello\")); }\n",

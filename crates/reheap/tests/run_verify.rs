@@ -3,6 +3,7 @@
 mod common;
 
 use common::command::{EVENT_DEADLINE, Running, in_time, make_fifo};
+use common::programs::Programs;
 use common::{Outcome, cache, reheap, run};
 use rustix::process::{Signal, kill_process};
 use std::fs;
@@ -51,34 +52,8 @@ int main(int count, char **words) {
 }
 "#;
 
-struct Programs {
-    folder: tempfile::TempDir,
-}
-
-impl Programs {
-    fn new() -> Self {
-        Self {
-            folder: tempfile::tempdir().unwrap(),
-        }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn trouble(&self, compiler: &str) -> PathBuf {
-        self.compile(compiler, "trouble", TROUBLE, &[])
-    }
-
-    fn compile(&self, compiler: &str, name: &str, source: &str, flags: &[&str]) -> PathBuf {
-        let file = self.path(&format!("{name}.c"));
-        fs::write(&file, source).unwrap();
-        let program = self.path(name);
-        let mut command = Command::new(compiler);
-        command.args(["-fno-builtin"]).args(flags).arg(file);
-        run(command.arg("-o").arg(&program).arg("-ldl")).succeeded();
-        program
-    }
+fn trouble(programs: &Programs, compiler: &str) -> PathBuf {
+    programs.compile(compiler, "trouble", TROUBLE, &[])
 }
 
 /// `reheap run --verify` for a second, of these words.
@@ -100,7 +75,7 @@ fn as_json(outcome: &Outcome) -> serde_json::Value {
 fn a_program_that_makes_600_calls_and_then_aborts_is_not_verified() {
     let programs = Programs::new();
     for compiler in ["cc", "musl-gcc"] {
-        let program = programs.trouble(compiler);
+        let program = trouble(&programs, compiler);
         let program = program.to_str().unwrap();
         let json = run(&mut verify("--json", &[program, "with", "abort"])).ended_with(1);
         let json = as_json(&json.said(&[
@@ -163,7 +138,7 @@ fn no_compiler_is_needed_for_what_is_in_the_cache() {
     run(&mut verify("", &words)).succeeded();
     let without_compilers = |flags: &str| {
         let mut command = verify(flags, &words);
-        command.env("PATH", programs.folder.path());
+        command.env("PATH", programs.directory());
         command
     };
     let outcome = run(&mut without_compilers("")).succeeded();
@@ -185,7 +160,7 @@ fn no_compiler_is_needed_for_what_is_in_the_cache() {
 #[test]
 fn a_program_that_did_not_end_by_itself_is_said_to_have_been_running() {
     let programs = Programs::new();
-    let program = programs.trouble("cc");
+    let program = trouble(&programs, "cc");
     let program = program.to_str().unwrap();
     let hangs = verified(&[program, "with", "hang"]).succeeded();
     let said = "; it was still running after 1.";
@@ -197,7 +172,7 @@ fn a_program_that_did_not_end_by_itself_is_said_to_have_been_running() {
 #[test]
 fn a_crash_somewhere_below_a_shell_that_goes_on_is_seen() {
     let programs = Programs::new();
-    let program = programs.trouble("cc");
+    let program = trouble(&programs, "cc");
     let shell = |script: &str| verified(&["sh", "-c", script, program.to_str().unwrap()]);
     let died = format!("`{}` (process ", program.display());
     for script in [
@@ -214,7 +189,7 @@ fn a_crash_somewhere_below_a_shell_that_goes_on_is_seen() {
 #[test]
 fn a_crash_of_which_no_parent_is_told_is_seen() {
     let programs = Programs::new();
-    let program = programs.trouble("cc");
+    let program = trouble(&programs, "cc");
     verified(&[program.to_str().unwrap(), "with", "child"])
         .ended_with(1)
         .said(&["did not end in order, as a program that crashes; without mimalloc it does"]);
@@ -223,7 +198,7 @@ fn a_crash_of_which_no_parent_is_told_is_seen() {
 #[test]
 fn a_program_that_crashes_anyway_is_neither_verified_nor_blamed_on_the_allocator() {
     let programs = Programs::new();
-    let program = programs.trouble("cc");
+    let program = trouble(&programs, "cc");
     let outcome = run(&mut verify(
         "--json",
         &[program.to_str().unwrap(), "always", "abort"],
@@ -260,7 +235,7 @@ fn processes_that_a_script_ends_are_nobodys_trouble() {
 #[test]
 fn a_signal_that_a_program_sends_its_child_is_told_and_no_failure() {
     let programs = Programs::new();
-    let program = programs.trouble("cc");
+    let program = trouble(&programs, "cc");
     let outcome = verified(&[program.to_str().unwrap(), "with", "ended child"]).succeeded();
     for words in [
         "only with mimalloc: ",
@@ -273,7 +248,7 @@ fn a_signal_that_a_program_sends_its_child_is_told_and_no_failure() {
 #[test]
 fn an_exit_code_that_only_the_allocator_brings_is_told() {
     let programs = Programs::new();
-    let program = programs.trouble("cc");
+    let program = trouble(&programs, "cc");
     verified(&[program.to_str().unwrap(), "with", "code"])
         .ended_with(1)
         .said(&["it ended with exit code 3; without mimalloc it ends with 0"]);
@@ -434,7 +409,7 @@ fn a_library_that_does_not_load_is_explained_by_what_the_dynamic_linker_says() {
     let flags = ["-shared", "-fPIC", "-Wl,--no-as-needed", newer];
     let library = programs.compile("cc", "library.so", source, &flags);
 
-    let other = common::cache_for_all(programs.folder.path());
+    let other = common::cache_for_all(programs.directory());
     for entry in fs::read_dir(other.join("preloads")).unwrap() {
         let entry = entry.unwrap().path();
         let name = entry.file_name().unwrap().to_string_lossy().into_owned();

@@ -1,9 +1,14 @@
 //! What the tests of this crate share: targets of this machine, compilers for them, and C programs that are built and run.
 #![allow(
     dead_code,
+    unused_imports,
     reason = "each test file is a crate of its own and uses its part of this module"
 )]
 
+#[path = "../../../reheap/tests/common/command.rs"]
+mod command;
+
+pub(crate) use command::{Outcome, run, run_with_input};
 use reheap_allocators::cache::Cache;
 use reheap_allocators::compiler::{self, Compiler, Language, Purpose, Search};
 use reheap_allocators::target::{Architecture, Libc, Target};
@@ -70,21 +75,5 @@ pub(crate) fn compile(compiler: &Compiler, source: &Path, arguments: &[&str], ou
         .args(arguments)
         .arg("-o")
         .arg(output);
-    succeed(&mut command);
-}
-
-/// Runs to the end, which must be a success, and gives what was printed.
-#[track_caller]
-pub(crate) fn succeed(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|error| {
-        panic!("cannot start {command:?}: {error}; `xtask/prepare install` installs what the tests need")
-    });
-    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "{command:?}: {}\n--- stdout\n{stdout}--- stderr\n{stderr}",
-        output.status
-    );
-    stdout
+    run(&mut command).succeeded();
 }

@@ -1,7 +1,6 @@
 //! Commands that the tests start, and events that they wait for. A deadlock is one of the failures that the tests look for,
 //! so everything that is waited for has a deadline.
 
-use super::INSTALL;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -16,6 +15,9 @@ use std::time::{Duration, Instant};
 pub(crate) const DEADLINE: Duration = Duration::from_secs(900);
 /// Far longer than anything takes on a busy machine that needs no compiler.
 pub(crate) const EVENT_DEADLINE: Duration = Duration::from_secs(120);
+
+/// Ends the message of a test that lacks a tool.
+pub(crate) const INSTALL: &str = "`xtask/prepare install` installs what the tests need";
 
 /// What a command left.
 #[derive(Debug)]
@@ -225,7 +227,7 @@ impl Shared {
 }
 
 /// Whether a process ends in that time. One that nobody has waited for yet has ended too.
-fn ends_within(pid: Pid, time: Duration) -> bool {
+pub(crate) fn ends_within(pid: Pid, time: Duration) -> bool {
     let process = match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(process) => process,
         Err(Errno::SRCH) => return true,

@@ -13,9 +13,10 @@
 pub(crate) mod bench;
 pub(crate) mod command;
 pub(crate) mod image;
+pub(crate) mod programs;
 pub(crate) mod suite;
 
-pub(crate) use command::{Outcome, run, run_with_input};
+pub(crate) use command::{INSTALL, Outcome, run, run_with_input};
 use reheap_elf::marker::{self, FoundMarker};
 use std::ffi::OsStr;
 use std::fs;
@@ -37,9 +38,6 @@ pub(crate) fn of_target(front: &str, end: &str) -> String {
 pub(crate) fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("reheap-cache")
 }
-
-/// Ends the message of a test that lacks a tool.
-pub(crate) const INSTALL: &str = "`xtask/prepare install` installs what the tests need";
 
 /// Words of a command line.
 pub(crate) fn words(line: &str) -> Vec<&str> {
