@@ -9,7 +9,7 @@ use reheap_allocators::preload;
 use reheap_allocators::target::Libc;
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 #[test]
@@ -41,27 +41,55 @@ fn prints_its_options(program: &Path) -> bool {
     outcome.stderr.contains("mimalloc")
 }
 
+/// A program of the conformance suite that is linked with the preload of mimalloc, in a directory where everybody may go.
+struct Linked {
+    _directory: tempfile::TempDir,
+    program: PathBuf,
+}
+
+impl Linked {
+    /// `plugin` is a library that the program opens.
+    fn new(source: &str, plugin: Option<&str>) -> Self {
+        let mimalloc = catalogue::find("mimalloc").unwrap();
+        let target = target(Libc::Glibc);
+        let library = preload::build(mimalloc, &target, &toolchain(&target), &cache()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+        let copy = directory.path().join(library.file_name().unwrap());
+        std::fs::copy(&library, &copy).unwrap();
+        let cc = compiler(&target);
+        if let Some(plugin) = plugin {
+            let output = directory.path().join("plugin.so");
+            let source = conformance_program(plugin);
+            compile(&cc, &source, &["-shared", "-fPIC"], &output);
+        }
+        let program = directory.path().join("program");
+        let run_path = format!("-Wl,-rpath,{}", directory.path().display());
+        let copy = copy.to_str().unwrap();
+        let arguments = ["-Wl,--no-as-needed", copy, &run_path, "-ldl"];
+        compile(&cc, &conformance_program(source), &arguments, &program);
+        Self {
+            _directory: directory,
+            program,
+        }
+    }
+
+    /// Only root can give a program away; for others there is none that is setuid and has the library.
+    fn becomes_setuid(&self) -> bool {
+        let is_given_away = chown(&self.program, Some(65_534), None).is_ok();
+        if is_given_away {
+            set_permissions(&self.program, Permissions::from_mode(0o4755)).unwrap();
+        }
+        is_given_away
+    }
+}
+
 #[test]
 fn who_starts_a_setuid_program_has_no_say_in_how_it_allocates() {
-    let mimalloc = catalogue::find("mimalloc").unwrap();
-    let target = target(Libc::Glibc);
-    let library = preload::build(mimalloc, &target, &toolchain(&target), &cache()).unwrap();
-    // Where everybody may go.
-    let folder = tempfile::tempdir().unwrap();
-    set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
-    let copy = folder.path().join(library.file_name().unwrap());
-    std::fs::copy(&library, &copy).unwrap();
-    let program = folder.path().join("hello");
-    let run_path = format!("-Wl,-rpath,{}", folder.path().display());
-    let arguments = [copy.to_str().unwrap(), &run_path];
-    let source = conformance_program("first_malloc");
-    compile(&compiler(&target), &source, &arguments, &program);
-    assert!(prints_its_options(&program));
-
-    // Only root can give a program away; for others there is none that is setuid and has the library.
-    if chown(&program, Some(65_534), None).is_ok() {
-        set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
-        assert!(!prints_its_options(&program));
+    let linked = Linked::new("first_malloc", None);
+    assert!(prints_its_options(&linked.program));
+    if linked.becomes_setuid() {
+        assert!(!prints_its_options(&linked.program));
     }
 }
 
@@ -79,32 +107,10 @@ fn keeps_the_flag(program: &Path) -> bool {
 
 #[test]
 fn who_starts_a_setuid_program_cannot_keep_the_deepbind_flag() {
-    let mimalloc = catalogue::find("mimalloc").unwrap();
-    let target = target(Libc::Glibc);
-    let library = preload::build(mimalloc, &target, &toolchain(&target), &cache()).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
-    let copy = folder.path().join(library.file_name().unwrap());
-    std::fs::copy(&library, &copy).unwrap();
-    let cc = compiler(&target);
-    let plugin = folder.path().join("plugin.so");
-    let source = conformance_program("deepbind_plugin");
-    compile(&cc, &source, &["-shared", "-fPIC"], &plugin);
-    let program = folder.path().join("deepbind");
-    let run_path = format!("-Wl,-rpath,{}", folder.path().display());
-    let arguments = [
-        "-Wl,--no-as-needed",
-        copy.to_str().unwrap(),
-        &run_path,
-        "-ldl",
-    ];
-    compile(&cc, &conformance_program("deepbind"), &arguments, &program);
-    assert!(keeps_the_flag(&program));
-
-    // As above: only root can make one that is setuid for somebody else.
-    if chown(&program, Some(65_534), None).is_ok() {
-        set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
-        assert!(!keeps_the_flag(&program));
+    let linked = Linked::new("deepbind", Some("deepbind_plugin"));
+    assert!(keeps_the_flag(&linked.program));
+    if linked.becomes_setuid() {
+        assert!(!keeps_the_flag(&linked.program));
     }
 }
 

@@ -19,44 +19,27 @@ const GIGABYTE: u64 = 1 << 30;
 /// Of a layer, which is unpacked byte by byte; still more than twice the limit.
 const LAYER_BYTES: u64 = 150 << 20;
 
-/// A directory with what a test builds.
-struct Workshop(Programs);
-
-impl std::ops::Deref for Workshop {
-    type Target = Programs;
-
-    fn deref(&self) -> &Programs {
-        &self.0
+/// A library of that size, almost all of it a hole, with a text of jemalloc near its end: what only a search of the
+/// whole file finds.
+fn library(workshop: &Programs, name: &str, file_bytes: u64) {
+    let source = "#include <stdlib.h>\nvoid *f(void) { return malloc(9); }\n";
+    workshop.write("a.c", source);
+    workshop.run(&format!("cc -shared -fPIC -O1 a.c -o {name}"));
+    let mut bytes = fs::read(workshop.path(name)).unwrap();
+    let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    let mut headers = (0..usize::from(bytes[56])).map(|index| number(32) as usize + index * 56);
+    // The last segment that is loaded goes on to the end of the file.
+    let last = headers.rfind(|at| bytes[*at] == 1).unwrap();
+    let size = file_bytes - number(last + 8);
+    for field in [32, 40] {
+        bytes[last + field..last + field + 8].copy_from_slice(&size.to_le_bytes());
     }
-}
-
-impl Workshop {
-    fn new() -> Self {
-        Self(Programs::new())
-    }
-
-    /// A library of that size, almost all of it a hole, with a text of jemalloc near its end: what only a search of the
-    /// whole file finds.
-    fn library(&self, name: &str, file_bytes: u64) {
-        let source = "#include <stdlib.h>\nvoid *f(void) { return malloc(9); }\n";
-        fs::write(self.path("a.c"), source).unwrap();
-        self.run(&format!("cc -shared -fPIC -O1 a.c -o {name}"));
-        let mut bytes = fs::read(self.path(name)).unwrap();
-        let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
-        let mut headers = (0..usize::from(bytes[56])).map(|index| number(32) as usize + index * 56);
-        // The last segment that is loaded goes on to the end of the file.
-        let last = headers.rfind(|at| bytes[*at] == 1).unwrap();
-        let size = file_bytes - number(last + 8);
-        for field in [32, 40] {
-            bytes[last + field..last + field + 8].copy_from_slice(&size.to_le_bytes());
-        }
-        let file = File::create(self.path(name)).unwrap();
-        file.write_all_at(&bytes, 0).unwrap();
-        let text = ["\0<jemall", "oc>: Error\0"].concat();
-        file.write_all_at(text.as_bytes(), text_at(file_bytes))
-            .unwrap();
-        file.set_len(file_bytes).unwrap();
-    }
+    let file = File::create(workshop.path(name)).unwrap();
+    file.write_all_at(&bytes, 0).unwrap();
+    let text = ["\0<jemall", "oc>: Error\0"].concat();
+    file.write_all_at(text.as_bytes(), text_at(file_bytes))
+        .unwrap();
+    file.set_len(file_bytes).unwrap();
 }
 
 fn text_at(file_bytes: u64) -> u64 {
@@ -82,15 +65,15 @@ fn has_jemalloc(identity: &Value) {
 
 #[test]
 fn a_sparse_library_of_a_gigabyte_is_searched_to_its_end() {
-    let workshop = Workshop::new();
-    workshop.library("a.so", GIGABYTE);
+    let workshop = Programs::new();
+    library(&workshop, "a.so", GIGABYTE);
     has_jemalloc(&inspected(&workshop.path("a.so")));
 }
 
 #[test]
 fn an_archive_of_large_members_is_searched_to_its_end() {
-    let workshop = Workshop::new();
-    workshop.library("a.so", GIGABYTE);
+    let workshop = Programs::new();
+    library(&workshop, "a.so", GIGABYTE);
     let mut library = File::open(workshop.path("a.so")).unwrap();
     let mut beginning = vec![0; 1 << 20];
     library.read_exact(&mut beginning).unwrap();
@@ -118,7 +101,7 @@ fn an_archive_of_large_members_is_searched_to_its_end() {
 #[test]
 fn an_object_with_millions_of_symbols_is_read_symbol_by_symbol() {
     const SYMBOLS: usize = 2_000_000;
-    let workshop = Workshop::new();
+    let workshop = Programs::new();
     let mut names = vec![0];
     let mut symbols = vec![0_u8; 24];
     for index in 0..SYMBOLS {
@@ -211,14 +194,14 @@ fn many_files() -> Vec<(String, Vec<u8>)> {
 
 #[test]
 fn a_large_program_in_an_image_with_many_files_is_read_where_it_is_or_from_a_copy() {
-    let workshop = Workshop::new();
-    workshop.library("app.so", LAYER_BYTES);
+    let workshop = Programs::new();
+    library(&workshop, "app.so", LAYER_BYTES);
     let layer = workshop.path("layer.tar");
     sparse_tar(&layer, &many_files(), "app", &workshop.path("app.so"));
 
     // As a folder, with the layer as it is.
     for (name, bytes) in image_parts("layer.tar") {
-        fs::write(workshop.path(&name), bytes).unwrap();
+        workshop.write(&name, bytes);
     }
     has_jemalloc(&inspected(workshop.directory()));
 
@@ -228,7 +211,7 @@ fn a_large_program_in_an_image_with_many_files_is_read_where_it_is_or_from_a_cop
     std::io::copy(&mut File::open(&layer).unwrap(), &mut encoder).unwrap();
     encoder.finish().unwrap().flush().unwrap();
     for (name, bytes) in image_parts("layer.tar.gz") {
-        fs::write(workshop.path(&name), bytes).unwrap();
+        workshop.write(&name, bytes);
     }
     has_jemalloc(&inspected(workshop.directory()));
 }
