@@ -1,9 +1,10 @@
-// A program that shows whether a preload works: several threads use each other's blocks, and a child does after fork.
+// A program that shows whether a preload works: several threads use each other's blocks, and so does a child after
+// fork.
 //
-// It is a shared library with an entry point, started by naming it to the dynamic linker: so it is linked as preloads are,
-// with a compiler for libraries, and needs of a root folder nothing but that linker and its libc. When all went well it
-// answers every line on standard input with the address of malloc in hexadecimal, so that whoever started it can look up
-// in its memory map whose malloc that is, for as long as standard input stays open.
+// It is a shared library with an entry point, and the dynamic linker starts it by its path. So reheap links it like a
+// preload, with a compiler for libraries, and in a root directory it needs only that linker and its libc. If all goes
+// well, it answers every line on standard input with the address of malloc in hexadecimal. As long as standard input is
+// open, its parent can look up in its memory map whose malloc that is.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
@@ -75,7 +76,7 @@ static int canary(int count, char **words, char **environment) {
     exit(0);
 }
 
-// What the start files of a program do. glibc and musl agree on these arguments; the dynamic linker has set up the rest.
+// The work of a program's start files. glibc and musl agree on these arguments. The dynamic linker has set up the rest.
 int __libc_start_main(int (*)(int, char **, char **), int, char **, void (*)(void), void (*)(void), void (*)(void), void *);
 
 __attribute__((used, noreturn)) static void start_with(long *stack) {

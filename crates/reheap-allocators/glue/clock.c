@@ -1,11 +1,11 @@
 // The time for an allocator in a preload, without the libc.
 //
-// Another preload may have put its own clock in place of the libc's. libfaketime's allocates when it is called first, to
-// find the libc's functions: an allocator that asks for the time within its first malloc is then called again before it
-// is ready. And memory should go back after a second, not after what somebody pretends to be one.
+// Another preload may have replaced the libc's clock. libfaketime's allocates on its first call, to find the libc's
+// functions. An allocator that reads the clock in its first malloc is then called again before it is ready. Besides,
+// memory should go back after a real second, not after a faked one.
 //
-// So it comes from the vDSO (vdso(7)): a system call takes several times as long, and a program whose large blocks come
-// and go has jemalloc ask once in thirty calls.
+// So the time comes from the vDSO (vdso(7)). A system call needs several times as long, and jemalloc reads the clock
+// once in thirty calls when a program's large blocks come and go.
 #include <elf.h>
 #include <link.h>
 #include <stdatomic.h>
@@ -18,7 +18,7 @@
 
 typedef int clock_function(clockid_t clock, struct timespec *time);
 
-// What architectures call it; where the kernel has another name, or has it turned off, there is the system call.
+// Its name on each architecture. If the kernel uses another name or has no vDSO, the system call does it.
 static int is_the_clock(const char *name) {
     return strcmp(name, "__vdso_clock_gettime") == 0 || strcmp(name, "__kernel_clock_gettime") == 0;
 }
@@ -32,7 +32,8 @@ static const char *content(const char *image, ElfW(Word) type) {
     return NULL;
 }
 
-// The image is linked to address 0, and as it is in memory (linux, Documentation/ABI/stable/vdso).
+// The image is linked to address 0, and its layout in memory is that of the file (linux,
+// Documentation/ABI/stable/vdso).
 static const char *table(const char *image, const ElfW(Dyn) *dynamic, ElfW(Sxword) tag) {
     for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
         if (dynamic->d_tag == tag) return image + dynamic->d_un.d_ptr;

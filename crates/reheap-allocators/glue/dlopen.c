@@ -1,12 +1,13 @@
 // dlopen and dlmopen of a preload for glibc: without RTLD_DEEPBIND.
 //
-// A library that is opened with this flag searches itself and what it was linked with before everything else, and so finds
-// glibc's malloc and not the preload's. As soon as it frees what the program allocated, or the other way round, two
-// allocators meet in one block: PHP and Apache open all their extensions like this and crash. The flag keeps symbols of
-// the same name apart, which seldom matters; who needs that can keep it, by REHEAP_KEEP_DEEPBIND.
+// A library opened with this flag searches itself and its own libraries first, so it finds glibc's malloc and not the
+// preload's. When it frees a block of the program, or the program frees one of its blocks, one allocator gets a block
+// of the other. PHP and Apache open all their extensions this way, and crash. The flag keeps symbols of the same name
+// apart, which rarely matters. Whoever needs that can keep the flag with REHEAP_KEEP_DEEPBIND.
 //
-// The real functions look at their return address to know which library calls: RUNPATH, $ORIGIN and the namespace are the
-// caller's. So these may not call them but have to jump there, with the stack as it was found, which C cannot say.
+// The real functions use their return address to find the calling library, because RUNPATH, $ORIGIN and the namespace
+// are the caller's. So the functions here must not call them. They jump there with an unchanged stack, which C cannot
+// express.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -24,7 +25,7 @@ typedef void function(void);
 
 static atomic_int is_kept; // -1 for no, 1 for yes, 0 while nobody has asked
 
-// Who starts a setuid program must not be able to bring two allocators together in it.
+// Whoever starts a setuid program must not be able to mix two allocators in it.
 static int keeps_flag(void) {
     int kept = atomic_load_explicit(&is_kept, memory_order_relaxed);
     if (!kept) {
@@ -35,12 +36,12 @@ static int keeps_flag(void) {
     return kept > 0;
 }
 
-// For a process without the real function. dlerror says so already: dlsym has not found it.
+// For a process without the real function. dlerror already says so, because dlsym has not found it.
 static void *nothing(void) {
     return NULL;
 }
 
-// Found when it is needed: constructors of other libraries call dlopen before any of this library's has run.
+// Looked up when needed, because constructors of other libraries call dlopen before any of this library's has run.
 static function *next(_Atomic(function *) *known, const char *name) {
     function *found = atomic_load_explicit(known, memory_order_relaxed);
     if (!found) {
@@ -67,8 +68,8 @@ __attribute__((used)) static function *before_dlmopen(struct arguments *argument
     return next(&known, "dlmopen");
 }
 
-// Stores the arguments, calls before_NAME with their address, takes them back and jumps to what that gave. The first
-// instruction is a landing pad for processors that check indirect jumps.
+// Stores the arguments, calls before_NAME with their address, restores them, and jumps to the address that it returned.
+// The first instruction is a landing pad for processors that check indirect jumps.
 #if defined(__x86_64__)
 #define JUMP_TO_NEXT(name) \
     __asm__(".text\n.globl " name "\n.type " name ",@function\n.p2align 4\n" name ":\n" \

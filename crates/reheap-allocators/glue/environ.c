@@ -1,14 +1,15 @@
-// Baked-in tuning for an allocator that reads `environ`, where a preload's environment variables do not come along.
+// Baked-in tuning for an allocator that reads `environ`, in a preload whose environment variables do not reach the
+// program.
 //
-// The allocator is compiled with its `environ` meaning the one here: what the user set for it, which comes first and so
-// wins, and behind that the defaults, `NAME=VALUE` strings up to an empty one that lie beside the marker. Options are read
-// once each, by whichever thread needs them first; two that do so at once write the same pointers.
+// The allocator is compiled to use the `environ` of this file. The user's own variables come first, so they win. The
+// defaults follow: `NAME=VALUE` strings with an empty one at the end, next to the marker. The allocator reads each
+// option once, in the thread that needs it first. Two threads that do so at once write the same pointers.
 #include <stddef.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/auxv.h>
 
-// The flags that make the allocator's `environ` this one are those of its glue too.
+// The compiler flag that redefines the allocator's `environ` also applies to this file.
 #undef environ
 extern char **environ;
 extern const char __reheap_environment[] __attribute__((visibility("hidden")));
@@ -19,7 +20,7 @@ char ***__reheap_environ(void) {
     static char *entries[ENTRIES_MAX + 1];
     static char **list = entries;
     static const char prefix[] = "MIMALLOC_";
-    // Who starts a setuid program has no say in how it allocates (ld.so(8), "Secure-execution mode").
+    // Whoever starts a setuid program must not decide how it allocates (ld.so(8), "Secure-execution mode").
     int is_secure = getauxval(AT_SECURE) != 0;
     if (!*__reheap_environment && !is_secure) return &environ;
     size_t count = 0;

@@ -1,7 +1,7 @@
 // Baked-in tuning for allocators that read their options from the environment.
 //
-// Their calls of getenv come here. What the user sets when the program runs wins over what was baked in when it was
-// linked. The defaults are a sequence of `NAME=VALUE` strings, ended by an empty one; they lie beside the marker.
+// Their calls of getenv come here. The user's variables at run time override the options baked in at link time. The
+// baked-in options are a sequence of `NAME=VALUE` strings with an empty one at the end, next to the marker.
 #include <stdlib.h>
 #include <string.h>
 

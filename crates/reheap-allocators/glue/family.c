@@ -1,12 +1,12 @@
 // The rest of the malloc family, over the allocator's own primitives.
 //
 // An allocator brings malloc, calloc, realloc, free, an aligned allocation and the usable size of a block, under the
-// names `__reheap_…`. The other functions differ between allocators in what they check and what they put into errno, so
-// they are written once, here, to behave as musl's do (C23 7.24.3, POSIX.1-2024). In a libc all are weak: a program's own
-// win. In a preload that is so without it, because the dynamic linker searches the program first.
+// names `__reheap_…`. In the other functions, allocators differ in what they check and how they set errno. So this file
+// defines them once, with the behaviour of musl's (C23 7.24.3, POSIX.1-2024). In a libc all are weak, so a program's
+// own replace them. In a preload that needs no weak symbols, because the dynamic linker searches the program first.
 //
-// In one thing the two libcs differ, and programs rely on it: realloc of a block to no bytes. musl gives a block of no
-// bytes, glibc frees and gives NULL (C23 leaves it undefined). Each program gets what its libc does.
+// The two libcs differ in one thing, and programs rely on it: realloc of a block to zero bytes. musl returns a block of
+// zero bytes. glibc frees the block and returns NULL (C23 leaves it undefined). Each program gets what its libc does.
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,13 +24,13 @@ size_t __reheap_malloc_usable_size(void *);
 #define PUBLIC __attribute__((weak))
 #endif
 
-// musl takes an alignment of 0 for the least one, and refuses what is no power of two.
+// musl treats an alignment of 0 as the smallest one, and refuses one that is not a power of two.
 static void *allocate_aligned(size_t alignment, size_t size) {
     if (alignment & (alignment - 1)) {
         errno = EINVAL;
         return NULL;
     }
-    // A block of fewer than 16 bytes need not be aligned to 16, so only less than that comes from malloc.
+    // A block of fewer than 16 bytes need not be aligned to 16, so malloc only serves alignments below that.
     if (alignment <= sizeof(void *)) return __reheap_malloc(size);
     if (size > PTRDIFF_MAX - alignment) {
         errno = ENOMEM;
@@ -49,7 +49,7 @@ PUBLIC void *memalign(size_t alignment, size_t size) {
     return allocate_aligned(alignment, size);
 }
 
-// POSIX: the error is the value, errno is left alone, and *out is written only on success.
+// POSIX: return the error, leave errno alone, and write *out only on success.
 PUBLIC int posix_memalign(void **out, size_t alignment, size_t size) {
     if (alignment < sizeof(void *) || (alignment & (alignment - 1))) return EINVAL;
     int errno_before = errno;
@@ -102,7 +102,7 @@ PUBLIC void free_aligned_sized(void *block, size_t alignment, size_t size) {
 }
 
 #ifdef REHEAP_PRELOAD
-// musl does not have it; glibc rounds the size up to whole pages.
+// musl does not have it. glibc rounds the size up to whole pages.
 PUBLIC void *pvalloc(size_t size) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     if (size > PTRDIFF_MAX - page) {
@@ -113,7 +113,7 @@ PUBLIC void *pvalloc(size_t size) {
 }
 
 #ifdef __GLIBC__
-// Programs that were linked with glibc 2.25 or earlier may still call it.
+// Programs linked with glibc 2.25 or earlier may still call it.
 PUBLIC void cfree(void *block) {
     __reheap_free(block);
 }

@@ -1,13 +1,14 @@
-// Fork handlers for a preload. A libc with the allocator in it calls `__malloc_atfork` when it holds its own locks; a
-// libc that does not know of the allocator has pthread_atfork, whose handlers run before that.
+// Fork handlers for a preload. A libc that contains the allocator calls `__malloc_atfork` while it holds its own locks.
+// A libc that does not know the allocator only has pthread_atfork, whose handlers run earlier.
 //
-// So fork waits for locks of the libc while the allocator lets no other thread in. If one of these allocated under such a
-// lock, both would wait for ever. The lock in question is that of the list of streams: fflush(NULL) holds it while it
-// waits for each stream in turn, which other threads allocate for. It is taken here, before the allocator closes.
+// So fork waits for locks of the libc while the allocator lets no other thread in. If another thread allocated under
+// such a lock, both would wait for ever. The lock in question is that of the list of streams. fflush(NULL) holds it
+// while it waits for each stream in turn, and threads allocate while they hold a stream. So this file takes that lock
+// before the allocator closes.
 //
-// A handler that was registered before these runs after them, with the allocator closed: it may allocate, because the glue
-// lets the thread that forks pass, but not wait for a thread that does. musl serializes forks, glibc does not (2.36 lets
-// handlers of several threads run at once).
+// A handler registered before these runs after them, with the allocator closed. It may allocate, because the glue lets
+// the forking thread pass. It must not wait for another thread that allocates. musl serializes forks. glibc does not
+// (2.36 lets handlers of several threads run at once).
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,12 +23,12 @@
 void __malloc_atfork(int who);
 
 #ifdef __GLIBC__
-// Exported since glibc 2.2.5. The lock is recursive: fork takes it once more, and makes it anew in the child.
+// Exported since glibc 2.2.5. The lock is recursive: fork takes it again, and makes a new one in the child.
 void _IO_list_lock(void) __attribute__((weak));
 void _IO_list_unlock(void) __attribute__((weak));
 void _IO_list_resetlock(void) __attribute__((weak));
 
-// glibc 2.32 and later. Without other threads fork takes no locks either, and so works in a handler of any signal.
+// glibc 2.32 and later. Without other threads fork itself takes no locks, so it works in a handler of any signal.
 extern char __libc_single_threaded __attribute__((weak));
 
 static int is_alone(void) {
@@ -48,12 +49,12 @@ static void unlock_streams_in_child(void) {
     if (_IO_list_lock) _IO_list_resetlock();
 }
 #else
-// musl exports no function that takes its lock. Of those that take it fflush(NULL) and exit wait for streams. So fflush
-// comes here, and goes on by the other name that it has in musl; and before exit takes the lock, which it never gives back,
-// a destructor of this library keeps forks out.
+// musl exports no function that takes its lock. Of the functions that take it, fflush(NULL) and exit wait for streams.
+// So fflush comes here, and continues by its other name in musl. exit takes the lock and never releases it; before
+// that, a destructor of this library keeps forks out.
 int fflush_unlocked(FILE *);
 
-// Recursive, for a signal handler that forks in a thread which it interrupted here.
+// Recursive, for a signal handler that forks in a thread that it interrupted here.
 static pthread_mutex_t streams = PTHREAD_MUTEX_INITIALIZER;
 
 static int is_alone(void) {
@@ -76,7 +77,7 @@ static void unlock_streams(void) {
     pthread_mutex_unlock(&streams);
 }
 
-// It is the lock of a thread in the parent: the child's only thread has another number.
+// A thread of the parent holds the lock. The child's only thread has another number.
 static void unlock_streams_in_child(void) {
     prepare_streams();
 }
@@ -94,7 +95,7 @@ __attribute__((destructor(101))) static void before_streams_end(void) {
     lock_streams();
 }
 
-// musl's fork holds a lock of its own while handlers run, and so a signal handler that forks meanwhile would wait for the
+// musl's fork holds a lock of its own while handlers run. A signal handler that forks meanwhile would wait for the
 // thread that it interrupted. musl blocks signals only for the fork itself.
 PUBLIC pid_t fork(void) {
     pid_t (*next)(void) = (pid_t (*)(void))dlsym(RTLD_NEXT, "fork");
@@ -110,7 +111,7 @@ PUBLIC pid_t fork(void) {
 #endif
 
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
-// Above 1 where a signal handler forks in a thread that was about to fork, or had just done so.
+// Above 1 when a signal handler forks in a thread that was about to fork or has just forked.
 static _Thread_local int forks;
 static _Thread_local int is_closed;
 
@@ -138,7 +139,7 @@ static void in_child(void) {
         __malloc_atfork(1);
         unlock_streams_in_child();
         if (forks > 1) {
-            // The fork that was interrupted goes on in the child, as in a parent.
+            // The interrupted fork continues in the child, as in a parent.
             lock_streams();
             __malloc_atfork(-1);
         } else {
@@ -150,8 +151,9 @@ static void in_child(void) {
 }
 
 #ifdef __GLIBC__
-// glibc runs the constructors of this library after those of all others that the program was linked with, and OpenBLAS
-// registers a handler in its own that waits for its threads. So every registration comes here, where these come first.
+// glibc runs the constructors of this library after those of all libraries that the program is linked with. OpenBLAS
+// registers a handler in its constructor, and that handler waits for its threads. So every registration comes here,
+// after those of this file.
 typedef void handler(void);
 typedef int register_function(handler *, handler *, handler *, void *object);
 
@@ -170,7 +172,7 @@ static void register_these(void) {
     if (!atomic_flag_test_and_set(&are_registered)) next_register()(before_fork, in_parent, in_child, NULL);
 }
 
-// What pthread_atfork calls, which is a part of each library (glibc, nptl/pthread_atfork.c).
+// pthread_atfork, which is a part of each library, calls it (glibc, nptl/pthread_atfork.c).
 PUBLIC int __register_atfork(handler *before, handler *parent, handler *child, void *object) {
     register_these();
     return next_register()(before, parent, child, object);
@@ -181,7 +183,7 @@ static void register_these(void) {
 }
 #endif
 
-// Before the constructors of the program, which may start threads.
+// This runs before the constructors of the program, which may start threads.
 __attribute__((constructor(101))) void __reheap_register_fork_handlers(void) {
     prepare_streams();
     register_these();

@@ -1,13 +1,15 @@
 // A gate around each call of an allocator, so that a program with threads can fork.
 //
-// A thread that is inside the allocator when another one forks does not exist in the child, and what it had locked is
-// never given back there. Spin locks that are inlined cannot be intercepted one by one, so every thread has a slot that
-// says whether it is inside; before a fork the gate closes, and fork waits until nobody is. The two sides are ordered by
-// membarrier(2), so that the side that is taken often needs two plain stores and a load only. musl tells before a fork
-// and after it (`__malloc_atfork`, musl 1.2.2 and later), when it holds its own locks already; pthread_atfork handlers run
-// before that, and a thread that allocates under a lock of the libc would then wait for the fork, and the fork for it.
+// If a thread is inside the allocator while another one forks, the child has its locks but not the thread, so nothing
+// releases them there. Inlined spin locks cannot be intercepted one by one. So every thread has a slot that says
+// whether it is inside. Before a fork the gate closes, and fork waits until no thread is inside. membarrier(2) orders
+// the two sides, so the frequent side needs only two plain stores and a load.
 //
-// This file stands in front of the glue that uses it, in one translation unit, which defines the two functions below.
+// musl calls `__malloc_atfork` before and after a fork (musl 1.2.2 and later), while it holds its own locks.
+// pthread_atfork handlers run earlier. With those, a thread that allocates under a lock of the libc would wait for the
+// fork, and the fork for that thread.
+//
+// This file precedes the glue that uses it, in one translation unit, which defines the two functions below.
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -29,7 +31,7 @@ static void thread_ends(void);         // in a thread, when it ends; more than o
 #define likely(condition) __builtin_expect(!!(condition), 1)
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 
-// Slots are never given back to the system: a thread may allocate after its last destructor and so keep one for good.
+// Slots never go back to the system: a thread may allocate after its last destructor, and then keeps one for ever.
 struct slot {
     _Alignas(64) atomic_int inside;
     atomic_int taken;
@@ -37,7 +39,8 @@ struct slot {
 };
 
 static _Atomic(struct slot *) slots;
-// This thread's slot, whenever it may be inside: a signal handler that forks must not wait for the thread it interrupted.
+// This thread's slot while it may be inside. A signal handler that forks must not wait for the thread that it
+// interrupted.
 static _Thread_local struct slot *mine;
 static _Thread_local int forking;
 static atomic_int closed;
@@ -80,7 +83,7 @@ static void give_back(struct slot *slot) {
     atomic_store(&slot->taken, 0);
 }
 
-// A later destructor may allocate again: that announces the thread anew, and sets the value anew, so that this runs once
+// A later destructor may allocate again. That announces the thread again and sets the value again, so this runs once
 // more (POSIX: up to PTHREAD_DESTRUCTOR_ITERATIONS times).
 static void take_leave(void *value) {
     struct slot *slot = value;
@@ -95,7 +98,7 @@ static void begin(void) {
     pthread_key_create(&leave_key, take_leave);
 }
 
-// Before there are threads: one that forked while another was in here would wait for ever in the child.
+// This runs before there are threads. If a thread forked while another one was in here, the child would wait for ever.
 __attribute__((constructor(101))) static void begin_early(void) {
     pthread_once(&once, begin);
 }
@@ -105,7 +108,7 @@ __attribute__((noinline, cold)) static struct slot *announce(void) {
     pthread_once(&once, begin);
     struct slot *slot = take_slot();
     if (slot) {
-        // Before the allocator begins, which may call the libc, and that the allocator.
+        // First, because the allocator may call the libc when it begins, and the libc the allocator.
         mine = slot;
         atomic_signal_fence(memory_order_seq_cst);
         enter_slot(slot);
@@ -119,7 +122,7 @@ __attribute__((noinline, cold)) static struct slot *announce(void) {
     return slot;
 }
 
-// The slot to leave again, or NULL where there is no memory even for that.
+// The slot to leave again, or NULL if there is no memory even for that.
 static inline struct slot *enter(void) {
     struct slot *slot = mine;
     if (unlikely(!slot) && !(slot = announce())) return NULL;
@@ -138,13 +141,13 @@ static void *no_memory(void) {
     return NULL;
 }
 
-// -1 before a fork, 0 after it in the parent, 1 in the child; forks are serialized. The thread that forks may go on: in
-// a preload, handlers of others run after this.
+// -1 before a fork, 0 after it in the parent, 1 in the child; forks are serialized. The forking thread may still
+// allocate: in a preload, other libraries' handlers run after this.
 void __malloc_atfork(int who) {
     static int is_open;
     if (who < 0) {
-        // A signal handler forks in a thread that it interrupted inside. Others may wait for what that thread has locked,
-        // so there is no waiting for them.
+        // A signal handler forks in a thread that is inside. Other threads may wait for its locks, so fork cannot wait
+        // for them.
         is_open = mine && atomic_load(&mine->inside);
         if (is_open) return;
         forking = 1;
@@ -155,7 +158,7 @@ void __malloc_atfork(int who) {
         }
         return;
     }
-    // In the child there are no other threads: one that was about to look at `closed` will not leave its slot.
+    // The child has no other threads: one that had not yet read `closed` will not leave its slot.
     for (struct slot *slot = atomic_load(&slots); who > 0 && slot; slot = slot->next) {
         if (slot == mine) continue;
         atomic_store(&slot->inside, 0);

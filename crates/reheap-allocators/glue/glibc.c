@@ -1,24 +1,24 @@
-// What glibc has beside the malloc family, in a preload for it: malloc_trim, mallinfo and their like, for the allocator
-// that is active. Without these, glibc's own answer, for a heap that nobody uses.
+// What glibc has beside the malloc family: malloc_trim, mallinfo and the like, for the active allocator of a preload.
+// Without these functions glibc's own would answer, about a heap that nothing uses.
 //
-// Each allocator brings the three functions below. What it cannot tell is not made up: docs/dynamic-programs.md says which
-// figures mean what. musl has none of these functions.
+// Each allocator brings the three functions below. This file invents no figure that an allocator does not know:
+// docs/dynamic-programs.md says which figures mean what. musl has none of these functions.
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 
-// The heap in bytes: what is used, what the allocator keeps for later, and the most that both were together, or 0 where
-// it does not know.
+// The heap in bytes: what is used, what the allocator keeps for later, and the peak of both together. 0 if it does not
+// know.
 void __reheap_usage(size_t *used, size_t *kept, size_t *most);
-// Gives back to the system what can be given back: 1 if that was anything.
+// Gives as much as possible back to the system. 1 if that was anything.
 int __reheap_collect(void);
-// Whether freed memory is kept for good from now on, or given back at once: 1 if the allocator can do that.
+// From now on, keep freed memory for ever or give it back at once. 1 if the allocator can do that.
 int __reheap_keep(int for_good);
 
 #ifdef __GLIBC__
 #define PUBLIC __attribute__((visibility("default")))
 
-// As in glibc's malloc.h, which older versions of it lack the second of.
+// As in glibc's malloc.h. Older versions lack the second one.
 #define FIELDS(type) type arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost
 struct mallinfo {
     FIELDS(int);
@@ -27,10 +27,10 @@ struct mallinfo2 {
     FIELDS(size_t);
 };
 
-// mallopt(3): freed memory at the end of the heap goes back to the system when it is more than this.
+// mallopt(3): free memory at the end of the heap above this size goes back to the system.
 #define M_TRIM_THRESHOLD (-1)
 
-// No allocator here has an end of the heap to leave `pad` at.
+// The heap of no allocator here has an end, so `pad` means nothing.
 PUBLIC int malloc_trim(size_t pad) {
     (void)pad;
     int errno_before = errno;
@@ -74,14 +74,14 @@ PUBLIC void malloc_stats(void) {
     if (most) fprintf(stderr, "max system bytes = %10zu\n", most);
 }
 
-// Of all parameters only the least and the greatest trim threshold mean something elsewhere: at once, and never.
+// Only the smallest and the largest trim threshold mean something to other allocators: at once, and never.
 PUBLIC int mallopt(int parameter, int value) {
     if (parameter != M_TRIM_THRESHOLD || (value != 0 && value != -1)) return 0;
     return __reheap_keep(value == -1);
 }
 
-// glibc's own names for the family, which it exports and some programs and preloads call: a block of theirs may be freed
-// by the usual name, and the other way round.
+// glibc exports the family under names of its own too. Some programs and preloads call these, and may free such a block
+// by the usual name, or the other way round.
 void *__reheap_malloc(size_t);
 void *__reheap_calloc(size_t, size_t);
 void __reheap_free(void *);

@@ -1,15 +1,15 @@
 // jemalloc's own fork handlers, called at the right moment.
 //
-// jemalloc takes all its locks before a fork, so that none is held by a thread that the child does not have. It registers
-// that with pthread_atfork, whose handlers run before musl takes its own locks: a thread that allocates under the lock of
-// the list of streams then waits for the fork, and the fork for it. So the handlers are kept here, and called when musl
-// holds its locks (`__malloc_atfork`, since musl 1.2.2, which jemalloc needs anyway for its `gettid`), or by the glue for
-// preloads.
+// jemalloc takes all its locks before a fork, so no thread that the child lacks holds one. It registers a handler for
+// that with pthread_atfork, and these handlers run before musl takes its own locks. A thread that allocates under the
+// lock of the list of streams then waits for the fork, and the fork for that thread. So this file keeps the handlers.
+// It calls them when musl holds its locks (`__malloc_atfork`, since musl 1.2.2, which jemalloc needs anyway for its
+// `gettid`). In a preload, `fork.c` calls it.
 //
-// A signal handler may fork in a thread that it interrupted inside jemalloc. What that thread has locked it will unlock
-// when the handler returns; waiting for it would last for ever. So each thread counts its locks, and a fork by one that
-// has any leaves jemalloc alone. The child of a single thread then has a whole heap all the same, and that of several may
-// only call what is safe in a signal handler anyway (POSIX, fork).
+// A signal handler may fork in a thread that it interrupted inside jemalloc. That thread releases its locks only after
+// the handler returns, so waiting for them would never end. So each thread counts its locks, and a fork by a thread
+// with locks leaves jemalloc alone. If the process has one thread, the child's heap is complete all the same. If it has
+// several, the child may only call functions that are safe in a signal handler anyway (POSIX, fork).
 #include <pthread.h>
 
 static struct {
@@ -21,7 +21,7 @@ static struct {
 static _Thread_local int locks; // that this thread holds, or is about to take or to have given back
 static int is_prepared;
 
-// Before there is a second thread: jemalloc has a constructor, which initializes it.
+// This runs before there is a second thread, because jemalloc's constructor initializes it.
 int __reheap_atfork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void)) {
     handlers.in_parent = in_parent;
     handlers.in_child = in_child;
@@ -64,8 +64,8 @@ void __malloc_atfork(int who) {
 }
 
 #ifdef REHEAP_PRELOAD
-// libfaketime has a pthread_cond_init of its own, which allocates: too early, because jemalloc calls it in its first
-// malloc, for threads that it may start later. It gives no attributes.
+// libfaketime's own pthread_cond_init allocates. That is too early, because jemalloc calls it in its first malloc, for
+// threads that it may start later. jemalloc passes no attributes.
 int __reheap_cond_init(pthread_cond_t *condition, const pthread_condattr_t *attributes) {
     (void)attributes;
     *condition = (pthread_cond_t)PTHREAD_COND_INITIALIZER;

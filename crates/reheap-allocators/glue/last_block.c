@@ -1,28 +1,34 @@
-// mimalloc 2's free, with another end for the last block of a page.
+// mimalloc 2's free, with another path for the last block of a page.
 //
-// A program that allocates and frees a block over and over empties the block's page with each free. mimalloc then looks
-// up the queue of the page and marks the page as retired; it puts the block behind all others of the page, so that the
-// next one is not in the processor's cache; and it gives the page back after 16 more mallocs that needed a new page, so
-// that a program which goes through more sizes than that does nothing but make pages. Here the block goes on top, where
-// malloc takes the next one from, and every such free lets the mark last longer, instead of setting it again.
+// A program that allocates and frees a block over and over empties the block's page with each free. mimalloc then does
+// three slow things:
 //
-// Two things must not be lost by that:
+// - It looks up the queue of the page, and marks the page as retired.
+// - It puts the block behind all others of the page, so the next one is not in the processor's cache.
+// - It gives the page back after 16 more mallocs that needed a new page. A program that cycles through more than 16
+//   sizes then does nothing but make pages.
 //
-// - A marked page is given back only while the heap's page_retired_min and page_retired_max enclose the queue it is in.
-//   Another page in front of it, reclaimed from a thread that ended, hides it from those that set the two. So a page that
-//   they do not enclose is left to mimalloc's own free, which moves them.
-// - malloc has to run out of blocks now and then: only then does it collect what other threads have freed, and give
-//   memory back. With mimalloc's own free it does after as many blocks as 4 KiB have, about a hundred of 40 bytes. The mark
-//   is full after as many, and then mimalloc's own free takes its turn and malloc finds no block on top.
+// Here the block goes on top, where malloc finds it next. Each such free makes the mark last longer, and does not set
+// it again.
 //
-// `churn` does nothing else: 1.3 times glibc's time with mimalloc's own free, three quarters with this one.
+// Two properties must survive:
 //
-// Everything else is as in mi_free of mimalloc 2.3.2 (src/free.c), or goes there.
+// - mimalloc gives a marked page back only while the heap's page_retired_min and page_retired_max enclose its queue.
+//   Another page in front of it, reclaimed from a thread that ended, hides it from the code that sets the two. So if
+//   they do not enclose a page, mimalloc's own free handles it, which moves them.
+// - malloc must run out of blocks now and then, because only then does it collect what other threads have freed, and
+//   give memory back. With mimalloc's own free this happens after as many blocks as fit into 4 KiB, about a hundred of
+//   40 bytes. The mark is full after as many. Then mimalloc's own free runs, and malloc finds no block on top.
+//
+// The program `churn` does nothing else. With mimalloc's own free it needs 1.3 times glibc's time, with this one three
+// quarters.
+//
+// Everything else is as in mi_free of mimalloc 2.3.2 (src/free.c), or calls it.
 #define MI_DEBUG 0
 #include "mimalloc/internal.h"
 #include "mimalloc/prim.h"
 
-// The most that retire_expire, of 7 bits, can hold.
+// The largest value of retire_expire, which has 7 bits.
 #define EXPIRE_MAX 127
 
 // No other page has blocks of this size.
@@ -30,8 +36,8 @@ static inline bool is_alone(const mi_page_t *page) {
     return ((uintptr_t)page->next | (uintptr_t)page->prev) == 0;
 }
 
-// The number of the page's queue, from 1, or 0 where it was not looked up yet. mimalloc does not use this word, and clears
-// it with the rest of the page.
+// The number of the page's queue, from 1; 0 until it is looked up. mimalloc does not use this word, and clears it with
+// the rest of the page.
 static inline size_t queue_of(const mi_page_t *page) {
     return (size_t)page->padding[0];
 }
@@ -41,15 +47,15 @@ static inline bool is_enclosed(const mi_page_t *page) {
     return heap->page_retired_min <= queue_of(page) && queue_of(page) <= heap->page_retired_max;
 }
 
-// Marked, with room for more.
+// Marked, and the mark is not full.
 static inline bool is_retired(const mi_page_t *page) {
     return page->retire_expire - 1u < EXPIRE_MAX - 1u && is_alone(page) && is_enclosed(page);
 }
 
-// malloc takes larger blocks on its long way only, which also clears the mark. A page that is alone in the queue for its
-// size stays when its last block is freed. If the mark is full, the blocks of
-// `free` go behind those of `local_free`: the next malloc finds none and takes the way on which mimalloc collects. Of
-// `local_free` there are but two then, unless several blocks were in use at a time, and then only once.
+// malloc allocates larger blocks only on its slow path, which also clears the mark. A page that is alone in the queue
+// for its size stays when its last block is freed. If the mark is full, the blocks of `free` go behind those of
+// `local_free`, so the next malloc finds none and takes the path on which mimalloc collects. `local_free` has only two
+// blocks then, unless several were in use at a time, and that happens only once.
 static __attribute__((noinline)) void free_last(mi_page_t *page, mi_block_t *block) {
     if (page->block_size > MI_SMALL_SIZE_MAX || !is_alone(page)) return mi_free(block);
     bool is_due = page->retire_expire == EXPIRE_MAX;
@@ -67,7 +73,7 @@ void __reheap_free(void *block) {
     if (mi_unlikely(!segment)) return;
     mi_page_t *page = _mi_segment_page_of(segment, block);
     bool is_local = _mi_prim_thread_id() == mi_atomic_load_relaxed(&segment->thread_id);
-    // With flags, the page is full or the pointer may be into the middle of a block.
+    // With flags set, the page is full, or the pointer may point into the middle of a block.
     if (mi_unlikely(!is_local || page->flags.full_aligned)) return mi_free(block);
     if (mi_likely(page->used > 1)) {
         mi_block_set_next(page, block, page->local_free);

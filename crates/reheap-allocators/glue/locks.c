@@ -1,9 +1,10 @@
 // Fork in a program with threads, for allocators whose locks are all pthread mutexes.
 //
-// A thread that holds a lock of the allocator when another one forks does not exist in the child, so there the lock is
-// never given back: seen with mimalloc 3 in one of some hundred forks while threads come and go. The allocator's calls of
-// pthread_mutex_* come here. musl tells before a fork and after it (`__malloc_atfork`, musl 1.2.2 and later): before it,
-// no thread may take its first lock any more, and fork waits until nobody holds one. Only slow paths take locks.
+// If a thread holds a lock of the allocator while another one forks, the child has the lock but not the thread, so
+// nothing releases it there. With mimalloc 3 that happened in one of about a hundred forks while threads came and went.
+// So the allocator's calls of pthread_mutex_* come here. musl calls `__malloc_atfork` before and after a fork (musl
+// 1.2.2 and later). Before the fork, no thread may take its first lock any more, and fork waits until no thread holds
+// one. Only slow paths take locks.
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,8 +18,8 @@
 static atomic_int holders; // threads that hold a lock or wait for one
 static atomic_int closed;  // a thread is about to fork
 static _Thread_local int depth;
-// Whether this thread is among the holders, or about to be: a signal handler may fork in the middle of all this, and must
-// not wait for the thread that it interrupted.
+// Whether this thread holds a lock, or is about to. A signal handler may fork in the middle of all this, and must not
+// wait for the thread that it interrupted.
 static _Thread_local volatile int is_counted;
 
 static void futex_wait(atomic_int *word, int value) {
@@ -45,8 +46,8 @@ static void leave(void) {
     depth--;
 }
 
-// One side counts itself and then looks at `closed`, the other closes and then looks at the count: with sequentially
-// consistent order at least one of them sees the other.
+// A thread counts itself and then reads `closed`. fork sets `closed` and then reads the count. With sequentially
+// consistent order, at least one of them sees the other.
 static void enter(void) {
     if (depth++) return;
     for (;;) {
@@ -75,13 +76,13 @@ int __reheap_mutex_unlock(pthread_mutex_t *mutex) {
     return error;
 }
 
-// -1 before a fork, 0 after it in the parent, 1 in the child; forks are serialized. The thread that forks may go on: in
-// a preload, handlers of others run after this.
+// -1 before a fork, 0 after it in the parent, 1 in the child; forks are serialized. The forking thread may still
+// allocate: in a preload, other libraries' handlers run after this.
 void __malloc_atfork(int who) {
     static int is_open;
     if (who < 0) {
-        // A signal handler forks in a thread that it interrupted with a lock. Others may wait for that lock, so there is no
-        // waiting for them.
+        // A signal handler forks in a thread that holds a lock. Other threads may wait for that lock, so fork cannot
+        // wait for them.
         is_open = is_counted;
         if (is_open) return;
         atomic_store(&closed, 1);
@@ -89,7 +90,7 @@ void __malloc_atfork(int who) {
         depth++;
         return;
     }
-    // A thread that counted itself, was about to look at `closed`, and is not in the child will not take that back.
+    // A thread may have counted itself and not yet read `closed`. It is not in the child, so it cannot undo its count.
     if (who > 0) atomic_store(&holders, is_counted);
     if (is_open) return;
     depth--;

@@ -1,6 +1,6 @@
-// mimalloc gives NULL for what cannot be had, but leaves errno alone; C programs look at it (POSIX malloc: ENOMEM). Its
-// error handler is called on these paths and on no other, so errno is set there and malloc itself needs no wrapper. Only
-// a product that overflows in calloc goes by silently.
+// When memory runs out, mimalloc returns NULL but does not set errno. C programs read errno (POSIX malloc: ENOMEM).
+// mimalloc calls its error handler on these paths and on no other, so the handler sets errno and malloc needs no
+// wrapper. Only a product that overflows in calloc does not reach it.
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static void on_error(int error, void *argument) {
 #endif
 }
 
-// Before the constructors of the program, which may allocate.
+// This runs before the constructors of the program, which may allocate.
 __attribute__((constructor(101))) void __reheap_register_error_handler(void) {
     mi_register_error(on_error, NULL);
 }

@@ -1,9 +1,9 @@
-// Gives the preload to one program only, wherever it is among the processes that a command starts.
+// Gives the preload to only one of the programs that a command starts, wherever it is among the processes.
 //
-// This library is in LD_PRELOAD for all of them and does nothing in most. A process of the named program executes itself
-// once more, with the allocator in front of LD_PRELOAD; there, the allocator is loaded by now, it takes it out again, so
-// that what the program starts does not inherit it. Hooks on execve and its like would not do: system() and popen() of
-// glibc call them inside of it, and some programs make the system call themselves.
+// All of these processes have this library in LD_PRELOAD, and in most it does nothing. A process of the named program
+// executes itself again, with the allocator in front of LD_PRELOAD. In the new process the allocator is loaded, so this
+// library removes it from LD_PRELOAD again, and the program's children do not inherit it. Hooks on execve would miss
+// some programs: glibc's system() and popen() call it inside glibc, and some programs make the system call themselves.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <limits.h>
@@ -27,18 +27,18 @@ static const char *last_part(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-// A name with a slash is a path; one without stands for every file of that name.
+// A name with a slash is a path. A name without one means every file of that name.
 static int is_named(const char *path, const char *name) {
     return strcmp(strchr(name, '/') ? path : last_part(path), name) == 0;
 }
 
-// The arguments are asked of the kernel: only glibc hands them to constructors, and what lies in front of `environ` is them
-// only until somebody calls setenv, which a library's constructor may have done already.
+// The kernel gives the arguments. Only glibc passes them to constructors. They precede `environ` in memory only until
+// the first setenv, and a library's constructor may already have called that.
 static int open_arguments(void) {
     return open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
 }
 
-// What the program was called by, or the first of it where that is longer than a path can be.
+// The program's first argument, or the beginning of it if it is longer than a path can be.
 static int is_called(const char *name) {
     char called[PATH_MAX];
     int file = open_arguments();

@@ -1,5 +1,5 @@
-// rpmalloc wants every thread to be announced and taken leave of. Its own way, wrapping pthread_create, asks dlsym for
-// the real one and so dies in a static executable; the gate announces a thread at its first call instead.
+// rpmalloc must learn when a thread begins and ends. Its own way is to wrap pthread_create. That asks dlsym for the
+// real one and crashes in a static executable. Here the gate announces a thread at its first call.
 int rpmalloc_initialize(void);
 void rpmalloc_thread_initialize(void);
 void rpmalloc_thread_finalize(int release_caches);
@@ -18,7 +18,7 @@ typedef struct {
 void rpmalloc_global_statistics(rpmalloc_global_statistics_t *);
 
 #ifdef REHEAP_PRELOAD
-// All memory that rpmalloc has from the system, for glibc.c: rpmalloc itself counts only in a slower build.
+// All memory that rpmalloc has from the system, for glibc.c. rpmalloc itself counts it only in a slower build.
 static atomic_size_t mapped, mapped_most;
 
 static void *counted_mmap(void *address, size_t length, int protection, int flags, int file, off_t offset) {
@@ -39,8 +39,8 @@ int __reheap_munmap(void *start, size_t length) {
 #define munmap __reheap_munmap
 #endif
 
-// rpmalloc dies of a thread for which it cannot map a heap (_rpmalloc_heap_allocate uses what it gets). It maps sixteen
-// at once and keeps those of threads that ended, so the free ones are counted here, and a mapping is made in advance for
+// rpmalloc crashes if it cannot map a heap for a thread (_rpmalloc_heap_allocate does not check). It maps sixteen heaps
+// at once, and keeps those of threads that ended. So this file counts the free ones, and makes a mapping in advance for
 // when there are none. A thread begins only if there is one or the other.
 enum { IN_ONE_MAPPING = 16, IN_ADVANCE = 1 << 20 };
 
@@ -50,7 +50,7 @@ static int free_heaps;
 static char *in_advance;
 static _Thread_local int takes_heap;
 
-// rpmalloc's mmap. While a thread takes a heap, all that is mapped is heaps.
+// rpmalloc's mmap. While a thread takes a heap, rpmalloc maps nothing but heaps.
 void *__reheap_mmap(void *address, size_t length, int protection, int flags, int file, off_t offset) {
     void *start = mmap(address, length, protection, flags, file, offset);
     if (likely(!takes_heap)) return start;
@@ -92,9 +92,9 @@ static void thread_ends(void) {
     pthread_mutex_unlock(&starting);
 }
 
-// rpmalloc cannot align to a span (64 KiB) or more, and to more than a page only by trying. Such blocks are mapped here,
-// aligned to a span at least. rpmalloc's own blocks never lie at the start of a span, its header does: so the address
-// tells whose a block is. In the page in front of the block stands what was mapped.
+// rpmalloc cannot align to a span (64 KiB) or more, and to more than a page only by trying. This file maps such blocks,
+// aligned to at least a span. rpmalloc's own blocks are never at the start of a span, because its header is there. So
+// the address shows whose a block is. The page in front of the block describes the mapping.
 enum { SPAN = 65536, PAGE = 4096 };
 
 struct mapping {
@@ -128,7 +128,7 @@ static void unmap(void *block) {
     errno = errno_before;
 }
 
-// Moves the contents to a block of rpmalloc's: realloc need not keep an alignment.
+// Moves the contents to a block of rpmalloc's. realloc need not keep an alignment.
 static void *move_from_mapping(void *block, size_t size) {
     void *moved = __reheap_malloc(size);
     if (!moved) return NULL;
@@ -170,7 +170,7 @@ void __reheap_free(void *block) {
         return;
     }
     struct slot *slot = enter();
-    if (unlikely(!slot)) return; // no memory to announce this thread: the block is lost, which beats a crash
+    if (unlikely(!slot)) return; // no memory to announce this thread: losing the block is better than a crash
     int errno_before = errno;
     rpfree(block);
     errno = errno_before;
@@ -182,7 +182,7 @@ size_t __reheap_malloc_usable_size(void *block) {
 }
 
 #ifdef REHEAP_PRELOAD
-// For glibc.c. Of what is free, only the spans in the cache of all threads are counted.
+// For glibc.c. It counts as free only the spans in the cache that all threads share.
 void __reheap_usage(size_t *used, size_t *kept, size_t *most) {
     rpmalloc_global_statistics_t global;
     rpmalloc_global_statistics(&global);
@@ -192,7 +192,7 @@ void __reheap_usage(size_t *used, size_t *kept, size_t *most) {
     *most = atomic_load(&mapped_most);
 }
 
-// What this thread has in its cache goes to that of all threads, and to the system where that one is full.
+// Moves this thread's cache to the cache that all threads share, and to the system if that one is full.
 int __reheap_collect(void) {
     struct slot *slot = enter();
     if (!slot) return 0;

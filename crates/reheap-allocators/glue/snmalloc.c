@@ -1,5 +1,5 @@
-// snmalloc behind the gate, with the ways of musl: realloc(p, 0) gives a block (snmalloc frees, as glibc does), and free
-// leaves errno alone (POSIX.1-2024), which a failed madvise would change.
+// snmalloc behind the gate, with musl's behaviour: realloc(p, 0) returns a block (snmalloc frees, as glibc does), and
+// free leaves errno alone (POSIX.1-2024), which a failed madvise would change.
 #include <setjmp.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -11,9 +11,9 @@ void *sn_memalign(size_t, size_t);
 void sn_free(void *);
 size_t sn_malloc_usable_size(void *);
 
-// snmalloc aborts where there is no memory for its table of pages, with a lock of its own, or for what it keeps for a
-// thread, without one. So the table is mapped here and handed to it; and its last words about a thread lead back to where
-// the thread began.
+// snmalloc aborts when there is no memory for its table of pages (while it holds a lock of its own) or for the data of
+// a thread (without a lock). So this file maps the table and passes it on. When snmalloc is about to abort for a
+// thread, its message leads back to where the thread began.
 static const size_t PAGE_TABLE = (size_t)1 << 38; // an entry of 16 bytes for each 16 KiB of 48 bits of addresses
 static const char NO_THREAD[] = "Failed to initialise thread local allocator.";
 
@@ -32,7 +32,7 @@ void *__reheap_mmap(void *address, size_t length, int protection, int flags, int
     return mmap(address, length, protection, flags, file, offset);
 }
 
-// snmalloc's writev, of which every message but that goes on.
+// snmalloc's writev. It writes every other message.
 ssize_t __reheap_writev(int file, const struct iovec *parts, int count) {
     for (int i = 0; no_memory_for_thread && i < count; i++) {
         if (parts[i].iov_len == sizeof NO_THREAD - 1 && !memcmp(parts[i].iov_base, NO_THREAD, sizeof NO_THREAD - 1))
@@ -41,7 +41,7 @@ ssize_t __reheap_writev(int file, const struct iovec *parts, int count) {
     return writev(file, parts, count);
 }
 
-// Flags as snmalloc's own, which takes no memory for it before it is used.
+// The flags are snmalloc's own, with which the table needs no memory until it is used.
 static int map_page_table(void) {
     pthread_mutex_lock(&starting);
     if (!has_page_table) {
@@ -56,7 +56,7 @@ static int map_page_table(void) {
     return has_page_table;
 }
 
-// What snmalloc keeps for a thread comes with its first block. Between here and the jump there are no destructors.
+// snmalloc makes the data of a thread with its first block. No destructor runs between here and the jump.
 static int thread_begins(void) {
     if (!has_page_table && !map_page_table()) return 0;
     jmp_buf here;
@@ -96,7 +96,7 @@ void *__reheap_memalign(size_t alignment, size_t size) {
 void __reheap_free(void *block) {
     if (!block) return;
     struct slot *slot = enter();
-    if (unlikely(!slot)) return; // no memory to announce this thread: the block is lost, which beats a crash
+    if (unlikely(!slot)) return; // no memory to announce this thread: losing the block is better than a crash
     int errno_before = errno;
     sn_free(block);
     errno = errno_before;
@@ -107,7 +107,8 @@ size_t __reheap_malloc_usable_size(void *block) {
     return sn_malloc_usable_size(block);
 }
 
-// snmalloc learns of a thread's end by a destructor of its own, in which it takes locks: so that goes through the gate.
+// A destructor of snmalloc's own tells it that a thread ends. It takes locks there, so the destructor goes through the
+// gate.
 static void (*end_of_thread)(void *);
 
 static void end_of_thread_behind_the_gate(void *value) {

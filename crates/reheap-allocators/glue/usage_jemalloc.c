@@ -1,12 +1,12 @@
-// What jemalloc tells of its heap without its statistics, which would cost time in each call: whole pages, of all arenas.
-// A page with one block in it is used.
+// What jemalloc knows about its heap without its statistics, which would cost time in each call: whole pages, of all
+// arenas. A page with one block in it counts as used.
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
 
 int mallctl(const char *name, void *old, size_t *old_length, void *new, size_t new_length);
 
-// Stands for all arenas (MALLCTL_ARENAS_ALL).
+// Means all arenas (MALLCTL_ARENAS_ALL).
 #define ALL "4096"
 
 static size_t number(const char *name) {
@@ -15,7 +15,7 @@ static size_t number(const char *name) {
 }
 
 void __reheap_usage(size_t *used, size_t *kept, size_t *most) {
-    uint64_t epoch = 1; // what is read is as of the last time that this was written
+    uint64_t epoch = 1; // figures are as of the last write of this
     mallctl("epoch", NULL, NULL, &epoch, sizeof epoch);
     size_t page = number("arenas.page");
     *used = number("stats.arenas." ALL ".pactive") * page;

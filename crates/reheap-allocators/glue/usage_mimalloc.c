@@ -1,9 +1,9 @@
-// What mimalloc tells of its heap: which memory it has from the system. Its count of blocks would slow each call down
-// (MI_STAT), and its count of committed memory says nothing here: where the system overcommits, an arena counts as
-// committed from its first to its last day. So the kernel is asked which pages of the arenas are in memory. What is in
-// no arena is mapped for itself and counts in full.
+// What mimalloc knows about its heap: which memory it has from the system. Its count of blocks would slow down each
+// call (MI_STAT). Its count of committed memory means nothing here: if the system overcommits, an arena always counts
+// as committed. So this file asks the kernel which pages of the arenas are in memory. Memory outside arenas has
+// mappings of its own and counts in full.
 //
-// All of that passes for used: a free block and one that is not look the same from here.
+// All of that counts as used: free and used blocks look the same from here.
 #define _GNU_SOURCE
 #define MI_DEBUG 0
 #include "mimalloc/internal.h"

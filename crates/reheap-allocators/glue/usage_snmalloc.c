@@ -1,5 +1,5 @@
-// What snmalloc tells of its heap: how much memory its threads have taken for blocks. It counts no blocks, so all of it
-// passes for used, and has no function in C to collect with.
+// What snmalloc knows about its heap: how much memory its threads have taken for blocks. It counts no blocks, so all of
+// it counts as used. It has no function in C that collects.
 #include <stddef.h>
 
 void sn_rust_statistics(size_t *used, size_t *most);

@@ -1,8 +1,8 @@
 //! The cache: where built allocators and derived libcs are kept.
 //!
-//! An entry is a directory. Its name contains a hash of everything that goes into it. reheap fills a temporary sibling and
-//! renames it, under a lock. So two builds at once make the entry once, and an interrupted build leaves nothing that looks
-//! whole.
+//! An entry is a directory. Its name contains a hash of everything that goes into it. reheap fills a temporary sibling
+//! and renames it, under a lock. So two builds at once make the entry once, and an interrupted build leaves nothing
+//! that looks whole.
 
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};

@@ -8,8 +8,8 @@
 //!    `glue/glibc.c` asks it for.
 //! 4. Add its name to the tests `crates/reheap/tests/conformance_*.rs`.
 //!
-//! No other code decides by the name of an allocator how to build, link or preload it. Three other places know names, for
-//! other reasons:
+//! No other code decides by the name of an allocator how to build, link or preload it. Three other places know names,
+//! for other reasons:
 //!
 //! - `reheap_elf::identify` recognises allocators in files: these of the catalogue and a dozen others
 //!   (`identify/signatures.rs`).
@@ -46,13 +46,13 @@ pub struct Allocator {
 
 /// The address space that an allocator reserves before a program's first block, in MiB, rounded down.
 ///
-/// It counts against RLIMIT_AS. It also counts against RLIMIT_DATA, because it is private and writable. A program with a
-/// lower limit cannot start. A program with a slightly higher limit may not start either, because it needs some address
-/// space for itself.
+/// It counts against RLIMIT_AS. It also counts against RLIMIT_DATA, because it is private and writable. A program with
+/// a lower limit cannot start. A program with a slightly higher limit may not start either, because it needs some
+/// address space for itself.
 ///
-/// The figures come from the program of `tests/address_space.rs`, which makes a thousand blocks. Bisection finds the lowest
-/// `ulimit -v` with which it starts; the figure is the difference to the same limit without the allocator. The test measures
-/// it again.
+/// The figures come from the program of `tests/address_space.rs`, which makes a thousand blocks. Bisection finds the
+/// lowest `ulimit -v` with which it starts; the figure is the difference to the same limit without the allocator. The
+/// test measures it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AddressSpace {
     /// Preloaded into a program of glibc.
@@ -144,8 +144,8 @@ pub struct Additions {
 
 /// Strings that a build of the right version, variant and kind has or lacks.
 ///
-/// The search leaves out a `|` in a string. With the `|`, reheap itself does not contain the text, so it does not look like a
-/// program with that allocator in it.
+/// The search leaves out a `|` in a string. With the `|`, reheap itself does not contain the text, so it does not look
+/// like a program with that allocator in it.
 #[derive(Debug)]
 pub struct Evidence {
     /// Strings or symbols that the objects must contain.
@@ -237,8 +237,9 @@ const MIMALLOC_EXECUTABLE: Additions = Additions {
     }],
     redirects: &[("getenv", "__reheap_getenv")],
 };
-// mimalloc reads its options from `environ`, as usual; the glue appends the baked-in ones. getenv would come too late: in a
-// preload the dynamic linker allocates before the libc is ready, and mimalloc reads some options then and never again.
+// mimalloc reads its options from `environ`, as usual; the glue appends the baked-in ones. getenv would come too late:
+// in a preload the dynamic linker allocates before the libc is ready, and mimalloc reads some options then and never
+// again.
 const MIMALLOC_PRELOAD: Additions = Additions {
     compiler_flags: &["-Denviron=(*__reheap_environ())"],
     glue: &[
@@ -255,8 +256,8 @@ const MIMALLOC_PRELOAD: Additions = Additions {
     ],
     redirects: CLOCK_REDIRECTS,
 };
-// When no memory is left for the data that version 3 keeps for a thread, it leaves NULL there. The thread's next allocation
-// then crashes, unless mimalloc is built for platforms on which every thread begins with NULL.
+// When no memory is left for the data that version 3 keeps for a thread, it leaves NULL there. The thread's next
+// allocation then crashes, unless mimalloc is built for platforms on which every thread begins with NULL.
 const MIMALLOC_3_FLAGS: &[&str] = &["-DMI_THEAP_INITASNULL=1"];
 // The package's feature sets the first flag. The glue needs it too.
 const MIMALLOC_SECURE_FLAGS: &[&str] = &["-DMI_SECURE=4", MIMALLOC_3_FLAGS[0]];
@@ -278,10 +279,11 @@ const MIMALLOC_HUGE_PAGES: TuningOption = TuningOption {
     worth_trying: &["never"],
 };
 const MIMALLOC_TUNING: &[TuningOption] = &[PURGE_DELAY, MIMALLOC_HUGE_PAGES];
-/// mimalloc 2 gives memory back after ten times the delay. With upstream's 10 ms, a program that frees and allocates in waves
-/// faults its pages in again. wasmtime's compiler on a module of 14 MB has 70 thousand page faults and 0.6 s of system time
-/// with 10 ms, 8 thousand and 0.4 s with 100 ms. Its peak memory grows by a tenth, and stays below that of mimalloc 3, whose
-/// delay is a second in all. Smaller programs show no difference in time (docs/measurements, "Is it faster than glibc?").
+/// mimalloc 2 gives memory back after ten times the delay. With upstream's 10 ms, a program that frees and allocates in
+/// waves faults its pages in again. wasmtime's compiler on a module of 14 MB has 70 thousand page faults and 0.6 s of
+/// system time with 10 ms, 8 thousand and 0.4 s with 100 ms. Its peak memory grows by a tenth, and stays below that of
+/// mimalloc 3, whose delay is a second in all. Smaller programs show no difference in time (docs/measurements, "Is it
+/// faster than glibc?").
 const MIMALLOC_2_TUNING: &[TuningOption] = &[
     TuningOption {
         preset: Some("100"),
@@ -524,7 +526,8 @@ pub const CATALOGUE: &[Allocator] = &[
                 },
                 ARENAS,
             ],
-            // As in musl, and in the spirit of C23, realloc(p, 0) returns a block. jemalloc alone would free it and return NULL.
+            // As in musl, and in the spirit of C23, realloc(p, 0) returns a block. jemalloc alone would free it and
+            // return NULL.
             malloc_conf: &["zero_realloc:alloc"],
             redirects: &[
                 MUTEX_REDIRECTS[0],
@@ -611,9 +614,9 @@ pub const CATALOGUE: &[Allocator] = &[
             "needs a C++20 compiler to build",
             "when memory runs out while a thread ends, it may end the program instead of returning NULL",
         ],
-        // snmalloc makes one flat table at once: 16 bytes for each 16 KiB of 48 bits of addresses. No compile option makes it
-        // small. With SNMALLOC_PAGESIZE=65536 the preload for glibc still needs more than 66 GiB, and musl's headers refuse
-        // that option.
+        // snmalloc makes one flat table at once: 16 bytes for each 16 KiB of 48 bits of addresses. No compile option
+        // makes it small. With SNMALLOC_PAGESIZE=65536 the preload for glibc still needs more than 66 GiB, and musl's
+        // headers refuse that option.
         address_space: AddressSpace::of(256 << 10),
         tuning: &[],
         build: Some(Recipe {

@@ -1,15 +1,15 @@
 //! C and C++ compilers that make objects and programs for a musl target, and objects and libraries for a glibc target.
 //!
-//! The name of a compiler does not tell its target. `x86_64-linux-musl-gcc` is a cross compiler on one system and a shell
-//! script around the glibc compiler on another. `cc` is a musl compiler on Alpine. A cross compiler may lack its headers. So
-//! [`find`] accepts a candidate only after it has compiled a small file for the right processor with the headers of the right
-//! libc.
+//! The name of a compiler does not tell its target. `x86_64-linux-musl-gcc` is a cross compiler on one system and a
+//! shell script around the glibc compiler on another. `cc` is a musl compiler on Alpine. A cross compiler may lack its
+//! headers. So [`find`] accepts a candidate only after it has compiled a small file for the right processor with the
+//! headers of the right libc.
 //!
 //! Build scripts (the `cc` crate, the `configure` of jemalloc) want the name of one program without arguments, and pass
 //! flags that Zig refuses. [`Compiler::write_wrapper`] makes a script for them.
 //!
-//! To add a kind of compiler: extend [`Kind`] and name its candidates in `find.rs`. If it refuses flags that build scripts
-//! pass, rewrite those in `wrapper.rs`.
+//! To add a kind of compiler: extend [`Kind`] and name its candidates in `find.rs`. If it refuses flags that build
+//! scripts pass, rewrite those in `wrapper.rs`.
 
 mod find;
 mod link;
@@ -155,8 +155,8 @@ impl Compiler {
     }
 }
 
-/// Variables with which GCC and Clang add directories of the host. They would put glibc's headers and libraries in front of
-/// musl's. A compiler that the user names keeps them: reheap calls it as the user would.
+/// Variables with which GCC and Clang add directories of the host. They would put glibc's headers and libraries in
+/// front of musl's. A compiler that the user names keeps them: reheap calls it as the user would.
 const HOST_SEARCH_PATHS: [&str; 5] = [
     "CPATH",
     "C_INCLUDE_PATH",

@@ -110,8 +110,8 @@ impl Original {
     /// The derived libc, as bytes.
     ///
     /// # Errors
-    /// [`LibcError::Derive`] when libc and allocator do not fit together, [`LibcError::Cache`] when the built objects cannot
-    /// be read from the cache.
+    /// [`LibcError::Derive`] when libc and allocator do not fit together, [`LibcError::Cache`] when the built objects
+    /// cannot be read from the cache.
     pub fn derive(&self, replacement: &Replacement<'_>) -> Result<DerivedLibc, LibcError> {
         let memory_functions = replacement
             .memory_functions

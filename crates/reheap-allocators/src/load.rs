@@ -1,9 +1,9 @@
 //! Why a dynamic linker does not load a preload: what is wrong with the file, or what the linker itself says.
 //!
-//! When glibc's dynamic linker cannot load a preload, it prints one line and goes on without it. musl's goes on silently.
-//! The program then runs with the libc's own allocator. So reheap asks the dynamic linker once more, as ldd(1) does: it
-//! loads the program and the library and prints what it loaded, and no code of the program runs. It runs with the limits of
-//! this process, as the program did.
+//! When glibc's dynamic linker cannot load a preload, it prints one line and goes on without it. musl's goes on
+//! silently. The program then runs with the libc's own allocator. So reheap asks the dynamic linker once more, as
+//! ldd(1) does: it loads the program and the library and prints what it loaded, and no code of the program runs. It
+//! runs with the limits of this process, as the program did.
 
 use crate::target::Libc;
 use reheap_elf::Architecture;
@@ -169,8 +169,8 @@ fn foreign(header: &[u8; 20]) -> Option<String> {
 
 /// Asks the dynamic linker to load a file without running any of it.
 ///
-/// With these variables glibc's also looks up the symbols (ld.so(8)); with `--list` it would not. musl's looks them up with
-/// `--list`, and has no such variables.
+/// With these variables glibc's also looks up the symbols (ld.so(8)); with `--list` it would not. musl's looks them up
+/// with `--list`, and has no such variables.
 fn list(loading: Loading<'_>, file: &Path, preload: Option<&Path>) -> io::Result<Output> {
     let mut command = Command::new(loading.loader);
     match loading.libc {
@@ -216,7 +216,8 @@ fn words(output: &Output) -> Option<String> {
     Some(line.trim().to_owned())
 }
 
-/// What a message means. The messages are those of glibc's elf/ and of musl's ldso/dynlink.c. Any other is passed on as it is.
+/// What a message means. The messages are those of glibc's elf/ and of musl's ldso/dynlink.c. Any other is passed on as
+/// it is.
 fn reading(loader: &Path, said: String) -> LoadFailure {
     let loader = loader.to_owned();
     let has = |text: &str| said.contains(text);

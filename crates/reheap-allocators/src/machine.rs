@@ -1,12 +1,12 @@
 //! What a machine lacks of what reheap needs, and the commands that fix it.
 //!
 //! A check makes the same search as the commands themselves ([`compiler::find`] and so on). A second list of file names
-//! could disagree with them. A fix that needs no password is [`Fix::Run`]. Every other fix is [`Fix::ByHand`], a text for the
-//! user.
+//! could disagree with them. A fix that needs no password is [`Fix::Run`]. Every other fix is [`Fix::ByHand`], a text
+//! for the user.
 //!
-//! reheap fetches Zig as the Python package `ziglang` into its own cache. `pip install --target` changes nothing that is
-//! installed, so pip also allows it where the system's Python is "externally managed" (PEP 668). A virtual environment would
-//! need another package on Debian.
+//! reheap fetches Zig as the Python package `ziglang` into its own cache. `pip install --target` changes nothing that
+//! is installed, so pip also allows it where the system's Python is "externally managed" (PEP 668). A virtual
+//! environment would need another package on Debian.
 
 use std::ffi::OsString;
 use std::fmt;

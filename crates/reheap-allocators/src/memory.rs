@@ -1,7 +1,7 @@
 //! The memory functions of `reheap-mem`, assembled for a target.
 //!
-//! The C compiler that compiles the glue assembles them too, so a derived libc needs no program that an allocator does not
-//! need anyway. The cache holds them once for each target, not once for each allocator.
+//! The C compiler that compiles the glue assembles them too, so a derived libc needs no program that an allocator does
+//! not need anyway. The cache holds them once for each target, not once for each allocator.
 
 use crate::cache::{Cache, CacheError, hash};
 use crate::target::Target;
@@ -107,8 +107,8 @@ pub fn build(
     }))
 }
 
-/// Assembles one file, without debug information. Zig adds that unasked, and it would carry the path of the cache into the
-/// linked file.
+/// Assembles one file, without debug information. Zig adds that unasked, and it would carry the path of the cache into
+/// the linked file.
 fn assemble(
     source: &Source,
     toolchain: &Toolchain,

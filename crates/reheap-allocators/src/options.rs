@@ -9,7 +9,8 @@ pub struct TuningOption {
     pub domain: Domain,
     /// How the allocator is told.
     pub applied: Applied,
-    /// What reheap sets when the user does not, where that differs from upstream's default. Written as the allocator reads it.
+    /// What reheap sets when the user does not, where that differs from upstream's default. Written as the allocator
+    /// reads it.
     pub preset: Option<&'static str>,
     /// What it does.
     pub summary: &'static str,

@@ -34,7 +34,8 @@ impl OwnLibrary {
     /// The file for a target, built now or taken from the cache.
     ///
     /// # Errors
-    /// When the compiler fails, when the library exports other names than it should, or when the cache cannot be written.
+    /// When the compiler fails, when the library exports other names than it should, or when the cache cannot be
+    /// written.
     pub fn build(
         &self,
         target: &Target,

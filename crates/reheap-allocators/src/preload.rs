@@ -1,8 +1,8 @@
 //! Preloads in the cache: shared libraries with an allocator, for `LD_PRELOAD`.
 //!
-//! A preload consists of the same upstream objects and glue as a derived libc, compiled for a library. The shared libraries
-//! of distributions would be quicker to get, but each exports something else (C++ operators, `pthread_create`, no
-//! `aligned_alloc`). Alpine's `libmimalloc.so` is the secure build. None has a known version.
+//! A preload consists of the same upstream objects and glue as a derived libc, compiled for a library. The shared
+//! libraries of distributions would be quicker to get, but each exports something else (C++ operators,
+//! `pthread_create`, no `aligned_alloc`). Alpine's `libmimalloc.so` is the secure build. None has a known version.
 //!
 //! Each libc needs a library of its own: glibc and musl lay out `errno`, thread-local storage and locks differently.
 
@@ -23,8 +23,8 @@ use std::path::{Path, PathBuf};
 
 /// Flags for the compiler driver that links.
 ///
-/// With them, calls inside the library bypass the dynamic linker, its tables are read-only once the program runs, and an
-/// undefined symbol is an error now instead of in the program.
+/// With them, calls inside the library bypass the dynamic linker, its tables are read-only once the program runs, and
+/// an undefined symbol is an error now instead of in the program.
 pub(crate) const LINK_FLAGS: [&str; 7] = [
     "-shared",
     "-pthread",
@@ -100,8 +100,8 @@ pub fn exports(libc: Libc) -> Vec<&'static str> {
 /// The preload of an allocator for a libc, built now or taken from the cache.
 ///
 /// # Errors
-/// Those of [`upstream::build`]. [`PreloadError::Bind`] and [`PreloadError::Audit`] mean that the built objects do not link
-/// to a preload.
+/// Those of [`upstream::build`]. [`PreloadError::Bind`] and [`PreloadError::Audit`] mean that the built objects do not
+/// link to a preload.
 pub fn build(
     allocator: &'static Allocator,
     target: &Target,
@@ -193,10 +193,11 @@ pub(crate) fn find(prefix: &str, file_name: &str, cache: &Cache) -> Option<PathB
 /// A path for `LD_PRELOAD` that leads a process of the library's libc to the library. A process of the other libc finds
 /// nothing there that could harm it.
 ///
-/// The programs that a program starts inherit the variable. On many systems one of them, such as the shell, uses the other
-/// libc. A library for the wrong libc ends that process, because its own libraries or symbols are missing. glibc expands
-/// `$LIB` in the variable (ld.so(8)) and musl reads it as a name, so one path means two files. musl silently ignores a
-/// missing file. glibc prints a message in each process, so it gets the library of `nothing`, if there is one.
+/// The programs that a program starts inherit the variable. On many systems one of them, such as the shell, uses the
+/// other libc. A library for the wrong libc ends that process, because its own libraries or symbols are missing. glibc
+/// expands `$LIB` in the variable (ld.so(8)) and musl reads it as a name, so one path means two files. musl silently
+/// ignores a missing file. glibc prints a message in each process, so it gets the library of `nothing`, if there is
+/// one.
 ///
 /// # Errors
 /// When the links cannot be made in the cache.

@@ -1,7 +1,8 @@
 //! The targets that reheap links for: 64-bit, little-endian; musl for executables, and musl and glibc for preloads.
 //!
-//! Cargo, the `cc` crate, Zig and GNU tools spell a triple in four ways. So reheap parses it once, here, and each spelling
-//! has a function. To add an architecture, extend `reheap_elf::Architecture`; the compiler then names the other places.
+//! Cargo, the `cc` crate, Zig and GNU tools spell a triple in four ways. So reheap parses it once, here, and each
+//! spelling has a function. To add an architecture, extend `reheap_elf::Architecture`; the compiler then names the
+//! other places.
 
 use std::fmt;
 use std::str::FromStr;
@@ -154,8 +155,8 @@ impl FromStr for Target {
                 triple: triple_text(),
             });
         }
-        // `musleabihf` and the like are musl too. `x86_64-alpine-linux-musl` is another vendor's target. rustc has no start
-        // files and no libc for it, so reheap does not treat it as the supported one.
+        // `musleabihf` and the like are musl too. `x86_64-alpine-linux-musl` is another vendor's target. rustc has no
+        // start files and no libc for it, so reheap does not treat it as the supported one.
         if parts.last().is_some_and(|last| last.starts_with("musl")) {
             Err(TargetError::UnsupportedArchitecture {
                 triple: triple_text(),

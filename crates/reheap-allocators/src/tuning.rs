@@ -1,4 +1,5 @@
-//! Tuning: allocator options given as `-t key=value`. reheap checks them against the catalogue before it builds anything.
+//! Tuning: allocator options given as `-t key=value`. reheap checks them against the catalogue before it builds
+//! anything.
 
 use crate::catalogue::{Allocator, nearest};
 use crate::options::Applied;
@@ -88,8 +89,8 @@ impl Tuning {
     /// Checks options of the form `key=value` against those of the allocator. A later option of the same key wins.
     ///
     /// # Errors
-    /// The first option without a `=`, with a key that the allocator does not have, or with a value that the key does not
-    /// accept.
+    /// The first option without a `=`, with a key that the allocator does not have, or with a value that the key does
+    /// not accept.
     pub fn parse<S: AsRef<str>>(
         allocator: &'static Allocator,
         options: &[S],

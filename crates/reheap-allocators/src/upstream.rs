@@ -1,9 +1,9 @@
 //! Building an allocator: upstream's own build script, then our glue.
 //!
-//! The sources come from `-sys` packages of the Rust registry. reheap carries a lock file that pins them, so Cargo fetches
-//! them with checksums and with the user's own configuration (mirror, proxy, offline). Their build scripts compile them.
-//! Copies of the C sources would be simpler to find, but would need build recipes of our own (jemalloc needs its configure)
-//! and updates by hand.
+//! The sources come from `-sys` packages of the Rust registry. reheap carries a lock file that pins them, so Cargo
+//! fetches them with checksums and with the user's own configuration (mirror, proxy, offline). Their build scripts
+//! compile them. Copies of the C sources would be simpler to find, but would need build recipes of our own (jemalloc
+//! needs its configure) and updates by hand.
 
 use crate::cache::{Cache, CacheError, hash};
 use crate::catalogue::{
@@ -37,8 +37,8 @@ const GLUE_FLAGS: [&str; 5] = [
 pub enum LinkKind {
     /// A static executable, at a fixed address or position-independent.
     Executable,
-    /// A preload. It is loaded when the program starts, so its thread-local storage is next to the program's, and reaching
-    /// it needs no call. `dlopen` may have no room for such a library.
+    /// A preload. It is loaded when the program starts, so its thread-local storage is next to the program's, and
+    /// reaching it needs no call. `dlopen` may have no room for such a library.
     Preload,
 }
 
@@ -206,9 +206,9 @@ pub(crate) fn read_objects(folder: &Path) -> Result<Vec<Member>, CacheError> {
 /// The allocator, built for the target now or taken from the cache.
 ///
 /// # Errors
-/// [`BuildError::Stock`] for `stock`, which reheap does not build, and [`BuildError::NoCxx`] when the allocator needs a C++
-/// compiler and there is none. Otherwise, a program of the build fails, its result is not what the catalogue says, or the
-/// cache cannot be written.
+/// [`BuildError::Stock`] for `stock`, which reheap does not build, and [`BuildError::NoCxx`] when the allocator needs a
+/// C++ compiler and there is none. Otherwise, a program of the build fails, its result is not what the catalogue says,
+/// or the cache cannot be written.
 pub fn build(
     allocator: &'static Allocator,
     target: &Target,
@@ -422,7 +422,8 @@ impl Making<'_> {
             .env(format!("CC_{}", target.env_suffix()), &wrappers.cc)
             .env(format!("CFLAGS_{}", target.env_suffix()), &compiler_flags)
             .env(format!("CXXFLAGS_{}", target.env_suffix()), &compiler_flags);
-        // mimalloc prints its build time. GCC and Clang use this variable as the current time (reproducible-builds.org).
+        // mimalloc prints its build time. GCC and Clang use this variable as the current time
+        // (reproducible-builds.org).
         cargo.env("SOURCE_DATE_EPOCH", "0");
         if let Some(cxx) = &wrappers.cxx {
             cargo.env(format!("CXX_{}", target.env_suffix()), cxx);
@@ -483,8 +484,8 @@ impl Toolchain {
     }
 }
 
-/// Whether a variable of the user reaches the build. Those about Cargo's place and its access to the registry do. Those that
-/// would change the result do not.
+/// Whether a variable of the user reaches the build. Those about Cargo's place and its access to the registry do. Those
+/// that would change the result do not.
 fn passes(name: &str) -> bool {
     const KEPT: [&str; 8] = [
         "CARGO_HOME",
@@ -516,7 +517,8 @@ fn passes(name: &str) -> bool {
         || !DROPPED.iter().any(|dropped| name.starts_with(dropped))
 }
 
-/// The static library and the directory of the sources, from Cargo's messages (Cargo book, "External tools", JSON messages).
+/// The static library and the directory of the sources, from Cargo's messages (Cargo book, "External tools", JSON
+/// messages).
 fn find_library(package: &Package, messages: &[u8]) -> Option<Library> {
     let messages: Vec<serde_json::Value> = messages
         .split(|&b| b == b'\n')

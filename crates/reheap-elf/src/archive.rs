@@ -1,11 +1,11 @@
 //! `ar` archives as lists of named byte strings.
 //!
-//! reheap reads a musl `libc.a` once, changes it as a list, and writes it again with a new symbol index. Editing it in place
-//! with `ar` looks simpler. But `ar d` removes only the first of two members with the same name, and `llvm-ar -M` with
-//! several names on one line removes none and still succeeds.
+//! reheap reads a musl `libc.a` once, changes it as a list, and writes it again with a new symbol index. Editing it in
+//! place with `ar` looks simpler. But `ar d` removes only the first of two members with the same name, and `llvm-ar -M`
+//! with several names on one line removes none and still succeeds.
 //!
-//! The writer is `ar_archive_writer`, which rustc uses for its own archives. Times, owners and modes are fixed, so the same
-//! members give the same bytes.
+//! The writer is `ar_archive_writer`, which rustc uses for its own archives. Times, owners and modes are fixed, so the
+//! same members give the same bytes.
 
 use ar_archive_writer::{ArchiveKind, DEFAULT_OBJECT_READER, NewArchiveMember};
 use object::read::archive::ArchiveFile;
@@ -83,8 +83,8 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Member>, ArchiveError> {
 
 /// A name that the writer can write.
 ///
-/// The writer pads names by characters where the format counts bytes, and an empty name means the symbol index. Only people
-/// read these names, so this makes a name plain and short instead of refusing it.
+/// The writer pads names by characters where the format counts bytes, and an empty name means the symbol index. Only
+/// people read these names, so this makes a name plain and short instead of refusing it.
 fn readable_name(name: &[u8]) -> String {
     const NAME_BYTES_MAX: usize = 255;
     if name.is_empty() {

@@ -1,8 +1,8 @@
 //! Where a linked file keeps the address of the `malloc` that it calls.
 //!
-//! The dynamic linker writes that address into the file's memory when it binds the symbol. In a running process it proves
-//! whose `malloc` the file calls. Files alone do not show what `dlopen`, `RTLD_DEEPBIND` or an audit library has changed. This
-//! module reads only 64-bit little-endian files.
+//! The dynamic linker writes that address into the file's memory when it binds the symbol. In a running process it
+//! proves whose `malloc` the file calls. Files alone do not show what `dlopen`, `RTLD_DEEPBIND` or an audit library has
+//! changed. This module reads only 64-bit little-endian files.
 
 use crate::error::ElfError;
 use crate::source::{Source, View};

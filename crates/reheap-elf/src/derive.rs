@@ -1,12 +1,13 @@
 //! The derived libc: a copy of a musl `libc.a` with another allocator in it.
 //!
-//! reheap selects the members to take out by symbol, never by file name. `free.lo` and `realloc.lo` are in the archive twice
-//! (public wrapper and implementation), and the list of files changes with musl's version.
+//! reheap selects the members to take out by symbol, never by file name. `free.lo` and `realloc.lo` are in the archive
+//! twice (public wrapper and implementation), and the list of files changes with musl's version.
 //!
-//! It puts in the allocator's own objects. All their global symbols get a prefix and are hidden, so a program may link the
-//! same allocator again. The public names are *weak* symbols, so a program may bring its own malloc. libc functions such as
-//! `newlocale` call `__libc_malloc` and pull the allocator in anyway, so a strong `malloc` would be a "multiple definition of
-//! `malloc`". Memory functions come in the same way. They have few symbols, and these have reheap's prefix already.
+//! It puts in the allocator's own objects. All their global symbols get a prefix and are hidden, so a program may link
+//! the same allocator again. The public names are *weak* symbols, so a program may bring its own malloc. libc functions
+//! such as `newlocale` call `__libc_malloc` and pull the allocator in anyway, so a strong `malloc` would be a "multiple
+//! definition of `malloc`". Memory functions come in the same way. They have few symbols, and these have reheap's
+//! prefix already.
 //!
 //! [`derive_libc`] lists the passes in order.
 
@@ -27,11 +28,11 @@ pub struct AllocatorObjects {
     pub upstream: Vec<Member>,
     /// reheap's glue: the rest of the family over the allocator's primitives.
     pub glue: Vec<Member>,
-    /// Which upstream symbol is the allocator's `malloc`, `calloc`, …: function to symbol. The glue defines the others under
-    /// [`family::own_name`].
+    /// Which upstream symbol is the allocator's `malloc`, `calloc`, …: function to symbol. The glue defines the others
+    /// under [`family::own_name`].
     pub entry_points: BTreeMap<String, String>,
-    /// Functions that the allocator takes from the glue: of the libc, such as `getenv`, or its own that its other objects
-    /// call. The object that defines one keeps it, so the glue can call it.
+    /// Functions that the allocator takes from the glue: of the libc, such as `getenv`, or its own that its other
+    /// objects call. The object that defines one keeps it, so the glue can call it.
     pub redirects: BTreeMap<String, String>,
 }
 
@@ -186,8 +187,8 @@ impl Linkable {
 /// Reads and recognises a musl `libc.a`.
 ///
 /// # Errors
-/// When the bytes are not an archive of ELF objects for one processor, when no member is musl's, or when reheap has already
-/// derived the libc.
+/// When the bytes are not an archive of ELF objects for one processor, when no member is musl's, or when reheap has
+/// already derived the libc.
 pub fn read_original(bytes: &[u8]) -> Result<OriginalLibc, DeriveError> {
     let mut members = Vec::new();
     let mut architecture = None;
@@ -242,8 +243,8 @@ fn text_of(object: &[u8], symbol: &str) -> Option<String> {
 /// Puts another allocator into a musl libc, and other memory functions if there are some.
 ///
 /// # Errors
-/// When an object is damaged, for another processor, or lacks an entry point; when a member of the libc defines something
-/// else beside its allocator; when the audit finds a need with no definition, or with two.
+/// When an object is damaged, for another processor, or lacks an entry point; when a member of the libc defines
+/// something else beside its allocator; when the audit finds a need with no definition, or with two.
 pub fn derive_libc(
     original: &OriginalLibc,
     allocator: &AllocatorObjects,
@@ -352,8 +353,8 @@ fn take_out_allocator(
 
 /// Splits off the members that define memory functions.
 ///
-/// Their other symbols are for each other, such as `__memcpy_fwd`, to which memmove jumps. The audit finds out whether another
-/// member needs one.
+/// Their other symbols are for each other, such as `__memcpy_fwd`, to which memmove jumps. The audit finds out whether
+/// another member needs one.
 fn take_out_memory_functions<'a>(
     members: &mut Vec<&'a Linkable>,
     functions: &MemoryFunctions,
@@ -539,8 +540,8 @@ pub(crate) fn bind_allocator(
     Ok(bound)
 }
 
-/// The object under its new names. It also gets the family's names for the functions that it implements; those of `core` as
-/// aliases.
+/// The object under its new names. It also gets the family's names for the functions that it implements; those of
+/// `core` as aliases.
 fn rebound(
     object: &Linkable,
     name: String,

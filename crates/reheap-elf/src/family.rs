@@ -24,8 +24,8 @@ pub const PUBLIC: [&str; 12] = [
 /// The four functions that are aliases of the allocator's own, with no wrapper between.
 pub const CORE: [&str; 4] = ["malloc", "calloc", "realloc", "free"];
 
-/// The names under which musl (since 1.2.2) calls its own allocator, so that a program's own malloc never sees the libc's
-/// blocks: those of `atexit`, `aio`, `dlerror`, locales, time zones, `posix_spawn_file_actions_*` and others.
+/// The names under which musl (since 1.2.2) calls its own allocator, so that a program's own malloc never sees the
+/// libc's blocks: those of `atexit`, `aio`, `dlerror`, locales, time zones, `posix_spawn_file_actions_*` and others.
 pub const LIBC_INTERNAL: [&str; 4] = [
     "__libc_malloc",
     "__libc_calloc",

@@ -1,12 +1,12 @@
 //! What an ELF file is: kind, libc, allocators, and who provides its `malloc`, with the evidence for each.
 //!
-//! `nm FILE | grep malloc` answers this for a file that is not stripped and contains one allocator. Shipped programs are
-//! stripped, and many contain two: a Rust program with the `mimalloc` crate on musl also has musl's own. So this module first
-//! gathers several kinds of evidence, and concludes afterwards. If the evidence does not suffice, the answer is "unknown" with
-//! the reason. In a stripped file, the absence of something proves nothing.
+//! `nm FILE | grep malloc` answers this for a file that is not stripped and contains one allocator. Shipped programs
+//! are stripped, and many contain two: a Rust program with the `mimalloc` crate on musl also has musl's own. So this
+//! module first gathers several kinds of evidence, and concludes afterwards. If the evidence does not suffice, the
+//! answer is "unknown" with the reason. In a stripped file, the absence of something proves nothing.
 //!
-//! Three steps, one module each: `image` (for archives `members`) reads the file with bounded cost, `findings` collects the
-//! evidence that `signatures` describes, and `verdict` concludes. No step holds the file: see [`crate::source`].
+//! Three steps, one module each: `image` (for archives `members`) reads the file with bounded cost, `findings` collects
+//! the evidence that `signatures` describes, and `verdict` concludes. No step holds the file: see [`crate::source`].
 
 mod code;
 mod findings;

@@ -1,7 +1,7 @@
 //! Musl libc archives and ELF files as values: read, derive, audit, mark, identify.
 //!
-//! Bytes in, bytes out: nothing here opens a file, prints, or reads the environment. So tests and fuzzers need only byte
-//! slices. The crate derives and links 64-bit little-endian ELF (x86-64 and AArch64).
+//! Bytes in, bytes out: nothing here opens a file, prints, or reads the environment. So tests and fuzzers need only
+//! byte slices. The crate derives and links 64-bit little-endian ELF (x86-64 and AArch64).
 //!
 //! | module | what it knows |
 //! |---|---|

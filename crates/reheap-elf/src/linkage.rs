@@ -1,5 +1,5 @@
-//! What a linked file says about others: which libraries it needs, where it looks for them, which names it takes from them
-//! and which it offers.
+//! What a linked file says about others: which libraries it needs, where it looks for them, which names it takes from
+//! them and which it offers.
 //!
 //! This module reads the dynamic segment, as the dynamic linker does, so it also reads files without a section table.
 

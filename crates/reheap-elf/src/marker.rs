@@ -1,10 +1,10 @@
 //! The marker: the ELF note that reheap leaves in what it links.
 //!
-//! It says as JSON which allocator, version and tuning reheap put in. It also *proves* whether the program uses them. Eight
-//! 64-bit words precede the text, two for each of `malloc`, `calloc`, `realloc` and `free`: the distance from the word to the
-//! program's function of that name, and to the allocator's own. The linker fills them in. If both lead to the same code, the
-//! swap is active. If not, the program brought its own malloc. A note is loaded memory, and the distances need no run-time
-//! relocation, so the proof also holds in a stripped static-pie, where no symbol is left.
+//! It says as JSON which allocator, version and tuning reheap put in. It also *proves* whether the program uses them.
+//! Eight 64-bit words precede the text, two for each of `malloc`, `calloc`, `realloc` and `free`: the distance from the
+//! word to the program's function of that name, and to the allocator's own. The linker fills them in. If both lead to
+//! the same code, the swap is active. If not, the program brought its own malloc. A note is loaded memory, and the
+//! distances need no run-time relocation, so the proof also holds in a stripped static-pie, where no symbol is left.
 //!
 //! Layout of the note (ELF gABI "Note Section"): name `reheap`, type 1, description = 8 words, then the text.
 
@@ -80,8 +80,8 @@ const NOTE_TYPE: elf::NoteType = elf::NoteType(1);
 const WORDS: usize = 2 * family::CORE.len();
 const WORDS_OFFSET: usize = 12 + NOTE_NAME.len().next_multiple_of(4);
 
-/// The relocatable object with the note and the baked-in tuning. `own_name` gives the name of the allocator's function in
-/// the file that the object is linked into.
+/// The relocatable object with the note and the baked-in tuning. `own_name` gives the name of the allocator's function
+/// in the file that the object is linked into.
 pub fn object_file(
     marker: &Marker,
     tuning: &[Baked],

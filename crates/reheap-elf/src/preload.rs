@@ -1,9 +1,9 @@
 //! Preloads: the objects of a shared library with an allocator, and the audit of the linked library.
 //!
-//! Every symbol that such a library exports replaces the one that the program and all its libraries would have found. A symbol
-//! too many, such as jemalloc's `pthread_create` or an `operator new`, changes the program in unexpected ways. A symbol too
-//! few lets one allocator free a block of another. So the allocator's own symbols are prefixed and hidden, as in a derived
-//! libc, and the audit compares what the linked library really exports.
+//! Every symbol that such a library exports replaces the one that the program and all its libraries would have found. A
+//! symbol too many, such as jemalloc's `pthread_create` or an `operator new`, changes the program in unexpected ways. A
+//! symbol too few lets one allocator free a block of another. So the allocator's own symbols are prefixed and hidden,
+//! as in a derived libc, and the audit compares what the linked library really exports.
 
 use crate::Architecture;
 use crate::archive::Member;
@@ -74,8 +74,8 @@ pub fn audit(library: &[u8], names: &[&str]) -> Result<(), AuditError> {
 /// How much of a library [`is_whole`] reads: its header.
 pub const HEADER_BYTES: usize = size_of::<elf::FileHeader64<LittleEndian>>();
 
-/// Whether a library of that size is complete. Its section table shows it, because linkers write that last. A dynamic linker
-/// does not read the section table, and it notices a missing page only when the program touches it.
+/// Whether a library of that size is complete. Its section table shows it, because linkers write that last. A dynamic
+/// linker does not read the section table, and it notices a missing page only when the program touches it.
 pub fn is_whole(header: &[u8; HEADER_BYTES], size: u64) -> bool {
     let Ok(header) = elf::FileHeader64::<LittleEndian>::parse(header.as_slice()) else {
         return false;

@@ -1,9 +1,9 @@
 //! Changes the global symbols of an object: new names, further names for the same code, further needs.
 //!
-//! reheap replaces only the symbol table and its strings. It appends the new ones to the file and points the section headers
-//! at them. Code, data and relocations stay where they are, byte for byte: a relocation names a symbol by its number, and
-//! new symbols come last, so no number changes. `objcopy --redefine-syms` does the same. But it is not on every machine, it
-//! differs between binutils and LLVM, and it cannot add an alias to code in another section.
+//! reheap replaces only the symbol table and its strings. It appends the new ones to the file and points the section
+//! headers at them. Code, data and relocations stay where they are, byte for byte: a relocation names a symbol by its
+//! number, and new symbols come last, so no number changes. `objcopy --redefine-syms` does the same. But it is not on
+//! every machine, it differs between binutils and LLVM, and it cannot add an alias to code in another section.
 
 use crate::symbols::{ObjectError, relocatable_header};
 use object::elf;

@@ -1,9 +1,9 @@
 //! Reading bytes on demand, so that looking at a file of any size needs little memory.
 //!
-//! A library with debug information can have a gigabyte, and identification keeps only a few hundred of its names. So no code
-//! here holds a whole file. It reads tables a few hundred entries at a time, and names by blocks. What it searches from
-//! beginning to end goes through one buffer. A memory map would be less work. But its pages count as the memory of this
-//! process, and if another process truncates the file meanwhile, this one dies.
+//! A library with debug information can have a gigabyte, and identification keeps only a few hundred of its names. So
+//! no code here holds a whole file. It reads tables a few hundred entries at a time, and names by blocks. What it
+//! searches from beginning to end goes through one buffer. A memory map would be less work. But its pages count as the
+//! memory of this process, and if another process truncates the file meanwhile, this one dies.
 //!
 //! The caller decides where the bytes come from ([`Source`]): a slice, or an open file.
 
@@ -163,8 +163,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Reads a range from beginning to end, in overlapping pieces. `visit` gets each piece with up to `before` bytes in front of
-    /// it and `after` bytes behind it, all from the range. The walk skips holes.
+    /// Reads a range from beginning to end, in overlapping pieces. `visit` gets each piece with up to `before` bytes in
+    /// front of it and `after` bytes behind it, all from the range. The walk skips holes.
     pub(crate) fn walk(
         self,
         range: Range<u64>,

@@ -1,12 +1,12 @@
 //! Where the tables of an ELF file are, and what they say, whatever its class and byte order.
 //!
-//! Two ways lead to the symbols of a linked file. Only linkers and debuggers need the section table. The dynamic linker uses
-//! the dynamic segment. `sstrip` and packers remove the section table, and a file may contain a false one. So the dynamic
-//! segment decides. The section table only adds the number of symbols, which the dynamic segment does not state (see
-//! [`Tables::dynamic_symbols`]).
+//! Two ways lead to the symbols of a linked file. Only linkers and debuggers need the section table. The dynamic linker
+//! uses the dynamic segment. `sstrip` and packers remove the section table, and a file may contain a false one. So the
+//! dynamic segment decides. The section table only adds the number of symbols, which the dynamic segment does not state
+//! (see [`Tables::dynamic_symbols`]).
 //!
-//! This module reads fields by their offsets (gABI chapters 4 and 5) from bytes of a [`View`]. The structures of `object` need
-//! the whole file as one slice.
+//! This module reads fields by their offsets (gABI chapters 4 and 5) from bytes of a [`View`]. The structures of
+//! `object` need the whole file as one slice.
 
 use crate::error::ElfError;
 use crate::source::{Blocks, Entries, ReadError, View};
@@ -361,9 +361,9 @@ impl<'a> Tables<'a> {
 
     /// The symbols that the dynamic linker works with.
     ///
-    /// The dynamic segment does not state their number. The section table does, if it describes the same table, and so does
-    /// the old hash table. The newer hash table ends with the last symbol that the file offers to others, and begins after
-    /// the symbols that it only needs. Those that it uses have relocations.
+    /// The dynamic segment does not state their number. The section table does, if it describes the same table, and so
+    /// does the old hash table. The newer hash table ends with the last symbol that the file offers to others, and
+    /// begins after the symbols that it only needs. Those that it uses have relocations.
     pub(crate) fn dynamic_symbols(
         &self,
         dynamic: Option<&Dynamic>,
@@ -545,7 +545,8 @@ impl<'a> Tables<'a> {
         Ok(())
     }
 
-    /// The names of the symbol versions that the file needs of others. They are optional: a damaged table counts as empty.
+    /// The names of the symbol versions that the file needs of others. They are optional: a damaged table counts as
+    /// empty.
     pub(crate) fn version_needs(
         &self,
         dynamic: Option<&Dynamic>,

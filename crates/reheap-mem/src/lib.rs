@@ -1,25 +1,25 @@
 //! Fast memory functions for static musl executables, as assembly that the user's C compiler assembles.
 //!
-//! A dynamic glibc chooses its memcpy when a program is loaded, by IFUNC. A static musl executable has no IFUNC, and as
-//! a static-pie it cannot keep the choice in a function pointer either: until it has relocated itself, and musl calls
-//! memcpy and memset before that, no pointer in its data is right. So these functions branch on one byte, which says
-//! "SSE2" until a constructor has read CPUID (`x86_64/level.s`), and only where the block is long enough to gain by it.
+//! A dynamic glibc chooses its memcpy by IFUNC when it loads a program. A static musl executable has no IFUNC. As a
+//! static-pie it cannot keep the choice in a function pointer either: no pointer in its data is right until it has
+//! relocated itself, and musl calls memcpy and memset before that. So these functions branch on one byte. It says
+//! "SSE2" until a constructor has read CPUID (`x86_64/level.s`). They only read it where the block is long enough to
+//! gain from it.
 //!
-//! The text is hand-written assembly and not
-//! - Rust, because the objects are made where libcs are derived, on the user's machine, which always has a C compiler for
-//!   the target (the allocators need it) and may not have Rust's target; and a crate that defines memcpy must keep the
-//!   compiler from turning its loops into calls of memcpy;
-//! - C with intrinsics, because every compiler would make another function of it: neither the tests nor the
-//!   measurements here would be about what users get. Two assemblers make the same code, up to the padding between
-//!   labels;
-//! - the `memchr` crate, which keeps its choice in a function pointer.
+//! The text is hand-written assembly. The alternatives were worse:
+//! - Rust: the user's machine makes the objects when it derives a libc. It always has a C compiler for the target,
+//!   because the allocators need one, but it may lack Rust's target. And a crate that defines memcpy must keep the
+//!   compiler from turning its loops into calls of memcpy.
+//! - C with intrinsics: every compiler would make another function of it, so the tests and measurements here would not
+//!   cover what users get. Two assemblers make the same code, up to the padding between labels.
+//! - The `memchr` crate: it keeps its choice in a function pointer.
 //!
-//! GNU as and Clang's assembler both take the text, and so does `global_asm!`, which is how the tests call it.
+//! GNU as and Clang's assembler both accept the text. So does `global_asm!`, with which the tests call it.
 //!
 //! AArch64 has no text here: musl's own memcpy and memset for it are good assembly.
 //!
-//! To add a function: its code in a file of `x86_64/`, its name in [`SOURCES_X86_64`](sources), its declaration in
-//! `tests/common/assembled.rs`, and a test that compares it with a loop.
+//! To add a function, put its code into a file of `x86_64/`, its name into [`SOURCES_X86_64`](sources) and its
+//! declaration into `tests/common/assembled.rs`. Then write a test that compares it with a loop.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -43,10 +43,10 @@ pub struct Function {
     pub internal_name: Option<&'static str>,
 }
 
-/// What stands in front of the names in the texts.
+/// The prefix of the names in the texts.
 pub const PREFIX: &str = "__reheap_";
 
-/// An architecture that there may be texts for.
+/// An architecture that may have texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Architecture {
     /// x86-64.
@@ -55,7 +55,7 @@ pub enum Architecture {
     Aarch64,
 }
 
-/// The texts for an architecture; none where musl's own functions are kept.
+/// The texts for an architecture. Empty where musl keeps its own functions.
 pub fn sources(architecture: Architecture) -> &'static [Source] {
     match architecture {
         Architecture::X86_64 => &SOURCES_X86_64,
@@ -80,7 +80,7 @@ const fn function_of_musl(name: &'static str, internal_name: &'static str) -> Fu
 macro_rules! x86_64 {
     ($name:literal) => {
         concat!(
-            "    .intel_syntax noprefix\n", // which `global_asm!` has without being told
+            "    .intel_syntax noprefix\n", // the default of `global_asm!`
             include_str!("x86_64/macros.s"),
             include_str!(concat!("x86_64/", $name, ".s"))
         )

@@ -1,8 +1,8 @@
 //! Looks for a compiler, and tries each candidate.
 //!
-//! The order is: the compiler that the user names, the system's own, cross compilers, `musl-gcc`, Zig. Native and GNU-like
-//! compilers come before Zig, because they need no rewritten flags and because the system's own packages are made with
-//! them.
+//! The order is: the compiler that the user names, the system's own, cross compilers, `musl-gcc`, Zig. Native and
+//! GNU-like compilers come before Zig, because they need no rewritten flags and because the system's own packages are
+//! made with them.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -17,7 +17,8 @@ use crate::target::{Libc, Target};
 
 /// Finds a compiler that makes objects, or static programs, for a target.
 ///
-/// With a variable `CC_<target>` or `CXX_<target>` the user decides: if that compiler does not work, `find` tries no other.
+/// With a variable `CC_<target>` or `CXX_<target>` the user decides: if that compiler does not work, `find` tries no
+/// other.
 ///
 /// # Errors
 /// [`NoCompiler`] lists the candidates and why each was rejected.
@@ -160,7 +161,8 @@ fn environment_names(tool: &str, target: &Target) -> [String; 2] {
     ]
 }
 
-/// Splits the value of a variable as the `cc` crate does: if it is the path of a file, it stays whole; otherwise it is words.
+/// Splits the value of a variable as the `cc` crate does: if it is the path of a file, it stays whole; otherwise it is
+/// words.
 fn split_command(value: &OsStr, search: &Search) -> Option<(PathBuf, Vec<OsString>)> {
     use std::os::unix::ffi::OsStrExt;
     if let Some(program) = search.program(value) {
@@ -357,7 +359,8 @@ fn zig_in_tools(search: &Search) -> Option<PathBuf> {
     search.program(search.tools.as_ref()?.join("ziglang/zig"))
 }
 
-/// The program that `python3 -m ziglang` would start. reheap starts it directly, because Python starts more slowly than Zig.
+/// The program that `python3 -m ziglang` would start. reheap starts it directly, because Python starts more slowly than
+/// Zig.
 pub(super) fn zig_in_python_package(search: &Search) -> Result<PathBuf, Reason> {
     let python = search.program("python3").ok_or(Reason::NotFound)?;
     let mut command = Command::new(python);
@@ -388,8 +391,8 @@ fn zig_arguments(target: &Target, language: Language) -> Vec<OsString> {
         subcommand.into(),
         "-target".into(),
         target.zig_triple().into(),
-        // Zig adds debug information with absolute paths, a sanitizer and two macros, and it makes __DATE__ an error. Other
-        // compilers do none of that unasked. A later flag of the caller still wins.
+        // Zig adds debug information with absolute paths, a sanitizer and two macros, and it makes __DATE__ an error.
+        // Other compilers do none of that unasked. A later flag of the caller still wins.
         "-g0".into(),
         "-fno-sanitize=undefined".into(),
         "-U_DEBUG".into(),
@@ -465,7 +468,8 @@ impl Trial<'_> {
         (specs.is_absolute() && of_musl).then_some((gcc, specs))
     }
 
-    /// What a script like `musl-gcc` starts. The script puts its `-specs` last, so reheap could not pass another one after it.
+    /// What a script like `musl-gcc` starts. The script puts its `-specs` last, so reheap could not pass another one
+    /// after it.
     fn behind_script(&self, kind: Kind, script: PathBuf) -> Candidate {
         match self.gcc_and_specs(&script, &[]) {
             Some((gcc, specs)) => Candidate::with_specs(kind, gcc, specs, Vec::new()),
@@ -491,7 +495,8 @@ impl Trial<'_> {
         }
         let mut command = self.command(&program, kind);
         let version = command.args(&arguments).arg("--version").output();
-        // Clang prints where it is installed. For Zig that is Zig's directory, even if the version is a distribution's Clang.
+        // Clang prints where it is installed. For Zig that is Zig's directory, even if the version is a distribution's
+        // Clang.
         let is_zig = version
             .is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("zig"))
             || program.file_name() == Some(OsStr::new("zig"));

@@ -3,13 +3,13 @@
 //! There are three ways, because compiler drivers find `-lc` in three ways:
 //!
 //! - A driver made for musl searches the directories of `-L` first, so it only needs `-L<directory>`.
-//! - The specs file of `musl-gcc` knows dynamic and static programs only. With `-static-pie` it silently makes a program that
-//!   asks for `/lib/ld-musl-x86_64.so.1`. A second specs file, given after it, overrides its start files and its linker
-//!   flags.
-//! - Zig ignores `-L` for `-lc`. It silently links the libc that it compiled itself, last. Its linker is lld, which uses the
-//!   first archive that defines a symbol, so reheap passes `<directory>/libc.a` as an input file. Zig's own libc.a stays on
-//!   the link line. It contributes nothing as long as the given one is complete. A libc.a derived from Rust's musl 1.2.5 is
-//!   complete: Zig 0.14 has the same version.
+//! - The specs file of `musl-gcc` knows dynamic and static programs only. With `-static-pie` it silently makes a
+//!   program that asks for `/lib/ld-musl-x86_64.so.1`. A second specs file, given after it, overrides its start files
+//!   and its linker flags.
+//! - Zig ignores `-L` for `-lc`. It silently links the libc that it compiled itself, last. Its linker is lld, which
+//!   uses the first archive that defines a symbol, so reheap passes `<directory>/libc.a` as an input file. Zig's own
+//!   libc.a stays on the link line. It contributes nothing as long as the given one is complete. A libc.a derived from
+//!   Rust's musl 1.2.5 is complete: Zig 0.14 has the same version.
 
 use std::ffi::OsString;
 use std::fs;
@@ -30,8 +30,8 @@ pub enum Pie {
 impl Pie {
     /// What the user's compiler arguments ask for. The last one decides, and without one the answer is PIE.
     ///
-    /// `-static` alone does not turn PIE off. For GCC and Clang it does, but build systems pass it to get a program without
-    /// shared libraries, and reheap makes such a program anyway.
+    /// `-static` alone does not turn PIE off. For GCC and Clang it does, but build systems pass it to get a program
+    /// without shared libraries, and reheap makes such a program anyway.
     pub fn of_arguments<Argument: AsRef<std::ffi::OsStr>>(
         arguments: impl IntoIterator<Item = Argument>,
     ) -> Pie {
@@ -106,13 +106,13 @@ pub enum LinkError {
 impl Compiler {
     /// Arguments that make this compiler link a static program with the libc.a in `derived_libc`.
     ///
-    /// They belong in front of the user's own arguments, and only in calls that link: with `-c`, `-S` or `-E` some compilers
-    /// warn about unused arguments. `support` is a directory for a file that the compiler may need. It must exist until the
-    /// program is linked, and two builds may share it.
+    /// They belong in front of the user's own arguments, and only in calls that link: with `-c`, `-S` or `-E` some
+    /// compilers warn about unused arguments. `support` is a directory for a file that the compiler may need. It must
+    /// exist until the program is linked, and two builds may share it.
     ///
     /// # Errors
-    /// When the compiler makes objects only, when musl has no start file for such a program, or when `support` cannot be
-    /// written.
+    /// When the compiler makes objects only, when musl has no start file for such a program, or when `support` cannot
+    /// be written.
     pub fn link_arguments(
         &self,
         derived_libc: &Path,
@@ -177,8 +177,8 @@ impl Compiler {
     /// The libc.a with which this compiler links static programs: the one to derive from.
     ///
     /// # Errors
-    /// [`LinkError::NoLibcOfItsOwn`] for Zig, which compiles its libc when it first needs it; reheap then uses the one in
-    /// Rust's toolchain. [`LinkError::LibcNotTold`] when the compiler cannot link a small program.
+    /// [`LinkError::NoLibcOfItsOwn`] for Zig, which compiles its libc when it first needs it; reheap then uses the one
+    /// in Rust's toolchain. [`LinkError::LibcNotTold`] when the compiler cannot link a small program.
     pub fn original_libc(&self, search: &Search) -> Result<PathBuf, LinkError> {
         if self.linking == Linking::Zig {
             return Err(LinkError::NoLibcOfItsOwn {
@@ -232,8 +232,8 @@ fn traced_libc(text: &str) -> Option<&Path> {
 
 /// What overrides the specs of `musl-gcc` for static position-independent programs.
 ///
-/// `rcrt1.o` relocates the program before it calls libc. With `-z text` the linker refuses what `rcrt1.o` cannot relocate.
-/// Unwinders need the table of exception frames: `crtbeginS.o` does not register the frames by itself.
+/// `rcrt1.o` relocates the program before it calls libc. With `-z text` the linker refuses what `rcrt1.o` cannot
+/// relocate. Unwinders need the table of exception frames: `crtbeginS.o` does not register the frames by itself.
 fn static_pie_specs(specs: &Path) -> Result<String, LinkError> {
     let text = fs::read_to_string(specs).map_err(|source| LinkError::Read {
         path: specs.to_owned(),

@@ -1,8 +1,8 @@
 //! Scripts that start a compiler or an archiver with its fixed arguments.
 //!
-//! A symbolic link is not enough. `zig` learns from its first argument that it is a compiler, and `g++` needs a specs file.
-//! The `cc` crate, CMake and configure scripts pass flags of GCC. A small shell script starts in a millisecond, and needs
-//! nothing that build scripts do not need themselves.
+//! A symbolic link is not enough. `zig` learns from its first argument that it is a compiler, and `g++` needs a specs
+//! file. The `cc` crate, CMake and configure scripts pass flags of GCC. A small shell script starts in a millisecond,
+//! and needs nothing that build scripts do not need themselves.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -89,8 +89,8 @@ fn quoted(word: &OsStr) -> Vec<u8> {
 /// Writes an executable file that appears whole.
 pub(super) fn write(path: &Path, script: &[u8]) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
-    // A correct script stays as it is. Another build may be starting it at this moment, and a new time stamp would claim that
-    // the compiler changed.
+    // A correct script stays as it is. Another build may be starting it at this moment, and a new time stamp would
+    // claim that the compiler changed.
     if std::fs::read(path).is_ok_and(|present| present == script) {
         return Ok(());
     }

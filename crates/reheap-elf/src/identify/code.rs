@@ -1,8 +1,8 @@
 //! What machine code shows when neither symbols nor texts are left.
 //!
 //! AArch64 instructions have one size and start at multiples of it, so this module reads them word by word and needs no
-//! disassembler. On x86-64 it searches only for constants, which appear unchanged in instructions. Data in a code segment can
-//! look like either. The patterns here make that rare, and a single instruction is never enough.
+//! disassembler. On x86-64 it searches only for constants, which appear unchanged in instructions. Data in a code
+//! segment can look like either. The patterns here make that rare, and a single instruction is never enough.
 
 use super::image::Image;
 use crate::error::ElfError;
@@ -12,8 +12,8 @@ use std::ops::Range;
 
 /// Fewer may be data.
 const INSTRUCTIONS_MIN: usize = 8;
-/// How far in front of an instruction the test of the processor may be, in a function made for just that instruction (the
-/// `__aarch64_*` functions of GCC and LLVM: load the flag, branch, do it, return).
+/// How far in front of an instruction the test of the processor may be, in a function made for just that instruction
+/// (the `__aarch64_*` functions of GCC and LLVM: load the flag, branch, do it, return).
 const TEST_DISTANCE: usize = 3;
 
 /// How many words before and after a word are examined with it.
@@ -83,8 +83,8 @@ fn is_branch_on_flag(word: u32) -> bool {
 
 /// The largest page that a jemalloc in AArch64 code supports.
 ///
-/// When it starts, it calls `sysconf(_SC_PAGESIZE)` and compares the answer with the size that it was built for. In the code
-/// that is `mov w0, #30`, a call, and soon after it a `cmp` with that size, a 12-bit number shifted by 12.
+/// When it starts, it calls `sysconf(_SC_PAGESIZE)` and compares the answer with the size that it was built for. In the
+/// code that is `mov w0, #30`, a call, and soon after it a `cmp` with that size, a 12-bit number shifted by 12.
 pub(super) fn jemalloc_page_bytes(image: &Image<'_>) -> Result<Option<u64>, ElfError> {
     const ASK_PAGE_SIZE: u32 = 0x5280_03c0; // mov w0, #30
     const NEAR: usize = 16;
@@ -99,7 +99,8 @@ pub(super) fn jemalloc_page_bytes(image: &Image<'_>) -> Result<Option<u64>, ElfE
             }
         }
     })?;
-    // Other code asks for the page size too, but does not compare it with a constant. If some does, the answer is `None`.
+    // Other code asks for the page size too, but does not compare it with a constant. If some does, the answer is
+    // `None`.
     Ok(match sizes.as_slice() {
         [size] => Some(*size),
         _ => None,
@@ -116,9 +117,9 @@ fn compared_pages(word: u32) -> Option<u64> {
 
 /// What shows rpmalloc 1.4 in x86-64 code. It contains barely any text of its own.
 ///
-/// When it starts, it calls `sysconf(_SC_PAGESIZE)`. Soon after it computes how many blocks fit into a span: 64 KiB less a
-/// header of 128 bytes. GCC and Clang put both constants into the same function from -O2 on, and Clang also at -Os. None of
-/// about 700 other programs and libraries had both together.
+/// When it starts, it calls `sysconf(_SC_PAGESIZE)`. Soon after it computes how many blocks fit into a span: 64 KiB
+/// less a header of 128 bytes. GCC and Clang put both constants into the same function from -O2 on, and Clang also at
+/// -Os. None of about 700 other programs and libraries had both together.
 pub(super) fn rpmalloc(image: &Image<'_>) -> Result<Option<&'static str>, ElfError> {
     const ASK_PAGE_SIZE: [u8; 5] = [0xbf, 30, 0, 0, 0]; // mov edi, 30
     const SPAN_WITHOUT_HEADER: [u8; 4] = ((64 << 10) - 128_u32).to_le_bytes();

@@ -15,8 +15,8 @@ const SYMBOLS_MAX: usize = 6;
 const EVIDENCE_MAX: usize = 12;
 /// Addresses of a function under all its names. A damaged file can give it a million.
 const PLACES_MAX: usize = 4096;
-/// How many bytes in front of a match and behind it are examined: the digits before a version, and the longest pattern or
-/// glibc's whole banner.
+/// How many bytes in front of a match and behind it are examined: the digits before a version, and the longest pattern
+/// or glibc's whole banner.
 const AROUND_A_MATCH: (u64, u64) = (64, 512);
 
 /// Symbols that matter beside those of [`SIGNATURES`].
@@ -32,8 +32,8 @@ const LIBC_START: &[u8] = b"__libc_start_main";
 const STARTS: [(&[u8], &str); 2] = [(b"__init_libc", "musl"), (b"__libc_setup_tls", "glibc")];
 /// rustc's names for the allocator functions; since 1.89 they are mangled and end like this.
 ///
-/// With Rust's default allocator, `__rust_alloc` calls `__rdl_alloc`. With another one it calls `__rg_alloc`; since 1.89 it is
-/// that function. Fat link-time optimization makes both look alike, and removes the marker function.
+/// With Rust's default allocator, `__rust_alloc` calls `__rdl_alloc`. With another one it calls `__rg_alloc`; since
+/// 1.89 it is that function. Fat link-time optimization makes both look alike, and removes the marker function.
 const RUST_DEFAULT: &[u8] = b"__rdl_alloc";
 const RUST_CUSTOM: &[u8] = b"__rg_alloc";
 const RUST_ALLOC: &[u8] = b"__rust_alloc";
@@ -280,8 +280,8 @@ impl Findings {
     }
 
     fn add_match(&mut self, pattern: Pattern, memory: &[u8], found: Range<usize>) {
-        // A string of a C program begins after the end of another one. Otherwise the words may be part of a longer text about
-        // the allocator.
+        // A string of a C program begins after the end of another one. Otherwise the words may be part of a longer text
+        // about the allocator.
         let begins_a_literal = found.start == 0 || memory[found.start - 1] == 0;
         let text = || {
             Evidence::Text(
@@ -290,8 +290,8 @@ impl Findings {
                     .to_owned(),
             )
         };
-        // A pattern that ends with a blank is the beginning of messages. If nothing follows, a program searches for the text,
-        // as reheap's own catalogue does.
+        // A pattern that ends with a blank is the beginning of messages. If nothing follows, a program searches for the
+        // text, as reheap's own catalogue does.
         let is_cut_off =
             memory[found.end - 1] == b' ' && memory.get(found.end).is_none_or(|&byte| byte == 0);
         let strength = match begins_a_literal && !is_cut_off {
@@ -363,8 +363,8 @@ impl Findings {
             .iter()
             .rposition(|byte| !byte.is_ascii_digit() && *byte != b'.')
             .map_or(0, |before| before + 1);
-        // A package of the Rust registry has it in its own version, after a `+`. Programs that only name the package contain
-        // that.
+        // A package of the Rust registry has it in its own version, after a `+`. Programs that only name the package
+        // contain that.
         let is_of_a_package = start > 0 && memory[start - 1] == b'+';
         let number = version_prefix(&memory[start..found.start]).filter(|_| !is_of_a_package);
         if let (Some(commit), Some(number)) = (commit, number)

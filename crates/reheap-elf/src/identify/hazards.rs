@@ -1,6 +1,7 @@
 //! What can go wrong with the allocators of a file, even if the file is as its authors built it.
 //!
-//! A hazard is only what the file itself shows, and it comes with its evidence. Nobody reads warnings that are often wrong.
+//! A hazard is only what the file itself shows, and it comes with its evidence. Nobody reads warnings that are often
+//! wrong.
 
 use super::code;
 use super::image::{FileType, Image, Note};

@@ -1,16 +1,16 @@
 //! One ELF file as the facts that identification needs. The file's size bounds the cost of reading it.
 //!
 //! Every table in an ELF file may point anywhere. In a hostile file of a few megabytes, a hundred thousand headers can
-//! describe the same bytes, or a million symbols can have the same name of a megabyte. Reading each of them would need hours
-//! without ever leaving the file. So this module
+//! describe the same bytes, or a million symbols can have the same name of a megabyte. Reading each of them would need
+//! hours without ever leaving the file. So this module
 //!
 //! - merges byte ranges before it reads them,
 //! - cuts off long names,
 //! - reads only a limited number of entries of a list of small things,
 //! - uses only the first table of each kind.
 //!
-//! It keeps little of a file, whatever its size. It shows symbols to the caller one by one, and searches through one buffer
-//! ([`crate::source`]).
+//! It keeps little of a file, whatever its size. It shows symbols to the caller one by one, and searches through one
+//! buffer ([`crate::source`]).
 
 use crate::error::ElfError;
 use crate::marker;

@@ -1,7 +1,8 @@
 //! The members of an archive, without their names.
 //!
-//! [`crate::archive`] reads names too, because it writes them again. Identification needs no names. Finding the end of a long
-//! name in the name table is a search, and a hostile archive can make all these searches a million times as long as itself.
+//! [`crate::archive`] reads names too, because it writes them again. Identification needs no names. Finding the end of
+//! a long name in the name table is a search, and a hostile archive can make all these searches a million times as long
+//! as itself.
 
 use crate::error::ElfError;
 use crate::source::View;

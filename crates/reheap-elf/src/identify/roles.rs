@@ -1,8 +1,8 @@
 //! What each allocator in a file is for, and what its build promises when the program misuses memory.
 //!
-//! An allocator in a file need not be the program's malloc. Rust's global allocator has names of its own, a musl libc keeps
-//! its own allocator for its own blocks, and nothing calls some allocators at all. An allocator gets a role only if the
-//! verdict on malloc or a symbol leaves no other. Otherwise its role is unknown.
+//! An allocator in a file need not be the program's malloc. Rust's global allocator has names of its own, a musl libc
+//! keeps its own allocator for its own blocks, and nothing calls some allocators at all. An allocator gets a role only
+//! if the verdict on malloc or a symbol leaves no other. Otherwise its role is unknown.
 
 use super::signatures::{self, GO};
 use super::{Confidence, FoundAllocator, MallocVerdict, Provider, RustGlobalAllocator};

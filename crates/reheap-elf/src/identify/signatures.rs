@@ -1,15 +1,16 @@
 //! How to recognise each allocator: one row for each.
 //!
-//! Symbols are certain, but strip removes them. Strings and tables survive. So each row has those of the allocator's own
-//! code, such as the text of an error message, and none of its documentation or its callers: programs that merely set an
-//! environment variable contain its name too. A table of numbers is certain, because nobody has the same 48 size classes by
-//! chance. For an allocator with neither (rpmalloc) there is `code`.
+//! Symbols are certain, but strip removes them. Strings and tables survive. So each row has those of the allocator's
+//! own code, such as the text of an error message, and none of its documentation or its callers: programs that merely
+//! set an environment variable contain its name too. A table of numbers is certain, because nobody has the same 48 size
+//! classes by chance. For an allocator with neither (rpmalloc) there is `code`.
 //!
-//! A program that contains this module must not look like a program with every allocator in it. So no pattern is stored as
-//! it is. Each string contains a `|`, and the tables are stored as run lengths or wider numbers; the search converts them.
+//! A program that contains this module must not look like a program with every allocator in it. So no pattern is stored
+//! as it is. Each string contains a `|`, and the tables are stored as run lengths or wider numbers; the search converts
+//! them.
 //!
-//! To add an allocator, add a row; the test `every_pattern_is_found_by_itself` then covers it. Put every name that can be at
-//! the same address as `malloc` into `entry_points`, because that address shows who provides malloc.
+//! To add an allocator, add a row; the test `every_pattern_is_found_by_itself` then covers it. Put every name that can
+//! be at the same address as `malloc` into `entry_points`, because that address shows who provides malloc.
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 use std::collections::HashMap;
@@ -435,8 +436,8 @@ pub(super) struct Search {
     patterns: Vec<Pattern>,
 }
 
-/// From this size on, the search takes longer than building the faster automaton. Building it needs a millisecond, which
-/// `reheap run` would add to each start of a small program.
+/// From this size on, the search takes longer than building the faster automaton. Building it needs a millisecond,
+/// which `reheap run` would add to each start of a small program.
 const LARGE_BYTES: u64 = 2 << 20;
 
 /// The search for an image of that size.

@@ -1,7 +1,7 @@
 //! Conclusions from the findings.
 //!
-//! The order of the questions matters. The marker is a proof in itself. Then come addresses of symbols, which are facts about
-//! the linked program, and then what a dynamic linker will do. "There is only one allocator in it" comes last.
+//! The order of the questions matters. The marker is a proof in itself. Then come addresses of symbols, which are facts
+//! about the linked program, and then what a dynamic linker will do. "There is only one allocator in it" comes last.
 
 use super::findings::{Findings, Sighting};
 use super::image::{FileType, Image, Note};
@@ -322,8 +322,8 @@ impl Question<'_> {
 
     /// The libc's own malloc, if all other allocators in the file have another purpose.
     ///
-    /// The global allocator of a Rust program is such an allocator. If it replaced malloc too, little or nothing of the libc's
-    /// would remain. But that is no proof: musl keeps its own allocator for its own blocks.
+    /// The global allocator of a Rust program is such an allocator. If it replaced malloc too, little or nothing of the
+    /// libc's would remain. But that is no proof: musl keeps its own allocator for its own blocks.
     fn stock_beside_private(&self, shown: &[&FoundAllocator]) -> Option<MallocVerdict> {
         let mut stock = shown.iter().filter(|found| found.is_stock);
         let stock = stock.next().filter(|_| stock.next().is_none())?;

@@ -55,7 +55,8 @@ macro_rules! function {
             name: $name,
             shape: Shape::$shape,
             largest_size: $largest,
-            // SAFETY: the address is that of a function, and `Address` says why all of these can be called by this type.
+            // SAFETY: the address is that of a function, and `Address` says why all of these can be called by this
+            // type.
             own: unsafe { std::mem::transmute::<*const (), Address>(raw::$own as *const ()) },
         }
     };
@@ -118,8 +119,8 @@ impl Variants {
         }
         assert!(link.arg(libc).status().unwrap().success());
         let path = CString::new(library.as_os_str().as_bytes()).unwrap();
-        // SAFETY: the path ends with a NUL. The library has no constructors: it was linked with `-nostdlib` from members that
-        // have none.
+        // SAFETY: the path ends with a NUL. The library has no constructors: it was linked with `-nostdlib` from
+        // members that have none.
         let musl = unsafe { dlopen(path.as_ptr(), RTLD_NOW) };
         assert!(!musl.is_null(), "cannot load `{}`", library.display());
         std::fs::remove_dir_all(&folder).unwrap();
@@ -130,10 +131,12 @@ impl Variants {
     pub(crate) fn of(&self, function: &Function) -> [Option<Candidate>; 3] {
         let name = CString::new(function.name).unwrap();
         let look_up = |library: *mut c_void| {
-            // SAFETY: `library` is the handle that `load` got, or null for the libraries of this program (RTLD_DEFAULT).
+            // SAFETY: `library` is the handle that `load` got, or null for the libraries of this program
+            // (RTLD_DEFAULT).
             let address = unsafe { dlsym(library, name.as_ptr()) };
             (!address.is_null()).then(|| {
-                // SAFETY: a function of that C name is at this address; `Address` says why it can be called by this type.
+                // SAFETY: a function of that C name is at this address; `Address` says why it can be called by this
+                // type.
                 Candidate(unsafe { std::mem::transmute::<*mut c_void, Address>(address) })
             })
         };

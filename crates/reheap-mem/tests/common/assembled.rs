@@ -9,8 +9,8 @@
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-// SAFETY: the text defines functions with the C calling convention, and their data. All names begin with `__reheap_`, and
-// nothing else in this program has such names. The constructor in the text only writes that data.
+// SAFETY: the text defines functions with the C calling convention, and their data. All names begin with `__reheap_`,
+// and nothing else in this program has such names. The constructor in the text only writes that data.
 std::arch::global_asm!(
     include_str!("../../src/x86_64/macros.s"),
     include_str!("../../src/x86_64/level.s"),
@@ -134,8 +134,8 @@ impl Level {
     }
 
     fn force(self) {
-        // SAFETY: the callers hold the lock of `Chosen`, so no other thread writes these numbers. A function that reads them
-        // meanwhile gives the same result with either value.
+        // SAFETY: the callers hold the lock of `Chosen`, so no other thread writes these numbers. A function that reads
+        // them meanwhile gives the same result with either value.
         unsafe {
             __reheap_mem_level = self.wide;
             __reheap_mem_string_copy_min = self.string_copy_min;

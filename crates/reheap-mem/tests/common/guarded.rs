@@ -20,8 +20,8 @@ impl Guarded {
     pub(crate) fn new(length: usize) -> Self {
         let length = length.next_multiple_of(PAGE);
         let all = length + 2 * PAGE;
-        // SAFETY: the kernel chooses an address that nothing uses. `mprotect` then closes the first and the last page of this
-        // mapping, to which there is no reference yet.
+        // SAFETY: the kernel chooses an address that nothing uses. `mprotect` then closes the first and the last page
+        // of this mapping, to which there is no reference yet.
         let mapping = unsafe {
             let access = ProtFlags::READ | ProtFlags::WRITE;
             let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
@@ -36,8 +36,8 @@ impl Guarded {
 
     /// What lies between the guards.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: `new` mapped these bytes behind the first page, and they stay mapped until `drop`. The kernel zeroed them, so
-        // they are initialised. The borrow of `self` is the only one.
+        // SAFETY: `new` mapped these bytes behind the first page, and they stay mapped until `drop`. The kernel zeroed
+        // them, so they are initialised. The borrow of `self` is the only one.
         unsafe { std::slice::from_raw_parts_mut(self.mapping.add(PAGE), self.length) }
     }
 }
@@ -68,8 +68,8 @@ impl Repeated {
             file
         };
         let (first, last) = (unit(), unit());
-        // SAFETY: the kernel chooses an address that nothing uses. Each MAP_FIXED mapping replaces one unit inside that range, to
-        // which there is no reference yet. The mappings keep the files open.
+        // SAFETY: the kernel chooses an address that nothing uses. Each MAP_FIXED mapping replaces one unit inside that
+        // range, to which there is no reference yet. The mappings keep the files open.
         let mapping: *mut u8 = unsafe {
             let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
             let mapping = mmap_anonymous(std::ptr::null_mut(), length, access, flags).unwrap();
@@ -87,10 +87,11 @@ impl Repeated {
         Self { mapping, length }
     }
 
-    /// All of it. Most bytes have many addresses, which a function that reads one block and writes another does not notice.
+    /// All of it. Most bytes have many addresses, which a function that reads one block and writes another does not
+    /// notice.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: `new` mapped these bytes, and they stay mapped until `drop`. Most of them have several addresses in the slice,
-        // so callers use it for the assembly and for reads of single bytes only.
+        // SAFETY: `new` mapped these bytes, and they stay mapped until `drop`. Most of them have several addresses in
+        // the slice, so callers use it for the assembly and for reads of single bytes only.
         unsafe { std::slice::from_raw_parts_mut(self.mapping, self.length) }
     }
 }
