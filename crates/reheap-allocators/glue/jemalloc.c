@@ -18,7 +18,7 @@ static struct {
     void (*in_child)(void);
 } handlers;
 
-static _Thread_local int locks; // that this thread holds, or is about to take or to have given back
+static _Thread_local int locks; // that this thread holds, is about to take, or is about to have released
 static int is_prepared;
 
 // This runs before there is a second thread, because jemalloc's constructor initializes it.
@@ -57,7 +57,7 @@ void __malloc_atfork(int who) {
             handlers.in_parent();
         } else {
             handlers.in_child();
-            locks = 0; // it makes the locks anew instead of giving them back
+            locks = 0; // it makes new locks instead of releasing these
         }
         is_prepared = 0;
     }

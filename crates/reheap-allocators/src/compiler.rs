@@ -119,7 +119,7 @@ pub struct Compiler {
     pub target: Target,
     /// Absolute path of the program.
     pub program: PathBuf,
-    /// What stands before the arguments of every call.
+    /// The first arguments of every call.
     pub arguments: Vec<OsString>,
     /// What determines its output, without paths: kind, version, fixed arguments. Cache hashes contain it.
     pub identity: String,
@@ -170,7 +170,7 @@ const HOST_SEARCH_PATHS: [&str; 5] = [
 pub struct Archiver {
     /// Absolute path of the program.
     pub program: PathBuf,
-    /// What stands before the arguments of every call.
+    /// The first arguments of every call.
     pub arguments: Vec<OsString>,
     target: Target,
 }

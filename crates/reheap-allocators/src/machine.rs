@@ -101,7 +101,7 @@ impl Item {
             Item::CxxPrograms => "C++ compiler for programs",
             Item::Archiver => "archiver",
             Item::Make => "make",
-            Item::Cache => "cache folder",
+            Item::Cache => "cache directory",
             Item::Disk => "free disk space",
         }
     }
@@ -408,7 +408,7 @@ impl Machine {
                 self.existing_folder().display()
             )),
             Item::Cache => {
-                Fix::ByHand("name another folder with REHEAP_CACHE_DIR=<folder>".to_owned())
+                Fix::ByHand("name another directory with REHEAP_CACHE_DIR=<directory>".to_owned())
             }
             Item::HostLinker => self.packages(|manager| match manager {
                 Manager::Apk => Some("gcc musl-dev"),

@@ -24,7 +24,7 @@ pub struct OwnLibrary {
 pub const NOTHING: OwnLibrary = OwnLibrary {
     source: Glue {
         name: "nothing",
-        source: "// For processes that are to be left alone.\n",
+        source: "// Empty, for processes that reheap leaves alone.\n",
     },
     exports: &[],
     entry_point: None,

@@ -5,7 +5,7 @@ use reheap_elf::{archive, symbols};
 
 use super::*;
 
-/// A folder with a libc.a whose allocator counts its calls, in front of everything that stands in `original`.
+/// A directory with a libc.a whose allocator counts its calls. That allocator comes before the members of `original`.
 fn libc_that_counts(compiler: &Compiler, original: &Path) -> tempfile::TempDir {
     let folder = tempfile::Builder::new()
         .prefix("derived libc, ")
