@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -66,6 +66,15 @@ fn runs(pid: &str) -> bool {
 }
 
 const TOUCH_64_MIB: [&str; 4] = ["if=/dev/zero", "of=/dev/null", "bs=64M", "count=1"];
+
+/// Waits for what nothing tells of, and fails where that does not come.
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not within a minute: {what}");
+        thread::yield_now();
+    }
+}
 
 #[test]
 fn a_big_parent_does_not_inflate_the_peak_of_a_small_child() {
@@ -305,9 +314,7 @@ fn an_interrupted_run_is_ended_and_is_no_result() {
     );
     let error = thread::scope(|scope| {
         let run = scope.spawn(|| run_within(&shell_command(&script), &limits));
-        while !pid_file.exists() {
-            thread::yield_now();
-        }
+        wait_until("the command has started", || pid_file.exists());
         interrupted.store(true, Ordering::Relaxed);
         run.join().unwrap().unwrap_err()
     });
@@ -374,15 +381,11 @@ fn a_command_does_not_outlive_a_reheap_that_is_killed() {
         .env(TO_BE_KILLED, &file)
         .spawn()
         .unwrap();
-    while !file.exists() {
-        thread::yield_now();
-    }
+    wait_until("the command has started", || file.exists());
     reheap.kill().unwrap();
     reheap.wait().unwrap();
     let pid = fs::read_to_string(&file).unwrap();
-    while runs(&pid) {
-        thread::yield_now();
-    }
+    wait_until("the command has ended", || !runs(&pid));
 }
 
 #[test]
