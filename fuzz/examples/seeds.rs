@@ -23,14 +23,14 @@ const LIBC_MALLOC: &str = "#include <stddef.h>\n\
     void *realloc(void *p, size_t n) { return malloc(n); }\nvoid free(void *p) {}\n";
 
 fn main() {
-    let folder = tempfile::tempdir().expect("a temporary folder can be made");
-    let folder = folder.path();
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    let directory = directory.path();
     let run = |command: &str| {
         let mut words = command.split(' ');
         let program = words.next().unwrap_or_default();
         let status = Command::new(program)
             .args(words)
-            .current_dir(folder)
+            .current_dir(directory)
             .status();
         assert!(
             status.is_ok_and(|s| s.success()),
@@ -43,7 +43,7 @@ fn main() {
         ("a-libc.c", LIBC),
         ("malloc.c", LIBC_MALLOC),
     ] {
-        fs::write(folder.join(name), source).expect("a temporary file can be written");
+        fs::write(directory.join(name), source).expect("a temporary file can be written");
     }
     for command in [
         "gcc -O1 program.c -o dynamic",
@@ -58,7 +58,7 @@ fn main() {
     ] {
         run(command);
     }
-    let read = |name: &str| fs::read(folder.join(name)).expect("it was just made");
+    let read = |name: &str| fs::read(directory.join(name)).expect("it was just made");
     let libc = read("libc.a");
     let length = u32::try_from(libc.len())
         .expect("a small archive")
@@ -80,9 +80,9 @@ fn main() {
     ];
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
     let write = |target: &str, name: &str, bytes: &[u8]| {
-        let folder = corpus.join(target);
-        fs::create_dir_all(&folder).expect("the folder of a corpus can be made");
-        fs::write(folder.join(name), bytes).expect("a seed can be written");
+        let directory = corpus.join(target);
+        fs::create_dir_all(&directory).expect("the directory of a corpus can be made");
+        fs::write(directory.join(name), bytes).expect("a seed can be written");
     };
     for (target, names) in seeds {
         for name in names {

@@ -65,8 +65,8 @@ struct Size {
 /// Measures all of it. The allocators have to be in the user's cache already.
 pub(crate) fn measure(workspace: &Workspace, progress: &Progress) -> Result<Figures> {
     let launcher = Launcher::new()?;
-    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let hello = hello_project(folder.path())?;
+    let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
+    let hello = hello_project(directory.path())?;
     Ok(Figures {
         relink: relink(workspace, progress, &launcher)?,
         fresh: fresh(workspace, progress, &launcher, &hello)?,
@@ -145,7 +145,7 @@ fn fresh(
             turn.round + 1,
             ["Cargo", "reheap"][turn.variant]
         ));
-        let build = tempfile::tempdir().context("cannot make a temporary folder")?;
+        let build = tempfile::tempdir().context("cannot make a temporary directory")?;
         run(
             launcher,
             project_arguments(&mut command, hello, build.path()),
@@ -185,7 +185,7 @@ fn sizes(
 ) -> Result<Vec<Size>> {
     progress.say("the size of a program that prints one line");
     let target = musl_target()?;
-    let build = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let build = tempfile::tempdir().context("cannot make a temporary directory")?;
     let executable = build.path().join(target.triple()).join("release/hello");
     let size = |variant: String, mut command: Command| {
         run(
@@ -234,7 +234,7 @@ fn first_builds(
                 "{} into an empty cache: {repetition} of {repetitions}",
                 allocator.name
             ));
-            let cache = tempfile::tempdir().context("cannot make a temporary folder")?;
+            let cache = tempfile::tempdir().context("cannot make a temporary directory")?;
             let mut command = workspace.reheap();
             command.args(["libc", "-a", allocator.name]);
             match run(
@@ -257,8 +257,8 @@ fn first_builds(
 }
 
 /// A project without dependencies, outside this workspace.
-fn hello_project(folder: &Path) -> Result<PathBuf> {
-    let manifest = folder.join("Cargo.toml");
+fn hello_project(directory: &Path) -> Result<PathBuf> {
+    let manifest = directory.join("Cargo.toml");
     let write = |path: &Path, text: &str| {
         fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))
     };
@@ -266,9 +266,9 @@ fn hello_project(folder: &Path) -> Result<PathBuf> {
         &manifest,
         "[package]\nname = \"hello\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n",
     )?;
-    fs::create_dir(folder.join("src")).context("cannot make the folder `src`")?;
+    fs::create_dir(directory.join("src")).context("cannot make the directory `src`")?;
     write(
-        &folder.join("src/main.rs"),
+        &directory.join("src/main.rs"),
         "fn main() {\n    println!(\"Hello, world!\");\n}\n",
     )?;
     Ok(manifest)
@@ -277,17 +277,17 @@ fn hello_project(folder: &Path) -> Result<PathBuf> {
 fn project_arguments<'a>(
     command: &'a mut Command,
     manifest: &Path,
-    target_folder: &Path,
+    target_directory: &Path,
 ) -> &'a Command {
     command
         .arg("--manifest-path")
         .arg(manifest)
         .arg("--target-dir")
-        .arg(target_folder)
+        .arg(target_directory)
 }
 
 /// Runs a command with what it costs, which must end well. The launcher does not search `PATH` and keeps the working
-/// folder.
+/// directory.
 fn run(
     launcher: &Launcher,
     command: &Command,

@@ -101,7 +101,7 @@ impl Judgement {
 }
 
 /// Fetches and builds the corpus, inspects it, and writes the tables.
-pub(crate) fn run(workspace: &Workspace, folder: &Path) -> Result<()> {
+pub(crate) fn run(workspace: &Workspace, directory: &Path) -> Result<()> {
     let machine = Machine::describe()?;
     let progress = Progress::start();
     progress.step(
@@ -119,13 +119,13 @@ pub(crate) fn run(workspace: &Workspace, folder: &Path) -> Result<()> {
             Err(error) => left_out.push(format!("{}: {error:#}", row.origin())),
         }
     }
-    let folder = workspace.root.join(folder);
-    fs::create_dir_all(&folder)
-        .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
+    let directory = workspace.root.join(directory);
+    fs::create_dir_all(&directory)
+        .with_context(|| format!("cannot make the directory `{}`", directory.display()))?;
     let text = markdown(&machine, &judged, &left_out)?;
-    write(&folder.join("inspect-corpus.md"), &text)?;
-    write(&folder.join("inspect-corpus.csv"), &csv(&judged))?;
-    progress.say(format!("written to `{}`", folder.display()));
+    write(&directory.join("inspect-corpus.md"), &text)?;
+    write(&directory.join("inspect-corpus.csv"), &csv(&judged))?;
+    progress.say(format!("written to `{}`", directory.display()));
     Ok(())
 }
 

@@ -31,17 +31,17 @@ impl Machine {
         })
     }
 
-    /// The folder for what is measured today on this machine, or on one of that name; made if it is not there.
-    pub(crate) fn folder(&self, workspace: &Workspace, name: Option<String>) -> Result<PathBuf> {
+    /// The directory for what is measured today on this machine, or on one of that name; made if it is not there.
+    pub(crate) fn directory(&self, workspace: &Workspace, name: Option<String>) -> Result<PathBuf> {
         let name = name.unwrap_or_else(|| self.short_name());
-        let folder = workspace.root.join("docs/measurements");
-        let folder = folder.join(format!("{}-{name}", today()));
-        fs::create_dir_all(&folder)
-            .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
-        Ok(folder)
+        let directory = workspace.root.join("docs/measurements");
+        let directory = directory.join(format!("{}-{name}", today()));
+        fs::create_dir_all(&directory)
+            .with_context(|| format!("cannot make the directory `{}`", directory.display()))?;
+        Ok(directory)
     }
 
-    /// The short name that folders get: `x86_64-2-processors`.
+    /// The short name that directories get: `x86_64-2-processors`.
     fn short_name(&self) -> String {
         let machine = &self.machine;
         format!("{}-{}-processors", machine.architecture, machine.processors)

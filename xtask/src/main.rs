@@ -50,7 +50,7 @@ enum Task {
         /// How often every variant runs
         #[arg(long, value_name = "N", default_value_t = 10)]
         rounds: usize,
-        /// Name of this machine in the folder's name [default: architecture and number of processors]
+        /// Name of this machine in the directory's name [default: architecture and number of processors]
         #[arg(long, value_name = "NAME")]
         machine: Option<String>,
         /// Only these programs, or `figures` for what reheap itself costs
@@ -60,24 +60,24 @@ enum Task {
     Pages,
     /// Measure memcpy, memset, strlen and the like against musl's and glibc's, and plot them
     MeasureMemory {
-        /// Name of this machine in the folder's name [default: architecture and number of processors]
+        /// Name of this machine in the directory's name [default: architecture and number of processors]
         #[arg(long, value_name = "NAME")]
         machine: Option<String>,
     },
     /// Measure how far `reheap bench` may be trusted: false and missed differences, peak memory, its own overhead
     MeasureTrust {
-        /// Name of this machine in the folder's name [default: architecture and number of processors]
+        /// Name of this machine in the directory's name [default: architecture and number of processors]
         #[arg(long, value_name = "NAME")]
         machine: Option<String>,
-        /// Results that are there already, and where new ones go [default: in Cargo's target folder]
-        #[arg(long, value_name = "FOLDER")]
+        /// Results that are there already, and where new ones go [default: in Cargo's target directory]
+        #[arg(long, value_name = "DIRECTORY")]
         raw: Option<std::path::PathBuf>,
     },
     /// Fetch and build files that bring allocators, inspect them, and write verdicts beside the truth
     InspectCorpus {
         /// Where the tables are written, from the root of the workspace
-        #[arg(long, value_name = "FOLDER")]
-        folder: std::path::PathBuf,
+        #[arg(long, value_name = "DIRECTORY")]
+        directory: std::path::PathBuf,
     },
     /// Run real programs under every allocator, and the test suites of static ones, and write how they compare
     Trials(trials::Options),
@@ -109,7 +109,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Pages => pages::run(&workspace),
         Task::MeasureMemory { machine } => memory_functions::run(&workspace, machine),
         Task::MeasureTrust { machine, raw } => trust::run(&workspace, machine, raw),
-        Task::InspectCorpus { folder } => inspect_corpus::run(&workspace, &folder),
+        Task::InspectCorpus { directory } => inspect_corpus::run(&workspace, &directory),
         Task::Trials(options) => trials::run(&workspace, &options),
         Task::UpdateSources => update_sources::run(&workspace),
     }

@@ -1,4 +1,4 @@
-//! `make bench`: everything that the README claims, with raw data, in a folder named by day and machine.
+//! `make bench`: everything that the README claims, with raw data, in a directory named by day and machine.
 //!
 //! Programs are compared by `reheap bench`, as a user would; only the baselines that reheap has nothing to do with are
 //! built here.
@@ -28,7 +28,7 @@ const CRATES: [(&str, &str); 2] = [
     ("musl, crate tikv-jemallocator", "jemalloc-crate"),
 ];
 
-/// Measures and writes the folder. With names, only these programs.
+/// Measures and writes the directory. With names, only these programs.
 pub(crate) fn run(
     workspace: &Workspace,
     rounds: usize,
@@ -45,11 +45,11 @@ pub(crate) fn run(
     )?;
     prerequisites::install_missing(workspace, &progress)?;
     prerequisites::install_cxx(workspace, &progress);
-    let folder = machine.folder(workspace, machine_name)?;
+    let directory = machine.directory(workspace, machine_name)?;
     let measuring = Measuring {
         workspace,
         progress: &progress,
-        folder: &folder,
+        directory: &directory,
         rounds,
     };
     let mut prepared = programs::prepare(workspace, &progress)?;
@@ -72,17 +72,17 @@ pub(crate) fn run(
     if is_chosen("figures") {
         let figures = figures::measure(workspace, &progress)?;
         let raw = serde_json::to_string_pretty(&figures).context("cannot write JSON")?;
-        write(&folder.join("figures.json"), &raw)?;
+        write(&directory.join("figures.json"), &raw)?;
     }
-    pages::write(workspace, &folder)?;
-    progress.say(format!("written to `{}`", folder.display()));
+    pages::write(workspace, &directory)?;
+    progress.say(format!("written to `{}`", directory.display()));
     Ok(())
 }
 
 struct Measuring<'a> {
     workspace: &'a Workspace,
     progress: &'a Progress,
-    folder: &'a Path,
+    directory: &'a Path,
     rounds: usize,
 }
 
@@ -126,14 +126,14 @@ impl Measuring<'_> {
     }
 
     fn measure(&self, name: &str, command: &mut Command, words: &[String]) -> Result<()> {
-        let file = self.folder.join(format!("{name}.json"));
+        let file = self.directory.join(format!("{name}.json"));
         command.args(["--rounds", &self.rounds.to_string(), "--json"]);
         command.arg(&file);
         if !words.is_empty() {
             command.arg("--").args(words);
         }
         self.progress.step(&format!("measuring {name}"), command)?;
-        // Where these folders lie is nobody's business, and on another machine they lie elsewhere.
+        // Where these directories lie is nobody's business, and on another machine they lie elsewhere.
         let text = fs::read_to_string(&file)
             .with_context(|| format!("cannot read `{}`", file.display()))?;
         let root = format!("{}/", self.workspace.root.display());

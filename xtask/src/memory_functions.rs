@@ -1,4 +1,5 @@
-//! `cargo xtask measure-memory`: the memory functions of reheap, musl and glibc side by side, as raw data, table and plot.
+//! `cargo xtask measure-memory`: the memory functions of reheap, musl and glibc side by side, as raw data, table and
+//! plot.
 //!
 //! The measuring is the example of `reheap-mem`: it is unsafe code, which has no place here.
 
@@ -33,7 +34,7 @@ pub(crate) fn run(workspace: &Workspace, machine_name: Option<String>) -> Result
     let csv = String::from_utf8(output.stdout).context("the table is not UTF-8")?;
     let rows = parse(&csv)?;
 
-    let folder = machine.folder(workspace, machine_name)?;
+    let directory = machine.directory(workspace, machine_name)?;
     let text = format!(
         "# Memory functions\n\n{machine}.\nMade by `cargo xtask measure-memory`; raw data in `memory-functions.csv`, \
          all sizes in `memory-functions.svg`.\n\n{}",
@@ -41,11 +42,11 @@ pub(crate) fn run(workspace: &Workspace, machine_name: Option<String>) -> Result
     );
     let plot = memory_plot::svg(&rows);
     for (file, contents) in [("csv", &csv), ("md", &text), ("svg", &plot)] {
-        let path = folder.join(format!("memory-functions.{file}"));
+        let path = directory.join(format!("memory-functions.{file}"));
         fs::write(&path, contents).with_context(|| format!("cannot write `{}`", path.display()))?;
     }
     println!("{text}");
-    progress.say(format!("written to `{}`", folder.display()));
+    progress.say(format!("written to `{}`", directory.display()));
     Ok(())
 }
 
@@ -56,8 +57,8 @@ fn libc_of_rust() -> Result<PathBuf> {
         .args(["--print", "target-libdir", "--target", &target])
         .output()
         .context("cannot start rustc")?;
-    let folder = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    let libc = PathBuf::from(folder).join("self-contained/libc.a");
+    let directory = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    let libc = PathBuf::from(directory).join("self-contained/libc.a");
     ensure!(libc.is_file(), "rustup target add {target}");
     Ok(libc)
 }

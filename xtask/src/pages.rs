@@ -1,4 +1,5 @@
-//! What people read of a folder of measurements: charts, tables, and the figures in its README, all from the raw data.
+//! What people read of a directory of measurements: charts, tables, and the figures in its README, all from the raw
+//! data.
 //!
 //! A page is written by hand, because only a person can answer a question. Its figures are not: they are in blocks
 //! between two comments, and this writes the blocks anew. `cargo xtask tidy` compares what is committed with what the
@@ -20,12 +21,12 @@ use reheap_bench::results::Results;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The README of a folder that has none yet. Whoever measured adds what the figures mean.
+/// The README of a directory that has none yet. Whoever measured adds what the figures mean.
 const SKELETON: &str = include_str!("pages/skeleton.txt");
 
-/// The raw data of a folder.
+/// The raw data of a directory.
 struct Measurements {
-    /// `2026-11-22`, as the folder's name begins.
+    /// `2026-11-22`, as the directory's name begins.
     day: String,
     /// Programs that were linked with musl, too, with the names of their files.
     linked: Vec<(String, Results)>,
@@ -42,31 +43,31 @@ pub(crate) struct Page {
 
 /// Writes everything that is made from raw data.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
-    for folder in folders(workspace)? {
-        write(workspace, &folder)?;
+    for directory in directories(workspace)? {
+        write(workspace, &directory)?;
     }
     Ok(())
 }
 
-/// Writes everything that is made from the raw data of a folder.
-pub(crate) fn write(workspace: &Workspace, folder: &Path) -> Result<()> {
-    let readme = folder.join("README.md");
+/// Writes everything that is made from the raw data of a directory.
+pub(crate) fn write(workspace: &Workspace, directory: &Path) -> Result<()> {
+    let readme = directory.join("README.md");
     if !readme.exists() {
         put(&readme, SKELETON)?;
     }
-    for page in pages(workspace, folder)? {
+    for page in pages(workspace, directory)? {
         put(&page.path, &page.text)?;
     }
     Ok(())
 }
 
-/// Everything that is made from the raw data of a folder, as it has to be.
-pub(crate) fn pages(workspace: &Workspace, folder: &Path) -> Result<Vec<Page>> {
-    let measurements = Measurements::read(folder)?;
+/// Everything that is made from the raw data of a directory, as it has to be.
+pub(crate) fn pages(workspace: &Workspace, directory: &Path) -> Result<Vec<Page>> {
+    let measurements = Measurements::read(directory)?;
     let mut pages = Vec::new();
     let mut page = |name: &str, text: String| {
         pages.push(Page {
-            path: folder.join(name),
+            path: directory.join(name),
             text,
         });
     };
@@ -90,12 +91,12 @@ pub(crate) fn pages(workspace: &Workspace, folder: &Path) -> Result<Vec<Page>> {
         page("figures.md", figures.markdown()?);
     }
     let block = |name: &str| measurements.block(name, &linked, &preloaded);
-    let readme = folder.join("README.md");
+    let readme = directory.join("README.md");
     page("README.md", blocks::filled(&read(&readme)?, block)?);
-    // The front page of the repository shows one of the folders.
+    // The front page of the repository shows one of the directories.
     let front = workspace.root.join("README.md");
     let text = read(&front)?;
-    let name = folder.file_name().and_then(|name| name.to_str());
+    let name = directory.file_name().and_then(|name| name.to_str());
     if name.is_some_and(|name| text.contains(&format!("docs/measurements/{name}/overview.svg"))) {
         pages.push(Page {
             path: front,
@@ -105,35 +106,35 @@ pub(crate) fn pages(workspace: &Workspace, folder: &Path) -> Result<Vec<Page>> {
     Ok(pages)
 }
 
-/// The folders of measurements in the repository.
-pub(crate) fn folders(workspace: &Workspace) -> Result<Vec<PathBuf>> {
-    let folder = workspace.root.join("docs/measurements");
-    let cannot_read = || format!("cannot read the folder `{}`", folder.display());
-    let mut folders = Vec::new();
-    for entry in fs::read_dir(&folder).with_context(cannot_read)? {
+/// The directories of measurements in the repository.
+pub(crate) fn directories(workspace: &Workspace) -> Result<Vec<PathBuf>> {
+    let directory = workspace.root.join("docs/measurements");
+    let cannot_read = || format!("cannot read the directory `{}`", directory.display());
+    let mut directories = Vec::new();
+    for entry in fs::read_dir(&directory).with_context(cannot_read)? {
         let path = entry.with_context(cannot_read)?.path();
         if path.is_dir() {
-            folders.push(path);
+            directories.push(path);
         }
     }
-    folders.sort();
-    Ok(folders)
+    directories.sort();
+    Ok(directories)
 }
 
 impl Measurements {
-    fn read(folder: &Path) -> Result<Measurements> {
-        let name = folder
+    fn read(directory: &Path) -> Result<Measurements> {
+        let name = directory
             .file_name()
-            .with_context(|| format!("`{}` has no name", folder.display()))?;
+            .with_context(|| format!("`{}` has no name", directory.display()))?;
         let mut measurements = Measurements {
             day: name.to_string_lossy().chars().take(10).collect(),
             linked: Vec::new(),
             preloaded: Vec::new(),
             figures: None,
         };
-        let cannot_read = || format!("cannot read the folder `{}`", folder.display());
+        let cannot_read = || format!("cannot read the directory `{}`", directory.display());
         let mut files = Vec::new();
-        for entry in fs::read_dir(folder).with_context(cannot_read)? {
+        for entry in fs::read_dir(directory).with_context(cannot_read)? {
             files.push(entry.with_context(cannot_read)?.path());
         }
         files.sort();

@@ -4,7 +4,8 @@
 //! who measure: hundreds of packages, a module of the npm registry, Java, Node, Redis. What this machine lacks is left
 //! out, with the reason.
 //!
-//! To add one: its folder under `workloads/`, and a [`RustProgram`], a [`SystemProgram`] or a [`ServerProgram`] here.
+//! To add one: its directory under `workloads/`, and a [`RustProgram`], a [`SystemProgram`] or a [`ServerProgram`]
+//! here.
 
 use crate::progress::{Progress, shown};
 use crate::workspace::{Workspace, musl_target};
@@ -95,7 +96,7 @@ pub(crate) struct LeftOut {
 
 /// Fetches and compiles what the programs need to run. Those in Rust are not built yet: each variant does that anew.
 pub(crate) fn prepare(workspace: &Workspace, progress: &Progress) -> Result<Prepared> {
-    let folder = fetched(workspace)?;
+    let directory = fetched(workspace)?;
     let mut prepared = Prepared {
         rust: small(workspace),
         system: Vec::new(),
@@ -108,7 +109,7 @@ pub(crate) fn prepare(workspace: &Workspace, progress: &Progress) -> Result<Prep
     prepared
         .rust
         .push(rust_program(workspace, "tokenize", REAL));
-    match ESBUILD.fetch(&folder, progress) {
+    match ESBUILD.fetch(&directory, progress) {
         Ok(module) => {
             let mut program = rust_program(workspace, "wasm-compile", REAL);
             program.arguments.push(module.display().to_string());
@@ -118,7 +119,7 @@ pub(crate) fn prepare(workspace: &Workspace, progress: &Progress) -> Result<Prep
     }
     let system = [
         ("readers", readers(workspace)),
-        ("deflate", deflate(workspace, &folder, progress)),
+        ("deflate", deflate(workspace, &directory, progress)),
         ("requests", requests(workspace)),
     ];
     for (name, program) in system {
@@ -134,12 +135,12 @@ pub(crate) fn prepare(workspace: &Workspace, progress: &Progress) -> Result<Prep
     Ok(prepared)
 }
 
-/// The folder of what is fetched and compiled for the programs.
+/// The directory of what is fetched and compiled for the programs.
 pub(crate) fn fetched(workspace: &Workspace) -> Result<PathBuf> {
-    let folder = workspace.target.join("real-workloads");
-    fs::create_dir_all(&folder)
-        .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
-    Ok(folder)
+    let directory = workspace.target.join("real-workloads");
+    fs::create_dir_all(&directory)
+        .with_context(|| format!("cannot make the directory `{}`", directory.display()))?;
+    Ok(directory)
 }
 
 /// Two loops that do little else than allocate, with one thread and with two.
@@ -205,8 +206,8 @@ impl RustProgram {
         command.arg("build").args(self.cargo_flags(workspace));
         command.args(["--target", &triple]);
         progress.step(&format!("building {}", self.package), &mut command)?;
-        let folder = workspace.target.join(triple).join("release");
-        Ok(folder.join(self.package))
+        let directory = workspace.target.join(triple).join("release");
+        Ok(directory.join(self.package))
     }
 
     /// Builds it for musl with plain Cargo and this feature, and puts the executable aside.
@@ -227,7 +228,7 @@ impl RustProgram {
         let of_target = workspace.target.join(target.triple());
         let aside = of_target.join("reheap-bench").join(feature);
         fs::create_dir_all(&aside)
-            .with_context(|| format!("cannot make the folder `{}`", aside.display()))?;
+            .with_context(|| format!("cannot make the directory `{}`", aside.display()))?;
         let (from, to) = (
             of_target.join("release").join(self.package),
             aside.join(self.package),
@@ -252,22 +253,22 @@ fn readers(workspace: &Workspace) -> Result<SystemProgram> {
 }
 
 /// Java. Compiled first, or the compiler would be measured too.
-fn deflate(workspace: &Workspace, folder: &Path, progress: &Progress) -> Result<SystemProgram> {
+fn deflate(workspace: &Workspace, directory: &Path, progress: &Progress) -> Result<SystemProgram> {
     need("java")?;
     need("javac")?;
     let mut javac = Command::new("javac");
     javac
         .arg("-d")
-        .arg(folder)
+        .arg(directory)
         .arg(workspace.root.join("workloads/real/deflate/Deflate.java"));
     progress.step("compiling deflate", &mut javac)?;
-    let folder = folder.display().to_string();
+    let directory = directory.display().to_string();
     // The limit makes the collector return buffers while the program runs, not when its own heap is full.
     let words = [
         "java",
         "-XX:MaxDirectMemorySize=64m",
         "-cp",
-        &folder,
+        &directory,
         "Deflate",
     ];
     let threads = ["--threads", THREADS];
@@ -294,7 +295,7 @@ fn requests(workspace: &Workspace) -> Result<SystemProgram> {
 /// Fails where a program is not in the search path.
 fn need(program: &str) -> Result<()> {
     let path = env::var_os("PATH").unwrap_or_default();
-    let found = env::split_paths(&path).any(|folder| folder.join(program).is_file());
+    let found = env::split_paths(&path).any(|directory| directory.join(program).is_file());
     ensure!(found, "`{program}` is not installed");
     Ok(())
 }
@@ -309,18 +310,18 @@ pub(crate) struct NpmFile {
 }
 
 impl NpmFile {
-    /// The file, in this folder, fetched if it is not there yet.
-    pub(crate) fn fetch(&self, folder: &Path, progress: &Progress) -> Result<PathBuf> {
+    /// The file, in this directory, fetched if it is not there yet.
+    pub(crate) fn fetch(&self, directory: &Path, progress: &Progress) -> Result<PathBuf> {
         let name = Path::new(self.path)
             .file_name()
             .context("a package's file has no name")?;
-        let file = folder.join(name);
+        let file = directory.join(name);
         if self.check(&file).is_ok() {
             return Ok(file);
         }
         let package = format!("{}@{}", self.package, self.version);
         progress.say(format!("fetching {package}"));
-        let fresh = tempfile::tempdir_in(folder).context("cannot make a temporary folder")?;
+        let fresh = tempfile::tempdir_in(directory).context("cannot make a temporary directory")?;
         let archive = fresh.path().join("package.tgz");
         self.download(fresh.path(), &archive)?;
         let mut tar = Command::new("tar");
@@ -339,7 +340,7 @@ impl NpmFile {
     }
 
     /// By npm, which knows the user's mirror and proxy; by curl where there is no npm.
-    fn download(&self, folder: &Path, archive: &Path) -> Result<()> {
+    fn download(&self, directory: &Path, archive: &Path) -> Result<()> {
         let (package, version) = (self.package, self.version);
         if need("npm").is_err() {
             let name = format!("{package}-{version}.tgz");
@@ -349,9 +350,9 @@ impl NpmFile {
         }
         let mut npm = Command::new("npm");
         npm.args(["pack", "--silent", &format!("{package}@{version}")])
-            .current_dir(folder);
+            .current_dir(directory);
         succeed(&mut npm)?;
-        let packed = folder.join(format!("{package}-{version}.tgz"));
+        let packed = directory.join(format!("{package}-{version}.tgz"));
         fs::rename(&packed, archive)
             .with_context(|| format!("npm pack left no `{}`", packed.display()))
     }
@@ -384,8 +385,8 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_the_pinned_one_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("empty");
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("empty");
         fs::write(&file, "").unwrap();
         let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         assert!(

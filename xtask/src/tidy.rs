@@ -14,7 +14,7 @@ use std::process::Command;
 /// A file that is longer has more than one subject.
 const LINES_MAX: usize = 800;
 
-/// Folders of one machine, which mean nothing on another. In two parts, so that this file does not contain them.
+/// Directories of one machine, which mean nothing on another. In two parts, so that this file does not contain them.
 const MACHINE_PATHS: [&str; 2] = [concat!("/wo", "rk/"), concat!("/ro", "ot/")];
 
 /// Something to fix, and how.
@@ -119,7 +119,7 @@ fn check_machine_paths(path: &Path, text: &str) -> Vec<Finding> {
         let machine_path = MACHINE_PATHS
             .iter()
             .find(|machine_path| line.contains(**machine_path))?;
-        let what = format!("names `{machine_path}`, a folder of one machine");
+        let what = format!("names `{machine_path}`, a directory of one machine");
         Some(Finding {
             path: path.to_owned(),
             line: Some(number + 1),
@@ -131,7 +131,7 @@ fn check_machine_paths(path: &Path, text: &str) -> Vec<Finding> {
 
 /// Links of a page lead to files of the repository, and where they name a heading, to one that is there.
 fn check_links(root: &Path, path: &Path, text: &str) -> Vec<Finding> {
-    let folder = path.parent().unwrap_or(Path::new(""));
+    let directory = path.parent().unwrap_or(Path::new(""));
     let mut findings = Vec::new();
     let mut is_code = false;
     for (number, line) in text.lines().enumerate() {
@@ -151,7 +151,7 @@ fn check_links(root: &Path, path: &Path, text: &str) -> Vec<Finding> {
             let (file, heading) = link.split_once('#').unwrap_or((link, ""));
             let target = match file {
                 "" => root.join(path),
-                file => root.join(folder).join(file),
+                file => root.join(directory).join(file),
             };
             let leads_somewhere = match (heading, fs::read_to_string(&target)) {
                 ("", _) => target.exists(),
@@ -228,8 +228,8 @@ fn check_workload_readmes(files: &[PathBuf]) -> Vec<Finding> {
 /// Charts, tables and figures are what the raw data gives.
 fn check_pages(workspace: &Workspace) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
-    for folder in pages::folders(workspace)? {
-        for page in pages::pages(workspace, &folder)? {
+    for directory in pages::directories(workspace)? {
+        for page in pages::pages(workspace, &directory)? {
             if fs::read_to_string(&page.path).ok().as_deref() != Some(&page.text) {
                 let path = page.path.strip_prefix(&workspace.root);
                 findings.push(Finding {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_one_machine_is_found_with_its_line() {
+    fn a_directory_of_one_machine_is_found_with_its_line() {
         let text = format!("fine\nsee {}notes\n", MACHINE_PATHS[0]);
         let findings = check_machine_paths(Path::new("notes.md"), &text);
         assert_eq!(

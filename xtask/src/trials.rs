@@ -1,12 +1,12 @@
 //! What happens to real programs under every allocator: the same as without it, or not.
 //!
-//! A dynamic program does real work under `reheap run`, and its exit code and its output are compared with those of plain
-//! runs; a static one is built by reheap and runs its own test suite, and each test is compared with a build that has
-//! musl's own allocator. So what fails without reheap too is not blamed on it. A program whose plain runs differ from
-//! each other proves nothing and is an error here: its script must print less.
+//! A dynamic program does real work under `reheap run`, and its exit code and its output are compared with those of
+//! plain runs; a static one is built by reheap and runs its own test suite, and each test is compared with a build that
+//! has musl's own allocator. So what fails without reheap too is not blamed on it. A program whose plain runs differ
+//! from each other proves nothing and is an error here: its script must print less.
 //!
-//! Results are kept by name, so a trial can be repeated alone. To add a dynamic program: a script in `xtask/trials` and a
-//! row in `dynamic_rows.rs`; a static one: a row in `static_rows.rs`.
+//! Results are kept by name, so a trial can be repeated alone. To add a dynamic program: a script in `xtask/trials` and
+//! a row in `dynamic_rows.rs`; a static one: a row in `static_rows.rs`.
 
 mod bindings;
 mod dynamic;
@@ -35,8 +35,8 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Where the table is written, from the root of the workspace; results that are there already are kept
-    #[arg(long, value_name = "FOLDER")]
-    folder: PathBuf,
+    #[arg(long, value_name = "DIRECTORY")]
+    directory: PathBuf,
     /// Install the Debian packages that are missing, as root, with apt-get
     #[arg(long)]
     install: bool,
@@ -81,7 +81,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
 struct Session<'a> {
     workspace: &'a Workspace,
     progress: &'a Progress,
-    folder: PathBuf,
+    directory: PathBuf,
     records: Records,
     /// The programs that could not be compared with themselves.
     failed: Vec<&'static str>,
@@ -93,12 +93,12 @@ impl<'a> Session<'a> {
         progress: &'a Progress,
         options: &Options,
     ) -> Result<Session<'a>> {
-        let folder = workspace.root.join(&options.folder);
-        let records = Records::read(&folder)?;
+        let directory = workspace.root.join(&options.directory);
+        let records = Records::read(&directory)?;
         Ok(Session {
             workspace,
             progress,
-            folder,
+            directory,
             records,
             failed: Vec::new(),
         })
@@ -147,17 +147,17 @@ impl<'a> Session<'a> {
         let machine = Machine::describe()?;
         self.records.machine = serde_json::to_value(&machine)?;
         self.records.day = today();
-        fs::create_dir_all(&self.folder)
-            .with_context(|| format!("cannot make the folder `{}`", self.folder.display()))?;
-        self.records.write(&self.folder)?;
-        let page = self.folder.join("trials.md");
+        fs::create_dir_all(&self.directory)
+            .with_context(|| format!("cannot make the directory `{}`", self.directory.display()))?;
+        self.records.write(&self.directory)?;
+        let page = self.directory.join("trials.md");
         let text = page::page(&machine, &self.records, &allocators())?;
         fs::write(&page, text).with_context(|| format!("cannot write `{}`", page.display()))
     }
 
     fn end(self) -> Result<()> {
-        let folder = self.folder.display();
-        self.progress.say(format!("written to `{folder}`"));
+        let directory = self.directory.display();
+        self.progress.say(format!("written to `{directory}`"));
         let failed = self.failed.join(", ");
         ensure!(
             failed.is_empty(),

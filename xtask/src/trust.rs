@@ -2,8 +2,8 @@
 //!
 //! Four questions: how often is a difference claimed where there is none, is a small one found, is peak memory what GNU
 //! time says, and does the tool itself take longer for a run than hyperfine. The results of every comparison are kept
-//! in a folder; those that are there already are not measured again, so a long session can be broken off, and results
-//! of another machine can be looked at.
+//! in a directory; those that are there already are not measured again, so a long session can be broken off, and
+//! results of another machine can be looked at.
 
 use crate::machine::Machine;
 use crate::programs::{self, SQLITE};
@@ -74,16 +74,16 @@ struct Trust {
     overhead: Vec<Overhead>,
 }
 
-/// Measures what is not yet in the folder of raw results, and writes `trust.json` and `trust.md`.
+/// Measures what is not yet in the directory of raw results, and writes `trust.json` and `trust.md`.
 pub(crate) fn run(
     workspace: &Workspace,
     machine_name: Option<String>,
     raw: Option<PathBuf>,
 ) -> Result<()> {
     let progress = Progress::start();
-    let folder = Machine::describe()?.folder(workspace, machine_name)?;
+    let directory = Machine::describe()?.directory(workspace, machine_name)?;
     let raw = raw.unwrap_or_else(|| workspace.target.join("trust"));
-    fs::create_dir_all(&raw).context("cannot make the folder of raw results")?;
+    fs::create_dir_all(&raw).context("cannot make the directory of raw results")?;
     let build = |package, manifest| {
         programs::rust_program(workspace, package, manifest).build_stock(workspace, &progress)
     };
@@ -116,10 +116,10 @@ pub(crate) fn run(
     trust.peaks = peaks(workspace, &progress, &churn)?;
     trust.overhead = overhead(workspace, &progress)?;
     let json = serde_json::to_string(&trust).context("cannot write JSON")?;
-    fs::write(folder.join("trust.json"), json).context("cannot write trust.json")?;
-    fs::write(folder.join("trust.md"), trust.markdown(&experiments))
+    fs::write(directory.join("trust.json"), json).context("cannot write trust.json")?;
+    fs::write(directory.join("trust.md"), trust.markdown(&experiments))
         .context("cannot write trust.md")?;
-    progress.say(format!("written to `{}`", folder.display()));
+    progress.say(format!("written to `{}`", directory.display()));
     Ok(())
 }
 
@@ -215,8 +215,8 @@ fn peaks(workspace: &Workspace, progress: &Progress, churn: &Path) -> Result<Vec
     let mut peaks = Vec::new();
     for command in commands {
         progress.say(format!("peak memory of {command}"));
-        let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-        let file = folder.path().join("results.json");
+        let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
+        let file = directory.path().join("results.json");
         let experiment = Experiment {
             name: "peak",
             question: "",
@@ -258,8 +258,8 @@ fn overhead(workspace: &Workspace, progress: &Progress) -> Result<Vec<Overhead>>
     const TURNS: usize = 5;
     const RUNS: usize = 400;
     progress.say("/bin/true by reheap and by hyperfine");
-    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let file = folder.path().join("results.json");
+    let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
+    let file = directory.path().join("results.json");
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..TURNS {
         let mut reheap = workspace.reheap();

@@ -1,7 +1,7 @@
 //! Renews `lock.toml`, which pins the packages that allocators are built from, after a change of `manifest.toml`.
 //!
-//! The two files are not called Cargo.toml and Cargo.lock because Cargo leaves folders with a manifest of their own out
-//! of a published package.
+//! The two files are not called Cargo.toml and Cargo.lock because Cargo leaves directories with a manifest of their own
+//! out of a published package.
 
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, ensure};
@@ -10,8 +10,8 @@ use std::path::Path;
 
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let sources = workspace.root.join("crates/reheap-allocators/sources");
-    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let project = folder.path();
+    let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
+    let project = directory.path();
     copy(&sources.join("manifest.toml"), &project.join("Cargo.toml"))?;
     copy(&sources.join("lock.toml"), &project.join("Cargo.lock"))?;
     fs::write(project.join("lib.rs"), "").context("cannot write lib.rs")?;

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 /// This workspace.
 pub(crate) struct Workspace {
-    /// The folder of the workspace's manifest.
+    /// The directory of the workspace's manifest.
     pub(crate) root: PathBuf,
     /// Where Cargo builds.
     pub(crate) target: PathBuf,

@@ -1,9 +1,9 @@
 // Proves which allocator a dynamic program gets its memory from.
 //
 // It stands in front of the preload in one run that is not timed, counts the calls of the malloc family, and forwards
-// them. What it finds goes to a file that all processes of the command share by mmap, so that a process which is killed,
-// or ends by _exit, has told it nevertheless. A program that defines malloc itself is asked before any preload is: it is
-// known by this probe being loaded, and its malloc not being the one that the program finds.
+// them. What it finds goes to a file that all processes of the command share by mmap, so that a process which is
+// killed, or ends by _exit, has told it nevertheless. A program that defines malloc itself is asked before any preload
+// is: it is known by this probe being loaded, and its malloc not being the one that the program finds.
 //
 // Behind recording.c, in one translation unit.
 #include <dlfcn.h>
@@ -139,8 +139,8 @@ PUBLIC void *memalign(size_t alignment, size_t size) {
 
 // --- The recording.
 
-// Writes the path of the object that holds this address, if nobody did yet; gives whether it is the one that stands there.
-// A process that was killed between the two stores leaves a path that nobody reads.
+// Writes the path of the object that holds this address, if nobody did yet; gives whether it is the one that stands
+// there. A process that was killed between the two stores leaves a path that nobody reads.
 static int note(struct object *object, void *address) {
     Dl_info info;
     if (!dladdr(address, &info) || !info.dli_fname) return 0;
@@ -152,8 +152,8 @@ static int note(struct object *object, void *address) {
     return atomic_load(&object->written) != 2 || strncmp(object->path, info.dli_fname, sizeof object->path - 1) == 0;
 }
 
-// Whether an address is that of a function, and not that of a jump to it: an executable at a fixed address that takes the
-// address of malloc has one, and glibc's dlsym gives that (System V ABI, x86-64: "Function Addresses").
+// Whether an address is that of a function, and not that of a jump to it: an executable at a fixed address that takes
+// the address of malloc has one, and glibc's dlsym gives that (System V ABI, x86-64: "Function Addresses").
 static int is_function(void *address) {
 #ifdef __GLIBC__
     Dl_info info;

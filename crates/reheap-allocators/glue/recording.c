@@ -1,5 +1,5 @@
-// Opens the file that all processes of a command share by mmap, so that a process which is killed, or ends by _exit, has
-// told what it saw nevertheless. recording.rs makes the file and reads it.
+// Opens the file that all processes of a command share by mmap, so that a process which is killed, or ends by _exit,
+// has told what it saw nevertheless. recording.rs makes the file and reads it.
 //
 // This file stands in front of probe.c or watch.c, in one translation unit.
 #define _GNU_SOURCE

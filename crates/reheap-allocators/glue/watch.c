@@ -1,10 +1,10 @@
 // Tells which processes of a command died by a signal, whoever their parents are.
 //
 // The kernel tells that to the parent alone, in the answer to wait(2). So this library stands in front of the functions
-// that ask, in every process, and writes each death into a file that all processes of the command share by mmap. It also
-// writes which program each process is, because a process that is gone has no name, and whether it ended in order: a crash
-// is the end that comes without it, also where the parent has no such library or asks nobody. It changes nothing of what a
-// program sees: no signal handler, no other answer.
+// that ask, in every process, and writes each death into a file that all processes of the command share by mmap. It
+// also writes which program each process is, because a process that is gone has no name, and whether it ended in order:
+// a crash is the end that comes without it, also where the parent has no such library or asks nobody. It changes
+// nothing of what a program sees: no signal handler, no other answer.
 //
 // Behind recording.c, in one translation unit.
 #include <dlfcn.h>

@@ -63,10 +63,11 @@ impl Cache {
     ///
     /// # Errors
     /// When the directory cannot be made.
-    pub fn folder(&self, path: &str) -> Result<PathBuf, CacheError> {
-        let folder = self.root.join(path);
-        fs::create_dir_all(&folder).map_err(CacheError::new("make the folder", &folder))?;
-        Ok(folder)
+    pub fn directory(&self, path: &str) -> Result<PathBuf, CacheError> {
+        let directory = self.root.join(path);
+        fs::create_dir_all(&directory)
+            .map_err(CacheError::new("make the directory", &directory))?;
+        Ok(directory)
     }
 
     /// Tries whether the cache can keep anything. Permissions would not show a read-only or a full disk.
@@ -75,7 +76,7 @@ impl Cache {
     /// When the directory cannot be made, or a file cannot be made in it.
     pub fn check(&self) -> Result<(), CacheError> {
         let root = &self.root;
-        fs::create_dir_all(root).map_err(CacheError::new("make the folder", root))?;
+        fs::create_dir_all(root).map_err(CacheError::new("make the directory", root))?;
         tempfile::tempfile_in(root).map_err(CacheError::new("write in", root))?;
         Ok(())
     }
@@ -85,7 +86,7 @@ impl Cache {
     /// # Errors
     /// When the lock file cannot be made or locked.
     pub fn lock(&self, name: &str) -> Result<Lock, CacheError> {
-        let path = self.folder("locks")?.join(name);
+        let path = self.directory("locks")?.join(name);
         let file = File::create(&path).map_err(CacheError::new("make the lock", &path))?;
         file.lock()
             .map_err(CacheError::new("take the lock", &path))?;
@@ -113,8 +114,8 @@ impl Cache {
         is_whole: impl Fn(&Path) -> bool,
         make: impl FnOnce(&Path) -> Result<(), E>,
     ) -> Result<PathBuf, E> {
-        let folder = self.folder(kind)?;
-        let entry = folder.join(name);
+        let directory = self.directory(kind)?;
+        let entry = directory.join(name);
         if is_whole(&entry) {
             return Ok(entry);
         }
@@ -123,11 +124,11 @@ impl Cache {
             return Ok(entry);
         }
         let prefix = format!(".unfinished-{name}-");
-        clear_away(&folder, &prefix)?;
+        clear_away(&directory, &prefix)?;
         let unfinished = tempfile::Builder::new()
             .prefix(&prefix)
-            .tempdir_in(&folder)
-            .map_err(CacheError::new("make a folder in", &folder))?;
+            .tempdir_in(&directory)
+            .map_err(CacheError::new("make a directory in", &directory))?;
         make(unfinished.path())?;
         if entry.exists() {
             fs::remove_dir_all(&entry).map_err(CacheError::new("remove the damaged", &entry))?;
@@ -140,9 +141,9 @@ impl Cache {
 }
 
 /// Removes what interrupted builds of an entry left. The caller holds the entry's lock, so no build is working there.
-fn clear_away(folder: &Path, prefix: &str) -> Result<(), CacheError> {
-    for entry in fs::read_dir(folder).map_err(CacheError::new("read", folder))? {
-        let entry = entry.map_err(CacheError::new("read", folder))?;
+fn clear_away(directory: &Path, prefix: &str) -> Result<(), CacheError> {
+    for entry in fs::read_dir(directory).map_err(CacheError::new("read", directory))? {
+        let entry = entry.map_err(CacheError::new("read", directory))?;
         if entry.file_name().to_string_lossy().starts_with(prefix) {
             let path = entry.path();
             fs::remove_dir_all(&path).map_err(CacheError::new("remove", &path))?;
@@ -177,11 +178,11 @@ fn hexadecimal(bytes: &[u8]) -> String {
 pub fn write_by_rename(path: &Path, contents: &[u8], mode: u32) -> Result<(), CacheError> {
     use std::io::Write as _;
     use std::os::unix::fs::PermissionsExt as _;
-    let folder = path.parent().unwrap_or(Path::new("."));
+    let directory = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new()
         .prefix(".reheap-")
-        .tempfile_in(folder)
-        .map_err(CacheError::new("write in", folder))?;
+        .tempfile_in(directory)
+        .map_err(CacheError::new("write in", directory))?;
     file.write_all(contents)
         .map_err(CacheError::new("write", path))?;
     file.as_file()

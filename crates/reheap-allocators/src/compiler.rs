@@ -137,19 +137,19 @@ impl Compiler {
         command
     }
 
-    /// Writes a script into `folder` that starts this compiler with its fixed arguments, and returns its path.
+    /// Writes a script into `directory` that starts this compiler with its fixed arguments, and returns its path.
     ///
     /// The script is renamed into place, so two builds may write it at once. Its name and its bytes depend only on the
     /// compiler.
     ///
     /// # Errors
-    /// When the script cannot be written in `folder`, which must exist.
-    pub fn write_wrapper(&self, folder: &Path) -> std::io::Result<PathBuf> {
+    /// When the script cannot be written in `directory`, which must exist.
+    pub fn write_wrapper(&self, directory: &Path) -> std::io::Result<PathBuf> {
         let role = match self.language {
             Language::C => "cc",
             Language::Cxx => "c++",
         };
-        let path = folder.join(format!("{}-{role}", self.target.zig_triple()));
+        let path = directory.join(format!("{}-{role}", self.target.zig_triple()));
         wrapper::write(&path, &wrapper::compiler_script(self))?;
         Ok(path)
     }
@@ -176,12 +176,12 @@ pub struct Archiver {
 }
 
 impl Archiver {
-    /// Writes a script into `folder` that starts this archiver with its fixed arguments, and returns its path.
+    /// Writes a script into `directory` that starts this archiver with its fixed arguments, and returns its path.
     ///
     /// # Errors
-    /// When the script cannot be written in `folder`, which must exist.
-    pub fn write_wrapper(&self, folder: &Path) -> std::io::Result<PathBuf> {
-        let path = folder.join(format!("{}-ar", self.target.zig_triple()));
+    /// When the script cannot be written in `directory`, which must exist.
+    pub fn write_wrapper(&self, directory: &Path) -> std::io::Result<PathBuf> {
+        let path = directory.join(format!("{}-ar", self.target.zig_triple()));
         wrapper::write(&path, &wrapper::archiver_script(self))?;
         Ok(path)
     }
@@ -205,8 +205,8 @@ impl Search {
 
     /// Also looks for Zig's Python package in a directory, last of all.
     #[must_use]
-    pub fn with_tools(mut self, folder: PathBuf) -> Search {
-        self.tools = Some(folder);
+    pub fn with_tools(mut self, directory: PathBuf) -> Search {
+        self.tools = Some(directory);
         self
     }
 
@@ -228,8 +228,8 @@ impl Search {
         }
         // Relative directories on PATH are ignored: their meaning changes with the working directory.
         std::env::split_paths(self.variable("PATH")?)
-            .filter(|folder| folder.is_absolute())
-            .map(|folder| folder.join(name))
+            .filter(|directory| directory.is_absolute())
+            .map(|directory| directory.join(name))
             .find(|path| is_executable(path))
     }
 

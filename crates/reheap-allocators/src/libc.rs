@@ -134,7 +134,7 @@ impl Original {
     ///
     /// # Errors
     /// Those of [`Original::derive`], and [`LibcError::Cache`] when the cache cannot be written.
-    pub fn derived_folder(
+    pub fn derived_directory(
         &self,
         replacement: &Replacement<'_>,
         cache: &Cache,

@@ -25,7 +25,7 @@ const ZIG_VERSION: &str = "0.14.1";
 const FREE_BYTES_WANTED: u64 = 1 << 30;
 
 /// The directory below the cache into which [`Fix::Run`] puts Zig, for [`Search::with_tools`].
-pub fn tools_folder(cache: &Path) -> PathBuf {
+pub fn tools_directory(cache: &Path) -> PathBuf {
     cache.join("tools").join(format!("ziglang-{ZIG_VERSION}"))
 }
 
@@ -354,8 +354,8 @@ impl Machine {
     fn rust_target(&self) -> Result<String, String> {
         let triple = self.target.triple();
         let asked = ["--print", "target-libdir", "--target", triple];
-        let folder = self.first_line(&self.rustc, &asked)?;
-        let libc = Path::new(&folder).join("self-contained/libc.a");
+        let directory = self.first_line(&self.rustc, &asked)?;
+        let libc = Path::new(&directory).join("self-contained/libc.a");
         if libc.is_file() {
             Ok(triple.to_owned())
         } else {
@@ -364,31 +364,34 @@ impl Machine {
     }
 
     /// The cache directory, or the nearest parent that exists.
-    fn existing_folder(&self) -> &Path {
-        let mut folders = self.cache.ancestors();
-        folders
-            .find(|folder| folder.is_dir())
+    fn existing_directory(&self) -> &Path {
+        let mut directories = self.cache.ancestors();
+        directories
+            .find(|directory| directory.is_dir())
             .unwrap_or(Path::new("/"))
     }
 
     fn cache_is_writable(&self) -> Result<String, String> {
-        let folder = self.existing_folder();
-        match tempfile::tempfile_in(folder) {
+        let directory = self.existing_directory();
+        match tempfile::tempfile_in(directory) {
             Ok(_) => Ok(self.cache.display().to_string()),
-            Err(error) => Err(format!("cannot write in `{}`: {error}", folder.display())),
+            Err(error) => Err(format!(
+                "cannot write in `{}`: {error}",
+                directory.display()
+            )),
         }
     }
 
     fn disk(&self) -> Result<String, String> {
-        let folder = self.existing_folder();
-        let disk = rustix::fs::statvfs(folder).map_err(|error| {
+        let directory = self.existing_directory();
+        let disk = rustix::fs::statvfs(directory).map_err(|error| {
             format!(
                 "cannot read the free space of `{}`: {error}",
-                folder.display()
+                directory.display()
             )
         })?;
         let free_bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
-        let shown = format!("{} MiB in `{}`", free_bytes >> 20, folder.display());
+        let shown = format!("{} MiB in `{}`", free_bytes >> 20, directory.display());
         if free_bytes >= FREE_BYTES_WANTED {
             Ok(shown)
         } else {
@@ -405,7 +408,7 @@ impl Machine {
             Item::RustTarget => self.fix_rust_target(),
             Item::Disk => Fix::ByHand(format!(
                 "make room in `{}`",
-                self.existing_folder().display()
+                self.existing_directory().display()
             )),
             Item::Cache => {
                 Fix::ByHand("name another directory with REHEAP_CACHE_DIR=<directory>".to_owned())
@@ -464,7 +467,7 @@ impl Machine {
 
     fn fix_zig(&self) -> Fix {
         let package = format!("ziglang=={ZIG_VERSION}");
-        let target = tools_folder(&self.cache);
+        let target = tools_directory(&self.cache);
         let install = |program: &str, words: &[&str]| {
             let mut line = CommandLine::new(program, words);
             line.arguments.push("--target".into());
@@ -576,13 +579,13 @@ mod tests {
 
     /// A machine on whose PATH only these shell scripts are.
     struct Bench {
-        folder: tempfile::TempDir,
+        directory: tempfile::TempDir,
         machine: Machine,
     }
 
     fn machine_with(scripts: &[(&str, &str)], rights: Rights) -> Bench {
-        let folder = tempfile::tempdir().unwrap();
-        let bin = folder.path().join("bin");
+        let directory = tempfile::tempdir().unwrap();
+        let bin = directory.path().join("bin");
         fs::create_dir(&bin).unwrap();
         for (name, script) in scripts {
             let path = bin.join(name);
@@ -592,12 +595,12 @@ mod tests {
         let machine = Machine {
             target: Target::musl(Architecture::X86_64),
             search: Search::new([("PATH".into(), bin.into_os_string())]),
-            cache: folder.path().join("a cache/reheap"),
+            cache: directory.path().join("a cache/reheap"),
             cargo: "cargo".into(),
             rustc: "rustc".into(),
             rights,
         };
-        Bench { folder, machine }
+        Bench { directory, machine }
     }
 
     fn fix_of(bench: &Bench, item: Item) -> String {
@@ -615,7 +618,7 @@ mod tests {
             assert_eq!(check.is_good(), expected, "{check:?}");
             assert!(!matches!(check.fix, Some(Fix::Run(_))), "{check:?}");
         }
-        assert!(!bench.machine.cache.exists(), "looking makes no folder");
+        assert!(!bench.machine.cache.exists(), "looking makes no directory");
     }
 
     #[test]
@@ -630,9 +633,9 @@ mod tests {
     #[test]
     fn a_target_with_its_libc_is_good() {
         let bench = machine_with(&[("rustc", "echo \"${0%/*}\"")], Rights::User);
-        let folder = bench.folder.path().join("bin/self-contained");
-        fs::create_dir(&folder).unwrap();
-        fs::write(folder.join("libc.a"), "").unwrap();
+        let directory = bench.directory.path().join("bin/self-contained");
+        fs::create_dir(&directory).unwrap();
+        fs::write(directory.join("libc.a"), "").unwrap();
         assert!(bench.machine.check(Item::RustTarget).is_good());
     }
 
@@ -645,12 +648,12 @@ mod tests {
         );
         let bench = machine_with(&scripts, Rights::User);
         let zig = fix_of(&bench, Item::CObjects);
-        let folder = tools_folder(&bench.machine.cache);
+        let directory = tools_directory(&bench.machine.cache);
         assert_eq!(
             zig,
             format!(
                 "python3 -m pip install --upgrade --target '{}' ziglang==0.14.1",
-                folder.display()
+                directory.display()
             )
         );
         assert_eq!(fix_of(&bench, Item::CxxPrograms), zig);
@@ -686,7 +689,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_folder_in_a_place_that_is_no_folder_is_reported() {
+    fn a_cache_directory_in_a_place_that_is_no_directory_is_reported() {
         let mut bench = machine_with(&[], Rights::User);
         bench.machine.cache = "/proc/reheap".into();
         let check = bench.machine.check(Item::Cache);

@@ -36,14 +36,14 @@ impl MemoryFunctions {
 /// Assembled memory functions in the cache.
 #[derive(Debug, Clone)]
 pub struct BuiltMemoryFunctions {
-    folder: PathBuf,
+    directory: PathBuf,
     architecture: Architecture,
 }
 
 impl BuiltMemoryFunctions {
     /// The name of their cache entry. It changes with the text and with the compiler.
     pub fn key(&self) -> String {
-        let name = self.folder.file_name().unwrap_or_default();
+        let name = self.directory.file_name().unwrap_or_default();
         name.to_string_lossy().into_owned()
     }
 
@@ -60,7 +60,7 @@ impl BuiltMemoryFunctions {
             names.insert(function.name.to_owned(), own);
         }
         Ok(derive::MemoryFunctions {
-            objects: read_objects(&self.folder)?,
+            objects: read_objects(&self.directory)?,
             names,
         })
     }
@@ -91,18 +91,19 @@ pub fn build(
     let texts = sources.iter().map(|source| source.text.as_bytes());
     let key = hash(texts.chain([toolchain.cc.identity.as_bytes()]));
     let name = format!("{}-{}", target.triple(), &key[..16]);
-    let folder = cache.entry("memory-functions", &name, |unfinished| {
-        let build_folder = cache.folder(&format!("build/{}/memory-functions", target.triple()))?;
-        let wrappers = Wrappers::write(&build_folder, &toolchain.cc, None)?;
+    let directory = cache.entry("memory-functions", &name, |unfinished| {
+        let build_directory =
+            cache.directory(&format!("build/{}/memory-functions", target.triple()))?;
+        let wrappers = Wrappers::write(&build_directory, &toolchain.cc, None)?;
         for source in sources {
             assemble(source, toolchain, &wrappers, unfinished)?;
         }
         // As with allocators: nothing needs the script any more.
-        let _ = fs::remove_dir_all(&build_folder);
+        let _ = fs::remove_dir_all(&build_directory);
         Ok::<(), BuildError>(())
     })?;
     Ok(Some(BuiltMemoryFunctions {
-        folder,
+        directory,
         architecture,
     }))
 }
@@ -113,12 +114,12 @@ fn assemble(
     source: &Source,
     toolchain: &Toolchain,
     wrappers: &Wrappers,
-    folder: &Path,
+    directory: &Path,
 ) -> Result<(), BuildError> {
-    let path = folder.join(format!("{}.s", source.name));
+    let path = directory.join(format!("{}.s", source.name));
     fs::write(&path, source.text).map_err(CacheError::new("write", &path))?;
     let mut cc = toolchain.command(&wrappers.cc);
-    cc.current_dir(folder)
+    cc.current_dir(directory)
         .args(["-g0", "-c", &format!("{}.s", source.name)])
         .args(["-o", &format!("{}.o", source.name)]);
     run(&mut cc, || {

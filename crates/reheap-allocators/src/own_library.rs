@@ -48,7 +48,7 @@ impl OwnLibrary {
         let is_whole = |entry: &Path| preload::is_whole(&entry.join(self.file_name()));
         let directory = cache.whole_entry("preloads", &entry, is_whole, |unfinished| {
             let objects = tempfile::tempdir_in(unfinished)
-                .map_err(CacheError::new("make a folder in", unfinished))?;
+                .map_err(CacheError::new("make a directory in", unfinished))?;
             let wrappers = Wrappers::write(objects.path(), &toolchain.cc, None)?;
             let kind = LinkKind::Preload;
             upstream::compile_glue(

@@ -127,7 +127,7 @@ pub fn build_tuned(
     let marker = marker(allocator, tuning, target);
     let entry = entry_name(allocator, tuning, target, toolchain);
     let is_whole = |entry: &Path| is_whole(&entry.join(&file_name));
-    let folder = cache.whole_entry("preloads", &entry, is_whole, |unfinished| {
+    let directory = cache.whole_entry("preloads", &entry, is_whole, |unfinished| {
         let built = upstream::build(allocator, target, LinkKind::Preload, toolchain, cache)?;
         let tuning = tuning.baked(allocator);
         let objects = built.objects()?;
@@ -138,7 +138,7 @@ pub fn build_tuned(
             })?;
         link(&members, &file_name, &names, &[], toolchain, unfinished)
     })?;
-    Ok(folder.join(file_name))
+    Ok(directory.join(file_name))
 }
 
 /// Whether the cache has the preload, so that [`build`] returns at once.
@@ -211,10 +211,10 @@ pub fn path_for_variable(
     let name = format!("{target}-{}", &hash([path_of_library])[..16]);
     let file_name = library.file_name().unwrap_or_default();
     let entry = cache.entry("run", &name, |unfinished| {
-        let link = |folder: &str, file: &Path| {
-            let folder = unfinished.join(folder);
-            let path = folder.join(file_name);
-            fs::create_dir_all(&folder)
+        let link = |directory: &str, file: &Path| {
+            let directory = unfinished.join(directory);
+            let path = directory.join(file_name);
+            fs::create_dir_all(&directory)
                 .and_then(|()| std::os::unix::fs::symlink(file, &path))
                 .map_err(CacheError::new("make the link", &path))
         };
@@ -228,8 +228,8 @@ pub fn path_for_variable(
         let Some(of_glibc) = of_glibc else {
             return Ok(());
         };
-        for folder in glibc_library_folders(target.arch()) {
-            link(&folder, &of_glibc)?;
+        for directory in glibc_library_directories(target.arch()) {
+            link(&directory, &of_glibc)?;
         }
         Ok::<(), CacheError>(())
     })?;
@@ -247,7 +247,7 @@ pub(crate) fn in_front(library: &Path, others: Option<&OsStr>) -> (OsString, OsS
 }
 
 /// What the glibc of each distribution expands `$LIB` to (ld.so(8)).
-pub fn glibc_library_folders(architecture: impl std::fmt::Display) -> [String; 3] {
+pub fn glibc_library_directories(architecture: impl std::fmt::Display) -> [String; 3] {
     let multiarch = format!("lib/{architecture}-linux-gnu");
     ["lib".to_owned(), "lib64".to_owned(), multiarch]
 }
@@ -313,10 +313,10 @@ pub(crate) fn link(
     names: &[&str],
     more_flags: &[String],
     toolchain: &Toolchain,
-    folder: &Path,
+    directory: &Path,
 ) -> Result<(), PreloadError> {
-    let scratch =
-        tempfile::tempdir_in(folder).map_err(CacheError::new("make a folder in", folder))?;
+    let scratch = tempfile::tempdir_in(directory)
+        .map_err(CacheError::new("make a directory in", directory))?;
     let write = |name: &str, contents: &[u8]| {
         let path = scratch.path().join(name);
         fs::write(&path, contents).map_err(CacheError::new("write", &path))
@@ -330,7 +330,7 @@ pub(crate) fn link(
         write(&object.name, &object.data)?;
     }
     let wrappers = Wrappers::write(scratch.path(), &toolchain.cc, None)?;
-    let library = folder.join(file_name);
+    let library = directory.join(file_name);
     let mut cc = toolchain.command(&wrappers.cc);
     cc.current_dir(scratch.path())
         .args(LINK_FLAGS)

@@ -1,9 +1,10 @@
 //! The probe: which allocator a dynamic program really gets its memory from.
 //!
 //! `LD_PRELOAD` fails without a word: static programs, other libcs, setuid programs and programs with a malloc of their
-//! own ignore it. `/proc/PID/maps` shows that a library was loaded, not that anybody calls it, and only while the program
-//! runs. So one run that is not timed has a small library in front of the preload, which counts calls, forwards them, and
-//! says whose malloc is behind it (`glue/probe.c`). To record more, change the layout on both sides, and the magic.
+//! own ignore it. `/proc/PID/maps` shows that a library was loaded, not that anybody calls it, and only while the
+//! program runs. So one run that is not timed has a small library in front of the preload, which counts calls, forwards
+//! them, and says whose malloc is behind it (`glue/probe.c`). To record more, change the layout on both sides, and the
+//! magic.
 
 use crate::catalogue::Glue;
 use crate::load::{self, LoadFailure, Loading, is_same_file};

@@ -144,7 +144,7 @@ pub enum BuildError {
 /// A built allocator in the cache.
 #[derive(Debug, Clone)]
 pub struct BuiltAllocator {
-    folder: PathBuf,
+    directory: PathBuf,
     recipe: &'static Recipe,
     kind: LinkKind,
 }
@@ -152,7 +152,7 @@ pub struct BuiltAllocator {
 impl BuiltAllocator {
     /// The name of its cache entry. It changes with every input of the build.
     pub fn key(&self) -> String {
-        self.folder
+        self.directory
             .file_name()
             .unwrap_or_default()
             .to_string_lossy()
@@ -173,18 +173,18 @@ impl BuiltAllocator {
         let mut redirects = pairs(self.recipe.redirects);
         redirects.extend(pairs(self.kind.additions(self.recipe).redirects));
         Ok(AllocatorObjects {
-            upstream: read_objects(&self.folder.join("upstream"))?,
-            glue: read_objects(&self.folder.join("glue"))?,
+            upstream: read_objects(&self.directory.join("upstream"))?,
+            glue: read_objects(&self.directory.join("glue"))?,
             entry_points: pairs(self.recipe.entry_points),
             redirects,
         })
     }
 }
 
-pub(crate) fn read_objects(folder: &Path) -> Result<Vec<Member>, CacheError> {
-    let error = || CacheError::new("read", folder);
+pub(crate) fn read_objects(directory: &Path) -> Result<Vec<Member>, CacheError> {
+    let error = || CacheError::new("read", directory);
     let mut paths = Vec::new();
-    for entry in fs::read_dir(folder).map_err(error())? {
+    for entry in fs::read_dir(directory).map_err(error())? {
         paths.push(entry.map_err(error())?.path());
     }
     paths.sort();
@@ -237,11 +237,11 @@ pub fn build(
         toolchain,
         cxx,
     };
-    let folder = cache.entry("allocators", &name, |unfinished| {
+    let directory = cache.entry("allocators", &name, |unfinished| {
         making.make(cache, unfinished)
     })?;
     Ok(BuiltAllocator {
-        folder,
+        directory,
         recipe,
         kind,
     })
@@ -314,17 +314,17 @@ struct Making<'a> {
 
 impl Making<'_> {
     fn make(&self, cache: &Cache, unfinished: &Path) -> Result<(), BuildError> {
-        let build_folder = cache.folder(&format!(
+        let build_directory = cache.directory(&format!(
             "build/{}{}/{}",
             self.target.triple(),
             self.kind.suffix(),
             self.allocator.name
         ))?;
-        let wrappers = Wrappers::write(&build_folder, &self.toolchain.cc, self.cxx)?;
+        let wrappers = Wrappers::write(&build_directory, &self.toolchain.cc, self.cxx)?;
         let upstream = unfinished.join("upstream");
         fs::create_dir(&upstream).map_err(CacheError::new("make", &upstream))?;
         let mut glue_flags: Vec<String> = self.allocator_flags().map(str::to_owned).collect();
-        let headers = self.make_upstream(&wrappers, &build_folder, &upstream)?;
+        let headers = self.make_upstream(&wrappers, &build_directory, &upstream)?;
         glue_flags.push(format!("-I{}", headers.display()));
         let glue = unfinished.join("glue");
         fs::create_dir(&glue).map_err(CacheError::new("make", &glue))?;
@@ -345,19 +345,19 @@ impl Making<'_> {
             )?;
         }
         // The objects are copied, so nothing needs the intermediate files any more.
-        let _ = fs::remove_dir_all(&build_folder);
+        let _ = fs::remove_dir_all(&build_directory);
         Ok(())
     }
 
-    /// Puts the objects of upstream's static library into `folder`, and says where its headers are.
+    /// Puts the objects of upstream's static library into `directory`, and says where its headers are.
     fn make_upstream(
         &self,
         wrappers: &Wrappers,
-        build_folder: &Path,
-        folder: &Path,
+        build_directory: &Path,
+        directory: &Path,
     ) -> Result<PathBuf, BuildError> {
         let package = &self.recipe.package;
-        let library = self.compile_upstream(package, wrappers, build_folder)?;
+        let library = self.compile_upstream(package, wrappers, build_directory)?;
         let archive = &library.archive;
         let bytes = fs::read(archive).map_err(CacheError::new("read", archive))?;
         let name = self.allocator.name;
@@ -365,14 +365,21 @@ impl Making<'_> {
             path: archive.clone(),
             source,
         })?;
-        check_evidence(name, &package.evidence, &members, &library.package_folder)?;
+        check_evidence(
+            name,
+            &package.evidence,
+            &members,
+            &library.package_directory,
+        )?;
         for (index, member) in members.iter().enumerate() {
             // `cc` puts a hash of the path in front of each name. The rest is the same on every machine.
             let plain = member.name.rsplit('-').next().unwrap_or(&member.name);
-            let path = folder.join(format!("{index:03}-{plain}"));
+            let path = directory.join(format!("{index:03}-{plain}"));
             fs::write(&path, &member.data).map_err(CacheError::new("write", &path))?;
         }
-        let header = library.package_folder.join(package.evidence.version_line.0);
+        let header = library
+            .package_directory
+            .join(package.evidence.version_line.0);
         Ok(header.parent().unwrap_or(&header).to_owned())
     }
 
@@ -386,9 +393,9 @@ impl Making<'_> {
         &self,
         package: &Package,
         wrappers: &Wrappers,
-        build_folder: &Path,
+        build_directory: &Path,
     ) -> Result<Library, BuildError> {
-        let sources = build_folder.join("sources");
+        let sources = build_directory.join("sources");
         fs::create_dir_all(&sources).map_err(CacheError::new("make", &sources))?;
         for (name, text) in [
             ("Cargo.toml", MANIFEST),
@@ -418,7 +425,7 @@ impl Making<'_> {
                 package.feature,
                 "--target-dir",
             ])
-            .arg(build_folder.join("target"))
+            .arg(build_directory.join("target"))
             .env(format!("CC_{}", target.env_suffix()), &wrappers.cc)
             .env(format!("CFLAGS_{}", target.env_suffix()), &compiler_flags)
             .env(format!("CXXFLAGS_{}", target.env_suffix()), &compiler_flags);
@@ -449,15 +456,15 @@ pub(crate) struct Wrappers {
 
 impl Wrappers {
     pub(crate) fn write(
-        folder: &Path,
+        directory: &Path,
         cc: &Compiler,
         cxx: Option<&Compiler>,
     ) -> Result<Self, BuildError> {
         let write = |compiler: &Compiler, name: &str| {
-            let folder = folder.join(name);
-            fs::create_dir_all(&folder)
-                .and_then(|()| compiler.write_wrapper(&folder))
-                .map_err(CacheError::new("write a compiler wrapper in", &folder))
+            let directory = directory.join(name);
+            fs::create_dir_all(&directory)
+                .and_then(|()| compiler.write_wrapper(&directory))
+                .map_err(CacheError::new("write a compiler wrapper in", &directory))
         };
         Ok(Self {
             cc: write(cc, "cc")?,
@@ -468,7 +475,7 @@ impl Wrappers {
 
 struct Library {
     archive: PathBuf,
-    package_folder: PathBuf,
+    package_directory: PathBuf,
 }
 
 impl Toolchain {
@@ -536,12 +543,12 @@ fn find_library(package: &Package, messages: &[u8]) -> Option<Library> {
     let artifact = messages
         .iter()
         .find(|m| m["reason"] == "compiler-artifact" && of_package(m))?;
-    let package_folder = Path::new(artifact["manifest_path"].as_str()?)
+    let package_directory = Path::new(artifact["manifest_path"].as_str()?)
         .parent()?
         .to_owned();
     archive.is_file().then_some(Library {
         archive,
-        package_folder,
+        package_directory,
     })
 }
 
@@ -549,7 +556,7 @@ fn check_evidence(
     name: &'static str,
     evidence: &Evidence,
     members: &[Member],
-    package_folder: &Path,
+    package_directory: &Path,
 ) -> Result<(), BuildError> {
     let differs = |reason: String| BuildError::NotAsCatalogued {
         allocator: name,
@@ -572,7 +579,7 @@ fn check_evidence(
         }
     }
     let (file, line) = evidence.version_line;
-    let path = package_folder.join(file);
+    let path = package_directory.join(file);
     let text = fs::read_to_string(&path).map_err(CacheError::new("read", &path))?;
     if !text.contains(line) {
         return Err(differs(format!(
@@ -589,12 +596,12 @@ pub(crate) fn compile_glue(
     flags: &[String],
     toolchain: &Toolchain,
     wrappers: &Wrappers,
-    folder: &Path,
+    directory: &Path,
 ) -> Result<(), BuildError> {
-    let source = folder.join(format!("{}.c", glue.name));
+    let source = directory.join(format!("{}.c", glue.name));
     fs::write(&source, glue.source).map_err(CacheError::new("write", &source))?;
     let mut cc = toolchain.command(&wrappers.cc);
-    cc.current_dir(folder)
+    cc.current_dir(directory)
         .args(glue_flags(kind))
         .arg("-c")
         .args(flags)

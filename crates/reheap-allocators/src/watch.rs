@@ -1,13 +1,13 @@
 //! The watch: which processes of a command died by a signal, or did not end in order.
 //!
-//! Only its parent is told how a process ended, so one run has a small library in every process, in front of the functions
-//! that ask for it (`glue/watch.c`). Rejected: ptrace(2) sees everything, but a traced setuid program runs without its
-//! rights, and a program that traces others cannot; the kernel's process events and accounting are for root. What is missed
-//! that way is the signal of a process whose parent has no such library, as a static one, or ignores SIGCHLD; but not that
-//! it did not end in order.
+//! Only its parent is told how a process ended, so one run has a small library in every process, in front of the
+//! functions that ask for it (`glue/watch.c`). Rejected: ptrace(2) sees everything, but a traced setuid program runs
+//! without its rights, and a program that traces others cannot; the kernel's process events and accounting are for
+//! root. What is missed that way is the signal of a process whose parent has no such library, as a static one, or
+//! ignores SIGCHLD; but not that it did not end in order.
 //!
-//! It is no part of the probe, because it has to tell what happens without an allocator too: then nothing may stand between
-//! the program and its malloc. To record more, change the layout on both sides, and the magic.
+//! It is no part of the probe, because it has to tell what happens without an allocator too: then nothing may stand
+//! between the program and its malloc. To record more, change the layout on both sides, and the magic.
 
 use crate::catalogue::Glue;
 use crate::own_library::OwnLibrary;

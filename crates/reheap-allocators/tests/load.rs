@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{compile, compiler, program, scratch_folder, target};
+use common::{compile, compiler, program, scratch_directory, target};
 use reheap_allocators::load::{self, LoadFailure, Loading};
 use reheap_allocators::target::Libc;
 use std::fs;
@@ -15,27 +15,27 @@ struct Bench {
     libc: Libc,
     loader: PathBuf,
     program: PathBuf,
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Bench {
     fn new(libc: Libc) -> Self {
-        let folder = scratch_folder();
-        let output = folder.path().join("program");
+        let directory = scratch_directory();
+        let output = directory.path().join("program");
         compile(&compiler(&target(libc)), &program("probed"), &[], &output);
         let identity = reheap_elf::identify::identify(&fs::read(&output).unwrap()).unwrap();
         Self {
             libc,
             loader: identity.interpreter.unwrap().into(),
             program: output,
-            folder,
+            directory,
         }
     }
 
     fn library(&self, name: &str, source: &str, arguments: &[&str]) -> PathBuf {
-        let path = self.folder.path().join(format!("{name}.c"));
+        let path = self.directory.path().join(format!("{name}.c"));
         fs::write(&path, source).unwrap();
-        let output = self.folder.path().join(name);
+        let output = self.directory.path().join(name);
         let arguments = [&["-shared", "-fPIC"], arguments].concat();
         compile(&compiler(&target(self.libc)), &path, &arguments, &output);
         output
@@ -58,7 +58,7 @@ impl Bench {
     fn patched(&self, library: &Path, offset: usize, bytes: &[u8]) -> PathBuf {
         let mut contents = fs::read(library).unwrap();
         contents[offset..offset + bytes.len()].copy_from_slice(bytes);
-        let path = self.folder.path().join("patched.so");
+        let path = self.directory.path().join("patched.so");
         fs::write(&path, contents).unwrap();
         path
     }
@@ -90,7 +90,7 @@ fn a_symbol_that_nobody_has_is_named() {
 #[test]
 fn a_version_that_the_libc_does_not_have_is_named() {
     let bench = Bench::new(Libc::Glibc);
-    let map = bench.folder.path().join("versions");
+    let map = bench.directory.path().join("versions");
     fs::write(&map, "GLIBC_9.99 { global: from_the_future; };\n").unwrap();
     let script = format!("-Wl,--version-script={}", map.display());
     let newer = "int from_the_future(void) { return 1; }\n";
@@ -118,7 +118,7 @@ fn what_is_wrong_with_the_file_is_said_before_a_dynamic_linker_is_asked() {
             missing.contains("cannot be read: No such file"),
             "{missing}"
         );
-        let text = bench.folder.path().join("text.so");
+        let text = bench.directory.path().join("text.so");
         fs::write(&text, "this is a text of more than twenty bytes").unwrap();
         assert!(says(&text).contains("it is no ELF file"));
         fs::write(&text, "short").unwrap();
@@ -149,8 +149,8 @@ fn a_library_that_there_is_no_address_space_for_is_told_from_a_bad_one() {
          }}\n",
         bench.loader.display()
     );
-    let limited = bench.folder.path().join("limited-loader");
-    let path = bench.folder.path().join("limited-loader.c");
+    let limited = bench.directory.path().join("limited-loader");
+    let path = bench.directory.path().join("limited-loader.c");
     fs::write(&path, source).unwrap();
     let compiler = compiler(&target(Libc::Glibc));
     compile(&compiler, &path, &["-static"], &limited);

@@ -41,7 +41,8 @@ fn prints_its_options(program: &Path) -> bool {
     outcome.stderr.contains("mimalloc")
 }
 
-/// A program of the conformance suite that is linked with the preload of mimalloc, in a directory where everybody may go.
+/// A program of the conformance suite that is linked with the preload of mimalloc, in a directory where everybody may
+/// go.
 struct Linked {
     _directory: tempfile::TempDir,
     program: PathBuf,

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{cache, compile, compiler, program, run, scratch_folder, target};
+use common::{cache, compile, compiler, program, run, scratch_directory, target};
 use reheap_allocators::catalogue;
 use reheap_allocators::preload;
 use reheap_allocators::probe::{self, Observation, Recording, WhyNot};
@@ -16,12 +16,12 @@ const BOTH: [Libc; 2] = [Libc::Glibc, Libc::Musl];
 const BLOCKS: u64 = 1000;
 const SIGKILL: i32 = 9;
 
-/// A libc with the probe, a preload, and a folder for programs.
+/// A libc with the probe, a preload, and a directory for programs.
 struct Bench {
     probe: PathBuf,
     preload: PathBuf,
     libc: Libc,
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Bench {
@@ -33,7 +33,7 @@ impl Bench {
             probe: probe::LIBRARY.build(&target, &toolchain, &cache()).unwrap(),
             preload: preload::build(mimalloc, &target, &toolchain, &cache()).unwrap(),
             libc,
-            folder: scratch_folder(),
+            directory: scratch_directory(),
         }
     }
 
@@ -42,13 +42,13 @@ impl Bench {
     }
 
     fn compile(&self, source: &Path, arguments: &[&str]) -> PathBuf {
-        let output = self.folder.path().join("program");
+        let output = self.directory.path().join("program");
         compile(&compiler(&target(self.libc)), source, arguments, &output);
         output
     }
 
     fn observe(&self, command: &mut Command, preload: Option<&Path>) -> (Observation, ExitStatus) {
-        let recording = Recording::create(&self.folder.path().join("recording")).unwrap();
+        let recording = Recording::create(&self.directory.path().join("recording")).unwrap();
         let preload = preload.map(Path::as_os_str);
         let outcome = run(command.envs(recording.environment(&self.probe, preload)));
         (recording.observation().unwrap(), outcome.status)
@@ -169,7 +169,7 @@ fn a_program_with_its_own_malloc_is_told_from_one_that_loads_nothing() {
 fn a_program_with_its_own_malloc_among_others_is_named() {
     for libc in BOTH {
         let bench = Bench::new(libc);
-        let own = bench.folder.path().join("own");
+        let own = bench.directory.path().join("own");
         std::fs::rename(bench.compile(&program("own_malloc"), &[]), &own).unwrap();
         let program = bench.compile(&program("probed"), &[]);
         let mut command = Command::new(program);
@@ -210,8 +210,8 @@ fn a_static_program_loads_nothing() {
 
 #[test]
 fn what_is_no_recording_is_refused() {
-    let folder = scratch_folder();
-    let path = folder.path().join("recording");
+    let directory = scratch_directory();
+    let path = directory.path().join("recording");
     let recording = Recording::create(&path).unwrap();
     assert_eq!(recording.observation().unwrap().processes, 0);
     std::fs::write(&path, "something else").unwrap();

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{cache, compile, compiler, program, run, scratch_folder, target, toolchain};
+use common::{cache, compile, compiler, program, run, scratch_directory, target, toolchain};
 use reheap_allocators::preload;
 use reheap_allocators::target::Libc;
 use reheap_allocators::watch::{self, Seen, Watch};
@@ -15,14 +15,14 @@ const SIGUSR1: i32 = 10;
 struct Bench {
     library: PathBuf,
     program: PathBuf,
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Bench {
     fn new(libc: Libc) -> Self {
         let target = target(libc);
-        let folder = scratch_folder();
-        let output = folder.path().join("watched");
+        let directory = scratch_directory();
+        let output = directory.path().join("watched");
         compile(&compiler(&target), &program("watched"), &[], &output);
         // By way of a path that leads the shell, which is a program of glibc, past the library for musl.
         let library = watch::LIBRARY
@@ -32,13 +32,13 @@ impl Bench {
         Self {
             library,
             program: output,
-            folder,
+            directory,
         }
     }
 
     /// Runs `watched.c`, which must find that all is as without the watch.
     fn seen(&self, what: &str) -> Seen {
-        let path = self.folder.path().join(what);
+        let path = self.directory.path().join(what);
         let watch = Watch::create(&path).unwrap();
         let mut command = Command::new(&self.program);
         run(command
@@ -107,8 +107,8 @@ fn a_death_that_nobody_asks_of_is_an_end_out_of_order() {
 
 #[test]
 fn what_is_no_recording_is_refused() {
-    let folder = scratch_folder();
-    let path = folder.path().join("recording");
+    let directory = scratch_directory();
+    let path = directory.path().join("recording");
     let watch = Watch::create(&path).unwrap();
     assert_eq!(watch.seen().unwrap(), Seen::default());
     std::fs::write(&path, "something else").unwrap();

@@ -1,21 +1,23 @@
 //! What a benchmark shows of one quantity: how the variants compare with the baseline, and whether that is more than
 //! chance.
 //!
-//! A ratio is always `variant / baseline`, so below 1 the variant has less: it is faster, smaller. Ratios are taken round
-//! by round and averaged as logarithms, because what slows a whole round down cancels out, and because swapping variant
-//! and baseline then gives exactly the inverse.
+//! A ratio is always `variant / baseline`, so below 1 the variant has less: it is faster, smaller. Ratios are taken
+//! round by round and averaged as logarithms, because what slows a whole round down cancels out, and because swapping
+//! variant and baseline then gives exactly the inverse.
 //!
 //! A difference is claimed only if three things say so:
 //!
-//! 1. the 95 % interval of the median ratio ([`crate::stats::interval`]) has nothing in common with the noise floor, which
-//!    is the interval of a second copy of the baseline, widened to 1;
+//! 1. the 95 % interval of the median ratio ([`crate::stats::interval`]) has nothing in common with the noise floor,
+//!    which is the interval of a second copy of the baseline, widened to 1;
 //! 2. Wilcoxon's signed-rank test ([`crate::stats::ranks`]) finds it unlikely to be chance, with p below 0.05;
-//! 3. it still does after Holm's correction over all candidates, because of twenty equal variants one always looks good.
+//! 3. it still does after Holm's correction over all candidates, because of twenty equal variants one always looks
+//!    good.
 //!
 //! The test alone keeps false claims below 5 %; the noise floor keeps out the differences that are real but no property
-//! of the variant, such as where its code happens to lie in memory. Together they are stricter than 5 %: in a simulation at
-//! the end of this file hardly one of 400 benchmarks of equal variants claims a difference. The price is paid in rounds: with
-//! 1 % of noise, a difference of 3 % is found in four of five benchmarks of ten rounds and in all of twenty.
+//! of the variant, such as where its code happens to lie in memory. Together they are stricter than 5 %: in a
+//! simulation at the end of this file hardly one of 400 benchmarks of equal variants claims a difference. The price is
+//! paid in rounds: with 1 % of noise, a difference of 3 % is found in four of five benchmarks of ten rounds and in all
+//! of twenty.
 
 pub use crate::failures::{Failures, ended};
 use crate::results::{Benchmark, Direction, OutputCheck, Quantity, Role, Variant};
@@ -81,8 +83,8 @@ pub struct Comparison {
     pub difference: Estimate,
     /// The chance of such figures without a difference, by Wilcoxon's signed-rank test.
     pub p: f64,
-    /// The same after Holm's correction over the candidates. The noise floor is no claim that competes, so its own stays as
-    /// it is.
+    /// The same after Holm's correction over the candidates. The noise floor is no claim that competes, so its own
+    /// stays as it is.
     pub p_adjusted: f64,
     /// What may be claimed.
     pub verdict: Verdict,
@@ -198,8 +200,8 @@ impl Analysis {
         self.rows.get(variant)?.comparison.as_ref()
     }
 
-    /// How far the baseline seems to differ from itself: 0.012 for a noise floor of 1.2 %. None without a copy of it, or
-    /// with too few rounds to tell.
+    /// How far the baseline seems to differ from itself: 0.012 for a noise floor of 1.2 %. None without a copy of it,
+    /// or with too few rounds to tell.
     pub fn noise_floor(&self) -> Option<f64> {
         let floor = self.noise?.ratio?;
         let reach = floor.high.max(1.0 / floor.low) - 1.0;

@@ -4,11 +4,12 @@
 //! its bootstrap interval ([`interval::of_difference_of_medians`], of logarithms) and the test of Mann and Whitney
 //! ([`ranks::rank_sum`]), corrected by Holm over all that is compared in a quantity.
 //!
-//! A gate in CI must neither fail by noise nor let a real regression pass. So a threshold on a change is violated if the
-//! change is larger than the threshold *and* it is more than chance: its interval leaves the noise floors of both files,
-//! and the corrected p is below 0.05. That the whole interval lies beyond the threshold is not asked for: a change of 3 %
-//! would then pass a threshold of 2 % until hundreds of rounds were run. What is larger than the threshold and cannot be
-//! told from chance is [`Check::Unclear`], which asks for more rounds and is no pass in silence.
+//! A gate in CI must neither fail by noise nor let a real regression pass. So a threshold on a change is violated if
+//! the change is larger than the threshold *and* it is more than chance: its interval leaves the noise floors of both
+//! files, and the corrected p is below 0.05. That the whole interval lies beyond the threshold is not asked for: a
+//! change of 3 % would then pass a threshold of 2 % until hundreds of rounds were run. What is larger than the
+//! threshold and cannot be told from chance is [`Check::Unclear`], which asks for more rounds and is no pass in
+//! silence.
 
 use crate::analysis::{Failures, SIGNIFICANCE, Verdict, figures};
 use crate::figures::{bytes, change_with_interval, noun, value};
@@ -237,8 +238,8 @@ impl Changes {
 impl Change {
     /// Whether it keeps a threshold of its quantity; for the rule see [this module](self).
     ///
-    /// A threshold on a value has only the new runs to look at: it is violated if the whole interval of their median lies
-    /// on the wrong side, and unclear if only the median does.
+    /// A threshold on a value has only the new runs to look at: it is violated if the whole interval of their median
+    /// lies on the wrong side, and unclear if only the median does.
     pub fn check(&self, threshold: &Threshold) -> Check {
         let is_beyond = |figure: f64, bound: f64| match threshold.side {
             Side::Above => figure > bound,

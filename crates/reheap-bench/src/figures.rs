@@ -1,7 +1,7 @@
 //! Figures as people read them, the same in every report and message: `12.3 ms`, `50.1 MiB`, `18 % less wall time`.
 //!
-//! A change is said as "less" or "more" of the quantity and never as "faster": "18 % faster" means 18 % less time to some
-//! and 18 % more speed, which is 15 % less time, to others.
+//! A change is said as "less" or "more" of the quantity and never as "faster": "18 % faster" means 18 % less time to
+//! some and 18 % more speed, which is 15 % less time, to others.
 
 use crate::results::Quantity;
 use crate::stats::interval::CONFIDENCE;

@@ -1,5 +1,5 @@
-//! What a benchmark shows, computed once: tables, pages, recommendations and comparisons of two files borrow it, so that
-//! no two of them can disagree.
+//! What a benchmark shows, computed once: tables, pages, recommendations and comparisons of two files borrow it, so
+//! that no two of them can disagree.
 
 use crate::analysis::{Analysis, Comparison, Failures, Verdict, analyse};
 use crate::results::{Benchmark, Quantity, Results, Role};
@@ -74,8 +74,8 @@ impl<'a> Findings<'a> {
 
     /// The variants that no other one beats in both quantities, from the best in `x` on.
     ///
-    /// The baseline takes part; its copy and variants with a run that failed are nothing to choose. Medians decide, so on
-    /// the front too two neighbours may be indistinguishable.
+    /// The baseline takes part; its copy and variants with a run that failed are nothing to choose. Medians decide, so
+    /// on the front too two neighbours may be indistinguishable.
     pub fn pareto_front(&self, x: &Quantity, y: &Quantity) -> Vec<usize> {
         let (Some(x), Some(y)) = (self.analysis(x), self.analysis(y)) else {
             return Vec::new();

@@ -1,9 +1,9 @@
 //! Runs variants of a command side by side and measures time and memory.
 //!
 //! [`run`] owns processes and is the only part that does. [`experiment`] is the loop over it: [`rounds`] decides what
-//! runs when, [`results`] is what comes out. [`analysis`] says what it means, with the formulas of [`stats`]; [`findings`]
-//! and [`overview`] hold what it said, for all that is made of it. None of them does input or output, so a report can be
-//! made again from the raw runs.
+//! runs when, [`results`] is what comes out. [`analysis`] says what it means, with the formulas of [`stats`];
+//! [`findings`] and [`overview`] hold what it said, for all that is made of it. None of them does input or output, so a
+//! report can be made again from the raw runs.
 
 pub mod analysis;
 pub mod compare;

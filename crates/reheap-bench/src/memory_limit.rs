@@ -24,7 +24,7 @@ const PREFIX: &str = "reheap-bench-";
 /// A cgroup with a memory limit, for any number of runs, one after another. It is removed when this is dropped.
 #[derive(Debug)]
 pub struct MemoryLimit {
-    folder: PathBuf,
+    directory: PathBuf,
     version: Version,
 }
 
@@ -35,10 +35,10 @@ pub enum NoMemoryLimit {
     #[error("cannot limit memory: no memory controller is mounted below `/sys/fs/cgroup`")]
     NoController,
     /// No cgroup could be made in the places where one would help.
-    #[error("cannot limit memory: cannot make a cgroup in `{}`: {reason}", folder.display())]
+    #[error("cannot limit memory: cannot make a cgroup in `{}`: {reason}", directory.display())]
     Refused {
         /// The place that was tried last.
-        folder: PathBuf,
+        directory: PathBuf,
         /// What the system said.
         #[source]
         reason: io::Error,
@@ -66,7 +66,7 @@ impl MemoryLimit {
                 Err(reason) if reason.kind() == io::ErrorKind::Unsupported => {}
                 Err(reason) => {
                     refused = NoMemoryLimit::Refused {
-                        folder: parent,
+                        directory: parent,
                         reason,
                     };
                 }
@@ -81,7 +81,7 @@ impl MemoryLimit {
             Version::One => "memory.oom_control",
             Version::Two => "memory.events",
         };
-        let text = fs::read_to_string(self.folder.join(events)).unwrap_or_default();
+        let text = fs::read_to_string(self.directory.join(events)).unwrap_or_default();
         let line = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
         line.and_then(|count| count.trim().parse().ok())
             .unwrap_or(0)
@@ -95,7 +95,7 @@ impl MemoryLimit {
     }
 
     fn processes(&self) -> io::Result<File> {
-        let path = self.folder.join("cgroup.procs");
+        let path = self.directory.join("cgroup.procs");
         OpenOptions::new().write(true).open(path)
     }
 }
@@ -103,7 +103,7 @@ impl MemoryLimit {
 impl Drop for MemoryLimit {
     fn drop(&mut self) {
         // What could not be removed is removed by the next call that finds its process gone.
-        let _ = fs::remove_dir(&self.folder);
+        let _ = fs::remove_dir(&self.directory);
     }
 }
 
@@ -157,11 +157,11 @@ fn make(version: Version, parent: &Path, bytes: u64) -> io::Result<MemoryLimit> 
         enable_memory_below(parent)?;
     }
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    let folder = parent.join(format!("{PREFIX}{}-{number}", process::id()));
-    fs::create_dir(&folder)?;
+    let directory = parent.join(format!("{PREFIX}{}-{number}", process::id()));
+    fs::create_dir(&directory)?;
     // From here on it is removed if something fails.
-    let limit = MemoryLimit { folder, version };
-    let set = |file: &str, value: &str| fs::write(limit.folder.join(file), value);
+    let limit = MemoryLimit { directory, version };
+    let set = |file: &str, value: &str| fs::write(limit.directory.join(file), value);
     let bytes = bytes.to_string();
     match version {
         Version::One => {
@@ -173,7 +173,7 @@ fn make(version: Version, parent: &Path, bytes: u64) -> io::Result<MemoryLimit> 
         Version::Two => {
             set("memory.max", &bytes)?;
             // The file is missing where there is no swap.
-            if limit.folder.join("memory.swap.max").exists() {
+            if limit.directory.join("memory.swap.max").exists() {
                 set("memory.swap.max", "0")?;
             }
         }
@@ -227,7 +227,8 @@ mod tests {
 
     fn places(mounts: &str, own: &str) -> Vec<String> {
         let places = parents_in(mounts, own).into_iter();
-        let shown = places.map(|(version, folder)| format!("{version:?} {}", folder.display()));
+        let shown =
+            places.map(|(version, directory)| format!("{version:?} {}", directory.display()));
         shown.collect()
     }
 
@@ -262,32 +263,34 @@ mod tests {
 
     #[test]
     fn the_memory_controller_is_switched_on_below_a_cgroup_that_has_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let control = folder.path().join("cgroup.subtree_control");
-        let controllers = folder.path().join("cgroup.controllers");
+        let directory = tempfile::tempdir().unwrap();
+        let control = directory.path().join("cgroup.subtree_control");
+        let controllers = directory.path().join("cgroup.controllers");
         fs::write(&controllers, "cpu memory\n").unwrap();
         fs::write(&control, "cpu\n").unwrap();
-        enable_memory_below(folder.path()).unwrap();
+        enable_memory_below(directory.path()).unwrap();
         assert_eq!(fs::read_to_string(&control).unwrap(), "+memory");
 
         fs::write(&controllers, "cpu\n").unwrap();
         fs::write(&control, "cpu\n").unwrap();
-        let error = enable_memory_below(folder.path()).unwrap_err();
+        let error = enable_memory_below(directory.path()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::Unsupported);
     }
 
     #[test]
     fn what_a_killed_process_left_is_removed_and_what_a_running_one_uses_is_not() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let mut dead = Command::new("/bin/true").spawn().unwrap();
         dead.wait().unwrap();
-        let left = folder.path().join(format!("{PREFIX}{}-3", dead.id()));
-        let used = folder.path().join(format!("{PREFIX}{}-3", process::id()));
-        let other = folder.path().join("somebody-elses-1-3");
+        let left = directory.path().join(format!("{PREFIX}{}-3", dead.id()));
+        let used = directory
+            .path()
+            .join(format!("{PREFIX}{}-3", process::id()));
+        let other = directory.path().join("somebody-elses-1-3");
         for path in [&left, &used, &other] {
             fs::create_dir(path).unwrap();
         }
-        remove_stale(folder.path());
+        remove_stale(directory.path());
         let exist = [left, used, other].map(|path| path.exists());
         assert_eq!(exist, [false, true, true]);
     }
@@ -297,9 +300,9 @@ mod tests {
         let Ok(limit) = MemoryLimit::prepare(64 << 20) else {
             return; // tests/memory_limit.rs looks at the reason
         };
-        let folder = limit.folder.clone();
-        assert!(folder.exists());
+        let directory = limit.directory.clone();
+        assert!(directory.exists());
         drop(limit);
-        assert!(!folder.exists());
+        assert!(!directory.exists());
     }
 }

@@ -44,8 +44,8 @@ pub fn signal_descendants(root: Pid, signal: Signal) {
     }
 }
 
-/// Kills everything below this process, without waiting for it. One by one: what was not measured, as a compiler, may be
-/// in the group that this process shares with whoever started it.
+/// Kills everything below this process, without waiting for it. One by one: what was not measured, as a compiler, may
+/// be in the group that this process shares with whoever started it.
 pub(crate) fn kill_own_descendants() {
     // All are found before the first one ends, because orphans leave the tree with the launcher.
     for process in descendants(getpid()) {

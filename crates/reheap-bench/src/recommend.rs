@@ -1,13 +1,14 @@
 //! Which variant to use, for a goal, and what it costs; often the answer is to keep what there is.
 //!
-//! Another allocator is a change to a program that somebody has to answer for, so the burden of proof lies with it: only
-//! differences that [`crate::analysis`] claims count, and a variant of which one run failed is out. What each goal means:
+//! Another allocator is a change to a program that somebody has to answer for, so the burden of proof lies with it:
+//! only differences that [`crate::analysis`] claims count, and a variant of which one run failed is out. What each goal
+//! means:
 //!
 //! - **speed**: the least wall time. Variants that cannot be told from the fastest are told apart by CPU time. Where no
 //!   wall time differs, less CPU time is a reason too. Memory is named as a price and never decides.
 //! - **memory**: the least peak memory, without more than [`ACCEPTED_SLOWDOWN`] of claimed slowdown.
-//! - **balanced**: the least geometric mean of the ratios of wall time and of peak memory. Both weigh the same: 10 % less
-//!   time for 10 % more memory is worth nothing. Of the Pareto front this is the point that lies furthest in.
+//! - **balanced**: the least geometric mean of the ratios of wall time and of peak memory. Both weigh the same: 10 %
+//!   less time for 10 % more memory is worth nothing. Of the Pareto front this is the point that lies furthest in.
 //! - **security**: the hardened variant that costs least, by the same mean, even if it costs something.
 
 mod advice;
@@ -46,8 +47,8 @@ pub fn recommend(findings: &Findings<'_>, wish: &Wish) -> Recommendation {
 }
 
 /// The variants that go into the second round of a search, where their tuning is tried: the best two of different
-/// allocators, by their places in the benchmark. Few rounds claim little, so the figures decide; but what is claimed to be
-/// worse is out.
+/// allocators, by their places in the benchmark. Few rounds claim little, so the figures decide; but what is claimed to
+/// be worse is out.
 pub fn finalists(findings: &Findings<'_>, wish: &Wish) -> Vec<usize> {
     let contest = Contest { findings, wish };
     let is_wanted = |variant: usize| match wish.goal {

@@ -276,8 +276,8 @@ pub fn signal_name(signal: i32) -> Option<&'static str> {
 /// What one run of a command cost. Processes that the command started and waited for are part of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// From before the process was made until its end was noticed. Where a server is measured, it is the load generator's
-    /// time, and all others are the server's.
+    /// From before the process was made until its end was noticed. Where a server is measured, it is the load
+    /// generator's time, and all others are the server's.
     pub wall_seconds: f64,
     /// CPU time in the program's own code, of all threads.
     pub user_seconds: f64,
@@ -410,8 +410,8 @@ impl Benchmark {
         most_frequent(self.baseline()?.runs.iter().map(|run| run.outcome))
     }
 
-    /// What every run is held to: the exit code that the baseline's runs mostly ended with. A crash is nothing to expect,
-    /// nor is to be ended from outside: where the baseline never got as far as an exit code, it is 0.
+    /// What every run is held to: the exit code that the baseline's runs mostly ended with. A crash is nothing to
+    /// expect, nor is to be ended from outside: where the baseline never got as far as an exit code, it is 0.
     pub fn expected_outcome(&self) -> Outcome {
         let runs = self.baseline().into_iter().flat_map(|it| &it.runs);
         let exits = runs.map(|run| run.outcome);
@@ -419,7 +419,8 @@ impl Benchmark {
             .unwrap_or(Outcome::Exited(0))
     }
 
-    /// What the baseline printed in most of its runs that ended as expected, as the SHA-256 of it; none without such runs.
+    /// What the baseline printed in most of its runs that ended as expected, as the SHA-256 of it; none without such
+    /// runs.
     pub fn expected_stdout(&self) -> Option<&str> {
         let expected = self.expected_outcome();
         let runs = self.baseline()?.runs.iter();

@@ -173,8 +173,9 @@ impl Launcher {
     /// what it left running in the background is ended.
     ///
     /// # Errors
-    /// If the command or its input cannot be opened or started, if somebody pressed Ctrl-C, if the launcher was killed, or if
-    /// something that the command left running cannot be ended. However the command itself ends is a result and no error.
+    /// If the command or its input cannot be opened or started, if somebody pressed Ctrl-C, if the launcher was killed,
+    /// or if something that the command left running cannot be ended. However the command itself ends is a result and
+    /// no error.
     pub fn run(
         &self,
         command: &CommandLine,

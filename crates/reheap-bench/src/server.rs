@@ -71,8 +71,8 @@ pub enum ServeError {
 /// did not get ready. The time limit is the load generator's, the memory limit the server's.
 ///
 /// # Errors
-/// If one of both cannot be started or ended, if somebody pressed Ctrl-C, if another program listens on the port already,
-/// or if the server ends by itself and says that all went well, as one does that goes into the background.
+/// If one of both cannot be started or ended, if somebody pressed Ctrl-C, if another program listens on the port
+/// already, or if the server ends by itself and says that all went well, as one does that goes into the background.
 pub fn serve(
     launcher: &Launcher,
     server: &CommandLine,

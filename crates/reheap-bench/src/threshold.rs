@@ -1,7 +1,7 @@
 //! The limits that a change has to keep, as users type them: `wall>+2%`, `throughput<-5%`, `peak-rss>500MiB`.
 //!
-//! A limit says what is not accepted, with the sign that the change has: `wall>+2%` reads "fail if wall grew by more than
-//! 2 %". There is no `>=`, because no measured value is exactly anything.
+//! A limit says what is not accepted, with the sign that the change has: `wall>+2%` reads "fail if wall grew by more
+//! than 2 %". There is no `>=`, because no measured value is exactly anything.
 
 use crate::figures;
 use crate::results::Quantity;

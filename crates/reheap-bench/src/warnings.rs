@@ -156,8 +156,8 @@ pub(crate) fn warnings(
     all
 }
 
-/// The fewest rounds with which Wilcoxon's test, corrected by Holm for so many candidates, can claim a difference: there
-/// are `2^n` ways to choose the signs, and a two-sided test counts two of them.
+/// The fewest rounds with which Wilcoxon's test, corrected by Holm for so many candidates, can claim a difference:
+/// there are `2^n` ways to choose the signs, and a two-sided test counts two of them.
 pub fn rounds_needed(candidates: usize) -> usize {
     let smallest_p = |rounds: usize| candidates.max(1) as f64 * 0.5f64.powi(rounds as i32 - 1);
     (1..)

@@ -40,11 +40,11 @@ fn limit(bytes: u64) -> Option<MemoryLimit> {
             let mut hierarchies = fs::read_dir("/sys/fs/cgroup").into_iter().flatten();
             hierarchies.any(|it| it.unwrap().path().join("memory.limit_in_bytes").exists())
         }
-        NoMemoryLimit::Refused { folder, .. } => {
-            let control = folder.join("cgroup.subtree_control");
+        NoMemoryLimit::Refused { directory, .. } => {
+            let control = directory.join("cgroup.subtree_control");
             let made = match control.exists() {
                 true => fs::write(control, "+memory"),
-                false => fs::create_dir(folder.join("by-hand")),
+                false => fs::create_dir(directory.join("by-hand")),
             };
             made.is_ok()
         }

@@ -44,9 +44,9 @@ fn stdout(finished: &Finished) -> String {
     String::from_utf8_lossy(&all).into_owned()
 }
 
-/// A C program, compiled into a folder.
-fn compiled(folder: &Path, source: &str) -> PathBuf {
-    let (program, file) = (folder.join("program"), folder.join("program.c"));
+/// A C program, compiled into a directory.
+fn compiled(directory: &Path, source: &str) -> PathBuf {
+    let (program, file) = (directory.join("program"), directory.join("program.c"));
     fs::write(&file, source).unwrap();
     let compiler = Command::new("cc")
         .args(["-O0", "-o"])
@@ -114,9 +114,9 @@ fn the_launcher_is_smaller_than_any_program() {
 #[test]
 fn the_average_of_a_command_that_soon_has_64_mib_is_near_its_peak() {
     // Each pass writes to all of it, so that the passes take nearly all of the time.
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let program = compiled(
-        folder.path(),
+        directory.path(),
         "#include <stdlib.h>\n#include <string.h>\n\
          int main(void) {\n\
              char *volatile block = malloc(64 << 20);\n\
@@ -181,8 +181,8 @@ fn standard_input_is_empty_and_no_file_of_the_launcher_is_left_open() {
 
 #[test]
 fn an_input_is_read_from_its_beginning_by_each_run() {
-    let folder = tempfile::tempdir().unwrap();
-    let input = folder.path().join("input");
+    let directory = tempfile::tempdir().unwrap();
+    let input = directory.path().join("input");
     fs::write(&input, "the input").unwrap();
     let mut cat = command("/bin/cat", &[]);
     cat.input = Some(input);
@@ -305,8 +305,8 @@ fn an_interrupted_run_is_ended_and_is_no_result() {
         interrupted: Some(&interrupted),
         ..Limits::default()
     };
-    let folder = tempfile::tempdir().unwrap();
-    let pid_file = folder.path().join("pid");
+    let directory = tempfile::tempdir().unwrap();
+    let pid_file = directory.path().join("pid");
     // Renamed when it is written, so that it is never read half.
     let script = format!(
         "echo $$ > {0}.new; mv {0}.new {0}; sleep 1000",
@@ -371,8 +371,8 @@ fn a_command_does_not_outlive_a_reheap_that_is_killed() {
         ));
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("pid");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pid");
     let mut reheap = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",

@@ -99,8 +99,8 @@ fn a_server_can_say_that_it_is_ready() {
 #[test]
 fn the_processor_time_is_the_servers() {
     let port = free_port();
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("seconds");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("seconds");
     // The server is busy before the load generator begins, and says how long it was.
     let work = format!(
         "import resource, time; sum(range(3000000))\n\

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{
-    ARCH, TINY, Workshop, derived_from, folder_of_debian, libc_of_debian, libc_of_rust, marker,
+    ARCH, TINY, Workshop, derived_from, directory_of_debian, libc_of_debian, libc_of_rust, marker,
 };
 use reheap_elf::archive::{self, Member};
 use reheap_elf::derive::{DerivedLibc, derive_libc, read_original};
@@ -39,7 +39,7 @@ fn global_symbols(members: &[Member]) -> Vec<(String, Symbol)> {
         .collect()
 }
 
-/// A folder in which programs are linked with a derived libc.
+/// A directory in which programs are linked with a derived libc.
 fn linking_with(derived: &DerivedLibc) -> Workshop {
     let workshop = Workshop::new();
     workshop.write("libc.a", &derived.bytes);
@@ -224,7 +224,7 @@ fn a_program_runs_on_the_new_allocator_and_carries_the_marker_also_when_stripped
 fn the_marker_holds_in_a_stripped_static_pie() {
     let workshop = linking_with(&DEBIAN);
     workshop.compile("a", PROGRAM, "");
-    let crt = folder_of_debian();
+    let crt = directory_of_debian();
     let crt = crt.display();
     let libgcc = workshop.run("gcc -print-libgcc-file-name");
     workshop.run(&format!(

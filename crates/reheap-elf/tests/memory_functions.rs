@@ -4,7 +4,7 @@
 mod common;
 
 use common::{
-    Workshop, derived_from, derived_with_memory_functions, folder_of_debian, libc_of_debian,
+    Workshop, derived_from, derived_with_memory_functions, directory_of_debian, libc_of_debian,
     libc_of_rust, memory_functions,
 };
 use reheap_elf::archive::{self, Member};
@@ -40,7 +40,7 @@ fn linking_with(derived: &DerivedLibc) -> Workshop {
 /// Links a static-pie, which has to relocate itself before a pointer in it is right.
 fn link_static_pie(workshop: &Workshop, source: &str) {
     workshop.compile("a", source, "-fno-builtin");
-    let crt = folder_of_debian();
+    let crt = directory_of_debian();
     let crt = crt.display();
     let libgcc = workshop.run("gcc -print-libgcc-file-name");
     workshop.run(&format!(

@@ -1,4 +1,4 @@
-//! Writes all forms of some made-up reports into a folder, to be looked at after a change:
+//! Writes all forms of some made-up reports into a directory, to be looked at after a change:
 //! `cargo run -p reheap-report --example gallery -- /tmp/gallery`.
 
 use reheap_bench::overview::Overview;
@@ -9,12 +9,12 @@ use std::path::PathBuf;
 mod fixtures;
 
 fn main() -> std::io::Result<()> {
-    let folder = PathBuf::from(
+    let directory = PathBuf::from(
         std::env::args_os()
             .nth(1)
             .unwrap_or_else(|| "gallery".into()),
     );
-    std::fs::create_dir_all(&folder)?;
+    std::fs::create_dir_all(&directory)?;
     let coloured = Style {
         colour: Colour::Always,
         ..Style::default()
@@ -37,7 +37,7 @@ fn main() -> std::io::Result<()> {
             ("bencher.json", reheap_report::bencher_json(&overview)),
             ("html", reheap_report::html(&overview)),
         ] {
-            std::fs::write(folder.join(format!("{name}.{ending}")), content)?;
+            std::fs::write(directory.join(format!("{name}.{ending}")), content)?;
         }
     }
     Ok(())

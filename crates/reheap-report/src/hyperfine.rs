@@ -5,8 +5,8 @@
 //! because `parameters` has the same name and another shape. So both are here, and the caller chooses.
 //!
 //! Facts: `src/benchmark/benchmark_result.rs` of hyperfine 1.20.0; `src/export/json.rs`, `src/benchmark/measurement.rs`
-//! and `CHANGELOG.md` of hyperfine 2.0.0. hyperfine names a command by its command line or by `--command-name`; here the
-//! name is the variant's. It writes no exit code for a command that a signal ended.
+//! and `CHANGELOG.md` of hyperfine 2.0.0. hyperfine names a command by its command line or by `--command-name`; here
+//! the name is the variant's. It writes no exit code for a command that a signal ended.
 
 use crate::escape::shell;
 use crate::names;

@@ -1,7 +1,7 @@
 //! Tables for a pull request.
 //!
-//! What is claimed stands in the table; single runs and the machine are folded away, so that a comment stays short. Names
-//! may hold anything: in a table a `|` or a line break would end the cell, and markup would be obeyed.
+//! What is claimed stands in the table; single runs and the machine are folded away, so that a comment stays short.
+//! Names may hold anything: in a table a `|` or a line break would end the cell, and markup would be obeyed.
 
 use crate::escape::{shell, visible};
 use crate::view::{Shown, View, Weight, matrix_row, views};

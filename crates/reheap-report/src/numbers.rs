@@ -48,8 +48,8 @@ pub(crate) fn ratio(value: f64) -> String {
     }
 }
 
-/// The interval of a ratio. None where there were too few rounds for one of 95 %: a narrower one would look more certain
-/// than one that holds.
+/// The interval of a ratio. None where there were too few rounds for one of 95 %: a narrower one would look more
+/// certain than one that holds.
 pub(crate) fn interval(estimate: &Estimate) -> Option<String> {
     let interval = &estimate.interval;
     (interval.confidence >= CONFIDENCE)

@@ -62,8 +62,8 @@ enum WhoseMemoryFunctions {
     Stock,
 }
 
-/// Lets shells complete the allocators of the catalogue. [`Choice::of`] refuses other names: it knows what may have been
-/// meant.
+/// Lets shells complete the allocators of the catalogue. [`Choice::of`] refuses other names: it knows what may have
+/// been meant.
 #[derive(Debug, Clone)]
 pub(crate) struct AllocatorName;
 

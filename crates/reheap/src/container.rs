@@ -1,10 +1,10 @@
 //! The program that a container image starts, read from the image's files without a container engine.
 //!
-//! Two forms are read, each as a folder or as a tar archive, the archive also compressed with gzip: the OCI image layout
-//! (`oci-layout`, `index.json`, `blobs/`) and what `docker save` writes (`manifest.json`). Nothing is unpacked: the layers
-//! are walked once for their names, then once more for the one file. An image is somebody else's input, so nothing in it
-//! names a file of this machine: blobs are only taken by their digest or by their name within the archive, and links
-//! lead to where they lead inside the image.
+//! Two forms are read, each as a directory or as a tar archive, the archive also compressed with gzip: the OCI image
+//! layout (`oci-layout`, `index.json`, `blobs/`) and what `docker save` writes (`manifest.json`). Nothing is unpacked:
+//! the layers are walked once for their names, then once more for the one file. An image is somebody else's input, so
+//! nothing in it names a file of this machine: blobs are only taken by their digest or by their name within the
+//! archive, and links lead to where they lead inside the image.
 
 mod layers;
 mod store;
@@ -88,7 +88,7 @@ pub(crate) fn entry_point(path: &Path) -> Result<EntryPoint, ContainerError> {
     let search = Search {
         layers: &layers,
         path: path_variable.unwrap_or(DEFAULT_PATH),
-        folder: Path::new(settings.working_dir.as_deref().unwrap_or("/")),
+        directory: Path::new(settings.working_dir.as_deref().unwrap_or("/")),
     };
     let mut path = search.find(&command)?;
     let mut through = Vec::new();
@@ -116,17 +116,17 @@ pub(crate) fn entry_point(path: &Path) -> Result<EntryPoint, ContainerError> {
 struct Search<'a> {
     layers: &'a Layers,
     path: &'a str,
-    folder: &'a Path,
+    directory: &'a Path,
 }
 
 impl Search<'_> {
     fn find(&self, command: &str) -> Result<PathBuf, ContainerError> {
         let candidates: Vec<PathBuf> = match command.contains('/') {
-            true => vec![Path::new("/").join(self.folder).join(command)],
+            true => vec![Path::new("/").join(self.directory).join(command)],
             false => {
-                let folders = self.path.split(':');
-                folders
-                    .map(|folder| Path::new("/").join(folder).join(command))
+                let directories = self.path.split(':');
+                directories
+                    .map(|directory| Path::new("/").join(directory).join(command))
                     .collect()
             }
         };

@@ -9,9 +9,10 @@ pub(crate) const ALLOCATOR: &str = "REHEAP_ALLOCATOR";
 pub(crate) const TUNING: &str = "REHEAP_TUNING";
 /// `--memory-functions`.
 pub(crate) const MEMORY_FUNCTIONS: &str = "REHEAP_MEMORY_FUNCTIONS";
-/// `--keep-deepbind`, whatever its value: read by the preload itself (`dlopen.c`), so also where `enable` brought it in.
+/// `--keep-deepbind`, whatever its value: read by the preload itself (`dlopen.c`), so also where `enable` brought it
+/// in.
 pub(crate) const KEEP_DEEPBIND: &str = "REHEAP_KEEP_DEEPBIND";
-/// The cache folder; without it `reheap` in the user's cache folder (XDG base directory specification).
+/// The cache directory; without it `reheap` in the user's cache directory (XDG base directory specification).
 pub(crate) const CACHE_DIR: &str = "REHEAP_CACHE_DIR";
 /// What the dynamic linker loads first (ld.so(8)).
 pub(crate) const LD_PRELOAD: &str = "LD_PRELOAD";

@@ -1,10 +1,11 @@
 //! Ctrl-C and other requests to end, for commands that have something to put in order first.
 //!
-//! `bench` keeps and reports the runs so far, `run --verify` ends what it started, `enable` undoes what it did. A second
-//! request ends reheap at once. In both cases the exit code is that of a shell: 128 and the signal's number.
+//! `bench` keeps and reports the runs so far, `run --verify` ends what it started, `enable` undoes what it did. A
+//! second request ends reheap at once. In both cases the exit code is that of a shell: 128 and the signal's number.
 //!
-//! A flag that a signal handler sets would do for the first one. But with reheap ends only what it started itself, and a
-//! command may have started more; to find and kill that takes more than a handler may do. So a thread waits for signals.
+//! A flag that a signal handler sets would do for the first one. But with reheap ends only what it started itself, and
+//! a command may have started more; to find and kill that takes more than a handler may do. So a thread waits for
+//! signals.
 
 use crate::sys::handover;
 use crate::ui::Failure;
@@ -20,8 +21,8 @@ use std::thread;
 /// The signal that came first. Signals are the whole process's, and so is this.
 static FIRST: AtomicI32 = AtomicI32::new(0);
 
-/// A flag that SIGINT, SIGTERM or a closed terminal (SIGHUP) sets from now on. With nohup(1), which ignores SIGHUP, the last
-/// means nothing.
+/// A flag that SIGINT, SIGTERM or a closed terminal (SIGHUP) sets from now on. With nohup(1), which ignores SIGHUP, the
+/// last means nothing.
 pub(crate) fn on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let awaited = [SIGINT, SIGTERM].into_iter();

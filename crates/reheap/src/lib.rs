@@ -1,4 +1,5 @@
-//! What the two programs `reheap` and `cargo-reheap` share: arguments, plans, terminal output, exit codes. Nothing else.
+//! What the two programs `reheap` and `cargo-reheap` share: arguments, plans, terminal output, exit codes. Nothing
+//! else.
 //!
 //! It is a library only so that two executables can be made from it; it has no other users.
 mod bench;

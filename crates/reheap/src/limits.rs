@@ -1,8 +1,8 @@
 //! Limits of a process that leave an allocator too little address space: what `ulimit -v` and `ulimit -d` set.
 //!
-//! Allocators reserve more than they use. Where the limit is too low for that, one aborts when the program starts, another
-//! gives no block ever, and a dynamic linker that cannot load a library goes on without it. None of them says why. Limits
-//! are inherited, so those of this process tell.
+//! Allocators reserve more than they use. Where the limit is too low for that, one aborts when the program starts,
+//! another gives no block ever, and a dynamic linker that cannot load a library goes on without it. None of them says
+//! why. Limits are inherited, so those of this process tell.
 
 use crate::program::Program;
 use reheap_allocators::catalogue::{Allocator, CATALOGUE};
@@ -21,8 +21,9 @@ pub(crate) struct Shortage {
     libc: Libc,
 }
 
-/// Less than this may be too little. Beside its files and what the allocator reserves, `true` needs up to 1 MiB, `ls` up to 3
-/// and Python for a program of one line up to 21, with the allocator that takes most (`ulimit -v`, found by bisection).
+/// Less than this may be too little. Beside its files and what the allocator reserves, `true` needs up to 1 MiB, `ls`
+/// up to 3 and Python for a program of one line up to 21, with the allocator that takes most (`ulimit -v`, found by
+/// bisection).
 const ENOUGH_BYTES: u64 = 32 << 20;
 
 /// One of the two limits that reserved memory counts against.

@@ -7,7 +7,7 @@
 use crate::env_vars;
 use crate::opened::Opened;
 use crate::program::Obstacle;
-use reheap_allocators::preload::glibc_library_folders;
+use reheap_allocators::preload::glibc_library_directories;
 use reheap_allocators::tuning::Variable;
 use reheap_elf::identify::identify;
 use std::ffi::{OsStr, OsString};
@@ -15,8 +15,8 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// The first library in `LD_PRELOAD` that has a malloc of its own, unless it is one of reheap's: those are alike, so that
-/// the last one that was asked for comes first and is used for everything.
+/// The first library in `LD_PRELOAD` that has a malloc of its own, unless it is one of reheap's: those are alike, so
+/// that the last one that was asked for comes first and is used for everything.
 pub(crate) fn obstacle() -> Option<Obstacle> {
     let list = env_vars::variable(env_vars::LD_PRELOAD)?;
     // Blanks and colons separate (ld.so(8)).
@@ -29,8 +29,8 @@ pub(crate) fn obstacle() -> Option<Obstacle> {
 
 /// A variable for the dynamic linker where `LD_AUDIT` names libraries.
 ///
-/// glibc then lays out thread-local storage before it has seen the preloads, and theirs has to fit into what it keeps for
-/// libraries that come late: 512 bytes beside its own. jemalloc has 2 KiB.
+/// glibc then lays out thread-local storage before it has seen the preloads, and theirs has to fit into what it keeps
+/// for libraries that come late: 512 bytes beside its own. jemalloc has 2 KiB.
 pub(crate) fn room_beside_audit_libraries() -> Option<(OsString, OsString)> {
     const TUNABLE: &str = "glibc.rtld.optional_static_tls"; // glibc 2.32 and later
     const BYTES: usize = 8192;
@@ -64,11 +64,11 @@ fn find(name: &Path) -> Option<PathBuf> {
     }
     let usual = ["/", "/usr", "/usr/local"].map(Path::new);
     let usual = usual.iter().flat_map(|root| {
-        glibc_library_folders(std::env::consts::ARCH).map(|folder| root.join(folder))
+        glibc_library_directories(std::env::consts::ARCH).map(|directory| root.join(directory))
     });
     let mut candidates = env_vars::library_path()
         .into_iter()
         .chain(usual)
-        .map(|folder| folder.join(name));
+        .map(|directory| directory.join(name));
     candidates.find(|file| file.is_file())
 }

@@ -55,8 +55,8 @@ pub(crate) fn environment_for_only(
     Ok(variables)
 }
 
-/// The path by which processes find a library of reheap's own, such as the probe, and those of the other libc nothing that
-/// would end them.
+/// The path by which processes find a library of reheap's own, such as the probe, and those of the other libc nothing
+/// that would end them.
 pub(crate) fn for_variable(
     library: &Path,
     target: &Target,
@@ -135,7 +135,7 @@ pub(crate) fn explained(why: WhyNot, program: &Program, library: &Path) -> WhyNo
 }
 
 /// ld.so(8) takes blanks and colons for separators and expands what stands behind a dollar sign; there is no quoting.
-/// A link in a folder for temporary files would do, but has to stay as long as the program may start others.
+/// A link in a directory for temporary files would do, but has to stay as long as the program may start others.
 fn check_path(cache: &Path) -> anyhow::Result<()> {
     let bytes = cache.as_os_str().as_bytes();
     let is_special = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b':' | b'$');
@@ -143,9 +143,9 @@ fn check_path(cache: &Path) -> anyhow::Result<()> {
         return Ok(());
     }
     let text = format!(
-        "cannot preload from the cache folder `{}`: LD_PRELOAD takes no path with a blank, a colon or a dollar sign",
+        "cannot preload from the cache directory `{}`: LD_PRELOAD takes no path with a blank, a colon or a dollar sign",
         cache.display()
     );
-    let hint = format!("name another: {}=<folder>", env_vars::CACHE_DIR);
+    let hint = format!("name another: {}=<directory>", env_vars::CACHE_DIR);
     Err(Failure::failed(text).hint(hint).into())
 }

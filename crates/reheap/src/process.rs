@@ -1,11 +1,11 @@
 //! A running process as the kernel shows it under `/proc`, read so that it may end at any moment.
 //!
-//! Everything is opened relative to one handle of the process's folder. The kernel ties that handle to the process and
-//! not to its number, so a process that ends, and another one that gets its number, is an error and never a mixture of
-//! two. What is read is bytes: names of programs and paths of libraries need not be UTF-8, which is why no crate that
-//! reads `/proc` into strings is used. Files of the process are opened by `map_files` where that is allowed (as root), so
-//! that deleted and replaced ones are read too; else by their path below the process's own root, which may be another
-//! mount namespace, and then the inode must be the mapped one.
+//! Everything is opened relative to one handle of the process's directory. The kernel ties that handle to the process
+//! and not to its number, so a process that ends, and another one that gets its number, is an error and never a mixture
+//! of two. What is read is bytes: names of programs and paths of libraries need not be UTF-8, which is why no crate
+//! that reads `/proc` into strings is used. Files of the process are opened by `map_files` where that is allowed (as
+//! root), so that deleted and replaced ones are read too; else by their path below the process's own root, which may be
+//! another mount namespace, and then the inode must be the mapped one.
 
 pub(crate) mod maps;
 pub(crate) mod memory;
@@ -92,7 +92,7 @@ impl fmt::Display for Denial {
 /// A process, for as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Process {
-    folder: OwnedFd,
+    directory: OwnedFd,
 }
 
 /// What `status` tells.
@@ -152,9 +152,9 @@ impl Process {
     /// If there is no process of that number.
     pub(crate) fn open(pid: u32) -> Result<Self, ProcessError> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder = rustix::fs::open(format!("/proc/{pid}"), flags, Mode::empty())
+        let directory = rustix::fs::open(format!("/proc/{pid}"), flags, Mode::empty())
             .map_err(|_| ProcessError::NoSuchProcess)?;
-        Ok(Self { folder })
+        Ok(Self { directory })
     }
 
     /// # Errors
@@ -169,7 +169,7 @@ impl Process {
     /// # Errors
     /// If it is not allowed to ask, or if there is none: a zombie, a thread of the kernel.
     pub(crate) fn executable(&self) -> Result<(PathBuf, Existence), ProcessError> {
-        match rustix::fs::readlinkat(&self.folder, "exe", Vec::new()) {
+        match rustix::fs::readlinkat(&self.directory, "exe", Vec::new()) {
             Ok(path) => Ok(existence(path.into_bytes())),
             Err(Errno::NOENT | Errno::SRCH) => Err(self.why_without_executable()),
             Err(errno) => Err(self.error(errno)),
@@ -192,7 +192,7 @@ impl Process {
     /// If it is not allowed, or the process has ended.
     pub(crate) fn open_executable(&self) -> Result<File, ProcessError> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        rustix::fs::openat(&self.folder, "exe", flags, Mode::empty())
+        rustix::fs::openat(&self.directory, "exe", flags, Mode::empty())
             .map(File::from)
             .map_err(|errno| self.error(errno))
     }
@@ -254,13 +254,13 @@ impl Process {
     pub(crate) fn open_mapped(&self, mapping: &Mapping) -> Option<File> {
         let by_mapping = format!("map_files/{:x}-{:x}", mapping.start, mapping.end);
         let flags = OFlags::PATH | OFlags::CLOEXEC;
-        if let Ok(file) = rustix::fs::openat(&self.folder, by_mapping, flags, Mode::empty()) {
+        if let Ok(file) = rustix::fs::openat(&self.directory, by_mapping, flags, Mode::empty()) {
             return regular(&file);
         }
-        // The kernel shows the path from the reader's root if it leads there, and else from that of the process's mounts,
-        // which is not that of the process after chroot(2). Whichever it was, the inode tells.
+        // The kernel shows the path from the reader's root if it leads there, and else from that of the process's
+        // mounts, which is not that of the process after chroot(2). Whichever it was, the inode tells.
         let path = mapping.path.as_deref()?;
-        let root = rustix::fs::readlinkat(&self.folder, "root", Vec::new()).ok()?;
+        let root = rustix::fs::readlinkat(&self.directory, "root", Vec::new()).ok()?;
         let root = OsString::from_vec(root.into_bytes());
         let from_its_root = path.strip_prefix(&root).unwrap_or(path);
         let below = |path: &Path| self.below_root(path, flags).ok();
@@ -291,8 +291,8 @@ impl Process {
 
     /// Symbolic links on the way lead to where they lead for the process.
     fn below_root(&self, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-        let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = rustix::fs::openat(&self.folder, "root", folder, Mode::empty())?;
+        let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::openat(&self.directory, "root", directory, Mode::empty())?;
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         rustix::fs::openat2(&root, path, flags, Mode::empty(), resolve)
     }
@@ -300,7 +300,7 @@ impl Process {
     /// Words of its memory at these addresses, as far as they can be read; `None` if none of its memory can be.
     pub(crate) fn words(&self, addresses: &[u64]) -> Option<Vec<(u64, u64)>> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let memory = rustix::fs::openat(&self.folder, "mem", flags, Mode::empty()).ok()?;
+        let memory = rustix::fs::openat(&self.directory, "mem", flags, Mode::empty()).ok()?;
         let memory = File::from(memory);
         let word = |&address: &u64| {
             let mut bytes = [0; 8];
@@ -312,7 +312,7 @@ impl Process {
 
     fn read(&self, name: &str) -> Result<Vec<u8>, ProcessError> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&self.folder, name, flags, Mode::empty())
+        let file = rustix::fs::openat(&self.directory, name, flags, Mode::empty())
             .map_err(|errno| self.error(errno))?;
         let mut bytes = Vec::new();
         File::from(file)
@@ -333,11 +333,11 @@ impl Process {
         }
     }
 
-    /// The state of every process may be read by all, and tells what there is to look at. The owner of its folder does not
-    /// tell whose it is: the folder of a protected one is root's (proc(5)).
+    /// The state of every process may be read by all, and tells what there is to look at. The owner of its directory
+    /// does not tell whose it is: the directory of a protected one is root's (proc(5)).
     fn why_denied(&self) -> ProcessError {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let text = rustix::fs::openat(&self.folder, "status", flags, Mode::empty())
+        let text = rustix::fs::openat(&self.directory, "status", flags, Mode::empty())
             .ok()
             .and_then(|file| std::io::read_to_string(File::from(file)).ok());
         let Some(status) = text.map(|text| Status::parse(&text)) else {

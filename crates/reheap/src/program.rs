@@ -152,8 +152,9 @@ impl Program {
                     }
                     Err(_) => find_file(Path::new(&env))?,
                 },
-                // The kernel does not execute it (ENOEXEC), nor a script with such an interpreter. Then the one who asked
-                // gives what was to be executed to the shell, and as env does so without a look, only the first is looked at.
+                // The kernel does not execute it (ENOEXEC), nor a script with such an interpreter. Then the one who
+                // asked gives what was to be executed to the shell, and as env does so without a look, only the first
+                // is looked at.
                 Line::Text | Line::Binary => {
                     if let Some(script) = through.get(executed).cloned() {
                         file = script;
@@ -244,8 +245,8 @@ impl Program {
         &self.meeting.remarks
     }
 
-    /// Whether none of its own calls can reach a preload, as far as its file tells. Looked up only for who asks: it takes as
-    /// long as all the rest.
+    /// Whether none of its own calls can reach a preload, as far as its file tells. Looked up only for who asks: it
+    /// takes as long as all the rest.
     pub(crate) fn takes_no_malloc(&self) -> Option<Remark> {
         let libc = self.target()?.libc();
         let libraries = takers::only_libraries(&real(&self.file), libc, &libraries())?;
@@ -258,7 +259,7 @@ fn libraries() -> Libraries<'static> {
     Libraries::new(|path| fs::File::open(path).ok(), env_vars::library_path())
 }
 
-/// Without links: `$ORIGIN` is the folder of the file itself (ld.so(8)).
+/// Without links: `$ORIGIN` is the directory of the file itself (ld.so(8)).
 fn real(program: &Path) -> PathBuf {
     fs::canonicalize(program).unwrap_or_else(|_| program.to_owned())
 }
@@ -270,11 +271,11 @@ fn find(command: &OsStr) -> Result<PathBuf, NotRunnable> {
     }
     let path = env_vars::path().unwrap_or_else(|| OsString::from(DEFAULT_PATH));
     let mut present = None;
-    for folder in std::env::split_paths(&path) {
+    for directory in std::env::split_paths(&path) {
         // An empty entry is the working directory; with its `./` it is no name to search for again.
-        let file = match folder.as_os_str().is_empty() {
+        let file = match directory.as_os_str().is_empty() {
             true => Path::new(".").join(command),
-            false => folder.join(command),
+            false => directory.join(command),
         };
         match find_file(&file) {
             Ok(file) if !command.is_empty() => return Ok(file),
@@ -345,8 +346,8 @@ struct Caller {
 }
 
 impl Caller {
-    /// Secure mode is for who gets an identity that is not the caller's own (security/commoncap.c): a setuid-root program
-    /// run by root is not in it, and root gains nothing by capabilities.
+    /// Secure mode is for who gets an identity that is not the caller's own (security/commoncap.c): a setuid-root
+    /// program run by root is not in it, and root gains nothing by capabilities.
     fn gains(
         &self,
         mode: u32,

@@ -73,8 +73,8 @@ fn to_stderr(text: &str) {
     let _ = std::io::stderr().write_all(lines.join("\n").as_bytes());
 }
 
-/// A path or other text for one line. Made visible is what moves the cursor of a terminal and more: control characters, and
-/// those that turn the direction of writing.
+/// A path or other text for one line. Made visible is what moves the cursor of a terminal and more: control characters,
+/// and those that turn the direction of writing.
 pub(crate) fn printable(text: impl AsRef<Path>) -> String {
     let mut printable = String::new();
     for character in text.as_ref().to_string_lossy().chars() {

@@ -32,8 +32,8 @@ type Found = Result<Compiler, String>;
 
 /// The cache, the compilers and Rust's own libcs.
 ///
-/// A compiler counts only after it compiled a small file, and finding one may take a second. So each is looked for once,
-/// whatever is built with it.
+/// A compiler counts only after it compiled a small file, and finding one may take a second. So each is looked for
+/// once, whatever is built with it.
 pub(crate) struct Workshop {
     network: Network,
     cache: OnceCell<Cache>,
@@ -67,7 +67,7 @@ impl Workshop {
         self.search.get_or_init(|| {
             let search = Search::new(env_vars::all());
             match self.cache() {
-                Ok(cache) => search.with_tools(machine::tools_folder(cache.root())),
+                Ok(cache) => search.with_tools(machine::tools_directory(cache.root())),
                 Err(_) => search,
             }
         })
@@ -150,8 +150,8 @@ impl Workshop {
         })
     }
 
-    /// The folder of the derived libc for a choice; `None` for the stock allocator.
-    pub(crate) fn derived_folder(
+    /// The directory of the derived libc for a choice; `None` for the stock allocator.
+    pub(crate) fn derived_directory(
         &self,
         choice: &Choice,
         target: &Target,
@@ -163,7 +163,9 @@ impl Workshop {
         let original = Original::read(original)?;
         let built = self.build(choice, target)?;
         let replacement = built.replacement(choice);
-        Ok(Some(original.derived_folder(&replacement, self.cache()?)?))
+        Ok(Some(
+            original.derived_directory(&replacement, self.cache()?)?,
+        ))
     }
 
     /// The preload of the allocator for the target's libc, from the cache or now.
@@ -281,18 +283,18 @@ fn no_compiler(reason: String, target: &Target) -> Failure {
 
 fn find_cache() -> anyhow::Result<Cache> {
     let cache = match env_vars::variable(env_vars::CACHE_DIR) {
-        Some(folder) => Cache::at(std::path::absolute(folder)?),
+        Some(directory) => Cache::at(std::path::absolute(directory)?),
         None => Cache::of_user().ok_or_else(|| {
-            Failure::failed("there is no home folder to keep built allocators in")
-                .hint(format!("name one: {}=<folder>", env_vars::CACHE_DIR))
+            Failure::failed("there is no home directory to keep built allocators in")
+                .hint(format!("name one: {}=<directory>", env_vars::CACHE_DIR))
         })?,
     };
     if cache.root().to_str().is_none() {
         let shown = cache.root().display();
         let text = format!(
-            "cannot use the cache folder `{shown}`: its name is not UTF-8, and Cargo builds only where it is"
+            "cannot use the cache directory `{shown}`: its name is not UTF-8, and Cargo builds only where it is"
         );
-        let hint = format!("name another: {}=<folder>", env_vars::CACHE_DIR);
+        let hint = format!("name another: {}=<directory>", env_vars::CACHE_DIR);
         return Err(Failure::failed(text).hint(hint).into());
     }
     Ok(cache)
@@ -316,8 +318,8 @@ fn find_libc_of_rust(target: &Target) -> anyhow::Result<PathBuf> {
         .args(["--print", "target-libdir", "--target", target.triple()])
         .output()
         .with_context(|| format!("cannot start `{}`", rustc.display()))?;
-    let folder = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-    let libc = folder.join("self-contained/libc.a");
+    let directory = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    let libc = directory.join("self-contained/libc.a");
     if output.status.success() && libc.is_file() {
         return Ok(libc);
     }

@@ -32,20 +32,20 @@ int main(void) {
 "#;
 
 struct Programs {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     source: PathBuf,
 }
 
 impl Programs {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let source = folder.path().join("blocks.c");
+        let directory = tempfile::tempdir().unwrap();
+        let source = directory.path().join("blocks.c");
         fs::write(&source, PROGRAM).unwrap();
-        Self { folder, source }
+        Self { directory, source }
     }
 
     fn dynamic(&self, compiler: &str) -> PathBuf {
-        let program = self.folder.path().join(compiler);
+        let program = self.directory.path().join(compiler);
         let mut command = Command::new(compiler);
         command.args(["-O1", "-fno-builtin", "-fPIE", "-pie"]);
         run(command
@@ -58,7 +58,7 @@ impl Programs {
     }
 
     fn with(&self, allocator: &str) -> PathBuf {
-        let program = self.folder.path().join(format!("static-{allocator}"));
+        let program = self.directory.path().join(format!("static-{allocator}"));
         let mut command = reheap(&format!("cc -a {allocator} -- -O1 -fno-builtin"));
         run(command.arg(&self.source).arg("-o").arg(&program)).succeeded();
         program
@@ -92,8 +92,8 @@ fn catalogue() -> Vec<(String, u64, u64)> {
     rows.filter(|(name, ..)| name != "stock").collect()
 }
 
-/// Under a limit of what it reserves a program does not start with it; with half as much again, and some for the program
-/// itself, it does.
+/// Under a limit of what it reserves a program does not start with it; with half as much again, and some for the
+/// program itself, it does.
 #[track_caller]
 fn is_right(kib: u64, what: &str, starts: &dyn Fn(&str, u64) -> bool) {
     const OF_THE_PROGRAM_KIB: u64 = 4 << 10;

@@ -141,12 +141,12 @@ fn an_expression_or_a_name_for_a_figure_that_cannot_be_is_refused() {
 fn files_that_could_not_be_written_in_the_end_are_refused_in_the_beginning() {
     refused("--variant a=true --html --csv", &[]).said(&["only one form", "--html report.html"]);
     refused("--variant a=true --html same --csv same", &[]).said(&["two forms would go to"]);
-    refused("--variant a=true --html /nowhere/x", &[]).said(&["there is no such folder"]);
-    refused("--variant a=true --html /", &[]).said(&["it is a folder"]);
+    refused("--variant a=true --html /nowhere/x", &[]).said(&["there is no such directory"]);
+    refused("--variant a=true --html /", &[]).said(&["it is a directory"]);
     run(&mut bench("--variant a=true --input /nowhere"))
         .ended_with(1)
         .said(&["cannot read the input `/nowhere`"]);
-    refused("--variant a=true --input /", &[]).said(&["it is a folder"]);
+    refused("--variant a=true --input /", &[]).said(&["it is a directory"]);
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn an_allocator_that_would_not_be_active_is_refused_or_left_out_aloud() {
 #[test]
 fn without_the_right_to_make_a_cgroup_a_memory_limit_is_refused_in_one_line() {
     let commands = Commands::new();
-    // Nobody may not be allowed into the build folder.
+    // Nobody may not be allowed into the build directory.
     let program = commands.path("reheap");
     fs::copy(env!("CARGO_BIN_EXE_reheap"), &program).unwrap();
     fs::set_permissions(program.parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();

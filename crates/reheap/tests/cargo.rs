@@ -21,7 +21,7 @@ fn a_build_is_a_static_pie_with_the_default_allocator_and_says_so() {
     let found = marker_in(&app).unwrap();
     assert_eq!(found.marker.allocator, "mimalloc");
     assert_eq!(found.replaced, [""; 0]);
-    let shown = app.strip_prefix(&project.folder).unwrap();
+    let shown = app.strip_prefix(&project.directory).unwrap();
     let said = format!("reheap: {}: static-pie, ", shown.display());
     outcome.said(&[&said, "mimalloc 2.", " in musl 1.2."]);
 }
@@ -70,12 +70,12 @@ fn another_allocator_or_tuning_is_linked_without_compiling() {
 }
 
 fn deps_of_app(project: &Project) -> std::path::PathBuf {
-    let folder = project.output("debug/deps");
-    let name = files_below(&folder).into_iter().find(|file| {
+    let directory = project.output("debug/deps");
+    let name = files_below(&directory).into_iter().find(|file| {
         let name = file.to_string_lossy();
         name.starts_with("app-") && !name.contains('.')
     });
-    folder.join(name.expect("rustc's own output of the program"))
+    directory.join(name.expect("rustc's own output of the program"))
 }
 
 #[test]
@@ -166,10 +166,16 @@ fn rust_flags_from_every_place_survive_as_cargo_merges_them() {
             let line = ["build", "--target", &triple, "--target-dir", "plain"];
             run(cargo
                 .args(line)
-                .current_dir(&project.folder)
+                .current_dir(&project.directory)
                 .envs(variables.iter().copied()))
             .succeeded();
-            prints(&project.folder.join("plain").join(&triple).join("debug/app"))
+            prints(
+                &project
+                    .directory
+                    .join("plain")
+                    .join(&triple)
+                    .join("debug/app"),
+            )
         };
         run(project
             .cargo_reheap("build -a rpmalloc")
@@ -206,7 +212,7 @@ fn build_scripts_and_procedural_macros_are_the_hosts_and_not_linked_by_reheap() 
     assert!(prints(&project.app()).ends_with(" 7\n"));
     assert_eq!(allocator_in(&project.app()), "rpmalloc");
 
-    let host = project.folder.join("target/debug");
+    let host = project.directory.join("target/debug");
     let built: Vec<_> = files_below(&host)
         .into_iter()
         .filter(|f| f.ends_with("build-script-build") || f.extension() == Some("so".as_ref()))
@@ -223,7 +229,7 @@ fn build_scripts_and_procedural_macros_are_the_hosts_and_not_linked_by_reheap() 
             "{file:?} is not dynamic"
         );
     }
-    assert!(!project.folder.join("target/.reheap-links").exists());
+    assert!(!project.directory.join("target/.reheap-links").exists());
 }
 
 #[test]
@@ -382,7 +388,7 @@ fn tests_run_as_static_programs_with_the_allocator() {
 fn install_puts_an_executable_with_the_allocator_into_the_given_root() {
     let project = Project::new(HELLO);
     run(&mut project.cargo_reheap("install -a rpmalloc --path . --root installed")).succeeded();
-    let app = project.folder.join("installed/bin/app");
+    let app = project.directory.join("installed/bin/app");
     is_static_pie(&app);
     assert_eq!(
         (allocator_in(&app).as_str(), prints(&app).as_str()),
@@ -457,7 +463,7 @@ fn a_configured_linker_is_used() {
         "tools/my-gcc",
         "echo \"$@\" >> \"${0%/*}/log\"\nexec cc \"$@\"",
     );
-    let log = project.folder.join("tools/log");
+    let log = project.directory.join("tools/log");
     let config = format!("[target.{}]\nlinker = \"tools/my-gcc\"\n", target());
     project.write(".cargo/config.toml", config);
     run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
@@ -499,7 +505,7 @@ fn a_linker_configured_for_a_cfg_is_used() {
     let config = "[target.'cfg(target_env = \"musl\")']\nlinker = \"tools/my-gcc\"\n";
     project.write(".cargo/config.toml", config);
     run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
-    let log = std::fs::read_to_string(project.folder.join("tools/log")).unwrap();
+    let log = std::fs::read_to_string(project.directory.join("tools/log")).unwrap();
     assert_eq!(log.lines().count(), 1);
     assert_eq!(allocator_in(&project.app()), "rpmalloc");
 
@@ -584,7 +590,7 @@ fn the_stack_size_of_threads_is_eight_mebibytes_or_what_is_asked_for() {
 #[test]
 fn paths_with_blanks_and_quotes_are_taken_as_they_are() {
     let project = Project::named(OsStr::new("a b'c\"d$e\\f"), HELLO);
-    let cache = project.folder.join("ca'che \"x\" $HOME");
+    let cache = project.directory.join("ca'che \"x\" $HOME");
     let mut build = project.cargo_reheap("build -a rpmalloc");
     run(build.env("REHEAP_CACHE_DIR", &cache)).succeeded();
     assert_eq!(prints(&project.app()), "hello\n");
@@ -609,13 +615,13 @@ fn paths_with_blanks_and_quotes_are_taken_as_they_are() {
 #[test]
 fn a_cache_whose_path_is_not_utf_8_is_refused_because_cargo_takes_none() {
     let project = Project::new(HELLO);
-    let cache = project.folder.join(OsStr::from_bytes(b"not-utf8-\xff"));
+    let cache = project.directory.join(OsStr::from_bytes(b"not-utf8-\xff"));
     let mut build = project.cargo_reheap("build -a rpmalloc");
     let outcome = run(build.env("REHEAP_CACHE_DIR", &cache)).ended_with(1);
     outcome.said(&[
-        "cannot use the cache folder",
+        "cannot use the cache directory",
         "is not UTF-8",
-        "hint: name another: REHEAP_CACHE_DIR=<folder>",
+        "hint: name another: REHEAP_CACHE_DIR=<directory>",
     ]);
     assert!(!cache.exists());
 }

@@ -1,4 +1,5 @@
-//! `cargo reheap bench` and `cargo reheap recommend` in a project: what is built, and that each variant is what it is called.
+//! `cargo reheap bench` and `cargo reheap recommend` in a project: what is built, and that each variant is what it is
+//! called.
 
 mod common;
 
@@ -58,7 +59,7 @@ fn what_is_wrong_is_said_before_anything_is_compiled() {
             "there are two variants `musl`",
         ),
         ("bench --metric rate=(", "is no regular expression"),
-        ("bench --html /nowhere/x", "there is no such folder"),
+        ("bench --html /nowhere/x", "there is no such directory"),
         (
             "bench -L n=1,2 -- word",
             "no command has a place for the parameter `n`",

@@ -1,5 +1,5 @@
-//! Flags of Cargo under `cargo reheap`, in a workspace that has everything: each must do what it does under Cargo alone,
-//! with the allocator in every program that is made for the target.
+//! Flags of Cargo under `cargo reheap`, in a workspace that has everything: each must do what it does under Cargo
+//! alone, with the allocator in every program that is made for the target.
 //!
 //! Every row runs twice, by Cargo and by reheap, each in a workspace of its own so that nothing is compiled twice.
 
@@ -59,11 +59,11 @@ pub fn seven(_: proc_macro::TokenStream) -> proc_macro::TokenStream { "7".parse(
 #[test] fn of_the_macro() { assert!(!std::fs::read_to_string("/proc/self/maps").unwrap().is_empty()); }
 "#;
 
-/// A library, a program, an example, a test, a benchmark and a build script in one package, a procedural macro with tests
-/// of its own in another.
+/// A library, a program, an example, a test, a benchmark and a build script in one package, a procedural macro with
+/// tests of its own in another.
 fn workspace() -> Project {
     let project = Project::new("");
-    fs::remove_dir_all(project.folder.join("src")).unwrap();
+    fs::remove_dir_all(project.directory.join("src")).unwrap();
     project.write(
         "Cargo.toml",
         "[workspace]\nresolver = \"3\"\nmembers = [\"app\", \"macros\"]\n",
@@ -109,7 +109,9 @@ impl Both {
     fn agree_on(&self, command: &str, flags: &str, variables: &[(&str, &str)]) -> Outcome {
         let mut plain = Command::new("cargo");
         plain.arg(command).args(["--target", &target()]);
-        plain.args(words(flags)).current_dir(&self.of_cargo.folder);
+        plain
+            .args(words(flags))
+            .current_dir(&self.of_cargo.directory);
         plain
             .envs(variables.iter().copied())
             .env("RUST_BACKTRACE", "0");
@@ -145,7 +147,8 @@ impl Both {
     }
 }
 
-/// Standard output without times, paths and numbers of threads, and without an order, which tests and compilers that run at once do not have.
+/// Standard output without times, paths and numbers of threads, and without an order, which tests and compilers that
+/// run at once do not have.
 fn essence(stdout: &str) -> Vec<String> {
     let mut lines: Vec<String> = stdout
         .lines()
@@ -379,7 +382,7 @@ fn a_procedural_macros_tests_are_the_hosts_and_said_not_to_be_checked() {
 }
 
 #[test]
-fn a_build_folder_of_its_own_is_looked_into_for_links() {
+fn a_build_directory_of_its_own_is_looked_into_for_links() {
     let project = workspace();
     for (allocator, flags) in [("rpmalloc", ""), ("mimalloc", ""), ("mimalloc", " -q")] {
         let line = format!("build --bin app -a {allocator}{flags}");
@@ -428,7 +431,7 @@ fn doctests_are_linked_with_the_allocator_and_read_back_before_they_run() {
 fn a_linker_given_by_a_config_flag_is_the_one_that_links() {
     let project = workspace();
     let linker = project.script("tools/my-gcc", "echo x >> \"${0%/*}/log\"\nexec cc \"$@\"");
-    let log = project.folder.join("tools/log");
+    let log = project.directory.join("tools/log");
     let linked = || fs::read_to_string(&log).unwrap_or_default().lines().count();
     let key = format!("target.{}.linker", target());
     let by_value = format!("{key}=\"{}\"", linker.display());

@@ -13,8 +13,8 @@ const OWN: &str = "struct Own;\nunsafe impl std::alloc::GlobalAlloc for Own {\n\
 const TOLD: &str =
     "its Rust code uses the program's own #[global_allocator]; its C code and musl use rpmalloc";
 
-/// Makes a repository of a project's files, and gives its address: Cargo builds from there as it does from a registry, in
-/// a temporary folder.
+/// Makes a repository of a project's files, and gives its address: Cargo builds from there as it does from a registry,
+/// in a temporary directory.
 fn repository(project: &Project) -> String {
     project.write(".gitignore", "target\ninstalled\n");
     for arguments in [
@@ -32,10 +32,10 @@ fn repository(project: &Project) -> String {
     ] {
         run(Command::new("git")
             .args(arguments)
-            .current_dir(&project.folder))
+            .current_dir(&project.directory))
         .succeeded();
     }
-    format!("file://{}", project.folder.display())
+    format!("file://{}", project.directory.display())
 }
 
 /// Checks an installed program.
@@ -50,7 +50,7 @@ fn has(app: &Path, allocator: &str, output: &str) {
 #[test]
 fn a_program_with_its_own_global_allocator_is_told_of_wherever_it_comes_from() {
     let project = Project::new(OWN);
-    let app = project.folder.join("installed/bin/app");
+    let app = project.directory.join("installed/bin/app");
     let from = repository(&project);
     let line = format!("install -a rpmalloc --git {from} --root installed");
     let outcome = run(&mut project.cargo_reheap(&line)).succeeded();
@@ -78,7 +78,7 @@ fn an_allocator_that_fat_lto_hides_is_told_of_by_its_code() {
     install
         .arg(programs)
         .env("CARGO_PROFILE_RELEASE_LTO", "fat");
-    install.env("CARGO_TARGET_DIR", project.folder.join("target"));
+    install.env("CARGO_TARGET_DIR", project.directory.join("target"));
     run(&mut install)
         .succeeded()
         .said(&["it also holds mimalloc, which its Rust code may use as #[global_allocator]"]);
@@ -87,7 +87,7 @@ fn an_allocator_that_fat_lto_hides_is_told_of_by_its_code() {
 #[test]
 fn what_was_built_with_another_allocator_is_linked_again_before_it_stays() {
     let project = Project::new(HELLO);
-    let app = project.folder.join("installed/bin/app");
+    let app = project.directory.join("installed/bin/app");
     run(&mut project.cargo_reheap("build --release -a mimalloc")).succeeded();
     run(&mut project.cargo_reheap("install -a rpmalloc --path . --root installed"))
         .succeeded()
@@ -108,7 +108,7 @@ fn what_cargo_leaves_alone_is_not_claimed_to_have_the_allocator() {
         let line = format!("install -a {allocator} --git {from} --root installed {more}");
         run(&mut project.cargo_reheap(&line)).succeeded()
     };
-    let app = project.folder.join("installed/bin/app");
+    let app = project.directory.join("installed/bin/app");
     let nothing = "Cargo installed nothing: what was there before keeps its allocator";
     install("rpmalloc", "").did_not_say(nothing);
     install("mimalloc", "").said(&[nothing]);
@@ -121,25 +121,25 @@ fn what_cargo_leaves_alone_is_not_claimed_to_have_the_allocator() {
         .succeeded()
         .said(&["reheap: elsewhere/bin/app: static-pie, "]);
     has(
-        &project.folder.join("elsewhere/bin/app"),
+        &project.directory.join("elsewhere/bin/app"),
         "rpmalloc",
         "hello\n",
     );
-    // The configuration of the folder where one happens to be is not asked, that in Cargo's home is.
+    // The configuration of the directory where one happens to be is not asked, that in Cargo's home is.
     let nowhere = "install.root = \"nowhere/\"\nbuild.target-dir = \"nowhere\"\n";
     project.write(".cargo/config.toml", nowhere);
     let other = Project::new(HELLO);
     other.write("home/config.toml", "install.root = \"configured/\"\n");
     let mut configured = project.cargo_reheap(&format!("install -a rpmalloc --git {from}"));
-    run(configured.env("CARGO_HOME", other.folder.join("home")))
+    run(configured.env("CARGO_HOME", other.directory.join("home")))
         .succeeded()
         .said(&["configured/bin/app: static-pie, "]);
     has(
-        &other.folder.join("configured/bin/app"),
+        &other.directory.join("configured/bin/app"),
         "rpmalloc",
         "hello\n",
     );
-    assert!(!project.folder.join("nowhere").exists());
+    assert!(!project.directory.join("nowhere").exists());
     let list = run(&mut project.cargo_reheap("install --list --root installed")).succeeded();
     assert!(list.stdout.contains("    app\n"), "{}", list.stdout);
     list.did_not_say(nothing);

@@ -1,7 +1,8 @@
-//! Two builds at once, and builds that are killed in the middle: what is there afterwards is old or new, never half-made.
+//! Two builds at once, and builds that are killed in the middle: what is there afterwards is old or new, never
+//! half-made.
 //!
-//! The middle is found without a clock: a compiler or linker of the test's own says through a FIFO that it was called, and
-//! then waits at another one that nobody writes to.
+//! The middle is found without a clock: a compiler or linker of the test's own says through a FIFO that it was called,
+//! and then waits at another one that nobody writes to.
 
 mod common;
 
@@ -21,12 +22,12 @@ const STOPS: &str =
 
 fn fifos(project: &Project) {
     for name in ["reached", "never"] {
-        make_fifo(&project.folder.join(name));
+        make_fifo(&project.directory.join(name));
     }
 }
 
-/// The command as a shell with job control starts it: where the tests themselves run in the background, Ctrl-C is ignored,
-/// and children inherit that.
+/// The command as a shell with job control starts it: where the tests themselves run in the background, Ctrl-C is
+/// ignored, and children inherit that.
 fn as_from_a_terminal(command: &Command) -> Command {
     started_by("env --default-signal=INT", command)
 }
@@ -38,15 +39,15 @@ fn interrupt_when_stopped(project: &Project, command: &mut Command) -> Outcome {
     project.write("stop", "");
     let mut command = as_from_a_terminal(command);
     let running = Running::start(command.process_group(0).stdin(Stdio::null()));
-    running.says_through(&project.folder.join("reached"));
+    running.says_through(&project.directory.join("reached"));
     kill_process_group(running.pid(), Signal::INT).unwrap();
     let outcome = running.finish(DEADLINE);
-    fs::remove_file(project.folder.join("stop")).unwrap();
+    fs::remove_file(project.directory.join("stop")).unwrap();
     outcome
 }
 
-/// A C compiler that notes each call, and stops at the first file that an allocator is made of. It does not say that it is
-/// `musl-gcc`, which would be called directly then.
+/// A C compiler that notes each call, and stops at the first file that an allocator is made of. It does not say that it
+/// is `musl-gcc`, which would be called directly then.
 fn compiler(project: &Project) -> PathBuf {
     fifos(project);
     let script = format!(
@@ -59,14 +60,14 @@ fn compiler(project: &Project) -> PathBuf {
 fn build_with(project: &Project, compiler: &Path) -> Command {
     let mut build = project.cargo_reheap("build -a rpmalloc");
     build.env(format!("CC_{}", target().replace('-', "_")), compiler);
-    build.env("REHEAP_CACHE_DIR", project.folder.join("cache"));
+    build.env("REHEAP_CACHE_DIR", project.directory.join("cache"));
     build
 }
 
 /// The entries of the cache, also hidden and half-made ones.
 fn entries(project: &Project, kind: &str) -> Vec<String> {
-    let folder = project.folder.join("cache").join(kind);
-    let mut names: Vec<String> = fs::read_dir(folder)
+    let directory = project.directory.join("cache").join(kind);
+    let mut names: Vec<String> = fs::read_dir(directory)
         .into_iter()
         .flatten()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -81,7 +82,7 @@ fn two_builds_at_once_with_an_empty_cache_build_the_allocator_once() {
     let compiler = compiler(&first);
     let mut other = second.cargo_reheap("build -a rpmalloc");
     other.env(format!("CC_{}", target().replace('-', "_")), &compiler);
-    other.env("REHEAP_CACHE_DIR", first.folder.join("cache"));
+    other.env("REHEAP_CACHE_DIR", first.directory.join("cache"));
     std::thread::scope(|scope| {
         scope.spawn(|| run(&mut build_with(&first, &compiler)).succeeded());
         scope.spawn(|| run(&mut other).succeeded());
@@ -95,7 +96,7 @@ fn two_builds_at_once_with_an_empty_cache_build_the_allocator_once() {
             ("rpmalloc", "hello\n")
         );
     }
-    let calls = fs::read_to_string(first.folder.join("calls")).unwrap();
+    let calls = fs::read_to_string(first.directory.join("calls")).unwrap();
     let of_glue = calls
         .lines()
         .filter(|call| call.contains(" family.c "))
@@ -209,14 +210,14 @@ fn an_interrupted_first_link_is_done_again() {
 
 /// The one record of a project's links.
 fn record(project: &Project) -> PathBuf {
-    let folder = project.output(".reheap-links");
-    let files = files_below(&folder);
+    let directory = project.output(".reheap-links");
+    let files = files_below(&directory);
     let records: Vec<_> = files
         .iter()
         .filter(|f| f.ends_with("record.json"))
         .collect();
     assert_eq!(records.len(), 1, "{files:?}");
-    folder.join(records[0])
+    directory.join(records[0])
 }
 
 #[test]
@@ -260,7 +261,7 @@ fn a_lost_or_damaged_record_is_an_error_with_the_way_out_and_no_wrong_program() 
     assert_eq!(allocator_in(&project.app()), "mimalloc");
     run(Command::new("cargo")
         .args(["clean", "--target", &target()])
-        .current_dir(&project.folder))
+        .current_dir(&project.directory))
     .succeeded();
     run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
     assert_eq!(allocator_in(&project.app()), "rpmalloc");
@@ -271,7 +272,7 @@ fn a_cleared_cache_is_filled_again() {
     let project = Project::new(HELLO);
     let mut build = project.cargo_reheap("build -a rpmalloc");
     // The allocators of the shared cache; what is made of them is this test's own.
-    let own = project.folder.join("cache");
+    let own = project.directory.join("cache");
     fs::create_dir_all(&own).unwrap();
     run(&mut common::reheap("libc -a rpmalloc")).succeeded();
     std::os::unix::fs::symlink(cache().join("allocators"), own.join("allocators")).unwrap();

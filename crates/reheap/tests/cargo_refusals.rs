@@ -1,4 +1,5 @@
-//! What `cargo reheap` refuses, each with its message and exit code, and before anything is built where that is possible.
+//! What `cargo reheap` refuses, each with its message and exit code, and before anything is built where that is
+//! possible.
 
 mod common;
 
@@ -13,7 +14,7 @@ fn wrong_usage(project: &Project, line: &str, texts: &[&str]) -> Outcome {
         .ended_with(2)
         .said(texts);
     assert!(
-        !project.folder.join("target").exists(),
+        !project.directory.join("target").exists(),
         "something was built"
     );
     outcome
@@ -124,20 +125,20 @@ fn values_from_the_environment_are_checked_alike() {
 
 #[test]
 fn where_there_is_no_project_nothing_is_built() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for line in ["build", "run", "test"] {
         let mut command = cargo_reheap(line);
-        let outcome = run(command.current_dir(&folder)).ended_with(1);
+        let outcome = run(command.current_dir(&directory)).ended_with(1);
         outcome.said(&[
             "cannot build a Cargo project here: could not find `Cargo.toml`",
             "hint: ",
         ]);
     }
     let missing = "build --manifest-path nowhere/Cargo.toml";
-    run(cargo_reheap(missing).current_dir(&folder))
+    run(cargo_reheap(missing).current_dir(&directory))
         .ended_with(1)
         .said(&["cannot build a Cargo project here", "nowhere/Cargo.toml"]);
-    let files = files_below(folder.path());
+    let files = files_below(directory.path());
     assert!(files.is_empty(), "{files:?}");
 }
 
@@ -158,7 +159,7 @@ fn a_compiler_that_does_not_work_is_named_with_the_ways_to_get_one() {
     let project = Project::new(HELLO);
     let mut build = project.cargo_reheap("build");
     build.env(format!("CC_{}", target().replace('-', "_")), "/nowhere/cc");
-    build.env("REHEAP_CACHE_DIR", project.folder.join("cache"));
+    build.env("REHEAP_CACHE_DIR", project.directory.join("cache"));
     run(&mut build)
         .ended_with(1)
         .said(&["/nowhere/cc", "hint: reheap doctor --fix"]);
@@ -211,7 +212,7 @@ fn building_in_a_copy_of_a_project_leaves_the_project_alone() {
         let mut cp = Command::new("cp");
         run(cp
             .arg(flags)
-            .arg(&project.folder)
+            .arg(&project.directory)
             .arg(copy.path().join("copy")))
         .succeeded();
         let mut build = cargo_reheap("build -a rpmalloc");
@@ -255,7 +256,7 @@ fn a_linker_that_fails_is_reported_and_leaves_the_executable_that_was_there() {
     let outcome = run(&mut project.cargo_reheap("build -a rpmalloc")).ended_with(1);
     outcome.said(&["cannot link `", "again", "no space left"]);
     assert!(std::fs::read(project.app()).unwrap() == before);
-    std::fs::remove_file(project.folder.join("broken")).unwrap();
+    std::fs::remove_file(project.directory.join("broken")).unwrap();
     run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
     assert_eq!(common::allocator_in(&project.app()), "rpmalloc");
 }
@@ -267,7 +268,7 @@ fn an_executable_that_is_not_reheaps_is_linked_anew_or_refused() {
     let line = ["build", "--target", &target()];
     run(cargo
         .args(line)
-        .current_dir(&project.folder)
+        .current_dir(&project.directory)
         .env_remove("CARGO_TARGET_DIR"))
     .succeeded();
     // The linker is another now, so Cargo links again.
@@ -278,22 +279,22 @@ fn an_executable_that_is_not_reheaps_is_linked_anew_or_refused() {
 #[test]
 fn a_cache_in_a_place_where_nothing_can_be_written_is_an_error() {
     let project = Project::new(HELLO);
-    // Root can write in read-only folders, but not here (sysfs has no user files), nor below a file.
+    // Root can write in read-only directories, but not here (sysfs has no user files), nor below a file.
     project.write("file", "");
     for cache in [
         Path::new("/sys/reheap-cache"),
-        &project.folder.join("file/cache"),
+        &project.directory.join("file/cache"),
     ] {
         let mut build = project.cargo_reheap("build -a rpmalloc");
         let outcome = run(build.env("REHEAP_CACHE_DIR", cache)).ended_with(1);
-        outcome.said(&[&format!("cannot make the folder `{}", cache.display())]);
+        outcome.said(&[&format!("cannot make the directory `{}", cache.display())]);
     }
 }
 
 #[test]
 fn offline_fetches_nothing_for_an_allocator_either() {
     let project = Project::new(HELLO);
-    let empty = project.folder.join("empty");
+    let empty = project.directory.join("empty");
     run(project
         .cargo_reheap("build --offline")
         .env("REHEAP_CACHE_DIR", empty.join("cache"))

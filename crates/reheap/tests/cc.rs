@@ -19,23 +19,23 @@ const HELLO_CXX: &str = "#include <iostream>\n#include <memory>\n#include <stdex
     try { if (words.size() == 100) throw std::runtime_error(\"thrown\"); }\n\
     catch (const std::exception &e) { std::cout << \"caught \" << e.what() << std::endl; } }\n";
 
-/// A folder with sources in it.
+/// A directory with sources in it.
 struct Sources(tempfile::TempDir);
 
 impl Sources {
     fn new(files: &[(&str, &str)]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         for (name, text) in files {
-            fs::write(folder.path().join(name), text).unwrap();
+            fs::write(directory.path().join(name), text).unwrap();
         }
-        Self(folder)
+        Self(directory)
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
-    /// A command in the folder.
+    /// A command in the directory.
     fn within(&self, mut command: Command) -> Command {
         command.current_dir(self.0.path());
         command
@@ -222,15 +222,15 @@ fn source_text_can_come_from_standard_input() {
 #[test]
 fn paths_with_blanks_and_quotes_are_taken_as_they_are() {
     let sources = Sources::new(&[]);
-    let folder = sources.path("a 'b' \"c\" $d");
-    fs::create_dir(&folder).unwrap();
-    fs::write(folder.join("it's.c"), HELLO).unwrap();
+    let directory = sources.path("a 'b' \"c\" $d");
+    fs::create_dir(&directory).unwrap();
+    fs::write(directory.join("it's.c"), HELLO).unwrap();
     let mut command = sources.reheap("cc -a rpmalloc -o");
-    let output = folder.join("out put");
+    let output = directory.join("out put");
     run(command
         .arg(&output)
-        .arg(folder.join("it's.c"))
-        .env("REHEAP_CACHE_DIR", folder.join("cache")))
+        .arg(directory.join("it's.c"))
+        .env("REHEAP_CACHE_DIR", directory.join("cache")))
     .succeeded();
     assert_eq!(
         (allocator_in(&output).as_str(), prints(&output).as_str()),
@@ -241,7 +241,7 @@ fn paths_with_blanks_and_quotes_are_taken_as_they_are() {
     let output = sources
         .path("x")
         .with_file_name(std::ffi::OsStr::from_bytes(b"not-utf8-\xff"));
-    run(command.arg(&output).arg(folder.join("it's.c"))).succeeded();
+    run(command.arg(&output).arg(directory.join("it's.c"))).succeeded();
     assert_eq!(allocator_in(&output), "rpmalloc");
 }
 
@@ -376,7 +376,8 @@ fn no_arguments_are_wrong_usage_and_wrong_ones_too() {
 
 #[test]
 fn a_configure_script_takes_it_for_a_compiler() {
-    // What scripts made by Autoconf do: does the compiler work, what does it make, which functions are there, which not.
+    // What scripts made by Autoconf do: does the compiler work, what does it make, which functions are there, which
+    // not.
     let configure = "set -e\n\
         echo 'int main(void) { return 0; }' > conftest.c\n$CC conftest.c\n[ -f a.out ] && ./a.out\n\
         $CC $CFLAGS -c conftest.c && [ -f conftest.o ]\n\

@@ -1,12 +1,12 @@
 //! The C suite: every program under `programs/c` with every allocator of the catalogue, linked by `reheap cc` and run.
 //!
-//! `stock` is musl's own allocator and comes first: what it does is what a program written for musl relies on, so a check
-//! that it fails is a wrong check. To add a program: a file in `programs/c` that prints `ok NAME`, and a line in
+//! `stock` is musl's own allocator and comes first: what it does is what a program written for musl relies on, so a
+//! check that it fails is a wrong check. To add a program: a file in `programs/c` that prints `ok NAME`, and a line in
 //! `conformance!`; to add an allocator: a line in `allocators!`.
 mod common;
 
 use common::suite::{
-    Placement, allocators, passes, placement_of_static_executable, program, scratch_folder,
+    Placement, allocators, passes, placement_of_static_executable, program, scratch_directory,
 };
 use common::{reheap, run};
 use std::ffi::OsStr;
@@ -15,16 +15,16 @@ use std::path::PathBuf;
 /// Builtins off: the compiler may otherwise remove a malloc whose block is only freed, and the check with it.
 const FLAGS: [&str; 3] = ["-std=gnu11", "-O2", "-fno-builtin"];
 
-/// An executable and the folder that it lies in.
+/// An executable and the directory that it lies in.
 struct Built {
-    _folder: tempfile::TempDir,
+    _directory: tempfile::TempDir,
     executable: PathBuf,
 }
 
 #[track_caller]
 fn build_c(allocator: &str, source: &str, flags: &[&str]) -> Built {
-    let folder = scratch_folder();
-    let executable = folder.path().join("program");
+    let directory = scratch_directory();
+    let executable = directory.path().join("program");
     run(reheap(&format!("cc -a {allocator} --"))
         .args(FLAGS)
         .args(flags)
@@ -32,7 +32,7 @@ fn build_c(allocator: &str, source: &str, flags: &[&str]) -> Built {
         .args([OsStr::new("-o"), executable.as_os_str()]))
     .succeeded();
     Built {
-        _folder: folder,
+        _directory: directory,
         executable,
     }
 }
@@ -173,8 +173,8 @@ macro_rules! conformance {
     };
 }
 
-/// musl has no `free_sized` and `free_aligned_sized`; every other allocator brings them. And a fork of musl's own waits for
-/// a lock of its allocator that the thread itself may hold.
+/// musl has no `free_sized` and `free_aligned_sized`; every other allocator brings them. And a fork of musl's own waits
+/// for a lock of its allocator that the thread itself may hold.
 macro_rules! conformance_beyond_musl {
     ($allocator:literal) => {
         #[test]

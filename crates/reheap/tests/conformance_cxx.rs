@@ -3,14 +3,16 @@
 //! They take a C++ compiler for musl; where there is none, reheap's own message says how to get one.
 mod common;
 
-use common::suite::{allocators, passes, placement_of_static_executable, program, scratch_folder};
+use common::suite::{
+    allocators, passes, placement_of_static_executable, program, scratch_directory,
+};
 use common::{reheap, run};
 use std::ffi::OsStr;
 
 #[track_caller]
 fn conforms(allocator: &str, name: &str) {
-    let folder = scratch_folder();
-    let executable = folder.path().join("program");
+    let directory = scratch_directory();
+    let executable = directory.path().join("program");
     run(reheap(&format!("c++ -a {allocator} --"))
         .args(["-std=c++17", "-O2", "-pthread"])
         .arg(program(&format!("c++/{name}.cpp")))

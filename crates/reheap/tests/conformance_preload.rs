@@ -2,14 +2,14 @@
 //! every allocator of the catalogue.
 //!
 //! What an allocator does is the same in a static executable, and tested there; what differs in a preload is how it
-//! starts, how it learns of threads and forks, and that the libc brings blocks and functions of its own. So those programs
-//! run for every allocator with glibc, and with musl for one of each kind of glue (locks and gate); those that fork or
-//! start others run for every allocator with either libc; the others for glibc only, once for the three mimallocs. What
-//! `realloc(block, 0)` does is the libc's to say, so that program runs with every allocator for both libcs, and with
-//! `stock`.
+//! starts, how it learns of threads and forks, and that the libc brings blocks and functions of its own. So those
+//! programs run for every allocator with glibc, and with musl for one of each kind of glue (locks and gate); those that
+//! fork or start others run for every allocator with either libc; the others for glibc only, once for the three
+//! mimallocs. What `realloc(block, 0)` does is the libc's to say, so that program runs with every allocator for both
+//! libcs, and with `stock`.
 mod common;
 
-use common::suite::{allocators, program, scratch_folder};
+use common::suite::{allocators, program, scratch_directory};
 use common::{reheap, run};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -18,16 +18,16 @@ use std::process::Command;
 /// Builtins off, as in the C suite.
 const FLAGS: [&str; 4] = ["-std=gnu11", "-O2", "-fno-builtin", "-pthread"];
 
-/// A dynamic executable and the folder that it lies in.
+/// A dynamic executable and the directory that it lies in.
 struct Built {
-    _folder: tempfile::TempDir,
+    _directory: tempfile::TempDir,
     executable: PathBuf,
 }
 
 #[track_caller]
 fn build(compiler: &str, flags: &[&str], source: &Path) -> Built {
-    let folder = scratch_folder();
-    let executable = folder.path().join("program");
+    let directory = scratch_directory();
+    let executable = directory.path().join("program");
     run(Command::new(compiler)
         .args(flags)
         .arg(source)
@@ -35,7 +35,7 @@ fn build(compiler: &str, flags: &[&str], source: &Path) -> Built {
         .arg("-ldl"))
     .succeeded();
     Built {
-        _folder: folder,
+        _directory: directory,
         executable,
     }
 }

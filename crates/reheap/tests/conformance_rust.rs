@@ -5,35 +5,35 @@
 mod common;
 
 use common::suite::{
-    Placement, allocators, passes, placement_of_static_executable, program, scratch_folder,
+    Placement, allocators, passes, placement_of_static_executable, program, scratch_directory,
 };
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A copy of a project of the suite: Cargo writes beside its manifest.
 struct Project {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     name: &'static str,
 }
 
 impl Project {
     fn copy_of(name: &'static str) -> Self {
-        let folder = scratch_folder();
-        copy_folder(&program(&format!("rust/{name}")), folder.path());
-        Self { folder, name }
+        let directory = scratch_directory();
+        copy_directory(&program(&format!("rust/{name}")), directory.path());
+        Self { directory, name }
     }
 
     /// `cargo reheap build --release` with what the test adds.
     fn build_command(&self) -> Command {
         let mut command = common::cargo_reheap("build --release --locked");
-        command.current_dir(self.folder.path());
+        command.current_dir(self.directory.path());
         command
     }
 
     #[track_caller]
     fn executable_of(&self, build: &mut Command) -> PathBuf {
         common::run(build).succeeded();
-        self.folder
+        self.directory
             .path()
             .join("target/x86_64-unknown-linux-musl/release")
             .join(self.name)
@@ -47,17 +47,17 @@ impl Project {
     }
 }
 
-fn copy_folder(from: &Path, to: &Path) {
+fn copy_directory(from: &Path, to: &Path) {
     for entry in std::fs::read_dir(from).expect("the project is there") {
-        let entry = entry.expect("a readable folder");
+        let entry = entry.expect("a readable directory");
         // What a build by hand left behind is no part of the project.
         if entry.file_name() == "target" {
             continue;
         }
         let target = to.join(entry.file_name());
         if entry.file_type().expect("a file type").is_dir() {
-            std::fs::create_dir(&target).expect("a new folder");
-            copy_folder(&entry.path(), &target);
+            std::fs::create_dir(&target).expect("a new directory");
+            copy_directory(&entry.path(), &target);
         } else {
             std::fs::copy(entry.path(), &target).expect("a copied file");
         }

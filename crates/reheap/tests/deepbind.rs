@@ -1,13 +1,13 @@
-//! Plug-ins that are opened with RTLD_DEEPBIND, as PHP and Apache open theirs: with every allocator of the catalogue, they
-//! and the program get their memory from it.
+//! Plug-ins that are opened with RTLD_DEEPBIND, as PHP and Apache open theirs: with every allocator of the catalogue,
+//! they and the program get their memory from it.
 //!
 //! A plug-in that finds glibc's malloc behind the preload's back works until a block crosses the border. So a small
-//! program lets blocks cross it in both directions, and PHP works with its extensions. The plug-in lies in a folder that
-//! only the program's RUNPATH names: glibc's dlopen looks at who calls it.
+//! program lets blocks cross it in both directions, and PHP works with its extensions. The plug-in lies in a directory
+//! that only the program's RUNPATH names: glibc's dlopen looks at who calls it.
 mod common;
 
 use common::command::run_within;
-use common::suite::{RUN_DEADLINE, allocators, program, scratch_folder};
+use common::suite::{RUN_DEADLINE, allocators, program, scratch_directory};
 use common::{reheap, run};
 use std::ffi::OsStr;
 use std::fs;
@@ -16,13 +16,13 @@ use std::process::Command;
 
 /// A program that opens `plugins/plugin.so` beside it by that file's name alone.
 struct Built {
-    _folder: tempfile::TempDir,
+    _directory: tempfile::TempDir,
     executable: PathBuf,
 }
 
 #[track_caller]
 fn build() -> Built {
-    let folder = scratch_folder();
+    let directory = scratch_directory();
     let compile = |source: &str, output: &Path, flags: &[&str]| {
         run(Command::new("cc")
             .args(["-std=gnu11", "-O2", "-fno-builtin"])
@@ -32,18 +32,18 @@ fn build() -> Built {
             .arg("-ldl"))
         .succeeded();
     };
-    let plugins = folder.path().join("plugins");
+    let plugins = directory.path().join("plugins");
     fs::create_dir(&plugins).unwrap();
     compile(
         "deepbind_plugin",
         &plugins.join("plugin.so"),
         &["-shared", "-fPIC"],
     );
-    let executable = folder.path().join("deepbind");
+    let executable = directory.path().join("deepbind");
     let run_path = "-Wl,-rpath,$ORIGIN/plugins,--enable-new-dtags";
     compile("deepbind", &executable, &[run_path]);
     Built {
-        _folder: folder,
+        _directory: directory,
         executable,
     }
 }
@@ -85,7 +85,8 @@ fn the_flag_is_kept(allocator: &str) {
     assert!(empty.stdout.contains("check failed: !is_ours"));
 }
 
-/// Documents, text, a data base and numbers of a language: four extensions, and each frees what the other side allocated.
+/// Documents, text, a data base and numbers of a language: four extensions, and each frees what the other side
+/// allocated.
 const PHP: &str = r#"
 $document = new DOMDocument();
 $document->loadXML('<list>' . str_repeat('<item name="n">text</item>', 5000) . '</list>');

@@ -10,9 +10,9 @@ use std::process::Command;
 const TARGET: &str = "x86_64-unknown-linux-musl";
 
 fn doctor(scripts: &[(&str, &str)], arguments: &[&str]) -> Outcome {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for (name, script) in scripts {
-        let path = folder.path().join(name);
+        let path = directory.path().join(name);
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
@@ -21,12 +21,12 @@ fn doctor(scripts: &[(&str, &str)], arguments: &[&str]) -> Outcome {
         .args(["doctor", "--target", TARGET])
         .args(arguments)
         .env_clear()
-        .env("PATH", folder.path())
-        .env("REHEAP_CACHE_DIR", folder.path().join("cache"));
+        .env("PATH", directory.path())
+        .env("REHEAP_CACHE_DIR", directory.path().join("cache"));
     run(&mut command)
 }
 
-/// A rustc whose library folder is next to it.
+/// A rustc whose library directory is next to it.
 const RUSTC: (&str, &str) = ("rustc", "echo \"${0%/*}/lib\"");
 
 #[test]

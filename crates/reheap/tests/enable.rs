@@ -35,7 +35,7 @@ fn an_image_of_glibc_gets_the_library_and_gets_rid_of_it_without_a_trace() {
     for path in image
         .path(library)
         .ancestors()
-        .take_while(|path| *path != image.folder.path())
+        .take_while(|path| *path != image.directory.path())
     {
         assert_eq!(
             path.metadata().unwrap().permissions().mode() & 0o7777,
@@ -171,8 +171,8 @@ fn another_allocator_takes_the_place_of_the_first_and_the_lines_of_others_stay()
     let (ours, rest) = text.split_once('\n').unwrap();
     assert!(ours.contains("/mimalloc-2.3.2-"), "{text}");
     assert_eq!(rest, others);
-    let folders: Vec<_> = fs::read_dir(image.path(LIBRARIES)).unwrap().collect();
-    assert_eq!(folders.len(), 1, "{folders:?}");
+    let directories: Vec<_> = fs::read_dir(image.path(LIBRARIES)).unwrap().collect();
+    assert_eq!(directories.len(), 1, "{directories:?}");
 
     let status = image.status();
     assert_eq!(status["enabled"]["tuning"]["purge_delay"], "0");
@@ -234,9 +234,12 @@ fn disable_brings_back_times_attributes_and_hard_links() {
         }
         fs::File::open(file).unwrap().set_modified(time).unwrap();
     }
-    let folders = ["", "etc", "etc/profile.d", "usr"].map(|path| image.path(path));
-    for folder in &folders {
-        fs::File::open(folder).unwrap().set_modified(time).unwrap();
+    let directories = ["", "etc", "etc/profile.d", "usr"].map(|path| image.path(path));
+    for directory in &directories {
+        fs::File::open(directory)
+            .unwrap()
+            .set_modified(time)
+            .unwrap();
     }
     let check_times = |paths: &[PathBuf]| {
         for path in paths {
@@ -251,7 +254,7 @@ fn disable_brings_back_times_attributes_and_hard_links() {
 
     for line in ["enable rpmalloc", "enable mimalloc"] {
         image.reheap(line).succeeded();
-        check_times(&folders);
+        check_times(&directories);
         for file in &files {
             // Whoever could read the file can read the one in its place.
             for (name, value) in &attributes {
@@ -266,7 +269,7 @@ fn disable_brings_back_times_attributes_and_hard_links() {
     image.reheap("disable").succeeded();
     assert_eq!(image.snapshot(), before);
     check_times(&files);
-    check_times(&folders);
+    check_times(&directories);
     for (file, second) in files.iter().zip(["bin/second", "etc/third"]) {
         for (name, value) in &attributes {
             assert_eq!(attribute(file, name), *value, "{file:?} {name}");
@@ -355,7 +358,7 @@ fn a_full_or_read_only_disk_and_files_that_cannot_be_replaced_leave_the_image_as
             [ \"$before\" = \"$after\" ] || {{ echo \"$before\"; echo ---; echo \"$after\"; exit 77; }}
             exit $code"
         );
-        in_namespace(&script, &[image.folder.path()])
+        in_namespace(&script, &[image.directory.path()])
             .ended_with(1)
             .said(&["cannot enable mimalloc 2.3.2", said]);
     }
@@ -404,9 +407,9 @@ fn the_real_system_needs_root() {
             .said(&["which needs root"]);
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let program = folder.path().join("reheap");
+    let directory = tempfile::tempdir().unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let program = directory.path().join("reheap");
     fs::copy(env!("CARGO_BIN_EXE_reheap"), &program).unwrap();
     for line in ["enable mimalloc", "disable"] {
         let mut command = Command::new("setpriv");
@@ -420,7 +423,8 @@ fn the_real_system_needs_root() {
 }
 
 impl Image {
-    /// A shell that is canary enough, and sends a signal to who started it: before anything names the library, or after.
+    /// A shell that is canary enough, and sends a signal to who started it: before anything names the library, or
+    /// after.
     fn with_a_shell_that_sends(&self, signal: &str, when: &str) {
         let source = format!(
             "#include <signal.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
@@ -481,16 +485,16 @@ fn a_command_that_was_interrupted_undoes_what_it_did() {
 fn who_is_not_root_enables_in_an_image_of_their_own() {
     build("mimalloc");
     let image = Image::of_glibc();
-    let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let cache = cache_for_all(folder.path());
-    let program = folder.path().join("reheap");
+    let directory = tempfile::tempdir().unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let cache = cache_for_all(directory.path());
+    let program = directory.path().join("reheap");
     fs::copy(env!("CARGO_BIN_EXE_reheap"), &program).unwrap();
     let mut command = match rustix::process::geteuid().is_root() {
         true => {
             run(Command::new("chown")
                 .args(["-R", "65534"])
-                .arg(image.folder.path()))
+                .arg(image.directory.path()))
             .succeeded();
             let mut command = Command::new("setpriv");
             command
@@ -502,7 +506,7 @@ fn who_is_not_root_enables_in_an_image_of_their_own() {
     };
     command
         .args(["enable", "mimalloc", "--verbose", "--root"])
-        .arg(image.folder.path());
+        .arg(image.directory.path());
     command.env("REHEAP_CACHE_DIR", cache).current_dir("/");
     run(&mut command)
         .succeeded()
@@ -522,7 +526,7 @@ fn where_no_root_can_be_changed_the_images_dynamic_linker_starts_one_canary() {
         let mut command = Command::new("unshare");
         command
             .args(["-rm", "sh", "-euc", script, "sh"])
-            .arg(image.folder.path());
+            .arg(image.directory.path());
         command
             .env("REHEAP", env!("CARGO_BIN_EXE_reheap"))
             .env("REHEAP_CACHE_DIR", cache());

@@ -1,4 +1,4 @@
-//! Which folders `reheap enable --root` takes for a system's root, and that it never takes this one's.
+//! Which directories `reheap enable --root` takes for a system's root, and that it never takes this one's.
 
 mod common;
 
@@ -26,23 +26,23 @@ fn a_root_of_another_processor_or_without_dynamic_linkers_is_refused() {
         .ended_with(2)
         .said(&["hint: reheap disable"]);
     image.reheap("enable mimaloc").ended_with(2);
-    run(&mut reheap("status --root /no/such/folder")).ended_with(1);
+    run(&mut reheap("status --root /no/such/directory")).ended_with(1);
 }
 
 #[test]
-fn a_root_folder_that_is_none_is_refused_with_the_reason() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let path = |name: &str| folder.path().join(name);
+fn a_root_directory_that_is_none_is_refused_with_the_reason() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = |name: &str| directory.path().join(name);
     let link = |target: &str, name: &str| std::os::unix::fs::symlink(target, path(name)).unwrap();
     for made in ["empty", "outside/etc", "escape", "private/etc"] {
         fs::create_dir_all(path(made)).unwrap();
     }
     fs::write(path("file"), "").unwrap();
-    fs::create_dir(path("no-folder")).unwrap();
-    fs::write(path("no-folder/etc"), "").unwrap();
+    fs::create_dir(path("no-directory")).unwrap();
+    fs::write(path("no-directory/etc"), "").unwrap();
     link("loop", "loop");
-    // From inside of the folder there is no such thing.
+    // From inside of the directory there is no such thing.
     link(path("outside/etc").to_str().unwrap(), "escape/etc");
     fs::set_permissions(path("private"), fs::Permissions::from_mode(0o600)).unwrap();
     let program = path("reheap");
@@ -54,7 +54,7 @@ fn a_root_folder_that_is_none_is_refused_with_the_reason() {
         ("loop", "Too many levels of symbolic links"),
         ("empty", "it has no `/etc`"),
         ("escape", "it has no `/etc`"),
-        ("no-folder", "cannot open its `/etc`: Not a directory"),
+        ("no-directory", "cannot open its `/etc`: Not a directory"),
         ("private", "cannot open its `/etc`: Permission denied"),
     ] {
         for line in ["status", "disable", "enable mimalloc"] {
@@ -71,7 +71,7 @@ fn a_root_folder_that_is_none_is_refused_with_the_reason() {
             run(command.env("HOME", "/nonexistent"))
                 .ended_with(1)
                 .said(&[
-                    &format!("reheap: cannot use `{root}` as a root folder: "),
+                    &format!("reheap: cannot use `{root}` as a root directory: "),
                     said,
                 ]);
         }
@@ -79,7 +79,7 @@ fn a_root_folder_that_is_none_is_refused_with_the_reason() {
     run(reheap("status --root").arg("")).ended_with(2);
 }
 
-/// A mount namespace in which a command that takes another folder for the root does no harm.
+/// A mount namespace in which a command that takes another directory for the root does no harm.
 const HARMLESS: &str = "
     copy=$1/harmless
     mkdir \"$copy\" \"$copy/etc\" \"$copy/lib\"
@@ -92,7 +92,7 @@ const HARMLESS: &str = "
         code=0; \"$REHEAP\" $1 --root \"$2\" 2> \"$copy/said\" || code=$?
         cat \"$copy/said\" >&2
         [ $code = 1 ] || exit 71
-        grep -qF \"cannot use \\`$2\\` as a root folder: $3\" \"$copy/said\" || exit 72
+        grep -qF \"cannot use \\`$2\\` as a root directory: $3\" \"$copy/said\" || exit 72
         grep -qF \"$4\" \"$copy/said\" || exit 73
         rm \"$copy/said\"
         [ -z \"$(ls -A /etc; ls -A /usr/local/lib)\" ] || exit 74
@@ -100,7 +100,7 @@ const HARMLESS: &str = "
 ";
 
 impl Image {
-    /// A copy of reheap with what it needs to start where this image is the root folder.
+    /// A copy of reheap with what it needs to start where this image is the root directory.
     fn with_reheap(&self) {
         let program = env!("CARGO_BIN_EXE_reheap");
         let libraries = run(Command::new("ldd").arg(program)).succeeded().stdout;
@@ -114,11 +114,11 @@ impl Image {
 }
 
 #[test]
-fn this_system_is_refused_as_a_root_folder_whatever_its_name() {
+fn this_system_is_refused_as_a_root_directory_whatever_its_name() {
     build("mimalloc");
-    let folder = tempfile::tempdir().unwrap();
-    std::os::unix::fs::symlink("/", folder.path().join("link")).unwrap();
-    std::os::unix::fs::symlink("link", folder.path().join("second")).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("/", directory.path().join("link")).unwrap();
+    std::os::unix::fs::symlink("link", directory.path().join("second")).unwrap();
     let script = format!(
         "{HARMLESS}
         mkdir \"$1/bind\" \"$1/rbind\"
@@ -134,40 +134,40 @@ fn this_system_is_refused_as_a_root_folder_whatever_its_name() {
         do
             for command in status disable 'enable mimalloc -t purge_delay=0'
             do
-                refused \"$command\" \"$root\" 'it is the root folder of this system' \\
+                refused \"$command\" \"$root\" 'it is the root directory of this system' \\
                     \"hint: --root is for other systems; for this one: reheap $command\"
             done
         done
         exec 3>&-
         wait"
     );
-    in_namespace(&script, &[folder.path()]).succeeded();
+    in_namespace(&script, &[directory.path()]).succeeded();
 }
 
 /// A change of that image would change this system's files, or delete the libraries that its programs load.
 #[test]
-fn an_image_that_shares_a_folder_with_this_system_is_refused() {
+fn an_image_that_shares_a_directory_with_this_system_is_refused() {
     build("mimalloc");
     let image = Image::of_glibc();
     let script = format!(
         "{HARMLESS}
-        for folder in /etc /usr /usr/local/lib
+        for directory in /etc /usr /usr/local/lib
         do
-            mkdir -p \"$2$folder\"
-            mount --rbind $folder \"$2$folder\"
+            mkdir -p \"$2$directory\"
+            mount --rbind $directory \"$2$directory\"
             for command in status disable 'enable mimalloc'
             do
-                refused \"$command\" \"$2\" \"its \\`$folder\\` is the \\`$folder\\` of this system\" \\
-                    \"hint: a change there would change this system too: unmount \\`$2$folder\\` first\"
+                refused \"$command\" \"$2\" \"its \\`$directory\\` is the \\`$directory\\` of this system\" \\
+                    \"hint: a change there would change this system too: unmount \\`$2$directory\\` first\"
             done
-            umount -R \"$2$folder\"
+            umount -R \"$2$directory\"
         done"
     );
-    let folder = tempfile::tempdir().unwrap();
-    in_namespace(&script, &[folder.path(), image.folder.path()]).succeeded();
+    let directory = tempfile::tempdir().unwrap();
+    in_namespace(&script, &[directory.path(), image.directory.path()]).succeeded();
 }
 
-/// In a chroot `/` is another system's root folder than the one that process 1 has.
+/// In a chroot `/` is another system's root directory than the one that process 1 has.
 #[test]
 fn in_a_chroot_the_system_around_it_is_refused_too() {
     let image = Image::of_glibc();
@@ -185,21 +185,21 @@ fn in_a_chroot_the_system_around_it_is_refused_too() {
             refused \"$1\" /proc/1/root
             refused \"$1\" /proc/self/root
             chroot \"$1\" /bin/reheap status' sh \"$1\"";
-    in_namespace(script, &[image.folder.path()])
+    in_namespace(script, &[image.directory.path()])
         .succeeded()
         .said(&[
-            "`/host` as a root folder: it is the root folder of the system that process 1 runs in",
-            "`/proc/1/root` as a root folder: it is the root folder of the system that process 1",
-            "`/proc/self/root` as a root folder: it is the root folder of this system",
+            "`/host` as a root directory: it is the root directory of the system that process 1 runs in",
+            "`/proc/1/root` as a root directory: it is the root directory of the system that process 1",
+            "`/proc/self/root` as a root directory: it is the root directory of this system",
             "hint: start reheap in that system, without --root: reheap status",
         ]);
 }
 
-/// `status` alone, as it changes nothing whatever it takes that folder for.
+/// `status` alone, as it changes nothing whatever it takes that directory for.
 #[test]
-fn the_root_folder_of_a_process_in_a_container_is_not_taken_for_this_systems() {
+fn the_root_directory_of_a_process_in_a_container_is_not_taken_for_this_systems() {
     let image = Image::of_glibc();
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let script = "
         mkfifo \"$1/in\" \"$1/out\"
         unshare -m sh -euc '
@@ -215,7 +215,7 @@ fn the_root_folder_of_a_process_in_a_container_is_not_taken_for_this_systems() {
         exec 3>&-
         wait
         exit $code";
-    in_namespace(script, &[folder.path(), image.folder.path()])
+    in_namespace(script, &[directory.path(), image.directory.path()])
         .ended_with(1)
-        .said(&["it is another folder than `/`, which its link names"]);
+        .said(&["it is another directory than `/`, which its link names"]);
 }

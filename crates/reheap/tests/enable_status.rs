@@ -1,4 +1,5 @@
-//! What `reheap status` finds: edited files, libraries that are not what `enable` put there, changes that were interrupted.
+//! What `reheap status` finds: edited files, libraries that are not what `enable` put there, changes that were
+//! interrupted.
 
 mod common;
 
@@ -55,7 +56,7 @@ fn a_record_that_cannot_be_read_is_no_dead_end() {
     image.reheap("disable").succeeded();
     assert!(!image.path("etc/ld.so.preload").exists());
     assert_eq!(fs::read_dir(image.path(LIBRARIES)).unwrap().count(), 0);
-    // What folders were made is only in the record.
+    // What directories were made is only in the record.
     fs::remove_dir_all(image.path("usr/local")).unwrap();
     assert_eq!(image.snapshot(), before);
 }
@@ -111,8 +112,8 @@ fn a_library_that_is_not_what_enable_put_there_is_a_problem_that_enable_fixes() 
         image.reheap("status").succeeded();
         assert_eq!(image.snapshot(), before);
     }
-    let folder = file.parent().unwrap();
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).unwrap();
+    let directory = file.parent().unwrap();
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o700)).unwrap();
     let problem = image.status()["problems"][0].as_str().unwrap().to_owned();
     assert!(problem.contains("not everybody may enter it"), "{problem}");
     image
@@ -146,13 +147,13 @@ fn a_change_that_is_being_made_is_no_problem() {
     let image = Image::of_glibc();
     image.reheap("enable mimalloc").succeeded();
     fs::write(image.path("etc/reheap-change.json"), "{\"deleting\":[]}").unwrap();
-    let folder = fs::File::open(image.path("etc")).unwrap();
-    folder.lock().unwrap();
+    let directory = fs::File::open(image.path("etc")).unwrap();
+    directory.lock().unwrap();
     let status = image.status();
     assert_eq!(status["problems"], serde_json::json!([]));
     let note = status["notes"][0].as_str().unwrap();
     assert!(note.contains("a change is being made"), "{note}");
-    drop(folder);
+    drop(directory);
     let problem = image.status()["problems"][0].as_str().unwrap().to_owned();
     assert!(problem.contains("a command was interrupted"), "{problem}");
 }
@@ -165,7 +166,7 @@ fn enable_says_one_line_and_more_where_somebody_must_know_or_wants_to() {
         let outcome = outcome.succeeded();
         outcome.stderr.lines().map(str::to_owned).collect()
     };
-    let root = image.folder.path().display();
+    let root = image.directory.path().display();
     let summary = |libcs: &str| {
         format!("reheap: enabled mimalloc 2.3.2 for {libcs}; undo: reheap disable --root {root}")
     };

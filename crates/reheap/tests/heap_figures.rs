@@ -1,8 +1,8 @@
-//! What glibc's functions around malloc say under a preload: `malloc_trim`, `mallinfo`, `malloc_info`, `malloc_stats` and
-//! `mallopt` answer for the allocator that is active, and not for glibc's empty heap.
+//! What glibc's functions around malloc say under a preload: `malloc_trim`, `mallinfo`, `malloc_info`, `malloc_stats`
+//! and `mallopt` answer for the allocator that is active, and not for glibc's empty heap.
 mod common;
 
-use common::suite::{allocators, program, scratch_folder};
+use common::suite::{allocators, program, scratch_directory};
 use common::{reheap, run};
 use std::ffi::OsStr;
 use std::process::Command;
@@ -35,8 +35,8 @@ const PYTHON: &str = "import ctypes\n\
 /// `gives` is 1 where malloc_trim returns freed memory to the system, `keeps` where mallopt takes a trim threshold.
 #[track_caller]
 fn figures_are_the_allocators(allocator: &str, gives: &str, keeps: &str) {
-    let folder = scratch_folder();
-    let executable = folder.path().join("program");
+    let directory = scratch_directory();
+    let executable = directory.path().join("program");
     run(Command::new("cc")
         .args(["-std=gnu11", "-O2", "-fno-builtin"])
         .arg(program("c/heap_figures.c"))
@@ -49,7 +49,7 @@ fn figures_are_the_allocators(allocator: &str, gives: &str, keeps: &str) {
         .succeeded();
         let xml = outcome.stdout.strip_prefix("ok heap_figures\n");
         let xml = xml.unwrap_or_else(|| panic!("{size}: {}", outcome.stdout));
-        let file = folder.path().join("info.xml");
+        let file = directory.path().join("info.xml");
         std::fs::write(&file, xml).unwrap();
         let read = run(Command::new("python3").args(["-c", READ_XML]).arg(&file)).succeeded();
         let [now, rest] = read.stdout.split_whitespace().collect::<Vec<_>>()[..] else {

@@ -1,4 +1,5 @@
-//! Every command's help, and that what is printed for machines is for machines: man page, completions, JSON, no colours.
+//! Every command's help, and that what is printed for machines is for machines: man page, completions, JSON, no
+//! colours.
 
 mod common;
 

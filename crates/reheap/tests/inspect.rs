@@ -1,4 +1,5 @@
-//! `reheap inspect` on running processes, on container images, and on stripped programs with the catalogue's allocators.
+//! `reheap inspect` on running processes, on container images, and on stripped programs with the catalogue's
+//! allocators.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! `reheap inspect` takes little memory for files of any size. The limit is the kernel's: with RLIMIT_DATA no more than that
-//! can be allocated, and a program that tries ends.
+//! `reheap inspect` takes little memory for files of any size. The limit is the kernel's: with RLIMIT_DATA no more than
+//! that can be allocated, and a program that tries ends.
 
 mod common;
 
@@ -188,7 +188,7 @@ fn image_parts(layer: &str) -> Vec<(String, Vec<u8>)> {
 
 /// A hundred thousand small files beside the large one.
 fn many_files() -> Vec<(String, Vec<u8>)> {
-    let path = |n| format!("usr/share/some/folder/with/a/long/name/{}/{n}", n % 1000);
+    let path = |n| format!("usr/share/some/directory/with/a/long/name/{}/{n}", n % 1000);
     (0..100_000).map(|n| (path(n), Vec::new())).collect()
 }
 
@@ -199,7 +199,7 @@ fn a_large_program_in_an_image_with_many_files_is_read_where_it_is_or_from_a_cop
     let layer = workshop.path("layer.tar");
     sparse_tar(&layer, &many_files(), "app", &workshop.path("app.so"));
 
-    // As a folder, with the layer as it is.
+    // As a directory, with the layer as it is.
     for (name, bytes) in image_parts("layer.tar") {
         workshop.write(&name, bytes);
     }

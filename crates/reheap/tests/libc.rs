@@ -16,17 +16,17 @@ fn libc_of_debian() -> Vec<u8> {
     fs::read(&path).unwrap_or_else(|e| panic!("cannot read `{path}`: {e}; {INSTALL}"))
 }
 
-/// A folder with a copy of Debian's libc.a, not writable for others and from another day.
+/// A directory with a copy of Debian's libc.a, not writable for others and from another day.
 struct Musl {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     bytes: Vec<u8>,
 }
 
 impl Musl {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let musl = Self {
-            folder,
+            directory,
             bytes: libc_of_debian(),
         };
         fs::write(musl.libc(), &musl.bytes).unwrap();
@@ -42,11 +42,11 @@ impl Musl {
     }
 
     fn libc(&self) -> PathBuf {
-        self.folder.path().join("libc.a")
+        self.directory.path().join("libc.a")
     }
 
     fn kept(&self) -> PathBuf {
-        self.folder.path().join("libc.a.reheap-original")
+        self.directory.path().join("libc.a.reheap-original")
     }
 
     /// `reheap libc … --libc` with the copy.
@@ -60,7 +60,7 @@ impl Musl {
     }
 
     fn names(&self) -> Vec<PathBuf> {
-        files_below(self.folder.path())
+        files_below(self.directory.path())
     }
 
     #[track_caller]
@@ -85,21 +85,21 @@ fn identity(path: &Path) -> (u64, i64, i64, u32, u32, u32) {
 
 const PROGRAM: &str = "#include <stdio.h>\n#include <stdlib.h>\nint main(void) { char *p = malloc(9); snprintf(p, 9, \"works\"); puts(p); free(p); }";
 
-/// Links a C program with the libc.a in a folder by `musl-gcc` alone, and gives the executable.
+/// Links a C program with the libc.a in a directory by `musl-gcc` alone, and gives the executable.
 #[track_caller]
-fn link_by_hand(folder: &Path, scratch: &Path) -> PathBuf {
+fn link_by_hand(directory: &Path, scratch: &Path) -> PathBuf {
     fs::write(scratch.join("a.c"), PROGRAM).unwrap();
     let executable = scratch.join("a");
     let mut musl_gcc = Command::new("musl-gcc");
     musl_gcc
         .args(["-static", "a.c", "-o", "a", "-L"])
-        .arg(folder);
+        .arg(directory);
     run(musl_gcc.current_dir(scratch)).succeeded();
     executable
 }
 
 #[test]
-fn the_folder_of_a_derived_libc_is_printed_for_use_with_any_compiler() {
+fn the_directory_of_a_derived_libc_is_printed_for_use_with_any_compiler() {
     let scratch = tempfile::tempdir().unwrap();
     for libc in [None, Some(Musl::new())] {
         let mut command = libc.as_ref().map_or_else(
@@ -107,9 +107,9 @@ fn the_folder_of_a_derived_libc_is_printed_for_use_with_any_compiler() {
             |musl| musl.reheap("-a rpmalloc"),
         );
         let outcome = run(&mut command).succeeded();
-        let folder = PathBuf::from(outcome.stdout.strip_suffix('\n').unwrap());
-        assert!(folder.starts_with(cache()) && folder.join("libc.a").is_file());
-        let executable = link_by_hand(&folder, scratch.path());
+        let directory = PathBuf::from(outcome.stdout.strip_suffix('\n').unwrap());
+        assert!(directory.starts_with(cache()) && directory.join("libc.a").is_file());
+        let executable = link_by_hand(&directory, scratch.path());
         let found = marker_in(&executable).unwrap();
         assert_eq!(
             (found.marker.allocator.as_str(), found.replaced.len()),
@@ -125,10 +125,11 @@ fn the_folder_of_a_derived_libc_is_printed_for_use_with_any_compiler() {
 }
 
 #[test]
-fn another_tuning_is_another_folder_and_the_tuning_is_in_the_marker() {
+fn another_tuning_is_another_directory_and_the_tuning_is_in_the_marker() {
     let scratch = tempfile::tempdir().unwrap();
-    let folder = |line: &str| PathBuf::from(run(&mut reheap(line)).succeeded().stdout.trim_end());
-    let (plain, tuned) = (folder("libc"), folder("libc -t purge_delay=0"));
+    let directory =
+        |line: &str| PathBuf::from(run(&mut reheap(line)).succeeded().stdout.trim_end());
+    let (plain, tuned) = (directory("libc"), directory("libc -t purge_delay=0"));
     assert_ne!(plain, tuned);
     let marker = marker_in(&link_by_hand(&tuned, scratch.path()))
         .unwrap()
@@ -159,7 +160,7 @@ fn in_place_replaces_the_file_and_restore_brings_back_the_very_same_one() {
         "mode and owner"
     );
     let scratch = tempfile::tempdir().unwrap();
-    let executable = link_by_hand(musl.folder.path(), scratch.path());
+    let executable = link_by_hand(musl.directory.path(), scratch.path());
     assert_eq!(marker_in(&executable).unwrap().marker.allocator, "rpmalloc");
 
     run(&mut musl.reheap("--restore"))
@@ -232,9 +233,9 @@ fn restore_without_the_right_original_changes_nothing() {
 
 #[test]
 fn what_is_no_musl_libc_is_refused_with_the_reason_and_left_alone() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let whole = libc_of_debian();
-    let path = folder.path().join("libc.a");
+    let path = directory.path().join("libc.a");
     let cases: [(&[u8], &str); 4] = [
         (b"", "the file is empty"),
         (b"GROUP ( libc.so.6 )\n", "it is not an archive"),
@@ -259,9 +260,12 @@ fn what_is_no_musl_libc_is_refused_with_the_reason_and_left_alone() {
             outcome.said(&[verb, &path.display().to_string(), reason]);
         }
         assert_eq!(fs::read(&path).unwrap(), bytes);
-        assert_eq!(files_below(folder.path()), [Path::new("libc.a")]);
+        assert_eq!(files_below(directory.path()), [Path::new("libc.a")]);
     }
-    for missing in [folder.path().to_owned(), folder.path().join("none/libc.a")] {
+    for missing in [
+        directory.path().to_owned(),
+        directory.path().join("none/libc.a"),
+    ] {
         let outcome = run(reheap("libc --libc").arg(&missing)).ended_with(1);
         outcome.said(&["cannot read the libc `", &missing.display().to_string()]);
     }
@@ -319,7 +323,7 @@ fn as_nobody(command: &Command, scratch: &Path) -> Command {
         same.envs(command.get_envs().filter_map(|(k, v)| Some((k, v?))));
         return same;
     }
-    // Nobody may not be allowed into the build folder.
+    // Nobody may not be allowed into the build directory.
     let program = scratch.join("reheap");
     fs::copy(command.get_program(), &program).unwrap();
     let mut other = Command::new("setpriv");
@@ -332,7 +336,7 @@ fn as_nobody(command: &Command, scratch: &Path) -> Command {
 }
 
 #[test]
-fn a_folder_without_the_right_to_write_is_an_error_and_nothing_changes() {
+fn a_directory_without_the_right_to_write_is_an_error_and_nothing_changes() {
     let musl = Musl::new();
     let scratch = tempfile::tempdir().unwrap();
     // The allocator is built by whoever runs the tests, so that the other user needs no toolchain.
@@ -342,7 +346,7 @@ fn a_folder_without_the_right_to_write_is_an_error_and_nothing_changes() {
         .env("REHEAP_CACHE_DIR", &own_cache))
     .succeeded();
     fs::set_permissions(musl.libc(), fs::Permissions::from_mode(0o444)).unwrap();
-    for (path, mode) in [(musl.folder.path(), 0o555), (scratch.path(), 0o755)] {
+    for (path, mode) in [(musl.directory.path(), 0o555), (scratch.path(), 0o755)] {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
     run(Command::new("chmod").args(["-R", "a+rwX"]).arg(&own_cache)).succeeded();
@@ -351,23 +355,23 @@ fn a_folder_without_the_right_to_write_is_an_error_and_nothing_changes() {
     let outcome = run(&mut command).ended_with(1);
     outcome.said(&["cannot replace `", "Permission denied"]);
     musl.is_untouched();
-    fs::set_permissions(musl.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(musl.directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 #[test]
 fn a_path_with_blanks_quotes_and_bytes_that_are_not_utf_8_is_taken_as_it_is() {
     use std::os::unix::ffi::OsStrExt as _;
     let musl = Musl::new();
-    let folder = musl
-        .folder
+    let directory = musl
+        .directory
         .path()
         .join(std::ffi::OsStr::from_bytes(b"a 'b' \"c\" \xff"));
-    fs::create_dir(&folder).unwrap();
-    let libc = folder.join("libc.a");
+    fs::create_dir(&directory).unwrap();
+    let libc = directory.join("libc.a");
     fs::write(&libc, &musl.bytes).unwrap();
     run(reheap("libc -a rpmalloc --in-place --libc").arg(&libc)).succeeded();
     let scratch = tempfile::tempdir().unwrap();
-    let executable = link_by_hand(&folder, scratch.path());
+    let executable = link_by_hand(&directory, scratch.path());
     assert_eq!(marker_in(&executable).unwrap().marker.allocator, "rpmalloc");
     run(reheap("libc --restore --libc").arg(&libc)).succeeded();
     assert!(fs::read(&libc).unwrap() == musl.bytes);
@@ -376,7 +380,7 @@ fn a_path_with_blanks_quotes_and_bytes_that_are_not_utf_8_is_taken_as_it_is() {
 #[test]
 fn behind_a_symbolic_link_the_file_is_replaced_and_not_the_link() {
     let musl = Musl::new();
-    let link = musl.folder.path().join("link.a");
+    let link = musl.directory.path().join("link.a");
     std::os::unix::fs::symlink("libc.a", &link).unwrap();
     run(reheap("libc -a rpmalloc --in-place --libc").arg(&link)).succeeded();
     assert!(
@@ -385,7 +389,7 @@ fn behind_a_symbolic_link_the_file_is_replaced_and_not_the_link() {
     );
     let scratch = tempfile::tempdir().unwrap();
     assert_eq!(
-        marker_in(&link_by_hand(musl.folder.path(), scratch.path()))
+        marker_in(&link_by_hand(musl.directory.path(), scratch.path()))
             .unwrap()
             .marker
             .allocator,

@@ -9,13 +9,13 @@ use std::process::Command;
 
 #[test]
 fn a_link_runs_a_program_with_the_allocator_that_it_is_named_after() {
-    let folder = tempfile::tempdir().unwrap();
-    let made = run(reheap("link-names").arg(folder.path()))
+    let directory = tempfile::tempdir().unwrap();
+    let made = run(reheap("link-names").arg(directory.path()))
         .succeeded()
         .stdout;
-    let link = folder.path().join("mimalloc-run");
+    let link = directory.path().join("mimalloc-run");
     assert!(made.lines().any(|line| Path::new(line) == link), "{made}");
-    let again = run(reheap("link-names").arg(folder.path()))
+    let again = run(reheap("link-names").arg(directory.path()))
         .succeeded()
         .stdout;
     assert_eq!(made, again);
@@ -36,16 +36,16 @@ fn a_link_runs_a_program_with_the_allocator_that_it_is_named_after() {
 
 #[test]
 fn a_file_that_is_not_reheaps_is_never_replaced_and_nothing_else_made() {
-    let folder = tempfile::tempdir().unwrap();
-    let own = folder.path().join("jemalloc-run");
+    let directory = tempfile::tempdir().unwrap();
+    let own = directory.path().join("jemalloc-run");
     fs::write(&own, "mine").unwrap();
-    run(reheap("link-names").arg(folder.path()))
+    run(reheap("link-names").arg(directory.path()))
         .ended_with(1)
         .said(&["jemalloc-run`: there is a file that is not reheap's"]);
     assert_eq!(fs::read_to_string(&own).unwrap(), "mine");
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-    run(&mut reheap("link-names /no/such/folder"))
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    run(&mut reheap("link-names /no/such/directory"))
         .ended_with(1)
-        .said(&["it is no folder"]);
+        .said(&["it is no directory"]);
     run(reheap("link-names").arg(&own)).ended_with(1);
 }

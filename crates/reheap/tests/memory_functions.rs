@@ -24,11 +24,11 @@ int main(int argc, char **argv)
 }
 "#;
 
-fn linked(folder: &Path, flags: &str) -> PathBuf {
-    fs::write(folder.join("a.c"), PROGRAM).unwrap();
+fn linked(directory: &Path, flags: &str) -> PathBuf {
+    fs::write(directory.join("a.c"), PROGRAM).unwrap();
     let line = format!("cc {flags} -O1 -fno-builtin a.c -o a");
-    run(reheap(&line).current_dir(folder)).succeeded();
-    folder.join("a")
+    run(reheap(&line).current_dir(directory)).succeeded();
+    directory.join("a")
 }
 
 fn memory_functions_in(executable: &Path) -> Option<String> {
@@ -44,8 +44,8 @@ fn has_fast_ones(executable: &Path) -> bool {
 
 #[test]
 fn executables_get_the_fast_ones_and_say_so() {
-    let folder = tempfile::tempdir().unwrap();
-    let executable = linked(folder.path(), "");
+    let directory = tempfile::tempdir().unwrap();
+    let executable = linked(directory.path(), "");
     assert_eq!(prints(&executable), "999 0\n");
     assert!(has_fast_ones(&executable));
     assert_eq!(memory_functions_in(&executable).as_deref(), Some("fast"));
@@ -66,33 +66,33 @@ fn executables_get_the_fast_ones_and_say_so() {
 
 #[test]
 fn the_libcs_own_are_kept_on_demand_by_flag_and_by_variable() {
-    let folder = tempfile::tempdir().unwrap();
-    let executable = linked(folder.path(), "--memory-functions stock");
+    let directory = tempfile::tempdir().unwrap();
+    let executable = linked(directory.path(), "--memory-functions stock");
     assert_eq!(prints(&executable), "999 0\n");
     assert!(!has_fast_ones(&executable));
     assert_eq!(memory_functions_in(&executable), None);
 
-    let folder_of = |line: &str, variable: &str| {
+    let directory_of = |line: &str, variable: &str| {
         let mut command = reheap(line);
         command.env("REHEAP_MEMORY_FUNCTIONS", variable);
         PathBuf::from(run(&mut command).succeeded().stdout.trim_end())
     };
-    let by_flag = folder_of("libc --memory-functions stock", "fast");
-    let by_variable = folder_of("libc", "stock");
+    let by_flag = directory_of("libc --memory-functions stock", "fast");
+    let by_variable = directory_of("libc", "stock");
     assert_eq!(by_flag, by_variable);
-    assert_ne!(by_flag, folder_of("libc", ""));
+    assert_ne!(by_flag, directory_of("libc", ""));
     let members = archive::read(&fs::read(by_flag.join("libc.a")).unwrap()).unwrap();
     assert!(members.iter().any(|member| member.name == "memcpy.lo"));
 }
 
 #[test]
 fn the_stock_allocator_leaves_the_libc_as_it_is() {
-    let folder = tempfile::tempdir().unwrap();
-    let executable = linked(folder.path(), "-a stock");
+    let directory = tempfile::tempdir().unwrap();
+    let executable = linked(directory.path(), "-a stock");
     assert_eq!(prints(&executable), "999 0\n");
     assert!(!has_fast_ones(&executable));
     assert!(marker_in(&executable).is_none());
-    run(reheap("cc -a stock --memory-functions fast a.c").current_dir(folder.path()))
+    run(reheap("cc -a stock --memory-functions fast a.c").current_dir(directory.path()))
         .ended_with(2)
         .said(&["`stock` leaves the libc as it is, with its own memory functions"]);
 }

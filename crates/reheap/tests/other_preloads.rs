@@ -1,12 +1,13 @@
 //! Allocators together with what else people preload: both must do their work, whichever comes first.
 //!
-//! A preload may call malloc before the allocator is ready, from within a function that the allocator calls: libfaketime's
-//! clock did. So each pair runs a program that uses threads, forks and checks the other preload's effect; a hang is found
-//! by a deadline. libSegFault left glibc with 2.35, so a library that does what it did is compiled here.
+//! A preload may call malloc before the allocator is ready, from within a function that the allocator calls:
+//! libfaketime's clock did. So each pair runs a program that uses threads, forks and checks the other preload's effect;
+//! a hang is found by a deadline. libSegFault left glibc with 2.35, so a library that does what it did is compiled
+//! here.
 mod common;
 
 use common::command::run_within;
-use common::suite::{allocators, program, scratch_folder};
+use common::suite::{allocators, program, scratch_directory};
 use common::{Outcome, reheap, run};
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -26,9 +27,9 @@ enum First {
     Other,
 }
 
-/// The program under test, with a folder for what a test needs beside it.
+/// The program under test, with a directory for what a test needs beside it.
 struct Trial {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     allocator: &'static str,
     executable: PathBuf,
 }
@@ -36,8 +37,8 @@ struct Trial {
 impl Trial {
     #[track_caller]
     fn new(allocator: &'static str) -> Self {
-        let folder = scratch_folder();
-        let executable = folder.path().join("program");
+        let directory = scratch_directory();
+        let executable = directory.path().join("program");
         run(Command::new("cc")
             .args(["-std=gnu11", "-O2", "-fno-builtin", "-pthread"])
             .arg(program("c/other_preloads.c"))
@@ -46,16 +47,16 @@ impl Trial {
         // A build of the allocator must not see the other preload.
         run(&mut reheap(&format!("run -a {allocator} -- true"))).succeeded();
         Self {
-            folder,
+            directory,
             allocator,
             executable,
         }
     }
 
     fn compile_library(&self, name: &str, source: &str) -> PathBuf {
-        let file = self.folder.path().join(format!("{name}.c"));
+        let file = self.directory.path().join(format!("{name}.c"));
         fs::write(&file, source).unwrap();
-        let library = self.folder.path().join(format!("{name}.so"));
+        let library = self.directory.path().join(format!("{name}.so"));
         run(Command::new("cc")
             .args(["-shared", "-fPIC", "-O2"])
             .arg(&file)
@@ -94,14 +95,14 @@ fn says(outcome: &Outcome, name: &str) {
     );
 }
 
-/// A file of a Debian package, in the folder for libraries of this architecture where the name has no folder.
+/// A file of a Debian package, in the directory for libraries of this architecture where the name has no directory.
 #[track_caller]
 fn installed(package: &str, path: &str) -> PathBuf {
     let path = match path.starts_with('/') {
         true => PathBuf::from(path),
         false => {
-            let folder = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
-            Path::new(&folder).join(path)
+            let directory = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
+            Path::new(&directory).join(path)
         }
     };
     assert!(
@@ -139,7 +140,7 @@ fn works_with_eatmydata(allocator: &'static str, first: First) {
 fn works_with_fakeroot(allocator: &'static str, first: First) {
     let trial = Trial::new(allocator);
     let fakeroot = installed("fakeroot", "/usr/bin/fakeroot");
-    let file = trial.folder.path().join("file");
+    let file = trial.directory.path().join("file");
     fs::write(&file, "").unwrap();
     let inner = match first {
         // What `fakeroot` has put there, and in front of that the allocator.
@@ -197,7 +198,7 @@ fn proxy() -> u16 {
 fn works_with_proxychains(allocator: &'static str, first: First) {
     let trial = Trial::new(allocator);
     let library = installed("libproxychains4", "libproxychains.so.4");
-    let settings = trial.folder.path().join("proxychains.conf");
+    let settings = trial.directory.path().join("proxychains.conf");
     let text = format!(
         "strict_chain\nquiet_mode\n[ProxyList]\nhttp 127.0.0.1 {}\n",
         proxy()
@@ -298,7 +299,8 @@ fn is_refused(preload: &OsStr, named: &str) {
     }
 }
 
-/// glibc's own checks of the heap, by a name that the dynamic linker finds and by a path, behind one that it does not find.
+/// glibc's own checks of the heap, by a name that the dynamic linker finds and by a path, behind one that it does not
+/// find.
 #[test]
 fn a_preload_with_a_malloc_of_its_own_is_refused_by_name() {
     let name = "libc_malloc_debug.so.0";

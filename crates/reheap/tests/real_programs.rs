@@ -1,5 +1,5 @@
-//! `reheap run` with the programs that people run: interpreters and servers of glibc, as the distribution builds them. Each
-//! does some work, and it and the processes that it starts have the library in their memory.
+//! `reheap run` with the programs that people run: interpreters and servers of glibc, as the distribution builds them.
+//! Each does some work, and it and the processes that it starts have the library in their memory.
 
 mod common;
 
@@ -158,11 +158,11 @@ fn ask(mut stream: impl Read + Write + Send + 'static, question: &[u8], answer: 
     assert_eq!(text(&found), text(answer));
 }
 
-/// A folder that other users may enter: servers give up root's rights.
-fn open_folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    folder
+/// A directory that other users may enter: servers give up root's rights.
+fn open_directory() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    directory
 }
 
 #[test]
@@ -190,8 +190,8 @@ fn java_works_and_has_the_library() {
 #[test]
 fn redis_works_and_has_the_library() {
     for (allocator, library) in ALLOCATORS {
-        let folder = open_folder();
-        let socket = folder.path().join("socket");
+        let directory = open_directory();
+        let socket = directory.path().join("socket");
         let mut command = reheap_run(allocator);
         command.args([
             "redis-server",
@@ -204,7 +204,7 @@ fn redis_works_and_has_the_library() {
             "--dir",
         ]);
         command
-            .arg(folder.path())
+            .arg(directory.path())
             .arg("--unixsocket")
             .arg(&socket)
             .stderr(Stdio::null());
@@ -220,8 +220,8 @@ fn redis_works_and_has_the_library() {
 #[test]
 fn nginx_works_and_its_workers_have_the_library() {
     for (allocator, library) in ALLOCATORS {
-        let folder = open_folder();
-        let path = |name: &str| folder.path().join(name).display().to_string();
+        let directory = open_directory();
+        let path = |name: &str| directory.path().join(name).display().to_string();
         fs::write(path("hello"), "hello\n").unwrap();
         let user = match rustix::process::geteuid().is_root() {
             true => "user root;",
@@ -243,7 +243,7 @@ fn nginx_works_and_its_workers_have_the_library() {
             path("d"),
             path("e"),
             path("socket"),
-            folder.path().display(),
+            directory.path().display(),
         );
         fs::write(path("nginx.conf"), configuration).unwrap();
         let mut command = reheap_run(allocator);
@@ -260,14 +260,14 @@ fn nginx_works_and_its_workers_have_the_library() {
     }
 }
 
-/// Where PostgreSQL's programs lie: Debian keeps them out of PATH, one folder for each version.
+/// Where PostgreSQL's programs lie: Debian keeps them out of PATH, one directory for each version.
 fn postgres_programs() -> PathBuf {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
-    let mut folders: Vec<PathBuf> = versions
+    let mut directories: Vec<PathBuf> = versions
         .map(|entry| entry.unwrap().path().join("bin"))
         .collect();
-    folders.sort();
-    folders.pop().unwrap_or_else(|| "/usr/bin".into())
+    directories.sort();
+    directories.pop().unwrap_or_else(|| "/usr/bin".into())
 }
 
 /// PostgreSQL does not run as root.
@@ -285,12 +285,12 @@ fn as_somebody_else() -> Vec<&'static str> {
 
 #[test]
 fn postgresql_works_and_its_backends_have_the_library() {
-    let folder = open_folder();
+    let directory = open_directory();
     for (allocator, _) in ALLOCATORS {
         run(reheap_run(allocator).arg("true")).succeeded(); // builds the library
     }
-    let cache = cache_for_all(folder.path());
-    let data = folder.path().join("data");
+    let cache = cache_for_all(directory.path());
+    let data = directory.path().join("data");
     fs::create_dir(&data).unwrap();
     fs::set_permissions(&data, fs::Permissions::from_mode(0o777)).unwrap();
     let (programs, data) = (postgres_programs(), data.join("base"));

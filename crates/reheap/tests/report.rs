@@ -7,7 +7,7 @@ use common::{Outcome, reheap, run, run_with_input};
 use serde_json::Value;
 use std::process::Command;
 
-/// Files of results in a folder.
+/// Files of results in a directory.
 struct Files {
     commands: Commands,
 }

@@ -64,8 +64,8 @@ fn a_real_program_has_the_allocator_in_its_memory_and_in_that_of_what_it_starts(
     assert!(maps.contains("/librpmalloc-1.4.3.so"), "{maps}");
 }
 
-/// On a glibc system a musl program starts a glibc shell, and the shell a musl program: the variable is inherited, and a
-/// library for the wrong libc would end them.
+/// On a glibc system a musl program starts a glibc shell, and the shell a musl program: the variable is inherited, and
+/// a library for the wrong libc would end them.
 #[test]
 fn a_process_of_the_other_libc_is_left_alone() {
     let programs = Programs::new();
@@ -401,8 +401,8 @@ fn a_check_says_what_would_be_and_builds_nothing() {
 
 #[test]
 fn a_cache_whose_path_the_variable_cannot_hold_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let cache = folder.path().join("with a blank");
+    let directory = tempfile::tempdir().unwrap();
+    let cache = directory.path().join("with a blank");
     let mut command = reheap_run("-a mimalloc", "true");
     run(command.env("REHEAP_CACHE_DIR", &cache))
         .ended_with(1)
@@ -415,15 +415,15 @@ fn a_cache_whose_path_the_variable_cannot_hold_is_refused() {
 
 #[test]
 fn a_cache_that_cannot_be_used_is_refused_before_anything_is_built() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("file");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
     fs::write(&file, "").unwrap();
     for cache in [&file, &file.join("below"), Path::new("/proc/reheap")] {
         let mut command = reheap_run("-a rpmalloc", "true");
         run(command.env("REHEAP_CACHE_DIR", cache))
             .ended_with(1)
             .said(&[
-                "cannot use the cache: cannot make the folder `",
+                "cannot use the cache: cannot make the directory `",
                 "hint: name another directory: REHEAP_CACHE_DIR=",
             ])
             .did_not_say("building");

@@ -1,6 +1,7 @@
 //! `reheap run` leaves the program what the caller of reheap left it: environment, open files, signals.
 //!
-//! Each test starts a program twice, by itself and by `reheap run`, and compares what the program says of its own process.
+//! Each test starts a program twice, by itself and by `reheap run`, and compares what the program says of its own
+//! process.
 
 mod common;
 
@@ -74,8 +75,8 @@ int main(int count, char **words) {
 }
 "#;
 
-fn compile(folder: &Path, name: &str, source: &str) -> PathBuf {
-    let (file, program) = (folder.join(format!("{name}.c")), folder.join(name));
+fn compile(directory: &Path, name: &str, source: &str) -> PathBuf {
+    let (file, program) = (directory.join(format!("{name}.c")), directory.join(name));
     fs::write(&file, source).unwrap();
     run(Command::new("cc").arg(file).arg("-o").arg(&program)).succeeded();
     program
@@ -93,10 +94,10 @@ fn said(command: &mut Command, file: &Path) -> Vec<String> {
 #[test]
 fn a_program_finds_all_that_its_caller_left_it() {
     run(&mut reheap("run -a mimalloc -- true")).succeeded(); // the library is built by now
-    let folder = tempfile::tempdir().unwrap();
-    let state = compile(folder.path(), "state", STATE);
-    let caller = compile(folder.path(), "caller", CALLER);
-    let file = folder.path().join("said");
+    let directory = tempfile::tempdir().unwrap();
+    let state = compile(directory.path(), "state", STATE);
+    let caller = compile(directory.path(), "caller", CALLER);
+    let file = directory.path().join("said");
     for how in [
         "SIGPIPE ignored",
         "SIGPIPE as usual",
@@ -132,8 +133,8 @@ fn a_program_finds_all_that_its_caller_left_it() {
 /// As under some process managers: then waitpid(2) tells nobody anything.
 #[test]
 fn reheap_can_start_programs_where_its_caller_ignores_that_they_end() {
-    let folder = tempfile::tempdir().unwrap();
-    let caller = compile(folder.path(), "caller", CALLER);
+    let directory = tempfile::tempdir().unwrap();
+    let caller = compile(directory.path(), "caller", CALLER);
     let program = env!("CARGO_BIN_EXE_reheap");
     for line in [
         "run --verify --for 1 -a mimalloc -- ls",

@@ -1,5 +1,5 @@
-//! What `reheap run --check` says of programs whose file is hard to see into, that are linked with another allocator, or
-//! that nothing can be preloaded into; and that `run` does as it says.
+//! What `reheap run --check` says of programs whose file is hard to see into, that are linked with another allocator,
+//! or that nothing can be preloaded into; and that `run` does as it says.
 
 mod common;
 
@@ -329,16 +329,16 @@ fn redis_works_with_every_allocator_without_force() {
     assert_eq!(checked["verdict"], "works", "{checked}");
     for allocator in allocators() {
         run(&mut reheap(&format!("run -a {allocator} -- true"))).succeeded(); // the library is built by now
-        let folder = tempfile::tempdir().unwrap();
-        let socket = folder.path().join("socket");
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("socket");
         let mut command = reheap(&format!(
             "run -a {allocator} -- redis-server --port 0 --daemonize no"
         ));
-        let cache = cache_for_all(folder.path());
+        let cache = cache_for_all(directory.path());
         command
             .env("REHEAP_CACHE_DIR", &cache)
             .env_remove("LD_PRELOAD");
-        command.args(["--save", "", "--dir"]).arg(folder.path());
+        command.args(["--save", "", "--dir"]).arg(directory.path());
         command.arg("--unixsocket").arg(&socket);
         command
             .stdin(Stdio::null())

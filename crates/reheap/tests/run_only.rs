@@ -36,15 +36,15 @@ int main(int count, char **words) {
 "#;
 
 struct Programs {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Programs {
     fn new(compiler: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let source = folder.path().join("teller.c");
+        let directory = tempfile::tempdir().unwrap();
+        let source = directory.path().join("teller.c");
         fs::write(&source, TELLER).unwrap();
-        let programs = Self { folder };
+        let programs = Self { directory };
         let first = programs.path("first");
         run(Command::new(compiler).arg(&source).arg("-o").arg(&first)).succeeded();
         for name in ["second", "third"] {
@@ -54,7 +54,7 @@ impl Programs {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.directory.path().join(name)
     }
 
     /// What the three say, each of which starts the next by way of a shell.
@@ -188,10 +188,11 @@ fn a_program_that_is_not_there_is_warned_of() {
         "warning: there is no `{}`, so nothing will have mimalloc unless the command makes it\n",
         missing.display()
     )]);
-    let in_no_folder = "`no-such-program` is in no folder of PATH, so nothing will have mimalloc";
+    let in_no_directory =
+        "`no-such-program` is in no directory of PATH, so nothing will have mimalloc";
     only("", Path::new("no-such-program"))
         .ended_with(7)
-        .said(&["warning: ", in_no_folder]);
+        .said(&["warning: ", in_no_directory]);
     only("", &programs.path("teller.c"))
         .ended_with(7)
         .said(&["warning: `", "teller.c` is no executable file, so "]);
@@ -216,7 +217,7 @@ fn a_check_looks_at_the_named_program_and_not_at_the_command() {
     );
     assert!(said.contains("verdict    works\n"), "{said}");
     let said = check(Path::new("no-such-program")).ended_with(5).stdout;
-    let reason = "verdict    unknown: `no-such-program` is in no folder of PATH";
+    let reason = "verdict    unknown: `no-such-program` is in no directory of PATH";
     assert!(
         said.contains(reason) && said.contains("--only <path>"),
         "{said}"

@@ -1,4 +1,5 @@
-//! `reheap run --verify`: what it sees of a command, what it puts down to the allocator, and that nothing is left of it.
+//! `reheap run --verify`: what it sees of a command, what it puts down to the allocator, and that nothing is left of
+//! it.
 
 mod common;
 

@@ -8,8 +8,8 @@
 //! `#[global_allocator]`: reheap is compared with that.
 //!
 //! To add a workload: a crate `workloads/<name>` with a `main` that calls [`run`], a README line that says what it
-//! stresses, and the two features handed on. One with many dependencies goes to `workloads/real/`. Then `make bench` has
-//! to know it: `xtask/src/variants.rs` for the small ones, `xtask/src/real_workloads.rs` for real programs.
+//! stresses, and the two features handed on. One with many dependencies goes to `workloads/real/`. Then `make bench`
+//! has to know it: `xtask/src/variants.rs` for the small ones, `xtask/src/real_workloads.rs` for real programs.
 
 mod arguments;
 mod digest;

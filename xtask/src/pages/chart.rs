@@ -1,8 +1,8 @@
 //! The chart of the front page: time and peak memory of each variant over glibc's, as bars, with a dot per benchmark.
 //!
 //! Bars begin at zero and both halves have the same scale, so lengths may be compared. A benchmark beyond the scale is
-//! written as a number instead, because a logarithmic scale would make 4 look like 2. Colours are chosen for a white and
-//! for a black page; the picture brings its own background, because a page need not follow the reader's setting.
+//! written as a number instead, because a logarithmic scale would make 4 look like 2. Colours are chosen for a white
+//! and for a black page; the picture brings its own background, because a page need not follow the reader's setting.
 //!
 //! Not one of the charts of `reheap report`: those are laid out by the page that they are in, and this is a file.
 

@@ -1,9 +1,9 @@
 //! Whose malloc a program calls, as the dynamic linker says.
 //!
-//! With `LD_DEBUG=libs,bindings` glibc's dynamic linker writes down which library answers for which symbol, in a file for
-//! each process (ld.so(8)). That proves more than `/proc/PID/maps`, which shows that the library is there but not that
-//! it is called, and it cannot come too late for a program that ends at once. A file holds several programs one after
-//! the other when a process executes another; each begins with the binding of the vDSO's clock_gettime.
+//! With `LD_DEBUG=libs,bindings` glibc's dynamic linker writes down which library answers for which symbol, in a file
+//! for each process (ld.so(8)). That proves more than `/proc/PID/maps`, which shows that the library is there but not
+//! that it is called, and it cannot come too late for a program that ends at once. A file holds several programs one
+//! after the other when a process executes another; each begins with the binding of the vDSO's clock_gettime.
 
 use super::records::Evidence;
 use std::collections::BTreeSet;

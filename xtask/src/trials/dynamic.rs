@@ -1,7 +1,7 @@
 //! A dynamic program: two plain runs, and two under each allocator.
 //!
-//! The second run under an allocator has the dynamic linker write down whose malloc is called ([`super::bindings`]); the
-//! first has not, because that slows it down. A trial has a folder, an environment and a port of its own, and
+//! The second run under an allocator has the dynamic linker write down whose malloc is called ([`super::bindings`]);
+//! the first has not, because that slows it down. A trial has a directory, an environment and a port of its own, and
 //! everything that it started is ended with it.
 
 use super::bindings;
@@ -75,7 +75,7 @@ impl Libraries {
 enum How<'a> {
     Plain,
     Under(&'a str),
-    /// The same, with the dynamic linker's log in this folder.
+    /// The same, with the dynamic linker's log in this directory.
     Logged(&'a str, &'a Path),
 }
 
@@ -169,7 +169,7 @@ impl Trial<'_> {
         let mut shown = ran.stderr;
         let mut evidence = None;
         if verdict == Verdict::Same {
-            let logs = log_folder()?;
+            let logs = log_directory()?;
             let again = self.run(How::Logged(allocator, logs.path()), deadline)?;
             verdict = judge(&again, first, plain);
             shown = again.stderr;
@@ -212,20 +212,20 @@ impl Trial<'_> {
     }
 
     fn run(&self, how: How<'_>, deadline: Duration) -> Result<Ran> {
-        let folder = trial_folder()?;
-        let command = self.command(how, folder.path())?;
+        let directory = trial_directory()?;
+        let command = self.command(how, directory.path())?;
         let limits = Limits {
             time: Some(deadline),
             ..Limits::default()
         };
         let finished = self.launcher.run(&command, &limits, &[])?;
-        Ran::new(finished, folder.path())
+        Ran::new(finished, directory.path())
     }
 
     /// The script, in an environment that holds nothing of the user's.
-    fn command(&self, how: How<'_>, folder: &Path) -> Result<CommandLine> {
+    fn command(&self, how: How<'_>, directory: &Path) -> Result<CommandLine> {
         let scripts = self.workspace.root.join("xtask/trials");
-        let mut arguments: Vec<OsString> = vec!["-i".into(), "-C".into(), folder.into()];
+        let mut arguments: Vec<OsString> = vec!["-i".into(), "-C".into(), directory.into()];
         let mut set = |name: &str, value: &Path| {
             let mut variable = OsString::from(format!("{name}="));
             variable.push(value);
@@ -234,8 +234,8 @@ impl Trial<'_> {
         set("PATH", Path::new(PATH));
         set("LC_ALL", Path::new("C.UTF-8"));
         set("TZ", Path::new("UTC"));
-        set("HOME", folder);
-        set("TMPDIR", folder);
+        set("HOME", directory);
+        set("TMPDIR", directory);
         set("TRIALS", &scripts);
         set("PORT", Path::new(&free_port()?.to_string()));
         set("REHEAP_CACHE_DIR", &self.libraries.cache);
@@ -262,13 +262,13 @@ impl Trial<'_> {
 }
 
 impl Ran {
-    /// The folder has another name in each run.
-    fn new(finished: Finished, folder: &Path) -> Result<Ran> {
+    /// The directory has another name in each run.
+    fn new(finished: Finished, directory: &Path) -> Result<Ran> {
         let whole = |output: &reheap_bench::run::Output| {
             let bytes = output.whole().context("a trial prints more than 128 KiB")?;
             let text = String::from_utf8_lossy(&bytes);
             anyhow::Ok(
-                text.replace(&*folder.to_string_lossy(), "FOLDER")
+                text.replace(&*directory.to_string_lossy(), "DIRECTORY")
                     .into_bytes(),
             )
         };
@@ -319,11 +319,11 @@ fn difference(one: &Ran, other: &Ran) -> Option<String> {
     Some(format!("line {} is {other}, not {line}", number + 1))
 }
 
-fn read_logs(folder: &Path, program: &str, library: &str) -> Result<Evidence> {
+fn read_logs(directory: &Path, program: &str, library: &str) -> Result<Evidence> {
     let program = Path::new(program).file_name().unwrap_or_default();
     let program = program.to_string_lossy();
     let mut evidence = Evidence::default();
-    for entry in fs::read_dir(folder).context("cannot read the linker's logs")? {
+    for entry in fs::read_dir(directory).context("cannot read the linker's logs")? {
         let path = entry.context("cannot read the linker's logs")?.path();
         let log = fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
         let log = String::from_utf8_lossy(&log);
@@ -333,24 +333,24 @@ fn read_logs(folder: &Path, program: &str, library: &str) -> Result<Evidence> {
     Ok(evidence)
 }
 
-/// A folder that daemons under another user's name can enter.
-fn trial_folder() -> Result<TempDir> {
+/// A directory that daemons under another user's name can enter.
+fn trial_directory() -> Result<TempDir> {
     with_mode(0o755)
 }
 
-/// A folder in which processes of every user can write to each other's files: one that changes its user and then
+/// A directory in which processes of every user can write to each other's files: one that changes its user and then
 /// executes another program has that one's log added to its own. With the sticky bit Linux would refuse that
 /// (`fs.protected_regular`).
-fn log_folder() -> Result<TempDir> {
+fn log_directory() -> Result<TempDir> {
     with_mode(0o777)
 }
 
 fn with_mode(mode: u32) -> Result<TempDir> {
-    let folder = tempfile::Builder::new().prefix("trial-").tempdir();
-    let folder = folder.context("cannot make a temporary folder")?;
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode))
-        .context("cannot open a temporary folder to others")?;
-    Ok(folder)
+    let directory = tempfile::Builder::new().prefix("trial-").tempdir();
+    let directory = directory.context("cannot make a temporary directory")?;
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(mode))
+        .context("cannot open a temporary directory to others")?;
+    Ok(directory)
 }
 
 fn free_port() -> Result<u16> {

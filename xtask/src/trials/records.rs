@@ -128,9 +128,9 @@ pub(super) struct With {
 }
 
 impl Records {
-    /// Those of the folder; none if there are none yet.
-    pub(super) fn read(folder: &Path) -> Result<Records> {
-        let path = folder.join(FILE);
+    /// Those of the directory; none if there are none yet.
+    pub(super) fn read(directory: &Path) -> Result<Records> {
+        let path = directory.join(FILE);
         if !path.exists() {
             return Ok(Records::default());
         }
@@ -140,8 +140,8 @@ impl Records {
             .with_context(|| format!("cannot understand `{}`", path.display()))
     }
 
-    pub(super) fn write(&self, folder: &Path) -> Result<()> {
-        let path = folder.join(FILE);
+    pub(super) fn write(&self, directory: &Path) -> Result<()> {
+        let path = directory.join(FILE);
         let text = serde_json::to_string_pretty(self)? + "\n";
         fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))
     }

@@ -29,7 +29,7 @@ struct Sources<'a> {
     workspace: &'a Workspace,
     row: &'a StaticRow,
     /// Everything of this program.
-    folder: PathBuf,
+    directory: PathBuf,
     /// The sources as they were published.
     published: PathBuf,
     version: String,
@@ -43,7 +43,7 @@ struct Tested {
     seconds: f64,
     suite: Suite,
     log: String,
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
 /// Builds and tests one program with every allocator.
@@ -53,17 +53,17 @@ pub(super) fn try_program(
     allocators: &[&'static str],
     row: &StaticRow,
 ) -> Result<StaticTrial> {
-    let folder = workspace.target.join("trials").join(row.name);
-    fs::create_dir_all(&folder)
-        .with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
+    let directory = workspace.target.join("trials").join(row.name);
+    fs::create_dir_all(&directory)
+        .with_context(|| format!("cannot make the directory `{}`", directory.display()))?;
     let (published, version) = match row.source {
-        Source::Crate { version, .. } => (registry(&folder, row.name, version)?, version.into()),
-        Source::Debian { .. } => debian(workspace, &folder, row.name)?,
+        Source::Crate { version, .. } => (registry(&directory, row.name, version)?, version.into()),
+        Source::Debian { .. } => debian(workspace, &directory, row.name)?,
     };
     let sources = Sources {
         workspace,
         row,
-        folder,
+        directory,
         published,
         version,
         launcher: Launcher::new()?,
@@ -101,7 +101,11 @@ impl Sources<'_> {
         let mut proved = 0;
         let mut unproved = None;
         for executable in self.executables(&tested.suite) {
-            match proves(self.workspace, &tested.folder.join(&executable), allocator)? {
+            match proves(
+                self.workspace,
+                &tested.directory.join(&executable),
+                allocator,
+            )? {
                 true => proved += 1,
                 false => unproved = Some(executable),
             }
@@ -122,7 +126,7 @@ impl Sources<'_> {
         })
     }
 
-    /// Those that are tested, from the folder of the sources.
+    /// Those that are tested, from the directory of the sources.
     fn executables(&self, suite: &Suite) -> Vec<String> {
         match self.row.source {
             Source::Crate { .. } => suite.executables.clone(),
@@ -132,20 +136,20 @@ impl Sources<'_> {
 
     /// Builds and tests with this allocator, or with musl's and without reheap.
     fn test(&self, allocator: Option<&str>) -> Result<Tested> {
-        let folder = self.folder.join("sources");
+        let directory = self.directory.join("sources");
         let log = self
-            .folder
+            .directory
             .join(format!("{}.log", allocator.unwrap_or("stock")));
         let command = match self.row.source {
             Source::Crate { flags, .. } => {
-                if !folder.exists() {
-                    copy(&self.published, &folder)?;
-                    detach(&folder.join("Cargo.toml"))?;
+                if !directory.exists() {
+                    copy(&self.published, &directory)?;
+                    detach(&directory.join("Cargo.toml"))?;
                 }
                 self.cargo_test(flags, allocator)
             }
             Source::Debian { .. } => {
-                copy(&self.published, &folder)?;
+                copy(&self.published, &directory)?;
                 self.script(allocator)
             }
         };
@@ -153,7 +157,7 @@ impl Sources<'_> {
             "-c".into(),
             "cd \"$1\" && log=$2 && shift 2 && exec \"$@\" >\"$log\" 2>&1".into(),
             "sh".into(),
-            folder.clone().into(),
+            directory.clone().into(),
             log.clone().into(),
         ];
         arguments.extend(command.words);
@@ -175,7 +179,7 @@ impl Sources<'_> {
             seconds: finished.cost.wall_seconds,
             suite: Suite::parse(&log),
             log,
-            folder,
+            directory,
         })
     }
 
@@ -197,7 +201,10 @@ impl Sources<'_> {
             words.push("--tests".into());
         }
         words.extend(flags.iter().map(OsString::from));
-        let mut environment = vec![("CARGO_TARGET_DIR".into(), self.folder.join("target").into())];
+        let mut environment = vec![(
+            "CARGO_TARGET_DIR".into(),
+            self.directory.join("target").into(),
+        )];
         if allocator.is_none() {
             let compiler = format!("CC_{}", self.target.replace('-', "_"));
             environment.push((compiler.into(), "musl-gcc".into()));
@@ -219,7 +226,7 @@ impl Sources<'_> {
             }
         };
         let kind = allocator.map_or("stock", |_| "reheap");
-        let configured = self.folder.join(format!("{kind}.cache"));
+        let configured = self.directory.join(format!("{kind}.cache"));
         let mut environment: Vec<(OsString, OsString)> = vec![
             ("CC".into(), compiler),
             ("TRIALS".into(), scripts.into()),
@@ -275,8 +282,8 @@ fn proves(workspace: &Workspace, executable: &Path, allocator: &str) -> Result<b
     Ok(marked && identity.malloc.provider.by == "allocator")
 }
 
-/// The folder of a package of the registry, fetched by Cargo as a dependency of nothing.
-fn registry(folder: &Path, name: &str, version: &str) -> Result<PathBuf> {
+/// The directory of a package of the registry, fetched by Cargo as a dependency of nothing.
+fn registry(directory: &Path, name: &str, version: &str) -> Result<PathBuf> {
     #[derive(Deserialize)]
     struct Metadata {
         packages: Vec<Package>,
@@ -287,8 +294,8 @@ fn registry(folder: &Path, name: &str, version: &str) -> Result<PathBuf> {
         version: String,
         manifest_path: PathBuf,
     }
-    let fetch = folder.join("fetch");
-    fs::create_dir_all(&fetch).context("cannot make a folder")?;
+    let fetch = directory.join("fetch");
+    fs::create_dir_all(&fetch).context("cannot make a directory")?;
     let manifest = format!(
         "[package]\nname = \"fetch\"\nversion = \"0.0.0\"\n\n[lib]\npath = \"lib.rs\"\n\n[dependencies]\n{name} = \
          \"={version}\"\n\n[workspace]\n"
@@ -309,16 +316,18 @@ fn registry(folder: &Path, name: &str, version: &str) -> Result<PathBuf> {
         .find(|package| package.name == name && package.version == version)
         .with_context(|| format!("cargo did not fetch {name} {version}"))?;
     let manifest = found.manifest_path;
-    let folder = manifest.parent().context("a manifest without a folder")?;
-    Ok(folder.to_owned())
+    let directory = manifest
+        .parent()
+        .context("a manifest without a directory")?;
+    Ok(directory.to_owned())
 }
 
-/// The folder of a Debian source package with Debian's patches, and its version. apt gets lists of its own, so the
+/// The directory of a Debian source package with Debian's patches, and its version. apt gets lists of its own, so the
 /// system's sources stay as they are.
-fn debian(workspace: &Workspace, folder: &Path, name: &str) -> Result<(PathBuf, String)> {
+fn debian(workspace: &Workspace, directory: &Path, name: &str) -> Result<(PathBuf, String)> {
     let state = workspace.target.join("trials/apt");
     for needed in ["lists/partial", "cache/archives/partial"] {
-        fs::create_dir_all(state.join(needed)).context("cannot make a folder")?;
+        fs::create_dir_all(state.join(needed)).context("cannot make a directory")?;
     }
     let release = fs::read_to_string("/etc/os-release").context("cannot read /etc/os-release")?;
     let release = release
@@ -342,7 +351,7 @@ fn debian(workspace: &Workspace, folder: &Path, name: &str) -> Result<(PathBuf, 
         }
         let output = apt
             .args(arguments)
-            .current_dir(folder)
+            .current_dir(directory)
             .stdin(Stdio::null())
             .output();
         let output = output.context("cannot start apt-get")?;
@@ -354,11 +363,11 @@ fn debian(workspace: &Workspace, folder: &Path, name: &str) -> Result<(PathBuf, 
         );
         anyhow::Ok(())
     };
-    if unpacked(folder)?.is_none() {
+    if unpacked(directory)?.is_none() {
         apt(&["update", "-qq"])?;
         apt(&["source", "-qq", name])?;
     }
-    let Some(sources) = unpacked(folder)? else {
+    let Some(sources) = unpacked(directory)? else {
         bail!("apt-get source {name} unpacked nothing");
     };
     let version = Command::new("dpkg-parsechangelog")
@@ -370,10 +379,10 @@ fn debian(workspace: &Workspace, folder: &Path, name: &str) -> Result<(PathBuf, 
     Ok((sources, version))
 }
 
-/// The sources that are in a folder already: what has a `debian` folder and is not our copy.
-fn unpacked(folder: &Path) -> Result<Option<PathBuf>> {
-    for entry in fs::read_dir(folder).context("cannot read a folder")? {
-        let path = entry.context("cannot read a folder")?.path();
+/// The sources that are in a directory already: what has a `debian` directory and is not our copy.
+fn unpacked(directory: &Path) -> Result<Option<PathBuf>> {
+    for entry in fs::read_dir(directory).context("cannot read a directory")? {
+        let path = entry.context("cannot read a directory")?.path();
         if path.join("debian/changelog").exists() && !path.ends_with("sources") {
             return Ok(Some(path));
         }
@@ -392,7 +401,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes a package a workspace of its own: its folder is below ours.
+/// Makes a package a workspace of its own: its directory is below ours.
 fn detach(manifest: &Path) -> Result<()> {
     let mut text = fs::read_to_string(manifest)
         .with_context(|| format!("cannot read `{}`", manifest.display()))?;

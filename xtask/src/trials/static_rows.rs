@@ -16,8 +16,8 @@ pub(super) enum Source {
         version: &'static str,
         flags: &'static [&'static str],
     },
-    /// A Debian source package in the release's version. The script `xtask/trials/static-<name>.sh` builds and tests it,
-    /// and says `PASS: test` or `FAIL: test` as automake does; these executables are what it tests.
+    /// A Debian source package in the release's version. The script `xtask/trials/static-<name>.sh` builds and tests
+    /// it, and says `PASS: test` or `FAIL: test` as automake does; these executables are what it tests.
     Debian {
         executables: &'static [&'static str],
     },

@@ -134,7 +134,7 @@ impl Candidate {
     }
 
     fn with_specs(kind: Kind, gcc: PathBuf, specs: PathBuf, others: Vec<OsString>) -> Candidate {
-        let identity_arguments = format!("-specs musl-gcc.specs {}", without_folders(&others));
+        let identity_arguments = format!("-specs musl-gcc.specs {}", without_directories(&others));
         let mut arguments = vec!["-specs".into(), specs.clone().into_os_string()];
         arguments.extend(others);
         Candidate {
@@ -375,9 +375,9 @@ pub(super) fn zig_in_python_package(search: &Search) -> Result<PathBuf, Reason> 
         return Err(Reason::NotFound);
     }
     use std::os::unix::ffi::OsStrExt;
-    let folder = OsStr::from_bytes(output.stdout.trim_ascii_end());
+    let directory = OsStr::from_bytes(output.stdout.trim_ascii_end());
     search
-        .program(Path::new(folder).join("zig"))
+        .program(Path::new(directory).join("zig"))
         .ok_or(Reason::NotFound)
 }
 
@@ -406,7 +406,7 @@ fn zig_arguments(target: &Target, language: Language) -> Vec<OsString> {
 impl Trial<'_> {
     fn run_zig(&self, program: PathBuf, shown: &str) -> Outcome {
         let arguments = zig_arguments(&self.target, self.language);
-        let identity_arguments = without_folders(&arguments);
+        let identity_arguments = without_directories(&arguments);
         match self.run(Candidate {
             kind: Kind::Zig,
             program,
@@ -504,7 +504,7 @@ impl Trial<'_> {
             kind,
             program,
             // An argument may contain a path that differs between machines, and still determine the output.
-            identity_arguments: without_folders(&arguments),
+            identity_arguments: without_directories(&arguments),
             arguments,
             linking: if is_zig {
                 Linking::Zig
@@ -516,14 +516,14 @@ impl Trial<'_> {
 
     /// Compiles a file, and links it where programs are wanted. Only a candidate that succeeds is a compiler.
     fn run(&self, candidate: Candidate) -> Result<Compiler, Reason> {
-        let folder = tempfile::tempdir().map_err(does_not_start)?;
+        let directory = tempfile::tempdir().map_err(does_not_start)?;
         let (source, text) = match (self.language, self.purpose) {
-            (Language::C, _) => (folder.path().join("trial.c"), TRIAL_C),
+            (Language::C, _) => (directory.path().join("trial.c"), TRIAL_C),
             (Language::Cxx, Purpose::Objects) => {
-                (folder.path().join("trial.cpp"), TRIAL_CXX_OBJECT)
+                (directory.path().join("trial.cpp"), TRIAL_CXX_OBJECT)
             }
             (Language::Cxx, Purpose::Programs) => {
-                (folder.path().join("trial.cpp"), TRIAL_CXX_PROGRAM)
+                (directory.path().join("trial.cpp"), TRIAL_CXX_PROGRAM)
             }
         };
         let headers = match self.target.libc() {
@@ -539,11 +539,11 @@ impl Trial<'_> {
                 .args(arguments)
                 .arg("-o")
                 .arg(output)
-                .current_dir(folder.path());
+                .current_dir(directory.path());
             command.output().map_err(does_not_start)
         };
 
-        let object = folder.path().join("trial.o");
+        let object = directory.path().join("trial.o");
         let output = compile(&["-c".as_ref(), source.as_os_str()], &object)?;
         if !output.status.success() {
             let text = String::from_utf8_lossy(&output.stderr);
@@ -560,7 +560,7 @@ impl Trial<'_> {
             return Err(Reason::OtherProcessor);
         }
         if self.purpose == Purpose::Programs {
-            let program = folder.path().join("trial");
+            let program = directory.path().join("trial");
             let output = compile(&["-static".as_ref(), source.as_os_str()], &program)?;
             if !output.status.success() {
                 return Err(Reason::DoesNotLink {
@@ -675,7 +675,7 @@ fn is_elf_for(target: &Target, path: &Path) -> bool {
 }
 
 /// Arguments as text, with only the last part of each absolute path.
-fn without_folders(arguments: &[OsString]) -> String {
+fn without_directories(arguments: &[OsString]) -> String {
     let words = arguments.iter().map(|argument| {
         let text = argument.to_string_lossy();
         match text.strip_prefix('/') {

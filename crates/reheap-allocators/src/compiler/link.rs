@@ -124,21 +124,21 @@ impl Compiler {
                 program: self.program.clone(),
             });
         }
-        let folder_first = || {
+        let directory_first = || {
             let mut argument = OsString::from("-L");
             argument.push(derived_libc);
             argument
         };
         Ok(match (&self.linking, pie) {
             (Linking::Driver, Pie::Yes) => {
-                vec!["-fPIE".into(), "-static-pie".into(), folder_first()]
+                vec!["-fPIE".into(), "-static-pie".into(), directory_first()]
             }
             (Linking::Driver | Linking::Specs { .. }, Pie::No) => {
                 vec![
                     "-static".into(),
                     "-no-pie".into(),
                     "-Wl,--eh-frame-hdr".into(),
-                    folder_first(),
+                    directory_first(),
                 ]
             }
             (Linking::Specs { specs }, Pie::Yes) => {
@@ -152,7 +152,7 @@ impl Compiler {
                     "-fPIE".into(),
                     "-specs".into(),
                     path.into_os_string(),
-                    folder_first(),
+                    directory_first(),
                 ]
             }
             // Zig ignores `-static-pie` as an unused argument.
@@ -195,8 +195,8 @@ impl Compiler {
             program: self.program.clone(),
             message,
         };
-        let folder = tempfile::tempdir().map_err(|error| not_told(error.to_string()))?;
-        let source = folder.path().join("trial.c");
+        let directory = tempfile::tempdir().map_err(|error| not_told(error.to_string()))?;
+        let source = directory.path().join("trial.c");
         fs::write(&source, "int main(void) { return 0; }\n")
             .map_err(|error| not_told(error.to_string()))?;
         let mut command = self.command_in(search);
@@ -204,9 +204,9 @@ impl Compiler {
             .args(["-static", "-Wl,--trace", "-x", "c"])
             .arg(&source)
             .arg("-o")
-            .arg(folder.path().join("trial"));
+            .arg(directory.path().join("trial"));
         let output = command
-            .current_dir(folder.path())
+            .current_dir(directory.path())
             .output()
             .map_err(|error| not_told(error.to_string()))?;
         if !output.status.success() {
@@ -243,19 +243,19 @@ fn static_pie_specs(specs: &Path) -> Result<String, LinkError> {
         .split_whitespace()
         .map(Path::new)
         .find(|word| word.is_absolute() && word.ends_with("crti.o"));
-    let Some(folder) = crti.and_then(Path::parent) else {
+    let Some(directory) = crti.and_then(Path::parent) else {
         return Err(LinkError::NoStartFiles {
             specs: specs.to_owned(),
         });
     };
-    let start = folder.join("rcrt1.o");
+    let start = directory.join("rcrt1.o");
     if !start.is_file() {
         return Err(LinkError::NoStaticPie { path: start });
     }
-    let folder = folder.display();
+    let directory = directory.display();
     Ok(format!(
-        "*startfile:\n{folder}/rcrt1.o {folder}/crti.o crtbeginS.o%s\n\n\
-         *endfile:\ncrtendS.o%s {folder}/crtn.o\n\n\
+        "*startfile:\n{directory}/rcrt1.o {directory}/crti.o crtbeginS.o%s\n\n\
+         *endfile:\ncrtendS.o%s {directory}/crtn.o\n\n\
          *link:\n-static -pie --no-dynamic-linker -z text -nostdlib --eh-frame-hdr %{{rdynamic:-export-dynamic}}\n"
     ))
 }

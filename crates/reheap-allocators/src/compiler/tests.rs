@@ -56,7 +56,7 @@ fn a_c_compiler_for_musl_makes_objects_and_programs() {
 }
 
 #[test]
-fn the_identity_names_no_folder() {
+fn the_identity_names_no_directory() {
     for language in [Language::C, Language::Cxx] {
         let compiler = find(&target(), language, Purpose::Objects, &environment()).unwrap();
         assert!(
@@ -134,8 +134,8 @@ fn a_compiler_that_the_user_names_and_that_uses_glibc_is_refused_and_nothing_els
 #[test]
 fn a_named_compiler_may_come_with_arguments() {
     let real = find(&target(), Language::C, Purpose::Objects, &environment()).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let script = real.write_wrapper(folder.path()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let script = real.write_wrapper(directory.path()).unwrap();
     let mut value = script.into_os_string();
     value.push("  -O1 -fPIC");
     let path = environment().variable("PATH").unwrap().to_owned();
@@ -175,8 +175,8 @@ fn a_compiler_for_another_processor_is_refused() {
     if real.kind == Kind::Zig {
         return; // Zig compiles for any processor
     }
-    let folder = tempfile::tempdir().unwrap();
-    let script = real.write_wrapper(folder.path()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let script = real.write_wrapper(directory.path()).unwrap();
     let other = Target::musl(Architecture::Aarch64);
     let search = Search::new(
         [(
@@ -192,14 +192,14 @@ fn a_compiler_for_another_processor_is_refused() {
 
 #[test]
 fn a_program_that_fails_is_refused_with_its_first_complaint() {
-    let folder = tempfile::tempdir().unwrap();
-    let script = folder.path().join("broken-cc");
+    let directory = tempfile::tempdir().unwrap();
+    let script = directory.path().join("broken-cc");
     write_script(
         &script,
         "#!/bin/sh\necho 'broken-cc: error: no licence' >&2\nexit 1\n",
     );
     let search = environment_with(
-        folder.path(),
+        directory.path(),
         &[("CC_x86_64_unknown_linux_musl", script.as_os_str())],
     );
     let error = find(&target(), Language::C, Purpose::Objects, &search).unwrap_err();
@@ -212,11 +212,11 @@ fn a_program_that_fails_is_refused_with_its_first_complaint() {
 }
 
 #[test]
-fn a_wrapper_keeps_every_argument_as_it_is_in_a_folder_with_spaces_and_quotes() {
-    let folder = tempfile::tempdir().unwrap();
-    let odd = folder
+fn a_wrapper_keeps_every_argument_as_it_is_in_a_directory_with_spaces_and_quotes() {
+    let directory = tempfile::tempdir().unwrap();
+    let odd = directory
         .path()
-        .join(OsStr::from_bytes(b"it's \"a\" $HOME \xff folder"));
+        .join(OsStr::from_bytes(b"it's \"a\" $HOME \xff directory"));
     fs::create_dir(&odd).unwrap();
     let echo = odd.join("echo arguments");
     write_script(&echo, "#!/bin/sh\nfor a do printf '<%s>' \"$a\"; done\n");
@@ -246,8 +246,8 @@ fn a_wrapper_keeps_every_argument_as_it_is_in_a_folder_with_spaces_and_quotes() 
 
 #[test]
 fn the_wrapper_of_zig_speaks_gcc() {
-    let folder = tempfile::tempdir().unwrap();
-    let echo = folder.path().join("zig");
+    let directory = tempfile::tempdir().unwrap();
+    let echo = directory.path().join("zig");
     write_script(&echo, "#!/bin/sh\nprintf '%s ' \"$@\"\n");
     let said = |architecture, arguments: &str| {
         let compiler = Compiler {
@@ -259,7 +259,7 @@ fn the_wrapper_of_zig_speaks_gcc() {
             identity: String::new(),
             linking: Linking::Zig,
         };
-        let wrapper = compiler.write_wrapper(folder.path()).unwrap();
+        let wrapper = compiler.write_wrapper(directory.path()).unwrap();
         let output = Command::new(&wrapper)
             .args(arguments.split(' '))
             .output()
@@ -297,14 +297,14 @@ fn the_wrapper_of_zig_speaks_gcc() {
 
 #[test]
 fn writing_a_wrapper_again_leaves_the_file_as_it_is() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let compiler = find(&target(), Language::C, Purpose::Objects, &environment()).unwrap();
-    let wrapper = compiler.write_wrapper(folder.path()).unwrap();
+    let wrapper = compiler.write_wrapper(directory.path()).unwrap();
     let before = fs::metadata(&wrapper).unwrap().modified().unwrap();
-    assert_eq!(compiler.write_wrapper(folder.path()).unwrap(), wrapper);
+    assert_eq!(compiler.write_wrapper(directory.path()).unwrap(), wrapper);
     assert_eq!(fs::metadata(&wrapper).unwrap().modified().unwrap(), before);
     assert_eq!(
-        fs::read_dir(folder.path()).unwrap().count(),
+        fs::read_dir(directory.path()).unwrap().count(),
         1,
         "no temporary file is left"
     );
@@ -312,18 +312,18 @@ fn writing_a_wrapper_again_leaves_the_file_as_it_is() {
 
 #[test]
 fn an_archiver_is_found_and_its_wrapper_makes_an_archive() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let archiver = find_archiver(&target(), &environment()).unwrap();
-    let wrapper = archiver.write_wrapper(folder.path()).unwrap();
-    fs::write(folder.path().join("member"), "text").unwrap();
+    let wrapper = archiver.write_wrapper(directory.path()).unwrap();
+    fs::write(directory.path().join("member"), "text").unwrap();
     let status = Command::new(wrapper)
         .args(["rcs", "a.a", "member"])
-        .current_dir(folder.path())
+        .current_dir(directory.path())
         .status()
         .unwrap();
     assert!(status.success());
     assert!(
-        fs::read(folder.path().join("a.a"))
+        fs::read(directory.path().join("a.a"))
             .unwrap()
             .starts_with(b"!<arch>\n")
     );

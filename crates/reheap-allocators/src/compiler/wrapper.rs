@@ -94,12 +94,12 @@ pub(super) fn write(path: &Path, script: &[u8]) -> io::Result<()> {
     if std::fs::read(path).is_ok_and(|present| present == script) {
         return Ok(());
     }
-    let folder = path.parent().unwrap_or(Path::new("."));
+    let directory = path.parent().unwrap_or(Path::new("."));
     let permissions = std::fs::Permissions::from_mode(0o755);
     let mut file = tempfile::Builder::new()
         .prefix(".wrapper-")
         .permissions(permissions)
-        .tempfile_in(folder)?;
+        .tempfile_in(directory)?;
     file.write_all(script)?;
     // The umask applies to the mode above, but not to this one.
     file.as_file()

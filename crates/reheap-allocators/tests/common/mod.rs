@@ -1,4 +1,5 @@
-//! What the tests of this crate share: targets of this machine, compilers for them, and C programs that are built and run.
+//! What the tests of this crate share: targets of this machine, compilers for them, and C programs that are built and
+//! run.
 #![allow(
     dead_code,
     unused_imports,
@@ -43,9 +44,9 @@ pub(crate) fn cache() -> Cache {
     Cache::at(Path::new(env!("CARGO_TARGET_TMPDIR")).join("reheap-cache"))
 }
 
-/// A folder that goes when the value does.
-pub(crate) fn scratch_folder() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the build folder is writable")
+/// A directory that goes when the value does.
+pub(crate) fn scratch_directory() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the build directory is writable")
 }
 
 /// A C compiler that links programs with the target's libc.
@@ -55,14 +56,14 @@ pub(crate) fn compiler(target: &Target) -> Compiler {
 
 /// A source of this crate's tests.
 pub(crate) fn program(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
-    folder.join(format!("{name}.c"))
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    directory.join(format!("{name}.c"))
 }
 
 /// A source of the conformance suite, which prints `ok NAME` when all is well.
 pub(crate) fn conformance_program(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reheap/tests/programs/c");
-    folder.join(format!("{name}.c"))
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../reheap/tests/programs/c");
+    directory.join(format!("{name}.c"))
 }
 
 /// Compiles and links; builtins are off, because a compiler may remove a malloc whose block is only freed.

@@ -1,4 +1,5 @@
-// Starts a child that dies by SIGUSR1 and asks for its end by the function that is named; or a child of which nobody asks.
+// Starts a child that dies by SIGUSR1 and asks for its end by the function that is named; or a child of which nobody
+// asks.
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>

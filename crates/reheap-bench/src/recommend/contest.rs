@@ -93,8 +93,8 @@ impl Contest<'_> {
             })
     }
 
-    /// The variant with the least geometric mean of time and memory; of equal ones, that whose figures are lower, claimed
-    /// or not.
+    /// The variant with the least geometric mean of time and memory; of equal ones, that whose figures are lower,
+    /// claimed or not.
     fn least_cost(&self, variants: impl Iterator<Item = usize>) -> Option<usize> {
         let key = |variant: &usize| (self.cost(*variant), self.unclaimed_cost(*variant));
         variants.min_by(|left, right| {

@@ -1,15 +1,15 @@
 //! How far a median may be trusted: bootstrap intervals without drawing a resample.
 //!
-//! The bootstrap asks how the median would vary if the runs were drawn again, with replacement, from the runs that there
-//! are. For a median this needs no dice: the chance of each possible median of a resample has a closed form (Maritz and
-//! Jarrett, "A note on estimating the variance of the sample median", 1978, for an odd number of values). So there is no
-//! seed and no number of resamples to choose; it is what an infinite number of them would show.
+//! The bootstrap asks how the median would vary if the runs were drawn again, with replacement, from the runs that
+//! there are. For a median this needs no dice: the chance of each possible median of a resample has a closed form
+//! (Maritz and Jarrett, "A note on estimating the variance of the sample median", 1978, for an odd number of values).
+//! So there is no seed and no number of resamples to choose; it is what an infinite number of them would show.
 //!
 //! From that distribution the interval is taken by BCa, the bias-corrected and accelerated method of Efron, "Better
 //! bootstrap confidence intervals" (1987). The bias correction counts half of the medians that equal the observed one.
-//! The acceleration is usually estimated by the jackknife, which fails for a median: leaving one value out moves it only
-//! between its neighbours. It is not needed either. Efron's formula is the skewness of the influence function, and that
-//! of a median takes two opposite values for half of the values each, so the acceleration is exactly 0.
+//! The acceleration is usually estimated by the jackknife, which fails for a median: leaving one value out moves it
+//! only between its neighbours. It is not needed either. Efron's formula is the skewness of the influence function, and
+//! that of a median takes two opposite values for half of the values each, so the acceleration is exactly 0.
 //!
 //! Such intervals are too narrow for few values: for nine they would hold the true median in 82 of 100 cases instead of
 //! 95. Therefore they are expanded as Hesterberg, "What teachers should know about the bootstrap" (2014),
@@ -261,16 +261,17 @@ impl Medians {
     }
 }
 
-/// The chances that the median of a resample is the `i`th value. It is at most that if more than half of the values drawn
-/// are, which is a binomial tail.
+/// The chances that the median of a resample is the `i`th value. It is at most that if more than half of the values
+/// drawn are, which is a binomial tail.
 fn medians_of_odd(values: &[f64]) -> Vec<(f64, f64)> {
     let up_to = chances_up_to(values.len(), values.len().div_ceil(2));
     let chances = up_to.windows(2).map(|pair| pair[1] - pair[0]);
     values.iter().copied().zip(chances).collect()
 }
 
-/// The chances that the two values in the middle of a resample are the `i`th and the `j`th. For `i < j` half of the values
-/// drawn are the `i`th at most, though not all of them the `i-1`th at most, and the other half the `j`th at least.
+/// The chances that the two values in the middle of a resample are the `i`th and the `j`th. For `i < j` half of the
+/// values drawn are the `i`th at most, though not all of them the `i-1`th at most, and the other half the `j`th at
+/// least.
 fn medians_of_even(values: &[f64]) -> Vec<(f64, f64)> {
     let (count, half) = (values.len(), values.len() / 2);
     let n = count as f64;
@@ -298,8 +299,8 @@ fn medians_of_even(values: &[f64]) -> Vec<(f64, f64)> {
     medians
 }
 
-/// The chances that the value with this rank in a resample is among the lowest 0, 1, 2, … of the sample: a binomial tail,
-/// by the incomplete beta function.
+/// The chances that the value with this rank in a resample is among the lowest 0, 1, 2, … of the sample: a binomial
+/// tail, by the incomplete beta function.
 fn chances_up_to(count: usize, rank: usize) -> Vec<f64> {
     let (below, above) = (rank as f64, (count - rank + 1) as f64);
     (0..=count)

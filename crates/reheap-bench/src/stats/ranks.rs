@@ -61,8 +61,8 @@ pub fn rank_sum(left: &Sample, right: &Sample) -> f64 {
 }
 
 /// Step-down adjustment of several p values, so that the chance of any false claim among them stays what it is for one:
-/// Holm, "A simple sequentially rejective multiple test procedure" (1979). In the order in which they were given. Unlike
-/// others it does not ask that the tests be independent, and those of variants that share a baseline are not.
+/// Holm, "A simple sequentially rejective multiple test procedure" (1979). In the order in which they were given.
+/// Unlike others it does not ask that the tests be independent, and those of variants that share a baseline are not.
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|&left, &right| p_values[left].total_cmp(&p_values[right]));

@@ -1,4 +1,5 @@
-//! What the tests of derived libcs share: real libcs, a tiny allocator compiled here, and a folder to link programs in.
+//! What the tests of derived libcs share: real libcs, a tiny allocator compiled here, and a directory to link programs
+//! in.
 #![allow(
     dead_code,
     reason = "each test file is a crate of its own and uses its part of this module"
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
-/// A folder with the files of one test.
+/// A directory with the files of one test.
 pub(crate) struct Workshop(tempfile::TempDir);
 
 impl Workshop {
@@ -36,7 +37,7 @@ impl Workshop {
         fs::read(self.path(name)).unwrap()
     }
 
-    /// Runs a command in the folder, whatever comes of it; words are separated by spaces.
+    /// Runs a command in the directory, whatever comes of it; words are separated by spaces.
     pub(crate) fn try_run(&self, command: &str) -> Output {
         let mut words = command.split(' ');
         let program = words.next().unwrap();
@@ -73,7 +74,7 @@ impl Workshop {
 /// Ends the message of a test that lacks a tool.
 pub(crate) const INSTALL: &str = "`xtask/prepare install` installs what the tests need";
 
-/// The architecture as triples and folders spell it.
+/// The architecture as triples and directories spell it.
 pub(crate) const ARCH: &str = std::env::consts::ARCH;
 
 /// Rust's own musl libc.
@@ -84,20 +85,20 @@ pub(crate) fn libc_of_rust() -> Vec<u8> {
         .args(["--print", "target-libdir", "--target", &target])
         .output()
         .unwrap();
-    let folder = String::from_utf8(output.stdout).unwrap();
-    let path = Path::new(folder.trim()).join("self-contained/libc.a");
+    let directory = String::from_utf8(output.stdout).unwrap();
+    let path = Path::new(directory.trim()).join("self-contained/libc.a");
     fs::read(&path)
         .unwrap_or_else(|error| panic!("cannot read `{}`: {error}; {INSTALL}", path.display()))
 }
 
-/// The folder of Debian's musl.
-pub(crate) fn folder_of_debian() -> PathBuf {
+/// The directory of Debian's musl.
+pub(crate) fn directory_of_debian() -> PathBuf {
     PathBuf::from(format!("/usr/lib/{ARCH}-linux-musl"))
 }
 
 /// Debian's musl libc.
 pub(crate) fn libc_of_debian() -> Vec<u8> {
-    let path = folder_of_debian().join("libc.a");
+    let path = directory_of_debian().join("libc.a");
     fs::read(&path)
         .unwrap_or_else(|error| panic!("cannot read `{}`: {error}; {INSTALL}", path.display()))
 }

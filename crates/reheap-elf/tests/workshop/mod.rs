@@ -1,4 +1,4 @@
-//! A folder in which a test builds what it identifies.
+//! A directory in which a test builds what it identifies.
 #![allow(
     dead_code,
     reason = "each test file is a crate of its own and uses its part of this module"
@@ -21,11 +21,11 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// A folder with the files of one test.
+/// A directory with the files of one test.
 pub(crate) struct Workshop(tempfile::TempDir);
 
 impl Workshop {
-    /// A folder, if these tools are there.
+    /// A directory, if these tools are there.
     #[track_caller]
     pub(crate) fn with(tools: &[&str]) -> Self {
         for tool in tools {
@@ -46,7 +46,7 @@ impl Workshop {
         std::fs::write(self.path(name), contents).unwrap();
     }
 
-    /// Runs a command in the folder; words are separated by spaces.
+    /// Runs a command in the directory; words are separated by spaces.
     pub(crate) fn run(&self, command: &str) {
         let mut words = command.split(' ');
         let program = words.next().unwrap();

@@ -108,9 +108,9 @@ impl Variants {
     ///
     /// Nothing of musl but them is in it: they need nothing but each other.
     pub(crate) fn load(libc: &Path) -> Self {
-        let folder = std::env::temp_dir().join(format!("measure-memory-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let library = folder.join("musl.so");
+        let directory = std::env::temp_dir().join(format!("measure-memory-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let library = directory.join("musl.so");
         let mut link = Command::new("cc");
         link.args(["-shared", "-nostdlib", "-Wl,-Bsymbolic", "-o"])
             .arg(&library);
@@ -123,7 +123,7 @@ impl Variants {
         // members that have none.
         let musl = unsafe { dlopen(path.as_ptr(), RTLD_NOW) };
         assert!(!musl.is_null(), "cannot load `{}`", library.display());
-        std::fs::remove_dir_all(&folder).unwrap();
+        std::fs::remove_dir_all(&directory).unwrap();
         Self { musl }
     }
 

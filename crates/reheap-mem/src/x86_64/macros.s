@@ -1,4 +1,4 @@
-# What the files of this folder share; it stands in front of each of them.
+# What the files of this directory share; it stands in front of each of them.
 #
 # One text serves several widths: a macro with `reg, vec` is written out for
 #   xmm,  16: SSE2, which every x86-64 has;

@@ -1,8 +1,8 @@
 //! Where a value lies on an axis, and which values are written beside it.
 //!
-//! An axis begins at zero unless all values are close together: then the differences would vanish. Values that span more
-//! than a factor of [`LOGARITHMIC_FROM`] get a logarithmic axis, because stock musl is at times ninety times slower, and
-//! all others would fall together in one place.
+//! An axis begins at zero unless all values are close together: then the differences would vanish. Values that span
+//! more than a factor of [`LOGARITHMIC_FROM`] get a logarithmic axis, because stock musl is at times ninety times
+//! slower, and all others would fall together in one place.
 
 /// From which factor between the largest and the smallest value on an axis is logarithmic.
 const LOGARITHMIC_FROM: f64 = 20.0;

@@ -1,8 +1,8 @@
 //! Lays columns out for a terminal.
 //!
-//! A table library would cut or wrap cells when a table is too wide. Figures that are cut in two are worse than none, so
-//! columns that find no place go into another table below, with the names repeated; only names are wrapped. That makes
-//! one layout serve any width and any number of metrics.
+//! A table library would cut or wrap cells when a table is too wide. Figures that are cut in two are worse than none,
+//! so columns that find no place go into another table below, with the names repeated; only names are wrapped. That
+//! makes one layout serve any width and any number of metrics.
 
 use crate::escape::visible;
 use unicode_width::UnicodeWidthStr as _;

@@ -82,16 +82,16 @@ impl Project<'_> {
         shell_words::join(words)
     }
 
-    /// A place of the variant's own beside Cargo's folders.
+    /// A place of the variant's own beside Cargo's directories.
     fn place(&self, built: &Path, variant: &str) -> anyhow::Result<PathBuf> {
         let of_target = built
             .ancestors()
-            .find(|folder| folder.ends_with(self.session.triple()))
-            .context("Cargo built outside of the folder of its target")?;
-        let folder = of_target.join("reheap-bench").join(variant);
-        fs::create_dir_all(&folder)
-            .with_context(|| format!("cannot make `{}`", folder.display()))?;
-        Ok(folder.join(built.file_name().context("the executable has no name")?))
+            .find(|directory| directory.ends_with(self.session.triple()))
+            .context("Cargo built outside of the directory of its target")?;
+        let directory = of_target.join("reheap-bench").join(variant);
+        fs::create_dir_all(&directory)
+            .with_context(|| format!("cannot make `{}`", directory.display()))?;
+        Ok(directory.join(built.file_name().context("the executable has no name")?))
     }
 }
 

@@ -108,8 +108,9 @@ impl Measurement {
         Ok(results)
     }
 
-    /// Runs a command once: as a server under its load, if it is one. How it ends does not matter yet, but what takes its
-    /// whole time, or crashes, is told: nobody waits for the sixth allocator without knowing what happened to the first.
+    /// Runs a command once: as a server under its load, if it is one. How it ends does not matter yet, but what takes
+    /// its whole time, or crashes, is told: nobody waits for the sixth allocator without knowing what happened to the
+    /// first.
     pub(crate) fn try_out(&self, name: &str, mut command: CommandLine) -> anyhow::Result<()> {
         command.input = self.measuring.input.clone();
         let limits = Limits {

@@ -118,7 +118,7 @@ impl MeasuringArguments {
         let cannot = || format!("cannot read the input `{shown}`");
         let input = File::open(path).with_context(cannot)?;
         if input.metadata().with_context(cannot)?.is_dir() {
-            let text = format!("cannot read the input `{shown}`: it is a folder");
+            let text = format!("cannot read the input `{shown}`: it is a directory");
             return Err(Failure::usage(text).into());
         }
         Ok(Some(std::path::absolute(path)?))

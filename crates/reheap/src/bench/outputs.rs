@@ -65,7 +65,7 @@ impl OutputArguments {
     /// The forms that were asked for.
     ///
     /// # Errors
-    /// If two go to standard output, or a file's folder is not there: hours of measuring would be lost at their end.
+    /// If two go to standard output, or a file's directory is not there: hours of measuring would be lost at their end.
     pub(crate) fn check(&self) -> anyhow::Result<Outputs> {
         Outputs::check(
             [(Form::Json, &self.json)]
@@ -124,21 +124,21 @@ impl Outputs {
 
 /// The whole path of a file that can be written, and may be.
 fn writable(form: Form, path: &Path) -> anyhow::Result<PathBuf> {
-    let path = std::path::absolute(path).context("cannot find the current folder")?;
+    let path = std::path::absolute(path).context("cannot find the current directory")?;
     let shown = path.display();
     let refuse = |reason: String| Err(Failure::usage(format!("cannot write `{shown}`: {reason}")));
     if path.is_dir() {
-        refuse("it is a folder".to_owned())?;
+        refuse("it is a directory".to_owned())?;
     }
     if path.exists() && !path.is_file() {
         return Ok(path); // a device or a pipe
     }
     // A link is followed: its place is not the one to be written to.
     let path = path.canonicalize().unwrap_or_else(|_| path.clone());
-    let Some(folder) = path.parent().filter(|folder| folder.is_dir()) else {
-        return Ok(refuse("there is no such folder".to_owned())?);
+    let Some(directory) = path.parent().filter(|directory| directory.is_dir()) else {
+        return Ok(refuse("there is no such directory".to_owned())?);
     };
-    if let Err(reason) = tempfile::tempfile_in(folder) {
+    if let Err(reason) = tempfile::tempfile_in(directory) {
         refuse(reason.to_string())?;
     }
     if form != Form::Json && holds_results(&path) {

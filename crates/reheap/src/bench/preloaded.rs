@@ -189,8 +189,8 @@ impl<'a> Dynamic<'a> {
 
     /// Runs the command once with a probe in front of the library, and says how the library was seen to be active.
     fn see(&self, ready: &ReadyVariant, choice: &Choice) -> anyhow::Result<String> {
-        let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-        let recording = Recording::create(&folder.path().join("recording"))?;
+        let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
+        let recording = Recording::create(&directory.path().join("recording"))?;
         let target = self
             .program
             .target()

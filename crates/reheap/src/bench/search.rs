@@ -1,8 +1,8 @@
 //! The search of `recommend`, in two steps: which allocator is best, and how tuned.
 //!
-//! Measuring every allocator with every option at once would spend most of the time on variants that cannot win. The last
-//! step measures its variants again, beside the baseline: the best of many looks better than it is in the runs that it
-//! was chosen by.
+//! Measuring every allocator with every option at once would spend most of the time on variants that cannot win. The
+//! last step measures its variants again, beside the baseline: the best of many looks better than it is in the runs
+//! that it was chosen by.
 
 use crate::bench::measure::Measurement;
 use crate::bench::ready::ReadyVariant;

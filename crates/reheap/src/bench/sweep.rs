@@ -8,7 +8,8 @@ use std::ffi::OsString;
 /// A value for each parameter.
 pub(crate) type Parameters = BTreeMap<String, String>;
 
-/// All combinations of the values of all parameters, each given as `NAME=VALUE,VALUE`; one without any where there are none.
+/// All combinations of the values of all parameters, each given as `NAME=VALUE,VALUE`; one without any where there are
+/// none.
 pub(crate) fn combinations(given: &[String]) -> anyhow::Result<Vec<Parameters>> {
     let mut combinations = vec![Parameters::new()];
     for text in given {

@@ -1,8 +1,8 @@
 //! `reheap cc` and `reheap c++`: a compiler driver whose executables are static and have another allocator.
 //!
-//! It stands where a compiler stands (`CC="reheap cc"`), so nothing that a compiler would not print is printed on success,
-//! and only what comes before the first compiler argument is reheap's own: `-ansi` or `-target` must not be taken for
-//! `-a nsi` and `-t arget`.
+//! It stands where a compiler stands (`CC="reheap cc"`), so nothing that a compiler would not print is printed on
+//! success, and only what comes before the first compiler argument is reheap's own: `-ansi` or `-target` must not be
+//! taken for `-a nsi` and `-t arget`.
 
 use crate::choice::{self, StaticArguments};
 use crate::env_vars;
@@ -144,12 +144,12 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
                 Some(file) => file.clone(),
                 None => original_libc(&compiler, &target, &workshop)?,
             };
-            let folder = match workshop.derived_folder(&choice, &target, &original)? {
-                Some(folder) => folder,
+            let directory = match workshop.derived_directory(&choice, &target, &original)? {
+                Some(directory) => directory,
                 None => original.parent().unwrap_or(Path::new(".")).to_owned(),
             };
-            let scripts = workshop.cache()?.folder("compilers")?;
-            command.args(compiler.link_arguments(&folder, pie, &scripts)?);
+            let scripts = workshop.cache()?.directory("compilers")?;
+            command.args(compiler.link_arguments(&directory, pie, &scripts)?);
             command.args(given);
             if linked_with.stack_size > 0 {
                 command.arg(format!("-Wl,-z,stack-size={}", linked_with.stack_size));

@@ -68,12 +68,12 @@ pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
     let root = writable_root(arguments.root.as_deref(), &arguments.for_this_system())?;
     let (linkers, others) = root.linkers();
     check_linkers(&root, &linkers, &others)?;
-    for folder in ["/etc", LIBRARIES] {
-        root.check_entry(folder)?;
+    for directory in ["/etc", LIBRARIES] {
+        root.check_entry(directory)?;
     }
     let libraries = build(&choice, &linkers)?;
     for libc in libraries.libcs() {
-        root.check_entry(&libraries.folder_of(libc))?; // it may be there already
+        root.check_entry(&libraries.directory_of(libc))?; // it may be there already
     }
     let libcs: Vec<Libc> = libraries.libcs().collect();
     let census = ui::while_spinning("looking for programs with allocators of their own", || {
@@ -140,13 +140,13 @@ fn make(change: &Change, disk: &Disk, canaries: &CanaryRuns) -> anyhow::Result<C
         false => Ok(()),
     };
     let mut seen = CanaryResults::default();
-    let missing = disk.missing_folders(LIBRARIES);
+    let missing = disk.missing_directories(LIBRARIES);
     let cleaned = change.make(
         disk,
         || {
             missing
                 .iter()
-                .try_for_each(|folder| disk.make_folder(folder))?;
+                .try_for_each(|directory| disk.make_directory(directory))?;
             canaries.libraries.write(disk)?;
             seen.before = canaries.before()?;
             Ok(go_on()?)
@@ -161,30 +161,30 @@ fn make(change: &Change, disk: &Disk, canaries: &CanaryRuns) -> anyhow::Result<C
     Ok(seen)
 }
 
-/// The root folder, if it may be written to and what is in it can be trusted. `command` is what to type for this system,
-/// behind `reheap`.
-pub(crate) fn writable_root(folder: Option<&Path>, command: &str) -> anyhow::Result<Root> {
-    let root = Root::of(folder, &format!("reheap {command}"))?;
+/// The root directory, if it may be written to and what is in it can be trusted. `command` is what to type for this
+/// system, behind `reheap`.
+pub(crate) fn writable_root(directory: Option<&Path>, command: &str) -> anyhow::Result<Root> {
+    let root = Root::of(directory, &format!("reheap {command}"))?;
     if root.is_this_system() && !rustix::process::geteuid().is_root() {
         let verb = command.split(' ').next().unwrap_or_default();
         let text =
             format!("cannot {verb}: it changes every program of this system, which needs root");
-        let hint = format!("sudo reheap {command}; for an image: --root <folder>");
+        let hint = format!("sudo reheap {command}; for an image: --root <directory>");
         return Err(Failure::failed(text).hint(hint).into());
     }
-    for folder in ["/etc", LIBRARIES] {
-        root.check_owners(folder)?;
+    for directory in ["/etc", LIBRARIES] {
+        root.check_owners(directory)?;
     }
     Ok(root)
 }
 
 /// One command at a time; given up when this process ends, however it does.
 pub(crate) fn lock(root: &Root) -> anyhow::Result<fs::File> {
-    let folder = root.open_folder("/etc");
-    let cannot = || format!("cannot lock `/etc` below `{}`", root.folder().display());
-    let folder = folder.with_context(cannot)?;
-    folder.lock().with_context(cannot)?;
-    Ok(folder)
+    let directory = root.open_directory("/etc");
+    let cannot = || format!("cannot lock `/etc` below `{}`", root.directory().display());
+    let directory = directory.with_context(cannot)?;
+    directory.lock().with_context(cannot)?;
+    Ok(directory)
 }
 
 /// Brings what an interrupted command left to an end.
@@ -212,7 +212,7 @@ fn check_linkers(root: &Root, linkers: &[Linker], others: &[Linker]) -> anyhow::
     if !linkers.is_empty() {
         return Ok(());
     }
-    let shown = root.folder().display();
+    let shown = root.directory().display();
     Err(match others.first() {
         Some(other) => {
             let (theirs, ours) = (other.architecture, std::env::consts::ARCH);

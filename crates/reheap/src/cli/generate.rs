@@ -75,7 +75,8 @@ fn in_ascii(page: &str) -> String {
 
 /// One page: the program, then a section for each subcommand with all its flags.
 ///
-/// clap_mangen writes a page for each subcommand and refers to them; here they are sections, so titles go one level down.
+/// clap_mangen writes a page for each subcommand and refers to them; here they are sections, so titles go one level
+/// down.
 fn man_pages(command: &clap::Command, out: &mut Vec<u8>) -> anyhow::Result<()> {
     let mut command = command.clone();
     command.build();

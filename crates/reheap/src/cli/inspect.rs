@@ -295,24 +295,24 @@ mod tests {
 
     #[test]
     fn what_is_no_file_is_refused_by_its_kind_without_waiting() {
-        let folder = tempfile::tempdir().unwrap();
-        assert!(error_for(folder.path()).ends_with("it is a directory, not a file\n"));
+        let directory = tempfile::tempdir().unwrap();
+        assert!(error_for(directory.path()).ends_with("it is a directory, not a file\n"));
         assert!(error_for(Path::new("/dev/zero")).ends_with("it is a device, not a file\n"));
 
-        let pipe = folder.path().join("pipe");
+        let pipe = directory.path().join("pipe");
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
         assert!(error_for(&pipe).ends_with("it is a named pipe, not a file\n"));
 
-        let socket = folder.path().join("socket");
+        let socket = directory.path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
         assert!(error_for(&socket).ends_with("it is a socket, not a file\n"));
     }
 
     #[test]
     fn files_that_are_not_elf_are_refused_with_what_they_are() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("file");
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
         let error_for_contents = |contents: &[u8]| {
             std::fs::write(&file, contents).unwrap();
             error_for(&file)

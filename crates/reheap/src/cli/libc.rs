@@ -81,8 +81,8 @@ pub(crate) fn run(arguments: &LibcArguments) -> anyhow::Result<ExitCode> {
         ui::note(&text);
         return Ok(ExitCode::SUCCESS);
     }
-    let folder = original.derived_folder(&replacement, workshop.cache()?)?;
-    ui::data(&format!("{}\n", folder.display()))?;
+    let directory = original.derived_directory(&replacement, workshop.cache()?)?;
+    ui::data(&format!("{}\n", directory.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 

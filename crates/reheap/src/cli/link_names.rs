@@ -1,5 +1,5 @@
-//! `reheap link-names`: short names for `reheap run` with one allocator, as links to reheap, which looks at the name that it
-//! was called by.
+//! `reheap link-names`: short names for `reheap run` with one allocator, as links to reheap, which looks at the name
+//! that it was called by.
 
 use crate::ui::{self, Failure};
 use anyhow::Context as _;
@@ -23,21 +23,21 @@ const SUFFIX: &str = "-run";
 pub(crate) struct LinkNamesArguments {
     /// A directory in PATH; reheap replaces nothing there but its own links
     #[arg(value_name = "DIR")]
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
 /// Makes the links and prints their paths.
 pub(crate) fn run(arguments: &LinkNamesArguments) -> anyhow::Result<ExitCode> {
-    let folder = &arguments.folder;
-    if !folder.is_dir() {
+    let directory = &arguments.directory;
+    if !directory.is_dir() {
         let text = format!(
-            "cannot make links in `{}`: it is no folder",
-            folder.display()
+            "cannot make links in `{}`: it is no directory",
+            directory.display()
         );
         return Err(Failure::failed(text).into());
     }
     let program = std::env::current_exe().context("cannot find out where reheap lies")?;
-    let links: Vec<PathBuf> = names().map(|name| folder.join(name)).collect();
+    let links: Vec<PathBuf> = names().map(|name| directory.join(name)).collect();
     let foreign = links.iter().find(|link| !is_free(link, &program));
     if let Some(link) = foreign {
         let text = format!(
@@ -72,10 +72,10 @@ fn is_free(link: &Path, program: &Path) -> bool {
 
 /// By renaming, so that the name never leads nowhere.
 fn make(link: &Path, program: &Path) -> io::Result<()> {
-    let folder = link.parent().unwrap_or(Path::new("."));
+    let directory = link.parent().unwrap_or(Path::new("."));
     let unfinished = tempfile::Builder::new()
         .prefix(".reheap-")
-        .tempdir_in(folder)?;
+        .tempdir_in(directory)?;
     let new = unfinished.path().join("link");
     std::os::unix::fs::symlink(program, &new)?;
     fs::rename(&new, link)

@@ -177,7 +177,8 @@ fn recommend(
     };
     let overview = Overview::of(std::slice::from_ref(&found.results));
     write::files(&overview, outputs)?;
-    // A candidate that crashes is out, and the recommendation is another one; a baseline that does leaves nothing certain.
+    // A candidate that crashes is out, and the recommendation is another one; a baseline that does leaves nothing
+    // certain.
     let is_uncertain = measure::any_failed(&overview, &[Role::Baseline, Role::BaselineCopy]);
     if outputs.to_standard_output() == 0 {
         let last = overview.into_last();

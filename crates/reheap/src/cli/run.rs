@@ -162,7 +162,7 @@ fn run_for_only(
                 only = fs::canonicalize(&named.file)?.into();
             }
         }
-        // The command may make it first, or know a folder that PATH does not name.
+        // The command may make it first, or know a directory that PATH does not name.
         Err(error) => {
             let reason = why_nobody_may_get_it(&only, &error, choice);
             if arguments.check {
@@ -187,7 +187,7 @@ fn why_nobody_may_get_it(only: &OsStr, error: &anyhow::Error, choice: &Choice) -
     let is_path = only.as_encoded_bytes().contains(&b'/');
     let reason = match error.downcast_ref() {
         Some(NotRunnable::NotFound(_)) if is_path => format!("there is no `{shown}`"),
-        Some(NotRunnable::NotFound(_)) => format!("`{shown}` is in no folder of PATH"),
+        Some(NotRunnable::NotFound(_)) => format!("`{shown}` is in no directory of PATH"),
         Some(NotRunnable::NotExecutable(file)) => {
             format!("`{}` is no executable file", file.display())
         }

@@ -99,7 +99,7 @@ fn look(root: &Root) -> anyhow::Result<Report> {
     } = processes::look(root).context("cannot look at processes")?;
     let files = files.into_iter();
     Ok(Report {
-        root: root.folder().to_owned(),
+        root: root.directory().to_owned(),
         enabled: record.map(|record| Enabled {
             allocator: record.allocator,
             version: record.version,

@@ -27,8 +27,8 @@ const OPAQUE: &[u8] = b".wh..wh..opq";
 /// What a layer does to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Act {
-    /// It has a folder there.
-    Folder,
+    /// It has a directory there.
+    Directory,
     /// It has a file there: the entry of that number.
     File(u32),
     /// It has a symbolic link there; where it leads stands among the targets.
@@ -37,14 +37,14 @@ enum Act {
     SameAs(u32),
     /// It takes away what is below it.
     Hide,
-    /// It takes away what is in the folder below it.
+    /// It takes away what is in the directory below it.
     Empty,
 }
 
 /// What is at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Node {
-    Folder,
+    Directory,
     /// The layer and the number of the entry in it.
     File {
         layer: usize,
@@ -87,7 +87,7 @@ impl Layers {
                 let target = entry.link_name_bytes();
                 let target = target.as_deref().unwrap_or_default();
                 let act = match entry.header().entry_type() {
-                    EntryType::Directory => Act::Folder,
+                    EntryType::Directory => Act::Directory,
                     EntryType::Symlink => Act::Link(layers.keep(target)?),
                     EntryType::Link => match from_root(target) {
                         Some(target) => Act::SameAs(layers.keep(target.as_os_str().as_bytes())?),
@@ -129,12 +129,12 @@ impl Layers {
     /// What an entry does, and to which path: a mark that hides does it to another one than it is called.
     fn act(&self, path: &Path, act: Act) -> (u64, Act) {
         let name = path.file_name().unwrap_or_default().as_bytes();
-        let folder = path.parent().unwrap_or(Path::new("/"));
+        let directory = path.parent().unwrap_or(Path::new("/"));
         if name == OPAQUE {
-            (self.hash(folder), Act::Empty)
+            (self.hash(directory), Act::Empty)
         } else if let Some(hidden) = name.strip_prefix(WHITEOUT) {
             (
-                self.hash(&folder.join(OsStr::from_bytes(hidden))),
+                self.hash(&directory.join(OsStr::from_bytes(hidden))),
                 Act::Hide,
             )
         } else {
@@ -174,7 +174,7 @@ impl Layers {
                     Act::File(entry) => Node::File { layer, entry },
                     Act::Link(target) => Node::Link(self.kept(target)),
                     Act::SameAs(target) => Node::SameAs(self.kept(target)),
-                    Act::Folder | Act::Hide | Act::Empty => Node::Folder,
+                    Act::Directory | Act::Hide | Act::Empty => Node::Directory,
                 });
             }
             if self.takes_away(layer, path) {
@@ -184,14 +184,15 @@ impl Layers {
         None
     }
 
-    /// Whether a layer takes a path away from those below: it hides it or a folder on the way, or has something else there.
+    /// Whether a layer takes a path away from those below: it hides it or a directory on the way, or has something else
+    /// there.
     fn takes_away(&self, layer: usize, path: &Path) -> bool {
         let is_hidden = |path: &Path| self.acts_on(layer, path).any(|act| act == Act::Hide);
         is_hidden(path)
-            || path
-                .ancestors()
-                .skip(1)
-                .any(|folder| self.acts_on(layer, folder).any(|act| act != Act::Folder))
+            || path.ancestors().skip(1).any(|directory| {
+                self.acts_on(layer, directory)
+                    .any(|act| act != Act::Directory)
+            })
     }
 
     /// The path of the file that a path leads to; `None` if there is none.
@@ -242,14 +243,15 @@ impl Layers {
                     let entry = archive.entries()?.nth(entry as usize);
                     return opened(store, name, entry.ok_or_else(missing)??);
                 }
-                Node::Folder | Node::Link(_) => return Err(missing()),
+                Node::Directory | Node::Link(_) => return Err(missing()),
             }
         }
         Err(ContainerError::LinkLoop(path.display().to_string()))
     }
 }
 
-/// A file in a layer: where it is in the image if the layer stands there as it is, else a copy in a file without a name.
+/// A file in a layer: where it is in the image if the layer stands there as it is, else a copy in a file without a
+/// name.
 fn opened(
     store: &Store,
     layer: &str,
@@ -312,12 +314,12 @@ fn from_root(name: &[u8]) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    /// Puts a layer with links, files (whose number is that of their entry) and folders on top.
+    /// Puts a layer with links, files (whose number is that of their entry) and directories on top.
     fn put(layers: &mut Layers, nodes: &[(&str, Option<&str>)]) {
         let mut acts = Vec::new();
         for (number, (path, target)) in nodes.iter().enumerate() {
             let act = match target {
-                Some("") => Act::Folder,
+                Some("") => Act::Directory,
                 Some(target) => Act::Link(layers.keep(target.as_bytes()).unwrap()),
                 None => Act::File(number as u32),
             };
@@ -377,7 +379,7 @@ mod tests {
         put(&mut layers, &above);
         let file = |layer, entry| Some(Node::File { layer, entry });
         for (path, node) in [
-            ("/a", Some(Node::Folder)),
+            ("/a", Some(Node::Directory)),
             ("/a/x", None),
             ("/a/y", file(1, 0)),
             ("/ab", file(0, 2)),

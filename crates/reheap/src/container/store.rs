@@ -1,4 +1,4 @@
-//! Where the parts of an image are: a folder, or a tar archive.
+//! Where the parts of an image are: a directory, or a tar archive.
 
 use super::ContainerError;
 use flate2::read::MultiGzDecoder;
@@ -18,7 +18,7 @@ const TAR_MAGIC: (usize, &[u8]) = (257, b"ustar");
 
 /// The parts of an image by name.
 pub(super) enum Store {
-    Folder(PathBuf),
+    Directory(PathBuf),
     Archive {
         file: File,
         /// Offset and size of each part.
@@ -53,7 +53,7 @@ impl Store {
 
     pub(super) fn open(path: &Path) -> Result<Self, ContainerError> {
         if path.is_dir() {
-            return Ok(Self::Folder(path.to_owned()));
+            return Ok(Self::Directory(path.to_owned()));
         }
         let mut file = File::open(path)?;
         let mut magic = [0; 2];
@@ -96,7 +96,7 @@ impl Store {
 
     pub(super) fn has(&self, name: &str) -> bool {
         match self {
-            Self::Folder(folder) => folder.join(name).is_file(),
+            Self::Directory(directory) => directory.join(name).is_file(),
             Self::Archive { parts, .. } => parts.contains_key(name),
         }
     }
@@ -136,7 +136,7 @@ impl Store {
             return Ok(None);
         }
         Ok(Some(match self {
-            Self::Folder(folder) => (File::open(self.path_of(folder, name)?)?, 0),
+            Self::Directory(directory) => (File::open(self.path_of(directory, name)?)?, 0),
             Self::Archive { file, parts } => {
                 let (offset, _) = parts.get(name).ok_or_else(|| missing(name))?;
                 (file.try_clone()?, *offset)
@@ -144,16 +144,16 @@ impl Store {
         }))
     }
 
-    /// `manifest.json` of a folder may name anything; what is outside of it is not part of the image.
-    fn path_of(&self, folder: &Path, name: &str) -> Result<PathBuf, ContainerError> {
-        let path = within(Path::new(""), Path::new(name)).map(|path| folder.join(path));
+    /// `manifest.json` of a directory may name anything; what is outside of it is not part of the image.
+    fn path_of(&self, directory: &Path, name: &str) -> Result<PathBuf, ContainerError> {
+        let path = within(Path::new(""), Path::new(name)).map(|path| directory.join(path));
         path.filter(|path| path.is_file())
             .ok_or_else(|| missing(name))
     }
 
     fn open_part(&self, name: &str) -> Result<Box<dyn Read + '_>, ContainerError> {
         match self {
-            Self::Folder(folder) => Ok(Box::new(File::open(self.path_of(folder, name)?)?)),
+            Self::Directory(directory) => Ok(Box::new(File::open(self.path_of(directory, name)?)?)),
             Self::Archive { file, parts } => {
                 let &(offset, size) = parts.get(name).ok_or_else(|| missing(name))?;
                 let mut file = file;
@@ -168,10 +168,10 @@ fn missing(name: &str) -> ContainerError {
     ContainerError::Missing(name.to_owned())
 }
 
-/// A path without `..`, as seen from a folder; `None` if it leads out.
-fn within(folder: &Path, path: &Path) -> Option<PathBuf> {
+/// A path without `..`, as seen from a directory; `None` if it leads out.
+fn within(directory: &Path, path: &Path) -> Option<PathBuf> {
     use std::path::Component;
-    let mut result = folder.to_owned();
+    let mut result = directory.to_owned();
     for component in path.components() {
         match component {
             Component::Normal(name) => result.push(name),
@@ -193,9 +193,9 @@ mod tests {
 
     #[test]
     fn a_part_is_within_the_image_or_nowhere() {
-        let folder = Path::new("a");
-        assert_eq!(within(folder, Path::new("../b/./c")), Some("b/c".into()));
-        assert_eq!(within(folder, Path::new("../../b")), None);
-        assert_eq!(within(folder, Path::new("/b")), None);
+        let directory = Path::new("a");
+        assert_eq!(within(directory, Path::new("../b/./c")), Some("b/c".into()));
+        assert_eq!(within(directory, Path::new("../../b")), None);
+        assert_eq!(within(directory, Path::new("/b")), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Files of any size, opened to be read where something is to be seen.
 //!
-//! A path may also lead to a named pipe that nobody writes to or to a device that never ends, so the kind of file is asked
-//! before it is opened, and opening never waits.
+//! A path may also lead to a named pipe that nobody writes to or to a device that never ends, so the kind of file is
+//! asked before it is opened, and opening never waits.
 
 use crate::container::ContainerError;
 use crate::opened::Opened;

@@ -423,8 +423,8 @@ fn evidence_text(evidence: &Evidence) -> String {
     }
 }
 
-/// The name of a C++ or Rust function without its parameters; other names, and those that would become endless, are left
-/// as they are.
+/// The name of a C++ or Rust function without its parameters; other names, and those that would become endless, are
+/// left as they are.
 fn demangled(symbol: &str) -> String {
     let mut text = Bounded(String::new());
     let is_whole = if let Ok(rust) = rustc_demangle::try_demangle(symbol) {

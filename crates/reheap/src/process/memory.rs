@@ -1,8 +1,9 @@
 //! Where the memory of a process is, as the kernel tells it: resident by kind, heap, arenas, huge pages.
 //!
-//! Arenas of glibc have no names by default, but a shape (glibc `malloc/arena.c`): each heap of a thread's arena begins at
-//! a multiple of 64 MiB and keeps that much address space, of which the unused end is not accessible. Other allocators
-//! name their mappings, as does glibc with its tunable `glibc.mem.decorate_maps`; those names are shown as they are.
+//! Arenas of glibc have no names by default, but a shape (glibc `malloc/arena.c`): each heap of a thread's arena begins
+//! at a multiple of 64 MiB and keeps that much address space, of which the unused end is not accessible. Other
+//! allocators name their mappings, as does glibc with its tunable `glibc.mem.decorate_maps`; those names are shown as
+//! they are.
 
 use super::Status;
 use super::maps::Mapping;

@@ -1,9 +1,10 @@
 //! Whose `malloc` a running dynamic program calls.
 //!
-//! Two ways, the second as the proof of the first. The dynamic linker takes the first definition among the executable, the
-//! preloads, and then the needed libraries breadth first (ELF gABI, "Shared Object Dependencies"; glibc and musl alike);
-//! that order is rebuilt here from the files that are mapped. And where the process's memory may be read, the addresses
-//! that the dynamic linker bound say where the calls go: also when a library was opened later with a scope of its own.
+//! Two ways, the second as the proof of the first. The dynamic linker takes the first definition among the executable,
+//! the preloads, and then the needed libraries breadth first (ELF gABI, "Shared Object Dependencies"; glibc and musl
+//! alike); that order is rebuilt here from the files that are mapped. And where the process's memory may be read, the
+//! addresses that the dynamic linker bound say where the calls go: also when a library was opened later with a scope of
+//! its own.
 
 use super::maps::Mapping;
 use reheap_elf::identify::{Confidence, Identity, MallocVerdict, Provider};
@@ -141,8 +142,8 @@ impl Scope<'_> {
         order
     }
 
-    /// Concludes from the order and, where there are any, from the addresses that calls were bound to: pairs of the object
-    /// that calls and the address.
+    /// Concludes from the order and, where there are any, from the addresses that calls were bound to: pairs of the
+    /// object that calls and the address.
     pub(crate) fn malloc(&self, bound: &[(usize, u64)]) -> Conclusion {
         let order = self.order();
         let first = order

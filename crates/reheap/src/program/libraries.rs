@@ -1,8 +1,8 @@
 //! The libraries that the dynamic linker will load for a program, found without starting anything.
 //!
-//! `ldd` would tell, but it starts the program's own dynamic linker, and in a tree that is somebody else's that is not ours
-//! to run. So the order of ld.so(8) is followed: `DT_RPATH`, `LD_LIBRARY_PATH`, `DT_RUNPATH`, the cache, the usual folders;
-//! musl has a list of folders in place of the cache.
+//! `ldd` would tell, but it starts the program's own dynamic linker, and in a tree that is somebody else's that is not
+//! ours to run. So the order of ld.so(8) is followed: `DT_RPATH`, `LD_LIBRARY_PATH`, `DT_RUNPATH`, the cache, the usual
+//! directories; musl has a list of directories in place of the cache.
 
 use crate::opened::Opened;
 use reheap_allocators::target::Libc;
@@ -49,7 +49,7 @@ pub(crate) struct Closure {
 }
 
 impl<'a> Libraries<'a> {
-    /// Those of a system whose files are opened by `open`, with the folders that come before all others.
+    /// Those of a system whose files are opened by `open`, with the directories that come before all others.
     pub(crate) fn new(open: impl Fn(&Path) -> Option<File> + 'a, first: Vec<PathBuf>) -> Self {
         Self {
             open: Box::new(open),
@@ -92,7 +92,8 @@ impl<'a> Libraries<'a> {
         closure
     }
 
-    /// The address space that a program takes before it does anything: its own file, its libraries and its dynamic linker.
+    /// The address space that a program takes before it does anything: its own file, its libraries and its dynamic
+    /// linker.
     pub(crate) fn mapped_bytes(&self, program: &Path, interpreter: &Path, libc: Libc) -> u64 {
         let closure = self.closure(program, libc);
         let loaded = closure.loaded.iter().map(|loaded| &loaded.linkage);
@@ -106,26 +107,26 @@ impl<'a> Libraries<'a> {
         if name.contains('/') {
             return self.at(Path::new(name), name);
         }
-        let mut folders = Vec::new();
+        let mut directories = Vec::new();
         if by.linkage.runpath.is_none() {
             for file in [by, program] {
-                folders.extend(listed(file.linkage.rpath.as_deref(), &file.path));
+                directories.extend(listed(file.linkage.rpath.as_deref(), &file.path));
             }
         }
-        folders.extend(self.first.iter().cloned());
-        folders.extend(listed(by.linkage.runpath.as_deref(), &by.path));
-        let at_first = folders
+        directories.extend(self.first.iter().cloned());
+        directories.extend(listed(by.linkage.runpath.as_deref(), &by.path));
+        let at_first = directories
             .iter()
-            .find_map(|folder| self.at(&folder.join(name), name));
+            .find_map(|directory| self.at(&directory.join(name), name));
         let cached = || {
             let path = self.cache(libc).get(name)?;
             self.at(path, name)
         };
-        let in_usual_folder = || {
-            let mut folders = self.usual_folders(libc).into_iter();
-            folders.find_map(|folder| self.at(&folder.join(name), name))
+        let in_usual_directory = || {
+            let mut directories = self.usual_directories(libc).into_iter();
+            directories.find_map(|directory| self.at(&directory.join(name), name))
         };
-        at_first.or_else(cached).or_else(in_usual_folder)
+        at_first.or_else(cached).or_else(in_usual_directory)
     }
 
     fn at(&self, path: &Path, name: &str) -> Option<Loaded> {
@@ -157,7 +158,7 @@ impl<'a> Libraries<'a> {
         })
     }
 
-    fn usual_folders(&self, libc: Libc) -> Vec<PathBuf> {
+    fn usual_directories(&self, libc: Libc) -> Vec<PathBuf> {
         let arch = std::env::consts::ARCH;
         match libc {
             Libc::Glibc => [
@@ -174,10 +175,10 @@ impl<'a> Libraries<'a> {
                 let listed = self.text(Path::new(&format!("/etc/ld-musl-{arch}.path")));
                 let listed = listed.unwrap_or_else(|| b"/lib:/usr/local/lib:/usr/lib".to_vec());
                 let listed = String::from_utf8_lossy(&listed).into_owned();
-                let folders = listed
+                let directories = listed
                     .split([':', '\n'])
-                    .filter(|folder| !folder.is_empty());
-                folders.map(PathBuf::from).collect()
+                    .filter(|directory| !directory.is_empty());
+                directories.map(PathBuf::from).collect()
             }
         }
     }
@@ -198,15 +199,15 @@ fn is_the_dynamic_linker(name: &str, libc: Libc) -> bool {
     }
 }
 
-/// The folders of a list, for a file of this path.
+/// The directories of a list, for a file of this path.
 fn listed(list: Option<&str>, file: &Path) -> Vec<PathBuf> {
     let origin = file.parent().unwrap_or(Path::new("/")).to_string_lossy();
-    let folders = list.unwrap_or_default().split(':');
-    folders
-        .filter(|folder| !folder.is_empty())
-        .map(|folder| {
-            let folder = folder.replace("${ORIGIN}", &origin);
-            PathBuf::from(folder.replace("$ORIGIN", &origin))
+    let directories = list.unwrap_or_default().split(':');
+    directories
+        .filter(|directory| !directory.is_empty())
+        .map(|directory| {
+            let directory = directory.replace("${ORIGIN}", &origin);
+            PathBuf::from(directory.replace("$ORIGIN", &origin))
         })
         .collect()
 }
@@ -288,11 +289,11 @@ mod tests {
     }
 
     #[test]
-    fn folders_of_a_list_are_seen_from_the_file_that_has_it() {
+    fn directories_of_a_list_are_seen_from_the_file_that_has_it() {
         let file = Path::new("/opt/app/bin/app");
-        let folders = listed(Some("$ORIGIN/../lib:/usr/lib::${ORIGIN}"), file);
+        let directories = listed(Some("$ORIGIN/../lib:/usr/lib::${ORIGIN}"), file);
         assert_eq!(
-            folders,
+            directories,
             ["/opt/app/bin/../lib", "/usr/lib", "/opt/app/bin"].map(PathBuf::from)
         );
         assert!(listed(None, file).is_empty());

@@ -1,9 +1,9 @@
 //! Programs that are linked with the shared library of another allocator, as Debian's Redis is with jemalloc's.
 //!
-//! The dynamic linker looks a name up in the program, then in the preloads, then in the libraries. So a preload takes the
-//! place of such a library for every name of the malloc family, for the program and all its libraries alike, and no block
-//! of the linked allocator is ever made: the program works as with its libc's. That holds as long as nobody takes a
-//! function from the library that the preload does not offer and that makes, frees or looks at blocks: `mallocx`,
+//! The dynamic linker looks a name up in the program, then in the preloads, then in the libraries. So a preload takes
+//! the place of such a library for every name of the malloc family, for the program and all its libraries alike, and no
+//! block of the linked allocator is ever made: the program works as with its libc's. That holds as long as nobody takes
+//! a function from the library that the preload does not offer and that makes, frees or looks at blocks: `mallocx`,
 //! `mi_malloc`, an `operator new`. Which names are taken from which file is looked up here, in the order of the dynamic
 //! linker; a name that is not known to be harmless counts as one that is not.
 
@@ -138,8 +138,8 @@ pub(super) fn is_operator(name: &str) -> bool {
         .any(|operator| name.starts_with(operator))
 }
 
-/// The names that others take from the allocators' libraries and that a preload does not offer; `None` if a file's names
-/// cannot be seen.
+/// The names that others take from the allocators' libraries and that a preload does not offer; `None` if a file's
+/// names cannot be seen.
 fn taken(
     closure: &Closure,
     allocators: &[(usize, &'static str)],

@@ -65,8 +65,8 @@ fn named(beginning: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((name, trimmed(argument)))
 }
 
-/// Whether a shell would read it. POSIX leaves it to shells what cannot be a script. Debian's `sh` refuses a file with a
-/// control character in its first line that text does not have, and so does this.
+/// Whether a shell would read it. POSIX leaves it to shells what cannot be a script. Debian's `sh` refuses a file with
+/// a control character in its first line that text does not have, and so does this.
 pub(super) fn is_text(beginning: &[u8]) -> bool {
     let mut line = beginning.split(|&byte| byte == b'\n');
     let line = line.next().unwrap_or_default();

@@ -1,8 +1,9 @@
 //! Which files of a program take malloc from others: only those can get their blocks from a preload.
 //!
-//! A program that is linked with an allocator statically, with hidden names, and stripped has no trace of it that could be
-//! looked up. What it does have is a list of the names that it takes from its libraries, and no malloc is among them. The
-//! opposite does not hold: many a small program really makes no block. So this is something to know, and no obstacle.
+//! A program that is linked with an allocator statically, with hidden names, and stripped has no trace of it that could
+//! be looked up. What it does have is a list of the names that it takes from its libraries, and no malloc is among
+//! them. The opposite does not hold: many a small program really makes no block. So this is something to know, and no
+//! obstacle.
 
 use super::libraries::Libraries;
 use super::linked::is_operator;

@@ -1,7 +1,8 @@
-//! What the user's Cargo configuration says about linking for a target, and where files go (Cargo book, "Configuration").
+//! What the user's Cargo configuration says about linking for a target, and where files go (Cargo book,
+//! "Configuration").
 //!
-//! `cargo config get` would say it, but is not stable. `cargo_config2` reads the files and the environment. It knows neither
-//! `--config` flags, which win over both and are read here, nor `install.root`.
+//! `cargo config get` would say it, but is not stable. `cargo_config2` reads the files and the environment. It knows
+//! neither `--config` flags, which win over both and are read here, nor `install.root`.
 
 use crate::env_vars;
 use crate::ui::Failure;
@@ -29,7 +30,7 @@ struct Source {
 impl Config {
     /// The configuration as seen from a directory, with the values of these `--config` flags.
     pub(super) fn read(directory: &Path, given: &[String]) -> anyhow::Result<Self> {
-        let here = std::env::current_dir().context("cannot find the current folder")?;
+        let here = std::env::current_dir().context("cannot find the current directory")?;
         let of_flag = |value: &String| {
             let file = here.join(value);
             if file.is_file() {

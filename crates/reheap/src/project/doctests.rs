@@ -1,8 +1,8 @@
 //! Doctests, proved one by one while rustdoc links them.
 //!
-//! rustdoc links each into a folder of its own, starts it and deletes it; Cargo names none in its messages. So it is the
-//! linker that reads them back, before rustdoc has anything to start: one that is not what was asked for fails there.
-//! What was seen goes into a file, because rustdoc shows of a linker only its errors.
+//! rustdoc links each into a directory of its own, starts it and deletes it; Cargo names none in its messages. So it is
+//! the linker that reads them back, before rustdoc has anything to start: one that is not what was asked for fails
+//! there. What was seen goes into a file, because rustdoc shows of a linker only its errors.
 
 use super::proof;
 use crate::choice::Choice;
@@ -69,7 +69,7 @@ impl Doctests {
     }
 }
 
-/// Reads back what was linked outside of Cargo's folders, if it is a doctest of `cargo reheap test`.
+/// Reads back what was linked outside of Cargo's directories, if it is a doctest of `cargo reheap test`.
 pub(crate) fn check(output: &Path) -> anyhow::Result<()> {
     let Some(expected) = env_vars::variable(env_vars::DOCTESTS) else {
         return Ok(());

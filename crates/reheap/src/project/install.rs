@@ -13,9 +13,9 @@ impl Session {
     /// Cargo builds and installs; then what is installed is checked.
     pub(super) fn install(&self, plan: &Plan, additions: &Additions) -> anyhow::Result<ExitCode> {
         let mut cargo = self.cargo("install", additions);
-        let temporary = self.temporary_target_folder()?;
-        if let Some(folder) = &temporary {
-            cargo.arg("--target-dir").arg(folder.path());
+        let temporary = self.temporary_target_directory()?;
+        if let Some(directory) = &temporary {
+            cargo.arg("--target-dir").arg(directory.path());
         }
         let (status, artifacts) = messages::read(cargo, &self.message_format())?;
         if !status.success() {
@@ -45,8 +45,8 @@ impl Session {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Links again what Cargo found built, by another plan, and says whether there was any. That is so only for projects
-    /// in a folder, which is where Cargo leaves what it installs.
+    /// Links again what Cargo found built, by another plan, and says whether there was any. That is so only for
+    /// projects in a directory, which is where Cargo leaves what it installs.
     fn link_outdated(&self, built: &[PathBuf], plan: &Plan) -> anyhow::Result<bool> {
         let mut is_any = false;
         for path in built.iter().filter(|path| path.exists()) {
@@ -60,18 +60,20 @@ impl Session {
         Ok(is_any)
     }
 
-    /// A folder to build in what is installed, where Cargo would take one of its own: that is gone when Cargo ends, and
-    /// with it the records of how it was linked.
-    fn temporary_target_folder(&self) -> anyhow::Result<Option<tempfile::TempDir>> {
+    /// A directory to build in what is installed, where Cargo would take one of its own: that is gone when Cargo ends,
+    /// and with it the records of how it was linked.
+    fn temporary_target_directory(&self) -> anyhow::Result<Option<tempfile::TempDir>> {
         if self.flags.has(&["--path", "--target-dir", "--list"])
             || self.config.names_target_directory()
         {
             return Ok(None);
         }
-        let folder = tempfile::Builder::new()
+        let directory = tempfile::Builder::new()
             .prefix("cargo-reheap-install-")
             .tempdir();
-        Ok(Some(folder.context("cannot make a temporary folder")?))
+        Ok(Some(
+            directory.context("cannot make a temporary directory")?,
+        ))
     }
 
     /// Where Cargo installs (`cargo help install`).
@@ -81,6 +83,6 @@ impl Session {
             Some(root) => Some(root),
             None => self.config.install_root()?,
         };
-        std::path::absolute(root.unwrap_or_default()).context("cannot find the current folder")
+        std::path::absolute(root.unwrap_or_default()).context("cannot find the current directory")
     }
 }

@@ -1,8 +1,8 @@
 //! The recording linker: links with a derived libc and notes the link.
 //!
-//! Cargo is given a small script as the target's linker. The script starts this module through `cargo-reheap`, which puts
-//! the directory of the derived libc in front of the link line and runs the linker that would have run without it. So
-//! nothing is added to the user's Rust flags, which replaces no flag of theirs and recompiles nothing. The rejected
+//! Cargo is given a small script as the target's linker. The script starts this module through `cargo-reheap`, which
+//! puts the directory of the derived libc in front of the link line and runs the linker that would have run without it.
+//! So nothing is added to the user's Rust flags, which replaces no flag of theirs and recompiles nothing. The rejected
 //! alternative, `-L native=<directory>` in RUSTFLAGS, makes Cargo take another allocator for another build: it compiles
 //! everything again.
 
@@ -25,8 +25,9 @@ pub(crate) const SUBCOMMAND: &str = "__link";
 
 /// Writes the script that Cargo is to call, and gives its path.
 ///
-/// Its name tells rustc which dialect of arguments the linker speaks (rustc's `-C linker-flavor`): so it is the linker's.
-pub(crate) fn write_script(folder: &Path, linker: &Path) -> anyhow::Result<PathBuf> {
+/// Its name tells rustc which dialect of arguments the linker speaks (rustc's `-C linker-flavor`): so it is the
+/// linker's.
+pub(crate) fn write_script(directory: &Path, linker: &Path) -> anyhow::Result<PathBuf> {
     let name = linker.file_name().context("the linker has no file name")?;
     let program = std::env::current_exe().context("cannot find the path of this program")?;
     let mut script = b"#!/bin/sh\nexec '".to_vec();
@@ -37,8 +38,9 @@ pub(crate) fn write_script(folder: &Path, linker: &Path) -> anyhow::Result<PathB
         }
     }
     script.extend_from_slice(format!("' {SUBCOMMAND} \"$@\"\n").as_bytes());
-    fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
-    let path = folder.join(name);
+    fs::create_dir_all(directory)
+        .with_context(|| format!("cannot make `{}`", directory.display()))?;
+    let path = directory.join(name);
     if fs::read(&path).is_ok_and(|present| present == script) {
         return Ok(path);
     }
@@ -62,8 +64,8 @@ pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
         && !links_shared(&expanded)
         && let Some(output) = output_of(&expanded)
     {
-        match records::folder_for(&output, &plan.triple) {
-            Some(folder) => records::record(&folder, &plan, &expanded, &output)?,
+        match records::directory_for(&output, &plan.triple) {
+            Some(directory) => records::record(&directory, &plan, &expanded, &output)?,
             None => doctests::check(&output)?,
         }
     }
@@ -114,10 +116,10 @@ mod tests {
 
     #[test]
     fn a_response_file_is_read_as_rustc_writes_it() {
-        let text = b"-o\n/a\\ folder/with\\\\backslash\n-lc\n";
+        let text = b"-o\n/a\\ directory/with\\\\backslash\n-lc\n";
         assert_eq!(
             parse_response_file(text),
-            ["-o", "/a folder/with\\backslash", "-lc"]
+            ["-o", "/a directory/with\\backslash", "-lc"]
         );
     }
 }

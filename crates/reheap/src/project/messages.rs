@@ -2,8 +2,8 @@
 //!
 //! Cargo builds for two machines at once: procedural macros, their tests and build scripts are for the host, whatever
 //! `--target` says. Its messages have no field for that. A procedural macro is one by its kind, everything else by the
-//! folder that Cargo makes for the target; nothing is concluded from the file itself, since one for the target that is
-//! linked wrongly may look like one for the host.
+//! directory that Cargo makes for the target; nothing is concluded from the file itself, since one for the target that
+//! is linked wrongly may look like one for the host.
 
 use crate::ui;
 use anyhow::Context as _;
@@ -62,7 +62,7 @@ impl Artifact {
         }
         match executable
             .ancestors()
-            .any(|folder| folder.ends_with(triple))
+            .any(|directory| directory.ends_with(triple))
         {
             true => MadeFor::Target,
             false => MadeFor::AnotherTarget,
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_of_the_target_are_below_its_folder_wherever_that_is() {
+    fn programs_of_the_target_are_below_its_directory_wherever_that_is() {
         const TRIPLE: &str = "x86_64-unknown-linux-musl";
         let bin = serde_json::json!({ "name": "app", "kind": ["bin"], "crate_types": ["bin"] });
         let mac = serde_json::json!({ "name": "mac", "kind": ["proc-macro"], "crate_types": ["proc-macro"] });

@@ -10,11 +10,11 @@ use std::process::Command;
 pub(crate) struct Plan {
     /// The linker that would have been called without reheap.
     pub(crate) linker: PathBuf,
-    /// The folder of the derived libc; none for the stock allocator.
+    /// The directory of the derived libc; none for the stock allocator.
     pub(crate) derived: Option<PathBuf>,
     /// The stack of threads that do not choose their own, in bytes; 0 leaves musl's default.
     pub(crate) stack_size_bytes: u64,
-    /// The target's triple, which names the folder that records are kept in.
+    /// The target's triple, which names the directory that records are kept in.
     pub(crate) triple: String,
 }
 
@@ -35,9 +35,9 @@ impl Plan {
             command.args(all);
             return Ok(command);
         }
-        if let Some(folder) = &self.derived {
+        if let Some(directory) = &self.derived {
             let mut option = OsString::from("-L");
-            option.push(folder);
+            option.push(directory);
             // In front of everything, because the linker takes the first libc.a that it finds; only what makes LLD the
             // linker that it is to be has to stay first.
             let position = if all.first().is_some_and(|a| a == "-flavor") {

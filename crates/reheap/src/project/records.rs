@@ -19,11 +19,12 @@ use std::path::{Component, Path, PathBuf};
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
     plan: Option<Plan>,
-    directory: PathBuf,
+    #[serde(rename = "directory")]
+    working_directory: PathBuf,
     arguments: Vec<Vec<u8>>,
     output: PathBuf,
-    /// SHA-256 of the output, during a replay also of the next one. Where the file is another, somebody else linked it, and
-    /// a replay would bring back old code.
+    /// SHA-256 of the output, during a replay also of the next one. Where the file is another, somebody else linked it,
+    /// and a replay would bring back old code.
     output_sha256: Vec<String>,
     /// Files that are gone after the link: the path on the command line, and the name under which they are kept.
     kept: Vec<(PathBuf, String)>,
@@ -33,13 +34,15 @@ struct Record {
 const RECORDS: &str = ".reheap-links";
 const RECORD: &str = "record.json";
 
-/// The folder that holds the records of all links below a target's output folder.
-pub(super) fn folder_for(output: &Path, triple: &str) -> Option<PathBuf> {
-    let folder = output.ancestors().find(|folder| folder.ends_with(triple))?;
-    Some(folder.join(RECORDS))
+/// The directory that holds the records of all links below a target's output directory.
+pub(super) fn directory_for(output: &Path, triple: &str) -> Option<PathBuf> {
+    let directory = output
+        .ancestors()
+        .find(|directory| directory.ends_with(triple))?;
+    Some(directory.join(RECORDS))
 }
 
-fn record_folder(records: &Path, output: &Path) -> PathBuf {
+fn record_directory(records: &Path, output: &Path) -> PathBuf {
     records.join(&sha256(output.as_os_str().as_bytes())[..20])
 }
 
@@ -49,7 +52,7 @@ pub(super) fn record(
     arguments: &[OsString],
     output: &Path,
 ) -> anyhow::Result<()> {
-    let folder = record_folder(records, output);
+    let directory = record_directory(records, output);
     let cannot = || format!("cannot record the link of `{}`", output.display());
     fs::create_dir_all(records).with_context(cannot)?;
     let unfinished = tempfile::Builder::new()
@@ -67,7 +70,7 @@ pub(super) fn record(
     }
     let record = Record {
         plan: Some(plan.clone()),
-        directory: std::env::current_dir().with_context(cannot)?,
+        working_directory: std::env::current_dir().with_context(cannot)?,
         rust_heap: RustHeap::of_objects(arguments.iter().filter_map(vanishing_file)),
         arguments: arguments.iter().map(|a| a.as_bytes().to_vec()).collect(),
         output: output.to_owned(),
@@ -75,14 +78,14 @@ pub(super) fn record(
         kept,
     };
     fs::write(unfinished.path().join(RECORD), serde_json::to_vec(&record)?).with_context(cannot)?;
-    if folder.exists() {
-        fs::remove_dir_all(&folder).with_context(cannot)?;
+    if directory.exists() {
+        fs::remove_dir_all(&directory).with_context(cannot)?;
     }
-    fs::rename(unfinished.keep(), &folder).with_context(cannot)
+    fs::rename(unfinished.keep(), &directory).with_context(cannot)
 }
 
 /// The file in an argument that will not be there for a replay: an object of the crate itself, which rustc deletes, or
-/// anything in the temporary folder that rustc makes for a link.
+/// anything in the temporary directory that rustc makes for a link.
 fn vanishing_file(argument: &OsString) -> Option<PathBuf> {
     let bytes = argument.as_bytes();
     let start = bytes.iter().position(|&b| b == b'/')?;
@@ -97,11 +100,11 @@ fn vanishing_file(argument: &OsString) -> Option<PathBuf> {
     let is_temporary = path
         .parent()
         .and_then(Path::file_name)
-        .is_some_and(|folder| {
-            let folder = folder.as_bytes();
-            folder.len() == 11
-                && folder.starts_with(b"rustc")
-                && folder[5..].iter().all(u8::is_ascii_alphanumeric)
+        .is_some_and(|directory| {
+            let directory = directory.as_bytes();
+            directory.len() == 11
+                && directory.starts_with(b"rustc")
+                && directory[5..].iter().all(u8::is_ascii_alphanumeric)
         });
     ((is_object || is_temporary) && path.is_file()).then_some(path)
 }
@@ -143,12 +146,12 @@ pub(crate) fn look_up(
 /// Links an executable of Cargo's anew if it was last linked by another plan.
 pub(crate) fn ensure(executable: &Path, plan: &Plan, records: &Path) -> anyhow::Result<Linked> {
     let _lock = lock(records)?;
-    let (folder, mut record) = recorded(records, executable, plan)?;
+    let (directory, mut record) = recorded(records, executable, plan)?;
     let rust_heap = record.rust_heap;
     let mut when = When::AsBuilt;
     if record.plan.as_ref() != Some(plan) {
         check_unchanged(executable, &record, plan)?;
-        replay(&folder, &mut record, executable, plan)
+        replay(&directory, &mut record, executable, plan)
             .with_context(|| format!("cannot link `{}` again", executable.display()))?;
         when = When::Again;
     }
@@ -163,30 +166,30 @@ pub(crate) fn link_beside(
     output: &Path,
 ) -> anyhow::Result<()> {
     let _lock = lock(records)?;
-    let (folder, record) = recorded(records, executable, plan)?;
+    let (directory, record) = recorded(records, executable, plan)?;
     check_unchanged(executable, &record, plan)?;
-    relink(&folder, &record, plan, output)
+    relink(&directory, &record, plan, output)
         .with_context(|| format!("cannot link `{}`", output.display()))
 }
 
-/// The folder of records that knows an executable.
+/// The directory of records that knows an executable.
 ///
-/// It is below the target's folder that the executable is in; but where `build.build-dir` is set, rustc made the file
-/// there, and the executable is its second name. Cargo is asked for that folder only when it is needed.
+/// It is below the target's directory that the executable is in; but where `build.build-dir` is set, rustc made the
+/// file there, and the executable is its second name. Cargo is asked for that directory only when it is needed.
 pub(crate) fn records_of(
     executable: &Path,
     triple: &str,
-    build_folder: impl FnOnce() -> Option<PathBuf>,
+    build_directory: impl FnOnce() -> Option<PathBuf>,
 ) -> anyhow::Result<PathBuf> {
-    let beside = folder_for(executable, triple);
+    let beside = directory_for(executable, triple);
     let beside = beside.with_context(|| {
         let shown = executable.display();
-        format!("cannot find the link of `{shown}`: it is not in a folder `{triple}`")
+        format!("cannot find the link of `{shown}`: it is not in a directory `{triple}`")
     })?;
     if find_record(&beside, executable)?.is_some() {
         return Ok(beside);
     }
-    let below = build_folder().map(|folder| folder.join(triple).join(RECORDS));
+    let below = build_directory().map(|directory| directory.join(triple).join(RECORDS));
     if let Some(below) = below
         && find_record(&below, executable)?.is_some()
     {
@@ -249,20 +252,20 @@ fn find_record(records: &Path, executable: &Path) -> anyhow::Result<Option<(Path
         return Ok(None);
     };
     // A copied project brings its records along; they name the files of the project that it was copied from.
-    let own_folder = records
+    let own_directory = records
         .parent()
-        .and_then(|folder| fs::canonicalize(folder).ok());
+        .and_then(|directory| fs::canonicalize(directory).ok());
     let is_own = |output: &Path| {
         let output = fs::canonicalize(output).ok();
-        own_folder
+        own_directory
             .as_ref()
             .zip(output)
-            .is_some_and(|(folder, output)| output.starts_with(folder))
+            .is_some_and(|(directory, output)| output.starts_with(directory))
     };
     let mut same_contents = None;
     for entry in entries {
-        let folder = entry?.path();
-        let Some(record) = fs::read(folder.join(RECORD))
+        let directory = entry?.path();
+        let Some(record) = fs::read(directory.join(RECORD))
             .ok()
             .and_then(|b| serde_json::from_slice::<Record>(&b).ok())
         else {
@@ -273,36 +276,39 @@ fn find_record(records: &Path, executable: &Path) -> anyhow::Result<Option<(Path
         }
         let found = identity(&record.output);
         if found.is_some() && found == wanted {
-            return Ok(Some((folder, record)));
+            return Ok(Some((directory, record)));
         }
         // On file systems without hard links Cargo copies.
         if found.map(|f| f.2) == wanted.map(|w| w.2)
             && same_contents.is_none()
             && fs::read(&record.output).ok() == fs::read(executable).ok()
         {
-            same_contents = Some((folder, record));
+            same_contents = Some((directory, record));
         }
     }
     Ok(same_contents)
 }
 
 fn replay(
-    folder: &Path,
+    directory: &Path,
     record: &mut Record,
     executable: &Path,
     plan: &Plan,
 ) -> anyhow::Result<()> {
-    let output_folder = record.output.parent().context("the output has no folder")?;
+    let output_directory = record
+        .output
+        .parent()
+        .context("the output has no directory")?;
     let unfinished = tempfile::Builder::new()
         .prefix(".reheap-")
-        .tempdir_in(output_folder)?;
+        .tempdir_in(output_directory)?;
     let new_output = unfinished.path().join("output");
-    relink(folder, record, plan, &new_output)?;
+    relink(directory, record, plan, &new_output)?;
     // A crash between here and the last step must not leave a record that claims to know what the file is.
     record.plan = None;
     let new_sha256 = sha256(&fs::read(&new_output)?);
     record.output_sha256.push(new_sha256.clone());
-    write_by_rename(&folder.join(RECORD), &serde_json::to_vec(record)?, 0o644)?;
+    write_by_rename(&directory.join(RECORD), &serde_json::to_vec(record)?, 0o644)?;
     fs::rename(&new_output, &record.output)?;
     if executable != record.output {
         let second_name = unfinished.path().join("second-name");
@@ -312,12 +318,12 @@ fn replay(
     }
     record.plan = Some(plan.clone());
     record.output_sha256 = vec![new_sha256];
-    write_by_rename(&folder.join(RECORD), &serde_json::to_vec(record)?, 0o644)?;
+    write_by_rename(&directory.join(RECORD), &serde_json::to_vec(record)?, 0o644)?;
     Ok(())
 }
 
 /// Runs a recorded link again, by another plan and into another file.
-fn relink(folder: &Path, record: &Record, plan: &Plan, new_output: &Path) -> anyhow::Result<()> {
+fn relink(directory: &Path, record: &Record, plan: &Plan, new_output: &Path) -> anyhow::Result<()> {
     let substitute = |argument: &OsString| -> OsString {
         if Path::new(argument) == record.output {
             return new_output.into();
@@ -328,7 +334,7 @@ fn relink(folder: &Path, record: &Record, plan: &Plan, new_output: &Path) -> any
                 .strip_suffix(path.as_os_str().as_bytes())
             {
                 let mut replaced = OsString::from_vec(front.to_vec());
-                replaced.push(folder.join(name));
+                replaced.push(directory.join(name));
                 return replaced;
             }
         }
@@ -342,7 +348,7 @@ fn relink(folder: &Path, record: &Record, plan: &Plan, new_output: &Path) -> any
         .collect();
     let mut command = plan.command(&arguments, Some(&substitute))?;
     let output = command
-        .current_dir(&record.directory)
+        .current_dir(&record.working_directory)
         .output()
         .with_context(|| format!("cannot start `{}`", plan.linker.display()))?;
     if !output.status.success() {
@@ -357,15 +363,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_lie_below_the_folder_of_the_target() {
+    fn records_lie_below_the_directory_of_the_target() {
         let output = Path::new("/p/target/x86_64-unknown-linux-musl/release/deps/app-1");
-        let folder = folder_for(output, "x86_64-unknown-linux-musl").unwrap();
+        let directory = directory_for(output, "x86_64-unknown-linux-musl").unwrap();
         assert_eq!(
-            folder,
+            directory,
             Path::new("/p/target/x86_64-unknown-linux-musl/.reheap-links")
         );
         assert_eq!(
-            folder_for(
+            directory_for(
                 Path::new("/tmp/doctest/rust_out"),
                 "x86_64-unknown-linux-musl"
             ),

@@ -18,8 +18,9 @@ pub(crate) enum RustHeap {
 
 impl RustHeap {
     /// Looks through the program's own objects for the allocator shim that rustc makes for every program. With Rust's
-    /// default allocator the shim defines `__rust_alloc` and forwards it to `__rdl_alloc`; with a `#[global_allocator]` the
-    /// crate that sets it defines `__rust_alloc`, and the shim only the symbol below. Fat LTO makes one object of both.
+    /// default allocator the shim defines `__rust_alloc` and forwards it to `__rdl_alloc`; with a `#[global_allocator]`
+    /// the crate that sets it defines `__rust_alloc`, and the shim only the symbol below. Fat LTO makes one object of
+    /// both.
     pub(super) fn of_objects(objects: impl Iterator<Item = PathBuf>) -> Self {
         const ONLY_IN_THE_SHIM: &str = "__rust_no_alloc_shim_is_unstable";
         let mut heap = RustHeap::Unknown;

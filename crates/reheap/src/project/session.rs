@@ -1,7 +1,7 @@
 //! A Cargo command with another allocator: Cargo does all the work, and what it made is read back.
 //!
-//! Cargo is given a linker. Its messages tell which executables there are; links that Cargo had no reason to do again are
-//! replayed; the marker of each executable is read back.
+//! Cargo is given a linker. Its messages tell which executables there are; links that Cargo had no reason to do again
+//! are replayed; the marker of each executable is read back.
 
 use super::config::{self, Config};
 use super::default_linker::{refuse_zigbuild, rust_lld};
@@ -74,14 +74,14 @@ impl Session {
         arguments: &[OsString],
         stack_size_bytes: u64,
     ) -> anyhow::Result<Self> {
-        let directory = std::env::current_dir().context("cannot find the current folder")?;
+        let directory = std::env::current_dir().context("cannot find the current directory")?;
         let mut flags = Flags::new(arguments);
         let program_arguments = flags.split_off(match verb {
             Verb::Run => flags.first_word(),
             Verb::Build | Verb::Test | Verb::Install => flags.double_dash(),
         });
         let project = match verb {
-            // It is no matter of the folder where it is typed (`cargo help install`, "Configuration Discovery").
+            // It is no matter of the directory where it is typed (`cargo help install`, "Configuration Discovery").
             Verb::Install => match flags.values("--path").pop() {
                 Some(path) => directory.join(path),
                 None => config::cargo_home(&directory).unwrap_or_default(),
@@ -147,7 +147,7 @@ impl Session {
             .to_owned();
         let failure = Failure::failed(format!("cannot build a Cargo project here: {reason}"));
         Err(failure
-            .hint("run it in the folder of a project, or give --manifest-path")
+            .hint("run it in the directory of a project, or give --manifest-path")
             .into())
     }
 
@@ -218,7 +218,9 @@ impl Session {
         let libc = self.workshop.libc_of_rust(&self.target)?;
         Ok(Plan {
             linker,
-            derived: self.workshop.derived_folder(choice, &self.target, &libc)?,
+            derived: self
+                .workshop
+                .derived_directory(choice, &self.target, &libc)?,
             stack_size_bytes: self.stack_size_bytes,
             triple: self.target.triple().to_owned(),
         })
@@ -227,7 +229,7 @@ impl Session {
     /// What points Cargo to the linker.
     fn additions(&self, plan: &Plan) -> anyhow::Result<Additions> {
         let cache = self.workshop.cache()?;
-        let script = linker::write_script(&cache.folder("linkers")?, &plan.linker)?;
+        let script = linker::write_script(&cache.directory("linkers")?, &plan.linker)?;
         let mut flags = Vec::new();
         if self.config.linker_of_flags(&self.target).is_some() {
             let path = toml::Value::String(script.to_string_lossy().into_owned());
@@ -261,7 +263,7 @@ impl Session {
         if named.iter().any(|name| env_vars::variable(name).is_some()) {
             return Ok(None);
         }
-        let wrappers = self.workshop.cache()?.folder("compilers")?;
+        let wrappers = self.workshop.cache()?.directory("compilers")?;
         match self
             .workshop
             .compiler(target, Language::C, Purpose::Objects)
@@ -316,11 +318,11 @@ impl Session {
 
     /// Where the link of an executable of Cargo's is recorded.
     pub(crate) fn records(&self, executable: &Path) -> anyhow::Result<PathBuf> {
-        records::records_of(executable, self.triple(), || self.build_folder())
+        records::records_of(executable, self.triple(), || self.build_directory())
     }
 
-    /// The project's folder for what Cargo makes on the way, if it has a project.
-    fn build_folder(&self) -> Option<PathBuf> {
+    /// The project's directory for what Cargo makes on the way, if it has a project.
+    fn build_directory(&self) -> Option<PathBuf> {
         let mut metadata = cargo();
         metadata.args([
             "metadata",
@@ -455,7 +457,7 @@ fn one_target(asked: Vec<String>, config: &Config) -> Result<Option<String>, Fai
 
 /// How a path is shown.
 fn shown(executable: &Path) -> anyhow::Result<String> {
-    let directory = std::env::current_dir().context("cannot find the current folder")?;
+    let directory = std::env::current_dir().context("cannot find the current directory")?;
     let shown = executable.strip_prefix(&directory).unwrap_or(executable);
     Ok(shown.display().to_string())
 }

@@ -1,12 +1,12 @@
 //! Hands this process over to a program, as the caller of reheap made it.
 //!
-//! Before `main`, Rust's runtime ignores SIGPIPE and opens `/dev/null` where a standard stream is closed. `Command::exec`
-//! then sets SIGPIPE to its default, and writes the environment anew: sorted, each name once, only what has a `=`. So the
-//! C library calls a function here before the runtime starts, which notes what there is; and the program is executed with
-//! the environment as it is, but for the variables that change.
+//! Before `main`, Rust's runtime ignores SIGPIPE and opens `/dev/null` where a standard stream is closed.
+//! `Command::exec` then sets SIGPIPE to its default, and writes the environment anew: sorted, each name once, only what
+//! has a `=`. So the C library calls a function here before the runtime starts, which notes what there is; and the
+//! program is executed with the environment as it is, but for the variables that change.
 //!
-//! That function also changes one thing itself. Where SIGCHLD is ignored, nobody is told how a child ended (wait(2)), so
-//! reheap could start no compiler. It gets its default until the program is executed.
+//! That function also changes one thing itself. Where SIGCHLD is ignored, nobody is told how a child ended (wait(2)),
+//! so reheap could start no compiler. It gets its default until the program is executed.
 //!
 //! Rejected: to read `/proc/self/status` in `main`, which shows what the runtime has made of it.
 
@@ -33,9 +33,9 @@ unsafe extern "C" {
     static environ: *const *const c_char;
 }
 
-/// The C library calls everything in this section before `main`, and so before the runtime (ELF gABI, "Initialization and
-/// Termination Functions"). musl passes nothing. glibc passes the arguments of `main`, which stay in registers that the
-/// function does not read.
+/// The C library calls everything in this section before `main`, and so before the runtime (ELF gABI, "Initialization
+/// and Termination Functions"). musl passes nothing. glibc passes the arguments of `main`, which stay in registers that
+/// the function does not read.
 // SAFETY: the section is an array of pointers to functions, and this adds one.
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -120,7 +120,8 @@ fn execute(file: &CStr, arguments: &[CString], environment: &[CString]) -> io::E
 /// Closes what the runtime has opened, unless executing fails.
 fn close_at_exec(found: u8) {
     for stream in (0..3).filter(|stream| found & (1 << stream) != 0) {
-        // SAFETY: this takes no pointer; it is a flag of `/dev/null`, which nobody else in this process has opened there.
+        // SAFETY: this takes no pointer; it is a flag of `/dev/null`, which nobody else in this process has opened
+        // there.
         unsafe { libc::fcntl(stream, libc::F_SETFD, libc::FD_CLOEXEC) };
     }
 }

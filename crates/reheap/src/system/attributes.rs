@@ -1,7 +1,7 @@
-//! What a file or folder carries beside its name, bytes, mode and owner, and what of it survives a change.
+//! What a file or directory carries beside its name, bytes, mode and owner, and what of it survives a change.
 //!
-//! A file that gives way to another is kept under a name of its own (see [`super::disk::Stage::Original`]), and comes back
-//! as it was. The file in its place gets the attributes by which others may read it.
+//! A file that gives way to another is kept under a name of its own (see [`super::disk::Stage::Original`]), and comes
+//! back as it was. The file in its place gets the attributes by which others may read it.
 
 use rustix::fs::{Timespec, Timestamps, UTIME_OMIT, fgetxattr, flistxattr, fsetxattr, futimens};
 use rustix::io::Errno;
@@ -28,7 +28,7 @@ pub(super) fn copy(from: &File, to: &File) -> io::Result<()> {
         let set = value(from, &name)
             .and_then(|value| fsetxattr(to, &*name, &value, rustix::fs::XattrFlags::empty()));
         match set {
-            // Only a policy may allow it. A new file has the label that the policy gives to one in this folder.
+            // Only a policy may allow it. A new file has the label that the policy gives to one in this directory.
             Err(Errno::PERM | Errno::ACCESS | Errno::NOTSUP) if is_label(&name) => {}
             set => set?,
         }
@@ -80,9 +80,9 @@ pub(super) const fn time(seconds: i64, nanoseconds: i64) -> Timespec {
     }
 }
 
-/// Sets when a folder was modified, unless it was then.
-pub(super) fn set_time(folder: &File, modified: Timespec) -> io::Result<()> {
-    let metadata = folder.metadata()?;
+/// Sets when a directory was modified, unless it was then.
+pub(super) fn set_time(directory: &File, modified: Timespec) -> io::Result<()> {
+    let metadata = directory.metadata()?;
     if time(metadata.mtime(), metadata.mtime_nsec()) == modified {
         return Ok(());
     }
@@ -90,5 +90,5 @@ pub(super) fn set_time(folder: &File, modified: Timespec) -> io::Result<()> {
         last_access: time(0, UTIME_OMIT),
         last_modification: modified,
     };
-    Ok(futimens(folder, &times)?)
+    Ok(futimens(directory, &times)?)
 }

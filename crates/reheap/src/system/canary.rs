@@ -1,8 +1,9 @@
 //! Programs that are started with a library before every program of a system is, and looked at while they run.
 //!
-//! Three kinds: one of our own with threads and a forked child, which needs no more than the dynamic linker and the libc;
-//! the system's shell; and its `cat`, as the simplest program there is. Each answers a line and then waits for the end of
-//! its input. In between its memory map shows whether it has the library, and of the first one also whose malloc it calls.
+//! Three kinds: one of our own with threads and a forked child, which needs no more than the dynamic linker and the
+//! libc; the system's shell; and its `cat`, as the simplest program there is. Each answers a line and then waits for
+//! the end of its input. In between its memory map shows whether it has the library, and of the first one also whose
+//! malloc it calls.
 
 use super::PROFILE_SCRIPT;
 use super::root::{Linker, Root};
@@ -128,8 +129,8 @@ impl Canaries<'_> {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let is_allowed =
-            sys::change_root(&mut command, self.root.folder()).is_ok() && command.status().is_ok();
+        let is_allowed = sys::change_root(&mut command, self.root.directory()).is_ok()
+            && command.status().is_ok();
         match is_allowed {
             true => Start::WithItsRoot,
             false => Start::ByLinker,
@@ -146,12 +147,15 @@ impl Canaries<'_> {
     /// Where the libc lies, for a dynamic linker that does not have its own root.
     fn library_path(&self) -> OsString {
         let multiarch = format!("{}-linux-gnu", self.linker.architecture);
-        let folders = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"].map(str::to_owned);
-        let of_debian = ["/lib", "/usr/lib"].map(|folder| format!("{folder}/{multiarch}"));
-        let located = folders.iter().chain(&of_debian).filter_map(|folder| {
-            let located = self.root.locate(&format!("{folder}/x")).ok()?;
-            Some(located.parent()?.to_owned())
-        });
+        let directories = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"].map(str::to_owned);
+        let of_debian = ["/lib", "/usr/lib"].map(|directory| format!("{directory}/{multiarch}"));
+        let located = directories
+            .iter()
+            .chain(&of_debian)
+            .filter_map(|directory| {
+                let located = self.root.locate(&format!("{directory}/x")).ok()?;
+                Some(located.parent()?.to_owned())
+            });
         std::env::join_paths(located).unwrap_or_default()
     }
 
@@ -165,16 +169,16 @@ impl Canaries<'_> {
             };
         }
         if start == Start::WithItsRoot {
-            // That it can be done was seen before, with the same folder.
-            let _ = sys::change_root(&mut command, self.root.folder());
+            // That it can be done was seen before, with the same directory.
+            let _ = sys::change_root(&mut command, self.root.directory());
         }
         command
     }
 
     /// Starts one, and gives its name when all is well.
     ///
-    /// It and what it forks are a process group, which is ended in any case: a child that hangs keeps standard error open,
-    /// and reading that would wait for it.
+    /// It and what it forks are a process group, which is ended in any case: a child that hangs keeps standard error
+    /// open, and reading that would wait for it.
     fn check(&self, mut command: Command, name: &str) -> Result<String, String> {
         let mut child = command
             .process_group(0)

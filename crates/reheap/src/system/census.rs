@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Where programs lie, whatever `PATH` the shell that asks has: what services start counts as well.
-const FOLDERS: [&str; 6] = [
+const DIRECTORIES: [&str; 6] = [
     "/usr/local/sbin",
     "/usr/local/bin",
     "/usr/sbin",
@@ -37,7 +37,7 @@ pub(crate) struct Census {
     pub(crate) own_allocators: BTreeMap<String, String>,
 }
 
-/// Looks at all programs of the folders that programs are usually in.
+/// Looks at all programs of the directories that programs are usually in.
 pub(crate) fn take(root: &Root, libcs: &[Libc]) -> Census {
     let files = files(root);
     let next = AtomicUsize::new(0);
@@ -93,9 +93,9 @@ impl Seen {
 
 /// Each file once, by its own name where a link has another.
 fn files(root: &Root) -> Vec<String> {
-    let names = FOLDERS.iter().flat_map(|folder| {
-        let names = root.list(folder).into_iter();
-        names.map(move |name| format!("{folder}/{name}"))
+    let names = DIRECTORIES.iter().flat_map(|directory| {
+        let names = root.list(directory).into_iter();
+        names.map(move |name| format!("{directory}/{name}"))
     });
     let is_link = |path: &String| root.locate(path).is_ok_and(|file| file.is_symlink());
     let (links, own): (Vec<String>, Vec<String>) = names.partition(is_link);
@@ -138,8 +138,9 @@ fn look(root: &Root, path: &str) -> Option<Seen> {
     }
 }
 
-/// Whether the beginning of a file shows that it is an executable at a fixed address without a dynamic linker. Those are
-/// often the largest programs of a system, and this spares reading them. `Elf64_Ehdr` and `Elf64_Phdr`, little-endian.
+/// Whether the beginning of a file shows that it is an executable at a fixed address without a dynamic linker. Those
+/// are often the largest programs of a system, and this spares reading them. `Elf64_Ehdr` and `Elf64_Phdr`,
+/// little-endian.
 fn is_static(beginning: &[u8]) -> bool {
     const CLASS_AND_ORDER: [u8; 2] = [2, 1];
     const ET_EXEC: u64 = 2;
@@ -186,15 +187,15 @@ mod tests {
 
     #[test]
     fn a_static_executable_is_known_by_its_first_bytes() {
-        let folder = tempfile::tempdir().unwrap();
-        let source = folder.path().join("a.c");
+        let directory = tempfile::tempdir().unwrap();
+        let source = directory.path().join("a.c");
         std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
         for (flags, expected) in [
             (&["-static", "-no-pie"][..], true),
             (&["-no-pie"], false),
             (&["-pie"], false),
         ] {
-            let program = folder.path().join("a");
+            let program = directory.path().join("a");
             let mut cc = std::process::Command::new("cc");
             cc.args(flags).arg(&source).arg("-o").arg(&program);
             assert!(cc.status().unwrap().success());

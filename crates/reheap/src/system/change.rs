@@ -2,8 +2,8 @@
 //!
 //! 1. The journal says what each file was and shall be. From here on a command that finds it can mend what it finds.
 //! 2. Libraries are put in place, and canaries start with them. Nothing loads them yet.
-//! 3. The new files are written under other names: a full disk shows here. Those that are there get second names for the
-//!    way back, and those that were there before reheap a third one, under which they stay until they come back.
+//! 3. The new files are written under other names: a full disk shows here. Those that are there get second names for
+//!    the way back, and those that were there before reheap a third one, under which they stay until they come back.
 //! 4. They are renamed: `/etc/ld.so.preload` now counts. The record of what is enabled is the last of them.
 //! 5. Canaries look whether it has an effect.
 //! 6. The journal is replaced by a list of what is left to delete. This is the moment when the change is done.
@@ -11,11 +11,11 @@
 //!
 //! Whatever fails up to the sixth step is undone, and a journal of these steps that is found later is too: the way back
 //! is always safe, because the old libraries are only deleted after that. From the sixth step on it goes forward. Where
-//! that step itself fails half way, so that nobody knows which journal a crash would leave, nothing is undone or deleted:
-//! the next command does what the journal says that it finds.
+//! that step itself fails half way, so that nobody knows which journal a crash would leave, nothing is undone or
+//! deleted: the next command does what the journal says that it finds.
 
+use super::directory_times::DirectoryTimes;
 use super::disk::{Contents, Disk, Stage, has_staged, kept};
-use super::folder_times::FolderTimes;
 use super::root::Root;
 use super::{JOURNAL, LD_SO_PRELOAD, LIBRARIES, PROFILE_SCRIPT, RECORD, lines};
 use crate::ui::Failure;
@@ -28,7 +28,7 @@ use std::path::Path;
 pub(crate) struct Change {
     /// In the order in which they are renamed.
     pub(crate) files: Vec<FileChange>,
-    /// Folders to delete on the way back, inner ones first, and files that were kept.
+    /// Directories to delete on the way back, inner ones first, and files that were kept.
     pub(crate) delete_if_undone: Vec<String>,
     /// The same when it is done.
     pub(crate) delete_if_done: Vec<String>,
@@ -88,34 +88,34 @@ impl Journal {
 
     /// The first path that no change of reheap's has.
     fn names_another(&self) -> Option<&str> {
-        let (files, folders) = match self {
+        let (files, directories) = match self {
             Self::Changing(change) => (
                 &change.files[..],
                 [&change.delete_if_undone[..], &change.delete_if_done],
             ),
-            Self::Deleting(folders) => (&[][..], [&folders[..], &[]]),
+            Self::Deleting(directories) => (&[][..], [&directories[..], &[]]),
         };
         let mut files = files.iter().map(|file| file.path.as_str());
-        let mut folders = folders.into_iter().flatten().map(String::as_str);
+        let mut directories = directories.into_iter().flatten().map(String::as_str);
         let is_file = |path: &&str| [LD_SO_PRELOAD, PROFILE_SCRIPT, RECORD].contains(path);
         files.find(|path| !is_file(path)).or_else(|| {
-            folders.find(|path| !is_of_a_choice(path) && !is_on_the_way(path) && !is_kept(path))
+            directories.find(|path| !is_of_a_choice(path) && !is_on_the_way(path) && !is_kept(path))
         })
     }
 }
 
-/// A folder with the libraries of one choice.
-pub(crate) fn is_of_a_choice(folder: &str) -> bool {
-    let name = folder
+/// A directory with the libraries of one choice.
+pub(crate) fn is_of_a_choice(directory: &str) -> bool {
+    let name = directory
         .strip_prefix(LIBRARIES)
         .and_then(|rest| rest.strip_prefix('/'));
     name.is_some_and(|name| !matches!(name, "" | "." | "..") && !name.contains('/'))
 }
 
-/// A folder that may have had to be made for those.
-pub(crate) fn is_on_the_way(folder: &str) -> bool {
+/// A directory that may have had to be made for those.
+pub(crate) fn is_on_the_way(directory: &str) -> bool {
     let mut way = Path::new(LIBRARIES).ancestors();
-    folder != "/" && way.any(|path| path.as_os_str() == folder)
+    directory != "/" && way.any(|path| path.as_os_str() == directory)
 }
 
 /// A file that was there before reheap.
@@ -176,7 +176,7 @@ impl Change {
         prepare: impl FnOnce() -> anyhow::Result<()>,
         verify: impl FnOnce() -> anyhow::Result<()>,
     ) -> anyhow::Result<anyhow::Result<()>> {
-        let times = FolderTimes::of(disk);
+        let times = DirectoryTimes::of(disk);
         let cleaned = self.make_in_order(disk, prepare, verify);
         let restored = times.restore(disk);
         // Of two errors, the first is the one to know of.
@@ -200,8 +200,8 @@ impl Change {
         }
         match disk.put_in_place(JOURNAL, Stage::After) {
             Ok(()) => Ok(delete(disk, &self.delete_if_done)),
-            // It was replaced, though it may not have come to the disk. If it has, going back would leave files that name
-            // what the journal has deleted; if it has not, deleting would leave the journal nothing to go back to.
+            // It was replaced, though it may not have come to the disk. If it has, going back would leave files that
+            // name what the journal has deleted; if it has not, deleting would leave the journal nothing to go back to.
             Err(error) if matches!(Journal::read(disk.root), Ok(Some(Journal::Deleting(_)))) => {
                 Ok(Err(error))
             }
@@ -325,9 +325,9 @@ pub(crate) fn recover(disk: &Disk) -> anyhow::Result<anyhow::Result<Option<Inter
             Ok(())
         }
         // Whoever wrote it may not have seen it come to the disk; only then is there no way back.
-        Some(Journal::Deleting(folders)) => disk
+        Some(Journal::Deleting(directories)) => disk
             .bring_to_disk(JOURNAL)
-            .and_then(|()| delete(disk, &folders)),
+            .and_then(|()| delete(disk, &directories)),
         None => delete_staged(disk),
     };
     Ok(deleted.map(|()| found))
@@ -343,8 +343,8 @@ fn delete(disk: &Disk, paths: &[String]) -> anyhow::Result<()> {
 fn delete_paths(disk: &Disk, paths: &[String]) -> anyhow::Result<()> {
     paths.iter().try_for_each(|path| match path {
         file if is_kept(file) => disk.delete(file),
-        folder if is_of_a_choice(folder) => disk.delete_tree(folder),
-        folder => disk.delete_if_empty(folder),
+        directory if is_of_a_choice(directory) => disk.delete_tree(directory),
+        directory => disk.delete_if_empty(directory),
     })
 }
 

@@ -19,8 +19,8 @@ const PERMISSIONS: u32 = 0o777;
 
 const ALL_BITS: u32 = 0o7777;
 
-/// What link(2) says where a file cannot get a second name: the file system has none, as FAT, it is a mount point, or the
-/// user may not (`fs.protected_hardlinks`).
+/// What link(2) says where a file cannot get a second name: the file system has none, as FAT, it is a mount point, or
+/// the user may not (`fs.protected_hardlinks`).
 const NO_LINKS: [Errno; 6] = [
     Errno::PERM,
     Errno::ACCESS,
@@ -97,7 +97,7 @@ pub(crate) fn kept(path: &str) -> String {
         .into_owned()
 }
 
-/// A root folder that is written to.
+/// A root directory that is written to.
 #[derive(Debug)]
 pub(crate) struct Disk<'a> {
     pub(crate) root: &'a Root,
@@ -158,9 +158,9 @@ impl<'a> Disk<'a> {
         }))
     }
 
-    /// Makes what is missing of a folder's path, and says what that was, the outermost first.
-    pub(crate) fn missing_folders(&self, path: &str) -> Vec<String> {
-        let is_missing = |path: &&Path| !self.root.is_folder(&path.to_string_lossy());
+    /// Makes what is missing of a directory's path, and says what that was, the outermost first.
+    pub(crate) fn missing_directories(&self, path: &str) -> Vec<String> {
+        let is_missing = |path: &&Path| !self.root.is_directory(&path.to_string_lossy());
         let ancestors = Path::new(path).ancestors();
         let mut missing: Vec<String> = ancestors
             .take_while(is_missing)
@@ -170,15 +170,15 @@ impl<'a> Disk<'a> {
         missing
     }
 
-    pub(crate) fn make_folder(&self, path: &str) -> anyhow::Result<()> {
-        self.step("make the folder", path, |folder| {
-            match fs::create_dir(folder) {
+    pub(crate) fn make_directory(&self, path: &str) -> anyhow::Result<()> {
+        self.step("make the directory", path, |directory| {
+            match fs::create_dir(directory) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 made => made?,
             }
             // The user's mask does not count. A link in its place could lead out of an image.
-            open(folder, OFlags::DIRECTORY)?.set_permissions(Permissions::from_mode(0o755))?;
-            sync_folder_of(folder)
+            open(directory, OFlags::DIRECTORY)?.set_permissions(Permissions::from_mode(0o755))?;
+            sync_directory_of(directory)
         })
     }
 
@@ -245,8 +245,8 @@ impl<'a> Disk<'a> {
         Ok(is_linked)
     }
 
-    /// What was there before reheap, if it was kept. One that is no plain file, or runs with another user's rights, was not
-    /// kept by reheap.
+    /// What was there before reheap, if it was kept. One that is no plain file, or runs with another user's rights, was
+    /// not kept by reheap.
     pub(crate) fn kept(&self, path: &str) -> anyhow::Result<Option<Contents>> {
         let kept = kept(path);
         let metadata = self
@@ -261,11 +261,11 @@ impl<'a> Disk<'a> {
         }
     }
 
-    /// Sets when a folder was modified; one that is not there any more has no time.
-    pub(crate) fn set_folder_time(&self, path: &str, modified: Timespec) -> anyhow::Result<()> {
-        let set = |path: &Path| match self.root.open_folder(&path.to_string_lossy()) {
+    /// Sets when a directory was modified; one that is not there any more has no time.
+    pub(crate) fn set_directory_time(&self, path: &str, modified: Timespec) -> anyhow::Result<()> {
+        let set = |path: &Path| match self.root.open_directory(&path.to_string_lossy()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            folder => attributes::set_time(&folder?, modified),
+            directory => attributes::set_time(&directory?, modified),
         };
         #[cfg(test)]
         let set = self.fault.around(set);
@@ -276,13 +276,13 @@ impl<'a> Disk<'a> {
     pub(crate) fn put_in_place(&self, path: &str, stage: Stage) -> anyhow::Result<()> {
         self.step("replace", path, |file| {
             fs::rename(staged(file, stage), file)?;
-            sync_folder_of(file)
+            sync_directory_of(file)
         })
     }
 
     /// Makes sure that a file keeps its name.
     pub(crate) fn bring_to_disk(&self, path: &str) -> anyhow::Result<()> {
-        self.step("bring to the disk", path, sync_folder_of)
+        self.step("bring to the disk", path, sync_directory_of)
     }
 
     /// Makes a link, in place of what has its name.
@@ -292,7 +292,7 @@ impl<'a> Disk<'a> {
                 delete_file(link)?;
                 std::os::unix::fs::symlink(target, link)?;
             }
-            sync_folder_of(link)
+            sync_directory_of(link)
         })
     }
 
@@ -306,7 +306,7 @@ impl<'a> Disk<'a> {
         self.unless_missing("delete", path, |file| {
             file.symlink_metadata()?; // unlink(2) of nothing is an error of its own on a read-only file system
             fs::remove_file(file)?;
-            sync_folder_of(file)
+            sync_directory_of(file)
         })
     }
 
@@ -323,23 +323,23 @@ impl<'a> Disk<'a> {
         Ok(())
     }
 
-    /// Deletes a folder and what is in it.
+    /// Deletes a directory and what is in it.
     pub(crate) fn delete_tree(&self, path: &str) -> anyhow::Result<()> {
-        self.unless_missing("delete the folder", path, |folder| {
-            fs::remove_dir_all(folder)?;
-            sync_folder_of(folder)
+        self.unless_missing("delete the directory", path, |directory| {
+            fs::remove_dir_all(directory)?;
+            sync_directory_of(directory)
         })
     }
 
-    /// Deletes a folder unless somebody has put something into it, or something else in its place.
+    /// Deletes a directory unless somebody has put something into it, or something else in its place.
     pub(crate) fn delete_if_empty(&self, path: &str) -> anyhow::Result<()> {
-        self.unless_missing("delete the folder", path, |folder| {
+        self.unless_missing("delete the directory", path, |directory| {
             use io::ErrorKind::{DirectoryNotEmpty, NotADirectory};
-            match fs::remove_dir(folder) {
+            match fs::remove_dir(directory) {
                 Err(error) if matches!(error.kind(), DirectoryNotEmpty | NotADirectory) => Ok(()),
                 removed => {
                     removed?;
-                    sync_folder_of(folder)
+                    sync_directory_of(directory)
                 }
             }
         })
@@ -382,7 +382,7 @@ fn staged(file: &Path, stage: Stage) -> PathBuf {
     file.with_file_name(format!(".{name}.{end}"))
 }
 
-/// The file or folder itself, never what a link in its place leads to.
+/// The file or directory itself, never what a link in its place leads to.
 fn open(path: &Path, flags: OFlags) -> io::Result<File> {
     let flags = flags | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
@@ -426,6 +426,6 @@ fn write_synced(
     written
 }
 
-fn sync_folder_of(path: &Path) -> io::Result<()> {
+fn sync_directory_of(path: &Path) -> io::Result<()> {
     File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
 }

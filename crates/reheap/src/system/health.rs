@@ -1,8 +1,8 @@
 //! What is not as it should be with what is enabled.
 //!
-//! A problem is what keeps programs from having the allocator, makes them print an error, or waits for a command to bring
-//! it to an end. Everything else that a reader should know is a note: that somebody has put a line of their own into a
-//! file does no harm, and `reheap status` in a monitoring job must not fail for it.
+//! A problem is what keeps programs from having the allocator, makes them print an error, or waits for a command to
+//! bring it to an end. Everything else that a reader should know is a note: that somebody has put a line of their own
+//! into a file does no harm, and `reheap status` in a monitoring job must not fail for it.
 
 use super::change::{self, Interrupted};
 use super::disk::Disk;
@@ -24,8 +24,8 @@ pub(crate) struct Findings {
     pub(crate) files: Vec<(String, Drift)>,
 }
 
-/// Looks at everything that the record names, and for what it does not name. `ours` is what `/etc/ld.so.preload` names of
-/// reheap's.
+/// Looks at everything that the record names, and for what it does not name. `ours` is what `/etc/ld.so.preload` names
+/// of reheap's.
 ///
 /// # Errors
 /// If a file cannot be read or is none.
@@ -132,8 +132,10 @@ impl Findings {
                 "not everybody may read `{library}`: programs of those who may not print an error whenever they start: {remedy}"
             ));
         }
-        let folder = library.rsplit_once('/').map_or("/", |(folder, _)| folder);
-        if let Err(error) = root.check_entry(folder) {
+        let directory = library
+            .rsplit_once('/')
+            .map_or("/", |(directory, _)| directory);
+        if let Err(error) = root.check_entry(directory) {
             let problem = format!("{error:#}");
             if !self.problems.contains(&problem) {
                 self.problems.push(problem); // it is the same one for each libc
@@ -150,7 +152,7 @@ impl Findings {
         let Some(name) = names.filter_map(|path| path.rsplit('/').next()).next() else {
             return;
         };
-        for (path, target) in libraries::links(&record.folder, name) {
+        for (path, target) in libraries::links(&record.directory, name) {
             if !Disk::is_link(root, &path, &target) {
                 self.problems.push(format!(
                     "`{path}` is no link to `{target}`: enable it again, or `reheap disable`"
@@ -170,11 +172,11 @@ impl Findings {
     }
 }
 
-/// Whether a command holds the lock. Whoever may not open the folder cannot tell.
+/// Whether a command holds the lock. Whoever may not open the directory cannot tell.
 fn is_being_changed(root: &Root) -> bool {
     let tried = root
-        .open_folder("/etc")
-        .map(|folder| folder.try_lock_shared());
+        .open_directory("/etc")
+        .map(|directory| directory.try_lock_shared());
     matches!(tried, Ok(Err(std::fs::TryLockError::WouldBlock)))
 }
 
@@ -182,7 +184,7 @@ fn is_left_over(disk: &Disk, ours: &[String]) -> anyhow::Result<bool> {
     let script = disk.read(PROFILE_SCRIPT)?;
     let sets = script.is_some_and(|file| lines::library_of_script(file.bytes()).is_some());
     let has_kept = disk.kept(LD_SO_PRELOAD)?.is_some() || disk.kept(PROFILE_SCRIPT)?.is_some();
-    Ok(!ours.is_empty() || sets || has_kept || !state::folders(disk.root).is_empty())
+    Ok(!ours.is_empty() || sets || has_kept || !state::directories(disk.root).is_empty())
 }
 
 /// As much of a hash as a person compares.

@@ -1,5 +1,5 @@
-//! The libraries of one choice in their final place: a folder that is named after what is in it, so that another choice
-//! never overwrites a file that a process is about to load.
+//! The libraries of one choice in their final place: a directory that is named after what is in it, so that another
+//! choice never overwrites a file that a process is about to load.
 //!
 //! Where programs of both libcs live, `LD_PRELOAD` reaches both. Then one path means two files: glibc expands `$LIB`
 //! (ld.so(8)), musl takes it for a name (see `reheap_allocators::preload::path_for_variable`).
@@ -8,7 +8,7 @@ use super::LIBRARIES;
 use super::disk::{Contents, Disk};
 use super::root::Root;
 use reheap_allocators::cache;
-use reheap_allocators::preload::glibc_library_folders;
+use reheap_allocators::preload::glibc_library_directories;
 use reheap_allocators::target::Libc;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
@@ -29,7 +29,7 @@ pub(crate) struct Library {
 #[derive(Debug)]
 pub(crate) struct Libraries {
     /// Where they lie.
-    pub(crate) folder: String,
+    pub(crate) directory: String,
     file_name: String,
     libraries: Vec<Library>,
 }
@@ -43,7 +43,7 @@ impl Libraries {
         }
         let hash = &cache::sha256(&all)[..12];
         Self {
-            folder: format!("{LIBRARIES}/{allocator}-{version}-{hash}"),
+            directory: format!("{LIBRARIES}/{allocator}-{version}-{hash}"),
             file_name: format!("lib{allocator}-{version}.so"),
             libraries,
         }
@@ -55,11 +55,11 @@ impl Libraries {
 
     /// The file for programs of a libc.
     pub(crate) fn file(&self, libc: Libc) -> String {
-        format!("{}/{}", self.folder_of(libc), self.file_name)
+        format!("{}/{}", self.directory_of(libc), self.file_name)
     }
 
-    pub(crate) fn folder_of(&self, libc: Libc) -> String {
-        format!("{}/{libc}", self.folder)
+    pub(crate) fn directory_of(&self, libc: Libc) -> String {
+        format!("{}/{libc}", self.directory)
     }
 
     pub(crate) fn files(&self) -> BTreeMap<String, String> {
@@ -72,12 +72,12 @@ impl Libraries {
     pub(crate) fn for_variable(&self, libc: Libc) -> String {
         match self.libraries.len() {
             1 => self.file(libc),
-            _ => format!("{}/$LIB/{}", self.folder, self.file_name),
+            _ => format!("{}/$LIB/{}", self.directory, self.file_name),
         }
     }
 
     pub(crate) fn canary(&self, libc: Libc) -> String {
-        format!("{}/canary", self.folder_of(libc))
+        format!("{}/canary", self.directory_of(libc))
     }
 
     /// The SHA-256 of each, by libc.
@@ -91,7 +91,7 @@ impl Libraries {
     fn links(&self) -> Vec<(String, String)> {
         match self.libraries.len() {
             1 => Vec::new(),
-            _ => links(&self.folder, &self.file_name),
+            _ => links(&self.directory, &self.file_name),
         }
     }
 
@@ -101,14 +101,16 @@ impl Libraries {
     /// Those of the disk.
     pub(crate) fn write(&self, disk: &Disk) -> anyhow::Result<()> {
         let links = self.links();
-        let mut folders = BTreeSet::new();
+        let mut directories = BTreeSet::new();
         let files = self.libcs().map(|libc| self.file(libc));
         for path in files.chain(links.iter().map(|(path, _)| path.clone())) {
-            let (folder, _) = path.rsplit_once('/').expect("a path of a file in a folder");
-            folders.extend(disk.missing_folders(folder));
+            let (directory, _) = path
+                .rsplit_once('/')
+                .expect("a path of a file in a directory");
+            directories.extend(disk.missing_directories(directory));
         }
-        for folder in folders {
-            disk.make_folder(&folder)?; // in order, so parents come first
+        for directory in directories {
+            disk.make_directory(&directory)?; // in order, so parents come first
         }
         for library in &self.libraries {
             let file = self.file(library.libc);
@@ -144,15 +146,16 @@ impl Libraries {
     }
 }
 
-/// The links by which the path with `$LIB` leads to each library, where there is one for both libcs, and where each leads.
-pub(crate) fn links(folder: &str, file_name: &str) -> Vec<(String, String)> {
+/// The links by which the path with `$LIB` leads to each library, where there is one for both libcs, and where each
+/// leads.
+pub(crate) fn links(directory: &str, file_name: &str) -> Vec<(String, String)> {
     let of_glibc =
-        glibc_library_folders(std::env::consts::ARCH).map(|folder| (folder, Libc::Glibc));
+        glibc_library_directories(std::env::consts::ARCH).map(|directory| (directory, Libc::Glibc));
     let of_musl = ("$LIB".to_owned(), Libc::Musl);
     let link = |(inner, libc): (String, Libc)| {
         let up = "../".repeat(1 + inner.matches('/').count());
         (
-            format!("{folder}/{inner}/{file_name}"),
+            format!("{directory}/{inner}/{file_name}"),
             format!("{up}{libc}/{file_name}"),
         )
     };

@@ -1,22 +1,23 @@
 //! A whole system whose dynamic programs get another allocator: what is changed for that, and how it is undone.
 //!
-//! glibc's dynamic linker reads `/etc/ld.so.preload` for every program; musl's has nothing like it, so there a script in
-//! `/etc/profile.d` sets `LD_PRELOAD` for who logs in. A mistake in the first of these ends every program of the system,
-//! the shell to mend it included. So it is written last, when the library lies in its final place and canaries have
-//! started with it, and what was there comes back if anything fails: see [`change`] for the order of the steps and
+//! glibc's dynamic linker reads `/etc/ld.so.preload` for every program; musl's has nothing like it, so there a script
+//! in `/etc/profile.d` sets `LD_PRELOAD` for who logs in. A mistake in the first of these ends every program of the
+//! system, the shell to mend it included. So it is written last, when the library lies in its final place and canaries
+//! have started with it, and what was there comes back if anything fails: see [`change`] for the order of the steps and
 //! what a crash between two of them leaves.
 //!
 //! Everything that is written, deleted or renamed goes through [`disk::Disk`], where tests can make each step fail.
 //!
-//! Rejected: the libraries of distributions (see `reheap_allocators::preload`); a library in the user's cache folder, which
-//! a user could replace under setuid programs; `/etc/environment`, which only PAM reads, not for services either.
+//! Rejected: the libraries of distributions (see `reheap_allocators::preload`); a library in the user's cache
+//! directory, which a user could replace under setuid programs; `/etc/environment`, which only PAM reads, not for
+//! services either.
 
 mod attributes;
 pub(crate) mod canary;
 pub(crate) mod census;
 pub(crate) mod change;
+mod directory_times;
 pub(crate) mod disk;
-mod folder_times;
 pub(crate) mod health;
 pub(crate) mod identity;
 pub(crate) mod libraries;
@@ -27,14 +28,14 @@ pub(crate) mod state;
 #[cfg(test)]
 mod tests;
 
-/// Where the libraries lie. It is nobody else's folder, so what is in it and not in the record is a leftover.
+/// Where the libraries lie. It is nobody else's directory, so what is in it and not in the record is a leftover.
 pub(crate) const LIBRARIES: &str = "/usr/local/lib/reheap";
 /// What glibc's dynamic linker reads for every program (ld.so(8)).
 pub(crate) const LD_SO_PRELOAD: &str = "/etc/ld.so.preload";
 /// What login shells read.
-pub(crate) const PROFILE_FOLDER: &str = "/etc/profile.d";
+pub(crate) const PROFILE_DIRECTORY: &str = "/etc/profile.d";
 pub(crate) const PROFILE_SCRIPT: &str = "/etc/profile.d/reheap.sh";
-/// What is enabled, and what was there before. Beside the file that matters most, in a folder that every system has.
+/// What is enabled, and what was there before. Beside the file that matters most, in a directory that every system has.
 pub(crate) const RECORD: &str = "/etc/reheap-enabled.json";
 /// What is being changed at the moment.
 pub(crate) const JOURNAL: &str = "/etc/reheap-change.json";

@@ -31,11 +31,11 @@ pub(crate) struct Processes {
 /// If `/proc` cannot be read.
 pub(crate) fn look(root: &Root) -> std::io::Result<Processes> {
     // The kernel shows paths from this process's root, as far as it can see them from there, without links.
-    let named = root.folder().join(LIBRARIES.trim_start_matches('/'));
-    let folder = root.locate(LIBRARIES).unwrap_or(named);
+    let named = root.directory().join(LIBRARIES.trim_start_matches('/'));
+    let directory = root.locate(LIBRARIES).unwrap_or(named);
     let mut processes = Processes::default();
     for pid in process::all()? {
-        match library_of(pid, &folder) {
+        match library_of(pid, &directory) {
             Ok(Some(having)) => processes.having.push(having),
             Ok(None) => processes.others += 1,
             Err(ProcessError::PermissionDenied(_)) => processes.denied += 1,
@@ -45,12 +45,12 @@ pub(crate) fn look(root: &Root) -> std::io::Result<Processes> {
     Ok(processes)
 }
 
-fn library_of(pid: u32, folder: &Path) -> Result<Option<Having>, ProcessError> {
+fn library_of(pid: u32, directory: &Path) -> Result<Option<Having>, ProcessError> {
     let process = Process::open(pid)?;
     let mappings = process.maps()?;
     let paths: BTreeSet<&Path> = mappings.iter().filter_map(|m| m.path.as_deref()).collect();
     let found = paths.into_iter().find_map(|path| {
-        let below = path.strip_prefix(folder).ok()?;
+        let below = path.strip_prefix(directory).ok()?;
         let library = Path::new(LIBRARIES).join(below);
         Some(library.to_string_lossy().into_owned())
     });

@@ -1,7 +1,7 @@
-//! The root folder of a system: this one's, or that of an image.
+//! The root directory of a system: this one's, or that of an image.
 //!
-//! Symbolic links in an image lead to where they would lead once it is started, never out of it: `/etc` of an image may be
-//! a link to an absolute path, and this machine's files are not meant by it.
+//! Symbolic links in an image lead to where they would lead once it is started, never out of it: `/etc` of an image may
+//! be a link to an absolute path, and this machine's files are not meant by it.
 
 use super::identity::{self, Identity, path_handle};
 use crate::ui::Failure;
@@ -22,18 +22,18 @@ const LINKS_MAX: usize = 40;
 /// A system's files.
 #[derive(Debug)]
 pub(crate) struct Root {
-    folder: PathBuf,
+    directory: PathBuf,
     handle: OwnedFd,
     is_this_system: bool,
 }
 
-/// Where a path of the system is for this process, as long as this value lives: in a folder that is kept open, so that
-/// nobody leads out of the root folder by putting a link in that folder's place in the meantime.
+/// Where a path of the system is for this process, as long as this value lives: in a directory that is kept open, so
+/// that nobody leads out of the root directory by putting a link in that directory's place in the meantime.
 #[derive(Debug)]
 pub(crate) struct Place {
     path: PathBuf,
     /// The path names it by its number.
-    _folder: Option<OwnedFd>,
+    _directory: Option<OwnedFd>,
 }
 
 impl Deref for Place {
@@ -87,51 +87,52 @@ impl Linker {
 }
 
 impl Root {
-    /// The system that runs, or another one whose root folder this is. `instead` is the command to type for the first.
+    /// The system that runs, or another one whose root directory this is. `instead` is the command to type for the
+    /// first.
     ///
     /// # Errors
-    /// If it is no folder that can be opened, one that its path does not lead to, or the running system's.
-    pub(crate) fn of(folder: Option<&Path>, instead: &str) -> anyhow::Result<Self> {
-        match folder {
+    /// If it is no directory that can be opened, one that its path does not lead to, or the running system's.
+    pub(crate) fn of(directory: Option<&Path>, instead: &str) -> anyhow::Result<Self> {
+        match directory {
             None => Self::running(),
-            Some(folder) => Self::open(folder, instead),
+            Some(directory) => Self::open(directory, instead),
         }
     }
 
     /// The system that runs.
     ///
     /// # Errors
-    /// If its root folder cannot be opened.
+    /// If its root directory cannot be opened.
     pub(crate) fn running() -> anyhow::Result<Self> {
-        let folder = PathBuf::from("/");
+        let directory = PathBuf::from("/");
         Ok(Self {
-            handle: path_handle(&folder).context("cannot open `/`")?,
-            folder,
+            handle: path_handle(&directory).context("cannot open `/`")?,
+            directory,
             is_this_system: true,
         })
     }
 
-    fn open(folder: &Path, instead: &str) -> anyhow::Result<Self> {
-        let cannot = || format!("cannot use `{}` as a root folder", folder.display());
-        let canonical = folder.canonicalize().with_context(cannot)?;
+    fn open(directory: &Path, instead: &str) -> anyhow::Result<Self> {
+        let cannot = || format!("cannot use `{}` as a root directory", directory.display());
+        let canonical = directory.canonicalize().with_context(cannot)?;
         let root = Self {
-            handle: path_handle(folder).with_context(cannot)?,
-            folder: canonical,
+            handle: path_handle(directory).with_context(cannot)?,
+            directory: canonical,
             is_this_system: false,
         };
-        identity::check_is_not_running(|path| root.folder_identity(path), folder, instead)?;
-        let by_name = path_handle(&root.folder).and_then(|named| Identity::of(&named));
+        identity::check_is_not_running(|path| root.directory_identity(path), directory, instead)?;
+        let by_name = path_handle(&root.directory).and_then(|named| Identity::of(&named));
         if by_name.with_context(cannot)? != Identity::of(&root.handle).with_context(cannot)? {
             // As `/proc/PID/root` of a container, whose text is `/`: what is meant is not this system.
-            let shown = root.folder.display();
+            let shown = root.directory.display();
             let text = format!(
-                "{}: it is another folder than `{shown}`, which its link names",
+                "{}: it is another directory than `{shown}`, which its link names",
                 cannot()
             );
-            let hint = "give the folder's own path, the one that this system has for it";
+            let hint = "give the directory's own path, the one that this system has for it";
             return Err(Failure::failed(text).hint(hint).into());
         }
-        root.folder_identity("/etc").map_err(|error| {
+        root.directory_identity("/etc").map_err(|error| {
             let why = match error.kind() {
                 io::ErrorKind::NotFound => "it has no `/etc`, as every system does".to_owned(),
                 _ => format!("cannot open its `/etc`: {error}"),
@@ -141,8 +142,8 @@ impl Root {
         Ok(root)
     }
 
-    pub(crate) fn folder(&self) -> &Path {
-        &self.folder
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// Whether it is the system that runs.
@@ -150,33 +151,33 @@ impl Root {
         self.is_this_system
     }
 
-    /// Where to read and write a path of the system. Its folders must exist; it itself need not, and is no link that
-    /// would be followed.
+    /// Where to read and write a path of the system. Its directories must exist; it itself need not, and is no link
+    /// that would be followed.
     pub(crate) fn place(&self, path: impl AsRef<Path>) -> io::Result<Place> {
         let path = path.as_ref();
         let (parent, name) = split(path)?;
         if self.is_this_system() {
             return Ok(Place {
                 path: path.into(),
-                _folder: None,
+                _directory: None,
             });
         }
-        let folder = self.handle(parent, OFlags::PATH | OFlags::DIRECTORY)?;
+        let directory = self.handle(parent, OFlags::PATH | OFlags::DIRECTORY)?;
         Ok(Place {
-            path: path_of(&folder).join(name),
-            _folder: Some(folder),
+            path: path_of(&directory).join(name),
+            _directory: Some(directory),
         })
     }
 
     /// The same as a path without links in it, to be shown or handed on.
     pub(crate) fn locate(&self, path: &str) -> io::Result<PathBuf> {
         let (parent, name) = split(Path::new(path))?;
-        let folder = self.handle(parent, OFlags::PATH | OFlags::DIRECTORY)?;
-        Ok(std::fs::read_link(path_of(&folder))?.join(name))
+        let directory = self.handle(parent, OFlags::PATH | OFlags::DIRECTORY)?;
+        Ok(std::fs::read_link(path_of(&directory))?.join(name))
     }
 
-    /// Whether the path leads to a folder, also by way of links.
-    pub(crate) fn is_folder(&self, path: &str) -> bool {
+    /// Whether the path leads to a directory, also by way of links.
+    pub(crate) fn is_directory(&self, path: &str) -> bool {
         let flags = OFlags::PATH | OFlags::DIRECTORY;
         self.handle(Path::new(path), flags).is_ok()
     }
@@ -198,27 +199,27 @@ impl Root {
         }
     }
 
-    /// What tells a folder of the system from others; links are followed.
-    pub(crate) fn folder_identity(&self, path: &str) -> io::Result<Identity> {
+    /// What tells a directory of the system from others; links are followed.
+    pub(crate) fn directory_identity(&self, path: &str) -> io::Result<Identity> {
         match path {
             "/" => Identity::of(&self.handle), // also before Linux 5.6
             path => Identity::of(&self.handle(Path::new(path), OFlags::PATH | OFlags::DIRECTORY)?),
         }
     }
 
-    /// A folder, to be locked.
-    pub(crate) fn open_folder(&self, path: &str) -> io::Result<File> {
+    /// A directory, to be locked.
+    pub(crate) fn open_directory(&self, path: &str) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         Ok(self.handle(Path::new(path), flags)?.into())
     }
 
-    /// The names in a folder, sorted; none where it is missing.
+    /// The names in a directory, sorted; none where it is missing.
     pub(crate) fn list(&self, path: &str) -> Vec<String> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let Ok(folder) = self.handle(Path::new(path), flags) else {
+        let Ok(directory) = self.handle(Path::new(path), flags) else {
             return Vec::new();
         };
-        let entries = std::fs::read_dir(path_of(&folder));
+        let entries = std::fs::read_dir(path_of(&directory));
         let names = entries.into_iter().flatten();
         let mut names: Vec<String> = names
             .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
@@ -253,13 +254,13 @@ impl Root {
     /// What each process of the system loads, and what says how to undo that, must not be for others to replace.
     ///
     /// # Errors
-    /// The first folder on the way to the path that somebody but its owner, root, may write.
+    /// The first directory on the way to the path that somebody but its owner, root, may write.
     pub(crate) fn check_owners(&self, path: &str) -> anyhow::Result<()> {
-        for folder in self.way_to(path)? {
-            let shown = self.shown(&folder);
+        for directory in self.way_to(path)? {
+            let shown = self.shown(&directory);
             let failure =
                 |why: &str| Failure::failed(format!("cannot work below `{shown}`: {why}"));
-            let metadata = self.metadata(&folder)?;
+            let metadata = self.metadata(&directory)?;
             if !is_trusted(metadata.uid()) {
                 let why = format!(
                     "it belongs to user {}, who could replace what is there",
@@ -278,12 +279,12 @@ impl Root {
     /// Programs of every user must get to what they are to load.
     ///
     /// # Errors
-    /// The first folder on the way to the path that not everybody may enter.
+    /// The first directory on the way to the path that not everybody may enter.
     pub(crate) fn check_entry(&self, path: &str) -> anyhow::Result<()> {
-        // How an image's root folder lies here says nothing of how it will be.
-        for folder in self.way_to(path)?.iter().skip(1) {
-            if self.metadata(folder)?.mode() & 0o001 == 0 {
-                let shown = self.shown(folder);
+        // How an image's root directory lies here says nothing of how it will be.
+        for directory in self.way_to(path)?.iter().skip(1) {
+            if self.metadata(directory)?.mode() & 0o001 == 0 {
+                let shown = self.shown(directory);
                 let text = format!(
                     "cannot work below `{shown}`: not everybody may enter it, so only some programs would find the library"
                 );
@@ -294,7 +295,7 @@ impl Root {
         Ok(())
     }
 
-    /// The folders by which a path is reached, also those that links lead through, as far as they are there.
+    /// The directories by which a path is reached, also those that links lead through, as far as they are there.
     fn way_to(&self, path: &str) -> anyhow::Result<Vec<PathBuf>> {
         let parts = |path: &Path| -> Vec<OsString> {
             let parts = path.components().rev();
@@ -346,15 +347,15 @@ impl Root {
     /// A path of the system as one that can be typed here.
     fn shown(&self, path: &Path) -> String {
         let below = path.strip_prefix("/").unwrap_or(path);
-        let shown: PathBuf = self.folder.join(below).components().collect(); // no slash at the end
+        let shown: PathBuf = self.directory.join(below).components().collect(); // no slash at the end
         shown.display().to_string()
     }
 }
 
-/// The folder and the name of what lies in it.
+/// The directory and the name of what lies in it.
 fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
     let parts = path.parent().zip(path.file_name());
-    parts.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it is nothing in a folder"))
+    parts.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it is nothing in a directory"))
 }
 
 /// What an open file can be reached by, wherever its name has gone.

@@ -4,7 +4,7 @@ use super::change::{Change, FileChange, Original, check_named, is_on_the_way, wi
 use super::disk::{Contents, Disk, kept};
 use super::libraries::Libraries;
 use super::root::Root;
-use super::{LD_SO_PRELOAD, LIBRARIES, PROFILE_FOLDER, PROFILE_SCRIPT, RECORD, lines};
+use super::{LD_SO_PRELOAD, LIBRARIES, PROFILE_DIRECTORY, PROFILE_SCRIPT, RECORD, lines};
 use crate::ui::Failure;
 use reheap_allocators::target::Libc;
 use serde::{Deserialize, Serialize};
@@ -20,14 +20,14 @@ pub(crate) struct Record {
     pub(crate) version: String,
     pub(crate) tuning: BTreeMap<String, String>,
     /// Where the libraries lie.
-    pub(crate) folder: String,
+    pub(crate) directory: String,
     /// The library for each libc.
     pub(crate) libraries: BTreeMap<String, String>,
     /// The SHA-256 of each; missing in what reheap wrote before it looked at them.
     #[serde(default)]
     pub(crate) sha256: BTreeMap<String, String>,
-    /// Folders that were not there before, the outermost first.
-    pub(crate) folders_made: Vec<String>,
+    /// Directories that were not there before, the outermost first.
+    pub(crate) directories_made: Vec<String>,
     pub(crate) files: Vec<Managed>,
 }
 
@@ -85,10 +85,10 @@ impl Record {
     /// The first path that is none of reheap's.
     fn names_another(&self) -> Option<&str> {
         let mut files = self.files.iter().map(|file| file.path.as_str());
-        let mut folders = self.folders_made.iter().map(String::as_str);
+        let mut directories = self.directories_made.iter().map(String::as_str);
         files
             .find(|path| ![LD_SO_PRELOAD, PROFILE_SCRIPT].contains(path))
-            .or_else(|| folders.find(|path| !is_on_the_way(path)))
+            .or_else(|| directories.find(|path| !is_on_the_way(path)))
     }
 
     pub(crate) fn libraries_and_hashes(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
@@ -215,17 +215,17 @@ pub(crate) fn to_enable(
         };
         present.change_to(after, is_ours, &mut change);
     }
-    let missing = disk.missing_folders(LIBRARIES);
-    let made_before = record.map_or(&[][..], |record| &record.folders_made);
+    let missing = disk.missing_directories(LIBRARIES);
+    let made_before = record.map_or(&[][..], |record| &record.directories_made);
     let next = Record {
         reheap: env!("CARGO_PKG_VERSION").to_owned(),
         allocator: wanted.allocator.to_owned(),
         version: wanted.version.to_owned(),
         tuning: wanted.tuning.clone(),
-        folder: libraries.folder.clone(),
+        directory: libraries.directory.clone(),
         libraries: libraries.files(),
         sha256: libraries.hashes(),
-        folders_made: [made_before, &missing].concat(),
+        directories_made: [made_before, &missing].concat(),
         files: managed,
     };
     change.add(
@@ -238,14 +238,14 @@ pub(crate) fn to_enable(
         return Ok(None);
     }
     // One that is there already may be named by a file, also where there is no record of it.
-    let is_new = !disk.root.is_folder(&libraries.folder);
+    let is_new = !disk.root.is_directory(&libraries.directory);
     change
         .delete_if_undone
-        .extend(is_new.then(|| libraries.folder.clone()));
+        .extend(is_new.then(|| libraries.directory.clone()));
     change.delete_if_undone.extend(missing.into_iter().rev());
-    let others = folders(disk.root)
+    let others = directories(disk.root)
         .into_iter()
-        .filter(|folder| *folder != libraries.folder);
+        .filter(|directory| *directory != libraries.directory);
     change.delete_if_done.extend(others);
     Ok(Some(change))
 }
@@ -262,7 +262,7 @@ fn text(
     if path == LD_SO_PRELOAD && has(Libc::Glibc) {
         return Some(lines::with_library(others, &libraries.file(Libc::Glibc)));
     }
-    if path == PROFILE_SCRIPT && has(Libc::Musl) && root.is_folder(PROFILE_FOLDER) {
+    if path == PROFILE_SCRIPT && has(Libc::Musl) && root.is_directory(PROFILE_DIRECTORY) {
         let script = lines::profile_script(&libraries.for_variable(Libc::Musl));
         return Some([others, script.as_bytes()].concat());
     }
@@ -281,11 +281,11 @@ pub(crate) fn to_disable(disk: &Disk, record: Option<&Record>) -> anyhow::Result
         present.change_to(after, Ours::Out, &mut change);
     }
     change.add(RECORD, disk.read(RECORD)?, None, Original::None);
-    change.delete_if_done.extend(folders(disk.root));
+    change.delete_if_done.extend(directories(disk.root));
     if let Some(record) = record {
         change
             .delete_if_done
-            .extend(record.folders_made.iter().rev().cloned());
+            .extend(record.directories_made.iter().rev().cloned());
     }
     let is_empty = change.files.is_empty() && change.delete_if_done.is_empty();
     Ok((!is_empty).then_some(change))
@@ -310,8 +310,8 @@ impl Change {
     }
 }
 
-/// All folders with libraries.
-pub(crate) fn folders(root: &Root) -> Vec<String> {
+/// All directories with libraries.
+pub(crate) fn directories(root: &Root) -> Vec<String> {
     let names = root.list(LIBRARIES).into_iter();
     names.map(|name| format!("{LIBRARIES}/{name}")).collect()
 }

@@ -60,7 +60,7 @@ impl Fault {
     }
 }
 
-/// All files and folders, with their modes, contents and where links lead.
+/// All files and directories, with their modes, contents and where links lead.
 type Snapshot = BTreeMap<PathBuf, Seen>;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ struct Seen {
 }
 
 struct Tree {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     root: Root,
 }
 
@@ -81,30 +81,30 @@ impl Tree {
     fn new(others: Option<&str>) -> Self {
         // Thousands of steps are each brought to the disk, which takes no time where memory is the disk.
         let memory = Path::new("/dev/shm");
-        let folder = match memory.is_dir() {
+        let directory = match memory.is_dir() {
             true => tempfile::tempdir_in(memory).unwrap(),
             false => tempfile::tempdir().unwrap(),
         };
-        fs::create_dir_all(folder.path().join("etc/profile.d")).unwrap();
-        fs::create_dir_all(folder.path().join("usr")).unwrap();
+        fs::create_dir_all(directory.path().join("etc/profile.d")).unwrap();
+        fs::create_dir_all(directory.path().join("usr")).unwrap();
         if let Some(text) = others {
-            let file = folder.path().join("etc/ld.so.preload");
+            let file = directory.path().join("etc/ld.so.preload");
             fs::write(&file, text).unwrap();
             fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
         }
-        let root = Root::of(Some(folder.path()), "").unwrap();
-        Self { folder, root }
+        let root = Root::of(Some(directory.path()), "").unwrap();
+        Self { directory, root }
     }
 
     fn snapshot(&self) -> Snapshot {
         let mut snapshot = Snapshot::new();
-        let mut folders = vec![self.folder.path().to_owned()];
-        while let Some(next) = folders.pop() {
+        let mut directories = vec![self.directory.path().to_owned()];
+        while let Some(next) = directories.pop() {
             for entry in fs::read_dir(next).unwrap() {
                 let path = entry.unwrap().path();
                 let metadata = path.symlink_metadata().unwrap();
                 let contents = if metadata.is_dir() {
-                    folders.push(path.clone());
+                    directories.push(path.clone());
                     Vec::new()
                 } else if metadata.is_symlink() {
                     fs::read_link(&path)
@@ -125,14 +125,14 @@ impl Tree {
         snapshot
     }
 
-    /// When each folder was modified.
-    fn folder_times(&self) -> BTreeMap<PathBuf, (i64, i64)> {
-        let folders = self.snapshot().into_keys().filter(|path| path.is_dir());
+    /// When each directory was modified.
+    fn directory_times(&self) -> BTreeMap<PathBuf, (i64, i64)> {
+        let directories = self.snapshot().into_keys().filter(|path| path.is_dir());
         let time = |path: PathBuf| {
             let metadata = path.metadata().unwrap();
             (path, (metadata.mtime(), metadata.mtime_nsec()))
         };
-        folders.map(time).collect()
+        directories.map(time).collect()
     }
 
     fn disk(&self, mishap: Mishap) -> Disk<'_> {
@@ -142,7 +142,7 @@ impl Tree {
     }
 
     fn path(&self, path: &str) -> PathBuf {
-        self.folder.path().join(path.trim_start_matches('/'))
+        self.directory.path().join(path.trim_start_matches('/'))
     }
 
     fn enable(&self, disk: &Disk, allocator: &str) -> anyhow::Result<anyhow::Result<()>> {
@@ -167,11 +167,11 @@ impl Tree {
         let Some(change) = state::to_enable(disk, record.as_ref(), &wanted)? else {
             return Ok(Ok(()));
         };
-        let missing = disk.missing_folders(LIBRARIES);
+        let missing = disk.missing_directories(LIBRARIES);
         let prepare = || {
             missing
                 .iter()
-                .try_for_each(|folder| disk.make_folder(folder))?;
+                .try_for_each(|directory| disk.make_directory(directory))?;
             libraries.write(disk)
         };
         change.make(disk, prepare, || libraries.delete_canaries(disk))
@@ -276,14 +276,14 @@ fn a_step_that_fails_although_it_was_taken_leaves_what_was_or_what_shall_be() {
     );
 }
 
-/// A crash is another matter: whoever finds what it left cannot tell what else was done to a folder since.
+/// A crash is another matter: whoever finds what it left cannot tell what else was done to a directory since.
 #[test]
-fn folders_have_the_times_that_they_had_after_each_command_also_one_that_fails() {
+fn directories_have_the_times_that_they_had_after_each_command_also_one_that_fails() {
     for others in OTHERS {
         for (before, act) in ACTS {
             for step in 0.. {
                 let tree = Tree::new(others);
-                let original = tree.folder_times();
+                let original = tree.directory_times();
                 before.iter().for_each(|act| tree.does_well(*act));
                 let disk = tree.disk(Mishap::Failure(step));
                 let result = tree.does(act, &disk);
@@ -291,7 +291,7 @@ fn folders_have_the_times_that_they_had_after_each_command_also_one_that_fails()
                     |error: &anyhow::Error| format!("{error:#}").contains("the time of");
                 if !result.is_ok_and(|cleaned| cleaned.is_err_and(|error| is_about_a_time(&error)))
                 {
-                    let times = tree.folder_times();
+                    let times = tree.directory_times();
                     let kept = original
                         .iter()
                         .all(|(path, time)| times.get(path) == Some(time));
@@ -379,8 +379,8 @@ fn death_on_the_way_back_from_such_a_step_leaves_no_file_that_names_nothing() {
 fn death_before_any_step_leaves_what_the_next_command_recognises_and_mends() {
     at_each_step(Mishap::Death, |tree, original, earlier, result| {
         let left = tree.snapshot();
-        // It may have come as far as the folders' times.
-        let is_done = || result.is_ok() && state::folders(&tree.root).len() == 1;
+        // It may have come as far as the directories' times.
+        let is_done = || result.is_ok() && state::directories(&tree.root).len() == 1;
         let is_whole = left == *earlier || left == *original;
         let found = change::interrupted(&tree.root).unwrap();
         assert!(is_whole || found.is_some() || is_done(), "{left:#?}");
@@ -405,7 +405,7 @@ fn after_death_at_any_step_another_enable_succeeds() {
             names.starts_with(&format!("{LIBRARIES}/three-1-")),
             "{names}"
         );
-        assert_eq!(state::folders(&tree.root).len(), 1);
+        assert_eq!(state::directories(&tree.root).len(), 1);
     });
 }
 
@@ -496,35 +496,36 @@ fn this_system_is_refused_by_whatever_name_it_is_given() {
     assert!(Root::running().unwrap().is_this_system());
     for name in ["/", "//", "/.", "/proc/self/root", "/usr/.."] {
         let refused = Root::of(Some(Path::new(name)), "reheap status").unwrap_err();
-        let said = format!("cannot use `{name}` as a root folder: it is the root folder of this");
+        let said =
+            format!("cannot use `{name}` as a root directory: it is the root directory of this");
         assert!(refused.to_string().contains(&said), "{refused}");
     }
     assert!(!Tree::new(None).root.is_this_system());
 }
 
 #[test]
-fn a_folder_that_others_may_write_to_is_refused() {
+fn a_directory_that_others_may_write_to_is_refused() {
     let tree = Tree::new(None);
-    let folder = tree.path("/usr");
-    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+    let directory = tree.path("/usr");
+    fs::set_permissions(&directory, fs::Permissions::from_mode(0o777)).unwrap();
     let refused = tree.root.check_owners(LIBRARIES).unwrap_err().to_string();
     let said = format!(
         "below `{}`: others than its owner may write there",
-        folder.display()
+        directory.display()
     );
     assert!(refused.contains(&said), "{refused}");
     assert!(tree.root.check_owners("/etc").is_ok());
-    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).unwrap();
     tree.root.check_owners(LIBRARIES).unwrap();
 }
 
 #[test]
-fn a_folder_that_not_everybody_may_enter_is_refused() {
+fn a_directory_that_not_everybody_may_enter_is_refused() {
     let tree = Tree::new(None);
     tree.root.check_entry(LIBRARIES).unwrap();
     fs::create_dir_all(tree.path("/usr/local/lib")).unwrap();
-    let folder = tree.path("/usr/local");
-    fs::set_permissions(&folder, fs::Permissions::from_mode(0o750)).unwrap();
+    let directory = tree.path("/usr/local");
+    fs::set_permissions(&directory, fs::Permissions::from_mode(0o750)).unwrap();
     let refused = tree.root.check_entry(LIBRARIES).unwrap_err().to_string();
     assert!(
         refused.contains("usr/local`: not everybody may enter it"),
@@ -537,13 +538,13 @@ fn a_folder_that_not_everybody_may_enter_is_refused() {
 fn a_journal_or_record_that_names_what_reheap_never_changes_is_refused() {
     let tree = Tree::new(None);
     let contents = "{\"bytes\":\"\",\"mode\":2541,\"owner\":0,\"group\":0}";
-    let changing = |file: &str, folder: &str| {
+    let changing = |file: &str, directory: &str| {
         format!(
             "{{\"changing\":{{\"files\":[{{\"path\":\"{file}\",\"before\":{contents},\"after\":null}}],
-              \"delete_if_undone\":[\"{folder}\"],\"delete_if_done\":[]}}}}"
+              \"delete_if_undone\":[\"{directory}\"],\"delete_if_done\":[]}}}}"
         )
     };
-    let deleting = |folder: &str| format!("{{\"deleting\":[\"{folder}\"]}}");
+    let deleting = |directory: &str| format!("{{\"deleting\":[\"{directory}\"]}}");
     for (journal, another) in [
         (changing("/etc/profile.d/x", LIBRARIES), "/etc/profile.d/x"),
         (changing(LD_SO_PRELOAD, "/etc"), "/etc"),
@@ -630,7 +631,7 @@ fn a_link_that_leads_nowhere_in_an_image_is_not_followed_out_of_it() {
 }
 
 #[test]
-fn a_folder_that_is_swapped_for_a_link_leads_nobody_out_of_the_root() {
+fn a_directory_that_is_swapped_for_a_link_leads_nobody_out_of_the_root() {
     let outside = tempfile::tempdir().unwrap();
     let tree = Tree::new(None);
     let place = tree.root.place(LD_SO_PRELOAD).unwrap();
@@ -642,20 +643,20 @@ fn a_folder_that_is_swapped_for_a_link_leads_nobody_out_of_the_root() {
 }
 
 #[test]
-fn a_folder_that_a_link_leads_through_is_looked_at_like_the_others() {
+fn a_directory_that_a_link_leads_through_is_looked_at_like_the_others() {
     let tree = Tree::new(None);
     fs::create_dir_all(tree.path("/opt/real/lib")).unwrap();
     fs::create_dir(tree.path("/srv")).unwrap();
     std::os::unix::fs::symlink("../opt/real", tree.path("/srv/second")).unwrap();
     std::os::unix::fs::symlink("/srv/./second", tree.path("/usr/local")).unwrap();
     tree.root.check_owners(LIBRARIES).unwrap();
-    for folder in ["/srv", "/opt", "/opt/real", "/opt/real/lib"] {
+    for directory in ["/srv", "/opt", "/opt/real", "/opt/real/lib"] {
         let set = |mode| {
-            fs::set_permissions(tree.path(folder), fs::Permissions::from_mode(mode)).unwrap();
+            fs::set_permissions(tree.path(directory), fs::Permissions::from_mode(mode)).unwrap();
         };
         set(0o775);
         let refused = tree.root.check_owners(LIBRARIES).unwrap_err().to_string();
-        let said = format!("below `{}`: others", tree.path(folder).display());
+        let said = format!("below `{}`: others", tree.path(directory).display());
         assert!(refused.contains(&said), "{refused}");
         set(0o755);
     }
@@ -712,8 +713,8 @@ fn what_cannot_be_deleted_stands_in_nobodys_way() {
 fn a_link_that_leads_elsewhere_is_made_anew() {
     let tree = Tree::new(None);
     tree.does_well(Act::Enable("one"));
-    let folder = tree.path(&state::folders(&tree.root)[0]);
-    let link = folder.join("lib/libone-1.so");
+    let directory = tree.path(&state::directories(&tree.root)[0]);
+    let link = directory.join("lib/libone-1.so");
     let target = fs::read_link(&link).unwrap();
     fs::remove_file(&link).unwrap();
     std::os::unix::fs::symlink("../musl/libone-1.so", &link).unwrap();

@@ -1,4 +1,4 @@
-//! What the tests of `reheap bench` share: commands in a folder of their own, and what its JSON says.
+//! What the tests of `reheap bench` share: commands in a directory of their own, and what its JSON says.
 
 use super::command::{EVENT_DEADLINE, Running, make_fifo};
 use super::{Outcome, reheap};
@@ -16,20 +16,20 @@ pub(crate) fn bench(line: &str) -> Command {
     command
 }
 
-/// Commands to measure, in a folder in which they also leave what they saw.
+/// Commands to measure, in a directory in which they also leave what they saw.
 pub(crate) struct Commands {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Commands {
     pub(crate) fn new() -> Self {
         Self {
-            folder: tempfile::tempdir().unwrap(),
+            directory: tempfile::tempdir().unwrap(),
         }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.directory.path().join(name)
     }
 
     pub(crate) fn read(&self, name: &str) -> String {
@@ -58,10 +58,10 @@ impl Commands {
         make_fifo(&self.path("fifo"));
     }
 
-    /// `reheap bench` in the folder.
+    /// `reheap bench` in the directory.
     pub(crate) fn bench(&self, line: &str) -> Command {
         let mut command = bench(line);
-        command.current_dir(self.folder.path());
+        command.current_dir(self.directory.path());
         command
     }
 

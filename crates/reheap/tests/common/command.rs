@@ -1,5 +1,5 @@
-//! Commands that the tests start, and events that they wait for. A deadlock is one of the failures that the tests look for,
-//! so everything that is waited for has a deadline.
+//! Commands that the tests start, and events that they wait for. A deadlock is one of the failures that the tests look
+//! for, so everything that is waited for has a deadline.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -148,8 +148,8 @@ impl Running {
     pub(crate) fn says_through(&self, fifo: &Path) -> String {
         let (sender, events) = mpsc::channel();
         let (of_fifo, path, pid) = (sender.clone(), fifo.to_owned(), self.pid());
-        // Opening waits for whoever writes, and so for ever if nobody does; then the end of the command comes first. The
-        // receiver is gone when it knows.
+        // Opening waits for whoever writes, and so for ever if nobody does; then the end of the command comes first.
+        // The receiver is gone when it knows.
         std::thread::spawn(move || of_fifo.send(Some(std::fs::read_to_string(path))));
         std::thread::spawn(move || ends_within(pid, DEADLINE).then(|| sender.send(None)));
         match events.recv_timeout(DEADLINE) {
@@ -274,8 +274,8 @@ pub(crate) fn make_fifo(path: &Path) {
     run(Command::new("mkfifo").arg(path)).succeeded();
 }
 
-/// Tries until there is an answer, for what tells nobody when it is ready, such as a server that begins to listen. Between
-/// two attempts it waits a moment for the end of a process, which is the one event that there may be.
+/// Tries until there is an answer, for what tells nobody when it is ready, such as a server that begins to listen.
+/// Between two attempts it waits a moment for the end of a process, which is the one event that there may be.
 #[track_caller]
 pub(crate) fn try_until<T, E: std::fmt::Display>(
     what: &str,

@@ -1,4 +1,4 @@
-//! What the tests of `reheap enable` share: root folders made of this machine's files, and mount namespaces.
+//! What the tests of `reheap enable` share: root directories made of this machine's files, and mount namespaces.
 
 use super::{Outcome, cache, glibc_linker, reheap, run};
 use serde_json::Value;
@@ -10,9 +10,9 @@ use std::process::Command;
 
 pub(crate) const LIBRARIES: &str = "usr/local/lib/reheap";
 
-/// A root folder with a dynamic linker, a shell and `cat`.
+/// A root directory with a dynamic linker, a shell and `cat`.
 pub(crate) struct Image {
-    pub(crate) folder: tempfile::TempDir,
+    pub(crate) directory: tempfile::TempDir,
 }
 
 pub(crate) fn musl_linker() -> String {
@@ -21,10 +21,10 @@ pub(crate) fn musl_linker() -> String {
 
 impl Image {
     pub(crate) fn empty() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        // As a root folder is; temporary ones are private.
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let image = Self { folder };
+        let directory = tempfile::tempdir().unwrap();
+        // As a root directory is; temporary ones are private.
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let image = Self { directory };
         for path in ["etc/profile.d", "bin", "usr/bin"] {
             fs::create_dir_all(image.path(path)).unwrap();
         }
@@ -60,7 +60,7 @@ impl Image {
     }
 
     pub(crate) fn path(&self, path: &str) -> PathBuf {
-        self.folder.path().join(path.trim_start_matches('/'))
+        self.directory.path().join(path.trim_start_matches('/'))
     }
 
     pub(crate) fn read(&self, path: &str) -> String {
@@ -68,7 +68,7 @@ impl Image {
     }
 
     pub(crate) fn reheap(&self, line: &str) -> Outcome {
-        run(reheap(line).arg("--root").arg(self.folder.path()))
+        run(reheap(line).arg("--root").arg(self.directory.path()))
     }
 
     #[track_caller]
@@ -84,14 +84,14 @@ impl Image {
     /// Path, mode and contents of everything.
     pub(crate) fn snapshot(&self) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
         let mut snapshot = BTreeMap::new();
-        let mut folders = vec![self.folder.path().to_owned()];
-        while let Some(next) = folders.pop() {
+        let mut directories = vec![self.directory.path().to_owned()];
+        while let Some(next) = directories.pop() {
             for entry in fs::read_dir(next).unwrap() {
                 let path = entry.unwrap().path();
                 let metadata = path.symlink_metadata().unwrap();
                 let bytes = match (metadata.is_dir(), metadata.is_file()) {
                     (true, _) => {
-                        folders.push(path.clone());
+                        directories.push(path.clone());
                         Vec::new()
                     }
                     (_, true) => fs::read(&path).unwrap(),

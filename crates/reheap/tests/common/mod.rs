@@ -1,8 +1,8 @@
-//! What the tests of the command line share: the two programs, Cargo projects in temporary folders, and reading back what
-//! was linked.
+//! What the tests of the command line share: the two programs, Cargo projects in temporary directories, and reading
+//! back what was linked.
 //!
-//! Projects lie in the system's folder for temporary files and not below the build folder, where Cargo would take them
-//! for members of reheap's own workspace. The cache is one for all tests, so that each allocator is built once.
+//! Projects lie in the system's directory for temporary files and not below the build directory, where Cargo would take
+//! them for members of reheap's own workspace. The cache is one for all tests, so that each allocator is built once.
 #![allow(
     dead_code,
     unused_imports,
@@ -83,15 +83,15 @@ pub(crate) fn started_by(line: &str, command: &Command) -> Command {
             None => wrapped.env_remove(name),
         };
     }
-    if let Some(folder) = command.get_current_dir() {
-        wrapped.current_dir(folder);
+    if let Some(directory) = command.get_current_dir() {
+        wrapped.current_dir(directory);
     }
     wrapped
 }
 
-/// A copy of the preloads in the cache, in a folder that every user may read.
-pub(crate) fn cache_for_all(folder: &Path) -> PathBuf {
-    let copy = folder.join("cache");
+/// A copy of the preloads in the cache, in a directory that every user may read.
+pub(crate) fn cache_for_all(directory: &Path) -> PathBuf {
+    let copy = directory.join("cache");
     fs::create_dir(&copy).unwrap();
     let preloads = cache().join("preloads");
     run(Command::new("cp").arg("-a").arg(preloads).arg(&copy)).succeeded();
@@ -115,10 +115,10 @@ pub(crate) fn cargo_reheap(line: &str) -> Command {
     command
 }
 
-/// A Cargo project in a folder of its own.
+/// A Cargo project in a directory of its own.
 pub(crate) struct Project {
     _temporary: tempfile::TempDir,
-    pub(crate) folder: PathBuf,
+    pub(crate) directory: PathBuf,
 }
 
 /// The least that allocates and says so.
@@ -129,21 +129,21 @@ impl Project {
     /// A project with one program `app` of that source.
     pub(crate) fn new(main: &str) -> Self {
         let temporary = tempfile::tempdir().unwrap();
-        let folder = temporary.path().to_owned();
-        Self::at(temporary, folder, main)
+        let directory = temporary.path().to_owned();
+        Self::at(temporary, directory, main)
     }
 
-    /// The same in a folder of that name.
+    /// The same in a directory of that name.
     pub(crate) fn named(name: &OsStr, main: &str) -> Self {
         let temporary = tempfile::tempdir().unwrap();
-        let folder = temporary.path().join(name);
-        Self::at(temporary, folder, main)
+        let directory = temporary.path().join(name);
+        Self::at(temporary, directory, main)
     }
 
-    fn at(temporary: tempfile::TempDir, folder: PathBuf, main: &str) -> Self {
+    fn at(temporary: tempfile::TempDir, directory: PathBuf, main: &str) -> Self {
         let project = Self {
             _temporary: temporary,
-            folder,
+            directory,
         };
         project.write(
             "Cargo.toml",
@@ -154,14 +154,14 @@ impl Project {
     }
 
     pub(crate) fn write(&self, path: &str, contents: impl AsRef<[u8]>) {
-        let path = self.folder.join(path);
+        let path = self.directory.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, contents).unwrap();
     }
 
     /// Adds to the end of a file.
     pub(crate) fn append(&self, path: &str, contents: &str) {
-        let mut text = fs::read_to_string(self.folder.join(path)).unwrap();
+        let mut text = fs::read_to_string(self.directory.join(path)).unwrap();
         text.push_str(contents);
         self.write(path, text);
     }
@@ -169,21 +169,21 @@ impl Project {
     /// An executable shell script.
     pub(crate) fn script(&self, path: &str, text: &str) -> PathBuf {
         self.write(path, format!("#!/bin/sh\n{text}\n"));
-        let path = self.folder.join(path);
+        let path = self.directory.join(path);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         path
     }
 
-    /// `cargo reheap` in the project's folder.
+    /// `cargo reheap` in the project's directory.
     pub(crate) fn cargo_reheap(&self, line: &str) -> Command {
         let mut command = cargo_reheap(line);
-        command.current_dir(&self.folder);
+        command.current_dir(&self.directory);
         command
     }
 
-    /// A path below the target's output folder.
+    /// A path below the target's output directory.
     pub(crate) fn output(&self, path: &str) -> PathBuf {
-        self.folder.join("target").join(target()).join(path)
+        self.directory.join("target").join(target()).join(path)
     }
 
     /// The executable `app` of a debug build.
@@ -230,17 +230,17 @@ pub(crate) fn is_static_pie(file: &Path) {
     );
 }
 
-/// All files below a folder, as paths relative to it, sorted.
-pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
+/// All files below a directory, as paths relative to it, sorted.
+pub(crate) fn files_below(directory: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(next) = folders.pop() {
+    let mut directories = vec![directory.to_owned()];
+    while let Some(next) = directories.pop() {
         for entry in fs::read_dir(&next).into_iter().flatten() {
             let path = entry.unwrap().path();
             if path.is_dir() && !path.is_symlink() {
-                folders.push(path);
+                directories.push(path);
             } else {
-                files.push(path.strip_prefix(folder).unwrap().to_owned());
+                files.push(path.strip_prefix(directory).unwrap().to_owned());
             }
         }
     }

@@ -9,8 +9,9 @@ use std::time::Duration;
 /// Longer than the deadline that each program sets for itself, whose message says more.
 pub(crate) const RUN_DEADLINE: Duration = Duration::from_secs(300);
 
-/// A module with tests for each allocator. A line names the module, which is the allocator's name with `_` for `-`, what
-/// its suites get, and the suites: macros of the test file. An allocator of the catalogue that has no line is a failure.
+/// A module with tests for each allocator. A line names the module, which is the allocator's name with `_` for `-`,
+/// what its suites get, and the suites: macros of the test file. An allocator of the catalogue that has no line is a
+/// failure.
 macro_rules! allocators {
     ($($module:ident $words:tt: $($suite:ident)*;)*) => {
         $(
@@ -32,7 +33,7 @@ macro_rules! allocators {
 pub(crate) use allocators;
 
 /// A directory below the build directory that goes when the value does.
-pub(crate) fn scratch_folder() -> tempfile::TempDir {
+pub(crate) fn scratch_directory() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the build directory is writable")
 }
 

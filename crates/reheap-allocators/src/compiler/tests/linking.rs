@@ -7,11 +7,11 @@ use super::*;
 
 /// A directory with a libc.a whose allocator counts its calls. That allocator comes before the members of `original`.
 fn libc_that_counts(compiler: &Compiler, original: &Path) -> tempfile::TempDir {
-    let folder = tempfile::Builder::new()
+    let directory = tempfile::Builder::new()
         .prefix("derived libc, ")
         .tempdir()
         .unwrap();
-    let source = folder.path().join("counting_malloc.c");
+    let source = directory.path().join("counting_malloc.c");
     fs::write(&source, include_str!("counting_malloc.c")).unwrap();
     let mut compile = compiler.command_in(&environment());
     compile.args([
@@ -24,25 +24,25 @@ fn libc_that_counts(compiler: &Compiler, original: &Path) -> tempfile::TempDir {
     ]);
     assert!(
         compile
-            .current_dir(folder.path())
+            .current_dir(directory.path())
             .status()
             .unwrap()
             .success()
     );
     let counting = archive::Member {
         name: "counting_malloc.o".to_owned(),
-        data: fs::read(folder.path().join("counting_malloc.o")).unwrap(),
+        data: fs::read(directory.path().join("counting_malloc.o")).unwrap(),
     };
     let defined = definitions(&counting);
     let mut members = archive::read(&fs::read(original).unwrap()).unwrap();
     members.retain(|member| definitions(member).is_disjoint(&defined));
     members.push(counting);
     fs::write(
-        folder.path().join("libc.a"),
+        directory.path().join("libc.a"),
         archive::write(&members).unwrap(),
     )
     .unwrap();
-    folder
+    directory
 }
 
 /// The global symbols that an object defines.
@@ -190,14 +190,14 @@ fn zig_takes_its_allocator_from_the_given_libc() {
 }
 
 #[test]
-fn zig_is_found_in_the_folder_of_tools_when_there_is_nothing_else() {
-    let folder = tempfile::tempdir().unwrap();
+fn zig_is_found_in_the_directory_of_tools_when_there_is_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
     let zig = zig(Language::C).program;
-    let package = folder.path().join("ziglang");
+    let package = directory.path().join("ziglang");
     std::os::unix::fs::symlink(zig.parent().unwrap(), &package).unwrap();
-    let search = environment_with(&folder.path().join("empty"), &[]);
+    let search = environment_with(&directory.path().join("empty"), &[]);
     assert!(find(&target(), Language::C, Purpose::Objects, &search).is_err());
-    let search = search.with_tools(folder.path().to_owned());
+    let search = search.with_tools(directory.path().to_owned());
     let compiler = find(&target(), Language::C, Purpose::Objects, &search).unwrap();
     assert_eq!(compiler.kind, Kind::Zig);
     assert_eq!(compiler.program, package.join("zig"));

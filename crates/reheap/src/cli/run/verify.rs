@@ -2,9 +2,9 @@
 //!
 //! In front of the library stands the probe that `reheap bench` uses too, which counts the calls that reach it and asks
 //! whose malloc is behind it. That calls arrive says nothing about what becomes of the program, so it is watched for a
-//! while, and every process that dies by a signal counts. Programs crash for reasons of their own, too: if something went
-//! wrong, the same command runs once more without the allocator, watched in the same way, and what happens there as well
-//! is not put down to the allocator. Programs that were not there yet are not vouched for.
+//! while, and every process that dies by a signal counts. Programs crash for reasons of their own, too: if something
+//! went wrong, the same command runs once more without the allocator, watched in the same way, and what happens there
+//! as well is not put down to the allocator. Programs that were not there yet are not vouched for.
 
 mod census;
 mod finding;
@@ -78,7 +78,7 @@ struct Bench<'a> {
     /// The file of the library, without links.
     library: PathBuf,
     watch: PathBuf,
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
     interrupted: Arc<AtomicBool>,
 }
 
@@ -93,13 +93,13 @@ impl<'a> Bench<'a> {
             library: workshop.preload(verification.choice, &target)?,
             watch: preload::for_variable(&watch, &target, workshop)?,
             target,
-            folder: tempfile::tempdir().context("cannot make a temporary folder")?,
+            directory: tempfile::tempdir().context("cannot make a temporary directory")?,
             interrupted: interrupt::on_signals()?,
         })
     }
 
     fn file(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.directory.path().join(name)
     }
 
     fn with(&self, recording: &Recording, census: &mut Census) -> anyhow::Result<Observed> {

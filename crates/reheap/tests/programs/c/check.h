@@ -113,7 +113,8 @@ static inline unsigned next_random(unsigned *state)
 	return *state >> 8;
 }
 
-// From the field `column` of /proc/self/statm, 0 for the address space and 1 for what is resident; without an allocation.
+// From the field `column` of /proc/self/statm, 0 for the address space and 1 for what is resident; without an
+// allocation.
 static inline size_t statm_bytes(int column)
 {
 	char text[256];

@@ -1,7 +1,9 @@
-// Blocks go both ways between a program and a plug-in that was opened with RTLD_DEEPBIND: one allocates, the other frees.
+// Blocks go both ways between a program and a plug-in that was opened with RTLD_DEEPBIND: one allocates, the other
+// frees.
 //
-// `deepbind` opens it with dlopen, `deepbind dlmopen` with that, and `deepbind kept` only looks whether the flag has its
-// effect: that the plug-in gets another malloc than the program. The plug-in lies where only this file's RUNPATH leads.
+// `deepbind` opens it with dlopen, `deepbind dlmopen` with that, and `deepbind kept` only looks whether the flag has
+// its effect: that the plug-in gets another malloc than the program. The plug-in lies where only this file's RUNPATH
+// leads.
 #include "check.h"
 #include <dlfcn.h>
 

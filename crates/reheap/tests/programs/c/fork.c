@@ -1,7 +1,8 @@
 // A thousand forks while other threads allocate, begin and end; every child allocates.
 //
-// A lock that some other thread holds at the moment of the fork stays locked for ever in the child, so the child deadlocks in its
-// next allocation unless the allocator waits for quiet before a fork. Threads that begin and end hold the rarer locks.
+// A lock that some other thread holds at the moment of the fork stays locked for ever in the child, so the child
+// deadlocks in its next allocation unless the allocator waits for quiet before a fork. Threads that begin and end hold
+// the rarer locks.
 #include "check.h"
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,4 +1,5 @@
-// Several threads fork at the same moment, handlers of pthread_atfork allocate, and the first allocation may be the child's.
+// Several threads fork at the same moment, handlers of pthread_atfork allocate, and the first allocation may be the
+// child's.
 #include "check.h"
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,4 +1,5 @@
-// A library with threads that its own fork handlers end and start again, registered in its constructor: as OpenBLAS does.
+// A library with threads that its own fork handlers end and start again, registered in its constructor: as OpenBLAS
+// does.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // A timer's handler forks, in a thread that it interrupted in the middle of an allocation.
 //
-// The thread may hold any lock of the allocator then, and fork must not wait for it. Without other threads the child has
-// all of the heap's state, so it may return from the handler and allocate on; the parent always may. Build with
+// The thread may hold any lock of the allocator then, and fork must not wait for it. Without other threads the child
+// has all of the heap's state, so it may return from the handler and allocate on; the parent always may. Build with
 // -DOTHERS=2 for other threads that allocate too: then the child does what POSIX allows, which is to execute or to end.
 #include "check.h"
 #include <pthread.h>

@@ -1,8 +1,8 @@
 // Two hundred forks while other threads use streams, which allocate under the libc's own locks.
 //
-// `fflush(NULL)` holds the lock of the list of all streams while it waits for one that grows or reads, or while it writes
-// to one whose function allocates, and fork takes that lock. An allocator that stops the other threads before fork has
-// the lock waits for fork, while fork waits for a thread that it stopped.
+// `fflush(NULL)` holds the lock of the list of all streams while it waits for one that grows or reads, or while it
+// writes to one whose function allocates, and fork takes that lock. An allocator that stops the other threads before
+// fork has the lock waits for fork, while fork waits for a thread that it stopped.
 #include "check.h"
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,8 +1,9 @@
-// What glibc's functions around malloc say of 64 MiB that come and go: mallinfo2, malloc_trim, malloc_info, malloc_stats
-// and mallopt.
+// What glibc's functions around malloc say of 64 MiB that come and go: mallinfo2, malloc_trim, malloc_info,
+// malloc_stats and mallopt.
 //
 // `heap_figures SIZE GIVES KEEPS`: SIZE is that of a block; GIVES is 1 where malloc_trim returns what was freed to the
-// system, KEEPS is 1 where mallopt takes a trim threshold. What malloc_info prints is left on standard output, behind `ok`.
+// system, KEEPS is 1 where mallopt takes a trim threshold. What malloc_info prints is left on standard output, behind
+// `ok`.
 #include "check.h"
 
 #define TOTAL (64 * MIB)

@@ -1,9 +1,10 @@
-// Memory of which nothing is in use is given back, also if it was in use one block at a time, and if a thread that ended
-// left memory for blocks of the same size in the meantime.
+// Memory of which nothing is in use is given back, also if it was in use one block at a time, and if a thread that
+// ended left memory for blocks of the same size in the meantime.
 //
 // mimalloc gives back an empty page of the size that a block comes and goes of after a number of new pages for others.
-// It finds such a page only if none is in front of it, and one that is taken over from a thread that ended is put there.
-// When unused pages go back to the system is also a matter of time, so the program runs itself with that time set to none.
+// It finds such a page only if none is in front of it, and one that is taken over from a thread that ended is put
+// there. When unused pages go back to the system is also a matter of time, so the program runs itself with that time
+// set to none.
 #include "check.h"
 #include <pthread.h>
 #include <sys/mman.h>

@@ -197,35 +197,35 @@ static int count_entry(const char *path, const struct stat *status, int type, st
 	return position->level > 1 ? 1 : 0;
 }
 
-static void files_and_folders(void)
+static void files_and_directories(void)
 {
-	char folder[] = "/tmp/conformance-XXXXXX", path[128], pattern[64];
-	CHECK(mkdtemp(folder) != NULL);
+	char directory[] = "/tmp/conformance-XXXXXX", path[128], pattern[64];
+	CHECK(mkdtemp(directory) != NULL);
 	for (int i = 0; i < 50; i++) {
-		snprintf(path, sizeof path, "%s/file%02d", folder, i);
+		snprintf(path, sizeof path, "%s/file%02d", directory, i);
 		int file = open(path, O_CREAT | O_WRONLY, 0600);
 		CHECK(file >= 0);
 		close(file);
 	}
 	glob_t paths;
-	snprintf(pattern, sizeof pattern, "%s/file?[05]", folder);
+	snprintf(pattern, sizeof pattern, "%s/file?[05]", directory);
 	CHECK(glob(pattern, 0, NULL, &paths) == 0 && paths.gl_pathc == 10);
 	globfree(&paths);
 	struct dirent **entries;
-	int count = scandir(folder, &entries, NULL, alphasort);
+	int count = scandir(directory, &entries, NULL, alphasort);
 	CHECK(count == 52);
 	for (int i = 0; i < count; i++)
 		free(entries[i]);
 	free(entries);
-	CHECK(nftw(folder, count_entry, 4, FTW_PHYS) == 0);
-	char *real = realpath(folder, NULL), *working = getcwd(NULL, 0);
+	CHECK(nftw(directory, count_entry, 4, FTW_PHYS) == 0);
+	char *real = realpath(directory, NULL), *working = getcwd(NULL, 0);
 	CHECK(real != NULL && working != NULL);
 	free(real), free(working);
 	for (int i = 0; i < 50; i++) {
-		snprintf(path, sizeof path, "%s/file%02d", folder, i);
+		snprintf(path, sizeof path, "%s/file%02d", directory, i);
 		CHECK(unlink(path) == 0);
 	}
-	CHECK(rmdir(folder) == 0);
+	CHECK(rmdir(directory) == 0);
 }
 
 static int compare_numbers(const void *left, const void *right)
@@ -358,7 +358,7 @@ int main(void)
 	child_processes();
 	dynamic_loading_errors();
 	streams_and_strings();
-	files_and_folders();
+	files_and_directories();
 	searching();
 	environment_and_time();
 	conversions();

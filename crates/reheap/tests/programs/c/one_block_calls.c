@@ -2,8 +2,8 @@
 // its authors wrote it needs ten thousand here. A program that allocates now and then, not in a tight loop,
 // would otherwise keep that memory for hours.
 //
-// When it is seen that pages are unused is a matter of calls; when such pages go back to the system, also of time. So the
-// program runs itself with that time set to none.
+// When it is seen that pages are unused is a matter of calls; when such pages go back to the system, also of time. So
+// the program runs itself with that time set to none.
 #include "check.h"
 #include "resident.h"
 #include <pthread.h>

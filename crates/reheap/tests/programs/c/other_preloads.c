@@ -1,7 +1,7 @@
 // That an allocator and another preload both do their work in one process.
 //
-// `other_preloads ALLOCATOR WHAT [ARGUMENT]`: ALLOCATOR's library `libALLOCATOR-VERSION.so` must be the one whose malloc is
-// called, and the other preload must have its effect, by name: see `effects`. Dynamic, with glibc, only.
+// `other_preloads ALLOCATOR WHAT [ARGUMENT]`: ALLOCATOR's library `libALLOCATOR-VERSION.so` must be the one whose
+// malloc is called, and the other preload must have its effect, by name: see `effects`. Dynamic, with glibc, only.
 #include "check.h"
 #include <arpa/inet.h>
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 // A program that brings its whole malloc family keeps it, still links, and the libc's own allocations do no harm.
 //
-// musl calls its internal allocator in some functions (newlocale, dlerror, atexit) and the public one in others (strdup, getline):
-// the first must not pull in a second `malloc`, the second must use the program's.
+// musl calls its internal allocator in some functions (newlocale, dlerror, atexit) and the public one in others
+// (strdup, getline): the first must not pull in a second `malloc`, the second must use the program's.
 #include "check.h"
 #include <locale.h>
 #include <pthread.h>
@@ -115,9 +115,9 @@ static void what_the_program_frees_came_from_its_own_malloc(void)
 	FILE *output = open_memstream(&stream, &size);
 	CHECK(output != NULL && fputs("hello", output) >= 0 && fclose(output) == 0);
 	CHECK(is_own(stream) && strcmp(stream, "hello") == 0);
-	char *folder = realpath("/", NULL);
-	CHECK(is_own(folder));
-	free(copy), free(text), free(line), free(stream), free(folder);
+	char *directory = realpath("/", NULL);
+	CHECK(is_own(directory));
+	free(copy), free(text), free(line), free(stream), free(directory);
 }
 
 static void the_libc_may_use_its_own(void)

@@ -1,4 +1,5 @@
-// What cannot be had is refused: a null pointer with errno set, or posix_memalign's own error, and nothing else changes.
+// What cannot be had is refused: a null pointer with errno set, or posix_memalign's own error, and nothing else
+// changes.
 #include "check.h"
 
 #define REFUSED(call, error) \

@@ -1,4 +1,5 @@
-// How much of the program is resident, without an allocation: `statm_bytes` has a stream, and with it blocks of other sizes.
+// How much of the program is resident, without an allocation: `statm_bytes` has a stream, and with it blocks of other
+// sizes.
 #ifndef RESIDENT_H
 #define RESIDENT_H
 #include "check.h"

@@ -1,4 +1,5 @@
-// Signals arrive in the middle of allocations; their handler uses no heap, but an allocator that is interrupted must go on well.
+// Signals arrive in the middle of allocations; their handler uses no heap, but an allocator that is interrupted must go
+// on well.
 #include "check.h"
 #include <pthread.h>
 #include <stdatomic.h>

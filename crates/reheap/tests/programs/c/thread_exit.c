@@ -6,7 +6,8 @@
 
 enum { THREADS = 64, ROUNDS = 3 };
 
-// Keys made before and after the first allocation: destructors run in key order, so one of these runs before the allocator's own and one after it.
+// Keys made before and after the first allocation: destructors run in key order, so one of these runs before the
+// allocator's own and one after it.
 static pthread_key_t early_key, late_key;
 static tss_t c11_key;
 static atomic_int destructor_calls;

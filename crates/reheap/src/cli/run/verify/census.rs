@@ -126,8 +126,8 @@ impl Census {
         }))
     }
 
-    /// Whether the environment that it was started with names the library. Some programs write their titles over it, but
-    /// those have the library.
+    /// Whether the environment that it was started with names the library. Some programs write their titles over it,
+    /// but those have the library.
     fn is_named_to(&self, process: &Process) -> bool {
         let name = self.library.file_name().unwrap_or_default().as_bytes();
         process.environment().is_ok_and(|variables| {

@@ -88,11 +88,13 @@ struct Signalled {
     signal: String,
     /// Whether it does so without the allocator, too.
     also_without: bool,
-    /// Whether it is a crash. Most other signals are sent on purpose, and at times that differ from run to run: they count
-    /// for the command itself only, and so does SIGKILL for all, by which the kernel ends what takes too much memory.
+    /// Whether it is a crash. Most other signals are sent on purpose, and at times that differ from run to run: they
+    /// count for the command itself only, and so does SIGKILL for all, by which the kernel ends what takes too much
+    /// memory.
     #[serde(skip)]
     counts: bool,
-    /// Whether nothing can be said of the allocator where it happens without it, too. Children may be killed on purpose.
+    /// Whether nothing can be said of the allocator where it happens without it, too. Children may be killed on
+    /// purpose.
     #[serde(skip)]
     leaves_doubt: bool,
     #[serde(skip)]

@@ -2,8 +2,9 @@
 //!
 //! This process takes in orphans (prctl(2), "child subreaper"), so whatever the command starts stays below it, daemons
 //! too. It can be told how the command and orphans end; of all others their parents are told, and the watch writes that
-//! down (`reheap_allocators::watch`). Where a parent has no watch in it, a death may still be seen while nobody has asked
-//! for it; and where the library of the watch was in the process that died, it is known not to have ended in order.
+//! down (`reheap_allocators::watch`). Where a parent has no watch in it, a death may still be seen while nobody has
+//! asked for it; and where the library of the watch was in the process that died, it is known not to have ended in
+//! order.
 
 use super::census::Census;
 use crate::interrupt;
@@ -75,8 +76,8 @@ pub(super) struct Death {
 impl Death {
     /// Whether the other one, of another run, is the same trouble.
     ///
-    /// What a libc's checks end by SIGABRT, another allocator may notice later, by SIGSEGV. A signal that somebody sends may
-    /// come before the process is the program that is meant, so only the signal counts then.
+    /// What a libc's checks end by SIGABRT, another allocator may notice later, by SIGSEGV. A signal that somebody
+    /// sends may come before the process is the program that is meant, so only the signal counts then.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let is_same = self.program.file_name() == other.program.file_name();
         // Only a path is sure to be a program's name.
@@ -151,8 +152,8 @@ impl Run<'_> {
     }
 }
 
-/// Everything that died by a signal, once each: until the end began by any signal, and after that by one which is nobody
-/// else's doing.
+/// Everything that died by a signal, once each: until the end began by any signal, and after that by one which is
+/// nobody else's doing.
 fn deaths(
     ends_before: &BTreeMap<u32, ExitStatus>,
     family: &Family,
@@ -214,8 +215,8 @@ fn gone(family: &Family, seen: &Seen) -> BTreeSet<u32> {
     processes.filter(is_gone).collect()
 }
 
-/// Those of them that ended without a word, their own or their parents'. What is seen last decides, because one may have
-/// been about to say it.
+/// Those of them that ended without a word, their own or their parents'. What is seen last decides, because one may
+/// have been about to say it.
 fn lost(gone: &BTreeSet<u32>, seen: &Seen) -> Vec<Lost> {
     let is_lost = |started: &&Started| !started.is_over && gone.contains(&started.process);
     let lost = seen.started.iter().filter(is_lost).map(|started| Lost {

@@ -15,7 +15,7 @@ fn main() {
         writeln!(generated, "    (\"square of {i}\", {}),", i * i).expect("a String takes all");
     }
     generated.push_str("];\n");
-    let folder = env::var_os("OUT_DIR").expect("Cargo sets it");
-    fs::write(Path::new(&folder).join("squares.rs"), generated).expect("OUT_DIR is writable");
+    let directory = env::var_os("OUT_DIR").expect("Cargo sets it");
+    fs::write(Path::new(&directory).join("squares.rs"), generated).expect("OUT_DIR is writable");
     println!("cargo::rerun-if-changed=build.rs");
 }

@@ -37,7 +37,8 @@ fn every_layout_is_served() {
         for size in sizes {
             let layout = Layout::from_size_align(size, alignment).unwrap();
             let larger = size * 3;
-            // SAFETY: the layouts are not empty, and each block is used within its size and freed once, with its layout.
+            // SAFETY: the layouts are not empty, and each block is used within its size and freed once, with its
+            // layout.
             unsafe {
                 let block = alloc(layout);
                 let zeroed = alloc_zeroed(layout);
@@ -72,8 +73,8 @@ fn what_cannot_be_had_is_refused() {
     for alignment in [1, 16, 64, 4096, 1 << 20] {
         let layout =
             Layout::from_size_align(isize::MAX as usize & !((1 << 20) - 1), alignment).unwrap();
-        // SAFETY: the layout is not empty; nothing is done with the result. The compiler may assume that an allocation which
-        // it removes succeeds, hence the black boxes.
+        // SAFETY: the layout is not empty; nothing is done with the result. The compiler may assume that an allocation
+        // which it removes succeeds, hence the black boxes.
         unsafe {
             assert!(black_box(alloc(black_box(layout))).is_null());
             assert!(black_box(alloc_zeroed(black_box(layout))).is_null());
@@ -243,7 +244,7 @@ fn the_operating_system_side_works() {
         .output()
         .unwrap();
     assert_eq!(output.stdout, b"from a child\n");
-    // pre_exec or a changed folder make std fork instead of posix_spawn
+    // pre_exec or a changed directory make std fork instead of posix_spawn
     let output = Command::new("/bin/sh")
         .args(["-c", "pwd"])
         .current_dir("/")

@@ -1,4 +1,5 @@
-//! A program that links a mimalloc of its own beside the one in the libc: their symbols and their threads must not meet.
+//! A program that links a mimalloc of its own beside the one in the libc: their symbols and their threads must not
+//! meet.
 use mimalloc::MiMalloc;
 use std::ffi::c_void;
 

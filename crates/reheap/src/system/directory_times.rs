@@ -1,0 +1,42 @@
+//! When the directories that a change works in were modified.
+//!
+//! A directory's time of modification tells when somebody last put a name into it or took one out. Putting ours in and
+//! taking it out again shall leave no trace, so both commands set the times back to what they found. Rejected: setting
+//! them back in `disable` alone, which would need a record of both times, and which change in between was whose.
+
+use super::attributes::time;
+use super::disk::Disk;
+use super::{LIBRARIES, PROFILE_DIRECTORY};
+use rustix::fs::Timespec;
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+/// When the directories that a change works in were modified, before it.
+#[derive(Debug)]
+pub(crate) struct DirectoryTimes(BTreeMap<String, Timespec>);
+
+impl DirectoryTimes {
+    pub(crate) fn of(disk: &Disk) -> Self {
+        let ways = [LIBRARIES, PROFILE_DIRECTORY].map(|directory| Path::new(directory).ancestors());
+        let directories = ways.into_iter().flatten().filter_map(Path::to_str);
+        let times = directories.filter_map(|directory| {
+            let metadata = disk.root.open_directory(directory).ok()?.metadata().ok()?;
+            Some((
+                directory.to_owned(),
+                time(metadata.mtime(), metadata.mtime_nsec()),
+            ))
+        });
+        Self(times.collect())
+    }
+
+    /// Sets those of the directories that are still there.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub(crate) fn restore(&self, disk: &Disk) -> anyhow::Result<()> {
+        self.0
+            .iter()
+            .try_for_each(|(directory, time)| disk.set_directory_time(directory, *time))
+    }
+}
