@@ -14,6 +14,7 @@
 //! | [`watch`] | which processes of a command a signal ended |
 //! | [`recording`] | the file that these two write into |
 //! | [`load`] | why a dynamic linker does not load a preload |
+//! | [`shell`] | words of the shell's language |
 //! | [`cache`] | keeping what was built |
 //! | [`machine`] | what this machine lacks, and how to get it |
 
@@ -31,6 +32,7 @@ pub mod own_library;
 pub mod preload;
 pub mod probe;
 pub mod recording;
+pub mod shell;
 pub mod target;
 pub mod tuning;
 pub mod upstream;

@@ -16,6 +16,7 @@ use std::sync::LazyLock;
 
 use crate::catalogue::{CATALOGUE, Recipe};
 use crate::compiler::{self, Language, Purpose, Search};
+use crate::shell;
 use crate::target::Target;
 
 /// The version of Zig with which reheap is tested.
@@ -226,7 +227,8 @@ impl fmt::Display for CommandLine {
             if !text.is_empty() && text.chars().all(plain) {
                 write!(formatter, " {text}")?;
             } else {
-                write!(formatter, " '{}'", text.replace('\'', "'\\''"))?;
+                let quoted = shell::quoted(argument);
+                write!(formatter, " {}", String::from_utf8_lossy(&quoted))?;
             }
         }
         Ok(())

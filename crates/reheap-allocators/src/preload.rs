@@ -15,7 +15,7 @@ use reheap_elf::archive::Member;
 use reheap_elf::derive::DeriveError;
 use reheap_elf::family;
 use reheap_elf::marker::Marker;
-use reheap_elf::preload::{AuditError, HEADER_BYTES};
+use reheap_elf::preload_objects::{AuditError, HEADER_BYTES};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -131,11 +131,12 @@ pub fn build_tuned(
         let built = upstream::build(allocator, target, LinkKind::Preload, toolchain, cache)?;
         let tuning = tuning.baked(allocator);
         let objects = built.objects()?;
-        let members = reheap_elf::preload::objects(&objects, target.arch(), &marker, &tuning)
-            .map_err(|source| PreloadError::Bind {
-                allocator: allocator.name,
-                source,
-            })?;
+        let members =
+            reheap_elf::preload_objects::objects(&objects, target.arch(), &marker, &tuning)
+                .map_err(|source| PreloadError::Bind {
+                    allocator: allocator.name,
+                    source,
+                })?;
         link(&members, &file_name, &names, &[], toolchain, unfinished)
     })?;
     Ok(directory.join(file_name))
@@ -162,7 +163,7 @@ pub(crate) fn is_whole(library: &Path) -> bool {
         Ok(file.metadata()?.len())
     });
     match size {
-        Ok(size) => reheap_elf::preload::is_whole(&header, size),
+        Ok(size) => reheap_elf::preload_objects::is_whole(&header, size),
         Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
     }
 }
@@ -344,7 +345,7 @@ pub(crate) fn link(
     upstream::run(&mut cc, || format!("link `{file_name}`"))?;
 
     let bytes = fs::read(&library).map_err(CacheError::new("read", &library))?;
-    reheap_elf::preload::audit(&bytes, names).map_err(|source| PreloadError::Audit {
+    reheap_elf::preload_objects::audit(&bytes, names).map_err(|source| PreloadError::Audit {
         name: file_name.to_owned(),
         source,
     })

@@ -10,7 +10,7 @@
 //! | [`rewrite`] | renaming, aliasing and hiding symbols of an object without touching its code |
 //! | [`family`] | the names of the malloc family and of what a musl libc hides behind them |
 //! | [`derive`](mod@derive) | the derived libc: take the stock allocator out, put another one in, audit |
-//! | [`preload`] | the objects of a preload, and what it must export |
+//! | [`preload_objects`] | the objects of a preload, and what it must export |
 //! | [`identify`](mod@identify) | what an ELF file is: kind, libc, allocators, who provides malloc, and how we know |
 //! | [`marker`] | the ELF note that says what reheap put in, and whether the program uses it |
 //! | [`baked`] | objects that carry baked-in tuning |
@@ -29,7 +29,7 @@ pub mod family;
 pub mod identify;
 pub mod linkage;
 pub mod marker;
-pub mod preload;
+pub mod preload_objects;
 pub mod rewrite;
 pub mod source;
 pub mod symbols;

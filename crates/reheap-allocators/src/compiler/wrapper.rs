@@ -4,12 +4,12 @@
 //! file. The `cc` crate, CMake and configure scripts pass flags of GCC. A small shell script starts in a millisecond,
 //! and needs nothing that build scripts do not need themselves.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::{Archiver, Compiler, HOST_SEARCH_PATHS, Kind, Linking};
+use crate::shell;
 use crate::target::Architecture;
 
 /// The bytes of the script for a compiler.
@@ -67,23 +67,10 @@ fn push_exec(script: &mut Vec<u8>, program: &Path, arguments: &[OsString]) {
     for word in
         std::iter::once(program.as_os_str()).chain(arguments.iter().map(OsString::as_os_str))
     {
-        script.extend_from_slice(&quoted(word));
+        script.extend_from_slice(&shell::quoted(word));
         script.push(b' ');
     }
     script.extend_from_slice(b"\"$@\"\n");
-}
-
-/// A word in single quotes. Between them the shell changes no byte but the single quote itself.
-fn quoted(word: &OsStr) -> Vec<u8> {
-    let mut quoted = vec![b'\''];
-    for &byte in word.as_bytes() {
-        match byte {
-            b'\'' => quoted.extend_from_slice(b"'\\''"),
-            _ => quoted.push(byte),
-        }
-    }
-    quoted.push(b'\'');
-    quoted
 }
 
 /// Writes an executable file that appears whole.

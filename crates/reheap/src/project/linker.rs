@@ -13,6 +13,7 @@ use crate::env_vars;
 use crate::exit;
 use anyhow::Context as _;
 use reheap_allocators::cache::write_by_rename;
+use reheap_allocators::shell;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -30,14 +31,9 @@ pub(crate) const SUBCOMMAND: &str = "__link";
 pub(crate) fn write_script(directory: &Path, linker: &Path) -> anyhow::Result<PathBuf> {
     let name = linker.file_name().context("the linker has no file name")?;
     let program = std::env::current_exe().context("cannot find the path of this program")?;
-    let mut script = b"#!/bin/sh\nexec '".to_vec();
-    for &byte in program.as_os_str().as_bytes() {
-        match byte {
-            b'\'' => script.extend_from_slice(b"'\\''"),
-            other => script.push(other),
-        }
-    }
-    script.extend_from_slice(format!("' {SUBCOMMAND} \"$@\"\n").as_bytes());
+    let mut script = b"#!/bin/sh\nexec ".to_vec();
+    script.extend_from_slice(&shell::quoted(program.as_os_str()));
+    script.extend_from_slice(format!(" {SUBCOMMAND} \"$@\"\n").as_bytes());
     fs::create_dir_all(directory)
         .with_context(|| format!("cannot make `{}`", directory.display()))?;
     let path = directory.join(name);
