@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define PUBLIC __attribute__((visibility("default")))
@@ -51,7 +52,8 @@ static void unlock_streams_in_child(void) {
 #else
 // musl exports no function that takes its lock. Of the functions that take it, fflush(NULL) and exit wait for streams.
 // So fflush comes here, and continues by its other name in musl. exit takes the lock and never releases it; before
-// that, a destructor of this library keeps forks out.
+// that, a handler of exit keeps forks out. A destructor would be too late: exit holds the dynamic linker's lock while
+// destructors run, and a fork that has begun waits for that lock (musl, ldso/dynlink.c, __libc_exit_fini).
 int fflush_unlocked(FILE *);
 
 // Recursive, for a signal handler that forks in a thread that it interrupted here.
@@ -90,18 +92,18 @@ PUBLIC int fflush(FILE *stream) {
     return result;
 }
 
-// The last destructor that runs: musl calls those of a preload after all others.
-__attribute__((destructor(101))) static void before_streams_end(void) {
+static void before_streams_end(void) {
     lock_streams();
 }
 
-// musl's fork holds a lock of its own while handlers run. A signal handler that forks meanwhile would wait for the
-// thread that it interrupted. musl blocks signals only for the fork itself.
+// musl's fork holds a lock of its own while handlers run, and dlsym holds one of the dynamic linker that fork waits for.
+// A signal handler that forks meanwhile would wait for the thread that it interrupted. musl blocks signals only for the
+// fork itself.
 PUBLIC pid_t fork(void) {
-    pid_t (*next)(void) = (pid_t (*)(void))dlsym(RTLD_NEXT, "fork");
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
+    pid_t (*next)(void) = (pid_t (*)(void))dlsym(RTLD_NEXT, "fork");
     pid_t child = next();
     int errno_after = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -180,6 +182,7 @@ PUBLIC int __register_atfork(handler *before, handler *parent, handler *child, v
 #else
 static void register_these(void) {
     pthread_atfork(before_fork, in_parent, in_child);
+    atexit(before_streams_end); // registered first, so it runs last
 }
 #endif
 

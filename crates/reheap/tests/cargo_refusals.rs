@@ -120,7 +120,7 @@ fn values_from_the_environment_are_checked_alike() {
     let mut build = project.cargo_reheap("build");
     run(build.env("REHEAP_TUNING", "purge_delay=0 nonsense"))
         .ended_with(2)
-        .said(&["not `nonsense`"]);
+        .said(&["cannot read the tuning option `nonsense`"]);
 }
 
 #[test]

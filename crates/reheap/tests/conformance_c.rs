@@ -127,6 +127,16 @@ macro_rules! conformance {
         }
 
         #[test]
+        fn a_signal_handler_may_fork_in_a_thread_that_forks() {
+            super::conforms($allocator, "fork_nested", "fork_nested");
+        }
+
+        #[test]
+        fn a_program_may_end_while_its_threads_fork() {
+            super::conforms($allocator, "fork_at_exit", "fork_at_exit");
+        }
+
+        #[test]
         fn programs_may_be_started_in_every_way_while_threads_allocate() {
             super::conforms($allocator, "spawn", "spawn");
         }

@@ -165,8 +165,23 @@ macro_rules! forking {
         }
 
         #[test]
+        fn a_program_may_end_while_its_threads_fork() {
+            super::super::conforms($allocator, $compiler, "fork_at_exit");
+        }
+
+        #[test]
         fn programs_may_be_started_in_every_way_while_threads_allocate() {
             super::super::conforms($allocator, $compiler, "spawn");
+        }
+    };
+}
+
+/// glibc's own fork does not survive this: it waits for its own locks.
+macro_rules! forking_in_musl {
+    ($allocator:literal, $compiler:literal) => {
+        #[test]
+        fn a_signal_handler_may_fork_in_a_thread_that_forks() {
+            super::super::conforms($allocator, $compiler, "fork_nested");
         }
     };
 }
@@ -226,11 +241,11 @@ mod glibc {
 mod musl {
     super::allocators! {
         stock("stock", "musl-gcc"): family;
-        mimalloc("mimalloc", "musl-gcc"): family preloading forking;
-        mimalloc3("mimalloc3", "musl-gcc"): family forking;
-        mimalloc_secure("mimalloc-secure", "musl-gcc"): family forking;
-        jemalloc("jemalloc", "musl-gcc"): family forking;
-        rpmalloc("rpmalloc", "musl-gcc"): family preloading forking;
-        snmalloc("snmalloc", "musl-gcc"): family forking;
+        mimalloc("mimalloc", "musl-gcc"): family preloading forking forking_in_musl;
+        mimalloc3("mimalloc3", "musl-gcc"): family forking forking_in_musl;
+        mimalloc_secure("mimalloc-secure", "musl-gcc"): family forking forking_in_musl;
+        jemalloc("jemalloc", "musl-gcc"): family forking forking_in_musl;
+        rpmalloc("rpmalloc", "musl-gcc"): family preloading forking forking_in_musl;
+        snmalloc("snmalloc", "musl-gcc"): family forking forking_in_musl;
     }
 }
