@@ -685,7 +685,7 @@ pub fn default_allocator() -> &'static Allocator {
 
 /// A name that is not in the catalogue.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no allocator `{name}` in the catalogue")]
+#[error("unknown allocator `{name}`")]
 pub struct UnknownAllocator {
     /// What was asked for.
     pub name: String,

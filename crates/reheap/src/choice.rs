@@ -131,8 +131,8 @@ impl LibcChoiceArguments {
             Some(WhoseMemoryFunctions::Stock) => MemoryFunctions::Stock,
         };
         if choice.is_stock() && self.memory_functions == Some(WhoseMemoryFunctions::Fast) {
-            let text = "`stock` leaves the libc as it is, with its own memory functions";
-            let hint = "choose an allocator, or leave --memory-functions out";
+            let text = "`stock` keeps the libc's own memory functions";
+            let hint = "choose another allocator, or leave out --memory-functions";
             return Err(Failure::usage(text).hint(hint).into());
         }
         Ok(choice)
@@ -159,7 +159,7 @@ impl Choice {
                     ..
                 } => failure.hint(format!("did you mean `-t {nearest}=…`?")),
                 TuningError::UnknownKey { known, .. } if !known.is_empty() => {
-                    failure.hint(format!("it has {}", known.join(", ")))
+                    failure.hint(format!("its options are {}", known.join(", ")))
                 }
                 _ => failure,
             }
@@ -185,8 +185,8 @@ fn memory_functions_of_environment() -> anyhow::Result<Option<WhoseMemoryFunctio
     match <WhoseMemoryFunctions as clap::ValueEnum>::from_str(&value, false) {
         Ok(whose) => Ok(Some(whose)),
         Err(_) => {
-            let text = format!("there are no `{value}` memory functions");
-            let hint = format!("{}=fast or =stock", env_vars::MEMORY_FUNCTIONS);
+            let text = format!("unknown memory functions `{value}`");
+            let hint = format!("use {}=fast or =stock", env_vars::MEMORY_FUNCTIONS);
             Err(Failure::usage(text).hint(hint).into())
         }
     }
@@ -202,7 +202,7 @@ pub(crate) fn musl_target(triple: Option<&str>) -> anyhow::Result<Target> {
             let failure = Failure::usage(error.to_string());
             match &error {
                 TargetError::NotMusl { .. } => failure
-                    .hint("dynamic programs are for `reheap run -a <allocator> -- <command>`"),
+                    .hint("for a dynamic program, use `reheap run -a <allocator> -- <command>`"),
                 _ => failure,
             }
             .into()

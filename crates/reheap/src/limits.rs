@@ -126,9 +126,9 @@ impl fmt::Display for Shortage {
         // Beside an allocator that alone is too big, the program does not matter.
         if self.mapped_bytes > 0 && self.needed_bytes <= self.limit.bytes {
             let mapped = shown(self.mapped_bytes);
-            write!(f, "the program and its libraries take {mapped}, ")?;
+            write!(f, "the program and its libraries need {mapped}, ")?;
         }
-        write!(f, "and the limit of {of} is {limit} (`ulimit {flag}`)")?;
+        write!(f, "and the {of} limit is {limit} (`ulimit {flag}`)")?;
         match self.left_bytes() {
             Some(left) => write!(f, ": only {} are left", shown(left)),
             None => Ok(()),

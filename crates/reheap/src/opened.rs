@@ -45,9 +45,7 @@ impl Source for Opened {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), ReadError> {
         let read = self.file.read_exact_at(buffer, self.start + offset);
         read.map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                ReadError("it became shorter while it was read".to_owned())
-            }
+            io::ErrorKind::UnexpectedEof => ReadError("it shrank while reheap read it".to_owned()),
             _ => ReadError(error.to_string()),
         })
     }
@@ -81,6 +79,6 @@ mod tests {
         assert_eq!(&bytes, b"\0\0data");
         file.set_len(1 << 30).unwrap();
         let error = opened.read_at(1 << 30, &mut bytes).unwrap_err();
-        assert_eq!(error.to_string(), "it became shorter while it was read");
+        assert_eq!(error.to_string(), "it shrank while reheap read it");
     }
 }

@@ -46,7 +46,7 @@ pub(crate) fn environment_for_only(
     only: &OsStr,
     workshop: &Workshop,
 ) -> anyhow::Result<Vec<(OsString, OsString)>> {
-    let library = library(choice, program, workshop)?.context("`stock` is no library")?;
+    let library = library(choice, program, workshop)?.context("`stock` is not a library")?;
     let target = program.target().context("there is no library for it")?;
     let giver = workshop.own_library(&only::LIBRARY, &target)?;
     let giver = for_variable(&giver, &target, workshop)?;
@@ -143,9 +143,9 @@ fn check_path(cache: &Path) -> anyhow::Result<()> {
         return Ok(());
     }
     let text = format!(
-        "cannot preload from the cache directory `{}`: LD_PRELOAD takes no path with a blank, a colon or a dollar sign",
+        "cannot preload from the cache directory `{}`: LD_PRELOAD allows no blank, colon or dollar sign in a path",
         cache.display()
     );
-    let hint = format!("name another: {}=<directory>", env_vars::CACHE_DIR);
+    let hint = format!("set another one: {}=<directory>", env_vars::CACHE_DIR);
     Err(Failure::failed(text).hint(hint).into())
 }

@@ -33,11 +33,11 @@ const DELETED: &[u8] = b" (deleted)";
 pub(crate) enum ProcessError {
     #[error("there is no such process")]
     NoSuchProcess,
-    #[error("the process ended while it was looked at")]
+    #[error("the process ended while reheap inspected it")]
     Ended,
     #[error("it is a zombie: it has ended, and its parent has not asked for its exit status")]
     Zombie,
-    #[error("it is a thread of the kernel, not a program")]
+    #[error("it is a kernel thread, not a program")]
     KernelThread,
     #[error("permission denied: {0}")]
     PermissionDenied(Denial),
@@ -83,7 +83,7 @@ impl fmt::Display for Denial {
                 "you are root without CAP_SYS_PTRACE, as in most containers (`--cap-add SYS_PTRACE` gives it)",
             ),
             Self::RootForbidden => f.write_str(
-                "you are root, so it is a security module (AppArmor, SELinux, Landlock) or a user namespace that keeps you out",
+                "you are root, so a security module (AppArmor, SELinux, Landlock) or a user namespace keeps you out",
             ),
         }
     }

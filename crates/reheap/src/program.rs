@@ -80,12 +80,12 @@ impl fmt::Display for Privilege {
 pub(crate) enum NotRunnable {
     #[error("cannot run `{}`: it was not found", .0.display())]
     NotFound(PathBuf),
-    #[error("cannot run `{}`: `{}`, which its first line names, was not found", .script.display(), .interpreter.display())]
+    #[error("cannot run `{}`: its first line names `{}`, which was not found", .script.display(), .interpreter.display())]
     NoInterpreter {
         script: PathBuf,
         interpreter: PathBuf,
     },
-    #[error("cannot run `{}`: it is no executable file", .0.display())]
+    #[error("cannot run `{}`: it is not an executable file", .0.display())]
     NotExecutable(PathBuf),
     #[error("cannot run `{}`: its first line is `#!` without an interpreter", .0.display())]
     NoName(PathBuf),
@@ -93,7 +93,7 @@ pub(crate) enum NotRunnable {
     Binary(PathBuf),
     #[error("cannot run `{}`: {reason}", .file.display())]
     Broken { file: PathBuf, reason: String },
-    #[error("cannot run `{}`: its scripts lead to more than {SCRIPTS_MAX} others", .0.display())]
+    #[error("cannot run `{}`: its interpreter is a script, and more than {SCRIPTS_MAX} others follow", .0.display())]
     TooManyScripts(PathBuf),
 }
 

@@ -142,7 +142,7 @@ impl Workshop {
         let memory_functions = memory::build(choice.memory_functions, target, &toolchain, cache)
             .map_err(|error| {
                 let text = format!("{:#}", anyhow::Error::new(error));
-                Failure::failed(text).hint("--memory-functions stock keeps those of the libc")
+                Failure::failed(text).hint("--memory-functions stock keeps the libc's own")
             })?;
         Ok(Built {
             allocator,
@@ -248,7 +248,7 @@ impl Workshop {
             let hint = match self.network {
                 _ if lacks_cxx(&reasons) => Some("reheap doctor --fix"),
                 Network::Forbidden => {
-                    Some("its sources are fetched once: try again without --offline")
+                    Some("reheap has to download its sources once: try again without --offline")
                 }
                 Network::AsConfigured => None,
             };
@@ -285,16 +285,17 @@ fn find_cache() -> anyhow::Result<Cache> {
     let cache = match env_vars::variable(env_vars::CACHE_DIR) {
         Some(directory) => Cache::at(std::path::absolute(directory)?),
         None => Cache::of_user().ok_or_else(|| {
-            Failure::failed("there is no home directory to keep built allocators in")
-                .hint(format!("name one: {}=<directory>", env_vars::CACHE_DIR))
+            Failure::failed("cannot find a home directory to keep built allocators in").hint(
+                format!("set a directory: {}=<directory>", env_vars::CACHE_DIR),
+            )
         })?,
     };
     if cache.root().to_str().is_none() {
         let shown = cache.root().display();
         let text = format!(
-            "cannot use the cache directory `{shown}`: its name is not UTF-8, and Cargo builds only where it is"
+            "cannot use the cache directory `{shown}`: Cargo does not build in a directory whose name is not UTF-8"
         );
-        let hint = format!("name another: {}=<directory>", env_vars::CACHE_DIR);
+        let hint = format!("set another one: {}=<directory>", env_vars::CACHE_DIR);
         return Err(Failure::failed(text).hint(hint).into());
     }
     Ok(cache)
@@ -303,10 +304,7 @@ fn find_cache() -> anyhow::Result<Cache> {
 /// Before anything is announced that would take time and then have nowhere to go.
 fn check(cache: &Cache) -> anyhow::Result<()> {
     cache.check().map_err(|error| {
-        let hint = format!(
-            "name another directory: {}=<directory>",
-            env_vars::CACHE_DIR
-        );
+        let hint = format!("set another one: {}=<directory>", env_vars::CACHE_DIR);
         let text = format!("cannot use the cache: {:#}", anyhow::Error::new(error));
         Failure::failed(text).hint(hint).into()
     })

@@ -170,7 +170,7 @@ fn under(kib: u64, arguments: &str) -> Outcome {
 
 #[test]
 fn a_limit_that_is_too_low_is_refused_with_both_sizes_and_what_would_fit() {
-    let reason = "snmalloc reserves 256 GiB of address space when the program starts, and the limit of address space is 30 GiB (`ulimit -v`)";
+    let reason = "snmalloc reserves 256 GiB of address space when the program starts, and the address space limit is 30 GiB (`ulimit -v`)";
     let hint = "hint: choose an allocator that reserves less, such as `-a mimalloc`";
     for flags in ["", "--force", "--verify"] {
         under(32_000_000, &format!("run {flags} -a snmalloc -- true"))
@@ -188,7 +188,7 @@ fn a_limit_that_is_too_low_is_refused_with_both_sizes_and_what_would_fit() {
         .said(&[reason]);
 
     under(30_000, "run -a mimalloc -- true").ended_with(1).said(&[
-        "mimalloc reserves 32 MiB of address space when the program starts, and the limit of address space is 29 MiB",
+        "mimalloc reserves 32 MiB of address space when the program starts, and the address space limit is 29 MiB",
         "such as `-a mimalloc3`",
     ]);
 }
@@ -196,8 +196,8 @@ fn a_limit_that_is_too_low_is_refused_with_both_sizes_and_what_would_fit() {
 #[test]
 fn a_limit_that_leaves_a_program_less_than_its_libraries_take_is_refused() {
     under(34_500, "run -a mimalloc -- true").ended_with(1).said(&[
-        "mimalloc reserves 32 MiB of address space when the program starts, the program and its libraries take ",
-        "and the limit of address space is 33 MiB (`ulimit -v`)\n",
+        "mimalloc reserves 32 MiB of address space when the program starts, the program and its libraries need ",
+        "and the address space limit is 33 MiB (`ulimit -v`)\n",
     ]);
     let snmalloc = (256 << 20) + 1_000;
     under(snmalloc, "run -a snmalloc -- true").ended_with(1);
@@ -227,7 +227,7 @@ fn a_limit_of_data_that_leaves_little_is_warned_of_too() {
         let mut command = Command::new("/bin/sh");
         command.arg("-c").arg(script).arg(reheap.get_program());
         let checked = run(&mut command).succeeded();
-        let reason = "the limit of data is ";
+        let reason = "the data limit is ";
         let said = checked.stdout.contains("verdict    risky: ") && checked.stdout.contains(reason);
         assert!(said, "{}", checked.stdout);
     }

@@ -81,7 +81,7 @@ fn a_command_that_wants_a_terminal_is_quoted_on_why_it_ended() {
     let outcome = run(command.arg("a=sh -c 'exec < /dev/tty'")).succeeded();
     let outcome = outcome.said(&[
         "a ended with exit code ",
-        "after it had said:\n",
+        "its last output was:\n",
         "/dev/tty",
     ]);
     // All variants fail alike, which may be meant; it is said all the same.

@@ -44,21 +44,17 @@ fn nothing_to_run_and_a_command_that_nothing_runs_are_refused() {
     refused("--variant a=true -- ls", &[]).said(&["no variant runs `ls`", "--variant glibc"]);
     refused("ls -l", &[]).said(&[
         "[-- COMMAND...]",
-        "put `--` in front of a command and its arguments",
+        "put `--` before the command and its arguments",
     ]);
 }
 
 #[test]
 fn an_unknown_variant_is_told_what_there_is() {
-    let known = [
-        "libcs are glibc and musl",
-        "mimalloc-secure",
-        "NAME=COMMAND",
-    ];
+    let known = ["a libc is glibc or musl", "mimalloc-secure", "NAME=COMMAND"];
     for (variant, what) in [
-        ("uclibc", "there is no variant `uclibc`"),
-        ("glibc+jemaloc", "there is no allocator `jemaloc`"),
-        (",", "`--variant` names no variant"),
+        ("uclibc", "unknown variant `uclibc`"),
+        ("glibc+jemaloc", "unknown allocator `jemaloc`"),
+        (",", "`--variant` needs at least one variant"),
     ] {
         refused("--variant", &[variant, "--", "ls"])
             .said(&[what])
@@ -72,8 +68,8 @@ fn an_unknown_variant_is_told_what_there_is() {
 #[test]
 fn two_variants_of_one_name_are_refused() {
     let text = [
-        "there are two variants `",
-        "differs from itself is measured anyway",
+        "found the variant `",
+        "how far the baseline differs from itself",
     ];
     refused("--variant a=true --variant a=false", &[]).said(&text);
     refused("--variant glibc,mimalloc,stock -- ls", &[]).said(&text);
@@ -81,15 +77,14 @@ fn two_variants_of_one_name_are_refused() {
 
 #[test]
 fn parameters_that_measure_nothing_new_are_refused() {
-    refused("-L n=1,2 --variant a=true", &[]).said(&[
-        "no command has a place for the parameter `n`",
-        "write `{n}`",
-    ]);
+    refused("-L n=1,2 --variant a=true", &[])
+        .said(&["no command uses the parameter `n`", "write `{n}`"]);
     refused("-L n=1,2 -L n=4 --variant", &["a=echo {n}"])
-        .said(&["the parameter `n` is given twice", "-L n=1,2,4"]);
+        .said(&["found the parameter `n` twice", "-L n=1,2,4"]);
     refused("-L n=1,1 --variant", &["a=echo {n}"]).said(&["has the value `1` twice"]);
-    refused("-L n --variant", &["a=echo {n}"]).said(&["NAME=VALUE,VALUE, not `n`"]);
-    refused("--memory-limit 1G,1024M --variant a=true", &[]).said(&["is given twice"]);
+    refused("-L n --variant", &["a=echo {n}"]).said(&["the parameter `n`: write NAME=VALUE,VALUE"]);
+    refused("--memory-limit 1G,1024M --variant a=true", &[])
+        .said(&["memory limit of 1073741824 bytes twice"]);
 }
 
 #[test]
@@ -98,7 +93,7 @@ fn numbers_that_cannot_be_meant_are_refused() {
     for flag in ["--budget", "--precision", "--time-limit"] {
         for number in ["0", "-1", "1e300", "NaN"] {
             let line = format!("{flag} {number} --variant a=true");
-            refused(&line, &[]).said(&[&format!("{flag} takes a number above 0 and up to")]);
+            refused(&line, &[]).said(&[&format!("{flag} needs a number above 0 and up to")]);
         }
         refused(&format!("{flag} soon --variant a=true"), &[]).said(&["soon"]);
     }
@@ -125,22 +120,22 @@ fn options_that_contradict_each_other_are_refused() {
 fn an_expression_or_a_name_for_a_figure_that_cannot_be_is_refused() {
     for (metric, what) in [
         ("rate=(", "`(` is no regular expression"),
-        ("rate", "a metric is written NAME=REGEX, not `rate`"),
-        ("rate=", "a metric is written NAME=REGEX, not `rate=`"),
+        ("rate", "cannot read the metric `rate`: write NAME=REGEX"),
+        ("rate=", "cannot read the metric `rate=`: write NAME=REGEX"),
         ("=x", "a metric is written NAME=REGEX"),
-        ("rate:more=x", "`higher` or `lower`, not `more`"),
+        ("rate:more=x", "direction `more`: write `higher` or `lower`"),
         ("wall=x", "cannot be called `wall`"),
     ] {
         refused("--variant a=true --metric", &[metric]).said(&[what]);
     }
     refused("--variant a=true --metric x=1 --metric x=2", &[])
-        .said(&["two metrics are called `x`"]);
+        .said(&["found the metric `x` twice"]);
 }
 
 #[test]
 fn files_that_could_not_be_written_in_the_end_are_refused_in_the_beginning() {
-    refused("--variant a=true --html --csv", &[]).said(&["only one form", "--html report.html"]);
-    refused("--variant a=true --html same --csv same", &[]).said(&["two forms would go to"]);
+    refused("--variant a=true --html --csv", &[]).said(&["only one report", "--html report.html"]);
+    refused("--variant a=true --html same --csv same", &[]).said(&["two reports would go to"]);
     refused("--variant a=true --html /nowhere/x", &[]).said(&["there is no such directory"]);
     refused("--variant a=true --html /", &[]).said(&["it is a directory"]);
     run(&mut bench("--variant a=true --input /nowhere"))
@@ -211,7 +206,7 @@ fn an_allocator_that_would_not_be_active_is_refused_or_left_out_aloud() {
         .said(&["it was loaded, but never called"]);
     run(&mut bench("--rounds 1 --variant musl+mimalloc -- ls"))
         .ended_with(2)
-        .said(&["it is a program for glibc", "--variant glibc+mimalloc"]);
+        .said(&["it is linked with glibc", "--variant glibc+mimalloc"]);
 }
 
 #[test]

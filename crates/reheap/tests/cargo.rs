@@ -426,7 +426,7 @@ fn a_shared_library_that_rust_does_not_make_for_musl_is_missed_aloud() {
         "src/lib.rs",
         "#[unsafe(no_mangle)] pub extern \"C\" fn seven() -> i32 { 7 }",
     );
-    let missed = "no shared library was made of the crate `plug`: Rust makes none for";
+    let missed = "Cargo made no shared library of the crate `plug`: for";
     let hint = "hint: build it with `cargo build`";
     // Also where there was nothing left to compile, and rustc had no occasion to warn.
     for _ in 0..2 {

@@ -52,17 +52,17 @@ fn what_is_wrong_is_said_before_anything_is_compiled() {
     for (line, text) in [
         (
             "bench --variant musl+mimaloc",
-            "there is no allocator `mimaloc`",
+            "unknown allocator `mimaloc`",
         ),
         (
             "bench --variant musl,musl+stock",
-            "there are two variants `musl`",
+            "found the variant `musl` twice",
         ),
         ("bench --metric rate=(", "is no regular expression"),
         ("bench --html /nowhere/x", "there is no such directory"),
         (
             "bench -L n=1,2 -- word",
-            "no command has a place for the parameter `n`",
+            "no command uses the parameter `n`",
         ),
         (
             "recommend -L n=1,2 -- {n}",

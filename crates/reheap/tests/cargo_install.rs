@@ -109,7 +109,7 @@ fn what_cargo_leaves_alone_is_not_claimed_to_have_the_allocator() {
         run(&mut project.cargo_reheap(&line)).succeeded()
     };
     let app = project.directory.join("installed/bin/app");
-    let nothing = "Cargo installed nothing: what was there before keeps its allocator";
+    let nothing = "Cargo installed nothing: installed programs keep their allocator";
     install("rpmalloc", "").did_not_say(nothing);
     install("mimalloc", "").said(&[nothing]);
     has(&app, "rpmalloc", "hello\n");

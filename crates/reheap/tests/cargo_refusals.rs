@@ -32,7 +32,7 @@ fn a_target_that_is_not_musl_is_refused_and_points_to_reheap_run() {
             line,
             &[
                 "does not link with musl",
-                "hint: dynamic programs are for `reheap run -a <allocator> -- <command>`",
+                "hint: for a dynamic program, use `reheap run -a <allocator> -- <command>`",
             ],
         );
     }
@@ -49,14 +49,14 @@ fn a_target_that_is_not_musl_is_refused_and_points_to_reheap_run() {
     wrong_usage(
         &project,
         &format!("build --target {0} --target {0}", target()),
-        &["one `--target` at a time"],
+        &["more than one `--target` at a time"],
     );
 }
 
 #[test]
 fn an_unknown_allocator_is_refused_with_the_nearest_name() {
     let project = Project::new(HELLO);
-    let unknown = "there is no allocator `mimaloc` in the catalogue";
+    let unknown = "unknown allocator `mimaloc`";
     wrong_usage(
         &project,
         "build -a mimaloc",
@@ -84,7 +84,7 @@ fn tuning_is_checked_against_the_catalogue() {
             "-t zzz=0",
             &[
                 "cannot set `zzz`: mimalloc has no tuning option of that name",
-                "hint: it has purge_delay, huge_pages",
+                "hint: its options are purge_delay, huge_pages",
             ],
         ),
         (
@@ -302,6 +302,6 @@ fn offline_fetches_nothing_for_an_allocator_either() {
     .ended_with(1)
     .said(&[
         "cannot build mimalloc",
-        "hint: its sources are fetched once",
+        "hint: reheap has to download its sources once",
     ]);
 }

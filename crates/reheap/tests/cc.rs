@@ -135,7 +135,7 @@ fn a_shared_library_is_refused_as_wrong_usage() {
         "c++ -fPIC -DPIC -shared -nostdlib hello.c -lstdc++ -lm -lc -o hello.so",
     ] {
         run(&mut sources.reheap(line)).ended_with(2).said(&[
-            "cannot make a shared library: it has no allocator of its own",
+            "cannot make a shared library: reheap links static programs",
             "hint: ",
             "--disable-shared",
             "-DBUILD_SHARED_LIBS=OFF",

@@ -22,9 +22,9 @@ fn an_image_of_glibc_gets_the_library_and_gets_rid_of_it_without_a_trace() {
         .succeeded()
         .said(&[
             "enabled mimalloc 2.3.2 for glibc programs; undo: reheap disable --root /",
-            "seen to work with glibc (a program with threads and a fork, /bin/sh, /bin/cat)",
-            "setuid ones too",
-            "mimalloc finds fewer memory errors of programs than the libc's own allocator",
+            "tested with glibc (a program with threads and a fork, /bin/sh, /bin/cat)",
+            "setuid programs too, because",
+            "mimalloc finds fewer memory errors than the libc's own allocator",
         ]);
     let named = image.read("etc/ld.so.preload");
     let library = named.strip_suffix('\n').unwrap();
@@ -65,7 +65,7 @@ fn an_image_of_glibc_gets_the_library_and_gets_rid_of_it_without_a_trace() {
     image
         .reheap("enable mimalloc")
         .succeeded()
-        .said(&["mimalloc 2.3.2 is enabled already"]);
+        .said(&["mimalloc 2.3.2 is already enabled"]);
     image
         .reheap("disable")
         .succeeded()
@@ -88,7 +88,7 @@ fn a_library_that_lies_behind_a_link_is_recognised_in_programs() {
     image
         .reheap("enable mimalloc -v")
         .succeeded()
-        .said(&["seen to work with glibc (a program with threads and a fork, /bin/sh, /bin/cat)"]);
+        .said(&["tested with glibc (a program with threads and a fork, /bin/sh, /bin/cat)"]);
     let library = image.read("etc/ld.so.preload");
     let library = library.trim();
     assert!(library.starts_with("/usr/local/lib/reheap/"), "{library}");
@@ -124,10 +124,10 @@ fn an_image_of_musl_gets_a_script_for_logins_and_the_line_for_its_dockerfile() {
     assert!(image.path(library).is_file(), "{line}");
     let again = image.reheap("enable mimalloc").succeeded();
     assert_eq!(again.stdout, outcome.stdout);
-    again.said(&["is enabled already"]);
+    again.said(&["is already enabled"]);
     outcome
-        .said(&["not setuid ones, services, or cron's"])
-        .did_not_say("setuid ones too");
+        .said(&["except setuid programs; services and cron jobs do not"])
+        .did_not_say("setuid programs too, because");
     assert!(
         !image.path("etc/ld.so.preload").exists(),
         "musl reads no such file"
@@ -165,7 +165,7 @@ fn another_allocator_takes_the_place_of_the_first_and_the_lines_of_others_stay()
     image
         .reheap("enable mimalloc -t purge_delay=0 --verbose")
         .succeeded()
-        .said(&["warning: glibc: not every program has it, because not everybody may read /etc/ld.so.preload"])
+        .said(&["warning: glibc: /etc/ld.so.preload is not world-readable"])
         .did_not_say("glibc: every dynamic program");
     let text = image.read("etc/ld.so.preload");
     let (ours, rest) = text.split_once('\n').unwrap();
@@ -404,7 +404,7 @@ fn the_real_system_needs_root() {
     if !rustix::process::geteuid().is_root() {
         run(&mut reheap("enable mimalloc"))
             .ended_with(1)
-            .said(&["which needs root"]);
+            .said(&["without root"]);
         return;
     }
     let directory = tempfile::tempdir().unwrap();
@@ -418,7 +418,7 @@ fn the_real_system_needs_root() {
             .arg(&program);
         run(command.args(line.split(' ')).env("HOME", "/nonexistent"))
             .ended_with(1)
-            .said(&["which needs root", "hint: sudo reheap"]);
+            .said(&["without root", "hint: sudo reheap"]);
     }
 }
 
@@ -462,7 +462,7 @@ fn a_command_that_was_killed_is_told_of_and_mended() {
         image
             .reheap("disable")
             .succeeded()
-            .said(&["undid a change that was interrupted", "nothing is enabled"]);
+            .said(&["undid an interrupted change", "nothing is enabled"]);
         assert_eq!(image.snapshot(), before);
     }
 }
@@ -531,8 +531,8 @@ fn where_no_root_can_be_changed_the_images_dynamic_linker_starts_one_canary() {
             .env("REHEAP", env!("CARGO_BIN_EXE_reheap"))
             .env("REHEAP_CACHE_DIR", cache());
         run(command.env_remove("LD_PRELOAD")).succeeded().said(&[
-            &format!("seen to work with {libc} (a program with threads and a fork)\n"),
-            "warning: programs of that root cannot be started here with it as their root",
+            &format!("tested with {libc} (a program with threads and a fork)\n"),
+            "warning: reheap cannot start programs with that directory as their root",
         ]);
     }
 }

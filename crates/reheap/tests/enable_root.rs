@@ -14,7 +14,7 @@ fn a_root_of_another_processor_or_without_dynamic_linkers_is_refused() {
     image
         .reheap("enable mimalloc")
         .ended_with(1)
-        .said(&["there is no dynamic linker of glibc or musl"]);
+        .said(&["it has no dynamic linker of glibc or musl"]);
     fs::create_dir_all(image.path("lib")).unwrap();
     fs::write(image.path("lib/ld-musl-riscv64.so.1"), "").unwrap();
     image
@@ -217,5 +217,5 @@ fn the_root_directory_of_a_process_in_a_container_is_not_taken_for_this_systems(
         exit $code";
     in_namespace(script, &[directory.path(), image.directory.path()])
         .ended_with(1)
-        .said(&["it is another directory than `/`, which its link names"]);
+        .said(&["its link names `/`, which is another directory"]);
 }

@@ -19,21 +19,21 @@ fn what_somebody_edited_since_is_told_and_only_our_line_is_taken_out() {
     let status = image.status();
     assert_eq!(status["problems"], serde_json::json!([]));
     let note = status["notes"][0].as_str().unwrap();
-    assert!(note.contains("was edited since"), "{note}");
+    assert!(note.contains("somebody edited"), "{note}");
     image
         .reheap("disable")
         .succeeded()
-        .said(&["took reheap's part out and left the rest"]);
+        .said(&["removed reheap's part and kept the rest"]);
     assert_eq!(image.read("etc/ld.so.preload"), "/opt/mine.so\n");
 
     image.reheap("enable mimalloc").succeeded();
     fs::write(&file, "").unwrap();
     let problem = image.status()["problems"][0].as_str().unwrap().to_owned();
-    assert!(problem.contains("no longer in"), "{problem}");
+    assert!(problem.contains("no longer has"), "{problem}");
     image
         .reheap("disable")
         .succeeded()
-        .said(&["left it as it is"]);
+        .said(&["left it unchanged"]);
     assert_eq!(image.read("etc/ld.so.preload"), "");
 }
 
@@ -47,12 +47,12 @@ fn a_record_that_cannot_be_read_is_no_dead_end() {
     for line in ["status", "status --json", "disable", "enable rpmalloc"] {
         image.reheap(line).ended_with(1).said(&[
             "cannot read `/etc/reheap-enabled.json`, the record of what is enabled: EOF",
-            "hint: delete it;",
+            "hint: delete it, then run `reheap disable`",
         ]);
     }
     fs::remove_file(record).unwrap();
     let problem = image.status()["problems"][0].as_str().unwrap().to_owned();
-    assert!(problem.contains("without a record"), "{problem}");
+    assert!(problem.contains("that no `enable` recorded"), "{problem}");
     image.reheap("disable").succeeded();
     assert!(!image.path("etc/ld.so.preload").exists());
     assert_eq!(fs::read_dir(image.path(LIBRARIES)).unwrap().count(), 0);
@@ -91,12 +91,15 @@ fn a_library_that_is_not_what_enable_put_there_is_a_problem_that_enable_fixes() 
     for (harm, said) in [
         (
             &truncate as &dyn Fn(),
-            "is not what `enable` put there (1000 bytes, sha256 ",
+            "is not the file that `enable` wrote (1000 bytes, sha256 ",
         ),
-        (&change, "is not what `enable` put there ("),
-        (&delete, "is missing: enable it again, or `reheap disable`"),
-        (&turn, "is no link to `../musl/"),
-        (&close, "not everybody may read `"),
+        (&change, "is not the file that `enable` wrote ("),
+        (
+            &delete,
+            "is missing: run `reheap enable` again, or `reheap disable`",
+        ),
+        (&turn, "is not a link to `../musl/"),
+        (&close, "is not world-readable: "),
     ] {
         harm();
         let status = image.status();
@@ -115,11 +118,11 @@ fn a_library_that_is_not_what_enable_put_there_is_a_problem_that_enable_fixes() 
     let directory = file.parent().unwrap();
     fs::set_permissions(directory, fs::Permissions::from_mode(0o700)).unwrap();
     let problem = image.status()["problems"][0].as_str().unwrap().to_owned();
-    assert!(problem.contains("not everybody may enter it"), "{problem}");
+    assert!(problem.contains("not every user may enter it"), "{problem}");
     image
         .reheap("enable mimalloc")
         .ended_with(1)
-        .said(&["not everybody may enter it", "hint: chmod o+x "]);
+        .said(&["not every user may enter it", "hint: chmod o+x "]);
 }
 
 #[test]
@@ -133,7 +136,7 @@ fn a_record_of_an_older_reheap_is_read_and_says_that_the_library_was_not_recorde
     let status = image.status();
     assert_eq!(status["problems"], serde_json::json!([]));
     let note = status["notes"][0].as_str().unwrap();
-    assert!(note.contains("is not recorded, by reheap "), "{note}");
+    assert!(note.contains("recorded no hash of it"), "{note}");
     image.reheap("enable mimalloc").succeeded();
     assert_eq!(image.status()["enabled"]["sha256"], hashes);
     assert_eq!(image.status()["notes"], serde_json::json!([]));
@@ -152,10 +155,16 @@ fn a_change_that_is_being_made_is_no_problem() {
     let status = image.status();
     assert_eq!(status["problems"], serde_json::json!([]));
     let note = status["notes"][0].as_str().unwrap();
-    assert!(note.contains("a change is being made"), "{note}");
+    assert!(
+        note.contains("another reheap command is changing the system"),
+        "{note}"
+    );
     drop(directory);
     let problem = image.status()["problems"][0].as_str().unwrap().to_owned();
-    assert!(problem.contains("a command was interrupted"), "{problem}");
+    assert!(
+        problem.contains("an interrupted command left files"),
+        "{problem}"
+    );
 }
 
 #[test]
@@ -195,7 +204,7 @@ fn enable_says_one_line_and_more_where_somebody_must_know_or_wants_to() {
     let said = lines(image.reheap("enable mimalloc"));
     assert_eq!(said.len(), 2, "{said:?}");
     assert!(
-        said[1].starts_with("reheap: warning: glibc: not every program"),
+        said[1].starts_with("reheap: warning: glibc: /etc/ld.so.preload is not world-readable"),
         "{said:?}"
     );
 }

@@ -317,7 +317,7 @@ fn an_error_is_one_line_and_a_hint_with_a_command() {
     let outcome = run(&mut reheap("libc -a mimaloc")).ended_with(2);
     assert_eq!(
         outcome.stderr,
-        "reheap: there is no allocator `mimaloc` in the catalogue\n\nhint: did you mean `-a mimalloc`? `reheap list` shows all\n"
+        "reheap: unknown allocator `mimaloc`\n\nhint: did you mean `-a mimalloc`? `reheap list` shows all\n"
     );
     assert_eq!(outcome.stdout, "");
 }

@@ -372,7 +372,7 @@ fn a_process_that_may_not_be_looked_at_is_told_with_the_real_reason() {
         .ended_with(1)
         .said(&[reason])
         .did_not_say("it belongs to user 65534");
-    run(reheap.arg("--all-pids")).said(&["not looked at: permission denied"]);
+    run(reheap.arg("--all-pids")).said(&[": permission denied: "]);
 }
 
 #[test]
@@ -394,7 +394,7 @@ fn a_thread_of_the_kernel_is_called_one_whoever_asks() {
     };
     run(reheap("inspect").arg(&pid))
         .ended_with(1)
-        .said(&["it is a thread of the kernel, not a program"]);
+        .said(&["it is a kernel thread, not a program"]);
 }
 
 #[test]

@@ -41,11 +41,11 @@ fn a_file_that_is_not_reheaps_is_never_replaced_and_nothing_else_made() {
     fs::write(&own, "mine").unwrap();
     run(reheap("link-names").arg(directory.path()))
         .ended_with(1)
-        .said(&["jemalloc-run`: there is a file that is not reheap's"]);
+        .said(&["jemalloc-run`: another file has that name"]);
     assert_eq!(fs::read_to_string(&own).unwrap(), "mine");
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     run(&mut reheap("link-names /no/such/directory"))
         .ended_with(1)
-        .said(&["it is no directory"]);
+        .said(&["it is not a directory"]);
     run(reheap("link-names").arg(&own)).ended_with(1);
 }

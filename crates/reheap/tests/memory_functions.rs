@@ -94,7 +94,7 @@ fn the_stock_allocator_leaves_the_libc_as_it_is() {
     assert!(marker_in(&executable).is_none());
     run(reheap("cc -a stock --memory-functions fast a.c").current_dir(directory.path()))
         .ended_with(2)
-        .said(&["`stock` leaves the libc as it is, with its own memory functions"]);
+        .said(&["`stock` keeps the libc's own memory functions"]);
 }
 
 #[test]

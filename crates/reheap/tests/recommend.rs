@@ -30,10 +30,7 @@ fn where_nothing_can_be_told_apart_you_keep_what_you_have() {
         "recommended for balanced: keep what you have: \
          with 2 rounds no difference can be told from chance; it takes 9"
     );
-    outcome.said(&[
-        "step 1 of 2: which allocator?",
-        "step 2 of 2: which tuning?",
-    ]);
+    outcome.said(&["step 1 of 2: allocators", "step 2 of 2: tuning"]);
     let results: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
     let benchmarks = results["benchmarks"].as_array().unwrap().iter();
     let variants = benchmarks.flat_map(|it| it["variants"].as_array().unwrap());
@@ -73,12 +70,9 @@ fn what_cannot_be_recommended_for_is_refused() {
         ("", "there is no command to recommend an allocator for"),
         ("--goal fast -- ls", "speed, memory, balanced, security"),
         ("-L n=1,2 -- echo {n}", "one command under one memory limit"),
-        (
-            "-L n=1 -- ls",
-            "no command has a place for the parameter `n`",
-        ),
+        ("-L n=1 -- ls", "no command uses the parameter `n`"),
         ("--rounds 3 --budget 9 -- ls", "cannot be used with"),
-        ("--html --csv -- ls", "only one form"),
+        ("--html --csv -- ls", "only one report"),
     ] {
         run(&mut recommend(line)).ended_with(2).said(&[text]);
     }

@@ -160,7 +160,7 @@ fn a_report_never_overwrites_what_was_measured() {
     ] {
         run(&mut files.reheap(line))
             .ended_with(2)
-            .said(&["the results of a measurement are in it"]);
+            .said(&["it holds measurement results"]);
     }
     assert_eq!(files.commands.read("a.json"), before);
     run(&mut files.reheap("bench --variant a=true --rounds 1 --json a.json")).succeeded();
@@ -230,7 +230,7 @@ fn what_nobody_measured_again_violates_a_threshold() {
     files
         .compare("both.json", "both.json", "speed<-5%")
         .ended_with(3)
-        .said(&["there are no figures of `speed`"]);
+        .said(&["there are no figures for `speed`"]);
     // The other baseline: a file in which all of it has another name.
     files.changed(
         "one.json",

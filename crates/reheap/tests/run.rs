@@ -221,7 +221,7 @@ fn a_program_with_its_own_malloc_is_refused_unless_forced() {
         .ended_with(1)
         .said(&[
             "it has a malloc of its own",
-            "hint: to try all the same: reheap run --force",
+            "hint: to try it anyway: reheap run --force",
         ]);
     run(&mut reheap_run("-a mimalloc --force", &program))
         .ended_with(5)
@@ -264,7 +264,7 @@ fn options_of_stock_are_refused_where_it_is_not_glibc() {
     let program = programs.compile("musl-gcc", "probe", PROBE, &[]);
     run(&mut reheap_run("-a stock -t arena_max=1", &program))
         .ended_with(1)
-        .said(&["the options of `stock` are those of glibc's allocator"]);
+        .said(&["the options of `stock` are for glibc's allocator"]);
     let outcome = run(&mut reheap_run("-a stock", &program)).succeeded();
     assert!(!outcome.stdout.contains("malloc-"), "{}", outcome.stdout);
 }
@@ -280,12 +280,12 @@ fn what_cannot_be_run_gives_the_exit_codes_of_a_shell() {
     for file in [data.as_path(), programs.directory()] {
         run(&mut reheap_run("-a mimalloc", file))
             .ended_with(126)
-            .said(&["it is no executable file"]);
+            .said(&["it is not an executable file"]);
     }
     let orphan = programs.script("orphan", "#!/no/such/interpreter\n");
     run(&mut reheap_run("-a mimalloc", &orphan))
         .ended_with(127)
-        .said(&["/orphan`: `/no/such/interpreter`, which its first line names, was not found"]);
+        .said(&["/orphan`: its first line names `/no/such/interpreter`, which was not found"]);
     let itself = programs.script(
         "itself",
         &format!("#!{}\n", programs.path("itself").display()),
@@ -407,8 +407,8 @@ fn a_cache_whose_path_the_variable_cannot_hold_is_refused() {
     run(command.env("REHEAP_CACHE_DIR", &cache))
         .ended_with(1)
         .said(&[
-            "LD_PRELOAD takes no path with a blank",
-            "hint: name another: REHEAP_CACHE_DIR=",
+            "LD_PRELOAD allows no blank",
+            "hint: set another one: REHEAP_CACHE_DIR=",
         ]);
     assert!(!cache.exists(), "refused before anything is built");
 }
@@ -424,7 +424,7 @@ fn a_cache_that_cannot_be_used_is_refused_before_anything_is_built() {
             .ended_with(1)
             .said(&[
                 "cannot use the cache: cannot make the directory `",
-                "hint: name another directory: REHEAP_CACHE_DIR=",
+                "hint: set another one: REHEAP_CACHE_DIR=",
             ])
             .did_not_say("building");
     }

@@ -126,15 +126,15 @@ fn what_cannot_be_seen_is_unknown_and_not_run_unless_forced() {
     assert_eq!(unknown["verdict"], "unknown", "{unknown}");
     let own = workshop.path("own");
     let text = run(reheap("run --check --").arg(&own)).ended_with(5).stdout;
-    let expected = "verdict    unknown: who provides its malloc is unknown: its dynamic symbols cannot be found\n\
-        hint       to try all the same: reheap run --force\n";
+    let expected = "verdict    unknown: reheap cannot tell where its malloc comes from: its dynamic symbols cannot be \
+     found\nhint       to try it anyway: reheap run --force\n";
     assert!(text.ends_with(expected), "{text}");
     run(reheap("run -a mimalloc --").arg(&own))
         .ended_with(1)
         .said(&[
             "cannot tell whether `",
             "works with mimalloc",
-            "hint: to try all the same: reheap run --force",
+            "hint: to try it anyway: reheap run --force",
         ]);
     let forced = run(reheap("run --check --force --").arg(&own)).ended_with(0);
     assert!(
@@ -232,7 +232,7 @@ fn a_program_that_is_linked_with_a_shared_allocator_works_unless_it_takes_blocks
         let reason = refused["reason"].as_str().unwrap();
         assert_eq!(
             reason,
-            "it takes `mallocx` from `libjemalloc.so.2`: blocks of jemalloc would meet another free"
+            "it uses `mallocx` of `libjemalloc.so.2`: another allocator would free blocks of jemalloc"
         );
     }
     fs::remove_file(workshop.path("libbetween.so")).unwrap();
@@ -271,7 +271,7 @@ fn cxx_code_that_takes_operator_new_from_a_linked_allocator_is_refused() {
     let refused = workshop.check("program", 1);
     assert_eq!(
         refused["reason"],
-        "its C++ code takes operator new from `libtcmalloc.so.4`: only the rest of it would change"
+        "its C++ code uses operator new of `libtcmalloc.so.4`: only its other code would change"
     );
 }
 
@@ -427,7 +427,7 @@ fn a_go_program_that_calls_c_works_with_every_allocator_and_is_told_what_changes
     let workshop = Workshop::new();
     go_build(&workshop, GO, "1");
     let program = workshop.path("program");
-    let only_c = "its Go code keeps the heap of Go's runtime: only what C code allocates changes";
+    let only_c = "its Go code keeps the heap of Go's runtime: only allocations of C code change";
     let checked = workshop.check("program", 0);
     assert_eq!(checked["verdict"], "works", "{checked}");
     assert_eq!(checked["notes"][0], only_c);

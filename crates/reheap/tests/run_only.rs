@@ -185,17 +185,16 @@ fn a_program_that_is_not_there_is_warned_of() {
     };
     let missing = programs.path("missing");
     only("", &missing).ended_with(7).said(&[&format!(
-        "warning: there is no `{}`, so nothing will have mimalloc unless the command makes it\n",
+        "warning: there is no `{}`, so no program will have mimalloc unless the command creates it\n",
         missing.display()
     )]);
-    let in_no_directory =
-        "`no-such-program` is in no directory of PATH, so nothing will have mimalloc";
+    let in_no_directory = "`no-such-program` is not in PATH, so no program will have mimalloc";
     only("", Path::new("no-such-program"))
         .ended_with(7)
         .said(&["warning: ", in_no_directory]);
     only("", &programs.path("teller.c"))
         .ended_with(7)
-        .said(&["warning: `", "teller.c` is no executable file, so "]);
+        .said(&["warning: `", "teller.c` is not an executable file, so "]);
     only("", Path::new("true"))
         .ended_with(7)
         .did_not_say("warning");
@@ -217,7 +216,7 @@ fn a_check_looks_at_the_named_program_and_not_at_the_command() {
     );
     assert!(said.contains("verdict    works\n"), "{said}");
     let said = check(Path::new("no-such-program")).ended_with(5).stdout;
-    let reason = "verdict    unknown: `no-such-program` is in no directory of PATH";
+    let reason = "verdict    unknown: `no-such-program` is not in PATH";
     assert!(
         said.contains(reason) && said.contains("--only <path>"),
         "{said}"

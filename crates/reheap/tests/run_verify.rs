@@ -81,7 +81,7 @@ fn a_program_that_makes_600_calls_and_then_aborts_is_not_verified() {
         let json = run(&mut verify("--json", &[program, "with", "abort"])).ended_with(1);
         let json = as_json(&json.said(&[
             "with mimalloc: `",
-            "died by SIGABRT; without mimalloc that did not happen",
+            "died by SIGABRT; this did not happen without mimalloc",
         ]));
         assert_eq!(json["verdict"], "failed");
         assert!(json["calls"].as_u64().unwrap() >= 600, "{json}");
@@ -112,11 +112,11 @@ fn a_few_calls_prove_nothing_of_a_program_that_takes_no_malloc_from_elsewhere() 
     let hidden = programs.compile("cc", "hidden", HIDDEN_HEAP, &["-s"]);
     let hidden = hidden.to_str().unwrap();
     let outcome = run(&mut verify("--json", &[hidden])).ended_with(5);
-    let json = as_json(&outcome.said(&["only 1 call went to libmimalloc-", "takes no malloc"]));
+    let json = as_json(&outcome.said(&["only 1 call went to libmimalloc-", "imports no malloc"]));
     assert_eq!(json["verdict"], "unknown");
     assert_eq!(json["calls"], 1);
     let checked = run(reheap("run --check -a mimalloc --").arg(hidden)).succeeded();
-    let note = "note       neither the program nor its libraries take malloc from elsewhere";
+    let note = "note       neither the program nor its libraries import malloc";
     assert!(checked.stdout.contains(note), "{}", checked.stdout);
 
     // Such as most of C++: the program takes the operators, and its libraries malloc.
@@ -181,9 +181,10 @@ fn a_crash_somewhere_below_a_shell_that_goes_on_is_seen() {
         "(setsid \"$0\" with fault &); sleep 1000",
         "sh -c '\"$0\" with fault; true' \"$0\"",
     ] {
-        shell(script)
-            .ended_with(1)
-            .said(&[&died, "died by SIGSEGV; without mimalloc"]);
+        shell(script).ended_with(1).said(&[
+            &died,
+            "died by SIGSEGV; this did not happen without mimalloc",
+        ]);
     }
 }
 
@@ -193,7 +194,7 @@ fn a_crash_of_which_no_parent_is_told_is_seen() {
     let program = trouble(&programs, "cc");
     verified(&[program.to_str().unwrap(), "with", "child"])
         .ended_with(1)
-        .said(&["did not end in order, as a program that crashes; without mimalloc it does"]);
+        .said(&["did not exit, like a program that crashes; without mimalloc it exits"]);
 }
 
 #[test]
@@ -205,7 +206,7 @@ fn a_program_that_crashes_anyway_is_neither_verified_nor_blamed_on_the_allocator
         &[program.to_str().unwrap(), "always", "abort"],
     ));
     let json = as_json(&outcome.ended_with(4).said(&[
-        "died by SIGABRT, and without mimalloc as well: so nothing can be said of mimalloc",
+        "died by SIGABRT, and without mimalloc as well: this says nothing about mimalloc",
     ]));
     assert_eq!(json["verdict"], "undecided");
     assert_eq!(json["signals"][0]["also_without"], true);
@@ -310,7 +311,7 @@ fn processes_of_the_other_libc_are_left_alone() {
     let outcome = verified(&["sh", "-c", "\"$0\" 'sleep 1000'; true", musl]).succeeded();
     let line = format!("without mimalloc: `{musl}` (process ");
     assert!(outcome.stdout.contains(&line), "{}", outcome.stdout);
-    let reason = "it is a program for musl, and the library is for glibc";
+    let reason = "it is linked with musl, and the library is for glibc";
     assert!(outcome.stdout.contains(reason), "{}", outcome.stdout);
 }
 

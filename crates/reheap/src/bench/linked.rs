@@ -87,7 +87,7 @@ impl Project<'_> {
         let of_target = built
             .ancestors()
             .find(|directory| directory.ends_with(self.session.triple()))
-            .context("Cargo built outside of the directory of its target")?;
+            .context("Cargo built outside the directory of its target")?;
         let directory = of_target.join("reheap-bench").join(variant);
         fs::create_dir_all(&directory)
             .with_context(|| format!("cannot make `{}`", directory.display()))?;
@@ -157,9 +157,11 @@ impl VariantSource for ToRecommendFor<'_> {
 fn only_one(mut executables: Vec<PathBuf>) -> anyhow::Result<PathBuf> {
     match (executables.pop(), executables.as_slice()) {
         (Some(only), []) => Ok(only),
-        (None, _) => Err(Failure::usage("the project has no executable to measure")
-            .hint("--bin NAME, --example NAME or -p PACKAGE choose one")
-            .into()),
+        (None, _) => Err(
+            Failure::usage("cannot find an executable to measure in the project")
+                .hint("choose one with --bin NAME, --example NAME or -p PACKAGE")
+                .into(),
+        ),
         (Some(last), others) => {
             let name = |path: &PathBuf| {
                 path.file_name()
@@ -169,7 +171,7 @@ fn only_one(mut executables: Vec<PathBuf>) -> anyhow::Result<PathBuf> {
             };
             let mut names: Vec<String> = others.iter().chain([&last]).map(name).collect();
             names.sort();
-            let text = format!("which executable is to be measured: {}?", names.join(", "));
+            let text = format!("the project has several executables: {}", names.join(", "));
             let hint = format!("cargo reheap bench --bin {}", names[0]);
             Err(Failure::usage(text).hint(hint).into())
         }

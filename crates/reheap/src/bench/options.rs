@@ -130,7 +130,7 @@ impl MeasuringArguments {
             let (name, pattern) = match text.split_once('=') {
                 Some((name, pattern)) if !pattern.is_empty() => (name, pattern),
                 _ => {
-                    let text = format!("a metric is written NAME=REGEX, not `{text}`");
+                    let text = format!("cannot read the metric `{text}`: write NAME=REGEX");
                     return Err(Failure::usage(text).into());
                 }
             };
@@ -139,8 +139,9 @@ impl MeasuringArguments {
                 Some((name, "higher")) => (name, Direction::Higher),
                 Some((name, "lower")) => (name, Direction::Lower),
                 Some((_, other)) => {
-                    let text =
-                        format!("a metric is better when `higher` or `lower`, not `{other}`");
+                    let text = format!(
+                        "cannot read the metric's direction `{other}`: write `higher` or `lower`"
+                    );
                     return Err(Failure::usage(text).into());
                 }
             };
@@ -151,11 +152,12 @@ impl MeasuringArguments {
         let metrics = metrics?;
         let names = metrics.iter().map(|metric| metric.name.as_str());
         if let Some(name) = first_twin(names.clone()) {
-            return Err(Failure::usage(format!("two metrics are called `{name}`")).into());
+            return Err(Failure::usage(format!("found the metric `{name}` twice")).into());
         }
         for name in names {
             if !matches!(Quantity::named(name), Quantity::Metric(_)) {
-                let text = format!("a metric cannot be called `{name}`: that is measured anyway");
+                let text =
+                    format!("a metric cannot be called `{name}`: reheap always measures that");
                 return Err(Failure::usage(text).into());
             }
         }
@@ -165,7 +167,7 @@ impl MeasuringArguments {
     /// The limits, each of which was set once to see whether it can be.
     fn memory_limits_bytes(&self) -> anyhow::Result<Vec<Option<u64>>> {
         if let Some(bytes) = first_twin(self.memory_limit.iter()) {
-            let text = format!("the memory limit of {bytes} bytes is given twice");
+            let text = format!("found the memory limit of {bytes} bytes twice");
             return Err(Failure::usage(text).into());
         }
         for &bytes in &self.memory_limit {
@@ -233,10 +235,8 @@ impl ServerArguments {
                 Failure::usage(format!("cannot read the expression `{line}`: {error}"))
             })?),
             (None, None) => {
-                let failure = Failure::usage("when is the server ready?");
-                return Err(failure
-                    .hint("say it by --ready-port or --ready-line")
-                    .into());
+                let failure = Failure::usage("cannot tell when the server is ready");
+                return Err(failure.hint("add --ready-port or --ready-line").into());
             }
         };
         let words = |text: &String| -> anyhow::Result<Vec<OsString>> {
@@ -278,14 +278,16 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
         "K" | "k" => 10,
         "M" | "m" => 20,
         "G" | "g" => 30,
-        _ => return Err(format!("`{unit}` is no unit of memory: K, M or G")),
+        _ => return Err(format!("`{unit}` is not a unit of memory: use K, M or G")),
     };
     let number: f64 = number
         .parse()
-        .map_err(|_| format!("`{text}` is no amount of memory: 256M, 1.5G"))?;
+        .map_err(|_| format!("`{text}` is not an amount of memory: write it like 256M or 1.5G"))?;
     let bytes = number * f64::from(1_u32 << shift);
     if bytes < 4096.0 {
-        return Err(format!("{text} is less than a page of memory: 256M, 1.5G"));
+        return Err(format!(
+            "{text} is less than a page of memory: use more, such as 256M or 1.5G"
+        ));
     }
     Ok(bytes as u64)
 }
@@ -297,7 +299,7 @@ fn positive(number: f64, flag: &str) -> anyhow::Result<f64> {
     if number > 0.0 && number <= NUMBER_MAX {
         return Ok(number);
     }
-    let text = format!("{flag} takes a number above 0 and up to {NUMBER_MAX}");
+    let text = format!("{flag} needs a number above 0 and up to {NUMBER_MAX}");
     Err(Failure::usage(text).into())
 }
 

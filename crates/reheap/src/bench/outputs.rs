@@ -110,12 +110,12 @@ impl Outputs {
         match first_twin(destinations) {
             None => Ok(outputs),
             Some(Destination::StandardOutput) => {
-                let failure = Failure::usage("only one form can go to standard output");
+                let failure = Failure::usage("only one report can go to standard output");
                 let hint = "give the others a file: --html report.html";
                 Err(failure.hint(hint).into())
             }
             Some(Destination::File(path)) => {
-                let text = format!("two forms would go to `{}`", path.display());
+                let text = format!("two reports would go to `{}`", path.display());
                 Err(Failure::usage(text).into())
             }
         }
@@ -143,9 +143,9 @@ fn writable(form: Form, path: &Path) -> anyhow::Result<PathBuf> {
     }
     if form != Form::Json && holds_results(&path) {
         let failure = Failure::usage(format!(
-            "cannot write `{shown}`: the results of a measurement are in it"
+            "cannot write `{shown}`: it holds measurement results"
         ));
-        let hint = "the file after a flag is the one that is written: reheap report results.json --html report.html";
+        let hint = "name a new file after the flag: reheap report results.json --html report.html";
         return Err(failure.hint(hint).into());
     }
     Ok(path)

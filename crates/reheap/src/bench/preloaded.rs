@@ -93,7 +93,7 @@ impl<'a> Dynamic<'a> {
         let program = Program::resolve(command.program.as_os_str())?;
         if let Some(obstacle) = program.obstacles().into_iter().find(|o| !o.is_only_risky()) {
             let shown = program.file.display();
-            let text = format!("cannot bench `{shown}` with other allocators: {obstacle}");
+            let text = format!("cannot benchmark `{shown}` with other allocators: {obstacle}");
             let hint = obstacle
                 .way_out()
                 .unwrap_or("compare commands of your own: --variant NAME=COMMAND");
@@ -128,7 +128,7 @@ impl<'a> Dynamic<'a> {
         if prepared.ready.len() == 1 {
             let reason = &prepared.left_out[0].reason;
             let shown = self.program.file.display();
-            let text = format!("no other allocator can be preloaded into `{shown}`: {reason}");
+            let text = format!("cannot preload another allocator into `{shown}`: {reason}");
             return Err(Failure::failed(text).into());
         }
         Ok(prepared)
@@ -155,8 +155,7 @@ impl<'a> Dynamic<'a> {
                 self.program.file.display(),
             );
             let libc = self.libc;
-            let text =
-                format!("cannot run `{shown}` with another libc: it is a program for {libc}");
+            let text = format!("cannot run `{shown}` with another libc: it is linked with {libc}");
             let hint = format!("--variant {asked}; a Rust project: cargo reheap bench");
             return Err(Failure::usage(text).hint(hint).into());
         }

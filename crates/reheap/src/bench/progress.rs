@@ -97,7 +97,7 @@ impl Watch for Bar {
             lines => lines,
         };
         if !last_words.is_empty() {
-            text.push_str(", after it had said:");
+            text.push_str("; its last output was:");
         }
         for line in last_words.lines() {
             text.push_str("\n  ");

@@ -129,7 +129,7 @@ impl AllocatorSearch<'_> {
         for row in CATALOGUE.iter().filter(|row| row.build.is_some()) {
             step.add(self, Choice::of(row.name, &[])?)?;
         }
-        ui::note("step 1 of 2: which allocator?");
+        ui::note("step 1 of 2: allocators");
         let benchmark = self.measure(
             "allocators",
             &step.variants(),
@@ -155,7 +155,7 @@ impl AllocatorSearch<'_> {
         let round = Duration::from_secs_f64(seconds_per_run * tuned.ready.len() as f64);
         let is_affordable = self.measurement.settings.rounds.is_some() || left > round * 4;
         if tuned.ready.len() > finalists.len() && is_affordable {
-            ui::note("step 2 of 2: which tuning?");
+            ui::note("step 2 of 2: tuning");
             let benchmark =
                 self.measure("tuning", &tuned.variants(), &tuned.left_out, &mut left, 1.0)?;
             let interrupted = benchmark.ended == Ending::Interrupted;
@@ -166,7 +166,7 @@ impl AllocatorSearch<'_> {
             step = tuned;
         } else if tuned.ready.len() > finalists.len() {
             ui::note(
-                "step 2 of 2, which tuning, is left out: the time is used up; --budget gives more",
+                "skipped step 2 of 2, tuning: the time is used up; use --budget to allow more",
             );
         }
         Ok(Found {

@@ -15,12 +15,12 @@ pub(crate) fn combinations(given: &[String]) -> anyhow::Result<Vec<Parameters>> 
     for text in given {
         let (name, values) = parameter(text)?;
         if combinations[0].contains_key(name) {
-            let failure = Failure::usage(format!("the parameter `{name}` is given twice"));
+            let failure = Failure::usage(format!("found the parameter `{name}` twice"));
             let mut all: Vec<&str> = combinations.iter().map(|it| it[name].as_str()).collect();
             all.extend(values);
             all.sort_unstable();
             all.dedup();
-            let hint = format!("all its values in one: -L {name}={}", all.join(","));
+            let hint = format!("give all its values at once: -L {name}={}", all.join(","));
             return Err(failure.hint(hint).into());
         }
         let with = |combination: &Parameters, value: &str| {
@@ -39,7 +39,7 @@ pub(crate) fn combinations(given: &[String]) -> anyhow::Result<Vec<Parameters>> 
 fn parameter(text: &str) -> anyhow::Result<(&str, Vec<&str>)> {
     let malformed = || {
         Failure::usage(format!(
-            "a parameter is given as NAME=VALUE,VALUE, not `{text}`"
+            "cannot read the parameter `{text}`: write NAME=VALUE,VALUE"
         ))
     };
     let (name, values) = text.split_once('=').ok_or_else(malformed)?;
@@ -63,8 +63,7 @@ pub(crate) fn refuse_unused<'a>(
     for name in sweep.iter().flat_map(BTreeMap::keys) {
         let place = format!("{{{name}}}");
         if !text.iter().any(|word| word.contains(&place)) {
-            let failure =
-                Failure::usage(format!("no command has a place for the parameter `{name}`"));
+            let failure = Failure::usage(format!("no command uses the parameter `{name}`"));
             let hint = format!("write `{place}` where its values go");
             return Err(failure.hint(hint).into());
         }
@@ -113,7 +112,7 @@ mod tests {
     #[test]
     fn what_would_measure_the_same_twice_is_refused() {
         let refusal = |given: &[&str]| all(given).unwrap_err().to_string();
-        assert_eq!(refusal(&["n=1", "n=2"]), "the parameter `n` is given twice");
+        assert_eq!(refusal(&["n=1", "n=2"]), "found the parameter `n` twice");
         assert_eq!(
             refusal(&["n=1,2,1"]),
             "the parameter `n` has the value `1` twice"
@@ -121,15 +120,12 @@ mod tests {
         for malformed in ["n", "=1", "n=", "n=1,,2"] {
             assert_eq!(
                 refusal(&[malformed]),
-                format!("a parameter is given as NAME=VALUE,VALUE, not `{malformed}`")
+                format!("cannot read the parameter `{malformed}`: write NAME=VALUE,VALUE")
             );
         }
         let sweep = all(&["n=1,2"]).unwrap();
         let unused = refuse_unused(&sweep, [OsString::from("{m}")].iter()).unwrap_err();
-        assert_eq!(
-            unused.to_string(),
-            "no command has a place for the parameter `n`"
-        );
+        assert_eq!(unused.to_string(), "no command uses the parameter `n`");
         assert!(refuse_unused(&sweep, [OsString::from("-j{n}")].iter()).is_ok());
     }
 }

@@ -43,7 +43,7 @@ pub(crate) fn parse(values: &[String]) -> anyhow::Result<Vec<Typed>> {
         }
     }
     if variants.is_empty() && !values.is_empty() {
-        return Err(Failure::usage("`--variant` names no variant")
+        return Err(Failure::usage("`--variant` needs at least one variant")
             .hint(known())
             .into());
     }
@@ -55,8 +55,9 @@ pub(crate) fn refuse_twins(names: &[String]) -> anyhow::Result<()> {
     match first_twin(names.iter()) {
         None => Ok(()),
         Some(name) => {
-            let failure = Failure::usage(format!("there are two variants `{name}`"));
-            let hint = "how far the baseline differs from itself is measured anyway";
+            let failure = Failure::usage(format!("found the variant `{name}` twice"));
+            let hint =
+                "name it once: reheap always measures how far the baseline differs from itself";
             Err(failure.hint(hint).into())
         }
     }
@@ -66,8 +67,8 @@ pub(crate) fn refuse_twins(names: &[String]) -> anyhow::Result<()> {
 fn known() -> String {
     let allocators: Vec<&str> = CATALOGUE.iter().map(|row| row.name).collect();
     format!(
-        "a variant is LIBC, LIBC+ALLOCATOR, ALLOCATOR or NAME=COMMAND; libcs are glibc and musl, allocators are {}; \
-         options follow in brackets: mimalloc[purge_delay=0]",
+        "write LIBC, LIBC+ALLOCATOR, ALLOCATOR or NAME=COMMAND; a libc is glibc or musl; an allocator is one of {}; \
+         options go into brackets: mimalloc[purge_delay=0]",
         allocators.join(", ")
     )
 }
@@ -82,7 +83,7 @@ fn own_command(value: &str) -> anyhow::Result<Option<OwnCommand>> {
     };
     let (name, command) = (name.trim(), command.trim());
     if name.is_empty() || command.is_empty() {
-        let text = format!("a variant with a command is given as NAME=COMMAND, not `{value}`");
+        let text = format!("cannot read the variant `{value}`: write NAME=COMMAND");
         return Err(Failure::usage(text).into());
     }
     Ok(Some(OwnCommand {
@@ -125,7 +126,7 @@ fn of_libc(text: &str) -> anyhow::Result<OfLibc> {
         None => (text, ""),
         Some((name, rest)) => {
             let tuning = rest.strip_suffix(']').ok_or_else(|| {
-                Failure::usage(format!("the variant `{text}` lacks a `]` at its end"))
+                Failure::usage(format!("the variant `{text}` has no closing `]`"))
             })?;
             (name, tuning)
         }
@@ -145,7 +146,7 @@ fn of_libc(text: &str) -> anyhow::Result<OfLibc> {
         .partition(|option| option.starts_with(MEMORY_FUNCTIONS));
     let options: Vec<String> = options.into_iter().map(str::to_owned).collect();
     if catalogue::find(allocator).is_err() {
-        let text = format!("there is no allocator `{allocator}` in the catalogue");
+        let text = format!("unknown allocator `{allocator}`");
         return Err(Failure::usage(text).hint(known()).into());
     }
     let mut choice = Choice::of(allocator, &options)?;
@@ -154,7 +155,7 @@ fn of_libc(text: &str) -> anyhow::Result<OfLibc> {
             "fast" => MemoryFunctions::Fast,
             "stock" => MemoryFunctions::Stock,
             other => {
-                let text = format!("memory functions are fast or stock, not `{other}`");
+                let text = format!("unknown memory functions `{other}`: use fast or stock");
                 return Err(Failure::usage(text).into());
             }
         };
@@ -166,7 +167,7 @@ fn parse_libc(name: &str, variant: &str) -> Result<Libc, Failure> {
     match name {
         "glibc" => Ok(Libc::Glibc),
         "musl" => Ok(Libc::Musl),
-        _ => Err(Failure::usage(format!("there is no variant `{variant}`")).hint(known())),
+        _ => Err(Failure::usage(format!("unknown variant `{variant}`")).hint(known())),
     }
 }
 
@@ -270,18 +271,15 @@ mod tests {
 
     #[test]
     fn what_cannot_be_meant_is_refused() {
-        assert_eq!(refusal("uclibc"), "there is no variant `uclibc`");
+        assert_eq!(refusal("uclibc"), "unknown variant `uclibc`");
         assert_eq!(
             refusal("bionic+mimalloc"),
-            "there is no variant `bionic+mimalloc`"
+            "unknown variant `bionic+mimalloc`"
         );
-        assert_eq!(
-            refusal("glibc+jemaloc"),
-            "there is no allocator `jemaloc` in the catalogue"
-        );
+        assert_eq!(refusal("glibc+jemaloc"), "unknown allocator `jemaloc`");
         assert_eq!(
             refusal("musl+mimalloc[purge_delay=0"),
-            "the variant `musl+mimalloc[purge_delay=0` lacks a `]` at its end"
+            "the variant `musl+mimalloc[purge_delay=0` has no closing `]`"
         );
         assert_eq!(
             refusal("old='x"),

@@ -92,7 +92,7 @@ fn refuse_wrong_words(typed: &[Typed], words: &[OsString]) -> Result<(), Failure
         ([program, ..], true) => {
             let program = program.to_string_lossy();
             let text =
-                format!("no variant runs `{program}`: all of them are commands of their own");
+                format!("no variant runs `{program}`: each of them has a command of its own");
             let hint = "leave it out, or name a variant for it: --variant glibc";
             Err(Failure::usage(text).hint(hint))
         }

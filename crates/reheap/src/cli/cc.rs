@@ -125,9 +125,8 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
     let call = Call::of(given);
     if call == Call::LinksShared {
         // Made by the compiler alone it would be no use: libtool and CMake link the project's programs with it next.
-        let text = "cannot make a shared library: it has no allocator of its own but uses that of its program, \
-                    and static programs load none";
-        let hint = "have the project make static libraries: `./configure --disable-shared` with libtool, \
+        let text = "cannot make a shared library: reheap links static programs, and those load no libraries";
+        let hint = "tell the project to make static libraries: `./configure --disable-shared` with libtool, \
                     `-DBUILD_SHARED_LIBS=OFF` with CMake, `-Ddefault_library=static` with Meson";
         return Err(Failure::usage(text).hint(hint).into());
     }

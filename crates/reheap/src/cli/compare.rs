@@ -86,7 +86,7 @@ fn gate(changes: &Changes, thresholds: &[Threshold]) -> ExitCode {
         {
             let name = threshold.quantity.name();
             ui::note(&format!(
-                "violated: {threshold}: there are no figures of `{name}`"
+                "violated: {threshold}: there are no figures for `{name}`"
             ));
             code = ExitCode::from(exit::THRESHOLD_VIOLATED);
         }
@@ -99,7 +99,7 @@ fn gate(changes: &Changes, thresholds: &[Threshold]) -> ExitCode {
                 code = ExitCode::from(exit::THRESHOLD_VIOLATED);
             }
             Check::Unclear => ui::note(&format!(
-                "unclear: {threshold}: {change}: noise may be all there is to it, more rounds would tell"
+                "unclear: {threshold}: {change}: this may be noise; measure more rounds"
             )),
         }
     }
@@ -128,10 +128,7 @@ fn as_text(changes: &Changes) -> String {
     lines.extend(changes.added.iter().map(|added| format!("new     {added}")));
     if !same.is_empty() {
         let names: Vec<String> = same.iter().map(|change| subject(change)).collect();
-        lines.push(format!(
-            "~       no difference can be told: {}",
-            names.join("; ")
-        ));
+        lines.push(format!("~       no clear difference: {}", names.join("; ")));
     }
     lines.join("\n") + "\n"
 }

@@ -40,15 +40,15 @@ pub(crate) fn run(arguments: &DisableArguments) -> anyhow::Result<ExitCode> {
         match file.drift(disk.read(path)?.as_ref()) {
             Drift::None => {}
             Drift::Edited => notes.push(format!(
-                "`{path}` was edited since: took reheap's part out and left the rest as it is"
+                "somebody edited `{path}`: removed reheap's part and kept the rest"
             )),
             Drift::TakenOut => notes.push(format!(
-                "reheap's part was no longer in `{path}`: left it as it is"
+                "`{path}` no longer has reheap's part: left it unchanged"
             )),
         }
     }
     let name = record.map_or_else(
-        || "what an earlier command left".to_owned(),
+        || "what an earlier command left behind".to_owned(),
         |record| format!("{} {}", record.allocator, record.version),
     );
     let cleaned = change
@@ -57,7 +57,8 @@ pub(crate) fn run(arguments: &DisableArguments) -> anyhow::Result<ExitCode> {
     warn(cleaned);
     notes.iter().for_each(|note| ui::note(note));
     ui::note(&format!(
-        "disabled {name}; programs that run have it until they end, and shells of who is logged in may still hand on LD_PRELOAD"
+        "disabled {name}; running programs keep it until they end; shells of users who are logged in may still pass \
+         on LD_PRELOAD"
     ));
     Ok(ExitCode::SUCCESS)
 }

@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
     };
     let name = format!("{} {}", wanted.allocator, wanted.version);
     let Some(change) = state::to_enable(&disk, record.as_ref(), &wanted)? else {
-        ui::note(&format!("{name} is enabled already"));
+        ui::note(&format!("{name} is already enabled"));
         tell_image(arguments.root.as_deref(), &libraries)?;
         return Ok(ExitCode::SUCCESS);
     };
@@ -167,8 +167,7 @@ pub(crate) fn writable_root(directory: Option<&Path>, command: &str) -> anyhow::
     let root = Root::of(directory, &format!("reheap {command}"))?;
     if root.is_this_system() && !rustix::process::geteuid().is_root() {
         let verb = command.split(' ').next().unwrap_or_default();
-        let text =
-            format!("cannot {verb}: it changes every program of this system, which needs root");
+        let text = format!("cannot {verb} without root: this changes every program of the system");
         let hint = format!("sudo reheap {command}; for an image: --root <directory>");
         return Err(Failure::failed(text).hint(hint).into());
     }
@@ -189,10 +188,10 @@ pub(crate) fn lock(root: &Root) -> anyhow::Result<fs::File> {
 
 /// Brings what an interrupted command left to an end.
 pub(crate) fn mend(disk: &Disk) -> anyhow::Result<()> {
-    let found = change::recover(disk).context("cannot mend what an interrupted command left")?;
+    let found = change::recover(disk).context("cannot clean up after an interrupted command")?;
     match found {
-        Ok(Some(Interrupted::Before)) => ui::note("undid a change that was interrupted"),
-        Ok(Some(Interrupted::After)) => ui::note("deleted what an interrupted command left"),
+        Ok(Some(Interrupted::Before)) => ui::note("undid an interrupted change"),
+        Ok(Some(Interrupted::After)) => ui::note("deleted the files of an interrupted command"),
         Ok(None) => {}
         Err(error) => warn(Err(error)),
     }
@@ -203,7 +202,7 @@ pub(crate) fn mend(disk: &Disk) -> anyhow::Result<()> {
 pub(crate) fn warn(cleaned: anyhow::Result<()>) {
     if let Err(error) = cleaned {
         ui::note(&format!(
-            "warning: {error:#}; nothing loads what is left, and the next `enable` or `disable` deletes it"
+            "warning: {error:#} (no program loads it; the next `enable` or `disable` deletes it)"
         ));
     }
 }
@@ -217,13 +216,14 @@ fn check_linkers(root: &Root, linkers: &[Linker], others: &[Linker]) -> anyhow::
         Some(other) => {
             let (theirs, ours) = (other.architecture, std::env::consts::ARCH);
             let text = format!(
-                "cannot enable an allocator in `{shown}`: its programs are for {theirs} and this machine is {ours}, \
-                 so it could not be seen whether they work"
+                "cannot enable an allocator in `{shown}`: its programs are for {theirs}, and reheap cannot test them \
+                 on {ours}"
             );
             Failure::failed(text).hint(format!("run reheap on a machine for {theirs}"))
         }
         None => Failure::failed(format!(
-            "cannot enable an allocator in `{shown}`: there is no dynamic linker of glibc or musl, so no dynamic program"
+            "cannot enable an allocator in `{shown}`: it has no dynamic linker of glibc or musl, so it has no \
+             dynamic programs"
         )),
     }
     .into())
@@ -270,7 +270,7 @@ impl CanaryRuns<'_> {
         };
         let libc = linker.libc;
         canaries.run(by).map_err(|why| {
-            let hint = "nothing was changed; one program at a time: reheap run";
+            let hint = "reheap changed nothing; to give it to one program: reheap run";
             Failure::failed(format!("with {libc}, {why}"))
                 .hint(hint)
                 .into()
@@ -351,12 +351,12 @@ impl Enabled<'_> {
         for libc in self.libraries.libcs() {
             match libc {
                 Libc::Glibc if !self.is_for_all() => warnings.push(format!(
-                    "glibc: not every program has it, because not everybody may read {LD_SO_PRELOAD} (it was so before): \
-                     programs of those who may not start without it, and do not say so; chmod o+r gives it to all"
+                    "glibc: {LD_SO_PRELOAD} is not world-readable, as before: programs of users who cannot read it \
+                     start without the allocator and do not say so; to give it to all: chmod o+r {LD_SO_PRELOAD}"
                 )),
                 // For an image, the line for its Dockerfile is printed.
                 Libc::Musl if !self.has_script() && self.image.is_none() => warnings.push(format!(
-                    "musl: nothing sets it, as there is no /etc/profile.d: set LD_PRELOAD={} for a program",
+                    "musl: nothing sets it, because there is no /etc/profile.d: set LD_PRELOAD={} yourself",
                     self.libraries.for_variable(libc)
                 )),
                 Libc::Glibc | Libc::Musl => {}
@@ -365,22 +365,22 @@ impl Enabled<'_> {
         let own = &self.census.own_allocators;
         if !own.is_empty() {
             warnings.push(format!(
-                "of {} programs, {} bring an allocator of their own and may not take a second one: {} \
-                 (`reheap run --check <program>` says more)",
+                "of {} programs, {} have their own allocator and may not work with a second one: {} (see `reheap run \
+                 --check <program>`)",
                 self.census.programs,
                 own.len(),
                 census::listed(own.keys()),
             ));
         }
         if !self.seen.is_effect_seen {
-            let what = "programs of that root cannot be started here with it as their root";
+            let what = "reheap cannot start programs with that directory as their root";
             warnings.push(format!(
-                "{what}, so it was not seen that the files have an effect"
+                "{what}, so it did not test whether the files have an effect"
             ));
         }
         warnings.extend(self.others.first().map(|linker| {
             format!(
-                "programs for {} cannot load it: glibc's say so in a line on standard error whenever they start",
+                "programs for {} cannot load it: those with glibc print a line on standard error whenever they start",
                 linker.architecture
             )
         }));
@@ -389,19 +389,16 @@ impl Enabled<'_> {
 
     /// The rest, for each libc what is true of it.
     fn details(&self) -> Vec<String> {
-        let mut details = vec![format!(
-            "seen to work with {}",
-            self.seen.before.join(" and ")
-        )];
+        let mut details = vec![format!("tested with {}", self.seen.before.join(" and "))];
         for libc in self.libraries.libcs() {
             match libc {
                 Libc::Glibc if self.is_for_all() => details.push(format!(
-                    "glibc: every dynamic program that starts from now on has it, setuid ones too, which read {LD_SO_PRELOAD} \
-                     like the others; not those that run already, nor those in containers"
+                    "glibc: every dynamic program that starts from now on has it, setuid programs too, because they \
+                     also read {LD_SO_PRELOAD}; programs that already run and programs in containers do not"
                 )),
                 Libc::Musl if self.has_script() => details.push(format!(
-                    "musl: the programs of whoever logs in from now on have it ({PROFILE_SCRIPT}); not setuid ones, \
-                     services, or cron's: set LD_PRELOAD={} for those",
+                    "musl: programs of new login sessions have it ({PROFILE_SCRIPT}), except setuid programs; \
+                     services and cron jobs do not: set LD_PRELOAD={} for those",
                     self.libraries.for_variable(libc)
                 )),
                 Libc::Glibc | Libc::Musl => {}
@@ -410,7 +407,7 @@ impl Enabled<'_> {
         let static_programs = &self.census.static_programs;
         if !static_programs.is_empty() {
             details.push(format!(
-                "static programs stay as they are ({}): {}",
+                "static programs do not change ({}): {}",
                 static_programs.len(),
                 census::listed(static_programs.iter()),
             ));
@@ -418,8 +415,8 @@ impl Enabled<'_> {
         let allocator = self.choice.allocator;
         if !allocator.is_hardened {
             details.push(format!(
-                "{} finds fewer memory errors of programs than the libc's own allocator, in setuid programs too (hardening: {}); \
-                 mimalloc-secure is the one for where that matters",
+                "{} finds fewer memory errors than the libc's own allocator, in setuid programs too (hardening: {}); \
+                 use mimalloc-secure if that matters",
                 allocator.name, allocator.hardening
             ));
         }

@@ -143,13 +143,13 @@ fn print_processes(
         let processes = inspect::counted(denied.len(), "process");
         let reason = match first {
             Denial::OtherUser { .. } | Denial::Protected => {
-                "those of other users, and those with rights that you do not have".to_owned()
+                "they belong to other users, or have rights that you do not have".to_owned()
             }
             of_root => of_root.to_string(),
         };
         writeln!(
             printer.errors,
-            "reheap: {processes} not looked at: permission denied: {reason}"
+            "reheap: cannot inspect {processes}: permission denied: {reason}"
         )?;
     }
     Ok(())

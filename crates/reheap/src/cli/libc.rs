@@ -46,8 +46,9 @@ pub(crate) fn run(arguments: &LibcArguments) -> anyhow::Result<ExitCode> {
     }
     let choice = arguments.choice.check()?;
     if choice.is_stock() {
-        let failure =
-            Failure::usage("`stock` is what a libc has before anything is derived from it");
+        let failure = Failure::usage(
+            "cannot derive a libc with `stock`: that is the allocator it already has",
+        );
         return Err(failure
             .hint("to undo --in-place: reheap libc --libc <file> --restore")
             .into());
@@ -66,7 +67,7 @@ pub(crate) fn run(arguments: &LibcArguments) -> anyhow::Result<ExitCode> {
     let target = Target::musl(original.architecture());
     if named.is_some_and(|named| named != target) {
         let text = format!("`{}` is a libc for {target}", path.display());
-        return Err(Failure::usage(text).hint("leave --target out").into());
+        return Err(Failure::usage(text).hint("leave out --target").into());
     }
     let built = workshop.build(&choice, &target)?;
     let replacement = built.replacement(&choice);
@@ -74,7 +75,7 @@ pub(crate) fn run(arguments: &LibcArguments) -> anyhow::Result<ExitCode> {
         let derived = original.derive(&replacement)?;
         replace(&path, &derived.bytes)?;
         let text = format!(
-            "`{}` now has {} in it; undo: --restore",
+            "`{}` now has {}; undo: --restore",
             path.display(),
             choice.allocator.name
         );
@@ -155,6 +156,6 @@ fn restore(file: &Path) -> anyhow::Result<()> {
         return Err(Failure::failed(text).into());
     }
     fs::rename(&kept, file).with_context(cannot)?;
-    ui::note(&format!("`{}` is the original again", file.display()));
+    ui::note(&format!("restored `{}`", file.display()));
     Ok(())
 }

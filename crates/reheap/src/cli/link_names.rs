@@ -31,17 +31,17 @@ pub(crate) fn run(arguments: &LinkNamesArguments) -> anyhow::Result<ExitCode> {
     let directory = &arguments.directory;
     if !directory.is_dir() {
         let text = format!(
-            "cannot make links in `{}`: it is no directory",
+            "cannot make links in `{}`: it is not a directory",
             directory.display()
         );
         return Err(Failure::failed(text).into());
     }
-    let program = std::env::current_exe().context("cannot find out where reheap lies")?;
+    let program = std::env::current_exe().context("cannot find the path of reheap")?;
     let links: Vec<PathBuf> = names().map(|name| directory.join(name)).collect();
     let foreign = links.iter().find(|link| !is_free(link, &program));
     if let Some(link) = foreign {
         let text = format!(
-            "cannot make `{}`: there is a file that is not reheap's",
+            "cannot make `{}`: another file has that name",
             link.display()
         );
         return Err(Failure::failed(text).into());

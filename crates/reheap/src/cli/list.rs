@@ -42,7 +42,7 @@ fn as_text(allocator: &Allocator) -> String {
     line("hardening", allocator.hardening);
     let reserved = allocator.address_space;
     if reserved != AddressSpace::NONE {
-        line("reserves", &format!("{} of address space", shown(reserved)));
+        line("reserves", &shown(reserved));
     }
     for option in allocator.tuning {
         line("tuning", &format!("-t {}=…  {}", option.key, option.domain));
@@ -69,8 +69,8 @@ fn as_text(allocator: &Allocator) -> String {
 fn shown(reserved: AddressSpace) -> String {
     let [glibc, musl] = [Libc::Glibc, Libc::Musl].map(|libc| limits::shown(reserved.bytes(libc)));
     match glibc == musl {
-        true => glibc,
-        false => format!("{glibc} with glibc, {musl} with musl"),
+        true => format!("{glibc} of address space"),
+        false => format!("{glibc} of address space with glibc, {musl} with musl"),
     }
 }
 

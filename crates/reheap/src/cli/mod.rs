@@ -212,7 +212,7 @@ fn advise_on_command(error: &mut clap::Error) {
     let usage = error.get(ContextKind::Usage).map(ToString::to_string);
     let takes_command = usage.is_some_and(|usage| usage.contains("-- "));
     if error.kind() == ErrorKind::UnknownArgument && is_word && takes_command {
-        let tip = "put `--` in front of a command and its arguments".into();
+        let tip = "put `--` before the command and its arguments".into();
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
     }
 }

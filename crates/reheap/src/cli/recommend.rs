@@ -66,7 +66,7 @@ struct WishArguments {
 fn goal(text: &str) -> Result<Goal, String> {
     let names = Goal::ALL.map(Goal::name).join(", ");
     let goal = Goal::ALL.into_iter().find(|goal| goal.name() == text);
-    goal.ok_or_else(|| format!("the goals are {names}"))
+    goal.ok_or_else(|| format!("use one of: {names}"))
 }
 
 /// Recommends an allocator for a dynamic program.

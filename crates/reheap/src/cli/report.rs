@@ -47,7 +47,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Results> {
     Results::from_json(&String::from_utf8_lossy(&bytes)).map_err(|reason| {
         let failure = Failure::failed(format!("cannot read results from {shown}: {reason}"));
         failure
-            .hint("files for it are made by `reheap bench --json FILE -- COMMAND`")
+            .hint("make such a file with `reheap bench --json FILE -- COMMAND`")
             .into()
     })
 }

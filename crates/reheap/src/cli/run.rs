@@ -84,7 +84,7 @@ impl RunArguments {
 /// Becomes the program, unless something is in the way.
 pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     if arguments.json && !arguments.check && !arguments.verify {
-        let text = "--json is for what --check or --verify finds";
+        let text = "--json needs --check or --verify";
         return Err(Failure::usage(text).into());
     }
     let choice = arguments.allocator.check()?;
@@ -137,7 +137,7 @@ fn run_for_only(
     workshop: &Workshop,
 ) -> anyhow::Result<ExitCode> {
     if choice.is_stock() {
-        let text = "`stock` is no library, so there is nothing to give to one program only";
+        let text = "cannot use --only with `stock`: it is not a library";
         return Err(Failure::usage(text).into());
     }
     let is_in_the_way = |obstacle: &Obstacle| !obstacle.is_only_risky();
@@ -180,38 +180,38 @@ fn run_for_only(
     become_program(program, &arguments.command, &environment)
 }
 
-const NAME_ITS_PATH: &str = "if it is there already, name its path: --only <path>";
+const NAME_ITS_PATH: &str = "if the program already exists, give its path: --only <path>";
 
 fn why_nobody_may_get_it(only: &OsStr, error: &anyhow::Error, choice: &Choice) -> String {
     let (shown, name) = (only.display(), choice.allocator.name);
     let is_path = only.as_encoded_bytes().contains(&b'/');
     let reason = match error.downcast_ref() {
         Some(NotRunnable::NotFound(_)) if is_path => format!("there is no `{shown}`"),
-        Some(NotRunnable::NotFound(_)) => format!("`{shown}` is in no directory of PATH"),
+        Some(NotRunnable::NotFound(_)) => format!("`{shown}` is not in PATH"),
         Some(NotRunnable::NotExecutable(file)) => {
-            format!("`{}` is no executable file", file.display())
+            format!("`{}` is not an executable file", file.display())
         }
         _ => format!("{error:#}"),
     };
     let unless = match is_path {
-        true => "unless the command makes it",
-        false => "unless the command knows where a program of that name is",
+        true => "unless the command creates it",
+        false => "unless the command finds such a program elsewhere",
     };
-    format!("{reason}, so nothing will have {name} {unless}")
+    format!("{reason}, so no program will have {name} {unless}")
 }
 
 /// Refuses what would be passed over in silence: a script, which is never a process's program, and one of another libc.
 fn can_be_the_only_one(named: &Program, command: &Program) -> Result<(), Failure> {
     let shown = named.file.display();
     if let Some(script) = named.through.first() {
-        let text = format!("`{}` is a script", script.display());
+        let text = format!("`{}` is a script, not a program", script.display());
         return Err(Failure::usage(text).hint(format!("--only {shown}")));
     }
     if let (Some(of_named), Some(of_command)) = (named.target(), command.target())
         && of_named.libc() != of_command.libc()
     {
         let command = command.file.display();
-        let text = format!("`{shown}` has another libc than `{command}`, which is to start it");
+        let text = format!("`{shown}` has another libc than `{command}`, which starts it");
         return Err(Failure::failed(text));
     }
     Ok(())
@@ -224,7 +224,7 @@ fn prove(
     workshop: &Workshop,
 ) -> anyhow::Result<ExitCode> {
     if choice.is_stock() {
-        let text = "`stock` is no library, so there is nothing to verify";
+        let text = "cannot verify `stock`: it is not a library";
         return Err(Failure::usage(text).into());
     }
     let finding = verify::verify(&Verification {
@@ -246,10 +246,10 @@ fn prove(
 
 /// A time on the command line.
 fn seconds(text: &str) -> Result<Duration, String> {
-    let number = text.parse().map_err(|_| "it is no number".to_owned())?;
+    let number = text.parse().map_err(|_| "it is not a number".to_owned())?;
     let time = Duration::try_from_secs_f64(number).map_err(|error| error.to_string())?;
     match time.is_zero() {
-        true => Err("it must be more than nothing".to_owned()),
+        true => Err("it must be more than 0".to_owned()),
         false => Ok(time),
     }
 }
@@ -375,9 +375,8 @@ impl Verdict {
         match program.target().map(|target| target.libc()) {
             Some(Libc::Glibc) => Self::Works(Vec::new()),
             _ => Self::Refused {
-                reason:
-                    "the options of `stock` are those of glibc's allocator, which it does not have"
-                        .to_owned(),
+                reason: "the options of `stock` are for glibc's allocator, and it has another one"
+                    .to_owned(),
                 way_out: None,
             },
         }

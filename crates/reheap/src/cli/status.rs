@@ -96,7 +96,7 @@ fn look(root: &Root) -> anyhow::Result<Report> {
         having,
         others: without,
         denied,
-    } = processes::look(root).context("cannot look at processes")?;
+    } = processes::look(root).context("cannot list the processes")?;
     let files = files.into_iter();
     Ok(Report {
         root: root.directory().to_owned(),
@@ -184,7 +184,7 @@ fn processes_text(report: &Report) -> String {
     let all = having + report.processes_without;
     let denied = match report.processes_not_looked_at {
         0 => String::new(),
-        count => format!("; {count} may not be looked at"),
+        count => format!("; you may not inspect {count}"),
     };
     let colon = if having == 0 { "" } else { ": " };
     format!("{having} of {all} have it{colon}{shown}{more}{denied}")

@@ -189,7 +189,7 @@ fn running_hazard_text(hazard: &RunningHazard) -> String {
         RunningHazard::OfFile { file, hazard } => format!("{hazard} (in `{file}`)"),
         RunningHazard::OfProcess(process @ ProcessHazard::PreloadNotLoaded { entry }) => {
             format!(
-                "{}: `{entry}` was to be preloaded and is not there",
+                "{}: `{entry}` should be preloaded but is not loaded",
                 process.name()
             )
         }
@@ -333,7 +333,7 @@ fn readable_name(name: &str) -> &str {
     match name {
         "musl-mallocng" => "stock musl (mallocng)",
         "musl-oldmalloc" => "stock musl (old malloc)",
-        "musl-bump" => "stock musl (never frees, as nothing in the program does)",
+        "musl-bump" => "stock musl (never frees, because nothing in the program does)",
         "glibc" => "stock glibc",
         "go-runtime" => "Go runtime",
         other => other,
@@ -396,13 +396,13 @@ fn rust_text(rust: &RustGlobalAllocator) -> String {
             confidence,
             evidence,
         } => {
-            let name = name.as_ref().map(|name| format!(", {name} as it seems"));
+            let name = name.as_ref().map(|name| format!(", probably {name}"));
             let name = name.unwrap_or_default();
             let evidence = evidence_text(evidence);
             format!("has a global allocator of its own{name}, {confidence}: {evidence}")
         }
         RustGlobalAllocator::Unknown => {
-            "the symbols that tell its global allocator are gone".to_owned()
+            "unknown: the symbols that name its global allocator are gone".to_owned()
         }
     }
 }

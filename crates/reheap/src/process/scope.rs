@@ -174,7 +174,7 @@ impl Scope<'_> {
                 verdict: MallocVerdict {
                     provider: Provider::Unknown,
                     confidence: None,
-                    reason: "no file that is mapped and can be read defines malloc for others"
+                    reason: "no mapped file that reheap can read defines malloc for others"
                         .to_owned(),
                 },
                 provider: None,

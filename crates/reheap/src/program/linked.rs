@@ -107,12 +107,12 @@ pub(crate) fn look(program: &Path, libc: Libc, libraries: &Libraries<'_>) -> Lin
     }
     if let Some(missing) = closure.missing.first() {
         return Linked::InTheWay(Obstacle::Unknown(format!(
-            "it is linked with `{library}`, and `{missing}`, which it needs too, was not found"
+            "it is linked with `{library}`, but it also needs `{missing}`, which was not found"
         )));
     }
     let Some(taken) = taken(&closure, &allocators, libc, libraries) else {
         return Linked::InTheWay(Obstacle::Unknown(format!(
-            "it is linked with `{library}`, and what it takes from there cannot be seen"
+            "it is linked with `{library}`, but reheap cannot see which functions it uses from there"
         )));
     };
     let is_harmless = |name: &&String| HARMLESS.iter().any(|known| name.starts_with(known));
@@ -123,10 +123,10 @@ pub(crate) fn look(program: &Path, libc: Libc, libraries: &Libraries<'_>) -> Lin
             asked: taken.into_iter().collect(),
         },
         Some(name) if is_operator(name) => Linked::InTheWay(Obstacle::OwnAllocator(format!(
-            "its C++ code takes operator new from `{library}`: only the rest of it would change"
+            "its C++ code uses operator new of `{library}`: only its other code would change"
         ))),
         Some(name) => Linked::InTheWay(Obstacle::OwnAllocator(format!(
-            "it takes `{name}` from `{library}`: blocks of {allocator} would meet another free"
+            "it uses `{name}` of `{library}`: another allocator would free blocks of {allocator}"
         ))),
     }
 }

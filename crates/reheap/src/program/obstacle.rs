@@ -116,15 +116,15 @@ impl Obstacle {
             Self::Static(LinkAgain::CompilerForMusl) => Some(
                 "link it again: without `-static`, or for musl with another allocator (`reheap cc`)",
             ),
-            Self::Packed => Some("unpack a copy of it, and use that: `upx -d <copy>`"),
+            Self::Packed => Some("unpack a copy with `upx -d <copy>` and use that"),
             Self::Privileged(_) => Some(
-                "run it as the user or with the capabilities that it needs, from a copy without them",
+                "make a copy without these rights, and run that as the user or with the capabilities that it needs",
             ),
             Self::OwnAllocator(_) | Self::Unknown(_) => {
-                Some("to try all the same: reheap run --force")
+                Some("to try it anyway: reheap run --force")
             }
             Self::OtherPreload(_) => {
-                Some("take it out of LD_PRELOAD, or try all the same: reheap run --force")
+                Some("remove it from LD_PRELOAD, or try it anyway: reheap run --force")
             }
             Self::Static(LinkAgain::NotGo | LinkAgain::Unknown)
             | Self::NotAProgram(_)
@@ -141,8 +141,8 @@ impl fmt::Display for Obstacle {
                 "it is static, so no dynamic linker reads LD_PRELOAD, and Go allocates from a heap of its own",
             ),
             Self::Static(_) => f.write_str("it is static, so no dynamic linker reads LD_PRELOAD"),
-            Self::Packed => f.write_str("it is packed with UPX, so what is in it cannot be seen"),
-            Self::NotAProgram(kind) => write!(f, "it is no dynamic program (kind: {kind})"),
+            Self::Packed => f.write_str("it is packed with UPX, so reheap cannot see what is in it"),
+            Self::NotAProgram(kind) => write!(f, "it is not a dynamic program (kind: {kind})"),
             Self::Privileged(privilege) => write!(
                 f,
                 "it has more rights than its caller ({privilege}), so the dynamic linker ignores LD_PRELOAD"
@@ -150,7 +150,7 @@ impl fmt::Display for Obstacle {
             Self::OtherLibc(libc) => {
                 write!(
                     f,
-                    "it is linked with {libc}, and reheap has libraries for glibc and musl"
+                    "it is linked with {libc}, and reheap has libraries for glibc and musl only"
                 )
             }
             Self::OtherArchitecture(architecture) => write!(
@@ -160,8 +160,8 @@ impl fmt::Display for Obstacle {
             ),
             Self::OtherPreload(library) => write!(
                 f,
-                "LD_PRELOAD names `{library}`, which has a malloc of its own: behind the allocator it would do nothing, \
-                 or end the program as sanitizers do"
+                "LD_PRELOAD names `{library}`, which has a malloc of its own: behind the allocator it would do \
+                 nothing, or stop the program as sanitizers do"
             ),
             Self::OwnAllocator(what) | Self::Unknown(what) => f.write_str(what),
         }
@@ -197,11 +197,11 @@ impl fmt::Display for Remark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OnlyC => f.write_str(
-                "its Go code keeps the heap of Go's runtime: only what C code allocates changes",
+                "its Go code keeps the heap of Go's runtime: only allocations of C code change",
             ),
             Self::TakesNoMalloc { libraries } if libraries.is_empty() => f.write_str(
-                "neither the program nor its libraries take malloc from elsewhere: it makes no blocks itself, or has an \
-                 allocator inside that cannot be seen",
+                "neither the program nor its libraries import malloc: it allocates nothing, or has an allocator \
+                 inside that reheap cannot see",
             ),
             Self::TakesNoMalloc { libraries } => {
                 let named = &libraries[..libraries.len().min(NAMED_MAX)];
@@ -211,7 +211,7 @@ impl fmt::Display for Remark {
                 };
                 write!(
                     f,
-                    "the program itself takes no malloc from elsewhere: only what its libraries allocate changes ({}{more})",
+                    "the program itself imports no malloc: only allocations of its libraries change ({}{more})",
                     named.join(", ")
                 )
             }
@@ -291,30 +291,33 @@ fn inside(identity: &Identity) -> Option<Obstacle> {
     match &identity.malloc.provider {
         Provider::Allocator { name } if name == GO => {
             return own(
-                "it allocates from the heap of Go's runtime and not by malloc: nothing would change"
+                "it allocates from the heap of Go's runtime, not with malloc: nothing would change"
                     .to_owned(),
             );
         }
         Provider::Allocator { name } => {
             return own(format!(
-                "its malloc is {name}, which comes before any preload: nothing would change, or blocks of two allocators would meet"
+                "its malloc is {name}, which comes before any preload: nothing would change, or two allocators would \
+                 free each other's blocks"
             ));
         }
         Provider::OwnCode => {
             return own(
-                "it has a malloc of its own, which comes before any preload: nothing would change, or blocks of two allocators would meet"
+                "it has a malloc of its own, which comes before any preload: nothing would change, or two allocators \
+                 would free each other's blocks"
                     .to_owned(),
             );
         }
         provider => {
             if let Some(name) = family::CORE.iter().find(offers) {
                 return own(format!(
-                    "it defines `{name}` itself, which comes before any preload: nothing would change, or blocks of two allocators would meet"
+                    "it defines `{name}` itself, which comes before any preload: nothing would change, or two \
+                     allocators would free each other's blocks"
                 ));
             }
             if *provider == Provider::Unknown {
                 return Some(Obstacle::Unknown(format!(
-                    "who provides its malloc is unknown: {}",
+                    "reheap cannot tell where its malloc comes from: {}",
                     identity.malloc.reason
                 )));
             }
@@ -323,7 +326,7 @@ fn inside(identity: &Identity) -> Option<Obstacle> {
     if let Some(RustGlobalAllocator::Custom { name, .. }) = &identity.rust_global_allocator {
         let name = name.as_deref().unwrap_or("another allocator than malloc");
         return own(format!(
-            "its Rust code uses {name}: only the rest of it would change"
+            "its Rust code uses {name}: only its other code would change"
         ));
     }
     let found = identity.allocators.iter().find(|found| {
@@ -331,7 +334,7 @@ fn inside(identity: &Identity) -> Option<Obstacle> {
         is_used && found.confidence >= Confidence::Likely
     })?;
     own(format!(
-        "it has {} in it, which it may use beside malloc: only a part of it may change",
+        "it contains {}, which it may use besides malloc: only some of its allocations may change",
         found.name
     ))
 }

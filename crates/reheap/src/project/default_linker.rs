@@ -40,6 +40,6 @@ pub(super) fn rust_lld() -> anyhow::Result<PathBuf> {
         return Ok(path);
     }
     let message =
-        "there is no linker for another processor: Rust's own, rust-lld, is not installed";
+        "cannot link for another processor: Rust's own linker, rust-lld, is not installed";
     Err(Failure::failed(message).into())
 }

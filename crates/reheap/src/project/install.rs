@@ -25,7 +25,7 @@ impl Session {
         }
         let built: Vec<PathBuf> = artifacts.into_iter().filter_map(|a| a.executable).collect();
         if built.is_empty() && !self.flags.has(&["--list"]) {
-            self.note("Cargo installed nothing: what was there before keeps its allocator; --force replaces it");
+            self.note("Cargo installed nothing: installed programs keep their allocator; use --force to replace them");
         }
         if self.link_outdated(&built, plan)? {
             let mut again = self.cargo("install", additions);

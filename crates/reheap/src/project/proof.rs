@@ -37,7 +37,7 @@ pub(crate) fn of_executable(path: &Path, choice: &Choice) -> anyhow::Result<Proo
     let identity = identify(&file).with_context(cannot)?;
     if !matches!(identity.kind, Kind::Static | Kind::StaticPie) {
         let text = format!(
-            "`{shown}` is a {} file, so it takes its malloc from elsewhere",
+            "`{shown}` is a {} file, so its malloc comes from elsewhere",
             identity.kind
         );
         let hint = "remove `-C target-feature=-crt-static` from the Rust flags";
@@ -57,7 +57,7 @@ pub(crate) fn of_executable(path: &Path, choice: &Choice) -> anyhow::Result<Proo
     };
     if let (Seen::Marker(_), Some(stock)) = (&seen, stock) {
         let text = format!(
-            "`{shown}` holds a part of {}: {}",
+            "`{shown}` has only a part of {}: {}",
             stock.name, stock.evidence[0]
         );
         return Err(Failure::failed(text).into());
@@ -116,7 +116,7 @@ fn another(path: &Path, choice: &Choice, found: Option<&MarkerIdentity>) -> Fail
     let seen = found.map_or("musl's own allocator", |found| &found.marker.allocator);
     let (shown, wanted) = (path.display(), choice.allocator.name);
     Failure::failed(format!("`{shown}` was not linked with {wanted}: it has {seen}"))
-        .hint("a linker given in the Rust flags (-C linker=…) takes the place of reheap's: set it as target.<triple>.linker")
+        .hint("a linker in the Rust flags (-C linker=…) replaces reheap's: set it as target.<triple>.linker instead")
 }
 
 impl fmt::Display for Proof {
@@ -132,7 +132,7 @@ impl fmt::Display for Seen {
             marker, replaced, ..
         } = match self {
             Self::Stock => return f.write_str("musl's own allocator"),
-            Self::NoAllocator => return f.write_str("no allocator, as it never allocates"),
+            Self::NoAllocator => return f.write_str("no allocator, because it never allocates"),
             Self::Marker(found) => &**found,
         };
         let options: Vec<String> = marker

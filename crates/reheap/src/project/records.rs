@@ -227,7 +227,7 @@ fn changed(executable: &Path, plan: &Plan) -> Failure {
 fn not_recorded(executable: &Path, plan: &Plan) -> Failure {
     let (shown, triple) = (executable.display(), &plan.triple);
     Failure::failed(format!("`{shown}` was not linked by reheap")).hint(format!(
-        "a linker in the Rust flags (-C linker=…) takes the place of reheap's: set it as target.{triple}.linker; \
+        "a linker in the Rust flags (-C linker=…) replaces reheap's: set it as target.{triple}.linker instead; \
          otherwise make Cargo link again: cargo clean --target {triple}"
     ))
 }
@@ -238,7 +238,7 @@ fn lock(records: &Path) -> anyhow::Result<Option<File>> {
         return Ok(None);
     }
     let path = records.join("lock");
-    let cannot = || format!("cannot take the lock `{}`", path.display());
+    let cannot = || format!("cannot lock `{}`", path.display());
     let file = File::create(&path).with_context(cannot)?;
     file.lock().with_context(cannot)?;
     Ok(Some(file))

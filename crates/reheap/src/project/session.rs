@@ -419,8 +419,8 @@ impl Session {
         }
         let (name, triple) = (&artifact.target.name, self.triple());
         self.note(&format!(
-            "no shared library was made of the crate `{name}`: Rust makes none for {triple}, where it links statically\n\n\
-             hint: build it with `cargo build`, for glibc; it uses the allocator of the program that loads it\n"
+            "Cargo made no shared library of the crate `{name}`: for {triple}, Rust links statically\n\nhint: build \
+             it with `cargo build`, for glibc; it uses the allocator of the program that loads it\n"
         ));
     }
 
@@ -436,7 +436,9 @@ impl Session {
 /// The target that the user asks for, by a flag or by the configuration; none for that of this machine.
 fn one_target(asked: Vec<String>, config: &Config) -> Result<Option<String>, Failure> {
     if asked.len() > 1 {
-        return Err(Failure::usage("one `--target` at a time"));
+        return Err(Failure::usage(
+            "cannot build for more than one `--target` at a time",
+        ));
     }
     if !asked.is_empty() {
         return Ok(asked.into_iter().next());

@@ -201,7 +201,7 @@ impl Canaries<'_> {
         let said = match stderr.trim() {
             "" => String::new(),
             text => format!(
-                "; it said: {}",
+                "; it printed: {}",
                 text.lines().take(5).collect::<Vec<_>>().join(" / ")
             ),
         };
@@ -213,7 +213,7 @@ impl Canaries<'_> {
         }
         // A dynamic linker that does not take a library says so and goes on.
         if stderr.contains(self.library) {
-            return Err(format!("{name} ran, but not well{said}"));
+            return Err(format!("{name} ran, but not without errors{said}"));
         }
         Ok(name.to_owned())
     }
@@ -234,13 +234,13 @@ impl Canaries<'_> {
         };
         let process = Process::open(child.id()).map_err(|error| error.to_string())?;
         let mappings = process.mappings();
-        let mappings = mappings.map_err(|error| format!("cannot be looked at: {error}"))?;
+        let mappings = mappings.map_err(|error| format!("cannot be inspected: {error}"))?;
         self.check_memory(&answer, &mappings)?;
         drop(stdin);
         match lines.recv_timeout(self.output_limit) {
             Err(RecvTimeoutError::Disconnected) => {}
             Err(RecvTimeoutError::Timeout) => return Err("did not end".to_owned()),
-            Ok(line) => return Err(format!("said `{line}` although it was not asked")),
+            Ok(line) => return Err(format!("printed `{line}` without being asked")),
         }
         // What the library does at the end of a process comes after the output was closed.
         match self.ends(child) {

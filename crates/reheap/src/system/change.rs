@@ -73,9 +73,9 @@ impl Journal {
         match root.read(JOURNAL) {
             Ok(bytes) => {
                 let journal = serde_json::from_slice(&bytes).map_err(|error| {
-                    let text = format!("cannot read `{JOURNAL}`, what is being changed: {error}");
+                    let text = format!("cannot read `{JOURNAL}`, the journal of the current change: {error}");
                     let hint =
-                        "delete it; `reheap disable` then takes out what it finds of reheap's";
+                        "delete it, then run `reheap disable`, which removes everything of reheap that it finds";
                     Failure::failed(text).hint(hint)
                 })?;
                 check_named(JOURNAL, Self::names_another(&journal))?;
@@ -135,8 +135,8 @@ pub(crate) fn check_named(file: &str, another: Option<&str>) -> anyhow::Result<(
         return Ok(());
     };
     let text = format!("cannot use `{file}`: it names `{path}`, which reheap never changes");
-    let hint =
-        "see who wrote it and delete it; `reheap disable` then takes out what it finds of reheap's";
+    let hint = "find out who wrote it and delete it, then run `reheap disable`, which removes everything of reheap \
+     that it finds";
     Err(Failure::failed(text).hint(hint).into())
 }
 
@@ -214,7 +214,7 @@ impl Change {
         match self.undo(disk) {
             Ok(()) => error,
             Err(second) => error.context(format!(
-                "not everything could be undone ({second:#}): `reheap disable` tries again"
+                "reheap could not undo everything ({second:#}): run `reheap disable` to try again"
             )),
         }
     }

@@ -144,7 +144,7 @@ impl<'a> Disk<'a> {
             Err(error) => return Err(error).with_context(|| format!("cannot read `{path}`")),
         };
         if !metadata.is_file() {
-            anyhow::bail!("cannot replace `{path}`: it is no regular file");
+            anyhow::bail!("cannot replace `{path}`: it is not a regular file");
         }
         let mut bytes = Vec::new();
         open(&place, OFlags::NONBLOCK)
@@ -282,7 +282,7 @@ impl<'a> Disk<'a> {
 
     /// Makes sure that a file keeps its name.
     pub(crate) fn bring_to_disk(&self, path: &str) -> anyhow::Result<()> {
-        self.step("bring to the disk", path, sync_directory_of)
+        self.step("sync", path, sync_directory_of)
     }
 
     /// Makes a link, in place of what has its name.

@@ -54,8 +54,7 @@ pub(crate) fn check(
         findings.check_library(root, library, known.map(|record| (record, hash)));
     }
     if record.is_none() && findings.problems.is_empty() && is_left_over(&disk, ours)? {
-        let problem =
-            "there is something of reheap's without a record: `reheap disable` takes it out";
+        let problem = "found reheap files that no `enable` recorded: `reheap disable` removes them";
         findings.problems.push(problem.to_owned());
     }
     Ok(findings)
@@ -64,7 +63,7 @@ pub(crate) fn check(
 impl Findings {
     fn check_journal(&mut self, root: &Root) -> anyhow::Result<()> {
         if is_being_changed(root) {
-            let note = "a change is being made: what is shown may be different in a moment";
+            let note = "another reheap command is changing the system now: this report may soon be out of date";
             self.notes.push(note.to_owned());
             return Ok(());
         }
@@ -74,7 +73,7 @@ impl Findings {
                 "a change was interrupted: the next `reheap enable` or `disable` undoes it first"
             }
             Some(Interrupted::After) => {
-                "a command was interrupted and left files: the next `reheap enable` or `disable` deletes them"
+                "an interrupted command left files: the next `reheap enable` or `disable` deletes them"
             }
         };
         self.problems.push(problem.to_owned());
@@ -85,10 +84,10 @@ impl Findings {
         match drift {
             Drift::None => {}
             Drift::Edited => self.notes.push(format!(
-                "`{path}` was edited since: `reheap disable` will take out its own part only"
+                "somebody edited `{path}`: `reheap disable` will remove only its own part"
             )),
             Drift::TakenOut => self.problems.push(format!(
-                "reheap's part is no longer in `{path}`: enable it again, or `reheap disable`"
+                "`{path}` no longer has reheap's part: run `reheap enable` again, or `reheap disable`"
             )),
         }
     }
@@ -100,7 +99,7 @@ impl Findings {
         library: &str,
         known: Option<(&Record, Option<&str>)>,
     ) {
-        let remedy = "enable it again, or `reheap disable`";
+        let remedy = "run `reheap enable` again, or `reheap disable`";
         let bytes = match root.read(library) {
             Ok(bytes) => bytes,
             Err(error) => {
@@ -114,14 +113,15 @@ impl Findings {
         match known {
             Some((_, Some(hash))) if cache::sha256(&bytes) != hash => {
                 self.problems.push(format!(
-                    "`{library}` is not what `enable` put there ({} bytes, sha256 {} instead of {}): {remedy}",
+                    "`{library}` is not the file that `enable` wrote ({} bytes, sha256 {} instead of {}): {remedy}",
                     bytes.len(),
                     shortened(&cache::sha256(&bytes)),
                     shortened(hash)
                 ));
             }
             Some((record, None)) => self.notes.push(format!(
-                "whether `{library}` is what `enable` put there is not recorded, by reheap {}: enable it again to have it recorded",
+                "cannot check whether `enable` wrote `{library}`, because reheap {} recorded no hash of it: run \
+                 `reheap enable` again",
                 record.reheap
             )),
             _ => {}
@@ -129,7 +129,8 @@ impl Findings {
         let metadata = root.open_file(library).and_then(|file| file.metadata());
         if metadata.is_ok_and(|metadata| metadata.mode() & 0o004 == 0) {
             self.problems.push(format!(
-                "not everybody may read `{library}`: programs of those who may not print an error whenever they start: {remedy}"
+                "`{library}` is not world-readable: programs of users who cannot read it print an error whenever \
+                 they start: {remedy}"
             ));
         }
         let directory = library
@@ -155,7 +156,7 @@ impl Findings {
         for (path, target) in libraries::links(&record.directory, name) {
             if !Disk::is_link(root, &path, &target) {
                 self.problems.push(format!(
-                    "`{path}` is no link to `{target}`: enable it again, or `reheap disable`"
+                    "`{path}` is not a link to `{target}`: run `reheap enable` again, or `reheap disable`"
                 ));
             }
         }
@@ -166,7 +167,8 @@ impl Findings {
         let is_set = record.files.iter().any(|file| file.path == LD_SO_PRELOAD);
         if is_set && !state::is_for_all(root, LD_SO_PRELOAD) {
             self.notes.push(format!(
-                "not everybody may read `{LD_SO_PRELOAD}`: programs of those who may not start without the library"
+                "`{LD_SO_PRELOAD}` is not world-readable: programs of users who cannot read it start without the \
+                 library"
             ));
         }
     }

@@ -126,15 +126,15 @@ impl Root {
             // As `/proc/PID/root` of a container, whose text is `/`: what is meant is not this system.
             let shown = root.directory.display();
             let text = format!(
-                "{}: it is another directory than `{shown}`, which its link names",
+                "{}: its link names `{shown}`, which is another directory",
                 cannot()
             );
-            let hint = "give the directory's own path, the one that this system has for it";
+            let hint = "give the path that this system has for the directory";
             return Err(Failure::failed(text).hint(hint).into());
         }
         root.directory_identity("/etc").map_err(|error| {
             let why = match error.kind() {
-                io::ErrorKind::NotFound => "it has no `/etc`, as every system does".to_owned(),
+                io::ErrorKind::NotFound => "it has no `/etc`".to_owned(),
                 _ => format!("cannot open its `/etc`: {error}"),
             };
             Failure::failed(format!("{}: {why}", cannot()))
@@ -195,7 +195,10 @@ impl Root {
         let file = File::from(self.handle(Path::new(path), flags)?);
         match file.metadata()?.is_file() {
             true => Ok(file),
-            false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file")),
+            false => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is not a file",
+            )),
         }
     }
 
@@ -269,7 +272,8 @@ impl Root {
                 return Err(failure(&why).hint(format!("chown root {shown}")).into());
             }
             if metadata.mode() & 0o022 != 0 {
-                let why = "others than its owner may write there, and could replace what is there";
+                let why =
+                    "users other than its owner may write there, and could replace what is there";
                 return Err(failure(why).hint(format!("chmod go-w {shown}")).into());
             }
         }
@@ -286,7 +290,8 @@ impl Root {
             if self.metadata(directory)?.mode() & 0o001 == 0 {
                 let shown = self.shown(directory);
                 let text = format!(
-                    "cannot work below `{shown}`: not everybody may enter it, so only some programs would find the library"
+                    "cannot work below `{shown}`: not every user may enter it, so some programs would not find the \
+                     library"
                 );
                 let hint = format!("chmod o+x {shown}");
                 return Err(Failure::failed(text).hint(hint).into());
@@ -341,7 +346,7 @@ impl Root {
     fn metadata(&self, path: &Path) -> anyhow::Result<Metadata> {
         let handle = self.handle(path, OFlags::PATH);
         let metadata = handle.and_then(|handle| File::from(handle).metadata());
-        metadata.with_context(|| format!("cannot look at `{}`", self.shown(path)))
+        metadata.with_context(|| format!("cannot inspect `{}`", self.shown(path)))
     }
 
     /// A path of the system as one that can be typed here.
@@ -355,7 +360,7 @@ impl Root {
 /// The directory and the name of what lies in it.
 fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
     let parts = path.parent().zip(path.file_name());
-    parts.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it is nothing in a directory"))
+    parts.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it has no file name"))
 }
 
 /// What an open file can be reached by, wherever its name has gone.

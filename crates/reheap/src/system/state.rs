@@ -71,7 +71,7 @@ impl Record {
             Ok(bytes) => {
                 let record: Self = serde_json::from_slice(&bytes).map_err(|error| {
                     let hint =
-                        "delete it; `reheap disable` then takes out what it finds of reheap's";
+                        "delete it, then run `reheap disable`, which removes everything of reheap that it finds";
                     Failure::failed(text(&error)).hint(hint)
                 })?;
                 check_named(RECORD, record.names_another())?;

@@ -486,7 +486,7 @@ fn links_of_an_image_never_lead_out_of_it() {
     std::os::unix::fs::symlink(passwd, tree.path(LD_SO_PRELOAD)).unwrap();
     let refused = tree.enable(&tree.disk(Mishap::None), "two").unwrap_err();
     assert!(
-        refused.to_string().contains("no regular file"),
+        refused.to_string().contains("not a regular file"),
         "{refused:#}"
     );
 }

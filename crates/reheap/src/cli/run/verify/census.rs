@@ -158,7 +158,7 @@ impl Census {
     /// Why it does not have it; `None` where it may just not have come to it yet.
     fn reason(&self, file: &Path, sight: &Sight) -> Option<String> {
         if let Some(why) = sight.denial {
-            return Some(format!("it cannot be looked at: {why}"));
+            return Some(format!("reheap cannot inspect it: {why}"));
         }
         if let Ok(program) = Program::resolve(file.as_os_str()) {
             let obstacle = program
@@ -173,7 +173,7 @@ impl Census {
             {
                 let of = self.libc;
                 return Some(format!(
-                    "it is a program for {libc}, and the library is for {of}"
+                    "it is linked with {libc}, and the library is for {of}"
                 ));
             }
         }
@@ -182,7 +182,7 @@ impl Census {
         }
         let limit = sight.limit_bytes.map_or_else(String::new, |bytes| {
             let limit = limits::shown(bytes);
-            format!("; its limit of address space is {limit} (`ulimit -v`)")
+            format!("; its address space limit is {limit} (`ulimit -v`)")
         });
         (sight.looks >= LOOKS)
             .then(|| format!("its dynamic linker did not load the library{limit}"))

@@ -149,7 +149,7 @@ impl Finding {
         let doubtful = self.with.signals.iter().filter(|it| it.leaves_doubt);
         let (named, allocator) = (named(&doubtful.collect::<Vec<_>>()), self.allocator);
         self.problems.push(format!(
-            "{named}, and without {allocator} as well: so nothing can be said of {allocator}"
+            "{named}, and without {allocator} as well: this says nothing about {allocator}"
         ));
     }
 
@@ -157,8 +157,8 @@ impl Finding {
         self.verdict = Verdict::Unknown;
         let (seen, allocator) = (self.seen.as_deref().unwrap_or_default(), self.allocator);
         self.problems.push(format!(
-            "only {seen}, which its libraries may have made: too few to tell whether the program uses {allocator}, \
-             because it takes no malloc from elsewhere itself"
+            "only {seen}, too few to tell whether the program uses {allocator}: it imports no malloc itself, so its \
+             libraries may have made these calls"
         ));
         if self.with.ended {
             self.hint = Some(WATCH_IT_LONGER.to_owned());
@@ -182,7 +182,7 @@ impl Finding {
             _ => String::new(),
         };
         let (named, allocator) = (named(&blamed), self.allocator);
-        let problem = format!("{named}; without {allocator} that did not happen{within}");
+        let problem = format!("{named}; this did not happen without {allocator}{within}");
         self.problems.push(problem);
     }
 
@@ -196,7 +196,8 @@ impl Finding {
             let (program, process) = (lost.program.display(), lost.process);
             let allocator = self.allocator;
             self.problems.push(format!(
-                "`{program}` (process {process}) did not end in order, as a program that crashes; without {allocator} it does"
+                "`{program}` (process {process}) did not exit, like a program that crashes; without {allocator} it \
+                 exits"
             ));
         }
     }
@@ -218,7 +219,7 @@ impl Finding {
         };
         let signal = signal_name(code.saturating_sub(128));
         let means = signal.map_or_else(String::new, |signal| {
-            format!(" (as a shell does for {signal})")
+            format!(" (a shell's code for {signal})")
         });
         let allocator = self.allocator;
         self.problems.push(format!(
@@ -353,7 +354,10 @@ impl std::fmt::Display for Ending {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let time = Duration::from_secs_f64(self.seconds).as_secs_f64();
         match self.ended {
-            true => write!(f, "it was still running after {time:.1} s, and was ended"),
+            true => write!(
+                f,
+                "it was still running after {time:.1} s, so reheap ended it"
+            ),
             false => write!(f, "it ended after {time:.1} s"),
         }
     }

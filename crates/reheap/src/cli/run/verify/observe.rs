@@ -114,7 +114,8 @@ impl Run<'_> {
     /// # Errors
     /// If it cannot be started, or somebody pressed Ctrl-C; nothing of it runs any more then.
     pub(super) fn observe(self, mut census: Option<&mut Census>) -> anyhow::Result<Observed> {
-        set_child_subreaper(Some(getpid())).context("cannot take in the command's orphans")?;
+        set_child_subreaper(Some(getpid()))
+            .context("cannot adopt the command's orphaned processes")?;
         let mut command = self.command;
         let shown = PathBuf::from(command.get_program());
         let child = command
