@@ -1,5 +1,5 @@
-//! Which allocator a program is to get, and what else is chosen with it: the flags, each defined once for all commands
-//! that take it, and the checked choice.
+//! Defines which allocator a program gets and what else the user chooses with it: the flags, once for all commands, and
+//! the checked choice.
 
 use crate::env_vars;
 use crate::ui::Failure;
@@ -10,10 +10,11 @@ use reheap_allocators::target::{Target, TargetError};
 use reheap_allocators::tuning::{Tuning, TuningError};
 use std::ffi::OsStr;
 
-/// What glibc gives threads that do not choose; musl's 128 KiB are too few for programs that never ran with it.
+/// The stack size that glibc gives threads by default. musl's 128 KiB are too small for programs that never ran with
+/// it.
 pub(crate) const DEFAULT_STACK_BYTES: u64 = 8 << 20;
 
-/// Which allocator, how tuned.
+/// Which allocator, and its tuning.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct AllocatorArguments {
     /// The allocator; `stock` is the libc's own, which finds more memory errors than fast ones do
@@ -62,8 +63,8 @@ enum WhoseMemoryFunctions {
     Stock,
 }
 
-/// Lets shells complete the allocators of the catalogue. [`Choice::of`] refuses other names: it knows what may have
-/// been meant.
+/// Lets shells complete the allocators of the catalogue. [`Choice::of`] refuses other names, because it can suggest
+/// what the user meant.
 #[derive(Debug, Clone)]
 pub(crate) struct AllocatorName;
 

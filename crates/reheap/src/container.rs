@@ -1,10 +1,10 @@
-//! The program that a container image starts, read from the image's files without a container engine.
+//! Finds the program that a container image starts, in the image's files and without a container engine.
 //!
-//! Two forms are read, each as a directory or as a tar archive, the archive also compressed with gzip: the OCI image
-//! layout (`oci-layout`, `index.json`, `blobs/`) and what `docker save` writes (`manifest.json`). Nothing is unpacked:
-//! the layers are walked once for their names, then once more for the one file. An image is somebody else's input, so
-//! nothing in it names a file of this machine: blobs are only taken by their digest or by their name within the
-//! archive, and links lead to where they lead inside the image.
+//! reheap reads two forms: the OCI image layout (`oci-layout`, `index.json`, `blobs/`) and what `docker save` writes
+//! (`manifest.json`). Each can be a directory or a tar archive, and the archive can be compressed with gzip. Nothing is
+//! unpacked: reheap walks the layers once for their names, then again for the one file. An image is untrusted input, so
+//! nothing in it names a file of this machine. reheap looks blobs up only by their digest or by their name within the
+//! archive, and follows links inside the image.
 
 mod layers;
 mod store;

@@ -1,4 +1,4 @@
-//! The environment variables that reheap reads, each beside the flag that it equals.
+//! Names the environment variables that reheap reads, each next to the flag that does the same.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

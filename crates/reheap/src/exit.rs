@@ -1,4 +1,4 @@
-//! Exit codes: what each one says, in all commands.
+//! Defines the exit codes, which mean the same in all commands.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitCode, ExitStatus};

@@ -1,11 +1,11 @@
-//! Ctrl-C and other requests to end, for commands that have something to put in order first.
+//! Catches Ctrl-C and other requests to end, for commands that must clean up first.
 //!
 //! `bench` keeps and reports the runs so far, `run --verify` ends what it started, `enable` undoes what it did. A
-//! second request ends reheap at once. In both cases the exit code is that of a shell: 128 and the signal's number.
+//! second request ends reheap at once. In both cases the exit code is that of a shell: 128 plus the signal's number.
 //!
-//! A flag that a signal handler sets would do for the first one. But with reheap ends only what it started itself, and
-//! a command may have started more; to find and kill that takes more than a handler may do. So a thread waits for
-//! signals.
+//! For the first request, a flag that a signal handler sets would be enough. But when reheap ends, only what it started
+//! itself ends with it, and a command may have started more. Finding and killing that needs more than a handler may do.
+//! So a thread waits for signals.
 
 use crate::sys::handover;
 use crate::ui::Failure;

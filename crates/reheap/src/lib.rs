@@ -1,4 +1,4 @@
-//! What the two programs `reheap` and `cargo-reheap` share: arguments, plans, terminal output, exit codes. Nothing
+//! Holds what the programs `reheap` and `cargo-reheap` share: arguments, plans, terminal output and exit codes. Nothing
 //! else.
 //!
 //! It is a library only so that two executables can be made from it; it has no other users.

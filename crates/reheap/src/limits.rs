@@ -1,8 +1,8 @@
-//! Limits of a process that leave an allocator too little address space: what `ulimit -v` and `ulimit -d` set.
+//! Finds limits that leave an allocator too little address space: those of `ulimit -v` and `ulimit -d`.
 //!
-//! Allocators reserve more than they use. Where the limit is too low for that, one aborts when the program starts,
-//! another gives no block ever, and a dynamic linker that cannot load a library goes on without it. None of them says
-//! why. Limits are inherited, so those of this process tell.
+//! Allocators reserve more than they use. If the limit is too low for that, one aborts when the program starts, and
+//! another never returns a block. A dynamic linker that cannot load a library goes on without it. None of them says
+//! why. Limits are inherited, so reheap can look at its own.
 
 use crate::program::Program;
 use reheap_allocators::catalogue::{Allocator, CATALOGUE};
@@ -10,19 +10,19 @@ use reheap_allocators::target::Libc;
 use rustix::process::{Resource, getrlimit};
 use std::fmt;
 
-/// A limit that leaves a program with the allocator nothing, or so little that nobody can say whether it is enough.
+/// A limit that leaves a program with the allocator nothing, or so little that it may not be enough.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shortage {
     allocator: &'static str,
     needed_bytes: u64,
-    /// What the files of the program take.
+    /// What the files of the program need.
     mapped_bytes: u64,
     limit: Limit,
     libc: Libc,
 }
 
 /// Less than this may be too little. Beside its files and what the allocator reserves, `true` needs up to 1 MiB, `ls`
-/// up to 3 and Python for a program of one line up to 21, with the allocator that takes most (`ulimit -v`, found by
+/// up to 3 and Python for a program of one line up to 21, with the allocator that needs most (`ulimit -v`, found by
 /// bisection).
 const ENOUGH_BYTES: u64 = 32 << 20;
 
@@ -123,7 +123,7 @@ impl fmt::Display for Shortage {
             f,
             "{allocator} reserves {needed} of address space when the program starts, "
         )?;
-        // Beside an allocator that alone is too big, the program does not matter.
+        // If the allocator alone is too big, the program does not matter.
         if self.mapped_bytes > 0 && self.needed_bytes <= self.limit.bytes {
             let mapped = shown(self.mapped_bytes);
             write!(f, "the program and its libraries need {mapped}, ")?;
@@ -146,7 +146,7 @@ impl Kind {
     }
 }
 
-/// A size in the largest unit that leaves at least ten of it, or exactly some.
+/// A size in the largest unit of which it has at least ten, or a whole number.
 pub(crate) fn shown(bytes: u64) -> String {
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let fits = |(_, shift): &&(&str, u32)| {

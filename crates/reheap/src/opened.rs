@@ -1,4 +1,4 @@
-//! An opened file as bytes that are read where they are needed, so that a file of any size takes little memory.
+//! Reads an open file only where bytes are needed, so a file of any size needs little memory.
 
 use reheap_elf::source::{ReadError, Source};
 use rustix::fs::SeekFrom;

@@ -1,8 +1,8 @@
-//! What else is to be preloaded, and which of it does not go together with an allocator.
+//! Finds other preloads that do not work together with an allocator.
 //!
 //! A preload that replaces other functions works beside an allocator, in either order (`tests/other_preloads.rs`). One
-//! that replaces malloc does not: behind the allocator a sanitizer ends the program, a debugger of memory or a profiler
-//! sees nothing and does not say so, and another allocator gets the blocks of those functions that only it has.
+//! that replaces malloc does not. Behind the allocator, a sanitizer ends the program, and a memory debugger or a
+//! profiler silently sees nothing. Another allocator gets only the calls to functions that the first one lacks.
 
 use crate::env_vars;
 use crate::opened::Opened;

@@ -1,4 +1,4 @@
-//! Preloads for commands that start programs: the library for a program, and the environment that brings it in.
+//! Finds the preload for a program, and builds the environment that loads it.
 
 use crate::choice::Choice;
 use crate::env_vars;

@@ -1,11 +1,11 @@
-//! A running process as the kernel shows it under `/proc`, read so that it may end at any moment.
+//! Reads a running process from `/proc`, and copes with its end at any moment.
 //!
-//! Everything is opened relative to one handle of the process's directory. The kernel ties that handle to the process
-//! and not to its number, so a process that ends, and another one that gets its number, is an error and never a mixture
-//! of two. What is read is bytes: names of programs and paths of libraries need not be UTF-8, which is why no crate
-//! that reads `/proc` into strings is used. Files of the process are opened by `map_files` where that is allowed (as
-//! root), so that deleted and replaced ones are read too; else by their path below the process's own root, which may be
-//! another mount namespace, and then the inode must be the mapped one.
+//! reheap opens everything relative to one handle of the process's directory. The kernel ties that handle to the
+//! process, not to its number. So if the process ends and another one gets its number, the result is an error and never
+//! a mixture of two. reheap reads bytes, because names of programs and paths of libraries need not be UTF-8. For the
+//! same reason it uses no crate that reads `/proc` into strings. As root, it opens files of the process by `map_files`,
+//! which also works for deleted and replaced ones. Otherwise it uses their path below the process's own root, which may
+//! be another mount namespace, and checks that the inode is the mapped one.
 
 pub(crate) mod maps;
 pub(crate) mod memory;

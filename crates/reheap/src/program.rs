@@ -1,9 +1,9 @@
-//! From a command as typed to the program that will really be executed, and what stands in the way of preloading it.
+//! Finds the program that the kernel will execute for a typed command, and what keeps a preload out of it.
 //!
-//! `LD_PRELOAD` fails in silence: a static program has nobody to read it, AT_SECURE drops it, a library for the other
-//! libc is "ignored" in one line among many, and a script only ever starts another program. So it is looked up before
-//! anything is started what the kernel will load in the end: PATH as execvp(3) searches it, `#!` lines as execve(2) and
-//! env(1) take them, and then the ELF file itself.
+//! `LD_PRELOAD` fails silently. A static program has nothing that reads it, AT_SECURE drops it, and a library for the
+//! other libc is "ignored" in one line among many. A script only ever starts another program. So before it starts
+//! anything, reheap looks up what the kernel will load in the end: PATH as execvp(3) searches it, `#!` lines as
+//! execve(2) and env(1) read them, and then the ELF file itself.
 
 pub(crate) mod libraries;
 mod linked;

@@ -1,4 +1,4 @@
-//! The system calls of this crate that no safe function has.
+//! Wraps the system calls that this crate needs and that have no safe function.
 
 // `pre_exec`, and all of `handover`; see the comments there.
 #![allow(unsafe_code)]

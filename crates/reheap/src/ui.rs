@@ -1,4 +1,4 @@
-//! What a person sees on standard error: errors, notes, progress.
+//! Prints what people see on standard error: errors, notes and progress.
 
 use crate::exit;
 use anyhow::Context as _;

@@ -1,4 +1,4 @@
-//! What builds allocators and where they are kept: each part is found when it is first needed, and only once.
+//! Finds what builds allocators, and the cache that keeps them: each part once, when it is first needed.
 
 use crate::choice::Choice;
 use crate::env_vars;

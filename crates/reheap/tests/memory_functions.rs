@@ -105,7 +105,7 @@ fn what_is_neither_fast_nor_stock_is_refused() {
     let mut command = reheap("libc");
     command.env("REHEAP_MEMORY_FUNCTIONS", "slow");
     run(&mut command).ended_with(2).said(&[
-        "there are no `slow` memory functions",
+        "unknown memory functions `slow`",
         "REHEAP_MEMORY_FUNCTIONS=fast",
     ]);
 }

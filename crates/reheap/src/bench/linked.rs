@@ -1,4 +1,4 @@
-//! The variants of a Rust project: compiled once for each libc, linked once more for each allocator.
+//! Builds the variants of a Rust project: it compiles once for each libc and links again for each allocator.
 
 use crate::bench::measure::Measurement;
 use crate::bench::preloaded::Dynamic;
@@ -29,7 +29,7 @@ pub(crate) struct Project<'a> {
 }
 
 impl Project<'_> {
-    /// Builds what the variants take.
+    /// Builds what the variants need.
     pub(crate) fn build<'a>(session: &'a Session, libcs: &[Libc]) -> anyhow::Result<Project<'a>> {
         let build = |libc, build: &dyn Fn() -> anyhow::Result<Vec<PathBuf>>| {
             libcs
@@ -47,8 +47,8 @@ impl Project<'_> {
         })
     }
 
-    /// The executable for a variant. For one with musl it is linked now, and read back; one with glibc is as Cargo made
-    /// it, and takes its allocator when it is started.
+    /// The executable for a variant. For musl, reheap links it now and reads it back. For glibc, it is as Cargo made
+    /// it, and gets its allocator when it starts.
     pub(crate) fn executable(&self, libc: Libc, choice: &Choice) -> anyhow::Result<Executable> {
         let built = match libc {
             Libc::Glibc => &self.glibc,
@@ -82,7 +82,7 @@ impl Project<'_> {
         shell_words::join(words)
     }
 
-    /// A place of the variant's own beside Cargo's directories.
+    /// The variant's own place next to Cargo's directories.
     fn place(&self, built: &Path, variant: &str) -> anyhow::Result<PathBuf> {
         let of_target = built
             .ancestors()

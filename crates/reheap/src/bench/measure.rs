@@ -1,4 +1,4 @@
-//! From variants that are ready to results, and from results to an exit code.
+//! Measures variants that are ready, writes the results, and turns them into an exit code.
 
 use crate::bench::options::{Measuring, Server};
 use crate::bench::outputs::Outputs;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// How to measure whatever variants there are; checked, before anything is built.
+/// How to measure, whatever the variants are; checked before reheap builds anything.
 pub(crate) struct Measurement {
     pub(crate) settings: Settings,
     pub(crate) launcher: Launcher,
@@ -35,7 +35,7 @@ pub(crate) struct Measurement {
 }
 
 impl Measurement {
-    /// From now on Ctrl-C ends runs and not reheap. The name tells in reports what was run.
+    /// From now on, Ctrl-C ends runs and not reheap. Reports use the name for what ran.
     pub(crate) fn new(
         measuring: Measuring,
         name: String,
@@ -57,7 +57,7 @@ impl Measurement {
         })
     }
 
-    /// The values of the first measurement of a sweep: what a variant is tried out with.
+    /// The values of the first measurement of a sweep, with which reheap tries a variant out.
     pub(crate) fn first_parameters(&self) -> &Parameters {
         &self.measuring.sweep[0]
     }
@@ -67,7 +67,7 @@ impl Measurement {
         self.measuring.memory_limits_bytes[0]
     }
 
-    /// Whatever goes wrong after Ctrl-C goes wrong because of it.
+    /// Ctrl-C is the cause of every error after it.
     ///
     /// # Errors
     /// If it was pressed.
@@ -108,9 +108,9 @@ impl Measurement {
         Ok(results)
     }
 
-    /// Runs a command once: as a server under its load, if it is one. How it ends does not matter yet, but what takes
-    /// its whole time, or crashes, is told: nobody waits for the sixth allocator without knowing what happened to the
-    /// first.
+    /// Runs a command once: as a server under its load, if it is one. How it ends does not matter yet. But reheap
+    /// reports a run that uses up its time or crashes, so that nobody waits for the sixth allocator without knowing
+    /// what happened to the first.
     pub(crate) fn try_out(&self, name: &str, mut command: CommandLine) -> anyhow::Result<()> {
         command.input = self.measuring.input.clone();
         let limits = Limits {
@@ -187,7 +187,7 @@ impl Measurement {
         Ok(measured?)
     }
 
-    /// A file of results that has none yet.
+    /// Results without any measurement yet.
     pub(crate) fn without_benchmarks(&self) -> Results {
         Results {
             format: FORMAT,
@@ -206,7 +206,7 @@ fn typed() -> Vec<String> {
     let mut arguments = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     let program = arguments.next().unwrap_or_default();
     let name = program.rsplit('/').next().unwrap_or_default();
-    // Cargo starts `cargo-reheap reheap bench` for what a person typed as `cargo reheap bench`.
+    // For `cargo reheap bench`, Cargo starts `cargo-reheap reheap bench`.
     let name = if name == "cargo-reheap" {
         "cargo"
     } else {

@@ -1,4 +1,4 @@
-//! What the commands that measure have in common: variants, options, the way from commands to results.
+//! Holds what all measuring commands share: variants, options, and the way from commands to results.
 
 pub(crate) mod linked;
 pub(crate) mod measure;

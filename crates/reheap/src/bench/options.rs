@@ -1,4 +1,4 @@
-//! The flags of every command that measures, and what they say once checked.
+//! Defines the flags of every measuring command, and the checked options that they become.
 
 use crate::bench::ready::command_line;
 use crate::bench::sweep::{self, Parameters};
@@ -76,14 +76,14 @@ pub(crate) struct Measuring {
     /// The file for standard input, with its whole path.
     pub(crate) input: Option<PathBuf>,
     pub(crate) metrics: Vec<Metric>,
-    /// All combinations of the values of all parameters; one without any where there are none.
+    /// All combinations of the values of all parameters; one empty combination if there are no parameters.
     pub(crate) sweep: Vec<Parameters>,
-    /// The memory limits; one that is none where there are none.
+    /// The memory limits; a single `None` if the user set none.
     pub(crate) memory_limits_bytes: Vec<Option<u64>>,
 }
 
 impl MeasuringArguments {
-    /// Everything that can be checked before anything is built.
+    /// Everything that reheap can check before it builds anything.
     pub(crate) fn check(&self) -> anyhow::Result<Measuring> {
         Ok(Measuring {
             settings: self.settings()?,
@@ -124,7 +124,7 @@ impl MeasuringArguments {
         Ok(Some(std::path::absolute(path)?))
     }
 
-    /// What is to be read from the output. More of a figure is better, unless its name is followed by `:lower`.
+    /// What to read from the output. A higher figure is better, unless `:lower` follows its name.
     fn metrics(&self) -> anyhow::Result<Vec<Metric>> {
         let metric = |text: &String| {
             let (name, pattern) = match text.split_once('=') {
@@ -164,7 +164,7 @@ impl MeasuringArguments {
         Ok(metrics)
     }
 
-    /// The limits, each of which was set once to see whether it can be.
+    /// The limits. reheap set each of them once to see whether it can.
     fn memory_limits_bytes(&self) -> anyhow::Result<Vec<Option<u64>>> {
         if let Some(bytes) = first_twin(self.memory_limit.iter()) {
             let text = format!("found the memory limit of {bytes} bytes twice");
@@ -214,17 +214,17 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 /// How long a server may take to stop.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
-/// A server and what keeps it busy, as words that a sweep may change.
+/// A server and the load that keeps it busy, as words that a sweep may change.
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
-    /// None where all variants are servers of their own.
+    /// `None` if each variant is a server of its own.
     pub(crate) words: Vec<OsString>,
     pub(crate) load: Vec<OsString>,
     pub(crate) ready: ReadySign,
 }
 
 impl ServerArguments {
-    /// The server, if one is to be measured.
+    /// The server, if the user measures one.
     pub(crate) fn check(&self) -> anyhow::Result<Option<Server>> {
         let Some(load) = &self.load else {
             return Ok(None);
@@ -251,7 +251,7 @@ impl ServerArguments {
 }
 
 impl Server {
-    /// The load with the values of a sweep. The limit of a run is one for getting ready too.
+    /// The load with the values of a sweep. The limit of a run also limits how long the server may need to get ready.
     pub(crate) fn load(
         &self,
         parameters: &Parameters,
@@ -292,7 +292,7 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     Ok(bytes as u64)
 }
 
-/// Thirty years in seconds, which clocks can say.
+/// Thirty years in seconds, which clocks can represent.
 const NUMBER_MAX: f64 = 1e9;
 
 fn positive(number: f64, flag: &str) -> anyhow::Result<f64> {
@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(bytes("1.5GiB"), Ok(3 << 29));
         assert_eq!(bytes("65536"), Ok(65536));
         assert!(bytes("5").unwrap_err().contains("less than a page"));
-        assert!(bytes("5T").unwrap_err().contains("no unit"));
-        assert!(bytes("M").unwrap_err().contains("no amount"));
+        assert!(bytes("5T").unwrap_err().contains("not a unit"));
+        assert!(bytes("M").unwrap_err().contains("not an amount"));
     }
 }

@@ -1,4 +1,4 @@
-//! Where results and reports go, checked before anything runs: hours of measuring would be lost at their end.
+//! Checks where results and reports go before anything runs. A mistake found later would lose hours of measuring.
 
 use crate::bench::twins::first_twin;
 use crate::ui::Failure;
@@ -39,7 +39,7 @@ pub(crate) struct ReportArguments {
     bencher: Option<PathBuf>,
 }
 
-/// A form of the results.
+/// A format of the results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Json,
@@ -50,11 +50,11 @@ pub(crate) enum Form {
     Bencher,
 }
 
-/// Forms and the files that they go to, checked before anything runs.
+/// Formats and the files that they go to, checked before anything runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Outputs(pub(crate) Vec<(Form, Destination)>);
 
-/// Where a form goes.
+/// Where a format goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Destination {
     StandardOutput,
@@ -62,10 +62,10 @@ pub(crate) enum Destination {
 }
 
 impl OutputArguments {
-    /// The forms that were asked for.
+    /// The formats that the user asked for.
     ///
     /// # Errors
-    /// If two go to standard output, or a file's directory is not there: hours of measuring would be lost at their end.
+    /// If two go to standard output, or a file's directory does not exist.
     pub(crate) fn check(&self) -> anyhow::Result<Outputs> {
         Outputs::check(
             [(Form::Json, &self.json)]
@@ -76,7 +76,7 @@ impl OutputArguments {
 }
 
 impl ReportArguments {
-    /// The forms that were asked for; errors as those of [`OutputArguments::check`].
+    /// The formats that the user asked for; errors are those of [`OutputArguments::check`].
     pub(crate) fn check(&self) -> anyhow::Result<Outputs> {
         Outputs::check(self.forms().into_iter())
     }
@@ -122,7 +122,7 @@ impl Outputs {
     }
 }
 
-/// The whole path of a file that can be written, and may be.
+/// The whole path of a file that reheap can and may write.
 fn writable(form: Form, path: &Path) -> anyhow::Result<PathBuf> {
     let path = std::path::absolute(path).context("cannot find the current directory")?;
     let shown = path.display();
@@ -133,7 +133,7 @@ fn writable(form: Form, path: &Path) -> anyhow::Result<PathBuf> {
     if path.exists() && !path.is_file() {
         return Ok(path); // a device or a pipe
     }
-    // A link is followed: its place is not the one to be written to.
+    // reheap follows a link: it writes to the target, not in place of the link.
     let path = path.canonicalize().unwrap_or_else(|_| path.clone());
     let Some(directory) = path.parent().filter(|directory| directory.is_dir()) else {
         return Ok(refuse("there is no such directory".to_owned())?);
@@ -161,7 +161,7 @@ fn holds_results(path: &Path) -> bool {
 }
 
 impl Outputs {
-    /// How many forms go to standard output.
+    /// How many formats go to standard output.
     pub(crate) fn to_standard_output(&self) -> usize {
         let destinations = self.0.iter();
         destinations

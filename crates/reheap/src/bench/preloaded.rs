@@ -1,6 +1,6 @@
-//! The variants of a dynamic program: its libc's own allocator, and each other one preloaded.
+//! Builds the variants of a dynamic program: its libc's own allocator, and every other one as a preload.
 //!
-//! A preloaded allocator takes part only if one run, which is not timed, showed that the program's calls reach it.
+//! A preloaded allocator takes part only if one untimed run showed that the program's calls reach it.
 
 use crate::bench::measure::Measurement;
 use crate::bench::ready::{ReadyVariant, command_line};
@@ -19,10 +19,10 @@ use reheap_allocators::target::Libc;
 use reheap_bench::results::{Activity, LeftOut, Role};
 use std::ffi::OsString;
 
-/// All variants that were asked for, ready to run, and those that cannot take part.
+/// All variants that the user asked for, ready to run, and those that cannot take part.
 ///
 /// # Errors
-/// If a variant that was named cannot be made, or the program takes no preload at all.
+/// If a named variant cannot be made, or the program loads no preload at all.
 pub(crate) fn prepare(
     typed: &[Typed],
     words: &[OsString],
@@ -59,7 +59,7 @@ struct Prepared {
     left_out: Vec<LeftOut>,
 }
 
-/// A command of the user's. Nothing is claimed of its allocator.
+/// The user's own command. reheap claims nothing about its allocator.
 pub(crate) fn own_command(command: &OwnCommand) -> ReadyVariant {
     ReadyVariant {
         name: command.name.clone(),
@@ -72,7 +72,7 @@ pub(crate) fn own_command(command: &OwnCommand) -> ReadyVariant {
     }
 }
 
-/// A command whose program takes a preload.
+/// A command whose program loads a preload.
 pub(crate) struct Dynamic<'a> {
     words: &'a [OsString],
     program: Program,
@@ -83,7 +83,7 @@ pub(crate) struct Dynamic<'a> {
 
 impl<'a> Dynamic<'a> {
     /// # Errors
-    /// If the program is not there, or no preload would have an effect.
+    /// If the program does not exist, or no preload would have an effect.
     pub(crate) fn resolve(
         words: &'a [OsString],
         measurement: &'a Measurement,
@@ -147,7 +147,7 @@ impl<'a> Dynamic<'a> {
         Ok(())
     }
 
-    /// A variant that was asked for by name.
+    /// A variant that the user asked for by name.
     fn named(&self, variant: &OfLibc) -> anyhow::Result<ReadyVariant> {
         if variant.libc.is_some_and(|libc| libc != self.libc) {
             let (asked, shown) = (
@@ -166,7 +166,7 @@ impl<'a> Dynamic<'a> {
         self.preloaded(&Choice::of("stock", &[])?)
     }
 
-    /// The command under an allocator that was seen to be active.
+    /// The command under an allocator that a run showed to be active.
     pub(crate) fn preloaded(&self, choice: &Choice) -> anyhow::Result<ReadyVariant> {
         let shortage = limits::shortage(choice.allocator, &self.program, self.libc);
         if let Some(limit) = shortage.filter(Shortage::prevents_start) {
@@ -186,7 +186,7 @@ impl<'a> Dynamic<'a> {
         Ok(ready)
     }
 
-    /// Runs the command once with a probe in front of the library, and says how the library was seen to be active.
+    /// Runs the command once with a probe in front of the library, and says what showed that the library is active.
     fn see(&self, ready: &ReadyVariant, choice: &Choice) -> anyhow::Result<String> {
         let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
         let recording = Recording::create(&directory.path().join("recording"))?;

@@ -1,4 +1,4 @@
-//! How far a measurement is: a bar on a terminal, a line for each comparison elsewhere.
+//! Shows how far a measurement is: a bar on a terminal, one line for each comparison elsewhere.
 
 use crate::ui;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-/// How much of its output is quoted where a run failed: lines, and characters of each.
+/// How much output of a failed run reheap quotes: lines, and characters of each.
 const LAST_WORDS: usize = 4;
 const LINE_MAX: usize = 160;
 
@@ -19,9 +19,9 @@ const LINE_MAX: usize = 160;
 pub(crate) struct Bar {
     bar: ProgressBar,
     settings: Settings,
-    /// What the first run of the baseline lets expect.
+    /// What the first run of the baseline leads to expect.
     expected: Option<Outcome>,
-    /// The variants of which it was told how a run failed.
+    /// The variants whose failure was already reported.
     told: BTreeSet<String>,
 }
 
@@ -42,12 +42,12 @@ impl Bar {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn finish(self) {
         self.bar.finish_and_clear();
     }
 
-    /// How much is done, from 0 to 1: of the rounds, or of the time.
+    /// The share of the rounds or of the time that is done, from 0 to 1.
     fn share(&self, progress: &Progress<'_>) -> f64 {
         match (self.settings.rounds, progress.stage) {
             (Some(rounds), stage) => {
@@ -76,14 +76,15 @@ impl Watch for Bar {
         self.bar.set_position(thousandths.min(1000));
     }
 
-    /// A figure is made of many runs, so what one of them said about its failure is gone unless it is told now.
+    /// A figure comes from many runs, so what one of them printed about its failure is lost unless reheap prints it
+    /// now.
     fn run_ended(&mut self, progress: &Progress<'_>, finished: &Finished) {
         let outcome = finished.outcome;
         let is_as_expected = match self.expected {
             Some(expected) => outcome == expected,
             None => outcome.is_success(),
         };
-        // As results are judged later: an exit code is what all are held to, a crash never is.
+        // As in the later judgement: all variants may agree on an exit code, but never on a crash.
         self.expected.get_or_insert(match outcome {
             Outcome::Exited(_) => outcome,
             _ => Outcome::Exited(0),

@@ -1,4 +1,4 @@
-//! Variants that are ready to be run.
+//! Describes a variant that is ready to run.
 
 use crate::bench::sweep::{Parameters, substitute};
 use crate::bench::variants;
@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 
-/// A variant with everything that it takes; only the values of a sweep are still to be put into its command.
+/// A variant with everything that it needs. Only the values of a sweep are still missing in its command.
 #[derive(Debug, Clone)]
 pub(crate) struct ReadyVariant {
     pub(crate) name: String,
@@ -27,7 +27,7 @@ pub(crate) struct ReadyVariant {
 }
 
 impl ReadyVariant {
-    /// A variant of which nothing is claimed yet.
+    /// A variant about which reheap claims nothing yet.
     pub(crate) fn new(libc: Libc, choice: &Choice, words: Vec<OsString>) -> ReadyVariant {
         ReadyVariant {
             name: variants::name(libc, choice),
@@ -73,7 +73,7 @@ impl ReadyVariant {
     }
 }
 
-/// The command that a person types, as the kernel is to be asked for it.
+/// The command that a person types, as reheap gives it to the kernel.
 pub(crate) fn command_line(
     words: &[OsString],
     parameters: &Parameters,

@@ -1,8 +1,8 @@
-//! The search of `recommend`, in two steps: which allocator is best, and how tuned.
+//! Searches for `recommend` in two steps: first the best allocator, then its best tuning.
 //!
 //! Measuring every allocator with every option at once would spend most of the time on variants that cannot win. The
-//! last step measures its variants again, beside the baseline: the best of many looks better than it is in the runs
-//! that it was chosen by.
+//! last step measures its variants again, together with the baseline. In the runs that chose it, the best of many looks
+//! better than it is.
 
 use crate::bench::measure::Measurement;
 use crate::bench::ready::ReadyVariant;
@@ -18,7 +18,7 @@ use reheap_bench::stats::Sample;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// Where variants come from: preloads of a dynamic program, or links of a Rust project.
+/// The source of variants: preloads of a dynamic program, or links of a Rust project.
 pub(crate) trait VariantSource {
     /// What the user has.
     fn baseline(&self) -> anyhow::Result<ReadyVariant>;
@@ -28,14 +28,14 @@ pub(crate) trait VariantSource {
     fn baseline_libc(&self) -> Libc;
     /// The libc of the candidates.
     fn candidate_libc(&self) -> Libc;
-    /// Whether the options of the baseline's own allocator can be set without replacing it.
+    /// Whether the user can set options of the baseline's own allocator without replacing it.
     fn tunes_baseline(&self) -> bool;
 }
 
 /// What a search found.
 pub(crate) struct Found {
     pub(crate) results: Results,
-    /// What the last benchmark is to be judged by; nothing if it was interrupted.
+    /// The last benchmark, for the verdict; `None` if it was interrupted.
     pub(crate) wish: Option<Wish>,
     /// The choices that variants stand for, by the variants' names.
     pub(crate) choices: Vec<(String, Choice)>,
@@ -51,7 +51,7 @@ impl Found {
     }
 }
 
-/// A search that is under way.
+/// A running search.
 pub(crate) struct AllocatorSearch<'a> {
     pub(crate) source: &'a dyn VariantSource,
     pub(crate) measurement: &'a Measurement,
@@ -76,7 +76,7 @@ impl StepVariants {
         }
     }
 
-    /// Takes a choice in, if it can be built and was seen to be active.
+    /// Adds a choice, if reheap can build it and saw it active.
     fn add(&mut self, search: &AllocatorSearch<'_>, choice: Choice) -> anyhow::Result<()> {
         let source = search.source;
         let ready = source.candidate(&choice);
@@ -111,13 +111,13 @@ fn seconds_per_run(benchmark: &Benchmark) -> f64 {
     Sample::new(runs.map(|run| run.cost.wall_seconds)).map_or(0.0, |sample| sample.median())
 }
 
-/// Which share of the time the first step gets; the second has what is left.
+/// The share of the time for the first step; the second gets the rest.
 const SHARE_OF_ALLOCATORS: f64 = 0.6;
 
 impl AllocatorSearch<'_> {
     /// Searches within the budget of the measurement.
     pub(crate) fn run(&self) -> anyhow::Result<Found> {
-        // Building allocators is paid once and does not count; measuring does.
+        // Building allocators happens once and does not count; measuring does.
         let mut left = Duration::try_from_secs_f64(self.measurement.settings.budget_seconds)?;
         let mut results = self.measurement.without_benchmarks();
         let baseline = ReadyVariant {
@@ -198,7 +198,7 @@ impl AllocatorSearch<'_> {
         Ok(benchmark)
     }
 
-    /// The finalists and each with each option that is worth trying, one at a time.
+    /// The finalists, and each of them with every option that is worth trying, one at a time.
     fn tuned(&self, step: &StepVariants, finalists: &[String]) -> anyhow::Result<StepVariants> {
         let mut tuned = StepVariants::new(step.baseline.clone());
         let of_finalists = step
@@ -231,7 +231,8 @@ impl AllocatorSearch<'_> {
             .iter()
             .filter(|(_, choice)| choice.allocator.is_hardened && !choice.is_stock());
         let mut hardened: BTreeSet<String> = hardened.map(|(name, _)| name.clone()).collect();
-        // For security some hardening is not enough; for every other goal it is lost where a plain allocator is taken.
+        // For security, some hardening is not enough. For every other goal, choosing a plain allocator loses the
+        // hardening.
         if self.source.baseline_libc() == Libc::Musl || self.goal != Goal::Security {
             let stock = choices.iter().filter(|(_, choice)| choice.is_stock());
             hardened.extend(stock.map(|(name, _)| name.clone()));

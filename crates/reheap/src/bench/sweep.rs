@@ -1,4 +1,4 @@
-//! Parameters: values that go into the commands where their name stands in braces, each combination measured by itself.
+//! Puts the values of parameters into commands, in place of `{NAME}`. reheap measures each combination by itself.
 
 use crate::bench::twins::first_twin;
 use crate::ui::Failure;
@@ -8,8 +8,8 @@ use std::ffi::OsString;
 /// A value for each parameter.
 pub(crate) type Parameters = BTreeMap<String, String>;
 
-/// All combinations of the values of all parameters, each given as `NAME=VALUE,VALUE`; one without any where there are
-/// none.
+/// All combinations of the values of all parameters, each given as `NAME=VALUE,VALUE`; one empty combination if there
+/// are none.
 pub(crate) fn combinations(given: &[String]) -> anyhow::Result<Vec<Parameters>> {
     let mut combinations = vec![Parameters::new()];
     for text in given {
@@ -54,7 +54,7 @@ fn parameter(text: &str) -> anyhow::Result<(&str, Vec<&str>)> {
     Ok((name, values))
 }
 
-/// Refuses a parameter that stands in none of these words: each of its values would measure the same.
+/// Refuses a parameter that none of these words uses: each of its values would measure the same.
 pub(crate) fn refuse_unused<'a>(
     sweep: &[Parameters],
     words: impl Iterator<Item = &'a OsString>,

@@ -1,6 +1,6 @@
-//! What was named twice: names of outputs, values of a sweep, variants.
+//! Finds what the user named twice: an output, a value of a sweep, a variant.
 
-/// The first value that is there a second time.
+/// The first value that appears twice.
 pub(crate) fn first_twin<T: PartialEq>(values: impl Iterator<Item = T> + Clone) -> Option<T> {
     let mut places = values.clone().enumerate();
     let is_there_before =

@@ -1,4 +1,4 @@
-//! Variants as users type them: `glibc`, `musl+mimalloc[purge_delay=0]`, `jemalloc`, or `NAME=COMMAND`.
+//! Parses variants as users type them: `glibc`, `musl+mimalloc[purge_delay=0]`, `jemalloc`, or `NAME=COMMAND`.
 
 use crate::bench::twins::first_twin;
 use crate::choice::Choice;
@@ -8,7 +8,7 @@ use reheap_allocators::memory::MemoryFunctions;
 use reheap_allocators::target::Libc;
 use std::ffi::OsString;
 
-/// A libc, or the one that is there anyway, and an allocator for it.
+/// A libc, or the one that is already there, and an allocator for it.
 #[derive(Debug, Clone)]
 pub(crate) struct OfLibc {
     pub(crate) libc: Option<Libc>,
@@ -63,7 +63,7 @@ pub(crate) fn refuse_twins(names: &[String]) -> anyhow::Result<()> {
     }
 }
 
-/// What can be named.
+/// The names that a user can type.
 fn known() -> String {
     let allocators: Vec<&str> = CATALOGUE.iter().map(|row| row.name).collect();
     format!(
@@ -73,7 +73,7 @@ fn known() -> String {
     )
 }
 
-/// `NAME=COMMAND`: the first `=` stands outside brackets, where tuning has it inside.
+/// `NAME=COMMAND`: the first `=` is outside brackets; in tuning it is inside.
 fn own_command(value: &str) -> anyhow::Result<Option<OwnCommand>> {
     let Some((name, command)) = value
         .split_once('=')
@@ -92,7 +92,7 @@ fn own_command(value: &str) -> anyhow::Result<Option<OwnCommand>> {
     }))
 }
 
-/// Splits a command as a POSIX shell does into words, without anything else that a shell does.
+/// Splits a command into words as a POSIX shell does, and does nothing else that a shell does.
 pub(crate) fn words(command: &str) -> anyhow::Result<Vec<String>> {
     let words = shell_words::split(command).map_err(|_| {
         Failure::usage(format!(
@@ -188,13 +188,13 @@ pub(crate) fn words_of_own(typed: &[Typed]) -> Vec<OsString> {
     commands.flatten().map(OsString::from).collect()
 }
 
-/// Whether all are commands of the user's, so that nothing else is run.
+/// Whether all are the user's own commands, so that nothing else runs.
 pub(crate) fn all_own(typed: &[Typed]) -> bool {
     let is_own = |variant: &Typed| matches!(variant, Typed::OwnCommand(_));
     !typed.is_empty() && typed.iter().all(is_own)
 }
 
-/// Stands in brackets like a tuning option, for static executables: `musl+mimalloc[memory_functions=stock]`.
+/// An option in brackets, like tuning, for static executables: `musl+mimalloc[memory_functions=stock]`.
 const MEMORY_FUNCTIONS: &str = "memory_functions=";
 
 /// The name of a variant as reports write it.

@@ -1,4 +1,4 @@
-//! Results as files and on standard output.
+//! Writes results into files and to standard output.
 
 use crate::bench::outputs::{Destination, Form, Outputs};
 use crate::env_vars;
@@ -12,9 +12,9 @@ use std::fs;
 use std::io::IsTerminal as _;
 use terminal_size::{Width, terminal_size_of};
 
-/// Writes every form that was asked for. Where none goes to standard output, the tables do.
+/// Writes every format that the user asked for. If none goes to standard output, the tables do.
 pub(crate) fn all(overview: &Overview<'_>, outputs: &Outputs) -> anyhow::Result<()> {
-    // A file that cannot be written must not take the tables along.
+    // If a file cannot be written, the user must still get the tables.
     let written = files(overview, outputs);
     if outputs.to_standard_output() == 0 {
         ui::data(&table(overview))?;
@@ -22,7 +22,7 @@ pub(crate) fn all(overview: &Overview<'_>, outputs: &Outputs) -> anyhow::Result<
     written
 }
 
-/// Writes every form that was asked for, and nothing else.
+/// Writes every format that the user asked for, and nothing else.
 pub(crate) fn files(overview: &Overview<'_>, outputs: &Outputs) -> anyhow::Result<()> {
     for (form, destination) in &outputs.0 {
         let text = rendered(*form, overview);
@@ -30,7 +30,7 @@ pub(crate) fn files(overview: &Overview<'_>, outputs: &Outputs) -> anyhow::Resul
             Destination::StandardOutput => ui::data(&text)?,
             Destination::File(path) => {
                 if path.exists() && !path.is_file() {
-                    // Nobody wants `/dev/null` replaced.
+                    // Renaming a file into place would replace `/dev/null`.
                     let cannot = || format!("cannot write `{}`", path.display());
                     fs::write(path, &text).with_context(cannot)?;
                 } else {

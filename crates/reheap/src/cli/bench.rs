@@ -1,6 +1,6 @@
 //! `reheap bench`: which allocator is best for this command.
 //!
-//! A dynamic program is run with each allocator preloaded; other variants are commands of the user's.
+//! reheap runs a dynamic program with each allocator preloaded. Other variants are the user's own commands.
 
 use crate::bench::measure::{self, Measurement};
 use crate::bench::options::{MeasuringArguments, ServerArguments};

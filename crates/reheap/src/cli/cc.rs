@@ -1,8 +1,8 @@
-//! `reheap cc` and `reheap c++`: a compiler driver whose executables are static and have another allocator.
+//! `reheap cc` and `reheap c++`: a compiler driver that makes static executables with another allocator.
 //!
-//! It stands where a compiler stands (`CC="reheap cc"`), so nothing that a compiler would not print is printed on
-//! success, and only what comes before the first compiler argument is reheap's own: `-ansi` or `-target` must not be
-//! taken for `-a nsi` and `-t arget`.
+//! It takes the place of a compiler (`CC="reheap cc"`), so on success it prints only what a compiler would print. Only
+//! what comes before the first compiler argument belongs to reheap: it must not read `-ansi` or `-target` as `-a nsi`
+//! and `-t arget`.
 
 use crate::choice::{self, StaticArguments};
 use crate::env_vars;
@@ -64,7 +64,7 @@ fn own_flags() -> Vec<String> {
     spellings.collect()
 }
 
-/// Puts `--` in front of the first argument that is not reheap's own.
+/// Puts `--` before the first argument that is not reheap's own.
 fn separate(arguments: &[OsString]) -> Vec<OsString> {
     let own = own_flags();
     let mut position = 0;
@@ -90,7 +90,7 @@ fn separate(arguments: &[OsString]) -> Vec<OsString> {
     separated
 }
 
-/// Runs `reheap cc` or `reheap c++`, if it is that, without the parser that would take the compiler's arguments apart.
+/// Runs `reheap cc` or `reheap c++`, without the parser, which would split the compiler's arguments.
 pub(crate) fn run_if_asked(arguments: &[OsString]) -> Option<anyhow::Result<ExitCode>> {
     let language = match arguments.get(1)?.to_str()? {
         "cc" => Language::C,
@@ -124,13 +124,14 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
     let given = &arguments.compiler;
     let call = Call::of(given);
     if call == Call::LinksShared {
-        // Made by the compiler alone it would be no use: libtool and CMake link the project's programs with it next.
+        // A library made by the compiler alone would be useless: libtool and CMake link the project's programs with it
+        // next.
         let text = "cannot make a shared library: reheap links static programs, and those load no libraries";
         let hint = "tell the project to make static libraries: `./configure --disable-shared` with libtool, \
                     `-DBUILD_SHARED_LIBS=OFF` with CMake, `-Ddefault_library=static` with Meson";
         return Err(Failure::usage(text).hint(hint).into());
     }
-    // Also for objects, the compiler that will link them: another one may have other headers, or another C++ library.
+    // Objects use the same compiler as links: another one may have other headers or another C++ library.
     let compiler = workshop.compiler(&target, language, Purpose::Programs)?;
     let pie = Pie::of_arguments(given);
     let mut command = compiler.command_in(&Search::new(env_vars::all()));

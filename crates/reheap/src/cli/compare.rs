@@ -30,7 +30,7 @@ pub(crate) struct CompareArguments {
     json: bool,
 }
 
-/// Shows what changed, and holds it against the thresholds.
+/// Shows what changed, and compares it with the thresholds.
 pub(crate) fn run(arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
     let thresholds = arguments.fail_if.iter().map(|text| {
         let threshold: Result<Threshold, _> = text.parse();
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
     Ok(gate(&changes, &thresholds))
 }
 
-/// What is missing breaks a gate too: it would pass because nobody looked.
+/// A missing benchmark breaks a gate too. Otherwise it would pass because nobody looked.
 fn gate(changes: &Changes, thresholds: &[Threshold]) -> ExitCode {
     for difference in &changes.machines {
         ui::note(&format!("warning: {difference}"));

@@ -1,4 +1,4 @@
-//! `reheap disable`: the files of a system as they were before `reheap enable`.
+//! `reheap disable`: restores the files of a system as they were before `reheap enable`.
 
 use super::enable::{lock, mend, warn, writable_root};
 use crate::system::disk::Disk;

@@ -1,4 +1,4 @@
-//! `reheap doctor`: what this machine has and lacks, for which command.
+//! `reheap doctor`: shows what this machine has and what it lacks, for each command.
 
 use crate::choice;
 use crate::workshop::{Network, Workshop};
@@ -30,7 +30,7 @@ pub(crate) struct DoctorArguments {
     json: bool,
 }
 
-/// Checks, mends if asked to, and prints what was found.
+/// Checks, fixes if asked to, and prints what it found.
 pub(crate) fn run(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
     let workshop = Workshop::new(Network::AsConfigured);
     let machine = Machine {
@@ -68,8 +68,8 @@ pub(crate) fn run(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Runs each fix that needs no password, and checks again. One fix may mend several items, so each item is checked
-/// only when those before it are done.
+/// Runs each fix that needs no password, and checks again. One fix may repair several items, so reheap checks each item
+/// only after it has finished those before.
 fn mend(machine: &Machine, items: impl Iterator<Item = Item>) -> Vec<Check> {
     let mut failed: Vec<Fix> = Vec::new();
     let check_item = |item: Item| {
@@ -103,7 +103,7 @@ fn apply(machine: &Machine, item: Item, fix: &Fix) -> Result<(), String> {
     ui::note(&format!("{} is missing; running: {fix}", item.title()));
     for line in commands {
         let mut command = line.command(&machine.search);
-        // Standard output is for the result of the checks.
+        // Standard output is only for the result of the checks.
         command.stdout(std::io::stderr());
         match command.status() {
             Ok(status) if status.success() => {}

@@ -1,4 +1,4 @@
-//! `reheap enable`: another allocator for every dynamic program of a system, proved before and after it counts.
+//! `reheap enable`: gives every dynamic program of a system another allocator, tested before and after it takes effect.
 
 use crate::choice::{AllocatorName, Choice, TuningArguments};
 use crate::interrupt;
@@ -47,7 +47,7 @@ pub(crate) struct EnableArguments {
 }
 
 impl EnableArguments {
-    /// The same for the system that runs, as it is typed behind `reheap`.
+    /// The same for the running system, as the user types it after `reheap`.
     fn for_this_system(&self) -> String {
         let options = self
             .tuning
@@ -58,7 +58,7 @@ impl EnableArguments {
     }
 }
 
-/// Builds, tries out, puts in place, and looks whether it works.
+/// Builds the libraries, tests them, puts them in place, and checks that they work.
 pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
     let choice = Choice::of(&arguments.allocator, &arguments.tuning.options)?;
     if choice.is_stock() {
@@ -128,11 +128,11 @@ pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
 struct CanaryResults {
     /// Which canaries passed before anything else loaded the libraries, for each libc.
     before: Vec<String>,
-    /// Whether canaries could look at what the files do.
+    /// Whether canaries could test what the files do.
     is_effect_seen: bool,
 }
 
-/// Ctrl-C is an error like others here: what was done is undone.
+/// Ctrl-C is an error like others here: reheap undoes what it did.
 fn make(change: &Change, disk: &Disk, canaries: &CanaryRuns) -> anyhow::Result<CanaryResults> {
     let interrupted = interrupt::on_signals()?;
     let go_on = || match interrupted.load(Ordering::Relaxed) {
@@ -161,8 +161,8 @@ fn make(change: &Change, disk: &Disk, canaries: &CanaryRuns) -> anyhow::Result<C
     Ok(seen)
 }
 
-/// The root directory, if it may be written to and what is in it can be trusted. `command` is what to type for this
-/// system, behind `reheap`.
+/// The root directory, if reheap may write to it and can trust its contents. `command` is what to type after `reheap`
+/// for this system.
 pub(crate) fn writable_root(directory: Option<&Path>, command: &str) -> anyhow::Result<Root> {
     let root = Root::of(directory, &format!("reheap {command}"))?;
     if root.is_this_system() && !rustix::process::geteuid().is_root() {
@@ -177,7 +177,7 @@ pub(crate) fn writable_root(directory: Option<&Path>, command: &str) -> anyhow::
     Ok(root)
 }
 
-/// One command at a time; given up when this process ends, however it does.
+/// Locks out other commands. The lock ends with this process, however it ends.
 pub(crate) fn lock(root: &Root) -> anyhow::Result<fs::File> {
     let directory = root.open_directory("/etc");
     let cannot = || format!("cannot lock `/etc` below `{}`", root.directory().display());
@@ -186,7 +186,7 @@ pub(crate) fn lock(root: &Root) -> anyhow::Result<fs::File> {
     Ok(directory)
 }
 
-/// Brings what an interrupted command left to an end.
+/// Cleans up after an interrupted command.
 pub(crate) fn mend(disk: &Disk) -> anyhow::Result<()> {
     let found = change::recover(disk).context("cannot clean up after an interrupted command")?;
     match found {
@@ -198,7 +198,7 @@ pub(crate) fn mend(disk: &Disk) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What could not be deleted harms nobody, and is tried again.
+/// Files that reheap could not delete do no harm, and the next command tries again.
 pub(crate) fn warn(cleaned: anyhow::Result<()>) {
     if let Err(error) = cleaned {
         ui::note(&format!(
@@ -289,7 +289,8 @@ impl CanaryRuns<'_> {
         Ok(passed)
     }
 
-    /// Now that every program that starts does. Says whether that could be looked at, for each libc that a file is for.
+    /// After the change, when every new program loads them. Says whether reheap could test that for each libc that has
+    /// a file.
     fn after(&self) -> anyhow::Result<bool> {
         let mut is_seen = true;
         for linker in self.linkers {
@@ -304,7 +305,7 @@ impl CanaryRuns<'_> {
     }
 }
 
-/// What was done and what it means.
+/// What reheap did, and what that means.
 struct Enabled<'a> {
     root: &'a Root,
     /// What `--root` says.
@@ -319,7 +320,7 @@ struct Enabled<'a> {
 }
 
 impl Enabled<'_> {
-    /// In one line what most people want to know.
+    /// What most people want to know, in one line.
     fn summary(&self) -> String {
         let programs = self.libraries.libcs().map(|libc| match libc {
             Libc::Glibc => "glibc programs",
@@ -345,7 +346,7 @@ impl Enabled<'_> {
         state::is_for_all(self.root, LD_SO_PRELOAD)
     }
 
-    /// What may not be as somebody expects who does not read the guide.
+    /// What may surprise users who do not read the guide.
     fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for libc in self.libraries.libcs() {
@@ -387,7 +388,7 @@ impl Enabled<'_> {
         warnings
     }
 
-    /// The rest, for each libc what is true of it.
+    /// The rest: the facts for each libc.
     fn details(&self) -> Vec<String> {
         let mut details = vec![format!("tested with {}", self.seen.before.join(" and "))];
         for libc in self.libraries.libcs() {
@@ -424,7 +425,7 @@ impl Enabled<'_> {
     }
 }
 
-/// Containers of musl read no profile: their variable comes from the image.
+/// Containers with musl read no profile, so the variable must be in the image.
 fn tell_image(root: Option<&Path>, libraries: &Libraries) -> anyhow::Result<()> {
     if root.is_some() && libraries.libcs().any(|libc| libc == Libc::Musl) {
         let path = libraries.for_variable(Libc::Musl).replace('$', "\\$");

@@ -1,4 +1,4 @@
-//! `reheap generate`: man page and completions, from the same definitions as the flags.
+//! `reheap generate`: prints the man page and completions, from the same definitions as the flags.
 
 use super::{CargoReheap, Reheap};
 use crate::ui;
@@ -35,7 +35,7 @@ enum Program {
     CargoReheap,
 }
 
-/// Prints what was asked for.
+/// Prints what the user asked for.
 pub(crate) fn run(arguments: &GenerateArguments) -> anyhow::Result<ExitCode> {
     let (mut command, name) = match arguments.of {
         Program::Reheap => (Reheap::command(), "reheap"),
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &GenerateArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A troff without preconv(1) before it reads bytes as Latin-1; groff_char(7) has a name for every character.
+/// Without preconv(1), troff reads bytes as Latin-1; groff_char(7) has a name for every character.
 fn in_ascii(page: &str) -> String {
     let mut text = String::with_capacity(page.len());
     for character in page.chars() {

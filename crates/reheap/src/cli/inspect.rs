@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
     verbose: bool,
 }
 
-/// What has to be told apart in the end to give an exit code.
+/// What decides the exit code.
 #[derive(Debug, Default)]
 struct Outcome {
     failed: usize,
@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// How the reports are written.
+/// The format of the reports.
 enum Form {
     Json,
     Lines { columns: Option<usize> },
@@ -111,7 +111,7 @@ fn print_all(
     Ok(outcome.exit_code())
 }
 
-/// Processes that end meanwhile, and those of the kernel, are nobody's failure.
+/// Processes that end meanwhile, and kernel threads, are not failures.
 fn print_processes(
     files: &Files,
     printer: &mut Printer<'_, impl Write, impl Write>,

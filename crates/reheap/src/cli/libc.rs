@@ -87,24 +87,24 @@ pub(crate) fn run(arguments: &LibcArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where the original is kept.
+/// The path that keeps the original.
 fn kept_beside(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(".reheap-original");
     name.into()
 }
 
-/// Puts new contents in the place of a file; the file itself goes on existing under another name, with its owner, mode
-/// and times. A crash before the last step leaves the original in its place.
+/// Puts new contents in the place of a file. The file itself stays under another name, with its owner, mode and times.
+/// A crash before the last step leaves the original in its place.
 fn replace(file: &Path, contents: &[u8]) -> anyhow::Result<()> {
-    // Where it is a symbolic link, the file is meant: a link that became a file would hide what stays behind it.
+    // reheap follows a symbolic link to the file: a link that became a file would hide the original behind it.
     let file =
         &fs::canonicalize(file).with_context(|| format!("cannot replace `{}`", file.display()))?;
     let kept = kept_beside(file);
     let cannot = || format!("cannot replace `{}`", file.display());
     let original = fs::metadata(file).with_context(cannot)?;
     match fs::metadata(&kept) {
-        // An earlier call was interrupted after it had kept the original.
+        // An earlier command was interrupted after it had saved the original.
         Ok(present) if (present.dev(), present.ino()) == (original.dev(), original.ino()) => {}
         Ok(_) if fs::read(&kept).ok() == fs::read(file).ok() => {}
         Ok(_) => {
@@ -125,7 +125,7 @@ fn keep(file: &Path, kept: &Path) -> anyhow::Result<()> {
     if fs::hard_link(file, kept).is_ok() {
         return Ok(());
     }
-    // A file system without hard links: a copy, which appears whole.
+    // The file system has no hard links, so reheap makes a copy, which appears whole.
     let mode = fs::metadata(file)?.permissions().mode();
     Ok(write_by_rename(kept, &fs::read(file)?, mode)?)
 }

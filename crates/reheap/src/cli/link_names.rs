@@ -1,5 +1,5 @@
-//! `reheap link-names`: short names for `reheap run` with one allocator, as links to reheap, which looks at the name
-//! that it was called by.
+//! `reheap link-names`: makes short names for `reheap run` with one allocator. They are links to reheap, which looks at
+//! the name that started it.
 
 use crate::ui::{self, Failure};
 use anyhow::Context as _;
@@ -62,7 +62,7 @@ fn names() -> impl Iterator<Item = String> {
     allocators.map(|row| format!("{}{SUFFIX}", row.name))
 }
 
-/// Whether nothing is there, or a link to this reheap or to one that lay elsewhere.
+/// Whether nothing is there, or a link to this reheap or to one in another place.
 fn is_free(link: &Path, program: &Path) -> bool {
     match fs::read_link(link) {
         Ok(target) => target == program || target.file_name() == Some(OsStr::new("reheap")),
@@ -81,7 +81,7 @@ fn make(link: &Path, program: &Path) -> io::Result<()> {
     fs::rename(&new, link)
 }
 
-/// The arguments of `reheap` that those of `mimalloc-run` and the like mean.
+/// Translates the arguments of `mimalloc-run` and the like into those of `reheap`.
 pub(crate) fn spelled_out(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let called = arguments.first().map(Path::new).and_then(Path::file_name);
     let called = called.and_then(OsStr::to_str).unwrap_or_default();
@@ -90,7 +90,7 @@ pub(crate) fn spelled_out(mut arguments: Vec<OsString>) -> Vec<OsString> {
     };
     let allocator = name.strip_suffix(SUFFIX).unwrap_or_default().to_owned();
     let mut front: Vec<OsString> = ["reheap", "run", "-a", &allocator].map(Into::into).to_vec();
-    // Whoever asks for help does not mean a program of that name.
+    // `--help` asks for help; it does not name a program.
     let asks = |word: &OsString| word == "--help" || word == "-h";
     if !arguments.get(1).is_some_and(asks) && arguments.len() > 1 {
         front.push("--".into());

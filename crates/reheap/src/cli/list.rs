@@ -1,4 +1,4 @@
-//! `reheap list`: the catalogue.
+//! `reheap list`: prints the catalogue.
 
 use crate::limits;
 use crate::ui;
@@ -65,7 +65,7 @@ fn as_text(allocator: &Allocator) -> String {
     format!("{}{version}: {}\n{text}", allocator.name, allocator.summary)
 }
 
-/// What counts against `ulimit -v`, from program to program of the two libcs.
+/// What counts against `ulimit -v` in programs of each libc.
 fn shown(reserved: AddressSpace) -> String {
     let [glibc, musl] = [Libc::Glibc, Libc::Musl].map(|libc| limits::shown(reserved.bytes(libc)));
     match glibc == musl {

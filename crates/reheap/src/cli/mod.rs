@@ -193,7 +193,7 @@ pub(crate) fn run_cargo_reheap(mut arguments: Vec<OsString>) -> ExitCode {
 fn parse<P: Parser>(arguments: &[OsString]) -> Result<P, ExitCode> {
     P::try_parse_from(arguments).map_err(|mut error| {
         advise_on_command(&mut error);
-        // Where the message cannot be written there is nobody left to tell.
+        // If the message cannot be written, there is nobody left to tell.
         let _ = error.print();
         if error.use_stderr() {
             ExitCode::from(exit::WRONG_USAGE)
@@ -203,7 +203,7 @@ fn parse<P: Parser>(arguments: &[OsString]) -> Result<P, ExitCode> {
     })
 }
 
-/// What looks like a command where none can be stands without the `--` that tells its flags from reheap's.
+/// A command in a place where none can be lacks the `--` that separates its flags from reheap's.
 fn advise_on_command(error: &mut clap::Error) {
     let is_word = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(word)) => !word.starts_with('-'),

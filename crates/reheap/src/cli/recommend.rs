@@ -134,7 +134,7 @@ pub(crate) fn run_for_cargo(arguments: &CargoRecommendArguments) -> anyhow::Resu
     )
 }
 
-/// The flags that a choice is typed with.
+/// The flags that a user types for a choice.
 fn flags(choice: &Choice) -> String {
     let mut flags = format!("-a {}", choice.allocator.name);
     for (key, value) in choice.tuning.as_given() {
@@ -149,7 +149,7 @@ struct Commands<'a> {
     undo: String,
 }
 
-/// The checked options, which must not ask for several comparisons.
+/// The checked options. They must not ask for several comparisons.
 fn for_one_setting(arguments: &MeasuringArguments) -> anyhow::Result<Measuring> {
     let measuring = arguments.check()?;
     if measuring.sweep.len() * measuring.memory_limits_bytes.len() > 1 {
@@ -177,8 +177,7 @@ fn recommend(
     };
     let overview = Overview::of(std::slice::from_ref(&found.results));
     write::files(&overview, outputs)?;
-    // A candidate that crashes is out, and the recommendation is another one; a baseline that does leaves nothing
-    // certain.
+    // reheap drops a candidate that crashes and recommends another. If the baseline crashes, nothing is certain.
     let is_uncertain = measure::any_failed(&overview, &[Role::Baseline, Role::BaselineCopy]);
     if outputs.to_standard_output() == 0 {
         let last = overview.into_last();

@@ -1,7 +1,7 @@
 //! `reheap run`: one dynamic program with another allocator.
 //!
 //! The program takes this process over, so signals, terminal, input and exit code are its own, and nothing of reheap
-//! stays. What would make the allocator be ignored in silence, or the program crash, is found before.
+//! stays. Before that, reheap finds what would make the program silently ignore the allocator, or crash.
 
 mod verify;
 
@@ -33,7 +33,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   reheap run --verify -a jemalloc -- ./server
   reheap run --only postgres -- ./start-everything.sh";
 
-/// Long enough for most programs to come to their work, short enough to wait for.
+/// Long enough for most programs to reach their real work, and short enough to wait for.
 const VERIFY_FOR: Duration = Duration::from_secs(5);
 
 #[derive(Debug, clap::Args)]
@@ -74,7 +74,7 @@ pub(crate) struct RunArguments {
 }
 
 impl RunArguments {
-    /// The variable that tells the preload to keep RTLD_DEEPBIND, if it is to be kept.
+    /// The variable that tells the preload to keep RTLD_DEEPBIND, if the user asks for that.
     fn deepbind(&self) -> Option<(OsString, OsString)> {
         let variable = || (env_vars::KEEP_DEEPBIND.into(), "1".into());
         self.keep_deepbind.then(variable)
@@ -107,7 +107,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     become_program(&program, &arguments.command, &environment)
 }
 
-/// Says what would be, for `--check`.
+/// Says what would happen, for `--check`.
 fn check(
     program: &Program,
     choice: &Choice,
@@ -128,7 +128,7 @@ fn check(
     }))
 }
 
-/// The command itself goes on with the libc's allocator, so one of its own is not in the way.
+/// The command itself keeps the libc's allocator, so an allocator of its own does no harm.
 fn run_for_only(
     program: &Program,
     choice: &Choice,
@@ -162,7 +162,7 @@ fn run_for_only(
                 only = fs::canonicalize(&named.file)?.into();
             }
         }
-        // The command may make it first, or know a directory that PATH does not name.
+        // The command may create it first, or know a directory that PATH does not name.
         Err(error) => {
             let reason = why_nobody_may_get_it(&only, &error, choice);
             if arguments.check {
@@ -200,7 +200,8 @@ fn why_nobody_may_get_it(only: &OsStr, error: &anyhow::Error, choice: &Choice) -
     format!("{reason}, so no program will have {name} {unless}")
 }
 
-/// Refuses what would be passed over in silence: a script, which is never a process's program, and one of another libc.
+/// Refuses programs that would silently get nothing: a script, which is never a process's program, and a program with
+/// another libc.
 fn can_be_the_only_one(named: &Program, command: &Program) -> Result<(), Failure> {
     let shown = named.file.display();
     if let Some(script) = named.through.first() {
@@ -272,7 +273,7 @@ enum Verdict {
         way_out: Option<String>,
         remarks: Vec<Remark>,
     },
-    /// Nobody can tell.
+    /// reheap cannot tell.
     Unknown {
         reason: String,
         way_out: Option<String>,
@@ -364,7 +365,7 @@ impl Verdict {
         }
     }
 
-    /// Without options nothing is asked of the program. The options are glibc's, which also static programs read.
+    /// Without options, any program works. The options are glibc's, and static programs read them too.
     fn of_stock(program: &Program, choice: &Choice) -> Self {
         if choice.tuning.is_empty() {
             return Self::Works(Vec::new());
@@ -403,7 +404,7 @@ impl Verdict {
     }
 }
 
-/// Only what changes less than somebody who asks for another allocator expects: the rest is for `--check`.
+/// Prints only remarks that less changes than the user expects. The rest is for `--check`.
 fn say_what_stays(remarks: &[Remark]) {
     for remark in remarks.iter().filter(|remark| remark.is_about_a_part()) {
         ui::note(&remark.to_string());

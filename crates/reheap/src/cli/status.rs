@@ -1,4 +1,4 @@
-//! `reheap status`: what is enabled in a system, by whom, and who has it.
+//! `reheap status`: shows what is enabled in a system, which version of reheap did it, and which processes have it.
 
 use crate::exit;
 use crate::system::disk::Disk;
@@ -33,15 +33,15 @@ pub(crate) struct StatusArguments {
     json: bool,
 }
 
-/// What there is to tell.
+/// The report.
 #[derive(Debug, Serialize)]
 struct Report {
     root: PathBuf,
     enabled: Option<Enabled>,
     files: Vec<FileReport>,
-    /// What `/etc/ld.so.preload` names beside reheap's library.
+    /// What `/etc/ld.so.preload` names besides reheap's library.
     others: Vec<String>,
-    /// What is not as it should be, each with what to do.
+    /// What is wrong, each with what to do.
     problems: Vec<String>,
     /// What else there is to know.
     notes: Vec<String>,
@@ -57,7 +57,7 @@ struct Enabled {
     tuning: BTreeMap<String, String>,
     /// By libc.
     libraries: BTreeMap<String, String>,
-    /// Of each, as it was put there; none where an older reheap did that.
+    /// The hash of each as `enable` wrote it; none if an older reheap did.
     sha256: BTreeMap<String, String>,
     by: String,
 }

@@ -1,4 +1,5 @@
-//! The file tree that the layers of an image make together (OCI image specification, "Layer Filesystem Changeset").
+//! Builds the file tree that the layers of an image make together (OCI image specification, "Layer Filesystem
+//! Changeset").
 
 use super::ContainerError;
 use super::store::Store;

@@ -1,4 +1,4 @@
-//! Where the parts of an image are: a directory, or a tar archive.
+//! Finds and reads the parts of an image in a directory or a tar archive.
 
 use super::ContainerError;
 use flate2::read::MultiGzDecoder;

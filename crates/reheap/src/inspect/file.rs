@@ -1,7 +1,7 @@
-//! Files of any size, opened to be read where something is to be seen.
+//! Opens files of any size, and reads only the parts that `inspect` needs.
 //!
-//! A path may also lead to a named pipe that nobody writes to or to a device that never ends, so the kind of file is
-//! asked before it is opened, and opening never waits.
+//! A path may lead to a named pipe that nobody writes to, or to a device that never ends. So reheap asks for the kind
+//! of file before it opens it, and never waits while opening.
 
 use crate::container::ContainerError;
 use crate::opened::Opened;

@@ -1,4 +1,4 @@
-//! A report as one line: whose malloc, what else, and what to look into.
+//! Writes a report as one line: whose malloc, what else, and what deserves a closer look.
 
 use super::report::Report;
 use super::running::RunningHazard;

@@ -1,7 +1,7 @@
-//! Which allocator and which libc a file, a process or a container image has, as a value, and its words.
+//! Finds which allocator and libc a file, a process or a container image has, and puts the answer into words.
 //!
-//! A subject is what was typed. One that is a file is taken as a file, also if its name is a number, because a file can
-//! always be written `./123` and a process cannot be written otherwise.
+//! A subject is what the user typed. If a file of that name exists, the subject is that file, even if the name is a
+//! number.
 
 mod file;
 mod line;

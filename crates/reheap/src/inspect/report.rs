@@ -1,4 +1,4 @@
-//! What was found out about a file, a process or a container image.
+//! Defines the report about a file, a process or a container image.
 
 use super::running::Running;
 use crate::ui;

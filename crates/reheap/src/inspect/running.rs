@@ -1,4 +1,4 @@
-//! What is told about a running process.
+//! Collects what `inspect` tells about a running process.
 
 use super::file::{self, FileError};
 use crate::opened::Opened;

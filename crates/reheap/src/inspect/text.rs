@@ -1,6 +1,7 @@
-//! A report as lines for people: everything that was found, each with its evidence.
+//! Writes a report as lines for people: every finding with its evidence.
 //!
-//! Names in a file can hold anything, also what moves the cursor of a terminal, so control characters are made visible.
+//! A name in a file can hold anything, even sequences that move the cursor of a terminal. So reheap makes control
+//! characters visible.
 
 use super::report::Report;
 use super::running::{ProcessHazard, Running, RunningHazard};

@@ -1,4 +1,4 @@
-//! `/proc/PID/maps` and `/proc/PID/smaps` (proc_pid_maps(5), proc_pid_smaps(5)), as bytes.
+//! Parses `/proc/PID/maps` and `/proc/PID/smaps` (proc_pid_maps(5), proc_pid_smaps(5)), as bytes.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;

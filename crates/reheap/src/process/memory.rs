@@ -1,4 +1,4 @@
-//! Where the memory of a process is, as the kernel tells it: resident by kind, heap, arenas, huge pages.
+//! Sums up where the memory of a process is: resident by kind, heap, arenas, huge pages.
 //!
 //! Arenas of glibc have no names by default, but a shape (glibc `malloc/arena.c`): each heap of a thread's arena begins
 //! at a multiple of 64 MiB and keeps that much address space, of which the unused end is not accessible. Other

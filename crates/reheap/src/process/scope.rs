@@ -1,10 +1,10 @@
-//! Whose `malloc` a running dynamic program calls.
+//! Finds out whose `malloc` a running dynamic program calls.
 //!
-//! Two ways, the second as the proof of the first. The dynamic linker takes the first definition among the executable,
-//! the preloads, and then the needed libraries breadth first (ELF gABI, "Shared Object Dependencies"; glibc and musl
-//! alike); that order is rebuilt here from the files that are mapped. And where the process's memory may be read, the
-//! addresses that the dynamic linker bound say where the calls go: also when a library was opened later with a scope of
-//! its own.
+//! There are two ways, and the second proves the first. The dynamic linker takes the first definition among the
+//! executable, the preloads, and then the needed libraries breadth first (ELF gABI, "Shared Object Dependencies"; glibc
+//! and musl alike). reheap rebuilds that order from the mapped files. If it may read the process's memory, the
+//! addresses that the dynamic linker bound show where the calls go, even if the program opened a library later with a
+//! scope of its own.
 
 use super::maps::Mapping;
 use reheap_elf::identify::{Confidence, Identity, MallocVerdict, Provider};

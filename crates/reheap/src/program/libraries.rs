@@ -1,7 +1,7 @@
-//! The libraries that the dynamic linker will load for a program, found without starting anything.
+//! Finds the libraries that the dynamic linker will load for a program, without starting anything.
 //!
-//! `ldd` would tell, but it starts the program's own dynamic linker, and in a tree that is somebody else's that is not
-//! ours to run. So the order of ld.so(8) is followed: `DT_RPATH`, `LD_LIBRARY_PATH`, `DT_RUNPATH`, the cache, the usual
+//! `ldd` would tell, but it starts the program's own dynamic linker, and reheap must not run one from an untrusted
+//! tree. So reheap follows the order of ld.so(8): `DT_RPATH`, `LD_LIBRARY_PATH`, `DT_RUNPATH`, the cache, the usual
 //! directories; musl has a list of directories in place of the cache.
 
 use crate::opened::Opened;

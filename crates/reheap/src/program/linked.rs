@@ -1,11 +1,11 @@
-//! Programs that are linked with the shared library of another allocator, as Debian's Redis is with jemalloc's.
+//! Judges programs that are linked with another allocator's shared library, as Debian's Redis is with jemalloc's.
 //!
 //! The dynamic linker looks a name up in the program, then in the preloads, then in the libraries. So a preload takes
-//! the place of such a library for every name of the malloc family, for the program and all its libraries alike, and no
-//! block of the linked allocator is ever made: the program works as with its libc's. That holds as long as nobody takes
-//! a function from the library that the preload does not offer and that makes, frees or looks at blocks: `mallocx`,
-//! `mi_malloc`, an `operator new`. Which names are taken from which file is looked up here, in the order of the dynamic
-//! linker; a name that is not known to be harmless counts as one that is not.
+//! the place of such a library for every name of the malloc family, for the program and all its libraries alike. The
+//! linked allocator never makes a block, and the program works as with its libc's. That holds as long as no file uses a
+//! function of the library that makes, frees or looks at blocks and that the preload lacks: `mallocx`, `mi_malloc`, an
+//! `operator new`. This file looks up which names come from which file, in the order of the dynamic linker. A name that
+//! is not known to be harmless counts as harmful.
 
 use super::Obstacle;
 use super::libraries::{Closure, Libraries};

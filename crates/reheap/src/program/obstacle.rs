@@ -1,6 +1,6 @@
-//! What stands in the way of a preload, what to do instead, and what is to be known where nothing does.
+//! Says what keeps a preload out of a program, what to do instead, and what to know when nothing does.
 //!
-//! One verdict for all who ask: `run` and its `--check`, `bench`, `recommend`, and the census of `enable`.
+//! All callers get the same verdict: `run` and its `--check`, `bench`, `recommend`, and the census of `enable`.
 
 use super::Privilege;
 use super::libraries::Libraries;

@@ -1,4 +1,4 @@
-//! The first line of a script, as execve(2), shells and env(1) take it.
+//! Reads the first line of a script as execve(2), shells and env(1) do.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;

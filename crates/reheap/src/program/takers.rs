@@ -1,9 +1,8 @@
-//! Which files of a program take malloc from others: only those can get their blocks from a preload.
+//! Finds which files of a program import malloc: only those can get their blocks from a preload.
 //!
-//! A program that is linked with an allocator statically, with hidden names, and stripped has no trace of it that could
-//! be looked up. What it does have is a list of the names that it takes from its libraries, and no malloc is among
-//! them. The opposite does not hold: many a small program really makes no block. So this is something to know, and no
-//! obstacle.
+//! A stripped program with a statically linked allocator and hidden names shows no trace of that allocator. But it has
+//! a list of the names that it imports, and malloc is not among them. The opposite does not hold: many small programs
+//! really allocate nothing. So this is a remark, not an obstacle.
 
 use super::libraries::Libraries;
 use super::linked::is_operator;

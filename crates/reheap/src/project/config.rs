@@ -1,7 +1,6 @@
-//! What the user's Cargo configuration says about linking for a target, and where files go (Cargo book,
-//! "Configuration").
+//! Reads what the user's Cargo configuration says about linking and output directories (Cargo book, "Configuration").
 //!
-//! `cargo config get` would say it, but is not stable. `cargo_config2` reads the files and the environment. It knows
+//! `cargo config get` would tell, but is not stable. `cargo_config2` reads the files and the environment. It knows
 //! neither `--config` flags, which win over both and are read here, nor `install.root`.
 
 use crate::env_vars;

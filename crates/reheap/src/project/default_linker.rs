@@ -1,4 +1,4 @@
-//! The linker that links where reheap does nothing but add a derived libc.
+//! Finds the linker that Cargo would use without reheap.
 
 use crate::env_vars;
 use crate::ui::Failure;

@@ -1,8 +1,8 @@
-//! Doctests, proved one by one while rustdoc links them.
+//! Proves doctests one by one while rustdoc links them.
 //!
-//! rustdoc links each into a directory of its own, starts it and deletes it; Cargo names none in its messages. So it is
-//! the linker that reads them back, before rustdoc has anything to start: one that is not what was asked for fails
-//! there. What was seen goes into a file, because rustdoc shows of a linker only its errors.
+//! rustdoc links each into a directory of its own, starts it and deletes it; Cargo names none in its messages. So the
+//! linker reads them back before rustdoc has anything to start. If one is not what the user asked for, it fails there.
+//! The linker writes what it saw into a file, because rustdoc shows only a linker's errors.
 
 use super::proof;
 use crate::choice::Choice;

@@ -1,7 +1,7 @@
-//! A command line of `cargo reheap`, told apart into reheap's flags, Cargo's, and the words behind them.
+//! Splits a command line of `cargo reheap` into reheap's flags, Cargo's flags, and the words after them.
 //!
-//! Cargo's flags are passed on as they are. Few have to be understood, but to find those, and the first word that is no
-//! flag, one has to know which flags have a value: `--bin --no-run` is two flags, and `--bin no-run` is one.
+//! reheap passes Cargo's flags on unchanged. It understands only a few of them. But to find those, and the first word
+//! that is not a flag, it must know which flags have a value: `--bin --no-run` is two flags, and `--bin no-run` is one.
 
 use std::ffi::OsString;
 use std::ops::Range;

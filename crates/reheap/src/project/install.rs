@@ -1,4 +1,4 @@
-//! `cargo reheap install`: Cargo builds and copies, and what was copied is read back.
+//! `cargo reheap install`: lets Cargo build and copy, and reads the copies back.
 
 use super::messages;
 use super::plan::Plan;

@@ -1,10 +1,10 @@
-//! The recording linker: links with a derived libc and notes the link.
+//! Is the recording linker: it links with a derived libc and records the link.
 //!
-//! Cargo is given a small script as the target's linker. The script starts this module through `cargo-reheap`, which
-//! puts the directory of the derived libc in front of the link line and runs the linker that would have run without it.
-//! So nothing is added to the user's Rust flags, which replaces no flag of theirs and recompiles nothing. The rejected
-//! alternative, `-L native=<directory>` in RUSTFLAGS, makes Cargo take another allocator for another build: it compiles
-//! everything again.
+//! reheap gives Cargo a small script as the target's linker. The script starts this module through `cargo-reheap`,
+//! which puts the directory of the derived libc at the front of the link line. Then it runs the linker that would have
+//! run without it. This adds nothing to the user's Rust flags, so it replaces none of them and recompiles nothing. The
+//! rejected alternative is `-L native=<directory>` in RUSTFLAGS. Cargo would take another allocator for another build
+//! and compile everything again.
 
 use super::doctests;
 use super::plan::{Plan, links_shared};

@@ -1,9 +1,9 @@
-//! What Cargo says of the files that it makes (Cargo book, "External tools", JSON messages).
+//! Reads what Cargo says about the files that it makes (Cargo book, "External tools", JSON messages).
 //!
 //! Cargo builds for two machines at once: procedural macros, their tests and build scripts are for the host, whatever
-//! `--target` says. Its messages have no field for that. A procedural macro is one by its kind, everything else by the
-//! directory that Cargo makes for the target; nothing is concluded from the file itself, since one for the target that
-//! is linked wrongly may look like one for the host.
+//! `--target` says. Its messages have no field for that. Their kind shows procedural macros; for everything else, the
+//! directory tells. The file itself proves nothing, because a wrongly linked one for the target may look like one for
+//! the host.
 
 use crate::ui;
 use anyhow::Context as _;

@@ -1,4 +1,4 @@
-//! What an executable is to be linked with, and the command line that does it.
+//! Plans what an executable is linked with, and builds the command line for it.
 
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;

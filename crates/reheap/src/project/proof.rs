@@ -1,4 +1,4 @@
-//! The check at the end of a build: an allocator is claimed only after it was seen.
+//! Checks an executable at the end of a build: reheap claims an allocator only after it has seen it.
 
 use super::rust_heap::RustHeap;
 use crate::choice::Choice;

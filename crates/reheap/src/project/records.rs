@@ -1,7 +1,8 @@
-//! What was linked and how, so that a link can be replayed with another derived libc.
+//! Records links, so that reheap can replay them with another derived libc.
 //!
-//! After a link, the objects that rustc deletes are kept beside a note of the command line. When another allocator is
-//! asked for and Cargo finds nothing to do, the link is replayed: a second or less where a rebuild takes minutes.
+//! After a link, reheap keeps the objects that rustc deletes, together with the command line. If the user asks for
+//! another allocator and Cargo finds nothing to do, reheap replays the link. That takes a second or less; a rebuild
+//! takes minutes.
 
 use super::plan::Plan;
 use super::rust_heap::RustHeap;

@@ -1,4 +1,4 @@
-//! Where the Rust code of a program allocates, as the objects show that it is linked from.
+//! Finds where the Rust code of a program allocates, from the objects that it is linked from.
 
 use reheap_elf::symbols::{Symbol, read};
 use serde::{Deserialize, Serialize};

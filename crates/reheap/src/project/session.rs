@@ -1,7 +1,7 @@
-//! A Cargo command with another allocator: Cargo does all the work, and what it made is read back.
+//! A Cargo command with another allocator: Cargo does the work, and reheap reads back what it made.
 //!
-//! Cargo is given a linker. Its messages tell which executables there are; links that Cargo had no reason to do again
-//! are replayed; the marker of each executable is read back.
+//! reheap gives Cargo a linker, and learns from Cargo's messages which executables there are. It replays links that
+//! Cargo had no reason to repeat, and reads the marker of each executable.
 
 use super::config::{self, Config};
 use super::default_linker::{refuse_zigbuild, rust_lld};

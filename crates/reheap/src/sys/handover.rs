@@ -1,14 +1,14 @@
-//! Hands this process over to a program, as the caller of reheap made it.
+//! Hands this process over to a program, in the state in which the caller started reheap.
 //!
 //! Before `main`, Rust's runtime ignores SIGPIPE and opens `/dev/null` where a standard stream is closed.
-//! `Command::exec` then sets SIGPIPE to its default, and writes the environment anew: sorted, each name once, only what
-//! has a `=`. So the C library calls a function here before the runtime starts, which notes what there is; and the
-//! program is executed with the environment as it is, but for the variables that change.
+//! `Command::exec` then sets SIGPIPE to its default and rebuilds the environment: sorted, each name once, only entries
+//! with a `=`. So the C library calls a function of this file before the runtime starts, and that function notes the
+//! state. The program gets the environment unchanged, except for the variables that reheap sets.
 //!
-//! That function also changes one thing itself. Where SIGCHLD is ignored, nobody is told how a child ended (wait(2)),
-//! so reheap could start no compiler. It gets its default until the program is executed.
+//! That function also changes one thing. If SIGCHLD is ignored, no parent learns how a child ended (wait(2)), so reheap
+//! could start no compiler. It gets its default until reheap executes the program.
 //!
-//! Rejected: to read `/proc/self/status` in `main`, which shows what the runtime has made of it.
+//! Rejected: reading `/proc/self/status` in `main`, because it shows the state after the runtime changed it.
 
 use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int};
 use std::io;

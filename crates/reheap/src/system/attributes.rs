@@ -1,7 +1,7 @@
-//! What a file or directory carries beside its name, bytes, mode and owner, and what of it survives a change.
+//! Copies what a file or directory has besides its name, bytes, mode and owner: times and extended attributes.
 //!
-//! A file that gives way to another is kept under a name of its own (see [`super::disk::Stage::Original`]), and comes
-//! back as it was. The file in its place gets the attributes by which others may read it.
+//! reheap keeps a file that it replaces under another name (see [`super::disk::Stage::Original`]), and brings it back
+//! as it was. The file in its place gets the attributes that let others read it.
 
 use rustix::fs::{Timespec, Timestamps, UTIME_OMIT, fgetxattr, flistxattr, fsetxattr, futimens};
 use rustix::io::Errno;

@@ -1,8 +1,9 @@
-//! Programs that are started with a library before every program of a system is, and looked at while they run.
+//! Starts canaries: programs that get a library before every program of a system does, and that reheap inspects as they
+//! run.
 //!
-//! Three kinds: one of our own with threads and a forked child, which needs no more than the dynamic linker and the
+//! There are three kinds: one of our own with threads and a forked child, which needs only the dynamic linker and the
 //! libc; the system's shell; and its `cat`, as the simplest program there is. Each answers a line and then waits for
-//! the end of its input. In between its memory map shows whether it has the library, and of the first one also whose
+//! the end of its input. In between, its memory map shows whether it has the library. The first kind also shows whose
 //! malloc it calls.
 
 use super::PROFILE_SCRIPT;

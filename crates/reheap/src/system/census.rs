@@ -1,4 +1,4 @@
-//! Which programs of a system a preload would not reach, or might break.
+//! Finds the programs of a system that a preload would not reach or might break.
 
 use super::root::Root;
 use crate::opened::Opened;

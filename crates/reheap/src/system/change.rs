@@ -1,18 +1,18 @@
-//! A change of several files as one: all of it, or none, also where the machine stops in the middle.
+//! Changes several files as one: all or none, even if the machine stops in the middle.
 //!
-//! 1. The journal says what each file was and shall be. From here on a command that finds it can mend what it finds.
-//! 2. Libraries are put in place, and canaries start with them. Nothing loads them yet.
-//! 3. The new files are written under other names: a full disk shows here. Those that are there get second names for
-//!    the way back, and those that were there before reheap a third one, under which they stay until they come back.
-//! 4. They are renamed: `/etc/ld.so.preload` now counts. The record of what is enabled is the last of them.
-//! 5. Canaries look whether it has an effect.
-//! 6. The journal is replaced by a list of what is left to delete. This is the moment when the change is done.
-//! 7. That is deleted, then the journal.
+//! 1. The journal says what each file was and shall be. From here on, a command that finds the journal can clean up.
+//! 2. reheap puts the libraries in place and starts canaries with them. Nothing else loads them yet.
+//! 3. reheap writes the new files under other names: a full disk shows here. The present files get second names for the
+//!    way back. Files from before reheap get a third name, which they keep until they come back.
+//! 4. reheap renames them: `/etc/ld.so.preload` now counts. The record of what is enabled is the last of them.
+//! 5. Canaries test whether it has an effect.
+//! 6. A list of what is left to delete replaces the journal. This is the moment when the change is done.
+//! 7. reheap deletes that, then the journal.
 //!
-//! Whatever fails up to the sixth step is undone, and a journal of these steps that is found later is too: the way back
-//! is always safe, because the old libraries are only deleted after that. From the sixth step on it goes forward. Where
-//! that step itself fails half way, so that nobody knows which journal a crash would leave, nothing is undone or
-//! deleted: the next command does what the journal says that it finds.
+//! If something fails before the sixth step is done, reheap undoes the change. A later command that finds a journal of
+//! these steps does the same. The way back is always safe, because reheap deletes the old libraries only after that.
+//! From the sixth step on it goes forward. If that step itself fails half way, a crash could leave either journal. Then
+//! reheap undoes and deletes nothing, and the next command does what the journal says.
 
 use super::directory_times::DirectoryTimes;
 use super::disk::{Contents, Disk, Stage, has_staged, kept};

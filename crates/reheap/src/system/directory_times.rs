@@ -1,8 +1,8 @@
-//! When the directories that a change works in were modified.
+//! Keeps the modification times of the directories that a change works in.
 //!
-//! A directory's time of modification tells when somebody last put a name into it or took one out. Putting ours in and
-//! taking it out again shall leave no trace, so both commands set the times back to what they found. Rejected: setting
-//! them back in `disable` alone, which would need a record of both times, and which change in between was whose.
+//! A directory's modification time tells when somebody last added or removed a name. Adding ours and removing it must
+//! leave no trace, so both commands set the times back to what they found. Rejected: setting them back in `disable`
+//! alone. That would need a record of both times, and of who made which change in between.
 
 use super::attributes::time;
 use super::disk::Disk;

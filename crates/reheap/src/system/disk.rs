@@ -1,7 +1,7 @@
-//! The steps that change a disk, each of which may fail, and each durable when it is done.
+//! Takes the steps that change a disk. Each may fail, and each is durable when it is done.
 //!
-//! A file appears whole: it is written under another name beside its place, brought to the disk, and renamed. The other
-//! name is always the same one, so that what a crash left can be found and is not one file more each time.
+//! A file appears whole: reheap writes it under another name next to its place, syncs it to the disk, and renames it.
+//! The other name is always the same. So a later command can find what a crash left, and crashes do not pile up files.
 
 use super::attributes;
 use super::root::{Place, Root};

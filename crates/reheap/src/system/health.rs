@@ -1,8 +1,8 @@
-//! What is not as it should be with what is enabled.
+//! Finds what is wrong with an enabled allocator.
 //!
-//! A problem is what keeps programs from having the allocator, makes them print an error, or waits for a command to
-//! bring it to an end. Everything else that a reader should know is a note: that somebody has put a line of their own
-//! into a file does no harm, and `reheap status` in a monitoring job must not fail for it.
+//! A problem keeps programs from having the allocator, makes them print an error, or waits for a command to finish it.
+//! Everything else that a reader should know is a note. If somebody added a line of their own to a file, that does no
+//! harm, and `reheap status` in a monitoring job must not fail.
 
 use super::change::{self, Interrupted};
 use super::disk::Disk;

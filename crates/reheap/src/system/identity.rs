@@ -1,13 +1,12 @@
-//! Which directory is meant, whatever its name says.
+//! Identifies a directory, whatever its name says.
 //!
-//! `--root` is for a system that does not run. One that does can be named in many ways: a link to `/`,
-//! `/proc/PID/root`, a bind mount, a path with `..` in it. A name tells nothing, so directories are compared by device
-//! and inode, which a bind mount and another mount namespace leave as they are. Comparing `/` alone is not enough: an
-//! image that has this system's `/etc` or `/usr/local` mounted in it would change this system too, and delete the
-//! libraries that it loads.
+//! `--root` is for a system that does not run. A running system has many names: a link to `/`, `/proc/PID/root`, a bind
+//! mount, a path with `..` in it. A name tells nothing, so reheap compares directories by device and inode. A bind
+//! mount and another mount namespace do not change these. Comparing `/` alone is not enough: an image that has this
+//! system's `/etc` or `/usr/local` mounted in it would change this system too, and delete the libraries that it loads.
 //!
-//! What cannot be told: a file system that shows the same files by other numbers, such as sshfs, or the upper directory
-//! of an overlay that `/` is made of.
+//! reheap cannot recognise two cases: a file system that shows the same files by other numbers, such as sshfs, or the
+//! upper directory of an overlay that `/` is made of.
 
 use super::{LIBRARIES, PROFILE_DIRECTORY};
 use crate::ui::Failure;

@@ -1,8 +1,8 @@
-//! The libraries of one choice in their final place: a directory that is named after what is in it, so that another
+//! Puts the libraries of one choice into their final place: a directory that is named after its contents. So another
 //! choice never overwrites a file that a process is about to load.
 //!
-//! Where programs of both libcs live, `LD_PRELOAD` reaches both. Then one path means two files: glibc expands `$LIB`
-//! (ld.so(8)), musl takes it for a name (see `reheap_allocators::preload::path_for_variable`).
+//! If a system has programs of both libcs, `LD_PRELOAD` reaches both. Then one path means two files: glibc expands
+//! `$LIB` (ld.so(8)), and musl reads it as a name (see `reheap_allocators::preload::path_for_variable`).
 
 use super::LIBRARIES;
 use super::disk::{Contents, Disk};

@@ -1,4 +1,4 @@
-//! The text of the files that are changed: reheap's own part is put in and taken out, and the rest stays byte for byte.
+//! Edits the text of changed files: it adds and removes reheap's part, and keeps the rest byte for byte.
 
 use super::LIBRARIES;
 

@@ -1,12 +1,12 @@
-//! A whole system whose dynamic programs get another allocator: what is changed for that, and how it is undone.
+//! Gives all dynamic programs of a system another allocator, and undoes that.
 //!
 //! glibc's dynamic linker reads `/etc/ld.so.preload` for every program; musl's has nothing like it, so there a script
-//! in `/etc/profile.d` sets `LD_PRELOAD` for who logs in. A mistake in the first of these ends every program of the
-//! system, the shell to mend it included. So it is written last, when the library lies in its final place and canaries
-//! have started with it, and what was there comes back if anything fails: see [`change`] for the order of the steps and
-//! what a crash between two of them leaves.
+//! in `/etc/profile.d` sets `LD_PRELOAD` for new login sessions. A mistake in the first of these ends every program of
+//! the system, including the shell to fix it. So reheap writes it last, when the library is in its final place and
+//! canaries have started with it. If anything fails, the old file comes back. See [`change`] for the order of the steps
+//! and what a crash between two of them leaves.
 //!
-//! Everything that is written, deleted or renamed goes through [`disk::Disk`], where tests can make each step fail.
+//! Every write, deletion and rename goes through [`disk::Disk`], where tests can make each step fail.
 //!
 //! Rejected: the libraries of distributions (see `reheap_allocators::preload`); a library in the user's cache
 //! directory, which a user could replace under setuid programs; `/etc/environment`, which only PAM reads, not for

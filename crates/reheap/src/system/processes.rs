@@ -1,4 +1,4 @@
-//! Which running processes have a library of reheap's.
+//! Finds the running processes that have a library of reheap.
 
 use super::LIBRARIES;
 use super::root::Root;

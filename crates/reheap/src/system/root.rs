@@ -1,7 +1,7 @@
-//! The root directory of a system: this one's, or that of an image.
+//! Opens files of a system below its root directory: this system's, or that of an image.
 //!
-//! Symbolic links in an image lead to where they would lead once it is started, never out of it: `/etc` of an image may
-//! be a link to an absolute path, and this machine's files are not meant by it.
+//! Symbolic links in an image lead to where they would lead once it runs, never out of it. `/etc` of an image may be a
+//! link to an absolute path, and that does not mean a file of this machine.
 
 use super::identity::{self, Identity, path_handle};
 use crate::ui::Failure;

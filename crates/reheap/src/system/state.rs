@@ -1,4 +1,4 @@
-//! What is enabled, as the record says it and as the files are, and the changes that lead from there to something else.
+//! Reads what is enabled, from the record and from the files, and plans the changes to another state.
 
 use super::change::{Change, FileChange, Original, check_named, is_on_the_way, without_ours};
 use super::disk::{Contents, Disk, kept};

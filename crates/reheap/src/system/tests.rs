@@ -1,5 +1,5 @@
-//! Every step of every change fails once, and the process dies before every step: what is left is what there was, or
-//! `disable` makes it so.
+//! Lets every step of every change fail once, and the process die before every step. Afterwards the system is as
+//! before, or `disable` makes it so.
 
 use super::change::{self, Interrupted};
 use super::disk::Disk;
@@ -510,7 +510,7 @@ fn a_directory_that_others_may_write_to_is_refused() {
     fs::set_permissions(&directory, fs::Permissions::from_mode(0o777)).unwrap();
     let refused = tree.root.check_owners(LIBRARIES).unwrap_err().to_string();
     let said = format!(
-        "below `{}`: others than its owner may write there",
+        "below `{}`: users other than its owner may write there",
         directory.display()
     );
     assert!(refused.contains(&said), "{refused}");
@@ -528,7 +528,7 @@ fn a_directory_that_not_everybody_may_enter_is_refused() {
     fs::set_permissions(&directory, fs::Permissions::from_mode(0o750)).unwrap();
     let refused = tree.root.check_entry(LIBRARIES).unwrap_err().to_string();
     assert!(
-        refused.contains("usr/local`: not everybody may enter it"),
+        refused.contains("usr/local`: not every user may enter it"),
         "{refused}"
     );
     tree.root.check_owners(LIBRARIES).unwrap();
@@ -656,7 +656,7 @@ fn a_directory_that_a_link_leads_through_is_looked_at_like_the_others() {
         };
         set(0o775);
         let refused = tree.root.check_owners(LIBRARIES).unwrap_err().to_string();
-        let said = format!("below `{}`: others", tree.path(directory).display());
+        let said = format!("below `{}`: users other", tree.path(directory).display());
         assert!(refused.contains(&said), "{refused}");
         set(0o755);
     }

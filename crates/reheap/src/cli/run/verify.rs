@@ -1,10 +1,10 @@
-//! `reheap run --verify`: the command is watched for some seconds with the allocator, ended, and judged.
+//! `reheap run --verify`: watches the command with the allocator for some seconds, ends it, and judges it.
 //!
-//! In front of the library stands the probe that `reheap bench` uses too, which counts the calls that reach it and asks
-//! whose malloc is behind it. That calls arrive says nothing about what becomes of the program, so it is watched for a
-//! while, and every process that dies by a signal counts. Programs crash for reasons of their own, too: if something
-//! went wrong, the same command runs once more without the allocator, watched in the same way, and what happens there
-//! as well is not put down to the allocator. Programs that were not there yet are not vouched for.
+//! The probe of `reheap bench` is in front of the library here too. It counts the calls that reach it, and asks whose
+//! malloc is behind it. Calls that arrive say nothing about what becomes of the program. So reheap watches it for a
+//! while, and counts every process that dies by a signal. Programs also crash for reasons of their own. If something
+//! went wrong, the same command runs again without the allocator, watched in the same way. reheap does not blame the
+//! allocator for what happens there too. It says nothing about programs that had not started yet.
 
 mod census;
 mod finding;
@@ -30,18 +30,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// What a command is, and for how long it is watched.
+/// A command, and how long to watch it.
 pub(super) struct Verification<'a> {
     pub(super) program: &'a Program,
     pub(super) choice: &'a Choice,
     pub(super) workshop: &'a Workshop,
-    /// Set for the program with the allocator, beside those that bring it in.
+    /// Variables for the program with the allocator, in addition to those that load it.
     pub(super) variables: Option<(OsString, OsString)>,
     pub(super) command: &'a [OsString],
     pub(super) time: Duration,
 }
 
-/// Runs the command, and once more where that is needed to tell whose fault something is.
+/// Runs the command, and runs it again if that is needed to tell whose fault a problem is.
 ///
 /// # Errors
 /// If it cannot be run. What is wrong with it is in the finding.
@@ -65,7 +65,7 @@ pub(super) fn verify(verification: &Verification<'_>) -> anyhow::Result<Finding>
     }))
 }
 
-/// Whether anything happened that the allocator may be blamed for.
+/// Whether anything happened that may be the allocator's fault.
 fn is_trouble(observed: &Observed) -> bool {
     let ended_well = matches!(observed.end, None | Some(Outcome::Exited(0)));
     !(ended_well && observed.deaths.is_empty() && observed.lost.is_empty())
@@ -120,7 +120,8 @@ impl<'a> Bench<'a> {
             .observe(Some(census))
     }
 
-    /// The same without the library, the probe and the allocator's options. What it says was said before.
+    /// The same without the library, the probe and the allocator's options. Its output would repeat that of the first
+    /// run.
     fn without(&self) -> anyhow::Result<Observed> {
         self.run("without", Vec::new(), Stdio::null())?
             .observe(None)

@@ -1,7 +1,7 @@
-//! Which processes of a command run without the library, and why.
+//! Finds the processes of a command that run without the library, and says why.
 //!
 //! A wrapper may drop the variable (`env -i`, a supervisor with an environment of its own), or start a program that no
-//! preload reaches. Nobody says so; but what runs long enough to be seen shows its environment and its memory.
+//! preload reaches. Neither says so. But a process that runs long enough shows its environment and its memory.
 
 use crate::env_vars::LD_PRELOAD;
 use crate::limits;
@@ -15,10 +15,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// A process loads its preloads within its first milliseconds; one that was looked at this often has had the time.
+/// A process loads its preloads within its first milliseconds. After this many looks, it has had the time.
 const LOOKS: u32 = 20;
 
-/// What is known of each program that a process was.
+/// What is known about each program that a process ran.
 #[derive(Debug)]
 pub(super) struct Census {
     library: PathBuf,
@@ -57,7 +57,7 @@ impl Census {
         }
     }
 
-    /// Looks at a process that runs. One that ends meanwhile has shown nothing.
+    /// Looks at a running process. One that ends meanwhile shows nothing.
     pub(super) fn look(&mut self, pid: u32) {
         let Ok(process) = Process::open(pid) else {
             return;
@@ -83,7 +83,7 @@ impl Census {
             return;
         }
         let has_variable = self.is_named_to(&process);
-        // What was looked at must have been one program.
+        // Everything must come from one and the same program.
         if !process
             .executable()
             .is_ok_and(|(program, _)| program == key.1)
@@ -126,8 +126,8 @@ impl Census {
         }))
     }
 
-    /// Whether the environment that it was started with names the library. Some programs write their titles over it,
-    /// but those have the library.
+    /// Whether the environment at its start names the library. Some programs overwrite it with their titles, but those
+    /// have the library.
     fn is_named_to(&self, process: &Process) -> bool {
         let name = self.library.file_name().unwrap_or_default().as_bytes();
         process.environment().is_ok_and(|variables| {
@@ -138,7 +138,7 @@ impl Census {
         })
     }
 
-    /// The processes that ran without the library at last.
+    /// The processes whose last program ran without the library.
     pub(super) fn without(&self) -> Vec<Without> {
         let is_latest = |pid: &u32, program: &PathBuf| self.latest.get(pid) == Some(program);
         let kept = self
@@ -155,7 +155,7 @@ impl Census {
         .collect()
     }
 
-    /// Why it does not have it; `None` where it may just not have come to it yet.
+    /// Why it does not have the library; `None` if it may not have loaded it yet.
     fn reason(&self, file: &Path, sight: &Sight) -> Option<String> {
         if let Some(why) = sight.denial {
             return Some(format!("reheap cannot inspect it: {why}"));

@@ -1,4 +1,4 @@
-//! What `--verify` found, as a judgement, as lines and as JSON.
+//! Judges what `--verify` saw, and gives the result as lines and as JSON.
 
 use super::Verification;
 use super::census::{Census, Without};
@@ -14,13 +14,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-/// What a libc makes for itself when a program starts, prints and looks something up is less than this.
+/// A libc itself makes fewer calls than this when a program starts, prints and looks something up.
 const ENOUGH_CALLS: u64 = 100;
 const WATCH_IT_LONGER: &str = "if it needs longer to start, watch it longer: `--for SECONDS`";
 /// How many processes an error names.
 const NAMED_MAX: usize = 3;
 
-/// What both runs showed.
+/// What the two runs showed.
 pub(super) struct Facts<'a> {
     pub(super) verification: &'a Verification<'a>,
     pub(super) library: &'a Path,
@@ -40,7 +40,7 @@ pub(in super::super) struct Finding {
     version: &'static str,
     /// The program that the command leads to.
     program: String,
-    /// Calls of the malloc family that were seen to reach the library.
+    /// Calls of the malloc family that reached the library.
     calls: u64,
     /// How many processes loaded it.
     processes: u64,
@@ -50,19 +50,19 @@ pub(in super::super) struct Finding {
     with: Ending,
     /// Processes that ran without the library.
     without_library: Vec<Without>,
-    /// The run without the allocator, if there had to be one.
+    /// The run without the allocator, if one was needed.
     without_allocator: Option<Ending>,
     #[serde(skip)]
     hint: Option<String>,
 }
 
-/// What `--verify` says of the allocator in the program.
+/// What `--verify` says about the allocator in the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Verdict {
     Verified,
     Failed,
-    /// It dies with any allocator, so nothing can be said of this one.
+    /// It dies with any allocator, so this says nothing about the chosen one.
     Undecided,
     /// Too little was seen.
     Unknown,
@@ -72,11 +72,11 @@ enum Verdict {
 #[derive(Debug, Serialize)]
 struct Ending {
     seconds: f64,
-    /// Whether something was still running, and so was ended.
+    /// Whether something was still running, so that reheap ended it.
     ended: bool,
     exit_code: Option<i32>,
     signals: Vec<Signalled>,
-    /// Processes that did not end in order, and whose parents told nobody how they ended.
+    /// Processes that did not exit, and whose end no parent reported.
     lost: Vec<Lost>,
 }
 
@@ -86,15 +86,14 @@ struct Signalled {
     process: Option<u32>,
     program: String,
     signal: String,
-    /// Whether it does so without the allocator, too.
+    /// Whether it also does so without the allocator.
     also_without: bool,
-    /// Whether it is a crash. Most other signals are sent on purpose, and at times that differ from run to run: they
-    /// count for the command itself only, and so does SIGKILL for all, by which the kernel ends what takes too much
-    /// memory.
+    /// Whether it is a crash. Most other signals are sent on purpose, at times that differ from run to run. They count
+    /// for the command itself only. SIGKILL counts for all, because the kernel uses it to end a process that needs too
+    /// much memory.
     #[serde(skip)]
     counts: bool,
-    /// Whether nothing can be said of the allocator where it happens without it, too. Children may be killed on
-    /// purpose.
+    /// Whether it says nothing about the allocator if it also happens without it. Children may be killed on purpose.
     #[serde(skip)]
     leaves_doubt: bool,
     #[serde(skip)]
@@ -186,7 +185,7 @@ impl Finding {
         self.problems.push(problem);
     }
 
-    /// Of these nobody was told how they ended, so what counts is that they end in order without the allocator.
+    /// No parent reported how these ended, so what counts is that they exit without the allocator.
     fn blame_for_lost(&mut self, with: &Observed, without: Option<&Observed>) {
         let lost_too = |lost: &Lost| {
             let mut others = without.into_iter().flat_map(|without| &without.lost);
@@ -202,7 +201,7 @@ impl Finding {
         }
     }
 
-    /// A shell passes on that a program died as an exit code of more than 128.
+    /// A shell reports a program that died as an exit code above 128.
     fn blame_for_exit_code(&mut self, with: &Observed, without: Option<&Observed>) {
         let (Some(Outcome::Exited(code)), Some(without)) = (with.end, without) else {
             return;
@@ -229,7 +228,7 @@ impl Finding {
 
     fn say_why_not(&mut self, why: WhyNot) {
         let is_plain = matches!(why, WhyNot::NeverLoaded | WhyNot::NeverCalled);
-        // What crashed at once may not have come to tell.
+        // A program that crashed at once may not have had time to report.
         if is_plain && !self.problems.is_empty() {
             return;
         }
@@ -253,7 +252,7 @@ impl Finding {
         );
     }
 
-    /// Wrappers such as `env -i` become the program that is meant, and that is what must have the allocator.
+    /// Wrappers such as `env -i` become the program that the user means, and that program must have the allocator.
     fn say_what_it_became(&mut self, with: &Observed) {
         let allocator = self.allocator;
         let is_command = |without: &&Without| without.process == with.command;
@@ -290,7 +289,7 @@ impl Finding {
         })
     }
 
-    /// What was seen, for people: a line, and one for each thing that may matter.
+    /// The result for people: one line, and one more for each thing that may matter.
     pub(in super::super) fn lines(&self) -> String {
         let (program, allocator, version) = (&self.program, self.allocator, self.version);
         let seen = self.seen.as_deref().unwrap_or("nothing was seen");

@@ -1,10 +1,10 @@
-//! One run of a command that is watched for a while and then ended, with everything that it started.
+//! Runs a command, watches it for a while, and then ends it and everything that it started.
 //!
-//! This process takes in orphans (prctl(2), "child subreaper"), so whatever the command starts stays below it, daemons
-//! too. It can be told how the command and orphans end; of all others their parents are told, and the watch writes that
-//! down (`reheap_allocators::watch`). Where a parent has no watch in it, a death may still be seen while nobody has
-//! asked for it; and where the library of the watch was in the process that died, it is known not to have ended in
-//! order.
+//! This process adopts orphans (prctl(2), "child subreaper"), so everything that the command starts stays below it,
+//! daemons too. The kernel tells it how the command and the orphans end. For all others it tells their parents, and the
+//! watch in them writes that down (`reheap_allocators::watch`). If a parent has no watch, reheap may still see a death
+//! before the parent asks for it. If the process that died had the library of the watch, reheap knows that it did not
+//! exit in order.
 
 use super::census::Census;
 use crate::interrupt;
@@ -23,12 +23,12 @@ use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a program has to end when it is asked to.
+/// How long a program may need to end when reheap asks it to.
 const GRACE: Duration = Duration::from_secs(5);
-/// The kernel may take a while to give back the memory of a process, but not that long.
+/// The kernel may need a while to free the memory of a process, but not this long.
 const KILL_FOR: Duration = Duration::from_secs(10);
 const INTERVAL: Duration = Duration::from_millis(5);
-/// What a program does to itself, and never reheap to it.
+/// Signals that a program causes itself and that reheap never sends.
 const FAULTS: [Signal; 7] = [
     Signal::ABORT,
     Signal::SEGV,
@@ -39,31 +39,31 @@ const FAULTS: [Signal; 7] = [
     Signal::SYS,
 ];
 
-/// What was seen of a run.
+/// What a run showed.
 #[derive(Debug)]
 pub(super) struct Observed {
     /// The process of the command.
     pub(super) command: u32,
-    /// How the command itself ended, if it did before it was asked to.
+    /// How the command itself ended, if it did so before reheap asked it to.
     pub(super) end: Option<Outcome>,
-    /// Whether something of it was still running, and so was ended.
+    /// Whether something of it was still running, so that reheap ended it.
     pub(super) was_ended: bool,
     pub(super) time: Duration,
     pub(super) deaths: Vec<Death>,
-    /// The name of a program that the command executed at last, if the watch was not in that.
+    /// The name of the program that the command executed last, if that had no watch.
     pub(super) became: Option<PathBuf>,
-    /// Processes that are gone, of which nobody knows how.
+    /// Processes that are gone, and nobody knows how they ended.
     pub(super) lost: Vec<Lost>,
 }
 
-/// A process that ended as one does that crashes: without the functions that end a program.
+/// A process that ended like a crash: without the functions that end a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Lost {
     pub(super) process: u32,
     pub(super) program: PathBuf,
 }
 
-/// A process that died by a signal which reheap did not send.
+/// A process that died by a signal that reheap did not send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Death {
     pub(super) process: Option<u32>,
@@ -74,13 +74,14 @@ pub(super) struct Death {
 }
 
 impl Death {
-    /// Whether the other one, of another run, is the same trouble.
+    /// Whether a death in another run is the same problem.
     ///
-    /// What a libc's checks end by SIGABRT, another allocator may notice later, by SIGSEGV. A signal that somebody
-    /// sends may come before the process is the program that is meant, so only the signal counts then.
+    /// If a libc's checks end a program by SIGABRT, another allocator may notice the same error later, by SIGSEGV. If
+    /// somebody sends a signal, it may come before the process runs the intended program. So only the signal counts
+    /// then.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let is_same = self.program.file_name() == other.program.file_name();
-        // Only a path is sure to be a program's name.
+        // Only a path is certain to be a program's name.
         let is_vague = |death: &Self| death.is_of_child || !death.program.is_absolute();
         let may_be_same = is_same || is_vague(self) || is_vague(other);
         match self.is_fault() {
@@ -89,7 +90,7 @@ impl Death {
         }
     }
 
-    /// Whether the process brought it upon itself.
+    /// Whether the process caused it itself.
     pub(super) fn is_fault(&self) -> bool {
         is_fault(self.signal)
     }
@@ -109,10 +110,10 @@ pub(super) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Starts it, watches, and ends it.
+    /// Starts it, watches it, and ends it.
     ///
     /// # Errors
-    /// If it cannot be started, or somebody pressed Ctrl-C; nothing of it runs any more then.
+    /// If it cannot start, or the user pressed Ctrl-C; then nothing of it is still running.
     pub(super) fn observe(self, mut census: Option<&mut Census>) -> anyhow::Result<Observed> {
         set_child_subreaper(Some(getpid()))
             .context("cannot adopt the command's orphaned processes")?;
@@ -153,8 +154,8 @@ impl Run<'_> {
     }
 }
 
-/// Everything that died by a signal, once each: until the end began by any signal, and after that by one which is
-/// nobody else's doing.
+/// Every process that died by a signal, once each. Before reheap began to end the run, any signal counts; after that,
+/// only one that a process causes itself.
 fn deaths(
     ends_before: &BTreeMap<u32, ExitStatus>,
     family: &Family,
@@ -195,8 +196,8 @@ fn deaths(
     deaths
 }
 
-/// What is known of the command's last program by its name only. One that makes the system call to end without the libc
-/// does not end in order either, and one may give itself another name; no program is known that does both.
+/// What the name alone tells about the command's last program. A program that ends by a system call without the libc
+/// looks like a crash too, and a program may rename itself. No known program does both.
 fn became(family: &Family, seen: &Seen) -> Option<PathBuf> {
     let mut latest = seen.started.iter().rev();
     let started = latest.find(|started| started.process == family.command)?;
@@ -208,7 +209,7 @@ fn became(family: &Family, seen: &Seen) -> Option<PathBuf> {
     (has_exited && !started.is_over && !is_same).then(|| name.clone())
 }
 
-/// The processes that are gone by now, except those of which it is known how they ended.
+/// The processes that are gone by now, except those whose end is known.
 fn gone(family: &Family, seen: &Seen) -> BTreeSet<u32> {
     let is_left: BTreeSet<u32> = descendants(getpid()).into_iter().map(number).collect();
     let is_gone = |process: &u32| !is_left.contains(process) && !family.ends.contains_key(process);
@@ -216,8 +217,8 @@ fn gone(family: &Family, seen: &Seen) -> BTreeSet<u32> {
     processes.filter(is_gone).collect()
 }
 
-/// Those of them that ended without a word, their own or their parents'. What is seen last decides, because one may
-/// have been about to say it.
+/// Those of them that ended without a report, from themselves or from their parents. The last look decides, because the
+/// report may come late.
 fn lost(gone: &BTreeSet<u32>, seen: &Seen) -> Vec<Lost> {
     let is_lost = |started: &&Started| !started.is_over && gone.contains(&started.process);
     let lost = seen.started.iter().filter(is_lost).map(|started| Lost {
@@ -238,7 +239,7 @@ fn outcome(status: ExitStatus) -> Outcome {
 /// The command and all that it started.
 struct Family {
     command: u32,
-    /// How those ended that were this process's children, and those that were seen before their parents asked.
+    /// How the children of this process ended, and the processes that reheap saw before their parents asked.
     ends: BTreeMap<u32, ExitStatus>,
     names: BTreeMap<u32, PathBuf>,
     has_ended: bool,
@@ -254,7 +255,7 @@ impl Family {
         }
     }
 
-    /// Takes in what has ended, and says whether anything is left.
+    /// Collects ended processes, and says whether any are left.
     fn look(&mut self, mut census: Option<&mut Census>) -> bool {
         let mut is_left = false;
         for pid in descendants(getpid()) {
@@ -263,7 +264,7 @@ impl Family {
                 Ok(Some((_, status))) => {
                     self.note(pid, last, ExitStatus::from_raw(status.as_raw()))
                 }
-                // No child of this process: its parent is to ask for it.
+                // Not a child of this process: its parent must ask for it.
                 Err(_) if last.as_ref().is_some_and(|last| last.is_zombie) => {
                     is_left = true;
                     if let Some(status) = last.as_ref().and_then(|last| last.status) {
@@ -306,7 +307,7 @@ impl Family {
 }
 
 impl Drop for Family {
-    /// So that nothing that was started for this stays.
+    /// Leaves nothing behind that this run started.
     fn drop(&mut self) {
         if !self.has_ended {
             self.end();
@@ -338,7 +339,7 @@ impl LastWords {
     }
 }
 
-/// What the kernel keeps of a program's name (TASK_COMM_LEN, less the zero at its end).
+/// How much of a program's name the kernel keeps (TASK_COMM_LEN, less the zero at its end).
 const NAME_BYTES: usize = 15;
 /// The 52nd field, counted from the third.
 const EXIT_CODE: usize = 49;
