@@ -23,7 +23,7 @@ const SCRIPTS_MAX: usize = 5;
 /// An index may lead to another one.
 const INDEXES_MAX: usize = 4;
 
-/// Why the program of an image cannot be told.
+/// Why reheap cannot tell the program of an image.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ContainerError {
     #[error("the image cannot be read: {0}")]
@@ -192,7 +192,7 @@ struct Settings {
     working_dir: Option<String>,
 }
 
-/// The names of the configuration and of the layers, the lowest first.
+/// The names of the configuration and of the layers, lowest first.
 fn parts(store: &Store) -> Result<(String, Vec<String>), ContainerError> {
     if !store.has("index.json") {
         let images: Vec<DockerManifest> = json(&store.read_small("manifest.json")?, "manifest")?;
@@ -225,7 +225,7 @@ fn choose(manifests: &[Descriptor]) -> Option<&Descriptor> {
         let platform = descriptor.platform.as_ref();
         platform.is_some_and(|p| p.os == "linux" && p.architecture == architecture)
     };
-    // Attestations stand beside images and say that they are for "unknown".
+    // Attestations are listed like images, and say that they are for "unknown".
     let is_an_image = |descriptor: &&Descriptor| {
         let platform = descriptor.platform.as_ref();
         platform.is_none_or(|platform| platform.os != "unknown")
@@ -235,7 +235,7 @@ fn choose(manifests: &[Descriptor]) -> Option<&Descriptor> {
     for_here.or_else(|| all.find(is_an_image))
 }
 
-/// The name of the file that holds what has that digest.
+/// The name of the file that holds the blob with that digest.
 fn blob(digest: &str) -> Result<String, ContainerError> {
     let damaged = || ContainerError::Damaged {
         what: "digest",

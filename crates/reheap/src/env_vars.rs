@@ -3,14 +3,13 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// `--allocator`: for `CC="reheap cc"` and the like, where no flag can be given.
+/// `--allocator`: for `CC="reheap cc"` and the like, where the user cannot give a flag.
 pub(crate) const ALLOCATOR: &str = "REHEAP_ALLOCATOR";
 /// `--tuning`, several separated by spaces.
 pub(crate) const TUNING: &str = "REHEAP_TUNING";
 /// `--memory-functions`.
 pub(crate) const MEMORY_FUNCTIONS: &str = "REHEAP_MEMORY_FUNCTIONS";
-/// `--keep-deepbind`, whatever its value: read by the preload itself (`dlopen.c`), so also where `enable` brought it
-/// in.
+/// `--keep-deepbind`, whatever its value: the preload itself reads it (`dlopen.c`), so it also works with `enable`.
 pub(crate) const KEEP_DEEPBIND: &str = "REHEAP_KEEP_DEEPBIND";
 /// The cache directory; without it `reheap` in the user's cache directory (XDG base directory specification).
 pub(crate) const CACHE_DIR: &str = "REHEAP_CACHE_DIR";
@@ -18,9 +17,9 @@ pub(crate) const CACHE_DIR: &str = "REHEAP_CACHE_DIR";
 pub(crate) const LD_PRELOAD: &str = "LD_PRELOAD";
 /// No colours, whatever its value (no-color.org).
 pub(crate) const NO_COLOR: &str = "NO_COLOR";
-/// What the recording linker is to do: a `Plan` of [`crate::project`] as JSON. Set by `cargo reheap`, not by users.
+/// What the recording linker must do: a `Plan` of [`crate::project`] as JSON. Set by `cargo reheap`, not by users.
 pub(crate) const LINK_PLAN: &str = "REHEAP_LINK_PLAN";
-/// What the recording linker is to see in doctests, as JSON. Set by `cargo reheap test`, not by users.
+/// What the recording linker must find in doctests, as JSON. Set by `cargo reheap test`, not by users.
 pub(crate) const DOCTESTS: &str = "REHEAP_DOCTESTS";
 
 /// A variable, unless it is unset or empty.
@@ -28,7 +27,7 @@ pub(crate) fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// The whole environment, for libraries that may not read it themselves.
+/// The whole environment, for crates that may not read it themselves.
 pub(crate) fn all() -> impl Iterator<Item = (OsString, OsString)> {
     std::env::vars_os()
 }
@@ -46,7 +45,7 @@ pub(crate) fn library_path() -> Vec<PathBuf> {
     std::env::split_paths(&list).collect()
 }
 
-/// Where programs are searched for; an empty value is a value, and means the working directory.
+/// Where the shell searches for programs. An empty value counts, and means the working directory.
 pub(crate) fn path() -> Option<OsString> {
     std::env::var_os("PATH")
 }

@@ -5,13 +5,13 @@ use std::process::{ExitCode, ExitStatus};
 
 /// Something did not work.
 pub(crate) const FAILED: u8 = 1;
-/// It cannot have been meant that way.
+/// Wrong usage: the user cannot have meant this.
 pub(crate) const WRONG_USAGE: u8 = 2;
 /// `bench compare`: a threshold is violated.
 pub(crate) const THRESHOLD_VIOLATED: u8 = 3;
 /// `bench`, `recommend`: a variant failed. `run --verify`: the command crashes with and without the allocator.
 pub(crate) const COMMAND_FAILED: u8 = 4;
-/// Nobody can tell.
+/// reheap cannot tell.
 pub(crate) const UNKNOWN: u8 = 5;
 
 /// The exit code of a command that did the work, or what a shell makes of the signal that ended it.

@@ -31,7 +31,7 @@ pub(crate) fn on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     let flag = Arc::clone(&interrupted);
     let wait = move || {
         for signal in signals.forever() {
-            // Before the flag, so that whoever sees the flag sees the signal, too.
+            // Set before the flag, so that code that sees the flag also sees the signal.
             let is_first = FIRST.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
             flag.store(true, Ordering::SeqCst);
             if is_first.is_err() {
@@ -40,7 +40,7 @@ pub(crate) fn on_signals() -> anyhow::Result<Arc<AtomicBool>> {
             }
         }
     };
-    // Under a low limit of data or processes there is no room for one.
+    // Under a low limit of data or processes there is no room for a thread.
     let thread = thread::Builder::new().spawn(wait);
     thread.context("cannot start a thread that watches for Ctrl-C")?;
     Ok(interrupted)

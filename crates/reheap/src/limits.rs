@@ -39,7 +39,7 @@ enum Kind {
     Data,
 }
 
-/// What the limits of this process leave too little for: the allocator in this program.
+/// The limit of this process that leaves too little for the allocator in this program.
 pub(crate) fn shortage(
     allocator: &'static Allocator,
     program: &Program,
@@ -88,7 +88,7 @@ impl Shortage {
         self.left_bytes().is_none()
     }
 
-    /// What the limit leaves for all else; `None` if it is too low for what comes first.
+    /// What the limit leaves for everything else; `None` if it is too low for the files and the allocator.
     fn left_bytes(&self) -> Option<u64> {
         let taken = self.needed_bytes.saturating_add(self.mapped_bytes);
         self.limit.bytes.checked_sub(taken)

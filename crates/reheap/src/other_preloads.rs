@@ -15,8 +15,8 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// The first library in `LD_PRELOAD` that has a malloc of its own, unless it is one of reheap's: those are alike, so
-/// that the last one that was asked for comes first and is used for everything.
+/// The first library in `LD_PRELOAD` that has a malloc of its own, unless it is one of reheap's. Those are alike: the
+/// last one requested comes first and serves everything.
 pub(crate) fn obstacle() -> Option<Obstacle> {
     let list = env_vars::variable(env_vars::LD_PRELOAD)?;
     // Blanks and colons separate (ld.so(8)).
@@ -27,10 +27,10 @@ pub(crate) fn obstacle() -> Option<Obstacle> {
         .map(|name| Obstacle::OtherPreload(name.display().to_string()))
 }
 
-/// A variable for the dynamic linker where `LD_AUDIT` names libraries.
+/// A variable that the dynamic linker needs if `LD_AUDIT` names libraries.
 ///
-/// glibc then lays out thread-local storage before it has seen the preloads, and theirs has to fit into what it keeps
-/// for libraries that come late: 512 bytes beside its own. jemalloc has 2 KiB.
+/// glibc then lays out thread-local storage before it has seen the preloads, and theirs must fit into what it reserves
+/// for late libraries: 512 bytes besides its own. jemalloc has 2 KiB.
 pub(crate) fn room_beside_audit_libraries() -> Option<(OsString, OsString)> {
     const TUNABLE: &str = "glibc.rtld.optional_static_tls"; // glibc 2.32 and later
     const BYTES: usize = 8192;
@@ -48,7 +48,7 @@ pub(crate) fn room_beside_audit_libraries() -> Option<(OsString, OsString)> {
     Some((name.into(), value))
 }
 
-/// A file that cannot be read, or is none, is not preloaded either.
+/// If reheap cannot read the file, the dynamic linker does not preload it either.
 fn brings_a_malloc(file: &Path) -> bool {
     let file = File::open(file).and_then(Opened::new).ok();
     let identity = file.and_then(|file| identify(&file).ok());
@@ -57,7 +57,7 @@ fn brings_a_malloc(file: &Path) -> bool {
     })
 }
 
-/// Where the dynamic linker finds it, but for what only its cache knows.
+/// Where the dynamic linker finds it, except for what only its cache knows.
 fn find(name: &Path) -> Option<PathBuf> {
     if name.as_os_str().as_bytes().contains(&b'/') {
         return name.is_file().then(|| name.to_owned());

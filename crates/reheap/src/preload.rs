@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// The path is for `LD_PRELOAD` only: it leads processes of another libc past the library. The file name is also what
 /// `/proc/PID/maps` of a process that has it shows.
 ///
-/// Obstacles are the caller's to weigh ([`Program::obstacles`]); a program that no library fits is an error here too.
+/// The caller judges obstacles ([`Program::obstacles`]). If no library fits the program, that is an error here too.
 pub(crate) fn library(
     choice: &Choice,
     program: &Program,
@@ -39,7 +39,8 @@ pub(crate) fn library(
     Ok(Some(for_variable(&file, &target, workshop)?))
 }
 
-/// All variables to set for a program that is to hand the library on to one of the programs it starts, and to no other.
+/// All variables to set for a program that passes the library on to one of the programs that it starts, and to no
+/// other.
 pub(crate) fn environment_for_only(
     choice: &Choice,
     program: &Program,
@@ -55,8 +56,8 @@ pub(crate) fn environment_for_only(
     Ok(variables)
 }
 
-/// The path by which processes find a library of reheap's own, such as the probe, and those of the other libc nothing
-/// that would end them.
+/// The path by which processes find a library of reheap, such as the probe. Processes of the other libc find nothing
+/// there that would end them.
 pub(crate) fn for_variable(
     library: &Path,
     target: &Target,
@@ -77,7 +78,7 @@ pub(crate) fn probe(target: &Target, workshop: &Workshop) -> anyhow::Result<Path
     for_variable(&probe, target, workshop)
 }
 
-/// Takes `LD_PRELOAD` out of what is to be set.
+/// Removes `LD_PRELOAD` from the variables to set.
 pub(crate) fn take_out(environment: &mut Vec<(OsString, OsString)>) -> Option<OsString> {
     let position = environment
         .iter()
@@ -85,12 +86,12 @@ pub(crate) fn take_out(environment: &mut Vec<(OsString, OsString)>) -> Option<Os
     position.map(|position| environment.remove(position).1)
 }
 
-/// What is to be preloaded already.
+/// What `LD_PRELOAD` already names.
 pub(crate) fn present() -> Option<OsString> {
     env_vars::variable(env_vars::LD_PRELOAD)
 }
 
-/// For the glibc processes that a musl program starts. A system without a compiler for glibc has none of them.
+/// For the glibc processes that a musl program starts. A system without a compiler for glibc has no such processes.
 fn nothing(workshop: &Workshop) -> Option<PathBuf> {
     let target = Target::of_this_machine(Libc::Glibc)?;
     workshop.own_library(&NOTHING, &target).ok()
@@ -121,7 +122,7 @@ pub(crate) fn environment(choice: &Choice, library: Option<&Path>) -> Vec<(OsStr
     environment
 }
 
-/// Why the library is not at work in a program, in the words of the program's dynamic linker where those tell more.
+/// Why the library does not work in a program, in the words of the program's dynamic linker if those tell more.
 pub(crate) fn explained(why: WhyNot, program: &Program, library: &Path) -> WhyNot {
     let (Some(target), Some(loader)) = (program.target(), &program.identity.interpreter) else {
         return why;
@@ -134,8 +135,8 @@ pub(crate) fn explained(why: WhyNot, program: &Program, library: &Path) -> WhyNo
     why.explained(loading, library)
 }
 
-/// ld.so(8) takes blanks and colons for separators and expands what stands behind a dollar sign; there is no quoting.
-/// A link in a directory for temporary files would do, but has to stay as long as the program may start others.
+/// ld.so(8) reads blanks and colons as separators and expands what follows a dollar sign. There is no quoting. A link
+/// in a temporary directory would work, but must stay as long as the program may start others.
 fn check_path(cache: &Path) -> anyhow::Result<()> {
     let bytes = cache.as_os_str().as_bytes();
     let is_special = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b':' | b'$');

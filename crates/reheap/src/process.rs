@@ -28,7 +28,7 @@ const PROC_FILE_BYTES_MAX: u64 = 256 << 20;
 /// What the kernel puts behind the path of a file that is gone.
 const DELETED: &[u8] = b" (deleted)";
 
-/// Why a process cannot be looked at.
+/// Why reheap cannot inspect a process.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProcessError {
     #[error("there is no such process")]
@@ -45,21 +45,21 @@ pub(crate) enum ProcessError {
     Io(io::Error),
 }
 
-/// Why the kernel does not let somebody look at a process (ptrace(2), "Ptrace access mode checking").
+/// Why the kernel does not let a user inspect a process (ptrace(2), "Ptrace access mode checking").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Denial {
     /// It is another user's.
     OtherUser { owner: u32, own: u32 },
-    /// It is the caller's, and the kernel protects it all the same.
+    /// It is the caller's, but the kernel protects it anyway.
     Protected,
-    /// Root may look at what is another user's with this capability only.
+    /// Root may inspect other users' processes only with this capability.
     RootWithoutCapability,
-    /// Root has it, and still may not.
+    /// Root has it, but still may not.
     RootForbidden,
 }
 
 impl Denial {
-    /// What rights could not be the reason for is not named as the reason.
+    /// Names only rights that can be the reason.
     fn of(own: u32, may_trace: Option<bool>, owner: u32) -> Self {
         match own {
             0 if may_trace == Some(false) => Self::RootWithoutCapability,
@@ -167,7 +167,7 @@ impl Process {
     /// The path of its executable, and whether it is still there.
     ///
     /// # Errors
-    /// If it is not allowed to ask, or if there is none: a zombie, a thread of the kernel.
+    /// If reheap may not ask, or if there is none: a zombie, a kernel thread.
     pub(crate) fn executable(&self) -> Result<(PathBuf, Existence), ProcessError> {
         match rustix::fs::readlinkat(&self.directory, "exe", Vec::new()) {
             Ok(path) => Ok(existence(path.into_bytes())),
@@ -189,7 +189,7 @@ impl Process {
     /// Opens the executable, also a deleted one.
     ///
     /// # Errors
-    /// If it is not allowed, or the process has ended.
+    /// If reheap may not, or the process has ended.
     pub(crate) fn open_executable(&self) -> Result<File, ProcessError> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         rustix::fs::openat(&self.directory, "exe", flags, Mode::empty())
@@ -200,11 +200,11 @@ impl Process {
     /// What is mapped, with resident sizes where the kernel tells them.
     ///
     /// # Errors
-    /// If it is not allowed, or the process has ended.
+    /// If reheap may not, or the process has ended.
     pub(crate) fn mappings(&self) -> Result<Vec<Mapping>, ProcessError> {
         let text = match self.read("smaps") {
             Ok(text) if !text.is_empty() => text,
-            // A kernel may be built without it.
+            // A kernel may lack it.
             _ => self.read("maps")?,
         };
         if text.is_empty() {
@@ -216,7 +216,7 @@ impl Process {
     /// What is mapped, without sizes: much quicker to read.
     ///
     /// # Errors
-    /// If it is not allowed, or the process has ended.
+    /// If reheap may not, or the process has ended.
     pub(crate) fn maps(&self) -> Result<Vec<Mapping>, ProcessError> {
         let text = self.read("maps")?;
         if text.is_empty() {
@@ -228,7 +228,7 @@ impl Process {
     /// The environment that it was started with.
     ///
     /// # Errors
-    /// If it is not allowed, or the process has ended.
+    /// If reheap may not, or the process has ended.
     pub(crate) fn environment(&self) -> Result<Vec<(OsString, OsString)>, ProcessError> {
         let bytes = self.read("environ")?;
         let variables = bytes.split(|&byte| byte == 0).filter_map(|variable| {
@@ -333,8 +333,8 @@ impl Process {
         }
     }
 
-    /// The state of every process may be read by all, and tells what there is to look at. The owner of its directory
-    /// does not tell whose it is: the directory of a protected one is root's (proc(5)).
+    /// Everybody may read the state of every process, and it tells what there is to look at. The owner of its directory
+    /// does not tell whose it is: root owns the directory of a protected process (proc(5)).
     fn why_denied(&self) -> ProcessError {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let text = rustix::fs::openat(&self.directory, "status", flags, Mode::empty())

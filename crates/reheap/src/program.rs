@@ -49,7 +49,7 @@ pub(crate) struct Program {
     start: Start,
 }
 
-/// Who makes sense of the file that was typed.
+/// What runs the file that the user typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Start {
     Kernel,
@@ -144,7 +144,7 @@ impl Program {
                     }
                     found => found?,
                 },
-                // Where env finds nothing it says so itself: then it is env that is run.
+                // If env finds nothing, it says so itself; then the program is env.
                 Line::Env { env, name } => match find(&name) {
                     Ok(program) => {
                         executed = through.len() + 1;
@@ -152,9 +152,8 @@ impl Program {
                     }
                     Err(_) => find_file(Path::new(&env))?,
                 },
-                // The kernel does not execute it (ENOEXEC), nor a script with such an interpreter. Then the one who
-                // asked gives what was to be executed to the shell, and as env does so without a look, only the first
-                // is looked at.
+                // The kernel does not execute it (ENOEXEC), nor a script with such an interpreter. Then the caller
+                // gives the file to the shell. env does so without a check, so reheap checks only the first file.
                 Line::Text | Line::Binary => {
                     if let Some(script) = through.get(executed).cloned() {
                         file = script;
@@ -232,7 +231,7 @@ impl Program {
         obstacles
     }
 
-    /// The address space that it takes before it does anything, by its file and those that are loaded for it.
+    /// The address space that it needs before it does anything: its own file and those that are loaded for it.
     pub(crate) fn mapped_bytes(&self) -> u64 {
         let (Some(target), Some(interpreter)) = (self.target(), &self.identity.interpreter) else {
             return 0;
@@ -240,13 +239,13 @@ impl Program {
         libraries().mapped_bytes(&real(&self.file), Path::new(interpreter), target.libc())
     }
 
-    /// What is to be known of it where nothing stands in the way.
+    /// What to know about it if nothing stands in the way.
     pub(crate) fn remarks(&self) -> &[Remark] {
         &self.meeting.remarks
     }
 
-    /// Whether none of its own calls can reach a preload, as far as its file tells. Looked up only for who asks: it
-    /// takes as long as all the rest.
+    /// Whether none of its own calls can reach a preload, as far as its file tells. Computed only on request, because
+    /// it takes as long as everything else together.
     pub(crate) fn takes_no_malloc(&self) -> Option<Remark> {
         let libc = self.target()?.libc();
         let libraries = takers::only_libraries(&real(&self.file), libc, &libraries())?;
@@ -272,7 +271,7 @@ fn find(command: &OsStr) -> Result<PathBuf, NotRunnable> {
     let path = env_vars::path().unwrap_or_else(|| OsString::from(DEFAULT_PATH));
     let mut present = None;
     for directory in std::env::split_paths(&path) {
-        // An empty entry is the working directory; with its `./` it is no name to search for again.
+        // An empty entry is the working directory. Thanks to the `./`, nothing searches for it as a name again.
         let file = match directory.as_os_str().is_empty() {
             true => Path::new(".").join(command),
             false => directory.join(command),
@@ -346,8 +345,8 @@ struct Caller {
 }
 
 impl Caller {
-    /// Secure mode is for who gets an identity that is not the caller's own (security/commoncap.c): a setuid-root
-    /// program run by root is not in it, and root gains nothing by capabilities.
+    /// Secure mode is for programs that get another identity than the caller's (security/commoncap.c). A setuid-root
+    /// program that root runs is not in it, and root gains nothing by capabilities.
     fn gains(
         &self,
         mode: u32,

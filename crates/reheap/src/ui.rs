@@ -69,7 +69,7 @@ pub(crate) fn note(text: &str) {
 /// Messages may have several lines; no name or foreign output in them moves the cursor or changes colours.
 fn to_stderr(text: &str) {
     let lines: Vec<String> = text.split('\n').map(printable).collect();
-    // Where standard error is closed there is nobody left to tell.
+    // If standard error is closed, there is nobody left to tell.
     let _ = std::io::stderr().write_all(lines.join("\n").as_bytes());
 }
 

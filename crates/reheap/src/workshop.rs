@@ -214,7 +214,7 @@ impl Workshop {
         Ok(library.build(target, &self.toolchain_for_glue(target)?, cache)?)
     }
 
-    /// Builds, and says so where it takes time.
+    /// Builds, and says so if it takes time.
     fn while_building<T, E>(
         &self,
         choice: &Choice,
@@ -301,7 +301,7 @@ fn find_cache() -> anyhow::Result<Cache> {
     Ok(cache)
 }
 
-/// Before anything is announced that would take time and then have nowhere to go.
+/// Checked before reheap announces a long build that would have nowhere to go.
 fn check(cache: &Cache) -> anyhow::Result<()> {
     cache.check().map_err(|error| {
         let hint = format!("set another one: {}=<directory>", env_vars::CACHE_DIR);

@@ -621,7 +621,7 @@ fn a_cache_whose_path_is_not_utf_8_is_refused_because_cargo_takes_none() {
     outcome.said(&[
         "cannot use the cache directory",
         "is not UTF-8",
-        "hint: name another: REHEAP_CACHE_DIR=<directory>",
+        "hint: set another one: REHEAP_CACHE_DIR=<directory>",
     ]);
     assert!(!cache.exists());
 }

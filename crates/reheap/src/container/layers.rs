@@ -12,11 +12,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use tar::EntryType;
 
-/// More files than any image has, and as many as fit the memory that is meant for them.
+/// More files than any image has, and few enough for the memory that reheap allows.
 const FILES_MAX: usize = 1_000_000;
-/// What all links of an image may hold together.
+/// The most bytes that all links of an image may hold together.
 const TARGETS_BYTES_MAX: usize = 8 << 20;
-/// A program that is larger is looked at as far as this: nobody wants more of an image copied onto the disk.
+/// reheap reads a larger program only up to this: nobody wants more of an image copied to the disk.
 const FILE_BYTES_MAX: u64 = 2 << 30;
 /// As much as the kernel looks at.
 const BEGINNING_BYTES: u64 = 256;
@@ -32,13 +32,13 @@ enum Act {
     Directory,
     /// It has a file there: the entry of that number.
     File(u32),
-    /// It has a symbolic link there; where it leads stands among the targets.
+    /// It has a symbolic link there; the targets say where it leads.
     Link(u32),
     /// It has another name there of the file at that path.
     SameAs(u32),
-    /// It takes away what is below it.
+    /// It removes what is below it.
     Hide,
-    /// It takes away what is in the directory below it.
+    /// It removes what is in the directory below it.
     Empty,
 }
 
@@ -57,8 +57,8 @@ enum Node {
     SameAs(PathBuf),
 }
 
-/// The tree, with paths from `/`. Of a million paths only a few are ever asked for, so each is kept as a hash of eight
-/// bytes, with a key that nobody who makes an image knows.
+/// The tree, with paths from `/`. reheap asks for only a few of a million paths, so it keeps each as a hash of eight
+/// bytes. The key of the hash is random, so no image can be made to collide.
 #[derive(Debug, Default)]
 pub(super) struct Layers {
     names: Vec<String>,
@@ -127,7 +127,7 @@ impl Layers {
         OsStr::from_bytes(&text[2..2 + length]).into()
     }
 
-    /// What an entry does, and to which path: a mark that hides does it to another one than it is called.
+    /// What an entry does, and to which path: a whiteout hides another path than its own name.
     fn act(&self, path: &Path, act: Act) -> (u64, Act) {
         let name = path.file_name().unwrap_or_default().as_bytes();
         let directory = path.parent().unwrap_or(Path::new("/"));
@@ -164,7 +164,7 @@ impl Layers {
         of_path.map(|(_, act)| *act)
     }
 
-    /// What is at a path: what the topmost layer has there that has anything, unless one above it took it away.
+    /// What is at a path: the entry of the topmost layer that has one, unless a layer above removed it.
     fn get(&self, path: &Path) -> Option<Node> {
         for layer in (0..self.acts.len()).rev() {
             let has = self
@@ -185,8 +185,8 @@ impl Layers {
         None
     }
 
-    /// Whether a layer takes a path away from those below: it hides it or a directory on the way, or has something else
-    /// there.
+    /// Whether a layer removes a path of the layers below: it hides the path or a directory on the way, or has
+    /// something else there.
     fn takes_away(&self, layer: usize, path: &Path) -> bool {
         let is_hidden = |path: &Path| self.acts_on(layer, path).any(|act| act == Act::Hide);
         is_hidden(path)
@@ -251,8 +251,7 @@ impl Layers {
     }
 }
 
-/// A file in a layer: where it is in the image if the layer stands there as it is, else a copy in a file without a
-/// name.
+/// A file in a layer: in its place in the image if the layer is not compressed, else a copy in a file without a name.
 fn opened(
     store: &Store,
     layer: &str,
@@ -272,7 +271,7 @@ fn opened(
     Ok((beginning, Opened::new(copy)?))
 }
 
-/// Copies, and leaves out what is all zeros.
+/// Copies, and leaves out blocks of zeros.
 fn copy_with_holes(from: &mut impl Read, to: &mut File) -> io::Result<()> {
     let mut piece = vec![0; 64 << 10];
     loop {

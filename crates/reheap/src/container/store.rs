@@ -13,7 +13,7 @@ const SMALL_BYTES_MAX: u64 = 16 << 20;
 /// More parts than any image has.
 const PARTS_MAX: usize = 100_000;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// Where a tar header says what it is, and what it says there (POSIX, pax interchange format).
+/// The place and the value of the magic in a tar header (POSIX, pax interchange format).
 const TAR_MAGIC: (usize, &[u8]) = (257, b"ustar");
 
 /// The parts of an image by name.
@@ -27,7 +27,7 @@ pub(super) enum Store {
 }
 
 impl Store {
-    /// Whether there is an image at that path, as far as its beginning tells.
+    /// Whether the path holds an image, as far as its beginning tells.
     pub(super) fn is_one(path: &Path) -> bool {
         if path.is_dir() {
             return path.join("oci-layout").is_file() || path.join("manifest.json").is_file();
@@ -60,7 +60,7 @@ impl Store {
         file.read_exact(&mut magic)?;
         file.rewind()?;
         if magic == GZIP {
-            // Parts are read in another order than they come in, which a compressed stream does not allow.
+            // reheap reads parts in another order than they are stored, and a compressed stream does not allow that.
             let mut unpacked = tempfile::tempfile()?;
             io::copy(
                 &mut MultiGzDecoder::new(BufReader::new(file)),
@@ -125,7 +125,7 @@ impl Store {
         })
     }
 
-    /// The file in which a layer stands as it is, not compressed, and where it begins there.
+    /// The file that holds a layer uncompressed, and where the layer begins in it.
     pub(super) fn place_of_plain_layer(
         &self,
         name: &str,
@@ -144,7 +144,7 @@ impl Store {
         }))
     }
 
-    /// `manifest.json` of a directory may name anything; what is outside of it is not part of the image.
+    /// `manifest.json` of a directory may name anything; what is outside the directory is not part of the image.
     fn path_of(&self, directory: &Path, name: &str) -> Result<PathBuf, ContainerError> {
         let path = within(Path::new(""), Path::new(name)).map(|path| directory.join(path));
         path.filter(|path| path.is_file())

@@ -47,7 +47,7 @@ pub(super) fn open(path: &Path) -> Result<Opened, FileError> {
             () => "a device",
         }));
     }
-    // Should the file have become a named pipe by now, this does not wait for somebody to write to it.
+    // If the file has become a named pipe by now, this does not wait for a writer.
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let file = File::options()
         .read(true)

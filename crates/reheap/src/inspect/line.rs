@@ -7,7 +7,7 @@ use crate::ui;
 use reheap_elf::identify::{Confidence, FoundAllocator, Hazard, Identity, Libc, LibcName, Role};
 use terminal_size::{Width, terminal_size_of};
 
-/// A name that is cut shorter tells nothing.
+/// A name cut shorter than this tells nothing.
 const NAME_MIN: usize = 16;
 
 /// The width of the terminal on standard output.
@@ -46,7 +46,7 @@ fn facts(report: &Report) -> Vec<String> {
                 .map(|mapped| mapped.found.clone())
                 .collect();
             facts.push(Malloc::of(&running.malloc, &found, &running.libc).short());
-            // What a library has for itself is told by --verbose.
+            // `--verbose` tells what a library has for itself.
             let own = running.allocators.iter();
             let own = own.filter(|mapped| mapped.file == running.file);
             facts.extend(others(own.map(|mapped| &mapped.found)));
@@ -67,7 +67,7 @@ fn facts(report: &Report) -> Vec<String> {
     facts
 }
 
-/// Its name; that an allocator is unused is told beside that allocator's name already.
+/// Its name. The line already says next to the allocator's name that it is unused.
 fn hazard(hazard: &Hazard) -> Option<&'static str> {
     match hazard {
         Hazard::UnusedAllocator { .. } => None,
@@ -82,7 +82,7 @@ fn running_hazard(found: &RunningHazard) -> Option<&'static str> {
     }
 }
 
-/// What is only possible is said to be.
+/// The line marks what is only possible.
 fn libc(libc: &Libc) -> String {
     let text = text::libc_text(libc);
     match libc.confidence {
@@ -91,7 +91,7 @@ fn libc(libc: &Libc) -> String {
     }
 }
 
-/// Allocators beside the program's malloc.
+/// Allocators besides the program's malloc.
 fn others<'a>(allocators: impl Iterator<Item = &'a FoundAllocator>) -> Option<String> {
     let names: Vec<String> = allocators
         .filter(|found| {

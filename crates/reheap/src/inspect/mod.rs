@@ -35,7 +35,7 @@ pub(crate) fn process(pid: u32, files: &Files) -> Result<Report, InspectProcessE
     Ok(Report::Process(Box::new(running)))
 }
 
-/// Looks at what was typed.
+/// Inspects what the user typed.
 pub(crate) fn subject(subject: &Path, files: &Files) -> Result<Report, InspectError> {
     let is_missing = subject.symlink_metadata().is_err();
     match pid(subject).filter(|_| is_missing) {
@@ -81,7 +81,7 @@ fn inspect_image(path: &Path, file: String) -> Result<Report, FileError> {
     })
 }
 
-/// The process that a subject is the number of; 0 is none.
+/// The process whose number the subject is; 0 is not a process.
 fn pid(subject: &Path) -> Option<u32> {
     let text = subject.to_str()?;
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use reheap_elf::identify::Confidence;
 
-    /// The patterns that are searched for must not be found in the program that searches.
+    /// reheap must not find its own search patterns when it inspects itself.
     #[test]
     fn a_program_that_knows_the_signatures_does_not_look_like_every_allocator() {
         let program = std::env::current_exe().unwrap();

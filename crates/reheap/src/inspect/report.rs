@@ -6,7 +6,7 @@ use reheap_elf::identify::{Identity, MallocVerdict, Provider};
 use serde::Serialize;
 use std::fmt;
 
-/// What was found out about one subject.
+/// The findings about one subject.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Report {
@@ -34,7 +34,7 @@ impl Report {
         }
     }
 
-    /// Whether nobody can tell which allocator its malloc is.
+    /// Whether reheap cannot tell which allocator its malloc is.
     pub(crate) fn is_unknown(&self) -> bool {
         self.malloc().provider == Provider::Unknown
     }

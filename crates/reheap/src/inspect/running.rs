@@ -22,7 +22,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// Environment variables that allocators read; the others are nobody's business.
+/// Environment variables that allocators read. The others are private.
 const TUNING_PREFIXES: [&str; 15] = [
     "MALLOC_",
     "GLIBC_TUNABLES",
@@ -95,7 +95,7 @@ pub(crate) enum RunningHazard {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "hazard")]
 pub(crate) enum ProcessHazard {
-    /// A preload was asked for and is not there.
+    /// A preload was requested but is not loaded.
     PreloadNotLoaded { entry: String },
     /// Calls of malloc from different files go to different allocators.
     SeveralMallocs { files: Vec<String> },
@@ -138,7 +138,7 @@ impl Files {
 /// Looks at a process.
 ///
 /// # Errors
-/// [`ProcessError`]; also when it ends meanwhile.
+/// [`ProcessError`], also when the process ends meanwhile.
 pub(super) fn inspect(pid: u32, files: &Files) -> Result<Running, InspectProcessError> {
     let process = Process::open(pid)?;
     let (path, existence) = process.executable()?;
@@ -167,7 +167,7 @@ pub(super) fn inspect(pid: u32, files: &Files) -> Result<Running, InspectProcess
         preloads: preload.iter().filter_map(|(_, index)| *index).collect(),
     };
     let conclusion = looked.malloc(&contents.identity);
-    // What was read until now is of one moment only if the process still runs the same program.
+    // All of this describes one program only if the process still runs it.
     if process.executable()?.0 != path {
         return Err(ProcessError::Ended.into());
     }
@@ -285,7 +285,7 @@ impl Looked<'_> {
     }
 }
 
-/// What was to be preloaded, and which object it became.
+/// Each requested preload, and the object that it became.
 fn preloads(
     process: &Process,
     environment: &[(OsString, OsString)],
@@ -320,7 +320,7 @@ fn preloads(
     found
 }
 
-/// The libc that is mapped tells its version better than a file that needs it.
+/// The mapped libc knows its version better than a file that needs it.
 fn libc(identity: &Identity, objects: &[Object]) -> Libc {
     objects
         .iter()
@@ -332,7 +332,7 @@ fn libc(identity: &Identity, objects: &[Object]) -> Libc {
         .clone()
 }
 
-/// What a file offers as malloc is unused where calls go to another file.
+/// A file's malloc is unused if calls go to another file.
 fn allocators(objects: &[Object], provider: Option<usize>) -> Vec<MappedAllocator> {
     let mut mapped = Vec::new();
     for (index, object) in objects.iter().enumerate() {

@@ -341,7 +341,7 @@ fn readable_name(name: &str) -> &str {
     }
 }
 
-/// What `ulimit -v` has to leave the allocator, where that is more than a program would take for itself.
+/// How much `ulimit -v` must leave the allocator, if that is more than a program needs for itself.
 fn reserved_text(marker: &Marker) -> Option<String> {
     const WORTH_TELLING_BYTES: u64 = 1 << 30;
     let libc = [target::Libc::Glibc, target::Libc::Musl]
@@ -424,8 +424,8 @@ fn evidence_text(evidence: &Evidence) -> String {
     }
 }
 
-/// The name of a C++ or Rust function without its parameters; other names, and those that would become endless, are
-/// left as they are.
+/// The name of a C++ or Rust function without its parameters; other names, and names that would become endless, stay as
+/// they are.
 fn demangled(symbol: &str) -> String {
     let mut text = Bounded(String::new());
     let is_whole = if let Ok(rust) = rustc_demangle::try_demangle(symbol) {
@@ -459,7 +459,7 @@ impl fmt::Write for Bounded {
     }
 }
 
-/// Breaks at spaces; a word that is longer than a line is left whole, so that it can be copied.
+/// Breaks at spaces. A word longer than a line stays whole, so that the user can copy it.
 fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {

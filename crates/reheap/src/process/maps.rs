@@ -30,7 +30,7 @@ impl Mapping {
     }
 }
 
-/// Lines that make no sense are left out; the kernel writes none.
+/// Skips lines that make no sense; the kernel writes none.
 pub(crate) fn parse(text: &[u8]) -> Vec<Mapping> {
     let mut mappings: Vec<Mapping> = Vec::new();
     for line in text.split(|&byte| byte == b'\n') {

@@ -112,7 +112,7 @@ pub(crate) struct Conclusion {
     pub(crate) verdict: MallocVerdict,
     /// Which object provides it.
     pub(crate) provider: Option<usize>,
-    /// All objects that calls were seen to go to, where there are several.
+    /// All objects that calls go to, if there are several.
     pub(crate) several: Vec<usize>,
 }
 

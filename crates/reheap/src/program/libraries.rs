@@ -44,7 +44,7 @@ pub(crate) struct Loaded {
 #[derive(Debug, Default)]
 pub(crate) struct Closure {
     pub(crate) loaded: Vec<Loaded>,
-    /// What was asked for and not found.
+    /// The names that were not found.
     pub(crate) missing: Vec<String>,
 }
 
@@ -92,7 +92,7 @@ impl<'a> Libraries<'a> {
         closure
     }
 
-    /// The address space that a program takes before it does anything: its own file, its libraries and its dynamic
+    /// The address space that a program needs before it does anything: its own file, its libraries and its dynamic
     /// linker.
     pub(crate) fn mapped_bytes(&self, program: &Path, interpreter: &Path, libc: Libc) -> u64 {
         let closure = self.closure(program, libc);
@@ -191,7 +191,7 @@ impl<'a> Libraries<'a> {
     }
 }
 
-/// It is there already, and musl's is the libc as well.
+/// It is already loaded, and musl's is the libc as well.
 fn is_the_dynamic_linker(name: &str, libc: Libc) -> bool {
     match libc {
         Libc::Glibc => name.starts_with("ld-linux") || name.starts_with("ld64.so"),

@@ -16,7 +16,7 @@ use reheap_elf::linkage::{self, Side};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Allocators whose library may be loaded and not used. A sanitizer's is not one of them: it has to come first.
+/// Allocators whose library may be loaded and idle. A sanitizer's may not: it must come first.
 const MAY_BE_IDLE: [&str; 7] = [
     "jemalloc",
     "mimalloc",
@@ -83,7 +83,7 @@ pub(crate) enum Linked {
     InTheWay(Obstacle),
 }
 
-/// Looks through a program and everything that is loaded for it.
+/// Inspects a program and everything that is loaded for it.
 pub(crate) fn look(program: &Path, libc: Libc, libraries: &Libraries<'_>) -> Linked {
     let closure = libraries.closure(program, libc);
     let allocators: Vec<(usize, &'static str)> = closure
@@ -138,7 +138,7 @@ pub(super) fn is_operator(name: &str) -> bool {
         .any(|operator| name.starts_with(operator))
 }
 
-/// The names that others take from the allocators' libraries and that a preload does not offer; `None` if a file's
+/// The names that other files use from the allocators' libraries and that a preload does not offer; `None` if a file's
 /// names cannot be seen.
 fn taken(
     closure: &Closure,

@@ -20,19 +20,19 @@ pub(crate) enum Obstacle {
     Static(LinkAgain),
     /// It unpacks another program in its own memory.
     Packed,
-    /// It can be started like a program, but is something else.
+    /// It can start like a program, but is something else.
     NotAProgram(Kind),
     /// It runs in secure mode.
     Privileged(Privilege),
-    /// Its libc is none that reheap has libraries for.
+    /// reheap has no libraries for its libc.
     OtherLibc(String),
     /// It is for another processor than this one.
     OtherArchitecture(String),
-    /// It brings an allocator, which goes on being used for some or all of its blocks.
+    /// It has its own allocator, and keeps using it for some or all of its blocks.
     OwnAllocator(String),
-    /// Another library that is to be preloaded brings one.
+    /// Another preload has its own malloc.
     OtherPreload(String),
-    /// What is in it cannot be seen.
+    /// reheap cannot see what is in it.
     Unknown(String),
 }
 
@@ -49,7 +49,7 @@ pub(crate) enum LinkAgain {
     CompilerForMusl,
     /// Go code allocates from Go's own heap, whatever it is linked with.
     NotGo,
-    /// The file does not tell what it was made from, or brings an allocator that would win again.
+    /// The file does not tell what it was made from, or has its own allocator, which would win again.
     Unknown,
 }
 
@@ -88,7 +88,7 @@ impl LinkAgain {
 }
 
 impl Obstacle {
-    /// Whether it may work all the same.
+    /// Whether it may work anyway.
     pub(crate) fn is_only_risky(&self) -> bool {
         matches!(
             self,
@@ -96,12 +96,12 @@ impl Obstacle {
         )
     }
 
-    /// Whether it only says that nobody knows.
+    /// Whether it only says that reheap does not know.
     pub(crate) fn is_unknown(&self) -> bool {
         matches!(self, Self::Packed | Self::Unknown(_))
     }
 
-    /// What to do instead, where something can be done.
+    /// What to do instead, if anything.
     pub(crate) fn way_out(&self) -> Option<&'static str> {
         match self {
             Self::Static(LinkAgain::Cargo) => {
@@ -171,10 +171,10 @@ impl fmt::Display for Obstacle {
 /// How many libraries a remark names.
 const NAMED_MAX: usize = 3;
 
-/// What is to be known of a program that a preload works with.
+/// What to know about a program that a preload works with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Remark {
-    /// Go code beside code that calls malloc.
+    /// Go code next to code that calls malloc.
     OnlyC,
     /// A library of an allocator that is no longer used.
     Idle {
@@ -182,12 +182,12 @@ pub(crate) enum Remark {
         allocator: &'static str,
         asked: Vec<String>,
     },
-    /// The program takes no function of the malloc family from elsewhere, and of its libraries only these do.
+    /// The program imports no function of the malloc family; of its libraries, only these do.
     TakesNoMalloc { libraries: Vec<String> },
 }
 
 impl Remark {
-    /// Whether less changes than somebody who asks for another allocator expects.
+    /// Whether less changes than a user expects who asks for another allocator.
     pub(crate) fn is_about_a_part(&self) -> bool {
         matches!(self, Self::OnlyC)
     }
@@ -241,7 +241,7 @@ impl fmt::Display for Remark {
 pub(crate) struct Meeting {
     /// What stands in its way.
     pub(crate) obstacle: Option<Obstacle>,
-    /// What is to be known otherwise.
+    /// What else to know.
     pub(crate) remarks: Vec<Remark>,
 }
 

@@ -9,9 +9,9 @@ pub(crate) const BEGINNING_BYTES: u64 = 256;
 /// What a file begins with.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// It is no script.
+    /// It is not a script.
     Elf,
-    /// `#!` and the path of what runs it; empty where nothing stands behind.
+    /// `#!` and the path of what runs it; empty if nothing follows.
     Interpreter(OsString),
     /// `#!` and env(1), which looks for a program by its name.
     Env {
@@ -20,13 +20,13 @@ pub(crate) enum Line {
         /// What it looks for.
         name: OsString,
     },
-    /// Nothing that the kernel knows, so a shell takes it for a script of its own.
+    /// Nothing that the kernel knows, so a shell runs it as its own script.
     Text,
     /// Nothing that the kernel knows, and no text either.
     Binary,
 }
 
-/// Reads the beginning of a file. What stands behind the interpreter is one argument, blanks and all (execve(2)).
+/// Reads the beginning of a file. Everything after the interpreter is one argument, with its blanks (execve(2)).
 pub(crate) fn read(beginning: &[u8]) -> Line {
     if beginning.starts_with(b"\x7fELF") {
         return Line::Elf;
@@ -181,7 +181,8 @@ mod tests {
             ("#! /bin/sh -e \nexit", interpreter("/bin/sh")),
             ("#!/usr/bin/python3\t-u\n", interpreter("/usr/bin/python3")),
             ("#!/usr/bin/env python3\n", env("python3")),
-            // Written on Windows: the kernel and env take the return for a part of the name, and so it is not found.
+            // Written on Windows: the kernel and env read the carriage return as a part of the name, so nothing is
+            // found.
             ("#!/usr/bin/env python3\r\n", env("python3\r")),
             // One argument: a program of that name, blank and all, is not what anybody means.
             ("#!/usr/bin/env python3 -u\n", interpreter("/usr/bin/env")),

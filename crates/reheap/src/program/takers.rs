@@ -11,8 +11,8 @@ use reheap_elf::family;
 use reheap_elf::linkage::{self, Side};
 use std::path::Path;
 
-/// Those libraries, other than the libc, that take functions of the malloc family where the program itself takes
-/// none; `None` if it does take one, or that cannot be seen.
+/// Those libraries, other than the libc, that import functions of the malloc family if the program itself imports none;
+/// `None` if it does, or if reheap cannot see.
 pub(super) fn only_libraries(
     program: &Path,
     libc: Libc,

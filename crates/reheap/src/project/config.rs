@@ -36,7 +36,7 @@ impl Config {
                 return Source::of_file(&file);
             }
             Ok(Source {
-                // What is neither is Cargo's to refuse.
+                // Cargo refuses anything else.
                 table: value.parse().unwrap_or_default(),
                 base: here.clone(),
             })

@@ -15,7 +15,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// What doctests are to be linked with, for the linker that Cargo starts.
+/// What the linker that Cargo starts must link doctests with.
 #[derive(Debug, Serialize, Deserialize)]
 struct Expected {
     allocator: String,
@@ -24,7 +24,7 @@ struct Expected {
     seen: PathBuf,
 }
 
-/// What is seen of the doctests of one run.
+/// What the linker saw of the doctests of one run.
 pub(crate) struct Doctests {
     seen: tempfile::NamedTempFile,
     expected: Expected,
@@ -54,7 +54,7 @@ impl Doctests {
         ))
     }
 
-    /// What was seen, in words; nothing where no doctest was linked.
+    /// The result in words; `None` if no doctest was linked.
     pub(crate) fn seen(&self) -> anyhow::Result<Option<String>> {
         let text = fs::read_to_string(self.seen.path()).context("cannot read what was linked")?;
         let mut kinds: Vec<&str> = text.lines().collect();

@@ -55,7 +55,7 @@ fn own_flag<'a>(command: &'a clap::Command, text: &str) -> Option<(&'a clap::Arg
     flag.map(|flag| (flag, value))
 }
 
-/// Cargo's flags that take the next word as their value, some of them only if it is no flag (`cargo build --help` and
+/// Cargo's flags that use the next word as their value, some of them only if it is no flag (`cargo build --help` and
 /// those of `run`, `test` and `install`).
 const LONG_WITH_VALUE: [&str; 27] = [
     "--artifact-dir",
@@ -141,7 +141,7 @@ impl Flags {
         values
     }
 
-    /// Removes and gives what stands from this word on.
+    /// Removes and returns everything from this word on.
     pub(crate) fn split_off(&mut self, at: usize) -> Vec<OsString> {
         self.0.split_off(at)
     }

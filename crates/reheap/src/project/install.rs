@@ -60,8 +60,8 @@ impl Session {
         Ok(is_any)
     }
 
-    /// A directory to build in what is installed, where Cargo would take one of its own: that is gone when Cargo ends,
-    /// and with it the records of how it was linked.
+    /// A directory to build in, if Cargo would use a temporary one. That is gone when Cargo ends, and with it the
+    /// records of the links.
     fn temporary_target_directory(&self) -> anyhow::Result<Option<tempfile::TempDir>> {
         if self.flags.has(&["--path", "--target-dir", "--list"])
             || self.config.names_target_directory()

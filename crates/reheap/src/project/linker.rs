@@ -24,7 +24,7 @@ use std::process::{Command, ExitCode};
 /// The first argument that tells `cargo-reheap` to be the linker.
 pub(crate) const SUBCOMMAND: &str = "__link";
 
-/// Writes the script that Cargo is to call, and gives its path.
+/// Writes the script that Cargo calls, and returns its path.
 ///
 /// Its name tells rustc which dialect of arguments the linker speaks (rustc's `-C linker-flavor`): so it is the
 /// linker's.

@@ -95,7 +95,7 @@ impl Format {
                 "json-render-diagnostics,json-diagnostic-short".to_owned(),
                 false,
             ),
-            // Also what is none: Cargo says so.
+            // Also what is not a message: Cargo says so.
             other => (other.to_owned(), true),
         };
         Self {

@@ -11,7 +11,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-/// What was seen in an executable.
+/// What reheap saw in an executable.
 #[derive(Debug)]
 pub(crate) struct Proof {
     kind: Kind,

@@ -144,7 +144,7 @@ pub(crate) fn look_up(
     }))
 }
 
-/// Links an executable of Cargo's anew if it was last linked by another plan.
+/// Links an executable of Cargo's again if its last link followed another plan.
 pub(crate) fn ensure(executable: &Path, plan: &Plan, records: &Path) -> anyhow::Result<Linked> {
     let _lock = lock(records)?;
     let (directory, mut record) = recorded(records, executable, plan)?;
@@ -204,7 +204,7 @@ fn recorded(records: &Path, executable: &Path, plan: &Plan) -> anyhow::Result<(P
     Ok(found.ok_or_else(|| not_recorded(executable, plan))?)
 }
 
-/// A replay makes the executable that was linked. If another one has taken its place, it would bring old code back.
+/// A replay makes the executable that was linked. If another one has replaced it, a replay would bring old code back.
 fn check_unchanged(executable: &Path, record: &Record, plan: &Plan) -> anyhow::Result<()> {
     let contents =
         fs::read(executable).with_context(|| format!("cannot read `{}`", executable.display()))?;

@@ -44,7 +44,7 @@ impl Verb {
     }
 }
 
-/// What is going to be done, checked before anything is built.
+/// What reheap is going to do, checked before it builds anything.
 pub(crate) struct Session {
     verb: Verb,
     workshop: Workshop,
@@ -81,7 +81,8 @@ impl Session {
             Verb::Build | Verb::Test | Verb::Install => flags.double_dash(),
         });
         let project = match verb {
-            // It is no matter of the directory where it is typed (`cargo help install`, "Configuration Discovery").
+            // It does not depend on the directory where the user types it (`cargo help install`, "Configuration
+            // Discovery").
             Verb::Install => match flags.values("--path").pop() {
                 Some(path) => directory.join(path),
                 None => config::cargo_home(&directory).unwrap_or_default(),
@@ -197,7 +198,7 @@ impl Session {
     fn executables_of(&self, cargo: Command, triple: &str) -> anyhow::Result<Vec<PathBuf>> {
         let (status, artifacts) = messages::read(cargo, &self.message_format())?;
         if !status.success() {
-            // Cargo has said why.
+            // Cargo has already said why.
             return Err(Failure::failed("Cargo could not build the project").into());
         }
         let of_target = |artifact: Artifact| {
@@ -396,7 +397,7 @@ impl Session {
         Ok(())
     }
 
-    /// Says that an executable is not one that reheap has to do with.
+    /// Says that reheap has nothing to do with an executable.
     fn note_unchecked(&self, executable: &Path, made_for: MadeFor) -> anyhow::Result<()> {
         let reason = match made_for {
             MadeFor::HostAsProceduralMacro => {

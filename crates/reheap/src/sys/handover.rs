@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 /// What there was before the runtime started: the bits below.
 static FOUND: AtomicU8 = AtomicU8::new(0);
-/// Somebody has looked.
+/// The function has run.
 const NOTED: u8 = 1 << 7;
 /// SIGPIPE was ignored.
 const IGNORED_SIGPIPE: u8 = 1 << 6;
@@ -59,7 +59,7 @@ extern "C" fn note() {
     FOUND.store(found, Ordering::Relaxed);
 }
 
-/// Whether nobody is to be told of the signal.
+/// Whether the signal is ignored.
 pub(crate) fn is_ignored(signal: c_int) -> bool {
     // SAFETY: zeroes are a value of every field of this C struct.
     let mut action: libc::sigaction = unsafe { mem::zeroed() };

@@ -23,7 +23,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// Far longer than any of them takes on a busy machine.
+/// Far longer than any of them needs on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 const WORD: &str = "canary";
 const SHELL_SCRIPT: &str = "read a; echo \"$a\"; read b; exit 0";
@@ -68,11 +68,11 @@ impl Canaries<'_> {
     /// programs as they can be started here.
     ///
     /// # Errors
-    /// What the first of them did that it should not have.
+    /// What the first failing one did wrong.
     pub(crate) fn run(&self, by: By) -> Result<Option<Vec<String>>, String> {
         let start = self.start();
         match (start, by) {
-            // Who cannot log in does not read the script.
+            // Users who cannot log in do not read the script.
             (_, By::Script) if self.root.open_file("/bin/sh").is_err() => {
                 return Ok(Some(Vec::new()));
             }
@@ -145,7 +145,7 @@ impl Canaries<'_> {
         }
     }
 
-    /// Where the libc lies, for a dynamic linker that does not have its own root.
+    /// Where the libc is, for a dynamic linker that does not have its own root.
     fn library_path(&self) -> OsString {
         let multiarch = format!("{}-linux-gnu", self.linker.architecture);
         let directories = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"].map(str::to_owned);
@@ -170,7 +170,7 @@ impl Canaries<'_> {
             };
         }
         if start == Start::WithItsRoot {
-            // That it can be done was seen before, with the same directory.
+            // `start` has already tested this with the same directory.
             let _ = sys::change_root(&mut command, self.root.directory());
         }
         command
@@ -192,7 +192,7 @@ impl Canaries<'_> {
         // It was not waited for yet, so the number is its group's still. It may have ended already.
         let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
         let mut stderr = Vec::new();
-        // What cannot be read is missing in the message.
+        // If it cannot be read, the message lacks it.
         let _ = child
             .stderr
             .take()
@@ -212,7 +212,7 @@ impl Canaries<'_> {
         if !status.success() {
             return Err(format!("{name} ended with {status}{said}"));
         }
-        // A dynamic linker that does not take a library says so and goes on.
+        // A dynamic linker that cannot load a library says so and goes on.
         if stderr.contains(self.library) {
             return Err(format!("{name} ran, but not without errors{said}"));
         }

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Where programs lie, whatever `PATH` the shell that asks has: what services start counts as well.
+/// Where programs are, whatever `PATH` the user's shell has: services count as well.
 const DIRECTORIES: [&str; 6] = [
     "/usr/local/sbin",
     "/usr/local/bin",
@@ -27,13 +27,13 @@ const BYTES_MAX: u64 = 200 << 20;
 /// Where the program headers are in any file that a linker wrote.
 const BEGINNING_BYTES: u64 = 4096;
 
-/// What was found.
+/// What the census found.
 #[derive(Debug, Default)]
 pub(crate) struct Census {
     pub(crate) programs: usize,
     /// Programs without a dynamic linker.
     pub(crate) static_programs: Vec<String>,
-    /// Programs that bring an allocator, or of which nobody can tell, and what it is.
+    /// Programs that have their own allocator, or may have one, and what it is.
     pub(crate) own_allocators: BTreeMap<String, String>,
 }
 

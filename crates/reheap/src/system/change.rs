@@ -23,7 +23,7 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// What is to be another.
+/// What changes.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Change {
     /// In the order in which they are renamed.
@@ -149,7 +149,7 @@ pub(crate) enum Interrupted {
     After,
 }
 
-/// What an earlier command left, if it was interrupted.
+/// What an interrupted earlier command left.
 ///
 /// # Errors
 /// If the journal cannot be read.
@@ -179,7 +179,7 @@ impl Change {
         let times = DirectoryTimes::of(disk);
         let cleaned = self.make_in_order(disk, prepare, verify);
         let restored = times.restore(disk);
-        // Of two errors, the first is the one to know of.
+        // Of two errors, the first one matters.
         cleaned.map(|cleaned| cleaned.and(restored))
     }
 
@@ -282,7 +282,7 @@ impl FileChange {
                 Some(before) => disk.write(&self.path, before),
             };
         }
-        // Somebody has edited it since. Only our part is ours to take out, and what the earlier state had to put in.
+        // Somebody has edited it since. reheap removes only its own part, and adds back what the earlier state had.
         let Some(present) = present else {
             return Ok(());
         };
@@ -312,7 +312,7 @@ pub(crate) fn without_ours(path: &str, bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Mends what an interrupted command left, and says how.
+/// Cleans up after an interrupted command, and says how.
 ///
 /// # Errors
 /// If the journal cannot be read or a file not be written. What could not be deleted, which nothing uses, is

@@ -131,7 +131,7 @@ impl<'a> Disk<'a> {
     /// A file, if it is there.
     ///
     /// # Errors
-    /// If it cannot be read, or is none.
+    /// If it cannot be read, or is not a file.
     pub(crate) fn read(&self, path: &str) -> anyhow::Result<Option<Contents>> {
         let place = match self.root.place(path) {
             Ok(place) => place,
@@ -196,7 +196,7 @@ impl<'a> Disk<'a> {
         contents: &Contents,
     ) -> anyhow::Result<()> {
         self.step("write", path, |file| {
-            // What is there and no plain file has nothing that its place should keep.
+            // Anything but a plain file has nothing that the new file should keep.
             let present = open(file, OFlags::NONBLOCK).ok();
             let present = present.filter(|file| file.metadata().is_ok_and(|it| it.is_file()));
             write_synced(&staged(file, stage), contents, |new| match &present {

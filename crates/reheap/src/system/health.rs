@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 
-/// What was found, each with what to do.
+/// The findings, each with what to do.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) problems: Vec<String>,
@@ -162,7 +162,7 @@ impl Findings {
         }
     }
 
-    /// glibc passes over a file that it may not read without a word.
+    /// glibc silently skips a file that it may not read.
     fn check_readers(&mut self, root: &Root, record: &Record) {
         let is_set = record.files.iter().any(|file| file.path == LD_SO_PRELOAD);
         if is_set && !state::is_for_all(root, LD_SO_PRELOAD) {
@@ -174,7 +174,7 @@ impl Findings {
     }
 }
 
-/// Whether a command holds the lock. Whoever may not open the directory cannot tell.
+/// Whether a command holds the lock. A user who may not open the directory cannot tell.
 fn is_being_changed(root: &Root) -> bool {
     let tried = root
         .open_directory("/etc")

@@ -57,8 +57,8 @@ struct Running {
     files: &'static str,
 }
 
-/// For a process in a chroot or a container, the system that process 1 runs in can be another one than its own. Whoever
-/// may not look at process 1 cannot tell.
+/// For a process in a chroot or a container, the system that process 1 runs in can be another one than its own. A user
+/// who may not inspect process 1 cannot tell.
 const RUNNING: [Running; 2] = [
     Running {
         name: "this system",

@@ -28,7 +28,7 @@ pub(crate) struct Library {
 /// The libraries of one choice.
 #[derive(Debug)]
 pub(crate) struct Libraries {
-    /// Where they lie.
+    /// Where they are.
     pub(crate) directory: String,
     file_name: String,
     libraries: Vec<Library>,
@@ -126,7 +126,7 @@ impl Libraries {
         Ok(())
     }
 
-    /// Takes the canaries away again.
+    /// Removes the canaries again.
     ///
     /// # Errors
     /// Those of the disk.
@@ -135,7 +135,7 @@ impl Libraries {
             .try_for_each(|libc| disk.delete(&self.canary(libc)))
     }
 
-    /// Whether all of them lie where they belong, as they were built.
+    /// Whether all of them are in place, as they were built.
     pub(crate) fn are_whole(&self, root: &Root) -> bool {
         let is_there = |library: &Library| is_whole(root, &self.file(library.libc), &library.bytes);
         self.libraries.iter().all(is_there)

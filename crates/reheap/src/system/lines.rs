@@ -80,7 +80,7 @@ fn without_names(line: &[u8]) -> Vec<u8> {
 const BEGIN: &str = "# reheap: begin; `reheap disable` takes it out";
 const END: &str = "# reheap: end";
 
-/// A script for login shells. Whoever logs in inside of a session has the library already.
+/// A script for login shells. A login inside a session already has the library.
 pub(crate) fn profile_script(library: &str) -> String {
     format!(
         "{BEGIN}\n\

@@ -28,7 +28,7 @@ pub(crate) mod state;
 #[cfg(test)]
 mod tests;
 
-/// Where the libraries lie. It is nobody else's directory, so what is in it and not in the record is a leftover.
+/// Where the libraries are. Nobody else uses this directory, so anything in it that is not in the record is a leftover.
 pub(crate) const LIBRARIES: &str = "/usr/local/lib/reheap";
 /// What glibc's dynamic linker reads for every program (ld.so(8)).
 pub(crate) const LD_SO_PRELOAD: &str = "/etc/ld.so.preload";

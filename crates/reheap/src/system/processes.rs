@@ -21,11 +21,11 @@ pub(crate) struct Processes {
     pub(crate) having: Vec<Having>,
     /// How many processes have none.
     pub(crate) others: usize,
-    /// How many may not be looked at.
+    /// How many reheap may not inspect.
     pub(crate) denied: usize,
 }
 
-/// Looks at all processes; those that end meanwhile are nobody's failure.
+/// Looks at all processes; a process that ends meanwhile is not a failure.
 ///
 /// # Errors
 /// If `/proc` cannot be read.

@@ -327,7 +327,7 @@ impl Root {
                     links += 1;
                     rest.extend(parts(&target));
                 }
-                // It is no link.
+                // It is not a link.
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                     way.push(next.clone());
                     at = next;
@@ -357,7 +357,7 @@ impl Root {
     }
 }
 
-/// The directory and the name of what lies in it.
+/// The directory and the name in it.
 fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
     let parts = path.parent().zip(path.file_name());
     parts.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it has no file name"))
@@ -368,12 +368,13 @@ fn path_of(handle: &OwnedFd) -> PathBuf {
     format!("/proc/self/fd/{}", handle.as_raw_fd()).into()
 }
 
-/// Root, or who unpacked the image. In a user namespace root's files seem to be nobody's.
+/// Root, or whoever unpacked the image. In a user namespace root's files seem to be nobody's.
 fn is_trusted(owner: u32) -> bool {
     owner == 0 || owner == rustix::process::geteuid().as_raw() || Some(owner) == unmapped_user()
 }
 
-/// Whom the files of users belong to that this namespace does not know; `None` where it knows all (user_namespaces(7)).
+/// The owner that this namespace shows for files of users that it does not know; `None` where it knows all
+/// (user_namespaces(7)).
 fn unmapped_user() -> Option<u32> {
     let map = std::fs::read_to_string("/proc/self/uid_map").ok()?;
     let all = ["0", "0", "4294967295"];

@@ -19,7 +19,7 @@ pub(crate) struct Record {
     pub(crate) allocator: String,
     pub(crate) version: String,
     pub(crate) tuning: BTreeMap<String, String>,
-    /// Where the libraries lie.
+    /// Where the libraries are.
     pub(crate) directory: String,
     /// The library for each libc.
     pub(crate) libraries: BTreeMap<String, String>,
