@@ -120,7 +120,7 @@ impl Program {
         let mut file = find(command)?;
         let mut through = Vec::new();
         let mut start = Start::Kernel;
-        // How many scripts come before the one that is executed: those that env is the interpreter of.
+        // How many scripts with env as their interpreter come before the one that is executed.
         let mut executed = 0;
         loop {
             let cannot = || format!("cannot read `{}`", file.display());

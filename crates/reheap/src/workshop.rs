@@ -32,8 +32,8 @@ type Found = Result<Compiler, String>;
 
 /// The cache, the compilers and Rust's own libcs.
 ///
-/// A compiler counts only after it compiled a small file, and finding one may take a second. So each is looked for
-/// once, whatever is built with it.
+/// A compiler counts only after it compiled a small file, and finding one may take a second. So reheap looks for each
+/// only once, whatever it builds.
 pub(crate) struct Workshop {
     network: Network,
     cache: OnceCell<Cache>,

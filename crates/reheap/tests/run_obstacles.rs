@@ -212,7 +212,7 @@ fn a_program_that_is_linked_with_a_shared_allocator_works_unless_it_takes_blocks
     for (name, note) in [
         (
             "hello",
-            "takes the place of `libjemalloc.so.2`, which it is linked with",
+            "replaces `libjemalloc.so.2`, which it is linked with",
         ),
         (
             "asks",

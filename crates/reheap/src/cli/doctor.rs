@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
         ExitCode::SUCCESS
     } else {
         if !arguments.fix && checks.iter().any(|c| matches!(c.fix, Some(Fix::Run(_)))) {
-            ui::note("`reheap doctor --fix` runs the commands behind `fix:`");
+            ui::note("`reheap doctor --fix` runs the commands after `fix:`");
         }
         ExitCode::from(exit::FAILED)
     })

@@ -62,7 +62,7 @@ fn names() -> impl Iterator<Item = String> {
     allocators.map(|row| format!("{}{SUFFIX}", row.name))
 }
 
-/// Whether nothing is there, or a link to this reheap or to one in another place.
+/// Whether nothing is there, or a link to this reheap or to one elsewhere.
 fn is_free(link: &Path, program: &Path) -> bool {
     match fs::read_link(link) {
         Ok(target) => target == program || target.file_name() == Some(OsStr::new("reheap")),

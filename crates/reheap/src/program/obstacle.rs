@@ -220,7 +220,7 @@ impl fmt::Display for Remark {
                 allocator,
                 asked,
             } => {
-                write!(f, "takes the place of `{library}`, which it is linked with")?;
+                write!(f, "replaces `{library}`, which it is linked with")?;
                 let verb = match asked.len() {
                     0 => return Ok(()),
                     1 => "answers",

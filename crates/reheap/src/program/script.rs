@@ -92,9 +92,9 @@ fn trimmed(mut text: &[u8]) -> &[u8] {
     text
 }
 
-/// The program that env would start: its argument, or with `-S` (GNU, FreeBSD) the first word behind options and
-/// assignments. `None` where that is beyond these words: then it is env that the dynamic linker starts, and what it
-/// executes in turn inherits the environment.
+/// The program that env would start: its argument, or with `-S` (GNU, FreeBSD) the first word after options and
+/// assignments. `None` if the words do not tell. Then the dynamic linker starts env, and what env executes inherits the
+/// environment.
 fn wanted_of_env(argument: &[u8]) -> Option<OsString> {
     let split = ["-S", "--split-string=", "-vS", "-iS"]
         .iter()

@@ -1,4 +1,4 @@
-//! Finds the linker that Cargo would use without reheap.
+//! Finds the linker that does the work when reheap only adds a derived libc.
 
 use crate::env_vars;
 use crate::ui::Failure;

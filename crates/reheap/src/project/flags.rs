@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::ops::Range;
 
-/// Puts the flags that reheap's command defines in front and `--` behind them, so that every other flag is Cargo's.
+/// Moves the flags of reheap's command to the front and puts `--` after them, so that every other flag is Cargo's.
 pub(crate) fn separate(command: &clap::Command, arguments: &[OsString]) -> Vec<OsString> {
     let (mut own, mut cargo) = (Vec::new(), Vec::new());
     let mut rest = arguments.iter().peekable();
@@ -36,7 +36,7 @@ pub(crate) fn separate(command: &clap::Command, arguments: &[OsString]) -> Vec<O
     own
 }
 
-/// The flag of a command that an argument is, with the value that stands in the same argument.
+/// The flag that an argument is, with the value in the same argument.
 fn own_flag<'a>(command: &'a clap::Command, text: &str) -> Option<(&'a clap::Arg, Option<String>)> {
     if let Some(long) = text.strip_prefix("--") {
         let (name, value) = match long.split_once('=') {

@@ -38,11 +38,11 @@ struct Profile {
 /// What a program was made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MadeFor {
-    /// The target that was asked for.
+    /// The target that the user asked for.
     Target,
     /// This machine, because the compiler loads what is tested there.
     HostAsProceduralMacro,
-    /// A target that the package forces, whatever is asked for.
+    /// A target that the package forces, whatever the user asks for.
     AnotherTarget,
 }
 

@@ -38,8 +38,8 @@ impl Plan {
         if let Some(directory) = &self.derived {
             let mut option = OsString::from("-L");
             option.push(directory);
-            // In front of everything, because the linker takes the first libc.a that it finds; only what makes LLD the
-            // linker that it is to be has to stay first.
+            // At the front, because the linker uses the first libc.a that it finds. Only the arguments that select
+            // LLD's flavor must stay first.
             let position = if all.first().is_some_and(|a| a == "-flavor") {
                 2
             } else {
@@ -62,7 +62,7 @@ impl Plan {
     }
 }
 
-/// Whether the program takes a linker's arguments and not a compiler driver's.
+/// Whether the program expects a linker's arguments and not a compiler driver's.
 fn speaks_as_linker(linker: &Path) -> bool {
     let name = linker.file_name().unwrap_or_default().to_string_lossy();
     matches!(&*name, "ld" | "mold" | "wild") || name.ends_with("lld") || name.starts_with("ld.")

@@ -175,8 +175,8 @@ pub(crate) fn link_beside(
 
 /// The directory of records that knows an executable.
 ///
-/// It is below the target's directory that the executable is in; but where `build.build-dir` is set, rustc made the
-/// file there, and the executable is its second name. Cargo is asked for that directory only when it is needed.
+/// It is below the target's directory, where the executable is. But if `build.build-dir` is set, rustc made the file
+/// there, and the executable is its second name. reheap asks Cargo for that directory only when it needs it.
 pub(crate) fn records_of(
     executable: &Path,
     triple: &str,

@@ -30,7 +30,7 @@ impl RustHeap {
             let Ok((_, symbols)) = read(&bytes) else {
                 continue;
             };
-            // Names are mangled: something stands in front, and behind the shim's a version.
+            // Names are mangled: they have a prefix, and the shim's also have a version at the end.
             let mut definitions = symbols.iter().filter(|s| s.role.is_definition());
             let is_shim = definitions.any(|s| s.name.contains(ONLY_IN_THE_SHIM));
             let forwards = |s: &Symbol| s.name.ends_with("__rdl_alloc") && !s.role.is_definition();

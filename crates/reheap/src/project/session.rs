@@ -53,7 +53,7 @@ pub(crate) struct Session {
     pub(super) config: Config,
     /// Flags for Cargo, without `--target` and `--message-format`.
     pub(super) flags: Flags,
-    /// What stands behind them, for the program.
+    /// The arguments after them, for the program.
     program_arguments: Vec<OsString>,
     /// The values of the user's `--message-format`.
     message_formats: Vec<String>,
@@ -67,7 +67,7 @@ pub(super) struct Additions {
 }
 
 impl Session {
-    /// What is asked for, checked.
+    /// What the user asks for, checked.
     pub(crate) fn new(
         verb: Verb,
         choice: Choice,
@@ -168,7 +168,7 @@ impl Session {
         &self.workshop
     }
 
-    /// What stands behind `--`.
+    /// What follows `--`.
     pub(crate) fn program_arguments(&self) -> &[OsString] {
         self.program_arguments.get(1..).unwrap_or_default()
     }
@@ -381,7 +381,7 @@ impl Session {
         Ok(exit::passed_on(status))
     }
 
-    /// Reads an executable back and says what it is, or fails where it is not what was asked for.
+    /// Reads an executable back and says what it is, or fails if it is not what the user asked for.
     pub(super) fn check(&self, executable: &Path, linked: Option<Linked>) -> anyhow::Result<()> {
         let proof = proof::of_executable(executable, &self.choice)?;
         let how = match linked.map(|linked| linked.when) {

@@ -9,8 +9,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 
-/// Whether the file that takes another's place has the attribute too. Not those that say something of the bytes, which
-/// are others then (IMA's signatures), or that a file system keeps its own books with (`trusted.overlay`).
+/// Whether the new file gets the attribute too. It does not get those about the old bytes (IMA's signatures), or those
+/// for the file system's own use (`trusted.overlay`).
 fn belongs_to_the_name(attribute: &str) -> bool {
     attribute.starts_with("user.") || attribute == "system.posix_acl_access" || is_label(attribute)
 }
@@ -19,7 +19,7 @@ fn is_label(attribute: &str) -> bool {
     attribute == "security.selinux" || attribute.starts_with("security.SMACK64")
 }
 
-/// Gives a new file the attributes of the one whose place it takes.
+/// Gives a new file the attributes of the one that it replaces.
 pub(super) fn copy(from: &File, to: &File) -> io::Result<()> {
     for name in names(from)? {
         if !belongs_to_the_name(&name) {

@@ -37,9 +37,9 @@ pub(crate) struct Canaries<'a> {
     pub(crate) library: &'a str,
     /// The canary of our own, as a path of the system.
     pub(crate) own: &'a str,
-    /// How long each of them may take for an answer, and for the end of its output.
+    /// How long each of them may need for an answer, and for the end of its output.
     pub(crate) output_limit: Duration,
-    /// How long each may take for its end after that.
+    /// How long each may need to end after that.
     pub(crate) end_limit: Duration,
 }
 

@@ -50,7 +50,7 @@ pub(crate) struct FileChange {
 pub(crate) enum Original {
     #[default]
     None,
-    /// It is there now, and is kept beside the one that takes its place.
+    /// It is there now, and stays next to the one that replaces it.
     Keep,
     /// It was kept, and comes back.
     Restore,

@@ -212,8 +212,8 @@ impl<'a> Disk<'a> {
         })
     }
 
-    /// Gives a file another name beside its own. Says whether that could be: not on every file system, nor for every
-    /// user.
+    /// Gives a file a second name next to its own. Says whether that worked: not every file system and not every user
+    /// can.
     pub(crate) fn link_aside(&self, path: &str, stage: Stage) -> anyhow::Result<bool> {
         self.link_staged(path, |file| (file.to_owned(), staged(file, stage)))
     }
@@ -231,7 +231,7 @@ impl<'a> Disk<'a> {
         names: impl FnOnce(&Path) -> (PathBuf, PathBuf),
     ) -> anyhow::Result<bool> {
         let mut is_linked = true;
-        self.step("make a link beside", path, |file| {
+        self.step("make a link next to", path, |file| {
             let (from, to) = names(file);
             delete_file(&to)?;
             match rustix::fs::link(&from, &to) {
@@ -315,7 +315,7 @@ impl<'a> Disk<'a> {
         for stage in [Stage::After, Stage::Before] {
             let is_there = |place: Place| staged(&place, stage).symlink_metadata().is_ok();
             if self.root.place(path).is_ok_and(is_there) {
-                self.unless_missing("clean up beside", path, |file| {
+                self.unless_missing("clean up next to", path, |file| {
                     fs::remove_file(staged(file, stage))
                 })?;
             }
@@ -365,7 +365,7 @@ impl<'a> Disk<'a> {
     }
 }
 
-/// Whether an interrupted command left something beside the file.
+/// Whether an interrupted command left something next to the file.
 pub(crate) fn has_staged(root: &Root, path: &str) -> bool {
     let is_there = |file: &Path, stage| staged(file, stage).symlink_metadata().is_ok();
     root.place(path)
@@ -401,7 +401,7 @@ fn delete_file(path: &Path) -> io::Result<()> {
     }
 }
 
-/// `dress` gives the file what it shall carry beside its contents.
+/// `dress` gives the file everything besides its contents.
 fn write_synced(
     path: &Path,
     contents: &Contents,
@@ -420,7 +420,7 @@ fn write_synced(
         file.sync_all()
     });
     if written.is_err() {
-        // What went wrong is what the caller needs to know.
+        // The caller needs the first error, not that of the cleanup.
         let _ = fs::remove_file(path);
     }
     written

@@ -3,7 +3,7 @@
 use super::LIBRARIES;
 
 /// The names in `/etc/ld.so.preload`, as glibc's dynamic linker reads it (elf/rtld.c): between white space and colons,
-/// and not behind a `#`.
+/// and not after a `#`.
 pub(crate) fn names(file: &[u8]) -> Vec<String> {
     let lines = file.split(|&byte| byte == b'\n');
     lines

@@ -285,7 +285,7 @@ impl Root {
     /// # Errors
     /// The first directory on the way to the path that not everybody may enter.
     pub(crate) fn check_entry(&self, path: &str) -> anyhow::Result<()> {
-        // How an image's root directory lies here says nothing of how it will be.
+        // The mode of an image's root directory here says nothing about its mode later.
         for directory in self.way_to(path)?.iter().skip(1) {
             if self.metadata(directory)?.mode() & 0o001 == 0 {
                 let shown = self.shown(directory);
