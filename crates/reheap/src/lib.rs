@@ -13,7 +13,7 @@ mod interrupt;
 mod limits;
 mod opened;
 mod other_preloads;
-mod preload;
+mod preloading;
 mod process;
 mod program;
 mod project;

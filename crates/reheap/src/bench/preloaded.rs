@@ -8,7 +8,7 @@ use crate::bench::search::VariantSource;
 use crate::bench::variants::{self, OfLibc, OwnCommand, Typed};
 use crate::choice::Choice;
 use crate::limits::{self, Shortage};
-use crate::preload;
+use crate::preloading;
 use crate::program::Program;
 use crate::ui::Failure;
 use crate::workshop::Workshop;
@@ -174,9 +174,9 @@ impl<'a> Dynamic<'a> {
             let text = format!("cannot run {name}: {limit}");
             return Err(Failure::failed(text).hint(limit.way_out()).into());
         }
-        let library = preload::library(choice, &self.program, self.workshop)?;
+        let library = preloading::library(choice, &self.program, self.workshop)?;
         let mut ready = ReadyVariant {
-            environment: preload::environment(choice, library.as_deref()),
+            environment: preloading::environment(choice, library.as_deref()),
             ..ReadyVariant::new(self.libc, choice, self.words.to_vec())
         };
         if library.is_some() {
@@ -194,18 +194,18 @@ impl<'a> Dynamic<'a> {
             .program
             .target()
             .context("there is no preload for it")?;
-        let probe = preload::probe(&target, self.workshop)?;
+        let probe = preloading::probe(&target, self.workshop)?;
         let library = self.workshop.preload(choice, &target)?;
         let measurement = self.measurement;
         let mut command = command_line(self.words, measurement.first_parameters())?;
         let mut environment = ready.environment.clone();
-        let preload = preload::take_out(&mut environment);
+        let preload = preloading::take_out(&mut environment);
         environment.extend(recording.environment(&probe, preload.as_deref()));
         command.environment = environment;
         measurement.try_out(&ready.name, command)?;
         let seen = recording.observation()?.active(&library);
         seen.map_err(|why| {
-            let why = preload::explained(why, &self.program, &library);
+            let why = preloading::explained(why, &self.program, &library);
             Failure::failed(format!("{} would not be active: {why}", ready.name)).into()
         })
     }

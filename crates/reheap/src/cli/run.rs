@@ -10,7 +10,7 @@ use crate::env_vars;
 use crate::exit;
 use crate::limits::{self, Shortage};
 use crate::other_preloads;
-use crate::preload;
+use crate::preloading;
 use crate::program::{NotRunnable, Obstacle, Program, Remark};
 use crate::sys::handover;
 use crate::ui::{self, Failure};
@@ -101,8 +101,8 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     if arguments.verify {
         return prove(&program, &choice, arguments, &workshop);
     }
-    let library = preload::library(&choice, &program, &workshop)?;
-    let mut environment = preload::environment(&choice, library.as_deref());
+    let library = preloading::library(&choice, &program, &workshop)?;
+    let mut environment = preloading::environment(&choice, library.as_deref());
     environment.extend(arguments.deepbind());
     become_program(&program, &arguments.command, &environment)
 }
@@ -175,7 +175,7 @@ fn run_for_only(
             ui::note(&format!("warning: {reason}"));
         }
     }
-    let mut environment = preload::environment_for_only(choice, program, &only, workshop)?;
+    let mut environment = preloading::environment_for_only(choice, program, &only, workshop)?;
     environment.extend(arguments.deepbind());
     become_program(program, &arguments.command, &environment)
 }

@@ -12,7 +12,7 @@ mod observe;
 
 use crate::choice::Choice;
 use crate::interrupt;
-use crate::preload;
+use crate::preloading;
 use crate::program::Program;
 use crate::workshop::Workshop;
 use anyhow::Context as _;
@@ -91,7 +91,7 @@ impl<'a> Bench<'a> {
         Ok(Self {
             verification,
             library: workshop.preload(verification.choice, &target)?,
-            watch: preload::for_variable(&watch, &target, workshop)?,
+            watch: preloading::for_variable(&watch, &target, workshop)?,
             target,
             directory: tempfile::tempdir().context("cannot make a temporary directory")?,
             interrupted: interrupt::on_signals()?,
@@ -110,10 +110,10 @@ impl<'a> Bench<'a> {
             variables,
             ..
         } = self.verification;
-        let library = preload::library(choice, program, workshop)?;
-        let mut environment = preload::environment(choice, library.as_deref());
-        let preload = preload::take_out(&mut environment);
-        let probe = preload::probe(&self.target, workshop)?;
+        let library = preloading::library(choice, program, workshop)?;
+        let mut environment = preloading::environment(choice, library.as_deref());
+        let preload = preloading::take_out(&mut environment);
+        let probe = preloading::probe(&self.target, workshop)?;
         environment.extend(variables.clone());
         environment.extend(recording.environment(&probe, preload.as_deref()));
         self.run("with", environment, Stdio::inherit())?
@@ -134,7 +134,7 @@ impl<'a> Bench<'a> {
         stderr: Stdio,
     ) -> anyhow::Result<Run<'_>> {
         let watch = Watch::create(&self.file(name))?;
-        let preload = preload::take_out(&mut environment).or_else(preload::present);
+        let preload = preloading::take_out(&mut environment).or_else(preloading::present);
         environment.extend(watch.environment(&self.watch, preload.as_deref()));
         let (file, first_arguments) = self.verification.program.launch();
         let mut command = Command::new(file);

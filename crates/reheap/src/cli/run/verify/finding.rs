@@ -4,7 +4,7 @@ use super::Verification;
 use super::census::{Census, Without};
 use super::observe::{Death, Lost, Observed};
 use crate::exit;
-use crate::preload;
+use crate::preloading;
 use crate::ui::{self, Failure};
 use reheap_allocators::probe::{Observation, WhyNot};
 use reheap_bench::results::{Outcome, signal_name};
@@ -124,7 +124,7 @@ impl Finding {
         finding.blame_for_signals(others);
         finding.blame_for_lost(&facts.with, others);
         let why = active.err();
-        let why = why.map(|why| preload::explained(why, program, facts.library));
+        let why = why.map(|why| preloading::explained(why, program, facts.library));
         if !matches!(why, Some(WhyNot::NotLoadable(_))) {
             finding.blame_for_exit_code(&facts.with, others);
         }
