@@ -20,6 +20,8 @@ use std::thread;
 
 /// The signal that came first. Signals are the whole process's, and so is this.
 static FIRST: AtomicI32 = AtomicI32::new(0);
+/// Set once a second one came, which ends the process.
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
 /// A flag that SIGINT, SIGTERM or a closed terminal (SIGHUP) sets from now on. With nohup(1), which ignores SIGHUP, the
 /// last means nothing.
@@ -35,6 +37,7 @@ pub(crate) fn on_signals() -> anyhow::Result<Arc<AtomicBool>> {
             let is_first = FIRST.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
             flag.store(true, Ordering::SeqCst);
             if is_first.is_err() {
+                IS_ENDING.store(true, Ordering::SeqCst);
                 run::kill_everything();
                 low_level::exit(128 + signal);
             }
@@ -44,6 +47,13 @@ pub(crate) fn on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     let thread = thread::Builder::new().spawn(wait);
     thread.context("cannot start a thread that watches for Ctrl-C")?;
     Ok(interrupted)
+}
+
+/// Waits for the end if a second signal came. What fails because its processes were killed is not worth reporting.
+pub(crate) fn wait_if_ending() {
+    while IS_ENDING.load(Ordering::SeqCst) {
+        thread::park();
+    }
 }
 
 /// The exit code after the flag was set.

@@ -19,6 +19,7 @@ mod run;
 mod status;
 
 use crate::exit;
+use crate::interrupt;
 use crate::project::{Verb, linker, separate};
 use crate::ui;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -218,5 +219,6 @@ fn advise_on_command(error: &mut clap::Error) {
 }
 
 fn finish(result: anyhow::Result<ExitCode>) -> ExitCode {
+    interrupt::wait_if_ending();
     result.unwrap_or_else(|error| ui::report(&error))
 }
