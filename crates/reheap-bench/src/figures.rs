@@ -110,10 +110,14 @@ pub fn change_with_interval(quantity: &Quantity, ratio: &Estimate) -> String {
     format!("{} [{low}, {high}]", change(quantity, *value))
 }
 
-/// How many of something: `1 run`, `3 runs`.
+/// How many of something: `1 run`, `3 runs`, `2 processes`.
 pub fn count(count: usize, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{plural}")
+    let ending = match count {
+        1 => "",
+        _ if noun.ends_with('s') => "es",
+        _ => "s",
+    };
+    format!("{count} {noun}{ending}")
 }
 
 /// In the first unit of which there is at least one; units fall in size.

@@ -5,6 +5,7 @@ use crate::inspect::{self, Files, InspectError, InspectProcessError, Report};
 use crate::process::{self, Denial, ProcessError};
 use crate::ui;
 use anyhow::Context as _;
+use reheap_bench::figures::count;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -140,7 +141,7 @@ fn print_processes(
         }
     }
     if let Some(first) = denied.first() {
-        let processes = inspect::counted(denied.len(), "process");
+        let processes = count(denied.len(), "process");
         let reason = match first {
             Denial::OtherUser { .. } | Denial::Protected => {
                 "they belong to other users, or have rights that you do not have".to_owned()

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use line::{columns_of_terminal, line};
 pub(crate) use report::Report;
 pub(crate) use running::{Files, InspectProcessError};
-pub(crate) use text::{block, counted};
+pub(crate) use text::block;
 
 /// Why a subject cannot be inspected.
 #[derive(Debug, thiserror::Error)]

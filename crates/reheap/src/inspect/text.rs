@@ -9,6 +9,7 @@ use crate::limits;
 use crate::process::memory::Memory;
 use crate::ui;
 use reheap_allocators::{catalogue, target};
+use reheap_bench::figures::count;
 use reheap_elf::identify::{
     Confidence, Evidence, FoundAllocator, Identity, Kind, Libc, LibcName, MallocVerdict,
     MarkerIdentity, Provider, RustGlobalAllocator,
@@ -233,22 +234,12 @@ fn what_it_is(identity: &Identity) -> String {
         parts.push("stripped".to_owned());
     }
     if let Some(members) = &identity.members {
-        parts.push(counted(members.elf, "object"));
+        parts.push(count(members.elf, "object"));
         if members.other > 0 {
-            parts.push(format!("{} not ELF", counted(members.other, "member")));
+            parts.push(format!("{} not ELF", count(members.other, "member")));
         }
     }
     parts.join(", ")
-}
-
-/// `1 object`, `2 processes`.
-pub(crate) fn counted(number: usize, noun: &str) -> String {
-    let ending = match number {
-        1 => "",
-        _ if noun.ends_with('s') => "es",
-        _ => "s",
-    };
-    format!("{number} {noun}{ending}")
 }
 
 pub(super) fn libc_text(libc: &Libc) -> String {
