@@ -2,7 +2,7 @@
 //! data.
 //!
 //! A page is written by hand, because only a person can answer a question. Its figures are not: they are in blocks
-//! between two comments, and this writes the blocks anew. `cargo xtask tidy` compares what is committed with what the
+//! between two comments, and this rewrites the blocks. `cargo xtask tidy` compares what is committed with what the
 //! data gives, so a figure cannot outlive the measurement that it came from.
 //!
 //! To add a block: a function in `answers.rs`, its name in [`Measurements::block`], and its two comments in a page.

@@ -15,9 +15,8 @@
 //!
 //! The test alone keeps false claims below 5 %; the noise floor keeps out the differences that are real but no property
 //! of the variant, such as where its code happens to lie in memory. Together they are stricter than 5 %: in a
-//! simulation at the end of this file hardly one of 400 benchmarks of equal variants claims a difference. The price is
-//! paid in rounds: with 1 % of noise, a difference of 3 % is found in four of five benchmarks of ten rounds and in all
-//! of twenty.
+//! simulation at the end of this file, almost none of 400 benchmarks of equal variants claim a difference. The price is
+//! more rounds: with 1 % of noise, ten rounds find a difference of 3 % in four of five benchmarks, twenty in all.
 
 pub use crate::failures::{Failures, ended};
 use crate::results::{Benchmark, Direction, OutputCheck, Quantity, Role, Variant};

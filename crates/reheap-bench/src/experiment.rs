@@ -107,8 +107,8 @@ pub enum MeasureError {
     NoMemoryLimit(#[from] NoMemoryLimit),
 }
 
-/// Measures all variants: once each without keeping it, and then in rounds in which each runs once, in an order that is
-/// shuffled anew.
+/// Measures all variants: once each without keeping it, and then in rounds in which each runs once, in a newly
+/// shuffled order.
 ///
 /// Without [`Settings::rounds`], rounds go on until the intervals are as narrow as [`Settings::precision`] or until the
 /// time is used up, but there are at least three. When `interrupted` is set, the run that is under way is ended, and

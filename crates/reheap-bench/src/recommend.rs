@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(name, "keep");
         assert_eq!(
             recommendation.sentence(&benchmark),
-            "keep what you have: with 3 rounds no difference can be told from chance; it takes 6"
+            "keep what you have: 3 rounds are too few to tell a difference from chance; 6 are needed"
         );
     }
 

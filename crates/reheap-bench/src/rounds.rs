@@ -1,4 +1,4 @@
-//! What runs when: rounds, in each of which every variant runs once, in an order that is shuffled anew.
+//! What runs when: rounds, in each of which every variant runs once, in a newly shuffled order.
 //!
 //! All runs of one variant after another would be shorter to write, but then the first variant pays for the cold page
 //! cache and the last one for the warm processor. The order comes from a seed, so that a report can name it and

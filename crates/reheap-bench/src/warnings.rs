@@ -62,7 +62,7 @@ pub enum Warning {
         /// The processors that there were for it.
         processors: usize,
     },
-    /// Some runs of a variant took quite another time than the rest of them.
+    /// Some runs of a variant are outliers: their times are far from the others.
     Outliers {
         /// The variant.
         variant: String,
@@ -101,7 +101,7 @@ pub enum Warning {
         /// How often, and how.
         failures: Failures,
     },
-    /// A variant printed something else than the baseline, which always prints the same.
+    /// A variant printed other output than the baseline, which always prints the same.
     OutputDiffers {
         /// The variant.
         variant: String,
@@ -344,22 +344,22 @@ impl Warning {
         };
         match self {
             Warning::NoisyMachine { .. } => {
-                format!("Close other programs, or {more_rounds}: the noise falls with their square root.")
+                format!("Close other programs, or {more_rounds}: four times the rounds halve the noise.")
             }
             Warning::FirstRoundSlower { .. } => {
-                "The machine had to warm up; if files are read for the first time, run the command once before.".into()
+                "The machine had to warm up. If the command reads files for the first time, run it once before you measure.".into()
             }
-            Warning::TooShort { .. } => "Give the command more to do, so that it runs for a tenth of a second.".into(),
+            Warning::TooShort { .. } => "Give the command more work, enough for a tenth of a second.".into(),
             Warning::Drift { per_round, .. } => {
                 let cause = match *per_round > 0.0 {
-                    true => "the processor became hot, or the command leaves something behind that it finds again",
-                    false => "something else on the machine came to an end",
+                    true => "the processor became hot, or the command leaves files behind that slow the next run down",
+                    false => "another program on the machine ended",
                 };
-                format!("Ratios are paired by round and hardly suffer; probably {cause}.")
+                format!("Ratios are paired by round, so the drift barely changes them. The likely cause: {cause}.")
             }
             Warning::OtherLoad { .. } => "Measure again when the machine has nothing else to do.".into(),
             Warning::Outliers { .. } => {
-                "They count like all others; the median hardly feels them. Something else ran, or waited, at that time."
+                "Outliers are kept and barely move the median. Another program probably ran at that time."
                     .into()
             }
             Warning::FewRounds { needed, .. } => match settings.rounds {
@@ -367,28 +367,28 @@ impl Warning {
                 None => format!("Use `--rounds {needed}` or more, or a command that takes less time."),
             },
             Warning::MetricMissing { metric, .. } => {
-                format!("See whether the command prints `{metric}` each time. Runs without it are left out of its figures.")
+                format!("Check that the command prints `{metric}` in every run. Its figures leave out runs without it.")
             }
             Warning::Failed { .. } => {
-                "These runs are left out of all figures. Run the variant by itself to see what it says.".into()
+                "All figures leave these runs out. Run the variant by itself to see its messages.".into()
             }
             Warning::OutputVaries { .. } => {
-                "Runs that print something else than most are left out of all figures. If the output may differ, use \
+                "All figures leave out runs whose output differs from that of most runs. If the output may differ, use \
                  `--ignore-output`."
                     .into()
             }
             Warning::NoBaseline { .. } => {
-                "The first variant is what the others are compared with: take one that works, or mend this one.".into()
+                "reheap compares the others with the first variant. Choose one that works, or fix this one.".into()
             }
             Warning::ExpectedFailure { .. } => {
-                "If that means a failure, failing is what was measured. Run the command by itself to see what it says."
+                "If that code means a failure, reheap measured the failure. Run the command by itself to see its messages."
                     .into()
             }
             Warning::MetricNeverFound { .. } => {
                 "Try the expression on what the command prints: `COMMAND 2>&1 | grep -E REGEX`.".into()
             }
             Warning::OutputDiffers { .. } => {
-                "Look at the difference first: it may be a crash that went unnoticed. If the output may differ, use \
+                "Look at the difference first: it may be a hidden crash. If the output may differ, use \
                  `--ignore-output`."
                     .into()
             }
@@ -446,15 +446,18 @@ impl fmt::Display for Warning {
                 count,
                 runs,
             } => {
-                write!(
-                    f,
-                    "{variant}: {count} of {runs} runs took quite another time than the rest"
-                )
+                let are = if *count == 1 {
+                    "is an outlier"
+                } else {
+                    "are outliers"
+                };
+                write!(f, "{variant}: {count} of {runs} runs {are}")
             }
             Warning::FewRounds { rounds, needed } => write!(
                 f,
-                "with {} no difference can be told from chance; it takes {needed}",
-                count(*rounds, "round")
+                "{} {} too few to tell a difference from chance; {needed} are needed",
+                count(*rounds, "round"),
+                if *rounds == 1 { "is" } else { "are" }
             ),
             Warning::MetricMissing {
                 variant,
@@ -480,7 +483,7 @@ impl fmt::Display for Warning {
                 write!(f, "the command ends with exit code {code}")
             }
             Warning::MetricNeverFound { metric } => {
-                write!(f, "`{metric}` was found in no output")
+                write!(f, "no output contains `{metric}`")
             }
             Warning::OutputDiffers {
                 variant,
@@ -489,7 +492,7 @@ impl fmt::Display for Warning {
             } => {
                 write!(
                     f,
-                    "{variant}: {count} of {runs} runs printed something else than the baseline"
+                    "{variant}: {count} of {runs} runs printed other output than the baseline"
                 )
             }
         }
@@ -611,7 +614,10 @@ mod tests {
             needed: 6,
         };
         assert_eq!(warned(&benchmark)[0], few);
-        assert!(few.to_string().contains("with 4 rounds no difference"));
+        assert!(
+            few.to_string()
+                .contains("4 rounds are too few to tell a difference")
+        );
     }
 
     #[test]
@@ -626,7 +632,7 @@ mod tests {
         assert_eq!(
             said,
             [
-                "a: 1 of 10 runs printed something else than the baseline",
+                "a: 1 of 10 runs printed other output than the baseline",
                 "a: crashed in 1 of 10 runs (SIGSEGV)",
                 "a: 2 of 8 runs did not print `throughput`",
             ]
@@ -684,7 +690,7 @@ mod tests {
         }
         let said = said(&warned(&benchmark), None);
         assert!(
-            said.starts_with("`throughput` was found in no output"),
+            said.starts_with("no output contains `throughput`"),
             "{said}"
         );
     }
@@ -695,7 +701,7 @@ mod tests {
         benchmark.variants[1].runs[9].cost.wall_seconds *= 2.0;
         let said = said(&warned(&benchmark), None);
         assert!(
-            said.starts_with("copy: 1 of 20 runs took quite another time"),
+            said.starts_with("copy: 1 of 20 runs is an outlier"),
             "{said}"
         );
     }

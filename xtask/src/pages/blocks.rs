@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 /// How a block begins: the name, then the command that writes it.
 const BEGIN: &str = "<!-- written by `cargo xtask pages`: ";
 
-/// The page with every block written anew.
+/// The page with every block rewritten.
 pub(crate) fn filled(page: &str, text_of: impl Fn(&str) -> Result<String>) -> Result<String> {
     let mut filled = String::new();
     let mut rest = page;
