@@ -11,7 +11,6 @@ use crate::progress::Progress;
 use crate::table::Table;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, ensure};
-use reheap_bench::analysis::Verdict;
 use reheap_bench::findings::Findings;
 use reheap_bench::results::{Quantity, Results};
 use serde::Serialize;
@@ -182,12 +181,12 @@ impl Experiment {
         Some(Repetition {
             experiment: self.name,
             repetition,
-            rounds: comparison.pairs,
+            rounds: comparison.rounds,
             ratio: ratio.value,
             low: ratio.interval.low,
             high: ratio.interval.high,
             p: comparison.p_adjusted,
-            claimed: comparison.verdict != Verdict::Indistinguishable,
+            claimed: comparison.verdict.is_claimed(),
             wall_seconds: runs.collect(),
         })
     }

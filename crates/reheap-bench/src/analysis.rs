@@ -1,31 +1,30 @@
-//! What a benchmark shows of one quantity: how the variants compare with the baseline, and whether that is more than
-//! chance.
+//! What a benchmark shows of one quantity: how the variants compare with the baseline, and what may be claimed.
 //!
-//! A ratio is always `variant / baseline`, so below 1 the variant has less: it is faster, smaller. Ratios are taken
-//! round by round and averaged as logarithms, because what slows a whole round down cancels out, and because swapping
-//! variant and baseline then gives exactly the inverse.
+//! A ratio is always `variant / baseline`, so below 1 the variant has less: it is faster, smaller. The baseline runs
+//! twice in each round, and both runs are baseline. Ratios are taken within rounds, because what slows a whole round
+//! down cancels out. Estimate, interval and p value are those of [`crate::stats::aligned`], of logarithms.
 //!
-//! A difference is claimed only if three things say so:
-//!
-//! 1. the 95 % interval of the median ratio ([`crate::stats::interval`]) has nothing in common with the noise floor,
-//!    which is the interval of a second copy of the baseline, widened to 1;
-//! 2. Wilcoxon's signed-rank test ([`crate::stats::ranks`]) finds it unlikely to be chance, with p below 0.05;
-//! 3. it still does after Holm's correction over all candidates, because of twenty equal variants one always looks
-//!    good.
-//!
-//! The test alone keeps false claims below 5 %; the noise floor keeps out the differences that are real but no property
-//! of the variant, such as where its code happens to lie in memory. Together they are stricter than 5 %: in a
-//! simulation at the end of this file, almost none of 400 benchmarks of equal variants claim a difference. The price is
-//! more rounds: with 1 % of noise, ten rounds find a difference of 3 % in four of five benchmarks, twenty in all.
+//! A difference is claimed if p, after Holm's correction over the candidates, is below [`SIGNIFICANCE`], and for no
+//! other reason. So of all benchmarks whose candidates do not differ, at most 5 % claim something. The tests in
+//! `tests/calibration.rs` look at this with real noise.
 
 pub use crate::failures::{Failures, ended};
-use crate::results::{Benchmark, Direction, OutputCheck, Quantity, Role, Variant};
-use crate::stats::interval::{self, Estimate, Interval};
+use crate::results::{Benchmark, Direction, Quantity, Role, Variant};
+use crate::stats::aligned::{AlignedRanks, Round};
+use crate::stats::interval::{CONFIDENCE, Estimate, Interval};
 use crate::stats::{Sample, ranks};
+use statrs::distribution::{ContinuousCDF, Normal};
 use std::collections::BTreeMap;
 
-/// The largest p value, after Holm's correction, with which a difference is claimed.
+/// A difference is claimed if its p value, after Holm's correction, is below this.
 pub const SIGNIFICANCE: f64 = 0.05;
+
+/// Ratios in this range are as good as equal: [`Verdict::Equal`] if the whole interval lies in it.
+const AS_GOOD_AS_EQUAL: Interval = Interval {
+    low: 0.98,
+    high: 1.02,
+    confidence: CONFIDENCE,
+};
 
 /// What a benchmark shows of one quantity.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,19 +33,11 @@ pub struct Analysis {
     pub quantity: Quantity,
     /// In which direction it is better.
     pub direction: Direction,
-    /// What a second copy of the baseline seems to differ by; none if there was no copy, or it has no figures.
-    pub noise: Option<Noise>,
+    /// How the baseline's second run of each round compares with its first; none without a second one. It is not
+    /// corrected by Holm and claims nothing: a small p says that the measurement itself is in doubt.
+    pub twins: Option<Comparison>,
     /// One row for each variant, in the benchmark's order.
     pub rows: Vec<Row>,
-}
-
-/// The noise floor: differences that lie in it are none.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Noise {
-    /// Of ratios; holds 1. None where ratios are undefined.
-    pub ratio: Option<Interval>,
-    /// Of differences; holds 0.
-    pub difference: Interval,
 }
 
 /// A variant's figures.
@@ -56,9 +47,9 @@ pub struct Row {
     pub variant: String,
     /// What it is there for.
     pub role: Role,
-    /// Its figures by themselves; none if no run counts or has the quantity.
+    /// Its figures by themselves, the baseline's with those of its copy; none if no run counts or has the quantity.
     pub summary: Option<Summary>,
-    /// How it compares with the baseline; none for the baseline itself, and where no round has a figure of both.
+    /// How it compares with the baseline; only candidates have one, and only if a round has a figure of both.
     pub comparison: Option<Comparison>,
 }
 
@@ -71,33 +62,41 @@ pub struct Summary {
     pub median: Estimate,
 }
 
-/// A variant compared with the baseline, paired by round.
+/// A variant compared with the baseline, within rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
     /// The rounds in which runs of both count.
-    pub pairs: usize,
-    /// The median of `variant / baseline`; none if a figure is zero or below.
+    pub rounds: usize,
+    /// `variant / baseline`; none if a figure is zero or below.
     pub ratio: Option<Estimate>,
-    /// The median of `variant - baseline`.
-    pub difference: Estimate,
-    /// The chance of such figures without a difference, by Wilcoxon's signed-rank test.
+    /// The chance of figures as one-sided as these without a difference.
     pub p: f64,
-    /// The same after Holm's correction over the candidates. The noise floor is no claim that competes, so its own
-    /// stays as it is.
+    /// The same after Holm's correction over the candidates.
     pub p_adjusted: f64,
-    /// What may be claimed.
+    /// What may be said.
     pub verdict: Verdict,
 }
 
-/// What may be claimed of a variant.
+/// What may be said of a variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is better than the baseline.
+    /// Claimed: it is better than the baseline.
     Better,
-    /// It is worse than the baseline.
+    /// Claimed: it is worse than the baseline.
     Worse,
-    /// Nothing: what there may be of a difference does not leave the noise.
-    Indistinguishable,
+    /// The interval holds no difference of 1, and yet it may be chance, because there are several candidates.
+    Suspected,
+    /// The whole interval lies within 2 % of the baseline.
+    Equal,
+    /// Nothing: neither a difference nor equality can be told from noise.
+    Open,
+}
+
+impl Verdict {
+    /// Whether a difference is claimed.
+    pub fn is_claimed(self) -> bool {
+        matches!(self, Verdict::Better | Verdict::Worse)
+    }
 }
 
 /// Compares all variants of a benchmark in one quantity, without the runs that do not count. None if no variant has a
@@ -108,73 +107,47 @@ pub(crate) fn analyse(
     quantity: &Quantity,
     failures: &[Failures],
 ) -> Option<Analysis> {
-    let variants = || benchmark.variants.iter().zip(failures);
-    let (baseline, of_baseline) = variants().find(|(it, _)| it.role == Role::Baseline)?;
-    let baseline = figures(baseline, quantity, of_baseline);
+    let baseline = Baseline::of(benchmark, quantity, failures)?;
     let direction = benchmark.direction(quantity);
-    let mut pairs: Vec<Option<Pairs>> = Vec::new();
+    let mut shifts: Vec<Option<Shift>> = Vec::new();
     let mut rows: Vec<Row> = Vec::new();
-    for (variant, failures) in variants() {
+    for (variant, failures) in benchmark.variants.iter().zip(failures) {
         let own = figures(variant, quantity, failures);
-        pairs.push(match variant.role {
-            Role::Baseline => None,
-            _ => Pairs::of(&own, &baseline),
+        shifts.push(match variant.role {
+            Role::Candidate => Shift::of(&baseline.rounds_with(&own)),
+            Role::Baseline | Role::BaselineCopy => None,
         });
+        let summary = match variant.role {
+            Role::Baseline => Summary::of(baseline.all()),
+            Role::BaselineCopy | Role::Candidate => Summary::of(own.into_values()),
+        };
         rows.push(Row {
             variant: variant.name.clone(),
             role: variant.role,
-            summary: Summary::of(own.into_values()),
+            summary,
             comparison: None,
         });
     }
     if rows.iter().all(|row| row.summary.is_none()) {
         return None;
     }
-    let noise = benchmark
-        .variants
+    let usual = rows
         .iter()
-        .position(|variant| variant.role == Role::BaselineCopy)
-        .and_then(|copy| pairs[copy].as_ref())
-        .map(Pairs::noise);
-    for (row, pairs) in rows.iter_mut().zip(&pairs) {
-        row.comparison = pairs.as_ref().map(|pairs| pairs.compare(noise));
-    }
-    adjust_candidates(&mut rows);
-    for comparison in rows.iter_mut().filter_map(|row| row.comparison.as_mut()) {
-        comparison.verdict = comparison.judge(noise, direction);
+        .find(|row| row.role == Role::Baseline)
+        .and_then(Row::median);
+    let p_values: Vec<f64> = shifts.iter().flatten().map(|shift| shift.p).collect();
+    let mut adjusted = ranks::holm(&p_values).into_iter();
+    for (row, shift) in rows.iter_mut().zip(&shifts) {
+        let Some(shift) = shift else { continue };
+        let p_adjusted = adjusted.next().expect("a corrected p for each p");
+        row.comparison = Some(shift.comparison(p_adjusted, direction, usual));
     }
     Some(Analysis {
         quantity: quantity.clone(),
         direction,
-        noise,
+        twins: Shift::of(&baseline.twins()).map(|it| it.comparison(it.p, direction, usual)),
         rows,
     })
-}
-
-/// The widest interval of the wall-time ratios, relative to its ratio: when it is narrow enough, rounds may end.
-///
-/// None while it cannot be told, because there are no variants to compare or fewer rounds than an interval needs.
-/// Variants of which no run counts do not keep the others waiting.
-pub fn widest_interval(benchmark: &Benchmark, output: OutputCheck) -> Option<f64> {
-    let wall = |variant| {
-        let failures = Failures::of(benchmark, variant, output);
-        figures(variant, &Quantity::Wall, &failures)
-    };
-    let baseline = wall(benchmark.baseline()?);
-    let others = benchmark.variants.iter();
-    let pairs: Vec<Pairs> = others
-        .filter(|variant| variant.role != Role::Baseline)
-        .filter_map(|variant| Pairs::of(&wall(variant), &baseline))
-        .collect();
-    let too_few = |pairs: &Pairs| pairs.differences.count() < interval::VALUES_FOR_CONFIDENCE;
-    if pairs.iter().any(too_few) {
-        return None;
-    }
-    pairs
-        .iter()
-        .filter_map(Pairs::ratio)
-        .map(|ratio| ratio.interval.width() / ratio.value)
-        .max_by(f64::total_cmp)
 }
 
 impl Row {
@@ -199,12 +172,58 @@ impl Analysis {
         self.rows.get(variant)?.comparison.as_ref()
     }
 
-    /// How far the baseline seems to differ from itself: 0.012 for a noise floor of 1.2 %. None without a copy of it,
-    /// or with too few rounds to tell.
-    pub fn noise_floor(&self) -> Option<f64> {
-        let floor = self.noise?.ratio?;
-        let reach = floor.high.max(1.0 / floor.low) - 1.0;
-        (floor.confidence >= interval::CONFIDENCE).then_some(reach)
+    /// The candidate with the best ratio, claimed or not, by its place, and the ratio.
+    pub(crate) fn leader(&self) -> Option<(usize, f64)> {
+        let ratio = |(place, row): (usize, &Row)| Some((place, row.comparison?.ratio?.value));
+        let ratios = self.rows.iter().enumerate().filter_map(ratio);
+        match self.direction {
+            Direction::Lower => ratios.min_by(|left, right| left.1.total_cmp(&right.1)),
+            Direction::Higher => ratios.max_by(|left, right| left.1.total_cmp(&right.1)),
+        }
+    }
+
+    /// How large a difference would have been seen: 0.07 if one of 7 % would. None if nothing has an interval.
+    ///
+    /// A difference is claimed if it lies further from 1 than its interval reaches, which Holm's correction widens by
+    /// the ratio of the normal scores. The median of the candidates that stayed to the end counts: what left early was
+    /// seen.
+    pub fn visible(&self, benchmark: &Benchmark) -> Option<f64> {
+        let rows = self.rows.iter().zip(&benchmark.variants);
+        let reaches = rows
+            .filter(|(_, variant)| variant.left.is_none())
+            .filter_map(|(row, _)| {
+                let interval = row.comparison?.ratio?.interval;
+                (interval.confidence >= CONFIDENCE)
+                    .then(|| (interval.high / interval.low).ln() / 2.0)
+            });
+        let reach = Sample::new(reaches)?.median();
+        let candidates = self
+            .rows
+            .iter()
+            .filter(|row| row.comparison.is_some())
+            .count();
+        let score = |share: f64| Normal::standard().inverse_cdf(1.0 - share / 2.0);
+        let corrected = score(SIGNIFICANCE / candidates as f64) / score(SIGNIFICANCE);
+        Some((reach * corrected).exp() - 1.0)
+    }
+
+    /// The widest interval of those that are still measured, as a part of its ratio: when it is narrow enough, rounds
+    /// may end. None while it cannot be told.
+    pub(crate) fn widest_interval(&self, benchmark: &Benchmark) -> Option<f64> {
+        let rows = self.rows.iter().zip(&benchmark.variants);
+        let comparisons = rows
+            .filter(|(_, variant)| variant.left.is_none())
+            .filter_map(|(row, _)| row.comparison);
+        let width = |comparison: Comparison| match comparison.ratio {
+            Some(ratio) if ratio.interval.confidence >= CONFIDENCE => {
+                ratio.interval.width() / ratio.value
+            }
+            _ => f64::INFINITY,
+        };
+        comparisons
+            .map(width)
+            .max_by(f64::total_cmp)
+            .filter(|width| width.is_finite())
     }
 }
 
@@ -216,88 +235,122 @@ impl Summary {
     }
 }
 
-impl Comparison {
-    fn judge(&self, noise: Option<Noise>, direction: Direction) -> Verdict {
-        let (estimate, floor, equal) = match (self.ratio, noise.map(|noise| noise.ratio)) {
-            (Some(ratio), None) => (ratio, None, 1.0),
-            (Some(ratio), Some(Some(floor))) => (ratio, Some(floor), 1.0),
-            _ => (self.difference, noise.map(|noise| noise.difference), 0.0),
-        };
-        let apart = match floor {
-            Some(floor) => estimate.interval.is_apart_from(&floor),
-            None => !estimate.interval.contains(equal),
-        };
-        if !apart || self.p_adjusted >= SIGNIFICANCE {
-            return Verdict::Indistinguishable;
-        }
-        match (estimate.value < equal, direction) {
-            (true, Direction::Lower) | (false, Direction::Higher) => Verdict::Better,
-            _ => Verdict::Worse,
-        }
-    }
+/// The baseline's figures by round: of its run, and of its copy's.
+struct Baseline {
+    own: BTreeMap<usize, f64>,
+    copy: BTreeMap<usize, f64>,
 }
 
-/// A variant's figures and the baseline's of the same rounds, compared.
-struct Pairs {
-    differences: Sample,
-    /// Of the ratios; none if there are figures that have no logarithm.
-    logarithms: Option<Sample>,
-}
-
-impl Pairs {
-    fn of(own: &BTreeMap<usize, f64>, baseline: &BTreeMap<usize, f64>) -> Option<Pairs> {
-        let rounds: Vec<(f64, f64)> = own
-            .iter()
-            .filter_map(|(round, &figure)| Some((figure, *baseline.get(round)?)))
-            .collect();
-        Some(Pairs {
-            differences: Sample::new(rounds.iter().map(|(own, base)| own - base))?,
-            // A difference of logarithms and not the logarithm of a ratio: it changes nothing but its sign when both
-            // are swapped, so ties stay ties.
-            logarithms: Sample::new(rounds.iter().map(|(own, base)| own.ln() - base.ln())),
+impl Baseline {
+    fn of(benchmark: &Benchmark, quantity: &Quantity, failures: &[Failures]) -> Option<Baseline> {
+        let of = |role: Role| {
+            let mut variants = benchmark.variants.iter().zip(failures);
+            let (variant, failures) = variants.find(|(variant, _)| variant.role == role)?;
+            Some(figures(variant, quantity, failures))
+        };
+        Some(Baseline {
+            own: of(Role::Baseline)?,
+            copy: of(Role::BaselineCopy).unwrap_or_default(),
         })
     }
 
-    fn ratio(&self) -> Option<Estimate> {
-        let logarithms = self.logarithms.as_ref()?;
-        Some(Estimate::of_median(logarithms).exp())
+    fn all(&self) -> impl Iterator<Item = f64> {
+        self.own.values().chain(self.copy.values()).copied()
     }
 
-    fn noise(&self) -> Noise {
-        Noise {
-            ratio: self.ratio().map(|ratio| ratio.interval.widened_to(1.0)),
-            difference: interval::of_median(&self.differences).widened_to(0.0),
-        }
+    /// The rounds in which a variant has a figure, and one of the baseline's runs too.
+    fn rounds_with(&self, variant: &BTreeMap<usize, f64>) -> Vec<Round> {
+        let rounds = variant.iter().filter_map(|(round, &variant)| {
+            let (own, copy) = (self.own.get(round), self.copy.get(round));
+            let baseline = (*own.or(copy)?, own.and(copy).copied());
+            Some(Round { baseline, variant })
+        });
+        rounds.collect()
     }
 
-    /// The comparison, without the correction for there being others, and not judged yet.
-    fn compare(&self, noise: Option<Noise>) -> Comparison {
-        let by_ratio = noise.is_none_or(|noise| noise.ratio.is_some());
-        let tested = match &self.logarithms {
-            Some(logarithms) if by_ratio => logarithms,
-            _ => &self.differences,
-        };
-        let p = ranks::signed_rank(tested.values());
-        Comparison {
-            pairs: self.differences.count(),
-            ratio: self.ratio(),
-            difference: Estimate::of_median(&self.differences),
-            p,
-            p_adjusted: p,
-            verdict: Verdict::Indistinguishable,
-        }
+    /// The rounds in which both runs have a figure, the second in the place of a variant.
+    fn twins(&self) -> Vec<Round> {
+        let rounds = self.copy.iter().filter_map(|(round, &variant)| {
+            let baseline = (*self.own.get(round)?, None);
+            Some(Round { baseline, variant })
+        });
+        rounds.collect()
     }
 }
 
-fn adjust_candidates(rows: &mut [Row]) {
-    let mut candidates: Vec<&mut Comparison> = rows
-        .iter_mut()
-        .filter(|row| row.role == Role::Candidate)
-        .filter_map(|row| row.comparison.as_mut())
-        .collect();
-    let p_values: Vec<f64> = candidates.iter().map(|candidate| candidate.p).collect();
-    for (candidate, p) in candidates.iter_mut().zip(ranks::holm(&p_values)) {
-        candidate.p_adjusted = p;
+/// How far a variant lies from the baseline: as a ratio, or as a difference where there are zeros.
+struct Shift {
+    rounds: usize,
+    by: Estimate,
+    is_ratio: bool,
+    p: f64,
+}
+
+impl Shift {
+    fn of(rounds: &[Round]) -> Option<Shift> {
+        let logarithm = |round: &Round| Round {
+            baseline: (round.baseline.0.ln(), round.baseline.1.map(f64::ln)),
+            variant: round.variant.ln(),
+        };
+        let logarithms: Vec<Round> = rounds.iter().map(logarithm).collect();
+        let (ranks, is_ratio) = match AlignedRanks::of_logarithms(&logarithms) {
+            Some(ranks) => (ranks, true),
+            None => (AlignedRanks::of_figures(rounds)?, false),
+        };
+        let by = ranks.shift();
+        Some(Shift {
+            rounds: rounds.len(),
+            by: if is_ratio { by.exp() } else { by },
+            is_ratio,
+            p: ranks.p(),
+        })
+    }
+
+    fn comparison(&self, p_adjusted: f64, direction: Direction, usual: Option<f64>) -> Comparison {
+        Comparison {
+            rounds: self.rounds,
+            ratio: self.is_ratio.then_some(self.by),
+            p: self.p,
+            p_adjusted,
+            verdict: self.verdict(p_adjusted, direction, usual.unwrap_or(0.0)),
+        }
+    }
+
+    fn verdict(&self, p_adjusted: f64, direction: Direction, usual: f64) -> Verdict {
+        let Interval {
+            low,
+            high,
+            confidence,
+        } = self.by.interval;
+        let (none, equal) = match self.is_ratio {
+            true => (1.0, AS_GOOD_AS_EQUAL),
+            false => {
+                let reach = usual.abs() * (AS_GOOD_AS_EQUAL.high - 1.0);
+                (
+                    0.0,
+                    Interval {
+                        low: -reach,
+                        high: reach,
+                        confidence,
+                    },
+                )
+            }
+        };
+        if p_adjusted < SIGNIFICANCE {
+            return match (self.by.value < none, direction) {
+                (true, Direction::Lower) | (false, Direction::Higher) => Verdict::Better,
+                _ => Verdict::Worse,
+            };
+        }
+        if self.p < SIGNIFICANCE {
+            return Verdict::Suspected;
+        }
+        let is_equal = confidence >= CONFIDENCE && equal.contains(low) && equal.contains(high);
+        if is_equal {
+            Verdict::Equal
+        } else {
+            Verdict::Open
+        }
     }
 }
 
@@ -317,6 +370,7 @@ pub(crate) fn figures(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::OutputCheck;
     use crate::simulated::{Simulated, lose_runs};
 
     const MIB: f64 = 1024.0 * 1024.0;
@@ -356,45 +410,13 @@ mod tests {
             .collect()
     }
 
-    /// Machines that are quiet, have a long tail, drift, and all at once with three times the noise.
-    fn machine(rounds: usize, seed: u64) -> Simulated {
-        let quiet = Simulated::quiet(rounds, seed);
-        let (drift, disturbed) = (0.0005, 0.15);
-        match seed % 4 {
-            0 => quiet,
-            1 => Simulated { disturbed, ..quiet },
-            2 => Simulated { drift, ..quiet },
-            _ => Simulated {
-                drift,
-                disturbed,
-                noise: 0.03,
-                ..quiet
-            },
-        }
-    }
-
     #[test]
     fn a_ratio_below_one_is_less() {
         let benchmark = walls(Simulated::quiet(20, 1), &[0.5]);
         let comparison = wall(&benchmark).rows[2].comparison.unwrap();
         let ratio = comparison.ratio.unwrap();
         assert!((ratio.value - 0.5).abs() < 0.02, "{ratio:?}");
-        assert!((comparison.difference.value + 0.5).abs() < 0.05);
         assert_eq!(comparison.verdict, Verdict::Better);
-    }
-
-    #[test]
-    fn swapping_variant_and_baseline_gives_the_inverse() {
-        let forth = walls(Simulated::quiet(20, 4), &[0.9]);
-        let mut back = forth.clone();
-        back.variants[0].role = Role::Candidate;
-        back.variants[2].role = Role::Baseline;
-        let forth = wall(&forth).rows[2].comparison.unwrap();
-        let back = wall(&back).rows[0].comparison.unwrap();
-        let (there, ratio) = (back.ratio.unwrap(), forth.ratio.unwrap());
-        assert!((there.value * ratio.value - 1.0).abs() < 1e-12);
-        assert!((there.interval.high * ratio.interval.low - 1.0).abs() < 1e-12);
-        assert_eq!(back.p, forth.p);
     }
 
     #[test]
@@ -415,7 +437,7 @@ mod tests {
         benchmark.variants[2].runs[19].stdout_sha256 = "other".into();
         let analysis = wall(&benchmark);
         let row = &analysis.rows[2];
-        assert_eq!(row.comparison.unwrap().pairs, 14);
+        assert_eq!(row.comparison.unwrap().rounds, 16);
         assert_eq!(row.summary.as_ref().unwrap().sample.count(), 16);
         let failures = |output| Failures::of(&benchmark, &benchmark.variants[2], output);
         assert_eq!(
@@ -426,15 +448,37 @@ mod tests {
     }
 
     #[test]
-    fn a_variant_that_always_crashes_has_no_figures_and_keeps_nobody_waiting() {
+    fn a_quantity_that_no_run_has_is_not_analysed() {
+        let benchmark = walls(Simulated::quiet(6, 3), &[1.0]);
+        assert_eq!(analysed(&benchmark, &Quantity::MeanRss), None);
+    }
+
+    #[test]
+    fn both_runs_of_the_baseline_are_baseline() {
+        let mut benchmark = walls(Simulated::quiet(12, 5), &[0.9]);
+        lose_runs(&mut benchmark.variants[0], 0..12);
+        // The copy alone is enough to compare with.
+        let analysis = wall(&benchmark);
+        assert_eq!(verdicts(&analysis), [Verdict::Better]);
+        assert_eq!(
+            analysis.rows[0].summary.as_ref().unwrap().sample.count(),
+            12
+        );
+        let analysis = wall(&walls(Simulated::quiet(12, 5), &[0.9]));
+        assert_eq!(
+            analysis.rows[0].summary.as_ref().unwrap().sample.count(),
+            24
+        );
+    }
+
+    #[test]
+    fn a_variant_that_always_crashes_has_no_figures() {
         let mut benchmark = walls(Simulated::quiet(20, 3), &[0.8, 0.9]);
         lose_runs(&mut benchmark.variants[2], 0..20);
         let analysis = wall(&benchmark);
-        assert_eq!(
-            (&analysis.rows[2].summary, analysis.rows[2].comparison),
-            (&None, None)
-        );
-        assert!(widest_interval(&benchmark, OutputCheck::Same).is_some());
+        let row = &analysis.rows[2];
+        assert_eq!((&row.summary, row.comparison), (&None, None));
+        assert!(analysis.widest_interval(&benchmark).is_some());
     }
 
     #[test]
@@ -446,88 +490,62 @@ mod tests {
             }
         }
         let analysis = analysed(&benchmark, &Quantity::System).unwrap();
-        let slower = analysis.rows[2].comparison.unwrap();
-        assert_eq!((slower.ratio, slower.difference.value), (None, 0.01));
-        assert_eq!(
-            verdicts(&analysis),
-            [Verdict::Worse, Verdict::Indistinguishable]
-        );
+        assert_eq!(analysis.comparison(2).unwrap().ratio, None);
+        assert_eq!(verdicts(&analysis), [Verdict::Worse, Verdict::Equal]);
     }
 
     #[test]
-    fn a_quantity_that_no_run_has_is_not_analysed() {
-        let benchmark = walls(Simulated::quiet(6, 3), &[1.0]);
-        assert_eq!(analysed(&benchmark, &Quantity::MeanRss), None);
+    fn what_can_be_claimed_depends_on_rounds_and_candidates() {
+        let with = |rounds, candidates: &[f64]| {
+            verdicts(&wall(&walls(Simulated::quiet(rounds, 3), candidates)))
+        };
+        assert_eq!(with(3, &[0.2]), [Verdict::Open]);
+        assert_eq!(with(4, &[0.2]), [Verdict::Better]);
+        assert_eq!(with(4, &[0.2, 0.2]), [Verdict::Better; 2]);
+        assert_eq!(with(4, &[0.2, 0.2, 0.2]), [Verdict::Suspected; 3]);
+        assert_eq!(with(5, &[0.2; 6]), [Verdict::Better; 6]);
     }
 
     #[test]
-    fn five_rounds_claim_nothing_however_large_the_difference() {
-        let benchmark = walls(Simulated::quiet(5, 3), &[0.2]);
-        assert_eq!(verdicts(&wall(&benchmark)), [Verdict::Indistinguishable]);
-        let benchmark = walls(Simulated::quiet(6, 3), &[0.2]);
-        assert_eq!(verdicts(&wall(&benchmark)), [Verdict::Better]);
+    fn four_states_say_what_is_known() {
+        let quiet = |seconds| verdicts(&wall(&walls(Simulated::quiet(40, 3), &[seconds])))[0];
+        assert_eq!(quiet(0.95), Verdict::Better);
+        assert_eq!(quiet(1.05), Verdict::Worse);
+        assert_eq!(quiet(1.0), Verdict::Equal);
+        let noise = 0.2;
+        let noisy = Simulated {
+            noise,
+            ..Simulated::quiet(8, 3)
+        };
+        assert_eq!(verdicts(&wall(&walls(noisy, &[1.0]))), [Verdict::Open]);
     }
 
     #[test]
-    fn without_a_copy_the_interval_has_to_leave_one() {
-        let mut benchmark = walls(Simulated::quiet(20, 3), &[0.9]);
-        benchmark.variants.remove(1);
-        let analysis = wall(&benchmark);
-        assert_eq!(analysis.noise, None);
-        assert_eq!(verdicts(&analysis), [Verdict::Better]);
+    fn the_twins_tell_whether_the_measurement_is_in_doubt() {
+        let twins = |copy| {
+            let variants = [
+                ("base", Role::Baseline, 1.0, MIB),
+                ("copy", Role::BaselineCopy, copy, MIB),
+            ];
+            wall(&Simulated::quiet(20, 3).run(&variants)).twins.unwrap()
+        };
+        assert!(twins(1.0).p > 0.05);
+        assert!(twins(1.05).p < 0.001);
     }
 
     #[test]
-    fn a_difference_within_that_of_the_copy_is_none() {
-        // The copy of the baseline is 5 % slower, as if its code lay badly in memory; so 4 % are nothing.
-        let benchmark = Simulated::quiet(30, 3).run(&[
-            ("base", Role::Baseline, 1.0, MIB),
-            ("copy", Role::BaselineCopy, 1.05, MIB),
-            ("a", Role::Candidate, 1.04, MIB),
-        ]);
-        let comparison = wall(&benchmark).rows[2].comparison.unwrap();
-        assert!(comparison.p_adjusted < SIGNIFICANCE);
-        assert_eq!(comparison.verdict, Verdict::Indistinguishable);
-    }
-
-    #[test]
-    fn the_widest_interval_narrows_with_the_rounds() {
-        let width = |rounds| {
-            widest_interval(
-                &walls(Simulated::quiet(rounds, 3), &[1.0]),
-                OutputCheck::Same,
+    fn more_rounds_make_smaller_differences_visible() {
+        let visible = |rounds| {
+            let benchmark = walls(Simulated::quiet(rounds, 3), &[1.0]);
+            let analysis = wall(&benchmark);
+            (
+                analysis.visible(&benchmark),
+                analysis.widest_interval(&benchmark),
             )
         };
-        assert_eq!(width(5), None);
-        assert!(width(100).unwrap() < width(10).unwrap());
-        assert!(width(100).unwrap() < 0.01);
-    }
-
-    #[test]
-    fn of_four_hundred_benchmarks_of_equal_variants_at_most_one_in_twenty_claims_a_difference() {
-        for rounds in [10, 30] {
-            let claims = (0..400)
-                .map(|seed| wall(&walls(machine(rounds, seed), &[1.0; 4])))
-                .filter(|analysis| {
-                    verdicts(analysis)
-                        .iter()
-                        .any(|verdict| *verdict != Verdict::Indistinguishable)
-                })
-                .count();
-            assert!(claims <= 20, "{rounds} rounds: {claims} of 400");
-        }
-    }
-
-    #[test]
-    fn three_percent_are_found_in_thirty_rounds_with_one_percent_of_noise() {
-        let found = (0..400)
-            .filter(|seed| seed % 4 != 3)
-            .map(|seed| wall(&walls(machine(30, seed), &[0.97, 1.0, 1.03, 1.0])))
-            .filter(|analysis| {
-                let verdicts = verdicts(analysis);
-                verdicts[0] == Verdict::Better && verdicts[2] == Verdict::Worse
-            })
-            .count();
-        assert!(found >= 285, "{found} of 300");
+        assert_eq!(visible(3), (None, None));
+        let (few, many) = (visible(10), visible(100));
+        assert!(many.0 < few.0 && many.1 < few.1, "{few:?} {many:?}");
+        assert!(many.0.unwrap() < 0.005, "{many:?}");
     }
 }

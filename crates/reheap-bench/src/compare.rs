@@ -220,7 +220,7 @@ impl Changes {
             new: Estimate::of_median(&new_figures),
             p,
             p_adjusted: p,
-            verdict: Verdict::Indistinguishable,
+            verdict: Verdict::Open,
         });
     }
 
@@ -246,10 +246,9 @@ impl Change {
             Side::Below => figure < bound,
         };
         let (is_violated, is_certain) = match (threshold.bound, self.ratio) {
-            (Bound::Ratio(bound), Some(ratio)) => (
-                is_beyond(ratio.value, bound),
-                self.verdict != Verdict::Indistinguishable,
-            ),
+            (Bound::Ratio(bound), Some(ratio)) => {
+                (is_beyond(ratio.value, bound), self.verdict.is_claimed())
+            }
             // Nothing became something, or something nothing: no percentage says how much that is.
             (Bound::Ratio(_), None) => (is_beyond(self.new.value, self.old.value), false),
             (Bound::Value(bound), _) => (
@@ -266,10 +265,10 @@ impl Change {
 
     fn judge(&self) -> Verdict {
         let Some(ratio) = self.ratio else {
-            return Verdict::Indistinguishable;
+            return Verdict::Open;
         };
         if !ratio.interval.is_apart_from(&self.noise) || self.p_adjusted >= SIGNIFICANCE {
-            return Verdict::Indistinguishable;
+            return Verdict::Open;
         }
         match (ratio.value < 1.0, self.direction) {
             (true, Direction::Lower) | (false, Direction::Higher) => Verdict::Better,
@@ -339,12 +338,13 @@ fn sample(findings: &Findings<'_>, variant: usize, quantity: &Quantity) -> Optio
 /// The noise floor of a quantity; without one, all that is certain is that 1 is no change.
 fn noise(findings: &Findings<'_>, quantity: &Quantity) -> Interval {
     let analysis = findings.analysis(quantity);
-    let noise = analysis.and_then(|analysis| analysis.noise?.ratio);
-    noise.unwrap_or(Interval {
+    let noise = analysis.and_then(|analysis| Some(analysis.twins?.ratio?.interval));
+    let floor = Interval {
         low: 1.0,
         high: 1.0,
         confidence: interval::CONFIDENCE,
-    })
+    };
+    noise.map_or(floor, |noise| noise.joined_with(floor))
 }
 
 fn ratio_of_medians(old: &Sample, new: &Sample) -> Option<Estimate> {
@@ -462,10 +462,10 @@ mod tests {
         assert_eq!(
             seen,
             [
-                ("base", "wall", Verdict::Indistinguishable),
-                ("base", "peak-rss", Verdict::Indistinguishable),
+                ("base", "wall", Verdict::Open),
+                ("base", "peak-rss", Verdict::Open),
                 ("a", "wall", Verdict::Worse),
-                ("a", "peak-rss", Verdict::Indistinguishable),
+                ("a", "peak-rss", Verdict::Open),
             ]
         );
         let ratio = changes.changes[2].ratio.unwrap();

@@ -2,10 +2,17 @@
 //!
 //! Only what was seen is kept; what it means is computed from the results later. A variant that crashes does not stop
 //! the others, because "it crashes" is a result. A program that cannot be started is a mistake, and ends it.
+//!
+//! Without a number of rounds, the time is what is given: [`crate::outlook`] says how much fits into it, and
+//! [`crate::race`] which variants need no further rounds.
 
-use crate::analysis::widest_interval;
+use crate::analysis::{Analysis, Failures, analyse};
+use crate::figures;
+use crate::findings::main_quantity;
 use crate::memory_limit::{MemoryLimit, NoMemoryLimit};
 use crate::metrics::Metric;
+use crate::outlook::{self, Forecast, Outlook, TooLittleTime};
+use crate::race;
 use crate::results::{
     Activity, AllocatorVersion, Benchmark, Ending, LeftOut, Role, Run, Settings, Variant,
 };
@@ -28,7 +35,7 @@ pub struct Plan {
     pub memory_limit_bytes: Option<u64>,
     /// What is read from the output.
     pub metrics: Vec<Metric>,
-    /// What is run; the first is the baseline. The noise floor needs a variant with [`Role::BaselineCopy`].
+    /// What is run; the first is the baseline, and one with [`Role::BaselineCopy`] is its second run of each round.
     pub variants: Vec<PlannedVariant>,
     /// As [`Benchmark::left_out`].
     pub left_out: Vec<LeftOut>,
@@ -56,12 +63,29 @@ pub struct PlannedVariant {
     pub executable_bytes: Option<u64>,
     /// As [`Variant::activity`].
     pub activity: Activity,
+    /// How long it took when it was run before, if it was: then it needs no warm-up.
+    pub first_run: Option<Duration>,
 }
 
-/// Looks on, to tell a person how far it is. Both are called between runs, so they may take their time.
+/// Looks on, to tell a person how far it is. All are called between runs, so they may take their time.
 pub trait Watch {
     /// A run is about to begin.
     fn run_begins(&mut self, progress: &Progress<'_>);
+
+    /// Each variant ran once, and the rounds begin, with so many candidates.
+    fn rounds_begin(&mut self, forecast: &Forecast, candidates: usize) {
+        let _ = (forecast, candidates);
+    }
+
+    /// How it stands; called between rounds, at most twice a second.
+    fn standing(&mut self, standing: &Standing<'_>) {
+        let _ = standing;
+    }
+
+    /// A variant was left out, or leaves.
+    fn left(&mut self, variant: &str, reason: &str) {
+        let _ = (variant, reason);
+    }
 
     /// It has ended, in whatever way.
     fn run_ended(&mut self, progress: &Progress<'_>, finished: &Finished) {
@@ -82,6 +106,19 @@ pub struct Progress<'a> {
     pub stage: Stage,
     /// Since the beginning of the benchmark.
     pub elapsed: Duration,
+}
+
+/// How the variants compare so far.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Standing<'a> {
+    /// The rounds so far.
+    pub rounds: usize,
+    /// The candidate with the best ratio, and the ratio.
+    pub leader: Option<(&'a str, f64)>,
+    /// How large a difference would be seen.
+    pub visible: Option<f64>,
+    /// What is left of the time; none if the number of rounds is given.
+    pub left: Option<Duration>,
 }
 
 /// What a run is for.
@@ -105,17 +142,20 @@ pub enum MeasureError {
     /// A memory limit was asked for, and none can be set.
     #[error(transparent)]
     NoMemoryLimit(#[from] NoMemoryLimit),
+    /// The time is not enough to compare anything.
+    #[error("{0}")]
+    TooLittleTime(TooLittleTime),
 }
 
-/// Measures all variants: once each without keeping it, and then in rounds in which each runs once, in a newly
-/// shuffled order.
+/// Measures all variants: once each without keeping it, unless that was done before, and then in rounds in which each
+/// runs once, in a newly shuffled order.
 ///
-/// Without [`Settings::rounds`], rounds go on until the intervals are as narrow as [`Settings::precision`] or until the
-/// time is used up, but there are at least three. When `interrupted` is set, the run that is under way is ended, and
-/// those before it are returned.
+/// Without [`Settings::rounds`], rounds go on until the intervals are as narrow as [`Settings::precision`], until no
+/// candidate is left, or until another round would overrun the time. Variants that do not fit into the time are left
+/// out. When `interrupted` is set, the run that is under way is ended, and those before it are returned.
 ///
 /// # Errors
-/// If a command cannot be started, or the memory limit cannot be set.
+/// If a command cannot be started, the memory limit cannot be set, or the time is not enough for one candidate.
 pub fn measure(
     launcher: &Launcher,
     plan: &Plan,
@@ -139,13 +179,15 @@ pub fn measure(
         },
         watch,
         began: Instant::now(),
+        last_looked: Duration::ZERO,
+        latest: vec![Some(Duration::ZERO); plan.variants.len()],
         benchmark: without_runs(plan),
     };
     measuring.benchmark.ended = match measuring.all() {
         Err(MeasureError::Run(RunError::Interrupted)) => Ending::Interrupted,
         other => other?,
     };
-    Ok(measuring.benchmark)
+    Ok(measuring.finished())
 }
 
 impl From<ServeError> for MeasureError {
@@ -157,36 +199,156 @@ impl From<ServeError> for MeasureError {
     }
 }
 
+/// How often it is looked at how the variants stand.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// A first run that takes longer than this part of the time is ended, if it also takes so many times as long as the
+/// baseline's.
+const FIRST_RUN_SHARE: u32 = 6;
+const FIRST_RUN_TIMES: u32 = 10;
+
 struct Measuring<'a> {
     launcher: &'a Launcher,
     plan: &'a Plan,
     limits: Limits<'a>,
     watch: &'a mut dyn Watch,
     began: Instant,
+    last_looked: Duration,
+    /// How long the latest run of each variant took; none for those that do not run any more.
+    latest: Vec<Option<Duration>>,
     benchmark: Benchmark,
 }
 
 impl Measuring<'_> {
     fn all(&mut self) -> Result<Ending, MeasureError> {
-        for variant in 0..self.plan.variants.len() {
-            self.run(variant, variant, Stage::WarmUp)?;
+        match self.plan.settings.rounds {
+            Some(rounds) => self.warm_up_all(rounds)?,
+            None => self.warm_up_what_fits()?,
         }
-        let warm_up = self.began.elapsed();
         let mut orders = rounds::orders(self.plan.variants.len(), self.plan.settings.seed);
         let mut schedule = Schedule::new(&self.plan.settings);
         for round in 0.. {
-            let elapsed = self.began.elapsed();
-            if let Some(ending) = schedule.ending(round, warm_up, elapsed, || self.is_precise()) {
+            let (elapsed, next) = (self.began.elapsed(), self.latest.iter().flatten().sum());
+            if let Some(ending) = schedule.ending(round, elapsed, next, || self.is_precise()) {
                 return Ok(ending);
             }
             let order = orders.next().expect("there is no end to the orders");
             self.round(round, &order)?;
+            if self.plan.settings.rounds.is_none() && self.race(round + 1) {
+                return Ok(Ending::Decided);
+            }
+            self.look(round + 1);
         }
         unreachable!("rounds end by the schedule")
     }
 
+    /// Runs each variant once, whatever that takes.
+    fn warm_up_all(&mut self, rounds: usize) -> Result<(), MeasureError> {
+        for variant in self.places(|role| role != Role::BaselineCopy) {
+            self.warm_up(variant)?;
+        }
+        let baseline = self.latest[0];
+        for copy in self.places(|role| role == Role::BaselineCopy) {
+            self.latest[copy] = baseline;
+        }
+        let round = self.latest.iter().flatten().sum();
+        let candidates = self.places(|role| role == Role::Candidate).len();
+        self.watch
+            .rounds_begin(&Forecast { round, rounds }, candidates);
+        Ok(())
+    }
+
+    /// Runs the baseline once, and as many candidates as can have the rounds that they need.
+    fn warm_up_what_fits(&mut self) -> Result<(), MeasureError> {
+        let baseline = self.warm_up(0)?;
+        for copy in self.places(|role| role == Role::BaselineCopy) {
+            self.latest[copy] = Some(baseline);
+        }
+        let mut outlook = Outlook::new(rounds::budget(&self.plan.settings), baseline);
+        let candidates = self.places(|role| role == Role::Candidate);
+        let refusal = outlook.too_little_time(candidates.len());
+        let mut running: Vec<usize> = Vec::new();
+        for &place in &candidates {
+            if !outlook.has_room(self.began.elapsed()) {
+                self.leave_out(place, refusal.reason());
+                continue;
+            }
+            let Some(first_run) = self.first_run(place, baseline)? else {
+                continue;
+            };
+            outlook.add(first_run);
+            running.push(place);
+            while let Some(one) = outlook.one_too_many(self.began.elapsed()) {
+                let took = outlook.leave_out(one);
+                let reason = match took > baseline.mul_f64(outlook::MUCH_SLOWER) {
+                    true => too_slow(took, baseline),
+                    false => refusal.reason(),
+                };
+                self.leave_out(running.remove(one), reason);
+            }
+        }
+        if running.is_empty() && !candidates.is_empty() {
+            return Err(MeasureError::TooLittleTime(refusal));
+        }
+        let forecast = outlook.forecast(self.began.elapsed());
+        self.watch.rounds_begin(&forecast, running.len());
+        Ok(())
+    }
+
+    /// The first run of a candidate; none if it took so long that it was ended, and the candidate is left out.
+    fn first_run(
+        &mut self,
+        place: usize,
+        baseline: Duration,
+    ) -> Result<Option<Duration>, MeasureError> {
+        let budget = rounds::budget(&self.plan.settings);
+        let most = (budget / FIRST_RUN_SHARE).max(baseline * FIRST_RUN_TIMES);
+        let usual = self.limits.time;
+        let is_shorter = usual.is_none_or(|usual| most < usual);
+        if is_shorter {
+            self.limits.time = Some(most);
+        }
+        let took = self.warm_up(place);
+        self.limits.time = usual;
+        let took = took?;
+        if is_shorter && took >= most {
+            self.leave_out(place, too_slow(took, baseline));
+            return Ok(None);
+        }
+        Ok(Some(took))
+    }
+
+    /// How long the first run took, which is made now if it was not made before.
+    fn warm_up(&mut self, variant: usize) -> Result<Duration, MeasureError> {
+        if let Some(before) = self.plan.variants[variant].first_run {
+            self.latest[variant] = Some(before);
+            return Ok(before);
+        }
+        self.run(variant, variant, Stage::WarmUp)?;
+        Ok(self.latest[variant].unwrap_or_default())
+    }
+
+    fn leave_out(&mut self, place: usize, reason: String) {
+        let name = self.plan.variants[place].name.clone();
+        self.watch.left(&name, &reason);
+        self.latest[place] = None;
+        self.benchmark.left_out.push(LeftOut { name, reason });
+    }
+
+    fn places(&self, of: impl Fn(Role) -> bool) -> Vec<usize> {
+        let variants = self.plan.variants.iter().enumerate();
+        variants
+            .filter(|(_, variant)| of(variant.role))
+            .map(|(place, _)| place)
+            .collect()
+    }
+
     fn round(&mut self, round: usize, order: &[usize]) -> Result<(), MeasureError> {
-        for (position, &variant) in order.iter().enumerate() {
+        let running: Vec<usize> = order
+            .iter()
+            .copied()
+            .filter(|&variant| self.latest[variant].is_some())
+            .collect();
+        for (position, variant) in running.into_iter().enumerate() {
             let started_seconds = self.began.elapsed().as_secs_f64();
             let finished = self.run(variant, position, Stage::Round(round))?;
             self.benchmark.variants[variant].runs.push(Run {
@@ -211,10 +373,11 @@ impl Measuring<'_> {
         stage: Stage,
     ) -> Result<Finished, MeasureError> {
         let planned = &self.plan.variants[variant];
+        let began = Instant::now();
         let progress = Progress {
             variant: &planned.name,
             position,
-            variants: self.plan.variants.len(),
+            variants: self.latest.iter().flatten().count(),
             stage,
             elapsed: self.began.elapsed(),
         };
@@ -225,14 +388,87 @@ impl Measuring<'_> {
             Some(load) => serve(self.launcher, command, load, limits, metrics)?,
         };
         self.watch.run_ended(&progress, &finished);
+        self.latest[variant] = Some(began.elapsed());
         Ok(finished)
     }
 
-    fn is_precise(&self) -> bool {
-        let settings = &self.plan.settings;
-        widest_interval(&self.benchmark, settings.output)
-            .is_some_and(|width| width < settings.precision)
+    /// Lets those leave that need no further rounds. Whether all candidates have left.
+    fn race(&mut self, rounds: usize) -> bool {
+        let output = self.plan.settings.output;
+        let quantity = main_quantity(&self.benchmark, &self.failures());
+        for (place, left) in race::leaving(&self.benchmark, &quantity, output, rounds) {
+            let variant = &mut self.benchmark.variants[place];
+            variant.left = Some(left);
+            self.latest[place] = None;
+            self.watch.left(&variant.name, &left.to_string());
+        }
+        let candidates = self.places(|role| role == Role::Candidate);
+        !candidates.is_empty() && candidates.iter().all(|&place| self.latest[place].is_none())
     }
+
+    fn look(&mut self, rounds: usize) {
+        let elapsed = self.began.elapsed();
+        if elapsed - self.last_looked < LOOK_EVERY {
+            return;
+        }
+        self.last_looked = elapsed;
+        let Some(analysis) = self.main_analysis() else {
+            return;
+        };
+        let is_given = self.plan.settings.rounds.is_some();
+        let budget = rounds::budget(&self.plan.settings);
+        self.watch.standing(&Standing {
+            rounds,
+            leader: analysis
+                .leader()
+                .map(|(place, ratio)| (analysis.rows[place].variant.as_str(), ratio)),
+            visible: analysis.visible(&self.benchmark),
+            left: (!is_given).then(|| budget.saturating_sub(elapsed)),
+        });
+    }
+
+    fn is_precise(&self) -> bool {
+        let width = self
+            .main_analysis()
+            .and_then(|it| it.widest_interval(&self.benchmark));
+        width.is_some_and(|width| width < self.plan.settings.precision)
+    }
+
+    fn main_analysis(&self) -> Option<Analysis> {
+        let failures = self.failures();
+        analyse(
+            &self.benchmark,
+            &main_quantity(&self.benchmark, &failures),
+            &failures,
+        )
+    }
+
+    fn failures(&self) -> Vec<Failures> {
+        Failures::of_all(&self.benchmark, self.plan.settings.output)
+    }
+
+    /// What was measured, without what was left out.
+    fn finished(self) -> Benchmark {
+        let mut benchmark = self.benchmark;
+        let is_left_out = |name: &str| benchmark.left_out.iter().any(|it| it.name == name);
+        let taken: Vec<bool> = benchmark
+            .variants
+            .iter()
+            .map(|it| !is_left_out(&it.name))
+            .collect();
+        let mut taken = taken.into_iter();
+        benchmark.variants.retain(|_| taken.next().unwrap_or(true));
+        benchmark
+    }
+}
+
+fn too_slow(took: Duration, baseline: Duration) -> String {
+    let times = took.as_secs_f64() / baseline.as_secs_f64();
+    format!(
+        "too slow for the time: its first run took {}, {} times the baseline's",
+        outlook::duration(took),
+        figures::number(times)
+    )
 }
 
 fn without_runs(plan: &Plan) -> Benchmark {
@@ -258,6 +494,7 @@ fn without_runs(plan: &Plan) -> Benchmark {
             executable_bytes: planned.executable_bytes,
             activity: planned.activity.clone(),
             runs: Vec::new(),
+            left: None,
         }
     });
     let metrics = plan.metrics.iter();

@@ -58,12 +58,30 @@ pub fn percent(share: f64) -> String {
     format!("{percent:.decimals$} %")
 }
 
+/// A p value as people read it: `p < 0.0001`, `p = 0.003`, `p = 0.24`.
+pub fn p(p: f64) -> String {
+    match p {
+        p if p < 0.0001 => "p < 0.0001".to_owned(),
+        p if p < 0.001 => format!("p = {p:.4}"),
+        p if p < 0.095 => format!("p = {p:.3}"),
+        p => format!("p = {p:.2}"),
+    }
+}
+
+/// How large a difference would have been seen, in a sentence.
+pub fn would_have_been_visible(visible: f64) -> String {
+    format!(
+        "differences above about {} would have been visible",
+        percent(visible)
+    )
+}
+
 /// A value of a quantity, with its unit.
 pub fn value(quantity: &Quantity, value: f64) -> String {
     match quantity {
         Quantity::Wall | Quantity::Cpu | Quantity::User | Quantity::System => seconds(value),
         Quantity::PeakRss | Quantity::MeanRss => bytes(value),
-        Quantity::MinorFaults | Quantity::Metric(_) => number(value),
+        Quantity::MinorFaults | Quantity::Instructions | Quantity::Metric(_) => number(value),
     }
 }
 
@@ -77,6 +95,7 @@ pub fn noun(quantity: &Quantity) -> &str {
         Quantity::PeakRss => "peak memory",
         Quantity::MeanRss => "average memory",
         Quantity::MinorFaults => "page faults",
+        Quantity::Instructions => "instructions",
         Quantity::Metric(name) => name,
     }
 }
@@ -174,6 +193,19 @@ mod tests {
             "0 %", "0 %", "0.25 %", "3.1 %", "10 %", "18 %", "250 %", "-2.0 %",
         ];
         assert_eq!(shares.map(percent), expected);
+    }
+
+    #[test]
+    fn p_values_have_as_many_digits_as_matter() {
+        let said = [1e-9, 0.000_43, 0.0312, 0.249, 1.0].map(p);
+        let expected = [
+            "p < 0.0001",
+            "p = 0.0004",
+            "p = 0.031",
+            "p = 0.25",
+            "p = 1.00",
+        ];
+        assert_eq!(said, expected);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! What a benchmark shows, computed once: tables, pages, recommendations and comparisons of two files borrow it, so
 //! that no two of them can disagree.
 
-use crate::analysis::{Analysis, Comparison, Failures, Verdict, analyse};
+use crate::analysis::{Analysis, Comparison, Failures, Verdict, analyse, figures};
 use crate::results::{Benchmark, Quantity, Results, Role};
-use crate::warnings::{Warning, warnings};
+use crate::sharing::{Sharing, sharing};
+use crate::warnings::{Evidence, Warning, warnings};
 
 /// A benchmark, and what it shows. Variants are named by their places in it.
 #[derive(Clone, Debug)]
@@ -18,8 +19,10 @@ pub struct Findings<'a> {
     pub failures: Vec<Failures>,
     /// What to be careful about.
     pub warnings: Vec<Warning>,
+    /// How the runs show that other programs took the processor; none if they do not.
+    pub sharing: Option<Sharing>,
     /// The variants in the order in which they are shown: the baseline, the others from the best to the worst. The copy
-    /// of the baseline is none to show; what it says is the noise floor.
+    /// of the baseline is none to show; its figures are the baseline's.
     pub ranked: Vec<usize>,
 }
 
@@ -35,12 +38,19 @@ impl<'a> Findings<'a> {
                 .chain(Quantity::COSTS)
                 .filter_map(|quantity| analyse(benchmark, &quantity, &failures))
                 .collect(),
+            sharing: sharing(benchmark, &failures),
             failures,
             warnings: Vec::new(),
             ranked: Vec::new(),
         };
-        let wall = findings.analysis(&Quantity::Wall);
-        findings.warnings = warnings(results, benchmark, wall, &findings.failures);
+        findings.warnings = warnings(&Evidence {
+            results,
+            benchmark,
+            failures: &findings.failures,
+            wall: findings.analysis(&Quantity::Wall),
+            main: findings.analysis(&findings.main_quantity()),
+            sharing: findings.sharing,
+        });
         findings.ranked = findings.ranked();
         findings
     }
@@ -55,11 +65,14 @@ impl<'a> Findings<'a> {
         self.analysis(quantity)?.comparison(variant)
     }
 
-    /// What the benchmark is about: the program's own figure where one was found, else the wall time.
+    /// What the benchmark is about: the program's own figure where one was found, else its [`Findings::time`].
     pub fn main_quantity(&self) -> Quantity {
-        let quantities = self.analyses.iter().map(|analysis| &analysis.quantity);
-        let mut metrics = quantities.filter(|it| matches!(it, Quantity::Metric(_)));
-        metrics.next().cloned().unwrap_or(Quantity::Wall)
+        main_quantity(self.benchmark, &self.failures)
+    }
+
+    /// The time that counts: wall time, or CPU time where other programs took the processor.
+    pub fn time(&self) -> Quantity {
+        time(self.benchmark, &self.failures)
     }
 
     /// The candidate that is better than the baseline by most, and never failed; none if no better one was found.
@@ -124,6 +137,28 @@ impl<'a> Findings<'a> {
         // Sorting keeps the order of equals, so variants without a figure stay as they were given.
         ranked.sort_by(|left, right| left.0.cmp(&right.0).then(left.1.total_cmp(&right.1)));
         ranked.into_iter().map(|(_, _, place)| place).collect()
+    }
+}
+
+/// As [`Findings::main_quantity`], while the benchmark is measured.
+pub(crate) fn main_quantity(benchmark: &Benchmark, failures: &[Failures]) -> Quantity {
+    let has_it = |name: &&String| {
+        let variants = benchmark.variants.iter().zip(failures);
+        let quantity = Quantity::Metric((*name).clone());
+        variants
+            .into_iter()
+            .any(|(variant, failures)| !figures(variant, &quantity, failures).is_empty())
+    };
+    match benchmark.metrics.keys().find(has_it) {
+        Some(name) => Quantity::Metric(name.clone()),
+        None => time(benchmark, failures),
+    }
+}
+
+fn time(benchmark: &Benchmark, failures: &[Failures]) -> Quantity {
+    match sharing(benchmark, failures) {
+        Some(_) => Quantity::Cpu,
+        None => Quantity::Wall,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What all benchmarks of one report show, computed once and borrowed by each form of it.
 
-use crate::analysis::{Comparison, Verdict};
+use crate::analysis::Comparison;
 use crate::findings::{Findings, decisive_quantities};
 use crate::results::{Quantity, Results, Role};
 use crate::stats::geometric_mean;
@@ -50,8 +50,6 @@ pub enum Entry {
     Compared(Comparison),
     /// The geometric mean of its ratios.
     Mean(f64),
-    /// The mean of ratios of which none is more than noise, which is noise too.
-    Same,
 }
 
 impl<'a> Overview<'a> {
@@ -171,12 +169,6 @@ fn mean(rows: &[MatrixRow], column: usize) -> Entry {
     let Some(comparisons) = comparisons else {
         return Entry::Missing;
     };
-    if comparisons
-        .iter()
-        .all(|comparison| comparison.verdict == Verdict::Indistinguishable)
-    {
-        return Entry::Same;
-    }
     let ratios: Option<Vec<f64>> = comparisons
         .iter()
         .map(|comparison| Some(comparison.ratio?.value))

@@ -70,7 +70,7 @@ pub struct Settings {
     pub seed: u64,
     /// `--rounds`: the rounds that were asked for; without it they end by time or precision.
     pub rounds: Option<usize>,
-    /// How long one benchmark may take when no rounds were asked for.
+    /// How long all may take when no rounds were asked for.
     pub budget_seconds: f64,
     /// Rounds end early when each interval of the wall-time ratios is narrower than this: 0.02 for 2 %.
     pub precision: f64,
@@ -129,6 +129,8 @@ pub enum Ending {
     Budget,
     /// The intervals were narrow enough.
     Precise,
+    /// No candidate was left to measure.
+    Decided,
     /// Somebody pressed Ctrl-C.
     Interrupted,
 }
@@ -154,6 +156,41 @@ pub struct Variant {
     pub activity: Activity,
     /// Its runs, in the order in which they happened.
     pub runs: Vec<Run>,
+    /// Why it ran in fewer rounds than the others; none if it stayed to the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<Left>,
+}
+
+/// Why a variant stopped taking part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Left {
+    /// The rounds that it took part in.
+    pub rounds: usize,
+    /// Why.
+    pub because: LeftBecause,
+}
+
+impl fmt::Display for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let because = match self.because {
+            LeftBecause::FarWorse => "far worse in each round",
+            LeftBecause::Worse => "worse beyond doubt",
+            LeftBecause::Failed => "every run failed",
+        };
+        write!(f, "left after round {}: {because}", self.rounds)
+    }
+}
+
+/// Why a variant stopped taking part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LeftBecause {
+    /// It was far worse than the baseline in each round.
+    FarWorse,
+    /// It was worse than the baseline beyond doubt.
+    Worse,
+    /// None of its runs counts.
+    Failed,
 }
 
 /// An allocator, with its own version.
@@ -335,6 +372,8 @@ pub enum Quantity {
     MeanRss,
     /// Minor page faults.
     MinorFaults,
+    /// Instructions in user space, where there are hardware counters.
+    Instructions,
     /// A figure of the program's own.
     Metric(String),
 }
@@ -351,12 +390,13 @@ impl Quantity {
             Quantity::PeakRss => Some(cost.peak_rss_bytes as f64),
             Quantity::MeanRss => cost.mean_rss_bytes.map(|bytes| bytes as f64),
             Quantity::MinorFaults => Some(cost.minor_faults as f64),
+            Quantity::Instructions => Some(run.counters?.instructions? as f64),
             Quantity::Metric(name) => run.metrics.get(name).copied(),
         }
     }
 
     /// What every program has: all that is no figure of its own.
-    pub const COSTS: [Quantity; 7] = [
+    pub const COSTS: [Quantity; 8] = [
         Quantity::Wall,
         Quantity::Cpu,
         Quantity::User,
@@ -364,6 +404,7 @@ impl Quantity {
         Quantity::PeakRss,
         Quantity::MeanRss,
         Quantity::MinorFaults,
+        Quantity::Instructions,
     ];
 
     /// The quantity that users call so; what is none of the others is a metric.
@@ -384,6 +425,7 @@ impl Quantity {
             Quantity::PeakRss => "peak-rss",
             Quantity::MeanRss => "mean-rss",
             Quantity::MinorFaults => "minor-faults",
+            Quantity::Instructions => "instructions",
             Quantity::Metric(name) => name,
         }
     }

@@ -39,15 +39,13 @@ pub fn interleave<T, E>(
     Ok(results)
 }
 
-/// Fewer rounds give no interval.
-const ROUNDS_MIN: usize = 3;
 /// Intervals of fewer rounds are narrow by chance too often to stop there.
 const ROUNDS_BEFORE_PRECISE: usize = 10;
 
 /// When there were enough rounds.
 pub(crate) struct Schedule {
     rounds: Option<usize>,
-    budget_seconds: f64,
+    budget: Duration,
     next_look: usize,
 }
 
@@ -55,27 +53,24 @@ impl Schedule {
     pub(crate) fn new(settings: &Settings) -> Schedule {
         Schedule {
             rounds: settings.rounds,
-            budget_seconds: settings.budget_seconds,
+            budget: budget(settings),
             next_look: ROUNDS_BEFORE_PRECISE,
         }
     }
 
-    /// Why no round is begun after this many; none if one is. The time that has elapsed contains the warm-up's.
+    /// Why no round is begun after this many; none if one is. The next round is expected to take this long.
     ///
     /// Precision is looked at after 10 rounds and then each time that a tenth more was run: who looks after each round
     /// stops when an interval happens to be narrow.
     pub(crate) fn ending(
         &mut self,
         rounds: usize,
-        warm_up: Duration,
         elapsed: Duration,
+        next_round: Duration,
         is_precise: impl FnOnce() -> bool,
     ) -> Option<Ending> {
         if let Some(asked) = self.rounds {
             return (rounds >= asked).then_some(Ending::Rounds);
-        }
-        if rounds < ROUNDS_MIN {
-            return None;
         }
         if rounds >= self.next_look {
             self.next_look = rounds + rounds.div_ceil(10);
@@ -83,10 +78,13 @@ impl Schedule {
                 return Some(Ending::Precise);
             }
         }
-        let half_a_round = (elapsed - warm_up).as_secs_f64() / rounds as f64 / 2.0;
-        let would_overrun = elapsed.as_secs_f64() + half_a_round > self.budget_seconds;
-        would_overrun.then_some(Ending::Budget)
+        (elapsed + next_round > self.budget).then_some(Ending::Budget)
     }
+}
+
+/// How long a benchmark may take; a time beyond what the clock can say is no limit.
+pub(crate) fn budget(settings: &Settings) -> Duration {
+    Duration::try_from_secs_f64(settings.budget_seconds).unwrap_or(Duration::MAX)
 }
 
 /// Which variant runs in which round, both counted from 0.
@@ -204,51 +202,35 @@ mod tests {
         }
     }
 
-    /// How many rounds there are if each takes as many seconds as the warm-up, and why they end.
-    fn rounds_and_ending(settings: &Settings, seconds: f64, precise: bool) -> (usize, Ending) {
+    /// How many rounds there are if each takes a second, and why they end.
+    fn rounds_and_ending(settings: &Settings, precise: bool) -> (usize, Ending) {
         let mut schedule = Schedule::new(settings);
-        let at = |turns: usize| Duration::from_secs_f64(seconds * turns as f64);
+        let ending = |rounds: usize| {
+            let elapsed = Duration::from_secs(rounds as u64);
+            schedule.ending(rounds, elapsed, Duration::from_secs(1), || precise)
+        };
         (0..1000)
-            .find_map(|rounds| {
-                let ending = schedule.ending(rounds, at(1), at(rounds + 1), || precise)?;
-                Some((rounds, ending))
-            })
+            .zip((0..1000).map(ending))
+            .find_map(|(rounds, ending)| Some((rounds, ending?)))
             .unwrap()
     }
 
     #[test]
     fn as_many_rounds_are_run_as_were_asked_for_whatever_they_take() {
         let asked = settings(Some(7), 1.0);
-        assert_eq!(rounds_and_ending(&asked, 100.0, true), (7, Ending::Rounds));
+        assert_eq!(rounds_and_ending(&asked, true), (7, Ending::Rounds));
     }
 
     #[test]
-    fn the_last_round_overruns_the_budget_by_half_a_round_at_most() {
-        // The warm-up takes a round's time as well.
-        assert_eq!(
-            rounds_and_ending(&settings(None, 10.4), 1.0, false),
-            (9, Ending::Budget)
-        );
-        assert_eq!(
-            rounds_and_ending(&settings(None, 10.6), 1.0, false),
-            (10, Ending::Budget)
-        );
-    }
-
-    #[test]
-    fn there_are_three_rounds_even_without_a_budget() {
-        assert_eq!(
-            rounds_and_ending(&settings(None, 0.0), 1.0, true),
-            (3, Ending::Budget)
-        );
+    fn no_round_begins_that_would_overrun_the_budget() {
+        let budget = settings(None, 10.4);
+        assert_eq!(rounds_and_ending(&budget, false), (10, Ending::Budget));
     }
 
     #[test]
     fn precise_results_end_the_rounds_but_not_before_the_tenth() {
-        assert_eq!(
-            rounds_and_ending(&settings(None, 1e6), 1.0, true),
-            (10, Ending::Precise)
-        );
+        let long = settings(None, 1e6);
+        assert_eq!(rounds_and_ending(&long, true), (10, Ending::Precise));
     }
 
     #[test]
@@ -256,8 +238,7 @@ mod tests {
         let mut schedule = Schedule::new(&settings(None, 1e6));
         let mut looks = Vec::new();
         for rounds in 0..40 {
-            let elapsed = Duration::from_secs(rounds as u64);
-            let ending = schedule.ending(rounds, Duration::ZERO, elapsed, || {
+            let ending = schedule.ending(rounds, Duration::ZERO, Duration::ZERO, || {
                 looks.push(rounds);
                 false
             });

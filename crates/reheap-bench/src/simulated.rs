@@ -89,6 +89,7 @@ pub(crate) fn variant(name: &str, role: Role, runs: Vec<Run>) -> Variant {
         executable_bytes: None,
         activity: Activity::NothingClaimed,
         runs,
+        left: None,
     }
 }
 

@@ -5,6 +5,7 @@
 //! assumes a normal distribution: run times have none. Nothing here is random: where a bootstrap would draw resamples,
 //! the distribution of the median of a resample is computed, so the same runs always give the same report.
 
+pub mod aligned;
 pub mod interval;
 pub mod ranks;
 

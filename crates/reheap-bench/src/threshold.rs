@@ -128,7 +128,7 @@ fn value(typed: &str, quantity: &Quantity) -> Result<Bound, ThresholdError> {
             ("MiB", 1_048_576.0),
             ("GiB", 1_073_741_824.0),
         ],
-        Quantity::MinorFaults | Quantity::Metric(_) => &[("", 1.0)],
+        Quantity::MinorFaults | Quantity::Instructions | Quantity::Metric(_) => &[("", 1.0)],
     };
     let known = units.iter().find(|(name, _)| *name == unit);
     let (_, size) = known.ok_or_else(|| ThresholdError::OtherUnit {

@@ -2,9 +2,11 @@
 //!
 //! A warning never changes a figure. Its advice knows which options were used, so nobody is told to do what he did.
 
-use crate::analysis::{Analysis, Failures, Row, SIGNIFICANCE, figures};
-use crate::figures::{count, number, percent, seconds};
+use crate::analysis::{Analysis, Failures, Row, figures};
+use crate::figures::{count, number, p, percent, seconds};
+use crate::outlook::rounds_needed;
 use crate::results::{Benchmark, Outcome, OutputCheck, Quantity, Results, Role, Settings, Variant};
+use crate::sharing::Sharing;
 use crate::stats::{Sample, ranks};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,8 +14,8 @@ use std::fmt;
 /// A run that is shorter is mostly the start of a process, which takes about a millisecond and varies as much as that.
 const SHORT_SECONDS: f64 = 0.005;
 
-/// With a wider noise floor most differences between allocators stay unseen.
-const NOISY: f64 = 0.03;
+/// How unlikely it has to be by chance that the baseline's two runs of each round differ as much as they do.
+const TWINS_P: f64 = 0.01;
 
 /// How much slower the first round has to be than the others.
 const SLOW_FIRST_ROUND: f64 = 1.05;
@@ -31,11 +33,15 @@ const BUSY_SHARE: f64 = 0.25;
 /// Something that a reader of a benchmark has to know.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Warning {
-    /// The noise floor is high.
-    NoisyMachine {
-        /// How far the same program seems to differ from itself: 0.04 for 4 %.
-        spread: f64,
+    /// The baseline differs from itself, which is the same program twice.
+    TwinsDiffer {
+        /// By which ratio; none of figures that are zero.
+        ratio: Option<f64>,
+        /// The chance of it.
+        p: f64,
     },
+    /// Other programs took the processor.
+    Shared(Sharing),
     /// The first round took longer than all others.
     FirstRoundSlower {
         /// How many times as long as the others in the middle.
@@ -129,40 +135,46 @@ pub enum Warning {
     },
 }
 
-/// All warnings about a benchmark, those that concern the machine first.
-pub(crate) fn warnings(
-    results: &Results,
-    benchmark: &Benchmark,
-    wall: Option<&Analysis>,
-    failures: &[Failures],
-) -> Vec<Warning> {
+/// What warnings are read off.
+pub(crate) struct Evidence<'a> {
+    pub(crate) results: &'a Results,
+    pub(crate) benchmark: &'a Benchmark,
+    pub(crate) failures: &'a [Failures],
+    /// What it shows of wall time, and of what it is about.
+    pub(crate) wall: Option<&'a Analysis>,
+    pub(crate) main: Option<&'a Analysis>,
+    pub(crate) sharing: Option<Sharing>,
+}
+
+/// All warnings about a benchmark, the gravest first: where only one is shown, it is that one.
+pub(crate) fn warnings(evidence: &Evidence<'_>) -> Vec<Warning> {
+    let Evidence {
+        results,
+        benchmark,
+        failures,
+        wall,
+        main,
+        sharing,
+    } = *evidence;
     let mut all = Vec::new();
-    all.extend(other_load(results));
-    all.extend(few_rounds(benchmark));
-    all.extend(wall.and_then(too_short));
-    all.extend(wall.and_then(noisy_machine));
-    let rounds = relative_rounds(benchmark, failures);
-    all.extend(first_round_slower(&rounds));
-    all.extend(drift(&rounds));
-    all.extend(expected_failure(benchmark));
+    all.extend(no_baseline(benchmark, failures));
     let varies = output_varies(benchmark, results.settings.output);
     for (variant, failures) in benchmark.variants.iter().zip(failures) {
         all.extend(failed(&variant.name, failures, varies.is_some()));
     }
     all.extend(varies);
-    all.extend(no_baseline(benchmark, failures));
-    all.extend(wall.into_iter().flat_map(outliers));
+    all.extend(expected_failure(benchmark));
     all.extend(metrics_missing(benchmark, failures));
+    all.extend(few_rounds(benchmark));
+    all.extend(main.and_then(twins_differ));
+    all.extend(sharing.map(Warning::Shared));
+    all.extend(wall.and_then(too_short));
+    let rounds = relative_rounds(benchmark, failures);
+    all.extend(drift(&rounds));
+    all.extend(other_load(results));
+    all.extend(first_round_slower(&rounds));
+    all.extend(wall.into_iter().flat_map(outliers));
     all
-}
-
-/// The fewest rounds with which Wilcoxon's test, corrected by Holm for so many candidates, can claim a difference:
-/// there are `2^n` ways to choose the signs, and a two-sided test counts two of them.
-pub fn rounds_needed(candidates: usize) -> usize {
-    let smallest_p = |rounds: usize| candidates.max(1) as f64 * 0.5f64.powi(rounds as i32 - 1);
-    (1..)
-        .find(|&rounds| smallest_p(rounds) < SIGNIFICANCE)
-        .expect("the chance halves with each round")
 }
 
 fn other_load(results: &Results) -> Option<Warning> {
@@ -180,7 +192,7 @@ fn few_rounds(benchmark: &Benchmark) -> Option<Warning> {
         .filter(|variant| variant.role == Role::Candidate);
     let needed = rounds_needed(candidates.count());
     let rounds = benchmark.baseline()?.runs.len();
-    (rounds < needed).then_some(Warning::FewRounds { rounds, needed })
+    (0 < rounds && rounds < needed).then_some(Warning::FewRounds { rounds, needed })
 }
 
 fn too_short(wall: &Analysis) -> Option<Warning> {
@@ -189,9 +201,12 @@ fn too_short(wall: &Analysis) -> Option<Warning> {
     (wall_seconds < SHORT_SECONDS).then_some(Warning::TooShort { wall_seconds })
 }
 
-fn noisy_machine(wall: &Analysis) -> Option<Warning> {
-    let spread = wall.noise_floor()?;
-    (spread > NOISY).then_some(Warning::NoisyMachine { spread })
+fn twins_differ(main: &Analysis) -> Option<Warning> {
+    let twins = main.twins?;
+    (twins.p < TWINS_P).then_some(Warning::TwinsDiffer {
+        ratio: twins.ratio.map(|ratio| ratio.value),
+        p: twins.p,
+    })
 }
 
 fn first_round_slower(rounds: &[f64]) -> Option<Warning> {
@@ -279,7 +294,12 @@ fn outliers(wall: &Analysis) -> Vec<Warning> {
             runs: sample.count(),
         })
     };
-    wall.rows.iter().filter_map(of_row).collect()
+    // The baseline's row has the runs of its copy too.
+    let rows = wall
+        .rows
+        .iter()
+        .filter(|row| row.role != Role::BaselineCopy);
+    rows.filter_map(of_row).collect()
 }
 
 /// A run that failed has the right to print nothing, so only those that count are looked at.
@@ -343,8 +363,12 @@ impl Warning {
             None => "ask for more rounds with `--rounds`".to_owned(),
         };
         match self {
-            Warning::NoisyMachine { .. } => {
-                format!("Close other programs, or {more_rounds}: four times the rounds halve the noise.")
+            Warning::TwinsDiffer { .. } => format!(
+                "Something else than the program decides its time, such as what ran before it. Differences of this size \
+                 mean nothing; {more_rounds}."
+            ),
+            Warning::Shared(_) => {
+                "Wall time shows them too, so CPU time leads here. End them for figures of wall time.".into()
             }
             Warning::FirstRoundSlower { .. } => {
                 "The machine had to warm up. If the command reads files for the first time, run it once before you measure.".into()
@@ -399,13 +423,18 @@ impl Warning {
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Warning::NoisyMachine { spread } => {
-                write!(
-                    f,
-                    "differences below {} are noise on this machine",
-                    percent(*spread)
-                )
+            Warning::TwinsDiffer { ratio, p: chance } => {
+                let by = ratio.map_or_else(String::new, |ratio| {
+                    format!(" by {}", percent((ratio - 1.0).abs()))
+                });
+                write!(f, "the baseline differs from itself{by} ({})", p(*chance))
             }
+            Warning::Shared(sharing) => write!(
+                f,
+                "other programs took the processor {} times a second; wall time is {} times CPU time",
+                number(sharing.switches_per_second),
+                number(sharing.wall_over_cpu)
+            ),
             Warning::FirstRoundSlower { ratio } => {
                 write!(
                     f,
@@ -423,14 +452,14 @@ impl fmt::Display for Warning {
             Warning::Drift {
                 per_round,
                 rounds,
-                p,
+                p: chance,
             } => {
                 let word = if *per_round > 0.0 { "slower" } else { "faster" };
                 let all = percent(per_round.abs() * *rounds as f64);
                 write!(
                     f,
-                    "runs became {all} {word} over {rounds} rounds (p = {})",
-                    number(*p)
+                    "runs became {all} {word} over {rounds} rounds ({})",
+                    p(*chance)
                 )
             }
             Warning::OtherLoad {
@@ -502,7 +531,7 @@ impl fmt::Display for Warning {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::analyse;
+    use crate::findings::Findings;
     use crate::simulated::{Simulated, lose_runs, results};
 
     fn variants(seconds: f64) -> [(&'static str, Role, f64, f64); 3] {
@@ -514,10 +543,7 @@ mod tests {
     }
 
     fn warned_on(results: &Results) -> Vec<Warning> {
-        let benchmark = &results.benchmarks[0];
-        let failures = Failures::of_all(benchmark, results.settings.output);
-        let wall = analyse(benchmark, &Quantity::Wall, &failures);
-        warnings(results, benchmark, wall.as_ref(), &failures)
+        Findings::of(results, &results.benchmarks[0]).warnings
     }
 
     fn warned(benchmark: &Benchmark) -> Vec<Warning> {
@@ -543,15 +569,29 @@ mod tests {
     }
 
     #[test]
-    fn a_noisy_machine_says_how_noisy_and_how_many_rounds_there_were() {
-        let noisy = Simulated {
-            noise: 0.15,
-            ..Simulated::quiet(20, 2)
-        };
-        let warnings = warned(&noisy.run(&variants(1.0)));
-        assert!(matches!(warnings[..], [Warning::NoisyMachine { spread }] if spread > 0.05));
-        let said = said(&warnings, Some(20));
+    fn a_baseline_that_differs_from_itself_is_told() {
+        let mut variants = variants(1.0);
+        variants[1].2 = 1.1;
+        let said = said(&warned(&Simulated::quiet(20, 2).run(&variants)), Some(20));
+        assert!(
+            said.starts_with("the baseline differs from itself by 9.1 % (p < 0.0001)"),
+            "{said}"
+        );
         assert!(said.contains("more rounds than `--rounds 20`"), "{said}");
+    }
+
+    #[test]
+    fn a_shared_machine_is_told_by_what_the_runs_show() {
+        let mut benchmark = Simulated::quiet(20, 2).run(&variants(1.0));
+        for run in benchmark.variants.iter_mut().flat_map(|it| &mut it.runs) {
+            run.cost.user_seconds = run.cost.wall_seconds / 2.0;
+            run.cost.involuntary_context_switches = 80;
+        }
+        let said = said(&warned(&benchmark), None);
+        assert!(
+            said.contains("wall time is 2.00 times CPU time. Wall time shows them too"),
+            "{said}"
+        );
     }
 
     #[test]
@@ -607,16 +647,15 @@ mod tests {
 
     #[test]
     fn rounds_that_cannot_show_anything_are_told_how_many_it_takes() {
-        assert_eq!([0, 1, 2, 10, 20].map(rounds_needed), [6, 6, 7, 9, 10]);
-        let benchmark = Simulated::quiet(4, 2).run(&variants(1.0));
+        let benchmark = Simulated::quiet(3, 2).run(&variants(1.0));
         let few = Warning::FewRounds {
-            rounds: 4,
-            needed: 6,
+            rounds: 3,
+            needed: 4,
         };
         assert_eq!(warned(&benchmark)[0], few);
         assert!(
             few.to_string()
-                .contains("4 rounds are too few to tell a difference")
+                .contains("3 rounds are too few to tell a difference")
         );
     }
 
@@ -666,9 +705,9 @@ mod tests {
         assert_eq!(
             said,
             [
+                "there is nothing to compare with: no run of `base`, the baseline, counts",
                 "base: crashed in 9 of 9 runs (SIGSEGV)",
                 "copy: crashed in 9 of 9 runs (SIGSEGV)",
-                "there is nothing to compare with: no run of `base`, the baseline, counts",
             ]
         );
     }
@@ -701,7 +740,7 @@ mod tests {
         benchmark.variants[1].runs[9].cost.wall_seconds *= 2.0;
         let said = said(&warned(&benchmark), None);
         assert!(
-            said.starts_with("copy: 1 of 20 runs is an outlier"),
+            said.starts_with("base: 1 of 40 runs is an outlier"),
             "{said}"
         );
     }

@@ -6,7 +6,7 @@ use reheap_bench::experiment::{
 use reheap_bench::memory_limit::MemoryLimit;
 use reheap_bench::metrics::Metric;
 use reheap_bench::results::{
-    Activity, Benchmark, Direction, Ending, Outcome, OutputCheck, Role, Settings,
+    Activity, Benchmark, Direction, Ending, Left, LeftBecause, Outcome, OutputCheck, Role, Settings,
 };
 use reheap_bench::run::{CommandLine, Finished, Launcher, RunError};
 use reheap_bench::server::{Load, ReadySign};
@@ -27,6 +27,7 @@ fn variant(name: &str, role: Role, script: &str) -> PlannedVariant {
         },
         executable_bytes: None,
         activity: Activity::NothingClaimed,
+        first_run: None,
     }
 }
 
@@ -107,8 +108,9 @@ fn every_variant_runs_once_to_warm_up_and_once_in_each_round() {
         .begun
         .iter()
         .filter(|(_, stage)| *stage == Stage::WarmUp);
-    assert_eq!(warm_ups.count(), 3);
-    assert_eq!((notes.begun.len(), notes.ended.len()), (15, 15));
+    // The copy of the baseline is the same program.
+    assert_eq!(warm_ups.count(), 2);
+    assert_eq!((notes.begun.len(), notes.ended.len()), (14, 14));
     for (variant, planned) in benchmark.variants.iter().zip(&plan.variants) {
         assert_eq!((&variant.name, variant.role), (&planned.name, planned.role));
         assert_eq!(variant.command, ["/bin/sh", "-c", "echo hello"]);
@@ -196,7 +198,16 @@ fn rounds_end_when_the_time_is_used_up_or_the_intervals_are_narrow() {
             variant("two", Role::Candidate, "exit 0"),
         ]
     };
-    assert_eq!(measured(&plan(None, variants())).ended, Ending::Budget);
+    let mut short = plan(None, variants());
+    short.settings.budget_seconds = 0.5;
+    short.settings.precision = 1e-9;
+    let benchmark = measured(&short);
+    assert_eq!(benchmark.ended, Ending::Budget);
+    let last = benchmark.variants[1].runs.last().unwrap();
+    assert!(
+        last.started_seconds + last.cost.wall_seconds < 0.5,
+        "{last:?}"
+    );
 
     let mut precise = plan(None, variants());
     precise.settings.budget_seconds = 1e6;
@@ -204,6 +215,66 @@ fn rounds_end_when_the_time_is_used_up_or_the_intervals_are_narrow() {
     let benchmark = measured(&precise);
     assert_eq!(benchmark.ended, Ending::Precise);
     assert_eq!(benchmark.variants[0].runs.len(), 10);
+}
+
+#[test]
+fn a_candidate_that_is_far_worse_leaves_after_five_rounds() {
+    let variants = vec![
+        variant("one", Role::Baseline, "exit 0"),
+        variant("two", Role::BaselineCopy, "exit 0"),
+        variant("slow", Role::Candidate, "sleep 0.05"),
+    ];
+    let mut plan = plan(None, variants);
+    plan.settings.budget_seconds = 1e6;
+    let benchmark = measured(&plan);
+    assert_eq!(benchmark.ended, Ending::Decided);
+    let left = Left {
+        rounds: 5,
+        because: LeftBecause::FarWorse,
+    };
+    assert_eq!(benchmark.variants[2].left, Some(left));
+    assert_eq!(benchmark.variants[2].runs.len(), 5);
+}
+
+#[test]
+fn a_candidate_that_would_use_up_the_time_is_left_out() {
+    let variants = vec![
+        variant("one", Role::Baseline, "exit 0"),
+        variant("endless", Role::Candidate, "sleep 1000"),
+        variant("fine", Role::Candidate, "exit 0"),
+    ];
+    let mut plan = plan(None, variants);
+    plan.settings.budget_seconds = 2.0;
+    let benchmark = measured(&plan);
+    let names: Vec<&str> = benchmark
+        .variants
+        .iter()
+        .map(|it| it.name.as_str())
+        .collect();
+    assert_eq!(names, ["one", "fine"]);
+    let [left_out] = benchmark.left_out.as_slice() else {
+        panic!("{:?}", benchmark.left_out);
+    };
+    assert!(
+        left_out.reason.starts_with("too slow for the time"),
+        "{left_out:?}"
+    );
+}
+
+#[test]
+fn a_time_that_allows_no_claim_is_refused() {
+    let variants = vec![
+        variant("one", Role::Baseline, "exit 0"),
+        variant("two", Role::Candidate, "exit 0"),
+    ];
+    let plan = plan(None, variants);
+    let launcher = Launcher::new().unwrap();
+    let interrupted = AtomicBool::new(false);
+    let error = measure(&launcher, &plan, &interrupted, &mut Notes::default()).unwrap_err();
+    assert!(
+        error.to_string().contains("4 rounds of 2 variants take"),
+        "{error}"
+    );
 }
 
 #[test]

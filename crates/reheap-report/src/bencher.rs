@@ -55,7 +55,9 @@ fn measure(quantity: &Quantity) -> (String, fn(f64) -> f64) {
             (format!("{name}-seconds"), |seconds| seconds)
         }
         Quantity::PeakRss | Quantity::MeanRss => (format!("{name}-bytes"), |bytes| bytes),
-        Quantity::MinorFaults | Quantity::Metric(_) => (name.to_owned(), |count| count),
+        Quantity::MinorFaults | Quantity::Instructions | Quantity::Metric(_) => {
+            (name.to_owned(), |count| count)
+        }
     }
 }
 

@@ -245,7 +245,6 @@ impl Matrix {
             Entry::Missing => (numbers::NONE.to_owned(), "same"),
             Entry::Failed => ("failed".to_owned(), "worse"),
             Entry::Mean(mean) => (numbers::ratio(*mean), ""),
-            Entry::Same => ("~".to_owned(), "same"),
             Entry::Compared(comparison) => ratio(Some(comparison)),
         };
         Matrix {

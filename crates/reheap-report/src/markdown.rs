@@ -123,8 +123,8 @@ fn ratio(comparison: Option<&Comparison>) -> String {
         return numbers::NONE.to_owned();
     };
     let said = match comparison.verdict {
-        Verdict::Indistinguishable => "\\~".to_owned(),
         Verdict::Better | Verdict::Worse => format!("**{}**", numbers::ratio(estimate.value)),
+        _ => format!("\\~{}", numbers::ratio(estimate.value)),
     };
     match numbers::interval(&estimate) {
         Some(interval) => format!("{said} {}", plain(&interval)),
@@ -144,10 +144,11 @@ fn overview_table(matrix: &Matrix, views: &[View<'_>]) -> String {
                 Entry::Missing => numbers::NONE.to_owned(),
                 Entry::Failed => "⚠ failed".to_owned(),
                 Entry::Mean(mean) => numbers::ratio(*mean),
-                Entry::Same => "\\~".to_owned(),
                 Entry::Compared(comparison) => match (comparison.verdict, comparison.ratio) {
-                    (Verdict::Indistinguishable, _) => "\\~".to_owned(),
-                    (_, Some(estimate)) => format!("**{}**", numbers::ratio(estimate.value)),
+                    (verdict, Some(estimate)) if verdict.is_claimed() => {
+                        format!("**{}**", numbers::ratio(estimate.value))
+                    }
+                    (_, Some(estimate)) => format!("\\~{}", numbers::ratio(estimate.value)),
                     (_, None) => numbers::NONE.to_owned(),
                 },
             }));

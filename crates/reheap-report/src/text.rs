@@ -113,7 +113,6 @@ impl Page {
                         Entry::Missing => Cell::plain(numbers::NONE),
                         Entry::Failed => Cell::painted("failed", Paint::Worse),
                         Entry::Mean(mean) => Cell::plain(numbers::ratio(mean)),
-                        Entry::Same => Cell::plain(SAME),
                         Entry::Compared(comparison) => ratio(Some(&comparison)),
                     })
                     .collect(),
@@ -222,12 +221,16 @@ fn ratio(comparison: Option<&Comparison>) -> Cell {
     let paint = match comparison.verdict {
         Verdict::Better => Paint::Better,
         Verdict::Worse => Paint::Worse,
-        Verdict::Indistinguishable => return Cell::plain(SAME),
+        _ => Paint::Faint,
     };
     let estimate = comparison
         .ratio
         .map(|estimate| numbers::ratio(estimate.value));
-    Cell::painted(estimate.unwrap_or_else(|| numbers::NONE.to_owned()), paint)
+    let text = estimate.unwrap_or_else(|| numbers::NONE.to_owned());
+    match comparison.verdict.is_claimed() {
+        true => Cell::painted(text, paint),
+        false => Cell::painted(format!("{SAME}{text}"), paint),
+    }
 }
 
 fn interval(comparison: Option<&Comparison>) -> Cell {

@@ -64,7 +64,7 @@ pub(crate) fn matrix_row<'a>(row: &MatrixRow, views: &'a [View<'_>]) -> &'a str 
 fn has_a_column(quantity: &Quantity) -> bool {
     let is_part = matches!(
         quantity,
-        Quantity::User | Quantity::System | Quantity::MinorFaults
+        Quantity::User | Quantity::System | Quantity::MinorFaults | Quantity::Instructions
     );
     !is_part
 }

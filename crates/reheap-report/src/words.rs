@@ -30,6 +30,7 @@ pub(crate) fn rounds_and_noise(findings: &Findings<'_>) -> String {
         Ending::Rounds => "",
         Ending::Budget => " (the time was used up)",
         Ending::Precise => " (precise enough)",
+        Ending::Decided => " (nothing was left to decide)",
         Ending::Interrupted => " (interrupted)",
     };
     format!("{rounds}{ended}; {}", noise(findings))
@@ -52,7 +53,7 @@ fn noise(findings: &Findings<'_>) -> String {
 }
 
 fn noise_floor(findings: &Findings<'_>, quantity: &Quantity) -> Option<f64> {
-    findings.analysis(quantity)?.noise_floor()
+    findings.analysis(quantity)?.visible(findings.benchmark)
 }
 
 /// Whether a run of the baseline or of its copy does not count.
@@ -109,7 +110,7 @@ fn lead_of_one(findings: &Findings<'_>) -> Option<String> {
         numbers::ratio(interval.low),
         numbers::ratio(interval.high),
         figures::percent(interval.confidence),
-        figures::count(comparison.pairs, "round"),
+        figures::count(comparison.rounds, "round"),
         floor.unwrap_or_default(),
     ))
 }
@@ -251,9 +252,9 @@ fn memory(findings: &Findings<'_>, variant: usize) -> String {
     let ratio = comparison.ratio.map_or(1.0, |estimate| estimate.value);
     let change = figures::change(&Quantity::PeakRss, ratio);
     match comparison.verdict {
-        Verdict::Indistinguishable => ", and no more peak memory".to_owned(),
         Verdict::Worse => format!(", but {change}"),
         Verdict::Better => format!(", and {change}"),
+        _ => ", and no more peak memory".to_owned(),
     }
 }
 

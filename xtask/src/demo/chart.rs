@@ -1,6 +1,6 @@
 //! What a benchmark shows, for a terminal: a bar for each variant, and a sentence about the default.
 
-use reheap_bench::analysis::{Analysis, Verdict};
+use reheap_bench::analysis::Analysis;
 use reheap_bench::compare::title;
 use reheap_bench::findings::Findings;
 use reheap_bench::results::Quantity;
@@ -52,9 +52,9 @@ fn sentence(findings: &Findings<'_>, time: &Analysis, memory: &Analysis) -> Opti
     let comparison = time.comparison(default)?;
     let percent = (comparison.ratio?.value - 1.0) * 100.0;
     let direction = if percent < 0.0 { "less" } else { "more" };
-    let noise = match comparison.verdict {
-        Verdict::Better | Verdict::Worse => "",
-        Verdict::Indistinguishable => " (within the noise of this machine)",
+    let noise = match comparison.verdict.is_claimed() {
+        true => "",
+        false => " (within the noise of this machine)",
     };
     let speedup = median(time, stock)? / median(time, default)?;
     let mebibytes = |place| Some(median(memory, place)? / (1 << 20) as f64);

@@ -164,7 +164,7 @@ fn verdicts(name: &str, what: &str, ratios: &Ratios, variant: &str, of: Of) -> S
     let (less, more, same) = (
         count(Verdict::Better),
         count(Verdict::Worse),
-        count(Verdict::Indistinguishable),
+        count(Verdict::Suspected) + count(Verdict::Equal) + count(Verdict::Open),
     );
     let number = |count: usize| match count {
         0 => "none".to_owned(),
@@ -213,9 +213,10 @@ fn matrix(corner: &str, ratios: &Ratios, shown: &[Shown], of: Of) -> String {
 }
 
 fn cell(ratio: Ratio) -> String {
-    let noise = match ratio.verdict {
-        Verdict::Indistinguishable => NOISE,
-        Verdict::Better | Verdict::Worse => "",
+    let noise = if ratio.verdict.is_claimed() {
+        ""
+    } else {
+        NOISE
     };
     format!("{noise}{:.2}", ratio.value)
 }
@@ -292,7 +293,12 @@ pub(crate) fn no_help(linked: &Ratios, preloaded: &Ratios) -> Result<String> {
 
 /// How noisy each benchmark was.
 pub(crate) fn noise(linked: &Ratios, preloaded: &Ratios) -> String {
-    let header = ["benchmark", "rounds", "noise floor of time", "load before"];
+    let header = [
+        "benchmark",
+        "rounds",
+        "visible difference of time",
+        "load before",
+    ];
     let mut table = Table::new(header);
     for benchmark in linked.benchmarks.iter().chain(&preloaded.benchmarks) {
         let unknown = || "unknown".to_owned();
@@ -300,8 +306,8 @@ pub(crate) fn noise(linked: &Ratios, preloaded: &Ratios) -> String {
             benchmark.title.clone(),
             benchmark.rounds.to_string(),
             benchmark
-                .noise_floor
-                .map_or_else(unknown, |floor| format!("{:.0} %", floor * 100.0)),
+                .visible
+                .map_or_else(unknown, |visible| format!("{:.0} %", visible * 100.0)),
             benchmark
                 .load
                 .map_or_else(unknown, |load| format!("{load:.1}")),

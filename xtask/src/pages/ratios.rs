@@ -70,8 +70,8 @@ pub(crate) struct Ratios {
 pub(crate) struct Benchmark {
     pub(crate) title: String,
     pub(crate) rounds: usize,
-    /// How far the baseline differs from itself in time: 0.05 for 5 %.
-    pub(crate) noise_floor: Option<f64>,
+    /// How large a difference in time would have been seen: 0.05 for 5 %.
+    pub(crate) visible: Option<f64>,
     pub(crate) load: Option<f64>,
     cells: Vec<Cell>,
 }
@@ -82,7 +82,7 @@ struct Cell {
     memory: Ratio,
 }
 
-/// A median of ratios, paired by round, and what may be claimed.
+/// A ratio, and what may be claimed.
 #[derive(Clone, Copy)]
 pub(crate) struct Ratio {
     pub(crate) value: f64,
@@ -129,7 +129,7 @@ impl Ratios {
                 benchmarks.push(Benchmark {
                     title: title(benchmark),
                     rounds: baseline.map_or(0, |baseline| baseline.runs.len()),
-                    noise_floor: time.noise_floor(),
+                    visible: time.visible(benchmark),
                     load: results.machine.load_average,
                     cells: cells.collect(),
                 });
@@ -183,7 +183,7 @@ impl Benchmark {
         Benchmark {
             title: title.to_owned(),
             rounds: 10,
-            noise_floor: None,
+            visible: None,
             load: None,
             cells: cells.collect(),
         }

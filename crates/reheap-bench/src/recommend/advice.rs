@@ -1,7 +1,7 @@
 //! What a recommendation says: whether to take a variant or to keep what there is, why, and what it costs.
 
 use crate::analysis::{Failures, ended};
-use crate::figures::{bytes, change_with_interval, percent};
+use crate::figures::{bytes, change_with_interval, would_have_been_visible};
 use crate::results::{Benchmark, Outcome, Quantity};
 use crate::stats::interval::Estimate;
 use crate::warnings::Warning;
@@ -68,10 +68,10 @@ pub enum Reason {
     Hardened,
     /// It got through where the baseline was ended.
     Survives(Outcome),
-    /// Keep: nothing differs from the baseline by more than noise.
+    /// Keep: nothing differs from the baseline by more than chance.
     Indistinguishable {
-        /// How far the baseline seems to differ from itself.
-        noise_floor: Option<f64>,
+        /// How large a difference would have been seen.
+        visible: Option<f64>,
     },
     /// Keep: there were too few rounds for any difference to be more than chance.
     TooFewRounds(Warning),
@@ -165,17 +165,12 @@ impl fmt::Display for Reason {
                 let how = ended(*outcome);
                 write!(f, "it gets through in all runs, and the baseline {how}")
             }
-            Reason::Indistinguishable {
-                noise_floor: Some(floor),
-            } => {
-                let floor = percent(*floor);
-                write!(
-                    f,
-                    "nothing differs from it by more than the noise, which is {floor} here"
-                )
-            }
-            Reason::Indistinguishable { noise_floor: None } => {
-                f.write_str("nothing differs from it by more than the noise")
+            Reason::Indistinguishable { visible } => {
+                f.write_str("nothing differs from it by more than chance")?;
+                match visible {
+                    Some(visible) => write!(f, "; {}", would_have_been_visible(*visible)),
+                    None => Ok(()),
+                }
             }
             Reason::TooFewRounds(few) => few.fmt(f),
             Reason::NothingBetter => f.write_str("nothing is better for this goal"),

@@ -1,6 +1,6 @@
 //! The rules of a recommendation: which candidate is best for a goal, and what is to be said of it.
 
-use crate::analysis::{Analysis, Failures, Verdict};
+use crate::analysis::{Failures, Verdict};
 use crate::findings::Findings;
 use crate::recommend::advice::{Advice, Goal, Price, Reason, Wish};
 use crate::results::{Outcome, Quantity, Role, Variant};
@@ -15,14 +15,24 @@ pub const ACCEPTED_SLOWDOWN: f64 = 0.02;
 pub(super) struct Contest<'a> {
     pub(super) findings: &'a Findings<'a>,
     pub(super) wish: &'a Wish,
+    /// The time that counts here.
+    time: Quantity,
 }
 
-impl Contest<'_> {
+impl<'a> Contest<'a> {
+    pub(super) fn new(findings: &'a Findings<'a>, wish: &'a Wish) -> Contest<'a> {
+        Contest {
+            findings,
+            wish,
+            time: findings.time(),
+        }
+    }
+
     /// Candidates of which all runs count and that can be compared.
     pub(super) fn eligible(&self) -> impl Iterator<Item = usize> {
         (0..self.findings.failures.len())
             .filter(|&variant| self.findings.never_failed(variant, &[Role::Candidate]))
-            .filter(|&variant| self.findings.comparison(&Quantity::Wall, variant).is_some())
+            .filter(|&variant| self.findings.comparison(&self.time, variant).is_some())
     }
 
     pub(super) fn failed(&self) -> Vec<(String, Failures)> {
@@ -51,7 +61,7 @@ impl Contest<'_> {
             Goal::Memory => {
                 let small = self.claimed(&Quantity::PeakRss, Verdict::Better);
                 let accepted = small.filter(|&variant| !self.is_too_slow(variant));
-                self.least(accepted.collect(), &Quantity::PeakRss, &Quantity::Wall)
+                self.least(accepted.collect(), &Quantity::PeakRss, &self.time)
             }
             Goal::Balanced => self
                 .least_cost(self.eligible())
@@ -66,15 +76,15 @@ impl Contest<'_> {
     }
 
     fn fastest(&self) -> Option<usize> {
-        let faster = self.claimed(&Quantity::Wall, Verdict::Better);
-        self.least(faster.collect(), &Quantity::Wall, &Quantity::Cpu)
+        let faster = self.claimed(&self.time, Verdict::Better);
+        self.least(faster.collect(), &self.time, &Quantity::Cpu)
     }
 
     fn least_cpu(&self) -> Option<usize> {
         let saving = self.claimed(&Quantity::Cpu, Verdict::Better);
-        let as_fast = saving
-            .filter(|&variant| self.verdict(&Quantity::Wall, variant) != Some(Verdict::Worse));
-        self.least(as_fast.collect(), &Quantity::Cpu, &Quantity::Wall)
+        let as_fast =
+            saving.filter(|&variant| self.verdict(&self.time, variant) != Some(Verdict::Worse));
+        self.least(as_fast.collect(), &Quantity::Cpu, &self.time)
     }
 
     /// Of several variants the one with the least ratio; those that lie within its interval are told apart by a second
@@ -109,18 +119,18 @@ impl Contest<'_> {
             Some(Verdict::Better | Verdict::Worse) => self.factor(quantity, variant),
             _ => 1.0,
         };
-        (claimed(&Quantity::Wall) * claimed(&Quantity::PeakRss)).sqrt()
+        (claimed(&self.time) * claimed(&Quantity::PeakRss)).sqrt()
     }
 
     fn unclaimed_cost(&self, variant: usize) -> f64 {
         let factor = |quantity| self.factor(quantity, variant);
-        (factor(&Quantity::Wall) * factor(&Quantity::PeakRss)).sqrt()
+        (factor(&self.time) * factor(&Quantity::PeakRss)).sqrt()
     }
 
     /// The figure that the goal ranks by, claimed or not.
     pub(super) fn figure(&self, variant: usize) -> Option<f64> {
         match self.wish.goal {
-            Goal::Speed => Some(self.ratio(&Quantity::Wall, variant)?.value),
+            Goal::Speed => Some(self.ratio(&self.time, variant)?.value),
             Goal::Memory => Some(self.ratio(&Quantity::PeakRss, variant)?.value),
             Goal::Balanced | Goal::Security => Some(self.unclaimed_cost(variant)),
         }
@@ -128,7 +138,7 @@ impl Contest<'_> {
 
     pub(super) fn is_claimed_worse(&self, variant: usize) -> bool {
         match self.wish.goal {
-            Goal::Speed => self.verdict(&Quantity::Wall, variant) == Some(Verdict::Worse),
+            Goal::Speed => self.verdict(&self.time, variant) == Some(Verdict::Worse),
             Goal::Memory => {
                 self.verdict(&Quantity::PeakRss, variant) == Some(Verdict::Worse)
                     || self.is_too_slow(variant)
@@ -138,8 +148,8 @@ impl Contest<'_> {
     }
 
     fn is_too_slow(&self, variant: usize) -> bool {
-        self.verdict(&Quantity::Wall, variant) == Some(Verdict::Worse)
-            && self.factor(&Quantity::Wall, variant) > 1.0 + ACCEPTED_SLOWDOWN
+        self.verdict(&self.time, variant) == Some(Verdict::Worse)
+            && self.factor(&self.time, variant) > 1.0 + ACCEPTED_SLOWDOWN
     }
 
     fn claimed(&self, quantity: &Quantity, wanted: Verdict) -> impl Iterator<Item = usize> {
@@ -151,7 +161,8 @@ impl Contest<'_> {
     pub(super) fn merits(&self, variant: usize) -> Vec<Reason> {
         let hardened = self.wish.goal == Goal::Security;
         let mut reasons: Vec<Reason> = hardened.then_some(Reason::Hardened).into_iter().collect();
-        let mut quantities = [Quantity::Wall, Quantity::Cpu, Quantity::PeakRss];
+        let mut quantities = vec![self.time.clone(), Quantity::Cpu, Quantity::PeakRss];
+        quantities.dedup();
         if self.wish.goal == Goal::Memory {
             quantities.rotate_right(1);
         }
@@ -161,12 +172,13 @@ impl Contest<'_> {
     }
 
     pub(super) fn prices(&self, variant: usize) -> Vec<Price> {
-        let quantities = [
-            Quantity::Wall,
+        let mut quantities = vec![
+            self.time.clone(),
             Quantity::Cpu,
             Quantity::PeakRss,
             Quantity::MeanRss,
         ];
+        quantities.dedup();
         let worse = self.in_quantities(&quantities, variant, Verdict::Worse);
         let mut prices: Vec<Price> = worse
             .map(|(quantity, ratio)| Price::Worse { quantity, ratio })
@@ -200,7 +212,7 @@ impl Contest<'_> {
             Goal::Security => return Reason::NothingHardened,
             Goal::Memory => {
                 let smaller = self.claimed(&Quantity::PeakRss, Verdict::Better).collect();
-                let smallest = self.least(smaller, &Quantity::PeakRss, &Quantity::Wall);
+                let smallest = self.least(smaller, &Quantity::PeakRss, &self.time);
                 if let Some(reason) = smallest.and_then(|variant| self.too_slow(variant)) {
                     return reason;
                 }
@@ -208,9 +220,9 @@ impl Contest<'_> {
             Goal::Speed | Goal::Balanced => {}
         }
         let decisive: &[Quantity] = match self.wish.goal {
-            Goal::Speed => &[Quantity::Wall, Quantity::Cpu],
+            Goal::Speed => &[self.time.clone(), Quantity::Cpu],
             Goal::Memory => &[Quantity::PeakRss],
-            _ => &[Quantity::Wall, Quantity::PeakRss],
+            _ => &[self.time.clone(), Quantity::PeakRss],
         };
         let differs = |verdict: Verdict| {
             decisive
@@ -226,14 +238,14 @@ impl Contest<'_> {
         }
         let analysis = self.findings.analysis(&decisive[0]);
         Reason::Indistinguishable {
-            noise_floor: analysis.and_then(Analysis::noise_floor),
+            visible: analysis.and_then(|it| it.visible(self.findings.benchmark)),
         }
     }
 
     fn too_slow(&self, variant: usize) -> Option<Reason> {
         Some(Reason::TooSlow {
             variant: self.findings.benchmark.variants[variant].name.clone(),
-            ratio: self.ratio(&Quantity::Wall, variant)?,
+            ratio: self.ratio(&self.time, variant)?,
         })
     }
 
@@ -259,7 +271,7 @@ impl Contest<'_> {
             let figures = runs.iter().filter_map(|run| quantity.of(run));
             Some(Sample::new(figures)?.median())
         };
-        let (wall, peak) = (median(Quantity::Wall)?, median(Quantity::PeakRss)?);
+        let (wall, peak) = (median(self.time.clone())?, median(Quantity::PeakRss)?);
         Some(match self.wish.goal {
             Goal::Speed => wall,
             Goal::Memory => peak,

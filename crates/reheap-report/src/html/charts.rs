@@ -293,7 +293,7 @@ fn unit(quantity: &Quantity) -> Unit {
     match quantity {
         Quantity::Wall | Quantity::Cpu | Quantity::User | Quantity::System => Unit::Seconds,
         Quantity::PeakRss | Quantity::MeanRss => Unit::Bytes,
-        Quantity::MinorFaults | Quantity::Metric(_) => Unit::Plain,
+        Quantity::MinorFaults | Quantity::Instructions | Quantity::Metric(_) => Unit::Plain,
     }
 }
 

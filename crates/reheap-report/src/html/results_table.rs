@@ -75,10 +75,7 @@ impl Plots {
             || analysis.quantity == Quantity::PeakRss;
         Plots {
             axis: (is_plotted && !intervals.is_empty()).then(|| chart::interval_axis(&intervals)),
-            noise: analysis
-                .noise
-                .and_then(|noise| noise.ratio)
-                .map(|floor| (floor.low, floor.high)),
+            noise: None,
         }
     }
 }
@@ -195,7 +192,7 @@ pub(super) fn ratio(comparison: Option<&Comparison>) -> (String, &'static str) {
     match comparison.verdict {
         Verdict::Better => (text, "better"),
         Verdict::Worse => (text, "worse"),
-        Verdict::Indistinguishable => ("~".to_owned(), "same"),
+        _ => (format!("~{text}"), "same"),
     }
 }
 

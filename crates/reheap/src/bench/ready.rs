@@ -60,6 +60,7 @@ impl ReadyVariant {
             executable_bytes: fs::metadata(&command.program).ok().map(|file| file.len()),
             command,
             activity: self.activity.clone(),
+            first_run: None,
         })
     }
 

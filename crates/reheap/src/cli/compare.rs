@@ -110,7 +110,7 @@ fn as_text(changes: &Changes) -> String {
     let (same, changed): (Vec<&Change>, Vec<&Change>) = changes
         .changes
         .iter()
-        .partition(|change| change.verdict == Verdict::Indistinguishable);
+        .partition(|change| !change.verdict.is_claimed());
     let mut lines: Vec<String> = Vec::new();
     for change in changed {
         let word = match change.verdict {
@@ -152,7 +152,7 @@ fn as_json(changes: &Changes) -> Value {
             "verdict": match change.verdict {
                 Verdict::Better => "better",
                 Verdict::Worse => "worse",
-                Verdict::Indistinguishable => "indistinguishable",
+                _ => "indistinguishable",
             },
         })
     };
