@@ -288,11 +288,7 @@ struct Shift {
 
 impl Shift {
     fn of(rounds: &[Round]) -> Option<Shift> {
-        let logarithm = |round: &Round| Round {
-            baseline: (round.baseline.0.ln(), round.baseline.1.map(f64::ln)),
-            variant: round.variant.ln(),
-        };
-        let logarithms: Vec<Round> = rounds.iter().map(logarithm).collect();
+        let logarithms: Vec<Round> = rounds.iter().map(Round::logarithms).collect();
         let (ranks, is_ratio) = match AlignedRanks::of_logarithms(&logarithms) {
             Some(ranks) => (ranks, true),
             None => (AlignedRanks::of_figures(rounds)?, false),
@@ -352,6 +348,18 @@ impl Shift {
             Verdict::Open
         }
     }
+}
+
+/// The figures of a variant and of the baseline, of each round in which both have one. None without a baseline.
+pub(crate) fn rounds_with(
+    benchmark: &Benchmark,
+    quantity: &Quantity,
+    failures: &[Failures],
+    variant: usize,
+) -> Option<Vec<Round>> {
+    let baseline = Baseline::of(benchmark, quantity, failures)?;
+    let own = figures(&benchmark.variants[variant], quantity, &failures[variant]);
+    Some(baseline.rounds_with(&own))
 }
 
 /// A variant's figures by round, of the runs that count.

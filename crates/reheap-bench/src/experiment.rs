@@ -275,7 +275,7 @@ impl Measuring<'_> {
             let Some(first_run) = self.first_run(place, baseline)? else {
                 continue;
             };
-            outlook.add(first_run);
+            outlook.add(Some(first_run));
             running.push(place);
             while let Some(one) = outlook.one_too_many(self.began.elapsed()) {
                 let took = outlook.leave_out(one);

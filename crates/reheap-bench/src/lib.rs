@@ -6,6 +6,8 @@
 //! report can be made again from the raw runs.
 
 pub mod analysis;
+#[cfg(test)]
+mod calibration;
 pub mod compare;
 mod counters;
 pub mod experiment;

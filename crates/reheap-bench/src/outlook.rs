@@ -72,9 +72,9 @@ impl Outlook {
         elapsed + self.baseline + rounds * rounds_needed(candidates) as u32 <= self.budget
     }
 
-    /// Another candidate, whose first run took this long.
-    pub fn add(&mut self, first_run: Duration) {
-        self.candidates.push(first_run);
+    /// Another candidate, whose first run took this long; as long as the baseline's, if it was not run yet.
+    pub fn add(&mut self, first_run: Option<Duration>) {
+        self.candidates.push(first_run.unwrap_or(self.baseline));
     }
 
     /// The candidate that has to be left out so that the others get the rounds that they need, as a place among those
@@ -127,7 +127,7 @@ impl Outlook {
 
 impl TooLittleTime {
     /// Why a variant was left out.
-    pub(crate) fn reason(&self) -> String {
+    pub fn reason(&self) -> String {
         let (all, seconds) = (count(self.candidates + 1, "variant"), self.enough_seconds());
         format!("no time: {all} need `--budget {seconds}`")
     }
@@ -189,7 +189,7 @@ mod tests {
         let mut outlook = Outlook::new(60 * SECOND, 4 * SECOND);
         // One candidate: its first run, and 4 rounds of 3 runs.
         assert!(outlook.has_room(4 * SECOND));
-        outlook.add(4 * SECOND);
+        outlook.add(None);
         assert!(!outlook.has_room(8 * SECOND));
         assert_eq!(outlook.forecast(8 * SECOND).rounds, 4);
         assert!(!Outlook::new(60 * SECOND, 15 * SECOND).has_room(15 * SECOND));
@@ -199,7 +199,7 @@ mod tests {
     fn the_slowest_is_left_out_before_the_last() {
         let mut outlook = Outlook::new(60 * SECOND, SECOND);
         for seconds in [1, 20, 40, 1] {
-            outlook.add(seconds * SECOND);
+            outlook.add(Some(seconds * SECOND));
         }
         assert_eq!(outlook.one_too_many(Duration::ZERO), Some(2));
         assert_eq!(outlook.leave_out(2), 40 * SECOND);

@@ -8,8 +8,10 @@
 //!
 //! Only what is worse leaves. What is better stays, because it is what the figures are wanted of.
 
-use crate::analysis::{Failures, analyse, figures};
+use crate::analysis::{Failures, rounds_with};
 use crate::results::{Benchmark, Direction, Left, LeftBecause, OutputCheck, Quantity, Role};
+use crate::stats::Sample;
+use crate::stats::aligned::{AlignedRanks, Round};
 
 /// So many rounds are run with all variants.
 const ROUNDS_FOR_ALL: usize = 5;
@@ -37,65 +39,49 @@ pub(crate) fn leaving(
         let variant = &benchmark.variants[*place];
         variant.role == Role::Candidate && variant.left.is_none() && !variant.runs.is_empty()
     };
-    let analysis = LOOKS
-        .contains(&rounds)
-        .then(|| analyse(benchmark, quantity, &failures))
-        .flatten();
     let because = |place: usize| {
         if failures[place].count() == failures[place].runs {
             return Some(LeftBecause::Failed);
         }
-        let smallest = smallest_badness(benchmark, quantity, &failures, place);
-        if smallest.is_some_and(|ratio| ratio > FAR_WORSE) {
+        let figures = rounds_with(benchmark, quantity, &failures, place)?;
+        let logarithms: Vec<Round> = figures.iter().map(Round::logarithms).collect();
+        let ranks = AlignedRanks::of_logarithms(&logarithms)?;
+        let badness = Badness::of(&logarithms, benchmark.direction(quantity))?;
+        if badness.least > FAR_WORSE {
             return Some(LeftBecause::FarWorse);
         }
-        let comparison = analysis.as_ref()?.comparison(place)?;
-        let badness = badness(benchmark.direction(quantity), comparison.ratio?.value);
-        let is_worse = comparison.p < BEYOND_DOUBT && badness > WORTH_LEAVING;
+        let is_worse =
+            LOOKS.contains(&rounds) && badness.usual > WORTH_LEAVING && ranks.p() < BEYOND_DOUBT;
         is_worse.then_some(LeftBecause::Worse)
     };
     let running = (0..benchmark.variants.len()).filter(is_running);
     running
         .filter_map(|place| {
-            Some((
-                place,
-                Left {
-                    rounds,
-                    because: because(place)?,
-                },
-            ))
+            let because = because(place)?;
+            Some((place, Left { rounds, because }))
         })
         .collect()
 }
 
-/// How many times worse a ratio is, in either direction.
-fn badness(direction: Direction, ratio: f64) -> f64 {
-    match direction {
-        Direction::Lower => ratio,
-        Direction::Higher => 1.0 / ratio,
-    }
+/// How many times worse than the baseline a variant was: in its best round, and in the middle.
+struct Badness {
+    least: f64,
+    usual: f64,
 }
 
-/// How many times worse than the baseline's worse run a variant was in its best round.
-fn smallest_badness(
-    benchmark: &Benchmark,
-    quantity: &Quantity,
-    failures: &[Failures],
-    place: usize,
-) -> Option<f64> {
-    let direction = benchmark.direction(quantity);
-    let of = |place: usize| figures(&benchmark.variants[place], quantity, &failures[place]);
-    let baselines: Vec<_> = (0..benchmark.variants.len())
-        .filter(|&place| benchmark.variants[place].role != Role::Candidate)
-        .map(of)
-        .collect();
-    let ratios = of(place).into_iter().flat_map(|(round, figure)| {
-        let of_round = baselines
-            .iter()
-            .filter_map(move |baseline| baseline.get(&round).copied());
-        of_round.map(move |baseline| badness(direction, figure / baseline))
-    });
-    ratios.min_by(f64::total_cmp)
+impl Badness {
+    fn of(logarithms: &[Round], direction: Direction) -> Option<Badness> {
+        let sign = match direction {
+            Direction::Lower => 1.0,
+            Direction::Higher => -1.0,
+        };
+        let differences = logarithms.iter().flat_map(Round::differences);
+        let sample = Sample::new(differences.map(|difference| sign * difference))?;
+        Some(Badness {
+            least: sample.min().exp(),
+            usual: sample.median().exp(),
+        })
+    }
 }
 
 #[cfg(test)]

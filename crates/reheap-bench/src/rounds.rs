@@ -97,7 +97,7 @@ pub struct Turn {
 }
 
 /// Fisher and Yates's shuffle in Durstenfeld's form.
-fn permutation(length: usize, random: &mut SplitMix64) -> Vec<usize> {
+pub(crate) fn permutation(length: usize, random: &mut SplitMix64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..length).collect();
     for last in (1..length).rev() {
         order.swap(last, random.below(last as u64 + 1) as usize);

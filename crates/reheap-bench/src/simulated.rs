@@ -114,12 +114,12 @@ pub(crate) fn finished(round: usize, position: usize, started: f64, wall: f64, m
 }
 
 /// Above 0 and up to 1.
-fn uniform(random: &mut SplitMix64) -> f64 {
+pub(crate) fn uniform(random: &mut SplitMix64) -> f64 {
     ((random.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
 }
 
 /// A normally distributed number, by the transform of Box and Muller.
-fn normal(random: &mut SplitMix64) -> f64 {
+pub(crate) fn normal(random: &mut SplitMix64) -> f64 {
     let radius = (-2.0 * uniform(random).ln()).sqrt();
     radius * (2.0 * std::f64::consts::PI * uniform(random)).cos()
 }

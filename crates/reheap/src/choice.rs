@@ -95,6 +95,32 @@ pub(crate) struct Choice {
     pub(crate) memory_functions: MemoryFunctions,
 }
 
+/// Whether hardened allocators are among those to try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hardened {
+    /// Only they are.
+    Only,
+    /// They cost more than others, so nobody wants them who does not ask for security.
+    LeftOut,
+}
+
+impl Choice {
+    /// The allocators that are worth trying, the default first, and then jemalloc, the best known.
+    pub(crate) fn to_try(hardened: Hardened) -> anyhow::Result<Vec<Self>> {
+        let is_wanted = |row: &&Allocator| {
+            row.build.is_some() && row.is_hardened == (hardened == Hardened::Only)
+        };
+        let mut rows: Vec<&Allocator> = CATALOGUE.iter().filter(is_wanted).collect();
+        let default = catalogue::default_allocator().name;
+        rows.sort_by_key(|row| match row.name {
+            name if name == default => 0,
+            "jemalloc" => 1,
+            _ => 2,
+        });
+        rows.iter().map(|row| Self::of(row.name, &[])).collect()
+    }
+}
+
 impl AllocatorArguments {
     /// Checks the flags, and the environment variables where a flag is missing, against the catalogue.
     pub(crate) fn check(&self) -> anyhow::Result<Choice> {

@@ -19,7 +19,7 @@ use super::interval::{CONFIDENCE, Estimate, Interval};
 use statrs::distribution::{ContinuousCDF, Normal};
 
 /// Up to so many rounds the distribution is computed exactly; that of more is taken to be normal.
-const EXACT_UP_TO: usize = 40;
+const EXACT_UP_TO: usize = 20;
 /// Aligned figures that are closer than this part of the scale are ties: they differ by rounding alone.
 const TIE: f64 = 1e-7;
 /// The ends of an interval are found this closely, as a part of the scale.
@@ -173,12 +173,22 @@ impl<'a> AlignedRanks<'a> {
 }
 
 impl Round {
+    /// The logarithms of its figures.
+    #[must_use]
+    pub fn logarithms(&self) -> Round {
+        Round {
+            baseline: (self.baseline.0.ln(), self.baseline.1.map(f64::ln)),
+            variant: self.variant.ln(),
+        }
+    }
+
     fn figures(&self) -> impl Iterator<Item = f64> + use<> {
         let Round { baseline, variant } = *self;
         [variant, baseline.0].into_iter().chain(baseline.1)
     }
 
-    fn differences(&self) -> impl Iterator<Item = f64> + use<> {
+    /// The variant's figure minus each of the baseline's.
+    pub(crate) fn differences(&self) -> impl Iterator<Item = f64> + use<> {
         let Round { baseline, variant } = *self;
         [baseline.0]
             .into_iter()

@@ -1,5 +1,6 @@
 //! Measures variants that are ready, writes the results, and turns them into an exit code.
 
+use crate::bench::clock::{Clock, refusal};
 use crate::bench::options::{Measuring, Server};
 use crate::bench::outputs::Outputs;
 use crate::bench::progress::Bar;
@@ -10,7 +11,7 @@ use crate::exit;
 use crate::interrupt;
 use crate::ui;
 use reheap_bench::analysis::ended;
-use reheap_bench::experiment::{self, Plan, PlannedVariant};
+use reheap_bench::experiment::{self, MeasureError, Plan, PlannedVariant};
 use reheap_bench::machine;
 use reheap_bench::overview::Overview;
 use reheap_bench::results::{
@@ -28,6 +29,7 @@ pub(crate) struct Measurement {
     pub(crate) settings: Settings,
     pub(crate) launcher: Launcher,
     pub(crate) server: Option<Server>,
+    pub(crate) clock: Clock,
     measuring: Measuring,
     interrupted: Arc<AtomicBool>,
     name: String,
@@ -47,6 +49,7 @@ impl Measurement {
             settings.output = OutputCheck::Ignored;
         }
         Ok(Self {
+            clock: Clock::new(&settings),
             settings,
             launcher: Launcher::new()?,
             server,
@@ -78,6 +81,12 @@ impl Measurement {
         Err(interrupt::failure("interrupted before anything was measured").into())
     }
 
+    /// How many comparisons there are: one for each value of the sweep, under each memory limit. Each gets the same part
+    /// of the time.
+    pub(crate) fn comparisons(&self) -> usize {
+        self.measuring.sweep.len() * self.measuring.memory_limits_bytes.len()
+    }
+
     /// Measures the variants, the first being the baseline, with each value of the sweep and under each memory limit.
     pub(crate) fn run(
         &self,
@@ -95,9 +104,9 @@ impl Measurement {
         }
         for parameters in sweep {
             for &memory_limit_bytes in memory_limits_bytes {
-                let settings = self.settings.clone();
+                let share = 1.0 / (self.comparisons() - results.benchmarks.len()) as f64;
                 let benchmark =
-                    self.benchmark(variants, left_out, parameters, memory_limit_bytes, settings)?;
+                    self.benchmark(variants, left_out, parameters, memory_limit_bytes, share)?;
                 let ended = benchmark.ended;
                 results.benchmarks.push(benchmark);
                 if ended == Ending::Interrupted {
@@ -111,14 +120,16 @@ impl Measurement {
     /// Runs a command once: as a server under its load, if it is one. How it ends does not matter yet. But reheap
     /// reports a run that uses up its time or crashes, so that nobody waits for the sixth allocator without knowing
     /// what happened to the first.
-    pub(crate) fn try_out(&self, name: &str, mut command: CommandLine) -> anyhow::Result<()> {
+    ///
+    /// Its time counts, and is the result.
+    pub(crate) fn try_out(&self, name: &str, mut command: CommandLine) -> anyhow::Result<Duration> {
         command.input = self.measuring.input.clone();
         let limits = Limits {
             time: self.time_limit(),
             memory: None,
             interrupted: Some(&self.interrupted),
         };
-        let finished = match &self.server {
+        let run = || match &self.server {
             Some(server) => {
                 let load = server.load(self.first_parameters(), self.time_limit())?;
                 server::serve(&self.launcher, &command, &load, &limits, &[])
@@ -129,12 +140,14 @@ impl Measurement {
                 run.map_err(anyhow::Error::new)
             }
         };
+        let spinning = || ui::while_spinning(&format!("trying out {name}"), run);
+        let (finished, took) = self.clock.count(spinning);
         self.go_on()?;
         let outcome = finished?.outcome;
         if !matches!(outcome, Outcome::Exited(_)) {
             ui::note(&format!("{name} {} when it was tried out", ended(outcome)));
         }
-        Ok(())
+        Ok(took)
     }
 
     fn time_limit(&self) -> Option<Duration> {
@@ -149,9 +162,12 @@ impl Measurement {
         parameters: &Parameters,
     ) -> anyhow::Result<Vec<PlannedVariant>> {
         let input = self.measuring.input.as_ref();
+        let is_first = parameters == self.first_parameters();
         let mut planned = Vec::new();
         for (index, variant) in variants.iter().enumerate() {
-            planned.push(variant.planned(parameters, input)?);
+            let mut of_variant = variant.planned(parameters, input)?;
+            of_variant.first_run = variant.first_run.filter(|_| is_first);
+            planned.push(of_variant);
             if index == 0 {
                 planned.push(variant.copy().planned(parameters, input)?);
             }
@@ -159,15 +175,19 @@ impl Measurement {
         Ok(planned)
     }
 
-    /// Measures the variants, the first being the baseline, in one setting.
+    /// Measures the variants, the first being the baseline, in one setting, and in this part of the time that is left.
     pub(crate) fn benchmark(
         &self,
         variants: &[ReadyVariant],
         left_out: &[LeftOut],
         parameters: &Parameters,
         memory_limit_bytes: Option<u64>,
-        settings: Settings,
+        share: f64,
     ) -> anyhow::Result<Benchmark> {
+        let mut settings = self.settings.clone();
+        if let Some(left) = self.clock.left() {
+            settings.budget_seconds = left.as_secs_f64() * share;
+        }
         let plan = Plan {
             name: self.name.clone(),
             parameters: parameters.clone(),
@@ -182,9 +202,13 @@ impl Measurement {
             },
         };
         let mut bar = Bar::new(&plan);
-        let measured = experiment::measure(&self.launcher, &plan, &self.interrupted, &mut bar);
+        let measure = || experiment::measure(&self.launcher, &plan, &self.interrupted, &mut bar);
+        let (measured, _) = self.clock.count(measure);
         bar.finish();
-        Ok(measured?)
+        match measured {
+            Err(MeasureError::TooLittleTime(time)) => Err(refusal(&time).into()),
+            other => Ok(other?),
+        }
     }
 
     /// Results without any measurement yet.

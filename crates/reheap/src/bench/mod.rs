@@ -1,5 +1,6 @@
 //! Holds what all measuring commands share: variants, options, and the way from commands to results.
 
+mod clock;
 pub(crate) mod linked;
 pub(crate) mod measure;
 pub(crate) mod options;

@@ -23,7 +23,7 @@ pub(crate) struct MeasuringArguments {
     /// Run exactly this many rounds, however long they take
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rounds: Option<u32>,
-    /// Without --rounds, how long a comparison may take
+    /// Without --rounds, how long all runs may take
     #[arg(
         long,
         value_name = "SECONDS",

@@ -2,22 +2,23 @@
 //!
 //! A preloaded allocator takes part only if one untimed run showed that the program's calls reach it.
 
+use crate::bench::clock::refusal;
 use crate::bench::measure::Measurement;
 use crate::bench::ready::{ReadyVariant, command_line};
 use crate::bench::search::VariantSource;
 use crate::bench::variants::{self, OfLibc, OwnCommand, Typed};
-use crate::choice::Choice;
+use crate::choice::{Choice, Hardened};
 use crate::limits::{self, Shortage};
 use crate::preloading;
 use crate::program::Program;
 use crate::ui::Failure;
 use crate::workshop::Workshop;
 use anyhow::Context as _;
-use reheap_allocators::catalogue::CATALOGUE;
 use reheap_allocators::probe::Recording;
 use reheap_allocators::target::Libc;
 use reheap_bench::results::{Activity, LeftOut, Role};
 use std::ffi::OsString;
+use std::time::Duration;
 
 /// All variants that the user asked for, ready to run, and those that cannot take part.
 ///
@@ -38,11 +39,13 @@ pub(crate) fn prepare(
     variants::refuse_twins(&names)?;
     let mut prepared = Prepared::default();
     for variant in typed {
-        prepared.ready.push(match (variant, &program) {
-            (Typed::OwnCommand(command), _) => own_command(command),
-            (Typed::OfLibc(variant), Some(program)) => program.named(variant)?,
+        match (variant, &program) {
+            (Typed::OwnCommand(command), _) => prepared.ready.push(own_command(command)),
+            (Typed::OfLibc(variant), Some(program)) => {
+                program.take_in_named(variant, typed.len() - 1, &mut prepared)?;
+            }
             (Typed::OfLibc(_), None) => unreachable!("not all are commands of their own"),
-        });
+        }
     }
     if let (true, Some(program)) = (typed.is_empty(), &program) {
         prepared = program.all()?;
@@ -69,6 +72,7 @@ pub(crate) fn own_command(command: &OwnCommand) -> ReadyVariant {
         words: command.words.iter().map(OsString::from).collect(),
         environment: Vec::new(),
         activity: Activity::NothingClaimed,
+        first_run: None,
     }
 }
 
@@ -115,15 +119,28 @@ impl<'a> Dynamic<'a> {
         })
     }
 
-    /// The program's own allocator, and every other of the catalogue.
+    /// The program's own allocator, and those that `recommend` tries.
     fn all(&self) -> anyhow::Result<Prepared> {
         let mut prepared = Prepared {
             ready: vec![self.stock()?],
             left_out: Vec::new(),
         };
-        for allocator in CATALOGUE.iter().filter(|row| row.build.is_some()) {
-            let choice = Choice::of(allocator.name, &[])?;
-            self.take_in(&choice, &mut prepared)?;
+        let choices = Choice::to_try(Hardened::LeftOut)?;
+        self.begin(&prepared.ready[0], choices.len());
+        for choice in &choices {
+            let ready = match self.measurement.clock.room() {
+                Ok(()) => self.preloaded(choice),
+                Err(time) if prepared.ready.len() == 1 => return Err(refusal(&time).into()),
+                Err(time) => Err(anyhow::Error::msg(time.reason())),
+            };
+            self.measurement.go_on()?;
+            match ready {
+                Ok(ready) => self.take_in(ready, &mut prepared),
+                Err(reason) => prepared.left_out.push(LeftOut {
+                    name: variants::name(self.libc, choice),
+                    reason: format!("{reason:#}"),
+                }),
+            }
         }
         if prepared.ready.len() == 1 {
             let reason = &prepared.left_out[0].reason;
@@ -134,14 +151,38 @@ impl<'a> Dynamic<'a> {
         Ok(prepared)
     }
 
-    fn take_in(&self, choice: &Choice, prepared: &mut Prepared) -> anyhow::Result<()> {
-        let ready = self.preloaded(choice);
-        self.measurement.go_on()?;
-        match ready {
-            Ok(ready) => prepared.ready.push(ready),
-            Err(reason) => prepared.left_out.push(LeftOut {
-                name: variants::name(self.libc, choice),
-                reason: format!("{reason:#}"),
+    /// Begins to count the time: the baseline was tried out.
+    fn begin(&self, baseline: &ReadyVariant, wanted: usize) {
+        if let Some(first_run) = baseline.first_run {
+            let share = 1.0 / self.measurement.comparisons() as f64;
+            self.measurement.clock.begin_step(share, first_run, wanted);
+        }
+    }
+
+    fn take_in(&self, ready: ReadyVariant, prepared: &mut Prepared) {
+        self.measurement.clock.add(ready.first_run);
+        prepared.ready.push(ready);
+    }
+
+    /// Makes a variant ready that the user asked for by name, if there is time for it.
+    fn take_in_named(
+        &self,
+        variant: &OfLibc,
+        wanted: usize,
+        prepared: &mut Prepared,
+    ) -> anyhow::Result<()> {
+        if prepared.ready.is_empty() {
+            let baseline = self.named(variant)?;
+            self.begin(&baseline, wanted);
+            prepared.ready.push(baseline);
+            return Ok(());
+        }
+        match self.measurement.clock.room() {
+            Ok(()) => self.take_in(self.named(variant)?, prepared),
+            Err(time) if prepared.ready.len() == 1 => return Err(refusal(&time).into()),
+            Err(time) => prepared.left_out.push(LeftOut {
+                name: variants::name(self.libc, &variant.choice),
+                reason: time.reason(),
             }),
         }
         Ok(())
@@ -179,15 +220,23 @@ impl<'a> Dynamic<'a> {
             environment: preloading::environment(choice, library.as_deref()),
             ..ReadyVariant::new(self.libc, choice, self.words.to_vec())
         };
-        if library.is_some() {
-            let seen = self.see(&ready, choice)?;
+        let first_run = if library.is_some() {
+            let (seen, first_run) = self.see(&ready, choice)?;
             ready.activity = Activity::Seen(seen);
-        }
+            first_run
+        } else {
+            let measurement = self.measurement;
+            let mut command = command_line(self.words, measurement.first_parameters())?;
+            command.environment = ready.environment.clone();
+            measurement.try_out(&ready.name, command)?
+        };
+        ready.first_run = Some(first_run);
         Ok(ready)
     }
 
-    /// Runs the command once with a probe in front of the library, and says what showed that the library is active.
-    fn see(&self, ready: &ReadyVariant, choice: &Choice) -> anyhow::Result<String> {
+    /// Runs the command once with a probe in front of the library, and says what showed that the library is active,
+    /// and how long it took.
+    fn see(&self, ready: &ReadyVariant, choice: &Choice) -> anyhow::Result<(String, Duration)> {
         let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
         let recording = Recording::create(&directory.path().join("recording"))?;
         let target = self
@@ -202,12 +251,12 @@ impl<'a> Dynamic<'a> {
         let preload = preloading::take_out(&mut environment);
         environment.extend(recording.environment(&probe, preload.as_deref()));
         command.environment = environment;
-        measurement.try_out(&ready.name, command)?;
-        let seen = recording.observation()?.active(&library);
-        seen.map_err(|why| {
+        let first_run = measurement.try_out(&ready.name, command)?;
+        let seen = recording.observation()?.active(&library).map_err(|why| {
             let why = preloading::explained(why, &self.program, &library);
-            Failure::failed(format!("{} would not be active: {why}", ready.name)).into()
-        })
+            Failure::failed(format!("{} would not be active: {why}", ready.name))
+        })?;
+        Ok((seen, first_run))
     }
 }
 

@@ -3,8 +3,9 @@
 use crate::ui;
 use indicatif::{ProgressBar, ProgressStyle};
 use reheap_bench::analysis::ended;
-use reheap_bench::experiment::{Plan, Progress, Stage, Watch};
+use reheap_bench::experiment::{Plan, Progress, Stage, Standing, Watch};
 use reheap_bench::figures;
+use reheap_bench::outlook::{Forecast, duration};
 use reheap_bench::results::{Outcome, Settings};
 use reheap_bench::run::Finished;
 use std::collections::BTreeSet;
@@ -15,10 +16,23 @@ use std::time::Duration;
 const LAST_WORDS: usize = 4;
 const LINE_MAX: usize = 160;
 
+/// Where nothing moves, a line is printed after so many seconds, and then each time after twice as many.
+const FIRST_LINE: Duration = Duration::from_secs(2);
+
 /// Progress of one comparison.
 pub(crate) struct Bar {
     bar: ProgressBar,
     settings: Settings,
+    /// What is compared with.
+    baseline: String,
+    /// What is known before the first round.
+    forecast: Option<Forecast>,
+    /// How it stands, as a part of a sentence.
+    standing: String,
+    /// When the next line is due, where there is no terminal.
+    next_line: Duration,
+    /// Whether it was said how small a difference will be seen.
+    said_visible: bool,
     /// What the first run of the baseline leads to expect.
     expected: Option<Outcome>,
     /// The variants whose failure was already reported.
@@ -37,6 +51,11 @@ impl Bar {
         Bar {
             bar,
             settings: plan.settings.clone(),
+            baseline: plan.variants[0].name.clone(),
+            forecast: None,
+            standing: String::new(),
+            next_line: FIRST_LINE,
+            said_visible: false,
             expected: None,
             told: BTreeSet::new(),
         }
@@ -47,33 +66,95 @@ impl Bar {
         self.bar.finish_and_clear();
     }
 
-    /// The share of the rounds or of the time that is done, from 0 to 1.
-    fn share(&self, progress: &Progress<'_>) -> f64 {
-        match (self.settings.rounds, progress.stage) {
-            (Some(rounds), stage) => {
-                let before = match stage {
-                    Stage::WarmUp => 0,
-                    Stage::Round(round) => round + 1,
-                };
-                let position = progress.position as f64 / progress.variants as f64;
-                (before as f64 + position) / (rounds + 1) as f64
-            }
-            (None, _) => progress.elapsed.as_secs_f64() / self.settings.budget_seconds,
-        }
+    fn say(&self, text: &str) {
+        self.bar.suspend(|| ui::note(text));
+    }
+
+    /// What is left of the time, and the share of it that is gone.
+    fn time_left(&self, progress: &Progress<'_>) -> Option<(Duration, f64)> {
+        let all = match (self.settings.rounds, &self.forecast) {
+            (Some(rounds), Some(forecast)) => forecast.round * (rounds as u32 + 1),
+            (Some(_), None) => return None,
+            (None, _) => Duration::try_from_secs_f64(self.settings.budget_seconds).ok()?,
+        };
+        let share = progress.elapsed.as_secs_f64() / all.as_secs_f64().max(1e-9);
+        Some((all.saturating_sub(progress.elapsed), share.min(1.0)))
+    }
+
+    /// How many rounds there will be, as far as it is known.
+    fn rounds_at_the_end(&self) -> Option<usize> {
+        self.settings.rounds.or(Some(self.forecast?.rounds))
     }
 }
 
 impl Watch for Bar {
     fn run_begins(&mut self, progress: &Progress<'_>) {
-        let stage = match (progress.stage, self.settings.rounds) {
-            (Stage::WarmUp, _) => "warm-up".to_owned(),
+        let round = match (progress.stage, self.settings.rounds) {
+            (Stage::WarmUp, _) => format!("warm-up, {}", progress.variant),
             (Stage::Round(round), Some(rounds)) => format!("round {} of {rounds}", round + 1),
             (Stage::Round(round), None) => format!("round {}", round + 1),
         };
-        self.bar
-            .set_message(format!("{stage}, {}", progress.variant));
-        let thousandths = (self.share(progress) * 1000.0) as u64;
-        self.bar.set_position(thousandths.min(1000));
+        let left = self.time_left(progress);
+        let mut message = round;
+        if !self.standing.is_empty() {
+            message.push_str(&format!("; {}", self.standing));
+        }
+        if let Some((left, share)) = left {
+            message.push_str(&format!("; {} left", duration(left)));
+            self.bar.set_position((share * 1000.0) as u64);
+        }
+        if self.bar.is_hidden() && progress.elapsed >= self.next_line {
+            self.next_line = progress.elapsed * 2;
+            ui::note(&message);
+        }
+        self.bar.set_message(message);
+    }
+
+    fn rounds_begin(&mut self, forecast: &Forecast, candidates: usize) {
+        self.forecast = Some(*forecast);
+        let variants = figures::count(candidates + 1, "variant");
+        let all = match self.settings.rounds {
+            Some(rounds) => forecast.round * rounds as u32,
+            None => forecast.round * forecast.rounds as u32,
+        };
+        let rounds = figures::count(forecast.rounds, "round");
+        self.say(&match self.settings.rounds {
+            Some(_) => format!("{rounds} of {variants} take about {}", duration(all)),
+            None => format!(
+                "{variants}; {} are enough for at least {rounds}",
+                duration(Duration::from_secs_f64(self.settings.budget_seconds))
+            ),
+        });
+    }
+
+    fn standing(&mut self, standing: &Standing<'_>) {
+        let leader = standing.leader.map(|(leader, ratio)| {
+            format!(
+                "{leader} leads with {} of {}",
+                figures::number(ratio),
+                self.baseline
+            )
+        });
+        self.standing = leader.unwrap_or_default();
+        let Some((visible, end)) = standing.visible.zip(self.rounds_at_the_end()) else {
+            return;
+        };
+        if self.said_visible || standing.rounds >= end {
+            return;
+        }
+        self.said_visible = true;
+        // The width of an interval falls with the root of the number of rounds.
+        let at_the_end = visible * (standing.rounds as f64 / end as f64).sqrt();
+        self.say(&format!(
+            "after {}, differences above about {} can be seen; at the end, above about {}",
+            figures::count(standing.rounds, "round"),
+            figures::percent(visible),
+            figures::percent(at_the_end)
+        ));
+    }
+
+    fn left(&mut self, variant: &str, reason: &str) {
+        self.say(&format!("{variant}: {reason}"));
     }
 
     /// A figure comes from many runs, so what one of them printed about its failure is lost unless reheap prints it
@@ -104,12 +185,13 @@ impl Watch for Bar {
             text.push_str("\n  ");
             text.extend(ui::printable(line).chars().take(LINE_MAX));
         }
-        self.bar.suspend(|| ui::note(&text));
+        self.say(&text);
     }
 }
 
 fn spinning(what: String) -> ProgressBar {
-    let template = "{spinner} {prefix}: {msg} {wide_bar} {elapsed} ({eta} left)";
+    // The bar is short and the message last, so that a narrow terminal cuts the message and not the bar.
+    let template = "{spinner} {bar:12} {prefix}: {wide_msg}";
     let style = ProgressStyle::with_template(template)
         .expect("the template has only known keys")
         .progress_chars("━╸─");
@@ -132,6 +214,6 @@ fn describe(plan: &Plan) -> String {
     }
     match plan.settings.rounds {
         Some(rounds) => format!("{what}, {}", figures::count(rounds, "round")),
-        None => format!("{what}, up to {:.0} s", plan.settings.budget_seconds),
+        None => what,
     }
 }

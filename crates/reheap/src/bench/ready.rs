@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A variant with everything that it needs. Only the values of a sweep are still missing in its command.
 #[derive(Debug, Clone)]
@@ -24,6 +25,8 @@ pub(crate) struct ReadyVariant {
     pub(crate) words: Vec<OsString>,
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) activity: Activity,
+    /// How long the command took when it was tried out, if it was, with the first values of a sweep.
+    pub(crate) first_run: Option<Duration>,
 }
 
 impl ReadyVariant {
@@ -40,6 +43,7 @@ impl ReadyVariant {
             words,
             environment: Vec::new(),
             activity: Activity::NothingClaimed,
+            first_run: None,
         }
     }
 
@@ -64,7 +68,7 @@ impl ReadyVariant {
         })
     }
 
-    /// The baseline once more, which shows how much is noise.
+    /// The baseline once more: its second run of each round.
     pub(crate) fn copy(&self) -> ReadyVariant {
         ReadyVariant {
             name: format!("{} again", self.name),

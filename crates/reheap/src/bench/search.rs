@@ -4,19 +4,18 @@
 //! last step measures its variants again, together with the baseline. In the runs that chose it, the best of many looks
 //! better than it is.
 
+use crate::bench::clock::refusal;
 use crate::bench::measure::Measurement;
 use crate::bench::ready::ReadyVariant;
 use crate::bench::variants;
-use crate::choice::Choice;
+use crate::choice::{Choice, Hardened};
 use crate::ui;
-use reheap_allocators::catalogue::{self, CATALOGUE};
+use reheap_allocators::catalogue;
 use reheap_allocators::target::Libc;
 use reheap_bench::findings::Findings;
 use reheap_bench::recommend::{self, Goal, Wish};
 use reheap_bench::results::{Benchmark, Ending, LeftOut, Results, Role};
-use reheap_bench::stats::Sample;
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
 
 /// The source of variants: preloads of a dynamic program, or links of a Rust project.
 pub(crate) trait VariantSource {
@@ -76,22 +75,29 @@ impl StepVariants {
         }
     }
 
-    /// Adds a choice, if reheap can build it and saw it active.
+    /// Adds a choice, if there is time for it, reheap can build it and saw it active.
     fn add(&mut self, search: &AllocatorSearch<'_>, choice: Choice) -> anyhow::Result<()> {
-        let source = search.source;
-        let ready = source.candidate(&choice);
-        search.measurement.go_on()?;
+        let (source, measurement) = (search.source, search.measurement);
+        let ready = match measurement.clock.room() {
+            Ok(()) => source.candidate(&choice),
+            Err(time) => Err(anyhow::Error::msg(time.reason())),
+        };
+        measurement.go_on()?;
         match ready {
-            Ok(ready) => {
-                self.choices.push((ready.name.clone(), choice));
-                self.ready.push(ready);
-            }
+            Ok(ready) => self.add_ready(search, ready, choice),
             Err(reason) => self.left_out.push(LeftOut {
                 name: variants::name(source.candidate_libc(), &choice),
                 reason: format!("{reason:#}"),
             }),
         }
         Ok(())
+    }
+
+    fn add_ready(&mut self, search: &AllocatorSearch<'_>, ready: ReadyVariant, choice: Choice) {
+        let clock = &search.measurement.clock;
+        clock.add(ready.first_run);
+        self.choices.push((ready.name.clone(), choice));
+        self.ready.push(ready);
     }
 
     fn variants(&self) -> Vec<ReadyVariant> {
@@ -102,41 +108,33 @@ impl StepVariants {
     }
 }
 
-/// The median of a run of the baseline.
-fn seconds_per_run(benchmark: &Benchmark) -> f64 {
-    let runs = benchmark
-        .baseline()
-        .into_iter()
-        .flat_map(|variant| &variant.runs);
-    Sample::new(runs.map(|run| run.cost.wall_seconds)).map_or(0.0, |sample| sample.median())
-}
-
 /// The share of the time for the first step; the second gets the rest.
 const SHARE_OF_ALLOCATORS: f64 = 0.6;
 
 impl AllocatorSearch<'_> {
-    /// Searches within the budget of the measurement.
+    /// Searches within the time of the measurement.
     pub(crate) fn run(&self) -> anyhow::Result<Found> {
-        // Building allocators happens once and does not count; measuring does.
-        let mut left = Duration::try_from_secs_f64(self.measurement.settings.budget_seconds)?;
         let mut results = self.measurement.without_benchmarks();
         let baseline = ReadyVariant {
             role: Role::Baseline,
             ..self.source.baseline()?
         };
         self.measurement.go_on()?;
+        let hardened = match self.goal {
+            Goal::Security => Hardened::Only,
+            Goal::Speed | Goal::Memory | Goal::Balanced => Hardened::LeftOut,
+        };
+        let choices = Choice::to_try(hardened)?;
         let mut step = StepVariants::new(baseline);
-        for row in CATALOGUE.iter().filter(|row| row.build.is_some()) {
-            step.add(self, Choice::of(row.name, &[])?)?;
+        self.begin(&step, SHARE_OF_ALLOCATORS, choices.len());
+        if let Err(time) = self.measurement.clock.room() {
+            return Err(refusal(&time).into());
+        }
+        for choice in choices {
+            step.add(self, choice)?;
         }
         ui::note("step 1 of 2: allocators");
-        let benchmark = self.measure(
-            "allocators",
-            &step.variants(),
-            &step.left_out,
-            &mut left,
-            SHARE_OF_ALLOCATORS,
-        )?;
+        let benchmark = self.measure("allocators", &step, SHARE_OF_ALLOCATORS)?;
         results.benchmarks.push(benchmark);
         let benchmark = &results.benchmarks[0];
         if benchmark.ended == Ending::Interrupted {
@@ -150,24 +148,15 @@ impl AllocatorSearch<'_> {
             .iter()
             .map(|&i| benchmark.variants[i].name.clone())
             .collect();
-        let seconds_per_run = seconds_per_run(benchmark);
-        let tuned = self.tuned(&step, &finalists)?;
-        let round = Duration::from_secs_f64(seconds_per_run * tuned.ready.len() as f64);
-        let is_affordable = self.measurement.settings.rounds.is_some() || left > round * 4;
-        if tuned.ready.len() > finalists.len() && is_affordable {
+        if let Some(tuned) = self.tuned(&step, &finalists)? {
             ui::note("step 2 of 2: tuning");
-            let benchmark =
-                self.measure("tuning", &tuned.variants(), &tuned.left_out, &mut left, 1.0)?;
+            let benchmark = self.measure("tuning", &tuned, 1.0)?;
             let interrupted = benchmark.ended == Ending::Interrupted;
             results.benchmarks.push(benchmark);
             if interrupted {
                 return Ok(Found::interrupted(results));
             }
             step = tuned;
-        } else if tuned.ready.len() > finalists.len() {
-            ui::note(
-                "skipped step 2 of 2, tuning: the time is used up; use --budget to allow more",
-            );
         }
         Ok(Found {
             results,
@@ -176,54 +165,65 @@ impl AllocatorSearch<'_> {
         })
     }
 
+    /// Begins to count the time of a step, if the baseline was tried out.
+    fn begin(&self, step: &StepVariants, share: f64, wanted: usize) {
+        if let Some(first_run) = step.baseline.first_run {
+            self.measurement.clock.begin_step(share, first_run, wanted);
+        }
+    }
+
     /// Measures one step with a share of the time that is left.
-    fn measure(
-        &self,
-        step: &str,
-        variants: &[ReadyVariant],
-        left_out: &[LeftOut],
-        left: &mut Duration,
-        share: f64,
-    ) -> anyhow::Result<Benchmark> {
-        let began = Instant::now();
+    fn measure(&self, name: &str, step: &StepVariants, share: f64) -> anyhow::Result<Benchmark> {
         let measurement = self.measurement;
-        let mut settings = measurement.settings.clone();
-        settings.budget_seconds = (left.as_secs_f64() * share).max(1.0);
         let parameters = measurement.first_parameters();
         let memory = measurement.first_memory_limit_bytes();
+        let (variants, left_out) = (step.variants(), &step.left_out);
         let mut benchmark =
-            measurement.benchmark(variants, left_out, parameters, memory, settings)?;
-        benchmark.name = format!("{}: {step}", benchmark.name);
-        *left = left.saturating_sub(began.elapsed());
+            measurement.benchmark(&variants, left_out, parameters, memory, share)?;
+        benchmark.name = format!("{}: {name}", benchmark.name);
         Ok(benchmark)
     }
 
-    /// The finalists, and each of them with every option that is worth trying, one at a time.
-    fn tuned(&self, step: &StepVariants, finalists: &[String]) -> anyhow::Result<StepVariants> {
+    /// The finalists, and each of them with every option that is worth trying, one at a time. None if there is nothing
+    /// to try, or no time for it.
+    fn tuned(
+        &self,
+        step: &StepVariants,
+        finalists: &[String],
+    ) -> anyhow::Result<Option<StepVariants>> {
         let mut tuned = StepVariants::new(step.baseline.clone());
-        let of_finalists = step
-            .choices
-            .iter()
-            .filter(|(name, _)| finalists.contains(name));
-        let mut choices: Vec<Choice> = of_finalists.map(|(_, choice)| choice.clone()).collect();
-        for choice in &choices {
-            tuned.add(self, choice.clone())?;
-        }
+        let of_finalists = step.choices.iter().zip(&step.ready);
+        let of_finalists: Vec<_> = of_finalists
+            .filter(|((name, _), _)| finalists.contains(name))
+            .collect();
+        let mut choices: Vec<&Choice> =
+            of_finalists.iter().map(|((_, choice), _)| choice).collect();
+        let stock = Choice::of("stock", &[])?;
         if self.source.tunes_baseline() {
-            choices.push(Choice::of("stock", &[])?);
+            choices.push(&stock);
         }
+        let mut to_try = Vec::new();
         for choice in choices {
             let row = catalogue::find(choice.allocator.name)?;
             for option in row.tuning {
                 for value in option.worth_trying {
-                    tuned.add(
-                        self,
-                        Choice::of(row.name, &[format!("{}={value}", option.key)])?,
-                    )?;
+                    let option = format!("{}={value}", option.key);
+                    to_try.push(Choice::of(row.name, &[option])?);
                 }
             }
         }
-        Ok(tuned)
+        self.begin(&tuned, 1.0, finalists.len() + to_try.len());
+        for ((_, choice), ready) in of_finalists {
+            tuned.add_ready(self, ready.clone(), choice.clone());
+        }
+        if !to_try.is_empty() && self.measurement.clock.room().is_err() {
+            ui::note("skipped step 2 of 2, tuning: no time is left; use --budget to allow more");
+            return Ok(None);
+        }
+        for choice in to_try {
+            tuned.add(self, choice)?;
+        }
+        Ok((tuned.ready.len() > finalists.len()).then_some(tuned))
     }
 
     fn wish(&self, baseline: &str, choices: &[(String, Choice)]) -> Wish {

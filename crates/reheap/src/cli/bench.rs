@@ -33,7 +33,7 @@ pub(crate) struct BenchArguments {
     #[arg(last = true)]
     command: Vec<OsString>,
     /// What to compare, the first being the baseline: glibc, jemalloc, glibc+mimalloc[purge_delay=0],
-    /// or NAME=COMMAND [default: the libc's own allocator, and all of `reheap list`]
+    /// or NAME=COMMAND [default: the libc's own allocator, and each that is not hardened]
     #[arg(long, value_name = "VARIANT,…")]
     variant: Vec<String>,
     /// What reports call it [default: the command]

@@ -8,9 +8,8 @@ use crate::bench::preloaded::own_command;
 use crate::bench::ready::ReadyVariant;
 use crate::bench::sweep;
 use crate::bench::variants::{self, OfLibc, Typed};
-use crate::choice::Choice;
+use crate::choice::{Choice, Hardened};
 use crate::project::Session;
-use reheap_allocators::catalogue::CATALOGUE;
 use reheap_allocators::target::Libc;
 use reheap_bench::results::{LeftOut, Role};
 use std::ffi::OsString;
@@ -32,7 +31,7 @@ pub(crate) struct CargoBenchArguments {
     cargo: Vec<OsString>,
     /// What to compare, the first being the baseline: glibc, musl, musl+jemalloc, glibc+jemalloc
     /// (preloaded), musl+mimalloc[purge_delay=0], or NAME=COMMAND [default: glibc, musl, and musl
-    /// with all of `reheap list`]
+    /// with each allocator that is not hardened]
     #[arg(long, value_name = "VARIANT,…")]
     variant: Vec<String>,
     /// What reports call it [default: the program and its arguments]
@@ -89,7 +88,7 @@ pub(crate) fn run(arguments: &CargoBenchArguments) -> anyhow::Result<ExitCode> {
     measure::finish(&results, &outputs)
 }
 
-/// Both libcs as they are, and every allocator in musl.
+/// Both libcs as they are, and the allocators that `recommend` tries in musl.
 fn all() -> anyhow::Result<Vec<Typed>> {
     let stock = Choice::of("stock", &[])?;
     let of = |libc, choice: Choice| {
@@ -99,9 +98,8 @@ fn all() -> anyhow::Result<Vec<Typed>> {
         })
     };
     let mut variants = vec![of(Libc::Glibc, stock.clone()), of(Libc::Musl, stock)];
-    for allocator in CATALOGUE.iter().filter(|row| row.build.is_some()) {
-        variants.push(of(Libc::Musl, Choice::of(allocator.name, &[])?));
-    }
+    let choices = Choice::to_try(Hardened::LeftOut)?;
+    variants.extend(choices.into_iter().map(|choice| of(Libc::Musl, choice)));
     Ok(variants)
 }
 

@@ -1,0 +1,90 @@
+//! Keeps the time that `--budget` gives, over all steps of a command.
+//!
+//! What counts are runs of the command, also those before the first round. Building does not count, because it happens
+//! once.
+
+use crate::ui::Failure;
+use reheap_bench::outlook::{Outlook, TooLittleTime};
+use reheap_bench::results::Settings;
+use std::cell::{Cell, RefCell};
+use std::time::{Duration, Instant};
+
+/// The time of a command.
+pub(crate) struct Clock {
+    /// None if the user asked for a number of rounds.
+    budget: Option<Duration>,
+    spent: Cell<Duration>,
+    step: RefCell<Option<Step>>,
+}
+
+/// Variants that are made ready to be measured together.
+struct Step {
+    began: Duration,
+    outlook: Outlook,
+    wanted: usize,
+}
+
+impl Clock {
+    pub(crate) fn new(settings: &Settings) -> Clock {
+        let budget = Duration::try_from_secs_f64(settings.budget_seconds).unwrap_or(Duration::MAX);
+        Clock {
+            budget: settings.rounds.is_none().then_some(budget),
+            spent: Cell::new(Duration::ZERO),
+            step: RefCell::new(None),
+        }
+    }
+
+    /// Does something whose time counts.
+    pub(crate) fn count<T>(&self, work: impl FnOnce() -> T) -> (T, Duration) {
+        let began = Instant::now();
+        let result = work();
+        let took = began.elapsed();
+        self.spent.set(self.spent.get() + took);
+        (result, took)
+    }
+
+    /// What is left of the time; none if there is no limit.
+    pub(crate) fn left(&self) -> Option<Duration> {
+        Some(self.budget?.saturating_sub(self.spent.get()))
+    }
+
+    /// Begins a step that may take this part of the time that is left, and in which so many candidates are wanted. A
+    /// run of the baseline takes so long.
+    pub(crate) fn begin_step(&self, share: f64, baseline: Duration, wanted: usize) {
+        let step = self.left().map(|left| Step {
+            began: self.spent.get(),
+            outlook: Outlook::new(left.mul_f64(share), baseline),
+            wanted,
+        });
+        *self.step.borrow_mut() = step;
+    }
+
+    /// Whether another candidate can be tried out and measured in this step.
+    ///
+    /// # Errors
+    /// If not: what is missing.
+    pub(crate) fn room(&self) -> Result<(), TooLittleTime> {
+        let step = self.step.borrow();
+        let Some(step) = step.as_ref() else {
+            return Ok(());
+        };
+        match step.outlook.has_room(self.spent.get() - step.began) {
+            true => Ok(()),
+            false => Err(step.outlook.too_little_time(step.wanted)),
+        }
+    }
+
+    /// A candidate of this step is ready; it took so long when it was tried out, if it was.
+    pub(crate) fn add(&self, first_run: Option<Duration>) {
+        if let Some(step) = self.step.borrow_mut().as_mut() {
+            step.outlook.add(first_run);
+        }
+    }
+}
+
+/// The refusal to measure anything, with what to type instead.
+pub(crate) fn refusal(time: &TooLittleTime) -> Failure {
+    let seconds = time.enough_seconds();
+    let failure = Failure::failed(time.to_string());
+    failure.hint(format!("use --budget {seconds}, or fewer variants"))
+}
