@@ -149,7 +149,7 @@ impl fmt::Display for TooLittleTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "one run takes {}; {} of {} take {}, and there are {}",
+            "one run takes {}; {} of {} take {}, and {} are left",
             duration(self.run),
             count(self.rounds, "round"),
             count(self.candidates + 1, "variant"),
@@ -214,7 +214,7 @@ mod tests {
         let refused = Outlook::new(60 * SECOND, 14 * SECOND).too_little_time(7);
         assert_eq!(
             refused.to_string(),
-            "one run takes 14 s; 6 rounds of 8 variants take 14 minutes, and there are 60 s"
+            "one run takes 14 s; 6 rounds of 8 variants take 14 minutes, and 60 s are left"
         );
         assert_eq!(refused.enough_seconds(), 1000);
     }

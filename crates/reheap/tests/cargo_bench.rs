@@ -103,7 +103,6 @@ fn a_recommendation_for_a_project_links_every_allocator_and_keeps_what_there_is(
     );
     for allocator in [
         "mimalloc",
-        "mimalloc-secure",
         "jemalloc",
         "rpmalloc",
         "snmalloc",
