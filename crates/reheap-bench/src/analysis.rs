@@ -15,16 +15,13 @@ use crate::stats::interval::{CONFIDENCE, Estimate, Interval};
 use crate::stats::{Sample, ranks};
 use statrs::distribution::{ContinuousCDF, Normal};
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 /// A difference is claimed if its p value, after Holm's correction, is below this.
 pub const SIGNIFICANCE: f64 = 0.05;
 
 /// Ratios in this range are as good as equal: [`Verdict::Equal`] if the whole interval lies in it.
-const AS_GOOD_AS_EQUAL: Interval = Interval {
-    low: 0.98,
-    high: 1.02,
-    confidence: CONFIDENCE,
-};
+const AS_GOOD_AS_EQUAL: RangeInclusive<f64> = 0.98..=1.02;
 
 /// What a benchmark shows of one quantity.
 #[derive(Clone, Debug, PartialEq)]
@@ -313,40 +310,54 @@ impl Shift {
     }
 
     fn verdict(&self, p_adjusted: f64, direction: Direction, usual: f64) -> Verdict {
+        if self.is_ratio {
+            return verdict(&self.by, self.p, p_adjusted, direction);
+        }
+        // As a ratio to what the baseline usually has: there is no other way to say what is as good as equal.
+        let as_ratio = |difference: f64| match usual {
+            0.0 => 1.0 + difference.signum() * f64::from(difference != 0.0),
+            usual => 1.0 + difference / usual.abs(),
+        };
         let Interval {
             low,
             high,
             confidence,
         } = self.by.interval;
-        let (none, equal) = match self.is_ratio {
-            true => (1.0, AS_GOOD_AS_EQUAL),
-            false => {
-                let reach = usual.abs() * (AS_GOOD_AS_EQUAL.high - 1.0);
-                (
-                    0.0,
-                    Interval {
-                        low: -reach,
-                        high: reach,
-                        confidence,
-                    },
-                )
-            }
+        let by = Estimate {
+            value: as_ratio(self.by.value),
+            interval: Interval {
+                low: as_ratio(low),
+                high: as_ratio(high),
+                confidence,
+            },
         };
-        if p_adjusted < SIGNIFICANCE {
-            return match (self.by.value < none, direction) {
-                (true, Direction::Lower) | (false, Direction::Higher) => Verdict::Better,
-                _ => Verdict::Worse,
-            };
-        }
-        if self.p < SIGNIFICANCE {
-            return Verdict::Suspected;
-        }
-        let is_equal = confidence >= CONFIDENCE && equal.contains(low) && equal.contains(high);
-        if is_equal {
-            Verdict::Equal
-        } else {
-            Verdict::Open
-        }
+        verdict(&by, self.p, p_adjusted, direction)
+    }
+}
+
+/// What may be said of a ratio.
+pub(crate) fn verdict(ratio: &Estimate, p: f64, p_adjusted: f64, direction: Direction) -> Verdict {
+    if p_adjusted < SIGNIFICANCE {
+        return match (ratio.value < 1.0, direction) {
+            (true, Direction::Lower) | (false, Direction::Higher) => Verdict::Better,
+            _ => Verdict::Worse,
+        };
+    }
+    if p < SIGNIFICANCE {
+        return Verdict::Suspected;
+    }
+    let Interval {
+        low,
+        high,
+        confidence,
+    } = ratio.interval;
+    let is_equal = confidence >= CONFIDENCE
+        && AS_GOOD_AS_EQUAL.contains(&low)
+        && AS_GOOD_AS_EQUAL.contains(&high);
+    if is_equal {
+        Verdict::Equal
+    } else {
+        Verdict::Open
     }
 }
 

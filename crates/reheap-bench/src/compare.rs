@@ -1,23 +1,27 @@
 //! Two files of results, measured at different times: what changed, and whether that breaks a threshold.
 //!
-//! The runs of two files are not paired, so the medians are compared as those of independent samples: their ratio with
-//! its bootstrap interval ([`interval::of_difference_of_medians`], of logarithms) and the test of Mann and Whitney
-//! ([`ranks::rank_sum`]), corrected by Holm over all that is compared in a quantity.
+//! Between two sessions everything drifts: the same program took twice the time a day later. So a variant's figures are
+//! taken relative to the baseline, round by round, if both files have the same one: the same name, arguments and size
+//! of the executable. What is compared then are the ratios of the old rounds and those of the new ones. Without such a
+//! baseline the figures themselves are compared, and [`Reference::None`] says that the session may be all there is to
+//! a change.
 //!
-//! A gate in CI must neither fail by noise nor let a real regression pass. So a threshold on a change is violated if
-//! the change is larger than the threshold *and* it is more than chance: its interval leaves the noise floors of both
-//! files, and the corrected p is below 0.05. That the whole interval lies beyond the threshold is not asked for: a
-//! change of 3 % would then pass a threshold of 2 % until hundreds of rounds were run. What is larger than the
-//! threshold and cannot be told from chance is [`Check::Unclear`], which asks for more rounds and is no pass in
-//! silence.
+//! The rounds of two files are not paired. Estimate and interval are those of [`ranks::shift_between`], of logarithms,
+//! and the test is that of Mann and Whitney ([`ranks::rank_sum`]), corrected by Holm over all that is compared in a
+//! quantity.
+//!
+//! A gate in CI must neither fail by noise nor let a real regression pass. A threshold on a change is violated if the
+//! change is larger than the threshold *and* claimed. It is kept if the whole interval lies within it. Otherwise a
+//! regression can be neither shown nor excluded, and it is [`Check::Unclear`].
 
-use crate::analysis::{Failures, SIGNIFICANCE, Verdict, figures};
+use crate::analysis::{Failures, Verdict, figures, rounds_with, verdict};
 use crate::figures::{bytes, change_with_interval, noun, value};
 use crate::findings::Findings;
-use crate::results::{Benchmark, Direction, Outcome, Quantity, Results, Role};
-use crate::stats::interval::{self, Estimate, Interval};
+use crate::results::{Benchmark, Direction, Outcome, Quantity, Results, Role, Variant};
+use crate::stats::interval::{Estimate, Interval};
 use crate::stats::{Sample, ranks};
 use crate::threshold::{Bound, Side, Threshold};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// What two files have in common, and what changed.
@@ -25,12 +29,28 @@ use std::fmt;
 pub struct Changes {
     /// In what the machines differ: two files of different machines show the machines and not the programs.
     pub machines: Vec<MachineDifference>,
+    /// What the variants of each benchmark that both have are compared with.
+    pub references: Vec<(String, Reference)>,
     /// What both have: each baseline and candidate in each quantity.
     pub changes: Vec<Change>,
     /// What only the old file has.
     pub missing: Vec<Missing>,
     /// What only the new file has, by name.
     pub added: Vec<String>,
+}
+
+/// What the figures of a benchmark are relative to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reference {
+    /// The baseline of both files.
+    Baseline {
+        /// Its name.
+        variant: String,
+        /// How its own wall time changed, which is the machine's doing; none without figures.
+        drift: Option<f64>,
+    },
+    /// Nothing: the files have no baseline in common.
+    None,
 }
 
 /// Something that is not the same on both machines.
@@ -51,6 +71,9 @@ pub struct Change {
     pub benchmark: String,
     /// The variant.
     pub variant: String,
+    /// Whether the others are relative to it. Then it is the session that changes it, and only thresholds on values
+    /// look at it.
+    pub is_reference: bool,
     /// The quantity.
     pub quantity: Quantity,
     /// In which direction it is better.
@@ -59,10 +82,8 @@ pub struct Change {
     pub old: Estimate,
     /// The median of the new runs.
     pub new: Estimate,
-    /// The ratio of the medians, `new / old`; none if there are figures of zero or below.
+    /// `new / old`, of what is relative to the baseline if there is one; none if there are figures of zero or below.
     pub ratio: Option<Estimate>,
-    /// The noise floors of both files together.
-    pub noise: Interval,
     /// The chance of such figures without a change.
     pub p: f64,
     /// The same after Holm's correction over all changes of this quantity.
@@ -112,7 +133,7 @@ pub enum Check {
     Kept,
     /// It does not.
     Violated,
-    /// The figure does not, but noise may be all there is to it: more rounds would tell.
+    /// It can be neither shown nor excluded: more rounds would tell.
     Unclear,
 }
 
@@ -165,12 +186,9 @@ impl Changes {
                 new: after,
             });
         }
-        let noise_floors: Vec<Interval> = quantities
-            .iter()
-            .map(|quantity| noise(old, quantity).joined_with(noise(new, quantity)))
-            .collect();
+        let is_relative = has_same_baseline(old.benchmark, new.benchmark);
         for (before, variant) in old.benchmark.variants.iter().enumerate() {
-            if !matches!(variant.role, Role::Baseline | Role::Candidate) {
+            if variant.role == Role::BaselineCopy {
                 continue;
             }
             let mut variants = new.benchmark.variants.iter();
@@ -181,10 +199,12 @@ impl Changes {
                 });
                 continue;
             };
-            for (quantity, &noise) in quantities.iter().zip(&noise_floors) {
-                self.add((old, before), (new, after), quantity, noise);
+            for quantity in quantities {
+                self.add((old, before), (new, after), quantity, is_relative);
             }
         }
+        self.references
+            .push((benchmark, reference(old, new, is_relative)));
     }
 
     fn add(
@@ -192,7 +212,7 @@ impl Changes {
         (old, before): (&Findings<'_>, usize),
         (new, after): (&Findings<'_>, usize),
         quantity: &Quantity,
-        noise: Interval,
+        is_relative: bool,
     ) {
         // What the old file does not have cannot have changed.
         let Some(old_figures) = sample(old, before, quantity) else {
@@ -208,14 +228,23 @@ impl Changes {
             });
             return;
         };
-        let p = ranks::rank_sum(&old_figures, &new_figures);
+        let is_reference = is_relative && old.benchmark.variants[before].role == Role::Baseline;
+        let of_baseline = is_relative && !is_reference;
+        let logarithms = |findings, place| logarithms(findings, place, quantity, of_baseline);
+        let (ratio, p) = match (logarithms(old, before), logarithms(new, after)) {
+            (Some(old), Some(new)) => (
+                Some(ranks::shift_between(&old, &new).exp()),
+                ranks::rank_sum(&old, &new),
+            ),
+            _ => (None, ranks::rank_sum(&old_figures, &new_figures)),
+        };
         self.changes.push(Change {
             benchmark: title(old.benchmark),
             variant: variant.clone(),
+            is_reference,
             quantity: quantity.clone(),
             direction: new.benchmark.direction(quantity),
-            ratio: ratio_of_medians(&old_figures, &new_figures),
-            noise,
+            ratio,
             old: Estimate::of_median(&old_figures),
             new: Estimate::of_median(&new_figures),
             p,
@@ -225,7 +254,8 @@ impl Changes {
     }
 
     fn judge(&mut self, quantity: &Quantity) {
-        let of_quantity = |change: &&mut Change| change.quantity == *quantity;
+        let of_quantity =
+            |change: &&mut Change| change.quantity == *quantity && !change.is_reference;
         let mut changes: Vec<&mut Change> = self.changes.iter_mut().filter(of_quantity).collect();
         let p_values: Vec<f64> = changes.iter().map(|change| change.p).collect();
         for (change, p) in changes.iter_mut().zip(ranks::holm(&p_values)) {
@@ -236,57 +266,67 @@ impl Changes {
 }
 
 impl Change {
-    /// Whether it keeps a threshold of its quantity; for the rule see [this module](self).
-    ///
-    /// A threshold on a value has only the new runs to look at: it is violated if the whole interval of their median
-    /// lies on the wrong side, and unclear if only the median does.
+    /// Whether it keeps a threshold of its quantity; for the rule see [this module](self). A threshold on a value has only
+    /// the new runs to look at.
     pub fn check(&self, threshold: &Threshold) -> Check {
         let is_beyond = |figure: f64, bound: f64| match threshold.side {
             Side::Above => figure > bound,
             Side::Below => figure < bound,
         };
-        let (is_violated, is_certain) = match (threshold.bound, self.ratio) {
-            (Bound::Ratio(bound), Some(ratio)) => {
-                (is_beyond(ratio.value, bound), self.verdict.is_claimed())
-            }
+        let (estimate, bound, is_claimed) = match (threshold.bound, self.ratio) {
+            (Bound::Ratio(_), _) if self.is_reference => return Check::Kept,
+            (Bound::Ratio(bound), Some(ratio)) => (ratio, bound, self.verdict.is_claimed()),
             // Nothing became something, or something nothing: no percentage says how much that is.
-            (Bound::Ratio(_), None) => (is_beyond(self.new.value, self.old.value), false),
-            (Bound::Value(bound), _) => (
-                is_beyond(self.new.value, bound),
-                is_beyond(self.new.interval.low, bound) && is_beyond(self.new.interval.high, bound),
-            ),
+            (Bound::Ratio(_), None) => {
+                return match is_beyond(self.new.value, self.old.value) {
+                    true => Check::Unclear,
+                    false => Check::Kept,
+                };
+            }
+            (Bound::Value(bound), _) => {
+                let Interval { low, high, .. } = self.new.interval;
+                (
+                    self.new,
+                    bound,
+                    is_beyond(low, bound) && is_beyond(high, bound),
+                )
+            }
         };
-        match (is_violated, is_certain) {
-            (false, _) => Check::Kept,
-            (true, true) => Check::Violated,
-            (true, false) => Check::Unclear,
+        let Interval { low, high, .. } = estimate.interval;
+        if is_beyond(estimate.value, bound) && is_claimed {
+            return Check::Violated;
+        }
+        match is_beyond(estimate.value, bound) || is_beyond(low, bound) || is_beyond(high, bound) {
+            true => Check::Unclear,
+            false => Check::Kept,
         }
     }
 
     fn judge(&self) -> Verdict {
-        let Some(ratio) = self.ratio else {
-            return Verdict::Open;
+        match self.ratio {
+            Some(ratio) => verdict(&ratio, self.p, self.p_adjusted, self.direction),
+            None => Verdict::Open,
+        }
+    }
+}
+
+impl Change {
+    /// What changed, without what of: `12 % more wall time [10 %, 15 %] (was 4.10 s, is 4.60 s)`.
+    pub fn without_names(&self) -> String {
+        let of = |estimate: Estimate| value(&self.quantity, estimate.value);
+        let (old, new) = (of(self.old), of(self.new));
+        let what = match &self.ratio {
+            Some(ratio) => change_with_interval(&self.quantity, ratio),
+            None => noun(&self.quantity).to_owned(),
         };
-        if !ratio.interval.is_apart_from(&self.noise) || self.p_adjusted >= SIGNIFICANCE {
-            return Verdict::Open;
-        }
-        match (ratio.value < 1.0, self.direction) {
-            (true, Direction::Lower) | (false, Direction::Higher) => Verdict::Better,
-            _ => Verdict::Worse,
-        }
+        format!("{what} (was {old}, is {new})")
     }
 }
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of = |estimate: Estimate| value(&self.quantity, estimate.value);
-        let (old, new) = (of(self.old), of(self.new));
-        write!(f, "{}, {}: ", self.benchmark, self.variant)?;
-        match &self.ratio {
-            Some(ratio) => f.write_str(&change_with_interval(&self.quantity, ratio))?,
-            None => f.write_str(noun(&self.quantity))?,
-        }
-        write!(f, ", {old} to {new}")
+        let (benchmark, variant) = (&self.benchmark, &self.variant);
+        write!(f, "{benchmark}, {variant}: {}", self.without_names())
     }
 }
 
@@ -335,26 +375,57 @@ fn sample(findings: &Findings<'_>, variant: usize, quantity: &Quantity) -> Optio
     Sample::new(figures(measured, quantity, failures).into_values())
 }
 
-/// The noise floor of a quantity; without one, all that is certain is that 1 is no change.
-fn noise(findings: &Findings<'_>, quantity: &Quantity) -> Interval {
-    let analysis = findings.analysis(quantity);
-    let noise = analysis.and_then(|analysis| Some(analysis.twins?.ratio?.interval));
-    let floor = Interval {
-        low: 1.0,
-        high: 1.0,
-        confidence: interval::CONFIDENCE,
-    };
-    noise.map_or(floor, |noise| noise.joined_with(floor))
+/// The logarithms of a variant's figures, or of their ratios to the baseline's of the same round; none if there are
+/// zeros, or nothing to compare with.
+fn logarithms(
+    findings: &Findings<'_>,
+    variant: usize,
+    quantity: &Quantity,
+    is_relative: bool,
+) -> Option<Sample> {
+    let (benchmark, failures) = (findings.benchmark, &findings.failures);
+    if !is_relative {
+        let own = figures(&benchmark.variants[variant], quantity, &failures[variant]);
+        return Sample::new(own.into_values().map(f64::ln));
+    }
+    let rounds = rounds_with(benchmark, quantity, failures, variant)?;
+    Sample::new(rounds.iter().map(|round| round.logarithms().excess()))
 }
 
-fn ratio_of_medians(old: &Sample, new: &Sample) -> Option<Estimate> {
-    let logarithms = |sample: &Sample| Sample::new(sample.values().iter().map(|value| value.ln()));
-    let (old, new) = (logarithms(old)?, logarithms(new)?);
-    let estimate = Estimate {
-        value: new.median() - old.median(),
-        interval: interval::of_difference_of_medians(&new, &old),
+/// Whether candidates of both can be taken relative to the same program: the baseline is called the same, has the same
+/// arguments, and is as large.
+fn has_same_baseline(old: &Benchmark, new: &Benchmark) -> bool {
+    let candidates = |benchmark: &Benchmark| -> BTreeSet<String> {
+        let variants = benchmark.variants.iter();
+        let candidates = variants.filter(|variant| variant.role == Role::Candidate);
+        candidates.map(|variant| variant.name.clone()).collect()
     };
-    Some(estimate.exp())
+    if candidates(old).is_disjoint(&candidates(new)) {
+        return false;
+    }
+    let (Some(old), Some(new)) = (old.baseline(), new.baseline()) else {
+        return false;
+    };
+    let arguments = |variant: &Variant| variant.command.iter().skip(1).cloned().collect::<Vec<_>>();
+    old.name == new.name
+        && arguments(old) == arguments(new)
+        && old.executable_bytes == new.executable_bytes
+}
+
+/// What the figures are relative to, and how that changed by itself.
+fn reference(old: &Findings<'_>, new: &Findings<'_>, is_relative: bool) -> Reference {
+    let Some(baseline) = old.benchmark.baseline().filter(|_| is_relative) else {
+        return Reference::None;
+    };
+    let wall = |findings: &Findings<'_>| {
+        let rows = &findings.analysis(&Quantity::Wall)?.rows;
+        rows.iter().find(|row| row.role == Role::Baseline)?.median()
+    };
+    let drift = wall(new).zip(wall(old)).map(|(new, old)| new / old);
+    Reference::Baseline {
+        variant: baseline.name.clone(),
+        drift,
+    }
 }
 
 /// Whether both measured the same thing.
@@ -445,36 +516,60 @@ mod tests {
             .collect()
     }
 
+    /// The same file, measured when the machine was so many times slower.
+    fn in_a_slower_session(mut file: Results, times: f64) -> Results {
+        for run in file.benchmarks[0]
+            .variants
+            .iter_mut()
+            .flat_map(|it| &mut it.runs)
+        {
+            run.cost.wall_seconds *= times;
+        }
+        file
+    }
+
+    fn with_another_baseline(mut file: Results) -> Results {
+        for variant in &mut file.benchmarks[0].variants[..2] {
+            variant.executable_bytes = Some(4096);
+        }
+        file
+    }
+
+    fn seen(changes: &Changes) -> Vec<(&str, &str, Verdict)> {
+        let changes = changes.changes.iter().filter(|it| !it.is_reference);
+        changes
+            .map(|it| (it.variant.as_str(), it.quantity.name(), it.verdict))
+            .collect()
+    }
+
     #[test]
-    fn baseline_and_candidates_are_compared_and_copies_are_not() {
-        let changes = compare(&file(20, 1, 1.0), &file(20, 2, 1.2), &QUANTITIES);
-        let seen: Vec<_> = changes
-            .changes
-            .iter()
-            .map(|change| {
-                (
-                    change.variant.as_str(),
-                    change.quantity.name(),
-                    change.verdict,
-                )
-            })
-            .collect();
+    fn what_is_relative_to_the_baseline_does_not_see_the_session() {
+        let (old, new) = (file(20, 1, 1.0), in_a_slower_session(file(20, 2, 1.2), 2.0));
+        let changes = compare(&old, &new, &QUANTITIES);
         assert_eq!(
-            seen,
+            seen(&changes),
             [
-                ("base", "wall", Verdict::Open),
-                ("base", "peak-rss", Verdict::Open),
                 ("a", "wall", Verdict::Worse),
-                ("a", "peak-rss", Verdict::Open),
+                ("a", "peak-rss", Verdict::Equal)
             ]
         );
-        let ratio = changes.changes[2].ratio.unwrap();
+        let of_candidate = changes.changes.iter().find(|it| it.variant == "a");
+        let ratio = of_candidate.unwrap().ratio.unwrap();
         assert!(ratio.interval.contains(1.2), "{ratio:?}");
-        assert!(
-            changes.changes[2].to_string().starts_with("simulated, a: "),
-            "{}",
-            changes.changes[2]
-        );
+        let [(_, Reference::Baseline { variant, drift })] = changes.references.as_slice() else {
+            panic!("{:?}", changes.references);
+        };
+        assert_eq!(variant, "base");
+        assert!((1.9..2.1).contains(&drift.unwrap()), "{drift:?}");
+    }
+
+    #[test]
+    fn without_a_common_baseline_the_figures_themselves_are_compared() {
+        let (old, new) = (file(20, 1, 1.0), with_another_baseline(file(20, 2, 1.2)));
+        let changes = compare(&old, &new, &[Quantity::Wall]);
+        assert_eq!(changes.references[0].1, Reference::None);
+        assert_eq!(seen(&changes)[1], ("a", "wall", Verdict::Worse));
+        assert_eq!(seen(&changes)[0].0, "base");
     }
 
     #[test]
@@ -484,18 +579,29 @@ mod tests {
             checks(&old, &slower, "wall>+5%"),
             [Check::Kept, Check::Violated]
         );
-        assert_eq!(
-            checks(&old, &slower, "wall>+20%"),
-            [Check::Kept, Check::Kept]
-        );
-        assert_eq!(
-            checks(&slower, &old, "wall>+5%"),
-            [Check::Kept, Check::Kept]
-        );
+        assert_eq!(checks(&old, &slower, "wall>+20%"), [Check::Kept; 2]);
+        assert_eq!(checks(&slower, &old, "wall>+5%"), [Check::Kept; 2]);
         assert_eq!(
             checks(&old, &slower, "throughput<-5%"),
             [Check::Kept, Check::Violated]
         );
+    }
+
+    #[test]
+    fn what_can_be_neither_shown_nor_excluded_is_unclear() {
+        let noisy = |seed| {
+            let machine = Simulated {
+                noise: 0.1,
+                ..Simulated::quiet(8, seed)
+            };
+            results(vec![machine.run(&[
+                ("base", Role::Baseline, 1.0, 50e6),
+                ("copy", Role::BaselineCopy, 1.0, 50e6),
+                ("a", Role::Candidate, 1.0, 40e6),
+            ])])
+        };
+        assert_eq!(checks(&noisy(1), &noisy(2), "wall>+2%")[1], Check::Unclear);
+        assert_eq!(checks(&noisy(1), &noisy(2), "wall>+200%")[1], Check::Kept);
     }
 
     #[test]

@@ -101,12 +101,7 @@ fn a_recommendation_for_a_project_links_every_allocator_and_keeps_what_there_is(
         verdict.starts_with("recommended for balanced: keep what you have"),
         "{verdict}"
     );
-    for allocator in [
-        "mimalloc",
-        "jemalloc",
-        "rpmalloc",
-        "snmalloc",
-    ] {
+    for allocator in ["mimalloc", "jemalloc", "rpmalloc", "snmalloc"] {
         let file = project.output(&format!("reheap-bench/musl+{allocator}/app"));
         assert_eq!(allocator_in(&file), allocator);
     }

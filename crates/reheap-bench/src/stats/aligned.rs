@@ -196,6 +196,12 @@ impl Round {
             .map(move |figure| variant - figure)
     }
 
+    /// The variant's figure minus the mean of the baseline's.
+    pub(crate) fn excess(&self) -> f64 {
+        let (one, variant) = (self.baseline.0, self.variant);
+        variant - self.baseline.1.map_or(one, |two| f64::midpoint(one, two))
+    }
+
     fn count(&self) -> f64 {
         if self.baseline.1.is_some() { 3.0 } else { 2.0 }
     }

@@ -47,34 +47,9 @@ impl Interval {
         (self.low..=self.high).contains(&value)
     }
 
-    /// Whether the two have no value in common.
-    pub fn is_apart_from(&self, other: &Interval) -> bool {
-        self.high < other.low || self.low > other.high
-    }
-
     /// The distance from one end to the other.
     pub fn width(&self) -> f64 {
         self.high - self.low
-    }
-
-    /// The smallest interval that holds this one and a value.
-    #[must_use]
-    pub fn widened_to(self, value: f64) -> Interval {
-        Interval {
-            low: self.low.min(value),
-            high: self.high.max(value),
-            ..self
-        }
-    }
-
-    /// The smallest interval that holds both.
-    #[must_use]
-    pub fn joined_with(self, other: Interval) -> Interval {
-        Interval {
-            low: self.low.min(other.low),
-            high: self.high.max(other.high),
-            confidence: self.confidence.min(other.confidence),
-        }
     }
 
     /// The interval of the exponential, for one that was computed of logarithms.
@@ -135,46 +110,6 @@ pub fn of_median(sample: &Sample) -> Interval {
     Interval {
         low: medians.quantile(lower),
         high: medians.quantile(upper),
-        confidence,
-    }
-}
-
-/// The interval of the difference between the medians, left minus right, of two samples whose values are not paired.
-///
-/// Both are resampled independently; the rest is as in [`of_median`]. The acceleration is 0 here too, because the
-/// influence of each value is that on its own median.
-pub fn of_difference_of_medians(left: &Sample, right: &Sample) -> Interval {
-    let fewer = left.count().min(right.count());
-    let confidence = confidence(fewer);
-    if fewer < VALUES_FOR_CONFIDENCE {
-        return Interval {
-            low: left.min() - right.max(),
-            high: left.max() - right.min(),
-            confidence,
-        };
-    }
-    let (left_medians, right_medians) = (Medians::of(left), Medians::of(right));
-    let difference = left.median() - right.median();
-    let below = |bound| left_medians.share_of_differences_below(&right_medians, bound);
-    // Half of the differences that equal the observed one, up to rounding, count as below it.
-    let rounding = 1e-9 * (left.max() - left.min() + right.max() - right.min());
-    let bias = (below(difference - rounding) + below(difference + rounding)) / 2.0;
-    let (lower, upper) = shares(bias, expanded_score(fewer));
-    let quantile = |share| {
-        let (mut low, mut high) = (left.min() - right.max(), left.max() - right.min());
-        for _ in 0..100 {
-            let middle = f64::midpoint(low, high);
-            if below(middle) < share {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        f64::midpoint(low, high)
-    };
-    Interval {
-        low: quantile(lower),
-        high: quantile(upper),
         confidence,
     }
 }
@@ -242,22 +177,6 @@ impl Medians {
             }
         });
         shares(below.sum(), score)
-    }
-
-    /// How likely it is that a median of these minus one of the others is not above a bound.
-    fn share_of_differences_below(&self, others: &Medians, bound: f64) -> f64 {
-        let mut total = 0.0;
-        // The chance of the others' medians that are large enough; fewer of them are, the larger ours is.
-        let mut enough = 1.0;
-        let mut next = 0;
-        for &(median, chance) in &self.0 {
-            while next < others.0.len() && median - others.0[next].0 > bound {
-                enough -= others.0[next].1;
-                next += 1;
-            }
-            total += chance * enough;
-        }
-        total
     }
 }
 
@@ -352,26 +271,10 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_of_a_difference_is_that_of_scipy() {
-        // The logarithms of both, np.median(x) - np.median(y), method='percentile', n_resamples=400000.
-        let eleven = [0.9, 1.1, 1.9, 2.0, 2.6, 3.3, 3.9, 4.8, 6.1, 7.7, 8.0];
-        let (left, right) = (
-            Sample::new(TWELVE.map(f64::ln)).unwrap(),
-            Sample::new(eleven.map(f64::ln)).unwrap(),
-        );
-        let (left, right) = (Medians::of(&left), Medians::of(&right));
-        let below = |bound| left.share_of_differences_below(&right, bound);
-        assert!(below(-0.607_270_9 - 0.01) < 0.025 && below(-0.607_270_9 + 0.01) > 0.025);
-        assert!(below(1.201_780_5 - 0.01) < 0.975 && below(1.201_780_5 + 0.01) > 0.975);
-    }
-
-    #[test]
     fn values_without_a_spread_have_an_interval_without_a_width() {
         for count in [1, 2, 5, 6, 7, 30, 31, 200] {
-            let (three, two) = (sample(&vec![3.0; count]), sample(&vec![2.0; count]));
-            let (single, difference) = (of_median(&three), of_difference_of_medians(&three, &two));
-            assert_eq!((single.low, single.high), (3.0, 3.0), "{count}");
-            assert_eq!((difference.low, difference.high), (1.0, 1.0), "{count}");
+            let interval = of_median(&sample(&vec![3.0; count]));
+            assert_eq!((interval.low, interval.high), (3.0, 3.0), "{count}");
         }
     }
 
@@ -462,15 +365,6 @@ mod tests {
             let straight = sample(&values.iter().map(|&value| f64::from(value)).collect::<Vec<_>>());
             let straight = of_median(&straight);
             prop_assert_eq!((-turned.high, -turned.low), (straight.low, straight.high));
-        }
-
-        #[test]
-        fn the_difference_of_a_sample_and_itself_may_be_none(
-            values in prop::collection::vec(-1e3f64..1e3, 1..30),
-        ) {
-            let sample = sample(&values);
-            let interval = of_difference_of_medians(&sample, &sample);
-            prop_assert!(interval.low <= 1e-9 && interval.high >= -1e-9, "{interval:?}");
         }
     }
 }

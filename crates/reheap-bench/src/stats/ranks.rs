@@ -6,38 +6,11 @@
 //! approximation claims too much for few tied values.
 
 use super::Sample;
+use super::interval::{CONFIDENCE, Estimate, Interval};
 use statrs::distribution::{ContinuousCDF, Normal};
 
 /// Up to so many values the distribution under chance is computed exactly, above it is taken to be normal.
 const EXACT_UP_TO: usize = 50;
-
-/// Wilcoxon's signed-rank test: the chance, if paired values differ in neither direction, of differences at least as
-/// one-sided as these.
-///
-/// Zeros take part in the ranking and then count for neither side (Pratt, "Remarks on zeros and ties in the Wilcoxon
-/// signed rank procedures", 1959). Tied values share their mean rank. The exact distribution is that of all signs that
-/// the ranks could have, by the shift algorithm of Streitberg and Röhmel (1986); the approximation has the corrections
-/// for ties and for continuity.
-pub fn signed_rank(differences: &[f64]) -> f64 {
-    let magnitudes: Vec<f64> = differences.iter().map(|value| value.abs()).collect();
-    let doubled = doubled_ranks(&magnitudes);
-    let of_sign = |wanted: fn(f64) -> bool| -> Vec<usize> {
-        let pairs = differences.iter().zip(&doubled);
-        pairs
-            .filter(|&(&value, _)| wanted(value))
-            .map(|(_, &rank)| rank)
-            .collect()
-    };
-    let (positive, negative) = (of_sign(|value| value > 0.0), of_sign(|value| value < 0.0));
-    let observed: usize = positive.iter().sum();
-    let ranks = [positive, negative].concat();
-    if differences.len() <= EXACT_UP_TO {
-        return two_sided(&subset_sums(&ranks), observed);
-    }
-    let mean = ranks.iter().sum::<usize>() as f64 / 2.0;
-    let variance = ranks.iter().map(|&rank| (rank * rank) as f64).sum::<f64>() / 4.0;
-    two_sided_normal(observed as f64, mean, variance)
-}
 
 /// The test of Mann and Whitney, "On a test of whether one of two random variables is stochastically larger than the
 /// other" (1947), also known as Wilcoxon's rank-sum test: for values that are not paired.
@@ -58,6 +31,67 @@ pub fn rank_sum(left: &Sample, right: &Sample) -> f64 {
         .map(|&rank| (rank as f64 - (n + m + 1.0)).powi(2));
     let variance = n * m * deviations.sum::<f64>() / ((n + m) * (n + m - 1.0));
     two_sided_normal(observed as f64, mean, variance)
+}
+
+/// By how much the values on the right exceed those on the left, that are not paired with them: the median of all
+/// differences between one of each, and the interval that [`rank_sum`] does not reject (Hodges and Lehmann, "Estimates
+/// of location based on rank tests", 1963).
+///
+/// With too few values for [`CONFIDENCE`], the interval is the range of all differences, and says with its confidence
+/// what that is worth.
+pub fn shift_between(left: &Sample, right: &Sample) -> Estimate {
+    let pairs = left
+        .values()
+        .iter()
+        .flat_map(|left| right.values().iter().map(move |right| right - left));
+    let differences = Sample::new(pairs).expect("differences of finite values");
+    let (n, m) = (left.count(), right.count());
+    let (outside, confidence) = match outside(n, m) {
+        Some(outside) => (outside, CONFIDENCE),
+        None => (0, 1.0 - 2.0 / binomial(n + m, n.min(m)).max(2.0)),
+    };
+    let (mut low, mut high) = (
+        differences.values()[outside],
+        differences.values()[n * m - 1 - outside],
+    );
+    // With ties the distribution is another one, and what the test says of no difference at all is what counts.
+    if confidence >= CONFIDENCE && rank_sum(left, right) >= 1.0 - CONFIDENCE {
+        (low, high) = (low.min(0.0), high.max(0.0));
+    }
+    Estimate {
+        value: differences.median(),
+        interval: Interval {
+            low,
+            high,
+            confidence,
+        },
+    }
+}
+
+/// How many of the differences, from either end, lie outside the interval; none if there are too few for one.
+fn outside(n: usize, m: usize) -> Option<usize> {
+    if n + m > EXACT_UP_TO {
+        let (mean, all) = ((n * m) as f64 / 2.0, (n + m + 1) as f64);
+        let score = Normal::standard().inverse_cdf(1.0 - (1.0 - CONFIDENCE) / 2.0);
+        return Some((mean - score * (mean * all / 6.0).sqrt()).floor().max(0.0) as usize);
+    }
+    // Ranks from 1; without ties the least sum is n (n + 1) / 2, and the sum above it counts pairs.
+    let ranks: Vec<usize> = (1..=n + m).collect();
+    let chances = subset_sums_of(&ranks, n);
+    let least = n * (n + 1) / 2;
+    let mut below = 0.0;
+    let rejected = chances[least..].iter().take_while(|&&chance| {
+        below += chance;
+        below <= (1.0 - CONFIDENCE) / 2.0
+    });
+    rejected.count().checked_sub(1)
+}
+
+/// In how many ways so many of all can be chosen.
+fn binomial(all: usize, chosen: usize) -> f64 {
+    (0..chosen)
+        .map(|i| (all - i) as f64 / (i + 1) as f64)
+        .product()
 }
 
 /// Step-down adjustment of several p values, so that the chance of any false claim among them stays what it is for one:
@@ -140,26 +174,6 @@ fn tie_sizes(values: &[f64]) -> impl Iterator<Item = usize> {
     sizes.into_iter()
 }
 
-/// How likely each sum is, if each number is in it with a chance of one half.
-fn subset_sums(numbers: &[usize]) -> Vec<f64> {
-    let mut chances = vec![0.0; numbers.iter().sum::<usize>() + 1];
-    chances[0] = 1.0;
-    let mut reached = 0;
-    for &number in numbers {
-        reached += number;
-        for sum in (0..=reached).rev() {
-            let without = chances[sum];
-            let with = if sum >= number {
-                chances[sum - number]
-            } else {
-                0.0
-            };
-            chances[sum] = f64::midpoint(without, with);
-        }
-    }
-    chances
-}
-
 /// How likely each sum is, if so many of the numbers are drawn.
 fn subset_sums_of(numbers: &[usize], drawn: usize) -> Vec<f64> {
     let sums = numbers.iter().sum::<usize>() + 1;
@@ -222,46 +236,6 @@ mod tests {
     }
 
     #[test]
-    fn signed_ranks_give_the_published_value_for_darwins_maize() {
-        // scipy.stats.wilcoxon(d).pvalue; the example of SciPy's manual, after Darwin and Fisher.
-        let heights = [
-            6.0, 8.0, 14.0, 16.0, 23.0, 24.0, 28.0, 29.0, 41.0, -48.0, 49.0, 56.0, 60.0, -67.0,
-            75.0,
-        ];
-        assert_close(signed_rank(&heights), 0.041_259_765_625);
-    }
-
-    #[test]
-    fn signed_ranks_are_exact_with_ties_and_zeros_too() {
-        // scipy.stats.wilcoxon(d, zero_method='pratt', method=PermutationMethod(n_resamples=inf)).pvalue
-        let differences = [0.0, 1.0, 1.0, -2.0, 3.0, 3.0, 3.0, -4.0, 5.0, 0.0, 6.0, 7.0];
-        assert_close(signed_rank(&differences), 0.068_359_375);
-        // The same for six equal ones: 2 of 64 ways to choose the signs. A normal distribution would give 0.020.
-        assert_close(signed_rank(&[-0.1; 6]), 0.031_25);
-    }
-
-    #[test]
-    fn many_signed_ranks_are_taken_to_be_normal() {
-        // scipy.stats.wilcoxon(d, zero_method='pratt', correction=True, method='approx').pvalue, without ties
-        // (31 is the only one), and then with many of them and zeros.
-        assert_close(
-            signed_rank(&sequence(60, 37, 101, -40)),
-            0.023_814_797_880_424_766,
-        );
-        assert_close(
-            signed_rank(&sequence(60, 7, 13, -4)),
-            0.000_910_543_604_942_988_5,
-        );
-    }
-
-    #[test]
-    fn without_a_difference_nothing_is_claimed() {
-        assert_eq!(signed_rank(&[]), 1.0);
-        assert_eq!(signed_rank(&[0.0; 7]), 1.0);
-        assert_eq!(signed_rank(&[0.0; 70]), 1.0);
-    }
-
-    #[test]
     fn rank_sums_give_the_values_of_scipy() {
         // scipy.stats.mannwhitneyu(x, y, method='exact').pvalue; the example of R's wilcox.test.
         let x = [0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46];
@@ -279,6 +253,20 @@ mod tests {
             rank_sum(&sample(&x), &sample(&y)),
             0.025_636_802_403_375_788,
         );
+    }
+
+    #[test]
+    fn a_shift_is_the_median_difference_within_critical_values() {
+        // Of 50 differences, 8 lie outside on either side: the critical value of U for 10 and 5 values at 5 %.
+        let x = [0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46];
+        let y = [1.15, 0.88, 0.90, 0.74, 1.21];
+        let shift = shift_between(&sample(&x), &sample(&y));
+        assert_close(shift.value, -0.305);
+        assert_close(shift.interval.low, -0.76);
+        assert_close(shift.interval.high, 0.15);
+        let few = shift_between(&sample(&[1.0, 2.0]), &sample(&[5.0, 7.0]));
+        assert_close(few.interval.confidence, 1.0 - 2.0 / 6.0);
+        assert_eq!((few.interval.low, few.interval.high), (3.0, 6.0));
     }
 
     #[test]
@@ -314,8 +302,6 @@ mod tests {
             right in prop::collection::vec(-9i8..9, 1..30),
         ) {
             let floats = |values: &[i8]| values.iter().map(|&value| f64::from(value)).collect::<Vec<_>>();
-            let turned: Vec<f64> = floats(&left).iter().map(|value| -value).collect();
-            prop_assert!((signed_rank(&floats(&left)) - signed_rank(&turned)).abs() < 1e-9);
             let (left, right) = (sample(&floats(&left)), sample(&floats(&right)));
             prop_assert!((rank_sum(&left, &right) - rank_sum(&right, &left)).abs() < 1e-9);
         }

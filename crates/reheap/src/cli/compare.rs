@@ -4,7 +4,8 @@ use crate::cli::report::read;
 use crate::exit;
 use crate::ui::{self, Failure};
 use reheap_bench::analysis::Verdict;
-use reheap_bench::compare::{Change, Changes, Check, compare, title};
+use reheap_bench::compare::{Change, Changes, Check, Reference, compare, title};
+use reheap_bench::figures;
 use reheap_bench::results::{Quantity, Results};
 use reheap_bench::threshold::Threshold;
 use serde_json::{Value, json};
@@ -25,6 +26,9 @@ pub(crate) struct CompareArguments {
     /// End with exit code 3 if a change breaks this: wall>+2%, peak-rss>500MiB, throughput<-5%
     #[arg(long, value_name = "THRESHOLD")]
     fail_if: Vec<String>,
+    /// End with exit code 3 also if such a change can be neither shown nor excluded
+    #[arg(long, requires = "fail_if")]
+    fail_unclear: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -62,11 +66,11 @@ pub(crate) fn run(arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
     } else {
         as_text(&changes)
     })?;
-    Ok(gate(&changes, &thresholds))
+    Ok(gate(&changes, &thresholds, arguments.fail_unclear))
 }
 
 /// A missing benchmark breaks a gate too. Otherwise it would pass because nobody looked.
-fn gate(changes: &Changes, thresholds: &[Threshold]) -> ExitCode {
+fn gate(changes: &Changes, thresholds: &[Threshold], fail_unclear: bool) -> ExitCode {
     for difference in &changes.machines {
         ui::note(&format!("warning: {difference}"));
     }
@@ -98,47 +102,95 @@ fn gate(changes: &Changes, thresholds: &[Threshold]) -> ExitCode {
                 ui::note(&format!("violated: {threshold}: {change}"));
                 code = ExitCode::from(exit::THRESHOLD_VIOLATED);
             }
-            Check::Unclear => ui::note(&format!(
-                "unclear: {threshold}: {change}: this may be noise; measure more rounds"
-            )),
+            Check::Unclear => {
+                ui::note(&format!(
+                    "unclear: {threshold}: {change}: neither shown nor excluded; measure more rounds"
+                ));
+                if fail_unclear {
+                    code = ExitCode::from(exit::THRESHOLD_VIOLATED);
+                }
+            }
         }
     }
     code
 }
 
+/// A heading for each benchmark, and a line for each variant.
 fn as_text(changes: &Changes) -> String {
-    let (same, changed): (Vec<&Change>, Vec<&Change>) = changes
-        .changes
-        .iter()
-        .partition(|change| !change.verdict.is_claimed());
     let mut lines: Vec<String> = Vec::new();
-    for change in changed {
-        let word = match change.verdict {
-            Verdict::Better => "better",
-            _ => "worse",
-        };
-        lines.push(format!("{word:<7} {change}"));
+    for (benchmark, reference) in &changes.references {
+        lines.push(format!("{benchmark}, {}", relative_to(reference)));
+        let of_benchmark = changes.changes.iter();
+        let of_benchmark: Vec<&Change> = of_benchmark
+            .filter(|change| change.benchmark == *benchmark && !change.is_reference)
+            .collect();
+        let of_variants = of_benchmark.chunk_by(|one, other| one.variant == other.variant);
+        lines.extend(of_variants.map(variant_line));
     }
+    let missing = changes.missing.iter();
+    lines.extend(missing.map(|missing| format!("missing  {missing}")));
     lines.extend(
         changes
-            .missing
+            .added
             .iter()
-            .map(|missing| format!("missing {missing}")),
+            .map(|added| format!("new      {added}")),
     );
-    lines.extend(changes.added.iter().map(|added| format!("new     {added}")));
-    if !same.is_empty() {
-        let names: Vec<String> = same.iter().map(|change| subject(change)).collect();
-        lines.push(format!("~       no clear difference: {}", names.join("; ")));
-    }
     lines.join("\n") + "\n"
 }
 
-fn subject(change: &Change) -> String {
-    let name = change.quantity.name();
-    format!("{}, {}: {name}", change.benchmark, change.variant)
+fn relative_to(reference: &Reference) -> String {
+    match reference {
+        Reference::Baseline {
+            variant,
+            drift: Some(drift),
+        } => format!(
+            "relative to {variant}, which itself takes {}:",
+            figures::change(&Quantity::Wall, *drift)
+        ),
+        Reference::Baseline {
+            variant,
+            drift: None,
+        } => format!("relative to {variant}:"),
+        Reference::None => {
+            "without a common baseline, so the session may be all there is to a change:".to_owned()
+        }
+    }
+}
+
+/// What changed of a variant, and in what nothing did.
+fn variant_line(changes: &[&Change]) -> String {
+    let (claimed, others): (Vec<&Change>, Vec<&Change>) = changes
+        .iter()
+        .partition(|change| change.verdict.is_claimed());
+    let is = |verdict: Verdict| claimed.iter().any(|change| change.verdict == verdict);
+    let word = match (is(Verdict::Better), is(Verdict::Worse)) {
+        (true, false) => "better",
+        (false, true) => "worse",
+        (true, true) => "mixed",
+        (false, false) => "~",
+    };
+    let mut parts: Vec<String> = claimed
+        .iter()
+        .map(|change| change.without_names())
+        .collect();
+    if !others.is_empty() {
+        let nouns: Vec<&str> = others
+            .iter()
+            .map(|it| figures::noun(&it.quantity))
+            .collect();
+        parts.push(format!("no clear difference in {}", nouns.join(", ")));
+    }
+    format!("  {word:<7}{}: {}", changes[0].variant, parts.join("; "))
 }
 
 fn as_json(changes: &Changes) -> Value {
+    let reference = |benchmark: &str| {
+        let mut references = changes.references.iter();
+        match references.find(|(title, _)| title == benchmark)? {
+            (_, Reference::Baseline { variant, .. }) => Some(variant.clone()),
+            (_, Reference::None) => None,
+        }
+    };
     let change = |change: &Change| {
         json!({
             "benchmark": change.benchmark,
@@ -149,10 +201,13 @@ fn as_json(changes: &Changes) -> Value {
             "ratio": change.ratio.map(|ratio| ratio.value),
             "interval": change.ratio.map(|ratio| [ratio.interval.low, ratio.interval.high]),
             "p": change.p_adjusted,
+            "relative_to": reference(&change.benchmark).filter(|_| !change.is_reference),
             "verdict": match change.verdict {
                 Verdict::Better => "better",
                 Verdict::Worse => "worse",
-                _ => "indistinguishable",
+                Verdict::Suspected => "suspected",
+                Verdict::Equal => "equal",
+                Verdict::Open => "open",
             },
         })
     };
