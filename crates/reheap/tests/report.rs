@@ -223,7 +223,7 @@ fn what_nobody_measured_again_violates_a_threshold() {
         .said(&[&format!("violated: {missing}")]);
     let shown = run(&mut files.reheap("bench compare both.json one.json")).succeeded();
     assert!(
-        shown.stdout.contains(&format!("missing {missing}")),
+        shown.stdout.contains(&format!("missing  {missing}")),
         "{}",
         shown.stdout
     );
