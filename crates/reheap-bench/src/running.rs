@@ -121,11 +121,15 @@ impl<'a> Running<'a> {
     /// `TimedOut` if a process cannot be ended, as one that belongs to another user.
     pub(crate) fn end(mut self) -> io::Result<Remains> {
         let give_up = Instant::now() + KILL_FOR;
+        // To walk through /proc takes a good part of a short run, and the launcher knows whether there is a reason to.
+        let is_something_left = Report::parse(&self.report).is_none_or(|it| it.is_something_left);
         while self.report_pipe.is_some() {
             if Instant::now() > give_up {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            signal_descendants(Pid::from_child(&self.launcher), Signal::KILL);
+            if is_something_left {
+                signal_descendants(Pid::from_child(&self.launcher), Signal::KILL);
+            }
             self.attend(Instant::now() + KILL_AGAIN)?;
         }
         let launcher = self.launcher.wait()?;

@@ -112,6 +112,7 @@ pub(crate) fn launcher() -> Option<&'static [u8]> {
 /// | 0..8 | the negative error code; only there if the command could not be started |
 /// | 8..24, 24..40 | `struct timespec` of the monotonic clock, before the start and after the end |
 /// | 40..44 | the wait status |
+/// | 44..48 | 1 if anything that the command started still runs, 0 if nothing is left |
 /// | 48..192 | `struct rusage` as the kernel lays it out: 18 words |
 ///
 /// Both parts are written at once, and a pipe does not divide what is shorter than 512 bytes (POSIX).
@@ -120,6 +121,7 @@ pub(crate) struct Report {
     pub(crate) exec_error: i32,
     pub(crate) wall: Duration,
     pub(crate) wait_status: i32,
+    pub(crate) is_something_left: bool,
     pub(crate) user: Duration,
     pub(crate) system: Duration,
     pub(crate) peak_rss_kib: u64,
@@ -155,6 +157,7 @@ impl Report {
             exec_error: -(word(0) as i64 as i32),
             wall: clock(24).saturating_sub(clock(8)),
             wait_status: word(40) as u32 as i32,
+            is_something_left: word(40) >> 32 != 0,
             user: cpu(48),
             system: cpu(64),
             peak_rss_kib: word(80),
