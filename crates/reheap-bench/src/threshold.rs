@@ -28,6 +28,30 @@ pub enum Side {
     Below,
 }
 
+impl Side {
+    fn sign(self) -> char {
+        match self {
+            Side::Above => '>',
+            Side::Below => '<',
+        }
+    }
+
+    /// The sign of a change on this side.
+    fn sign_of_change(self) -> char {
+        match self {
+            Side::Above => '+',
+            Side::Below => '-',
+        }
+    }
+
+    fn change(self) -> &'static str {
+        match self {
+            Side::Above => "growth",
+            Side::Below => "a decrease",
+        }
+    }
+}
+
 /// What a quantity is held against.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
@@ -43,6 +67,15 @@ pub enum ThresholdError {
     /// Without `>` or `<`, or without a quantity before it.
     #[error("it has no quantity with `>` or `<` behind it, as in `wall>+2%`")]
     NoComparison,
+    /// `>=`, which says nothing else of a measured value.
+    #[error("leave out the `=`, because no measured value is exactly anything: `{instead}`")]
+    OrEqual {
+        /// What to write instead.
+        instead: String,
+    },
+    /// Several in one text.
+    #[error("it is more than one: give each a `--fail-if` of its own")]
+    Several,
     /// The bound is no number.
     #[error("`{0}` is not a number with a unit, as in `+2%`, `500MiB` or `1.5s`")]
     NotANumber(String),
@@ -50,17 +83,89 @@ pub enum ThresholdError {
     #[error("`{0}` would fail without any change: write `>+N%` or `<-N%`")]
     FailsWithoutChange(String),
     /// A percentage without a sign.
-    #[error("`{0}` has no sign: write `+{0}` for growth, `-{0}` for a decrease")]
-    NoSign(String),
+    #[error("`{typed}` has no sign: write `{instead}` for {change}")]
+    NoSign {
+        /// As typed.
+        typed: String,
+        /// What to write instead.
+        instead: String,
+        /// What it means.
+        change: &'static str,
+    },
+    /// A number alone, which may be meant as a change or as a value.
+    #[error("`{typed}` has no unit: write `{relative}` for {change}, or `{value}` for a value")]
+    NoUnit {
+        /// As typed.
+        typed: String,
+        /// The same with a percentage.
+        relative: String,
+        /// What that means.
+        change: &'static str,
+        /// The same with a unit.
+        value: String,
+    },
+    /// A value with a sign, which only a percentage has.
+    #[error("`{typed}` has a sign: write `{relative}` for {change}, or `{value}` for a value")]
+    SignedValue {
+        /// As typed.
+        typed: String,
+        /// The same with a percentage.
+        relative: String,
+        /// What that means.
+        change: &'static str,
+        /// The same without the sign.
+        value: String,
+    },
     /// A unit that the quantity is not measured in.
-    #[error("`{quantity}` is not measured in `{unit}`")]
+    #[error("`{quantity}` is not measured in `{unit}`: use {units}, as in `{instead}`")]
     OtherUnit {
         /// As typed.
         unit: String,
         /// The quantity.
         quantity: String,
+        /// What it is measured in.
+        units: String,
+        /// What to write instead.
+        instead: String,
+    },
+    /// A figure of the program's own, which is a number alone.
+    #[error(
+        "`{quantity}` is a figure of the program's own and has no unit{}",
+        or_meant(nearest)
+    )]
+    UnitOfMetric {
+        /// The quantity.
+        quantity: String,
+        /// What may have been meant.
+        nearest: Option<&'static str>,
     },
 }
+
+fn or_meant(nearest: &Option<&str>) -> String {
+    nearest.map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
+}
+
+/// The quantity or metric that was most likely meant by a name that is neither.
+pub fn nearest<'a>(name: &str, metrics: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let alike = |candidate: &str| strsim::jaro_winkler(&name.to_lowercase(), candidate);
+    let costs = NAMES.into_iter().chain(metrics);
+    let alike = costs.map(|candidate| (alike(candidate), candidate));
+    let alike = alike.filter(|(likeness, _)| *likeness > 0.8);
+    alike
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}
+
+/// The names of [`Quantity::COSTS`].
+const NAMES: [&str; Quantity::COSTS.len()] = [
+    "wall",
+    "cpu",
+    "user",
+    "system",
+    "peak-rss",
+    "mean-rss",
+    "minor-faults",
+];
 
 impl FromStr for Threshold {
     type Err = ThresholdError;
@@ -68,21 +173,42 @@ impl FromStr for Threshold {
     fn from_str(text: &str) -> Result<Threshold, ThresholdError> {
         let place = text.find(['>', '<']).ok_or(ThresholdError::NoComparison)?;
         let (name, bound) = (text[..place].trim(), text[place + 1..].trim());
+        let sign = &text[place..=place];
+        if name.ends_with('=') || bound.starts_with('=') {
+            let (name, bound) = (name.trim_end_matches('='), bound.trim_start_matches('='));
+            let plain = format!("{}{sign}{}", name.trim_end(), bound.trim_start());
+            let instead = match plain.parse::<Threshold>() {
+                Err(
+                    ThresholdError::NoSign { instead, .. }
+                    | ThresholdError::NoUnit {
+                        relative: instead, ..
+                    },
+                ) => instead,
+                _ => plain,
+            };
+            return Err(ThresholdError::OrEqual { instead });
+        }
         if name.is_empty() {
             return Err(ThresholdError::NoComparison);
         }
-        let quantity = Quantity::named(name);
-        let side = match text.as_bytes()[place] {
-            b'>' => Side::Above,
-            _ => Side::Below,
+        if bound.contains(['>', '<']) {
+            return Err(ThresholdError::Several);
+        }
+        let typed = Typed {
+            quantity: Quantity::named(name),
+            side: match sign {
+                ">" => Side::Above,
+                _ => Side::Below,
+            },
+            bound,
         };
         let bound = match bound.strip_suffix('%') {
-            Some(percent) => ratio(bound, percent, side)?,
-            None => value(bound, &quantity)?,
+            Some(percent) => typed.ratio(percent)?,
+            None => typed.value()?,
         };
         Ok(Threshold {
-            quantity,
-            side,
+            quantity: typed.quantity,
+            side: typed.side,
             bound,
         })
     }
@@ -90,10 +216,7 @@ impl FromStr for Threshold {
 
 impl fmt::Display for Threshold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let side = match self.side {
-            Side::Above => '>',
-            Side::Below => '<',
-        };
+        let side = self.side.sign();
         let bound = match self.bound {
             Bound::Ratio(ratio) if ratio < 1.0 => format!("-{}", figures::percent(1.0 - ratio)),
             Bound::Ratio(ratio) => format!("+{}", figures::percent(ratio - 1.0)),
@@ -103,39 +226,119 @@ impl fmt::Display for Threshold {
     }
 }
 
-fn ratio(typed: &str, percent: &str, side: Side) -> Result<Bound, ThresholdError> {
-    let share: f64 = number(percent, typed)? / 100.0;
-    match (percent.trim_start().as_bytes().first(), side) {
-        (Some(b'+'), Side::Above) | (Some(b'-'), Side::Below) => Ok(Bound::Ratio(1.0 + share)),
-        (Some(b'+' | b'-'), _) => Err(ThresholdError::FailsWithoutChange(typed.to_owned())),
-        _ => Err(ThresholdError::NoSign(typed.to_owned())),
-    }
+/// A threshold of which the bound is still to be read.
+struct Typed<'a> {
+    quantity: Quantity,
+    side: Side,
+    bound: &'a str,
 }
 
-fn value(typed: &str, quantity: &Quantity) -> Result<Bound, ThresholdError> {
-    let end = typed
-        .find(|c: char| c.is_alphabetic())
-        .unwrap_or(typed.len());
-    let (digits, unit) = (typed[..end].trim(), &typed[end..]);
-    let value = number(digits, typed)?;
-    let units: &[(&str, f64)] = match quantity {
-        Quantity::Wall | Quantity::Cpu | Quantity::User | Quantity::System => {
-            &[("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("µs", 1e-6)]
+impl Typed<'_> {
+    fn ratio(&self, percent: &str) -> Result<Bound, ThresholdError> {
+        let typed = self.bound;
+        let share: f64 = number(percent, typed)? / 100.0;
+        match (percent.trim_start().as_bytes().first(), self.side) {
+            (Some(b'+'), Side::Above) | (Some(b'-'), Side::Below) => Ok(Bound::Ratio(1.0 + share)),
+            (Some(b'+' | b'-'), _) => Err(ThresholdError::FailsWithoutChange(typed.to_owned())),
+            _ => Err(ThresholdError::NoSign {
+                typed: typed.to_owned(),
+                instead: self.relative(percent),
+                change: self.side.change(),
+            }),
         }
-        Quantity::PeakRss | Quantity::MeanRss => &[
-            ("B", 1.0),
-            ("KiB", 1024.0),
-            ("MiB", 1_048_576.0),
-            ("GiB", 1_073_741_824.0),
-        ],
-        Quantity::MinorFaults | Quantity::Instructions | Quantity::Metric(_) => &[("", 1.0)],
-    };
-    let known = units.iter().find(|(name, _)| *name == unit);
-    let (_, size) = known.ok_or_else(|| ThresholdError::OtherUnit {
-        unit: unit.to_owned(),
-        quantity: quantity.name().to_owned(),
-    })?;
-    Ok(Bound::Value(value * size))
+    }
+
+    fn value(&self) -> Result<Bound, ThresholdError> {
+        let typed = self.bound;
+        let end = typed
+            .find(|c: char| c.is_alphabetic())
+            .unwrap_or(typed.len());
+        let (digits, unit) = (typed[..end].trim(), &typed[end..]);
+        let value = number(digits, typed)?;
+        let units = self.units();
+        let unsigned = digits.trim_start_matches(['+', '-']);
+        let is_metric = matches!(self.quantity, Quantity::Metric(_));
+        // A figure of a program may be below zero, but nobody writes a plus before one.
+        if digits.starts_with('+') || digits.starts_with('-') && !is_metric {
+            let unit = if unit.is_empty() {
+                self.usual_unit()
+            } else {
+                unit
+            };
+            return Err(ThresholdError::SignedValue {
+                typed: typed.to_owned(),
+                relative: self.relative(unsigned),
+                change: self.side.change(),
+                value: self.with(&format!("{unsigned}{unit}")),
+            });
+        }
+        if let Some((_, size)) = units.iter().find(|(name, _)| *name == unit) {
+            return Ok(Bound::Value(value * size));
+        }
+        let quantity = self.quantity.name().to_owned();
+        Err(match unit {
+            "" => ThresholdError::NoUnit {
+                typed: typed.to_owned(),
+                relative: self.relative(digits),
+                change: self.side.change(),
+                value: self.with(&format!("{digits}{}", self.usual_unit())),
+            },
+            _ if is_metric => ThresholdError::UnitOfMetric {
+                nearest: nearest(&quantity, []),
+                quantity,
+            },
+            unit => ThresholdError::OtherUnit {
+                unit: unit.to_owned(),
+                quantity,
+                units: match units {
+                    [("", _)] => "a number alone".to_owned(),
+                    units => units.iter().map(|it| it.0).collect::<Vec<_>>().join(", "),
+                },
+                instead: self.with(&format!("{digits}{}", self.unit_like(unit))),
+            },
+        })
+    }
+
+    fn units(&self) -> &'static [(&'static str, f64)] {
+        match self.quantity {
+            Quantity::Wall | Quantity::Cpu | Quantity::User | Quantity::System => {
+                &[("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("µs", 1e-6)]
+            }
+            Quantity::PeakRss | Quantity::MeanRss => &[
+                ("B", 1.0),
+                ("KiB", 1024.0),
+                ("MiB", 1_048_576.0),
+                ("GiB", 1_073_741_824.0),
+            ],
+            Quantity::MinorFaults | Quantity::Instructions | Quantity::Metric(_) => &[("", 1.0)],
+        }
+    }
+
+    fn usual_unit(&self) -> &'static str {
+        match self.quantity {
+            Quantity::PeakRss | Quantity::MeanRss => "MiB",
+            _ => self.units()[0].0,
+        }
+    }
+
+    /// The unit that was probably meant: `M` and `mb` are MiB.
+    fn unit_like(&self, unit: &str) -> &'static str {
+        let first = |unit: &str| unit.chars().next().map(|it| it.to_ascii_lowercase());
+        let mut units = self.units().iter().map(|it| it.0);
+        units
+            .find(|it| first(it) == first(unit))
+            .unwrap_or(self.usual_unit())
+    }
+
+    /// The threshold with another bound.
+    fn with(&self, bound: &str) -> String {
+        format!("{}{}{bound}", self.quantity.name(), self.side.sign())
+    }
+
+    fn relative(&self, number: &str) -> String {
+        let sign = self.side.sign_of_change();
+        self.with(&format!("{sign}{}%", number.trim()))
+    }
 }
 
 fn number(digits: &str, typed: &str) -> Result<f64, ThresholdError> {
@@ -223,11 +426,78 @@ mod tests {
         assert!(refused("wall").starts_with("it has no quantity"));
         assert!(refused(">+2%").starts_with("it has no quantity"));
         assert!(refused("wall>+x%").starts_with("`+x%` is not a number"));
-        assert!(refused("wall>2%").contains("write `+2%` for growth"));
         assert!(refused("wall>-2%").contains("would fail without any change"));
-        assert!(refused("wall>2").contains("`wall` is not measured in ``"));
-        assert!(refused("wall>2MiB").contains("`wall` is not measured in `MiB`"));
         assert!(refused("wall>nan").contains("is not a number"));
+    }
+
+    #[test]
+    fn what_is_almost_a_threshold_is_refused_with_what_to_write_instead() {
+        let cases = [
+            (
+                "wall>2",
+                "`2` has no unit: write `wall>+2%` for growth, or `wall>2s` for a value",
+            ),
+            (
+                "peak-rss<500",
+                "`500` has no unit: write `peak-rss<-500%` for a decrease, or `peak-rss<500MiB` for a value",
+            ),
+            ("wall>2%", "`2%` has no sign: write `wall>+2%` for growth"),
+            (
+                "rps<10 %",
+                "`10 %` has no sign: write `rps<-10%` for a decrease",
+            ),
+            (
+                "wall>+2s",
+                "`+2s` has a sign: write `wall>+2%` for growth, or `wall>2s` for a value",
+            ),
+            (
+                "wall>=2%",
+                "leave out the `=`, because no measured value is exactly anything: `wall>+2%`",
+            ),
+            (
+                "wall =< -2%",
+                "leave out the `=`, because no measured value is exactly anything: `wall<-2%`",
+            ),
+            (
+                "peak-rss>500MB",
+                "`peak-rss` is not measured in `MB`: use B, KiB, MiB, GiB, as in `peak-rss>500MiB`",
+            ),
+            (
+                "peak-rss>2g",
+                "`peak-rss` is not measured in `g`: use B, KiB, MiB, GiB, as in `peak-rss>2GiB`",
+            ),
+            (
+                "wall>2MiB",
+                "`wall` is not measured in `MiB`: use s, ms, us, µs, as in `wall>2ms`",
+            ),
+            (
+                "minor-faults>5k",
+                "`minor-faults` is not measured in `k`: use a number alone, as in `minor-faults>5`",
+            ),
+            (
+                "peakrss>5MiB",
+                "`peakrss` is a figure of the program's own and has no unit; did you mean `peak-rss`?",
+            ),
+            (
+                "wall>+2%,cpu>+2%",
+                "it is more than one: give each a `--fail-if` of its own",
+            ),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(refused(text), expected, "{text}");
+        }
+        // A figure of a program may be below zero.
+        assert_eq!(parsed("gain<-3.5").bound, Bound::Value(-3.5));
+    }
+
+    #[test]
+    fn the_nearest_name_is_one_that_is_alike() {
+        assert_eq!(nearest("wal", []), Some("wall"));
+        assert_eq!(nearest("Wall", []), Some("wall"));
+        assert_eq!(nearest("peak_rss", []), Some("peak-rss"));
+        assert_eq!(nearest("throughputs", ["throughput"]), Some("throughput"));
+        assert_eq!(nearest("xyz", ["throughput"]), None);
+        assert_eq!(NAMES.map(Quantity::named), Quantity::COSTS);
     }
 
     proptest! {

@@ -191,6 +191,11 @@ fn a_threshold_is_violated_kept_or_unreadable() {
         ("wall", "it has no quantity with `>` or `<` behind it"),
         ("wall>2%", "`2%` has no sign"),
         ("wall>-2%", "would fail without any change"),
+        (
+            "wall>2",
+            "write `wall>+2%` for growth, or `wall>2s` for a value",
+        ),
+        ("wall>=2%", "leave out the `=`"),
         ("wall>5MiB", "`wall` is not measured in `MiB`"),
         ("wall>much", "is not a number"),
     ] {
@@ -229,8 +234,12 @@ fn what_nobody_measured_again_violates_a_threshold() {
     );
     files
         .compare("both.json", "both.json", "speed<-5%")
-        .ended_with(3)
-        .said(&["there are no figures for `speed`"]);
+        .ended_with(2)
+        .said(&["the files have no `speed`", "hint: there are wall, cpu,"]);
+    files
+        .compare("both.json", "both.json", "wal>+2%")
+        .ended_with(2)
+        .said(&["the files have no `wal`", "hint: did you mean `wall`?"]);
     // The other baseline: a file in which all of it has another name.
     files.changed(
         "one.json",

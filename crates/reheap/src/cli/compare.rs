@@ -7,7 +7,7 @@ use reheap_bench::analysis::Verdict;
 use reheap_bench::compare::{Change, Changes, Check, Reference, compare, title};
 use reheap_bench::figures;
 use reheap_bench::results::{Quantity, Results};
-use reheap_bench::threshold::Threshold;
+use reheap_bench::threshold::{Threshold, nearest};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -44,6 +44,9 @@ pub(crate) fn run(arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
     });
     let thresholds: Vec<Threshold> = thresholds.collect::<Result<_, _>>()?;
     let (old, new) = (read(&arguments.old)?, read(&arguments.new)?);
+    for (threshold, typed) in thresholds.iter().zip(&arguments.fail_if) {
+        refuse_unknown(threshold, typed, [&old, &new])?;
+    }
     let mut quantities = vec![Quantity::Wall, Quantity::Cpu, Quantity::PeakRss];
     let metrics = old.benchmarks.iter().flat_map(|b| b.metrics.keys());
     quantities.extend(metrics.map(|name| Quantity::Metric(name.clone())));
@@ -67,6 +70,29 @@ pub(crate) fn run(arguments: &CompareArguments) -> anyhow::Result<ExitCode> {
         as_text(&changes)
     })?;
     Ok(gate(&changes, &thresholds, arguments.fail_unclear))
+}
+
+/// A name that is no quantity is a metric. One that neither file knows is a mistake in the command line, and not in what
+/// was measured.
+fn refuse_unknown(threshold: &Threshold, typed: &str, files: [&Results; 2]) -> Result<(), Failure> {
+    let benchmarks = files.into_iter().flat_map(|file| &file.benchmarks);
+    let metrics: BTreeSet<&str> = benchmarks
+        .flat_map(|benchmark| benchmark.metrics.keys().map(String::as_str))
+        .collect();
+    let Quantity::Metric(name) = &threshold.quantity else {
+        return Ok(());
+    };
+    if metrics.contains(name.as_str()) {
+        return Ok(());
+    }
+    let nearest = nearest(name, metrics.iter().copied());
+    let text = format!("cannot read the threshold `{typed}`: the files have no `{name}`");
+    let known = Quantity::COSTS.iter().map(Quantity::name).chain(metrics);
+    let hint = match nearest {
+        Some(nearest) => format!("did you mean `{nearest}`?"),
+        None => format!("there are {}", known.collect::<Vec<_>>().join(", ")),
+    };
+    Err(Failure::usage(text).hint(hint))
 }
 
 /// A missing benchmark breaks a gate too. Otherwise it would pass because nobody looked.
