@@ -7,7 +7,6 @@ use crate::output::Source;
 use crate::results::Direction;
 use regex::bytes::Regex;
 use std::collections::BTreeMap;
-use std::str;
 
 /// A figure to read from a command's output.
 #[derive(Clone, Debug)]
@@ -58,12 +57,25 @@ impl Metric {
         })
     }
 
-    /// The figure in this line.
-    pub fn find(&self, line: &[u8]) -> Option<f64> {
+    /// What the expression finds in this line.
+    pub fn find(&self, line: &[u8]) -> Option<Found> {
         let captures = self.pattern.captures(line)?;
         let found = captures.get(1).or_else(|| captures.get(0))?;
-        number(str::from_utf8(found.as_bytes()).ok()?)
+        let text = String::from_utf8_lossy(found.as_bytes());
+        Some(match number(&text) {
+            Some(figure) => Found::Figure(figure),
+            None => Found::NoNumber(text.into_owned()),
+        })
     }
+}
+
+/// What an expression finds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Found {
+    /// The figure.
+    Figure(f64),
+    /// A text with no number in it, so the expression is not the one that was meant.
+    NoNumber(String),
 }
 
 /// The last figure of each metric; standard output goes before standard error.
@@ -71,6 +83,7 @@ impl Metric {
 pub(crate) struct Readings {
     stdout: BTreeMap<String, f64>,
     stderr: BTreeMap<String, f64>,
+    without_number: BTreeMap<String, String>,
 }
 
 impl Readings {
@@ -80,15 +93,25 @@ impl Readings {
             Source::Stderr => &mut self.stderr,
         };
         for metric in metrics {
-            if let Some(value) = metric.find(line) {
-                readings.insert(metric.name.clone(), value);
+            match metric.find(line) {
+                None => {}
+                Some(Found::Figure(value)) => {
+                    readings.insert(metric.name.clone(), value);
+                }
+                Some(Found::NoNumber(text)) => {
+                    let name = metric.name.clone();
+                    self.without_number.entry(name).or_insert(text);
+                }
             }
         }
     }
 
-    pub(crate) fn finish(mut self) -> BTreeMap<String, f64> {
+    /// The figures, and of the metrics that have none the first text that was found in place of a number.
+    pub(crate) fn finish(mut self) -> (BTreeMap<String, f64>, BTreeMap<String, String>) {
         self.stderr.append(&mut self.stdout);
-        self.stderr
+        let (figures, mut texts) = (self.stderr, self.without_number);
+        texts.retain(|name, _| !figures.contains_key(name));
+        (figures, texts)
     }
 }
 
@@ -133,15 +156,18 @@ mod tests {
 
     #[test]
     fn the_first_group_is_the_figure_or_else_the_whole_match() {
-        assert_eq!(
-            metric(r"rate=Requests/sec:\s+(\S+)").find(b"Requests/sec:  1,234.5"),
-            Some(1234.5)
-        );
-        assert_eq!(
-            metric(r"rate=\d+ req/s").find(b"about 99 req/s"),
-            Some(99.0)
-        );
-        assert_eq!(metric("rate=x=(.*)").find(b"x=3"), Some(3.0));
+        let cases: [(_, &[u8], _); 3] = [
+            (
+                r"rate=Requests/sec:\s+(\S+)",
+                b"Requests/sec:  1,234.5",
+                1234.5,
+            ),
+            (r"rate=\d+ req/s", b"about 99 req/s", 99.0),
+            ("rate=x=(.*)", b"x=3", 3.0),
+        ];
+        for (text, line, figure) in cases {
+            assert_eq!(metric(text).find(line), Some(Found::Figure(figure)));
+        }
         assert_eq!(metric("rate=(nothing)").find(b"else"), None);
     }
 
@@ -177,12 +203,28 @@ mod tests {
         readings.read(&metrics, Source::Stderr, b"a 3");
         readings.read(&metrics, Source::Stderr, b"b 4");
         let expected = [("a".to_owned(), 2.0), ("b".to_owned(), 4.0)];
-        assert_eq!(readings.finish(), BTreeMap::from(expected));
+        let (figures, without_number) = readings.finish();
+        assert_eq!(figures, BTreeMap::from(expected));
+        assert!(without_number.is_empty());
+    }
+
+    #[test]
+    fn the_first_text_without_a_number_is_kept_unless_a_number_comes() {
+        let metrics = [metric("a=a (.*)"), metric("b=b (.*)")];
+        let mut readings = Readings::default();
+        for line in ["a fast", "a faster", "b slow", "b 2", "b slow again"] {
+            readings.read(&metrics, Source::Stdout, line.as_bytes());
+        }
+        let (figures, without_number) = readings.finish();
+        assert_eq!(figures, BTreeMap::from([("b".to_owned(), 2.0)]));
+        let expected = [("a".to_owned(), "fast".to_owned())];
+        assert_eq!(without_number, BTreeMap::from(expected));
     }
 
     #[test]
     fn output_that_is_no_text_does_not_hide_a_figure() {
-        assert_eq!(metric("rate=rate (.*)").find(b"\xff\xfe rate 7"), Some(7.0));
+        let found = metric("rate=rate (.*)").find(b"\xff\xfe rate 7");
+        assert_eq!(found, Some(Found::Figure(7.0)));
     }
 
     #[test]

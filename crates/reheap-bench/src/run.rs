@@ -65,6 +65,8 @@ pub struct Finished {
     pub counters: Option<Counters>,
     /// The metrics that were found in its output.
     pub metrics: BTreeMap<String, f64>,
+    /// Of the metrics whose expressions matched, but nowhere a number: the text that they matched.
+    pub metrics_without_number: BTreeMap<String, String>,
     /// What it wrote to standard output.
     pub stdout: Output,
     /// What it wrote to standard error.
@@ -203,8 +205,10 @@ impl Launcher {
             _ => Some(&mut on_line),
         };
         let (_, finished) = self.follow(command, limits, on_line, stop)?;
+        let (metrics, metrics_without_number) = readings.finish();
         Ok(Finished {
-            metrics: readings.finish(),
+            metrics,
+            metrics_without_number,
             ..finished
         })
     }
@@ -247,6 +251,7 @@ impl Launcher {
             cost: cost(&report, remains.mean_rss_bytes),
             counters: counters.map(counters::Open::read),
             metrics: BTreeMap::new(),
+            metrics_without_number: BTreeMap::new(),
             stdout: remains.stdout,
             stderr: remains.stderr,
         };

@@ -391,12 +391,20 @@ fn a_command_does_not_outlive_a_reheap_that_is_killed() {
 #[test]
 fn metrics_are_read_from_the_output() {
     let metric = |text| Metric::parse(text, Direction::Higher).unwrap();
-    let metrics = [metric("rate=^rate (.*)"), metric("missing=^never (.*)")];
-    let script = shell_command("echo rate 1; echo 'rate 2,000.5 per second'; echo rate 3 >&2");
+    let metrics = [
+        metric("rate=^rate (.*)"),
+        metric("missing=^never (.*)"),
+        metric("word=^word (.*)"),
+    ];
+    let script = shell_command(
+        "echo rate 1; echo 'rate 2,000.5 per second'; echo rate 3 >&2; echo word fast >&2",
+    );
     let launcher = Launcher::new().unwrap();
     let finished = launcher.run(&script, &Limits::default(), &metrics).unwrap();
     let found: Vec<_> = finished.metrics.into_iter().collect();
     assert_eq!(found, [("rate".to_owned(), 2000.5)]);
+    let found: Vec<_> = finished.metrics_without_number.into_iter().collect();
+    assert_eq!(found, [("word".to_owned(), "fast".to_owned())]);
 }
 
 #[test]
