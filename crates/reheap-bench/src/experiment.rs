@@ -7,6 +7,7 @@
 //! [`crate::race`] which variants need no further rounds.
 
 use crate::analysis::{Analysis, Failures, analyse};
+use crate::failures::is_an_end;
 use crate::figures;
 use crate::findings::main_quantity;
 use crate::memory_limit::{MemoryLimit, NoMemoryLimit};
@@ -14,7 +15,7 @@ use crate::metrics::Metric;
 use crate::outlook::{self, Forecast, Outlook, TooLittleTime};
 use crate::race;
 use crate::results::{
-    Activity, AllocatorVersion, Benchmark, Ending, LeftOut, Role, Run, Settings, Variant,
+    Activity, AllocatorVersion, Benchmark, Ending, LeftOut, Outcome, Role, Run, Settings, Variant,
 };
 use crate::rounds::{self, Schedule};
 use crate::run::{CommandLine, Finished, Launcher, Limits, RunError};
@@ -46,6 +47,14 @@ pub struct Plan {
     pub settings: Settings,
 }
 
+impl Plan {
+    /// Whether there are others like it, with other values or another memory limit, to find out how far it works. That
+    /// it does not work in one of them is a result.
+    fn is_one_of_many(&self) -> bool {
+        self.memory_limit_bytes.is_some() || !self.parameters.is_empty()
+    }
+}
+
 /// A variant that is to be run. Its members are those of [`Variant`].
 #[derive(Clone, Debug)]
 pub struct PlannedVariant {
@@ -63,8 +72,17 @@ pub struct PlannedVariant {
     pub executable_bytes: Option<u64>,
     /// As [`Variant::activity`].
     pub activity: Activity,
-    /// How long it took when it was run before, if it was: then it needs no warm-up.
-    pub first_run: Option<Duration>,
+    /// Its run before, if there was one: then it needs no warm-up.
+    pub first_run: Option<FirstRun>,
+}
+
+/// The run of a variant before the rounds, which is not measured.
+#[derive(Clone, Debug)]
+pub struct FirstRun {
+    /// How long it took, with the start of a server.
+    pub took: Duration,
+    /// What came of it.
+    pub finished: Finished,
 }
 
 /// Looks on, to tell a person how far it is. All are called between runs, so they may take their time.
@@ -90,6 +108,11 @@ pub trait Watch {
     /// It has ended, in whatever way.
     fn run_ended(&mut self, progress: &Progress<'_>, finished: &Finished) {
         let _ = (progress, finished);
+    }
+
+    /// A server needs some seconds to get ready.
+    fn waits_for_server(&mut self, load: &Load) {
+        let _ = load;
     }
 }
 
@@ -152,10 +175,11 @@ pub enum MeasureError {
 ///
 /// Without [`Settings::rounds`], rounds go on until the intervals are as narrow as [`Settings::precision`], until no
 /// candidate is left, or until another round would overrun the time. Variants that do not fit into the time are left
-/// out. When `interrupted` is set, the run that is under way is ended, and those before it are returned.
+/// out. If no variant works, the first runs are all there is. When `interrupted` is set, the run that is under way is ended, and those before it are returned.
 ///
 /// # Errors
-/// If a command cannot be started, the memory limit cannot be set, or the time is not enough for one candidate.
+/// If a command cannot be started, if the baseline is a server that does not get ready, if the memory limit cannot be
+/// set, or if the time is not enough for one candidate.
 pub fn measure(
     launcher: &Launcher,
     plan: &Plan,
@@ -181,6 +205,8 @@ pub fn measure(
         began: Instant::now(),
         last_looked: Duration::ZERO,
         latest: vec![Some(Duration::ZERO); plan.variants.len()],
+        first_runs: Vec::new(),
+        told: 0,
         benchmark: without_runs(plan),
     };
     measuring.benchmark.ended = match measuring.all() {
@@ -215,14 +241,22 @@ struct Measuring<'a> {
     last_looked: Duration,
     /// How long the latest run of each variant took; none for those that do not run any more.
     latest: Vec<Option<Duration>>,
+    /// The variants that ran once, and what came of it.
+    first_runs: Vec<(Progress<'a>, usize, Finished)>,
+    /// Of how many of these the failures were told.
+    told: usize,
     benchmark: Benchmark,
 }
 
-impl Measuring<'_> {
+impl<'a> Measuring<'a> {
     fn all(&mut self) -> Result<Ending, MeasureError> {
         match self.plan.settings.rounds {
             Some(rounds) => self.warm_up_all(rounds)?,
             None => self.warm_up_what_fits()?,
+        }
+        if !self.anything_works() {
+            self.keep_first_runs();
+            return Ok(Ending::Rounds);
         }
         let mut orders = rounds::orders(self.plan.variants.len(), self.plan.settings.seed);
         let mut schedule = Schedule::new(&self.plan.settings);
@@ -259,7 +293,7 @@ impl Measuring<'_> {
 
     /// Runs the baseline once, and as many candidates as can have the rounds that they need.
     fn warm_up_what_fits(&mut self) -> Result<(), MeasureError> {
-        let baseline = self.warm_up(0)?;
+        let baseline = self.first_run_of_baseline()?;
         for copy in self.places(|role| role == Role::BaselineCopy) {
             self.latest[copy] = Some(baseline);
         }
@@ -294,6 +328,16 @@ impl Measuring<'_> {
         Ok(())
     }
 
+    /// The first run of the baseline, which is ended when the time is used up.
+    fn first_run_of_baseline(&mut self) -> Result<Duration, MeasureError> {
+        let usual = self.limits.time;
+        let budget = rounds::budget(&self.plan.settings);
+        self.limits.time = Some(usual.map_or(budget, |usual| usual.min(budget)));
+        let took = self.warm_up(0);
+        self.limits.time = usual;
+        took
+    }
+
     /// The first run of a candidate; none if it took so long that it was ended, and the candidate is left out.
     fn first_run(
         &mut self,
@@ -319,12 +363,47 @@ impl Measuring<'_> {
 
     /// How long the first run took, which is made now if it was not made before.
     fn warm_up(&mut self, variant: usize) -> Result<Duration, MeasureError> {
-        if let Some(before) = self.plan.variants[variant].first_run {
-            self.latest[variant] = Some(before);
-            return Ok(before);
+        let (progress, finished) = match &self.plan.variants[variant].first_run {
+            Some(FirstRun { took, finished }) => {
+                self.latest[variant] = Some(*took);
+                (
+                    self.progress(variant, variant, Stage::WarmUp),
+                    finished.clone(),
+                )
+            }
+            None => self.run(variant, variant, Stage::WarmUp)?,
+        };
+        // Whoever waits for a command that takes too long wants to know that it is not the first one.
+        let is_told = finished.outcome == Outcome::TimedOut;
+        self.first_runs.push((progress, variant, finished));
+        if is_told || self.anything_works() {
+            self.tell_first_runs();
         }
-        self.run(variant, variant, Stage::WarmUp)?;
         Ok(self.latest[variant].unwrap_or_default())
+    }
+
+    fn anything_works(&self) -> bool {
+        let mut first_runs = self.first_runs.iter();
+        first_runs.any(|(_, _, finished)| is_an_end(finished.outcome))
+    }
+
+    /// Tells of the first runs of which nobody was told. As long as all crash, one message says it for all.
+    fn tell_first_runs(&mut self) {
+        for (progress, _, finished) in &self.first_runs[self.told..] {
+            self.watch.run_ended(progress, finished);
+        }
+        self.told = self.first_runs.len();
+    }
+
+    /// If no variant works, the first runs are the results: more of them would show nothing else.
+    fn keep_first_runs(&mut self) {
+        if let (0, Some((progress, _, finished))) = (self.told, self.first_runs.first()) {
+            self.watch.run_ended(progress, finished);
+        }
+        for (progress, variant, finished) in std::mem::take(&mut self.first_runs) {
+            let began = progress.elapsed.as_secs_f64();
+            self.keep(variant, 0, progress.position, began, finished);
+        }
     }
 
     fn leave_out(&mut self, place: usize, reason: String) {
@@ -350,20 +429,42 @@ impl Measuring<'_> {
             .collect();
         for (position, variant) in running.into_iter().enumerate() {
             let started_seconds = self.began.elapsed().as_secs_f64();
-            let finished = self.run(variant, position, Stage::Round(round))?;
-            self.benchmark.variants[variant].runs.push(Run {
-                round,
-                position,
-                started_seconds,
-                outcome: finished.outcome,
-                cost: finished.cost,
-                counters: finished.counters,
-                metrics: finished.metrics,
-                stdout_bytes: finished.stdout.bytes,
-                stdout_sha256: finished.stdout.sha256,
-            });
+            let (progress, finished) = self.run(variant, position, Stage::Round(round))?;
+            self.watch.run_ended(&progress, &finished);
+            self.keep(variant, round, position, started_seconds, finished);
         }
         Ok(())
+    }
+
+    fn keep(
+        &mut self,
+        variant: usize,
+        round: usize,
+        position: usize,
+        started_seconds: f64,
+        finished: Finished,
+    ) {
+        self.benchmark.variants[variant].runs.push(Run {
+            round,
+            position,
+            started_seconds,
+            outcome: finished.outcome,
+            cost: finished.cost,
+            counters: finished.counters,
+            metrics: finished.metrics,
+            stdout_bytes: finished.stdout.bytes,
+            stdout_sha256: finished.stdout.sha256,
+        });
+    }
+
+    fn progress(&self, variant: usize, position: usize, stage: Stage) -> Progress<'a> {
+        Progress {
+            variant: &self.plan.variants[variant].name,
+            position,
+            variants: self.latest.iter().flatten().count(),
+            stage,
+            elapsed: self.began.elapsed(),
+        }
     }
 
     fn run(
@@ -371,25 +472,30 @@ impl Measuring<'_> {
         variant: usize,
         position: usize,
         stage: Stage,
-    ) -> Result<Finished, MeasureError> {
-        let planned = &self.plan.variants[variant];
+    ) -> Result<(Progress<'a>, Finished), MeasureError> {
         let began = Instant::now();
-        let progress = Progress {
-            variant: &planned.name,
-            position,
-            variants: self.latest.iter().flatten().count(),
-            stage,
-            elapsed: self.began.elapsed(),
-        };
+        let progress = self.progress(variant, position, stage);
         self.watch.run_begins(&progress);
-        let (command, limits, metrics) = (&planned.command, &self.limits, &self.plan.metrics);
+        let command = &self.plan.variants[variant].command;
+        let (limits, metrics) = (&self.limits, &self.plan.metrics);
         let finished = match &self.plan.load {
             None => self.launcher.run(command, limits, metrics)?,
-            Some(load) => serve(self.launcher, command, load, limits, metrics)?,
+            Some(load) => {
+                let mut on_wait = || self.watch.waits_for_server(load);
+                let served = serve(self.launcher, command, load, limits, metrics, &mut on_wait);
+                match served {
+                    // The first one shows whether the command line is right. Of the others it is a result.
+                    Err(ServeError::NotReady { finished, .. })
+                        if (variant, stage) != (0, Stage::WarmUp) || self.plan.is_one_of_many() =>
+                    {
+                        *finished
+                    }
+                    served => served?,
+                }
+            }
         };
-        self.watch.run_ended(&progress, &finished);
         self.latest[variant] = Some(began.elapsed());
-        Ok(finished)
+        Ok((progress, finished))
     }
 
     /// Lets those leave that need no further rounds. Whether all candidates have left.

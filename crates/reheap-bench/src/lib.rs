@@ -11,7 +11,7 @@ mod calibration;
 pub mod compare;
 mod counters;
 pub mod experiment;
-mod failures;
+pub mod failures;
 pub mod figures;
 pub mod findings;
 pub mod machine;

@@ -4,6 +4,7 @@
 //! time is the load generator's, because how long a server stands there says nothing; and so are the metrics and the
 //! outputs, because it is the load generator that knows how fast the answers came.
 
+use crate::failures::ended;
 use crate::metrics::Metric;
 use crate::output::{OnLine, Source};
 use crate::results::{Cost, Outcome};
@@ -18,6 +19,8 @@ use std::time::{Duration, Instant};
 
 /// How often it is tried whether the server answers.
 const KNOCK_EVERY: Duration = Duration::from_millis(10);
+/// How long a person waits before being told for what.
+const TELL_AFTER: Duration = Duration::from_secs(2);
 /// How long a server on this machine may take to accept a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(1);
 
@@ -43,6 +46,16 @@ pub enum ReadySign {
     Line(Regex),
 }
 
+impl ReadySign {
+    /// What is not there yet, for a person who waits: `nothing listens on port 80 yet`.
+    pub fn missing(&self) -> String {
+        match self {
+            ReadySign::Port(port) => format!("nothing listens on port {port} yet"),
+            ReadySign::Line(pattern) => format!("no line of its output matches `{pattern}` yet"),
+        }
+    }
+}
+
 /// Why a server could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -62,38 +75,125 @@ pub enum ServeError {
     NotInForeground {
         /// The server's program.
         server: PathBuf,
+        /// How it ended.
+        finished: Box<Finished>,
     },
+    /// It was not ready in time, or ended before it was.
+    #[error("cannot measure `{}`: {}", server.display(), why_not_ready(sign, *within, finished.outcome))]
+    NotReady {
+        /// The server's program.
+        server: PathBuf,
+        /// What was waited for.
+        sign: ReadySign,
+        /// How long.
+        within: Duration,
+        /// [`Outcome::TimedOut`] if it was not ready in time, or how it ended.
+        finished: Box<Finished>,
+    },
+}
+
+impl ServeError {
+    /// The server's run, if there was one.
+    pub fn finished(&self) -> Option<&Finished> {
+        match self {
+            ServeError::NotInForeground { finished, .. }
+            | ServeError::NotReady { finished, .. } => Some(finished),
+            ServeError::Run(_) | ServeError::PortInUse { .. } => None,
+        }
+    }
+}
+
+fn why_not_ready(sign: &ReadySign, within: Duration, outcome: Outcome) -> String {
+    let seconds = within.as_secs_f64();
+    match (outcome, sign) {
+        (Outcome::TimedOut, ReadySign::Port(port)) => {
+            format!("nothing listened on port {port} within {seconds} s")
+        }
+        (Outcome::TimedOut, ReadySign::Line(pattern)) => {
+            format!("no line of its output matched `{pattern}` within {seconds} s")
+        }
+        (other, ReadySign::Port(port)) => {
+            format!("it {} before it listened on port {port}", ended(other))
+        }
+        (other, ReadySign::Line(pattern)) => {
+            let ended = ended(other);
+            format!("it {ended} before a line of its output matched `{pattern}`")
+        }
+    }
 }
 
 /// Starts a server, runs the load generator when it is ready, and stops the server.
 ///
-/// The outcome is the load generator's; or the server's, if that ended before it was to, or [`Outcome::TimedOut`] if it
-/// did not get ready. The time limit is the load generator's, the memory limit the server's.
+/// The outcome is the load generator's; or the server's, if that ended before it was to. The time limit is the load
+/// generator's, the memory limit the server's. `on_wait` is called once if the server needs some seconds to get ready,
+/// because nobody likes to look at a program that says nothing.
 ///
 /// # Errors
 /// If one of both cannot be started or ended, if somebody pressed Ctrl-C, if another program listens on the port
-/// already, or if the server ends by itself and says that all went well, as one does that goes into the background.
+/// already, if the server does not get ready, or if it ends by itself and says that all went well, as one does that goes
+/// into the background.
 pub fn serve(
     launcher: &Launcher,
     server: &CommandLine,
     load: &Load,
     limits: &Limits<'_>,
     metrics: &[Metric],
+    on_wait: &mut dyn FnMut(),
 ) -> Result<Finished, ServeError> {
+    let load_limits = Limits {
+        memory: None,
+        ..*limits
+    };
+    let (ending, served, loaded) =
+        while_ready(launcher, server, load, limits, on_wait, |has_ended| {
+            let stop = || has_ended().then_some(Duration::ZERO);
+            launcher.run_until(&load.command, &load_limits, metrics, &stop)
+        })?;
+    match ending {
+        Ending::ByItself if served.outcome.is_success() => Err(ServeError::NotInForeground {
+            server: server.program.clone(),
+            finished: Box::new(served),
+        }),
+        Ending::ByItself => Ok(served),
+        _ => Ok(together(served, loaded?)),
+    }
+}
+
+/// Starts a server, and stops it when it is ready: shows in little time whether it can be measured at all.
+///
+/// # Errors
+/// As [`serve`].
+pub fn rehearse(
+    launcher: &Launcher,
+    server: &CommandLine,
+    load: &Load,
+    limits: &Limits<'_>,
+    on_wait: &mut dyn FnMut(),
+) -> Result<(), ServeError> {
+    while_ready(launcher, server, load, limits, on_wait, |_| ()).map(|_| ())
+}
+
+/// Does this work while a server is ready, and says how the server ended after it. The work is told whether the server
+/// has ended early.
+fn while_ready<T>(
+    launcher: &Launcher,
+    server: &CommandLine,
+    load: &Load,
+    limits: &Limits<'_>,
+    on_wait: &mut dyn FnMut(),
+    work: impl FnOnce(&dyn Fn() -> bool) -> T,
+) -> Result<(Ending, Finished, T), ServeError> {
+    let program = || server.program.clone();
     if let ReadySign::Port(port) = load.ready
         && accepts(port)
     {
         return Err(ServeError::PortInUse {
-            server: server.program.clone(),
+            server: program(),
             port,
         });
     }
     let server_limits = Limits {
         time: None,
-        ..*limits
-    };
-    let load_limits = Limits {
-        memory: None,
         ..*limits
     };
     let stop = AtomicBool::new(false);
@@ -115,26 +215,31 @@ pub fn serve(
             let stop = || stop.load(Ordering::Relaxed).then_some(load.stop_within);
             launcher.follow(server, &server_limits, on_line, &stop)
         });
-        let readiness = wait_until_ready(load, &ready, limits);
-        let loaded = (readiness == Readiness::Ready).then(|| {
-            let stop = || running.is_finished().then_some(Duration::ZERO);
-            launcher.run_until(&load.command, &load_limits, metrics, &stop)
-        });
+        let readiness = wait_until_ready(load, &ready, limits, on_wait);
+        let done = (readiness == Readiness::Ready).then(|| work(&|| running.is_finished()));
         stop.store(true, Ordering::Relaxed);
         let (ending, served) = running.join().expect("following a server does not panic")?;
-        match loaded {
-            _ if ending == Ending::ByItself && served.outcome.is_success() => {
-                Err(ServeError::NotInForeground {
-                    server: server.program.clone(),
-                })
-            }
-            _ if ending == Ending::ByItself => Ok(served),
-            Some(loaded) => Ok(together(served, loaded?)),
-            None => Ok(Finished {
-                outcome: Outcome::TimedOut,
-                ..served
-            }),
+        if let Some(done) = done {
+            return Ok((ending, served, done));
         }
+        if readiness == Readiness::Interrupted {
+            return Err(RunError::Interrupted.into());
+        }
+        let outcome = match ending {
+            Ending::ByItself => served.outcome,
+            _ => Outcome::TimedOut,
+        };
+        let server = program();
+        let finished = Box::new(Finished { outcome, ..served });
+        if outcome.is_success() {
+            return Err(ServeError::NotInForeground { server, finished });
+        }
+        Err(ServeError::NotReady {
+            server,
+            sign: load.ready.clone(),
+            within: load.ready_within,
+            finished,
+        })
     })
 }
 
@@ -157,8 +262,14 @@ enum Readiness {
     Interrupted,
 }
 
-fn wait_until_ready(load: &Load, line_seen: &Receiver<()>, limits: &Limits<'_>) -> Readiness {
+fn wait_until_ready(
+    load: &Load,
+    line_seen: &Receiver<()>,
+    limits: &Limits<'_>,
+    on_wait: &mut dyn FnMut(),
+) -> Readiness {
     let began = Instant::now();
+    let mut was_told = false;
     loop {
         if matches!(load.ready, ReadySign::Port(port) if accepts(port)) {
             return Readiness::Ready;
@@ -176,6 +287,10 @@ fn wait_until_ready(load: &Load, line_seen: &Receiver<()>, limits: &Limits<'_>) 
         }
         if began.elapsed() > load.ready_within {
             return Readiness::TooLate;
+        }
+        if began.elapsed() > TELL_AFTER && !was_told {
+            on_wait();
+            was_told = true;
         }
     }
 }

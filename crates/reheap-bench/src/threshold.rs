@@ -165,6 +165,7 @@ const NAMES: [&str; Quantity::COSTS.len()] = [
     "peak-rss",
     "mean-rss",
     "minor-faults",
+    "instructions",
 ];
 
 impl FromStr for Threshold {

@@ -3,13 +3,14 @@
 use reheap_bench::experiment::{
     MeasureError, Plan, PlannedVariant, Progress, Stage, Watch, measure,
 };
+use reheap_bench::failures::nothing_works;
 use reheap_bench::memory_limit::MemoryLimit;
 use reheap_bench::metrics::Metric;
 use reheap_bench::results::{
     Activity, Benchmark, Direction, Ending, Left, LeftBecause, Outcome, OutputCheck, Role, Settings,
 };
 use reheap_bench::run::{CommandLine, Finished, Launcher, RunError};
-use reheap_bench::server::{Load, ReadySign};
+use reheap_bench::server::{Load, ReadySign, ServeError};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -138,6 +139,68 @@ fn a_variant_that_always_crashes_does_not_stop_the_others() {
     assert_eq!(outcomes(&benchmark, 0), [Outcome::Exited(0); 3]);
     assert_eq!(outcomes(&benchmark, 1), [Outcome::Signalled(6); 3]);
     assert_eq!(outcomes(&benchmark, 2), [Outcome::Exited(3); 3]);
+}
+
+#[test]
+fn if_no_variant_works_each_runs_once_and_the_first_is_told() {
+    let variants = vec![
+        variant("crashes", Role::Baseline, "kill -ABRT $$"),
+        variant("crashes again", Role::BaselineCopy, "kill -ABRT $$"),
+        variant("finds nothing", Role::Candidate, "no-such-command"),
+    ];
+    let launcher = Launcher::new().unwrap();
+    let mut notes = Notes::default();
+    let plan = plan(Some(9), variants);
+    let benchmark = measure(&launcher, &plan, &AtomicBool::new(false), &mut notes).unwrap();
+    assert_eq!(notes.begun.len(), 3);
+    let told = ("crashes".to_owned(), Stage::WarmUp, Outcome::Signalled(6));
+    assert_eq!(notes.ended, [told]);
+    assert_eq!(outcomes(&benchmark, 0), [Outcome::Signalled(6)]);
+    assert_eq!(outcomes(&benchmark, 2), [Outcome::Exited(127)]);
+    assert_eq!(nothing_works(&benchmark), Some(Outcome::Signalled(6)));
+}
+
+#[test]
+fn a_survivor_of_a_baseline_that_crashes_is_measured_and_all_are_told() {
+    let variants = vec![
+        variant("crashes", Role::Baseline, "kill -ABRT $$"),
+        variant("survives", Role::Candidate, "exit 1"),
+    ];
+    let launcher = Launcher::new().unwrap();
+    let mut notes = Notes::default();
+    let plan = plan(Some(2), variants);
+    let benchmark = measure(&launcher, &plan, &AtomicBool::new(false), &mut notes).unwrap();
+    assert_eq!(notes.ended.len(), 6);
+    assert_eq!(outcomes(&benchmark, 1), [Outcome::Exited(1); 2]);
+    assert_eq!(nothing_works(&benchmark), None);
+}
+
+#[test]
+fn a_server_that_gets_ready_only_as_the_baseline_is_a_result_and_else_an_error() {
+    let (ready, fails) = ("echo ready; exec sleep 1000", "echo oh no >&2; exit 3");
+    let measured = |baseline, candidate| {
+        let variants = vec![
+            variant("baseline", Role::Baseline, baseline),
+            variant("candidate", Role::Candidate, candidate),
+        ];
+        let mut plan = plan(Some(1), variants);
+        plan.load = Some(Load {
+            command: variant("", Role::Baseline, "exit 0").command,
+            ready: ReadySign::Line("ready".parse().unwrap()),
+            ready_within: Duration::from_secs(60),
+            stop_within: Duration::from_secs(10),
+        });
+        let launcher = Launcher::new().unwrap();
+        let interrupted = AtomicBool::new(false);
+        measure(&launcher, &plan, &interrupted, &mut Notes::default())
+    };
+    let benchmark = measured(ready, fails).unwrap();
+    assert_eq!(outcomes(&benchmark, 1), [Outcome::Exited(3)]);
+    let error = measured(fails, ready).unwrap_err();
+    assert!(
+        matches!(error, MeasureError::Serve(ServeError::NotReady { .. })),
+        "{error:?}"
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use reheap_bench::metrics::Metric;
 use reheap_bench::results::{Direction, Outcome};
 use reheap_bench::run::{CommandLine, Finished, Launcher, Limits, RunError};
-use reheap_bench::server::{Load, ReadySign, ServeError, serve};
+use reheap_bench::server::{Load, ReadySign, ServeError, rehearse, serve};
 use std::net::TcpListener;
 use std::time::Duration;
 
@@ -62,7 +62,25 @@ fn line(pattern: &str) -> ReadySign {
 fn served(server: &CommandLine, load: &Load) -> Result<Finished, ServeError> {
     let metrics = [Metric::parse("pid=server (.*)", Direction::Lower).unwrap()];
     let launcher = Launcher::new().unwrap();
-    serve(&launcher, server, load, &Limits::default(), &metrics)
+    serve(
+        &launcher,
+        server,
+        load,
+        &Limits::default(),
+        &metrics,
+        &mut || (),
+    )
+}
+
+/// The error of a server that does not get ready, and how its run ended.
+#[track_caller]
+fn not_ready(script: &str, load: &Load) -> (String, Finished) {
+    let error = served(&python(script, free_port()), load).unwrap_err();
+    assert!(matches!(error, ServeError::NotReady { .. }), "{error:?}");
+    let text = error.to_string();
+    let (program, why) = text.split_once(": ").unwrap();
+    assert_eq!(program, "cannot measure `/usr/bin/env`");
+    (why.to_owned(), error.finished().unwrap().clone())
 }
 
 fn assert_was_served(finished: &Finished) {
@@ -133,11 +151,21 @@ fn a_port_that_somebody_else_listens_on_is_refused() {
 }
 
 #[test]
-fn a_server_that_crashes_at_its_start_is_a_result() {
+fn a_server_that_ends_before_it_is_ready_is_told_with_its_last_words() {
     let port = free_port();
-    let load = load(python(LOAD, port), ReadySign::Port(port));
-    let finished = served(&python("import os; os.abort()", port), &load).unwrap();
+    let on_port = load(python(LOAD, port), ReadySign::Port(port));
+    let (why, finished) = not_ready("import os; os.abort()", &on_port);
+    assert_eq!(
+        why,
+        format!("it crashed (SIGABRT) before it listened on port {port}")
+    );
     assert_eq!(finished.outcome, Outcome::Signalled(6));
+
+    let on_line = load(python(LOAD, port), line("^listening$"));
+    let (why, finished) = not_ready("raise SystemExit('no such file: a.conf')", &on_line);
+    let expected = "it ended with exit code 1 before a line of its output matched `^listening$`";
+    assert_eq!(why, expected);
+    assert_eq!(finished.stderr.last_lines(1), "no such file: a.conf");
 }
 
 #[test]
@@ -166,12 +194,58 @@ fn a_server_that_goes_into_the_background_is_refused() {
 }
 
 #[test]
-fn a_server_that_never_gets_ready_took_too_long() {
+fn a_server_that_never_gets_ready_is_told_with_the_time_it_had() {
     let port = free_port();
     let mut load = load(python(LOAD, port), ReadySign::Port(port));
     load.ready_within = Duration::from_millis(100);
-    let finished = served(&python("import time; time.sleep(1000)", port), &load).unwrap();
+    let waits = "import time; time.sleep(1000)";
+    let (why, finished) = not_ready(waits, &load);
+    assert_eq!(why, format!("nothing listened on port {port} within 0.1 s"));
     assert_eq!(finished.outcome, Outcome::TimedOut);
+
+    load.ready = line("never printed");
+    let (why, _) = not_ready(waits, &load);
+    let expected = "no line of its output matched `never printed` within 0.1 s";
+    assert_eq!(why, expected);
+}
+
+#[test]
+fn a_rehearsal_starts_the_server_and_ends_it_without_any_load() {
+    let port = free_port();
+    let mut missing = python(LOAD, port);
+    missing.program = "/no/such/load".into();
+    let load = load(missing, ReadySign::Port(port));
+    let rehearsed = |script: &str| {
+        let launcher = Launcher::new().unwrap();
+        let server = python(script, port);
+        rehearse(&launcher, &server, &load, &Limits::default(), &mut || ())
+    };
+    rehearsed(SERVER).unwrap();
+    TcpListener::bind(("127.0.0.1", port)).expect("the port is free again");
+    let error = rehearsed("import os; os.abort()").unwrap_err();
+    assert!(matches!(error, ServeError::NotReady { .. }), "{error:?}");
+}
+
+#[test]
+fn whoever_waits_for_a_slow_server_is_told_once() {
+    let port = free_port();
+    let directory = tempfile::tempdir().unwrap();
+    let told = directory.path().join("told");
+    // It gets ready when somebody was told, however long that takes.
+    let slow = format!(
+        "import os, time\nwhile not os.path.exists('{}'): time.sleep(0.01)\n{SERVER}",
+        told.display()
+    );
+    let load = load(python(LOAD, port), ReadySign::Port(port));
+    let launcher = Launcher::new().unwrap();
+    let mut count = 0;
+    let mut on_wait = || {
+        count += 1;
+        std::fs::write(&told, "").unwrap();
+    };
+    let (server, limits) = (python(&slow, port), Limits::default());
+    serve(&launcher, &server, &load, &limits, &[], &mut on_wait).unwrap();
+    assert_eq!(count, 1);
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod common;
 
 use common::bench::{Commands, bench, has_ended, interrupted, results, runs_of, variant};
 use common::command::{EVENT_DEADLINE, Running, try_until, wait_for_end};
-use common::{reheap, run};
+use common::{Outcome, reheap, run};
 use reheap_bench::memory_limit::MemoryLimit;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -83,10 +83,73 @@ fn a_command_that_wants_a_terminal_is_quoted_on_why_it_ended() {
         "a ended with exit code ",
         "its last output was:\n",
         "/dev/tty",
+        "\nhint: reheap runs commands without a terminal",
     ]);
     // All variants fail alike, which may be meant; it is said all the same.
     let warning = "warning: the command ends with exit code";
     assert!(outcome.stdout.contains(warning), "{}", outcome.stdout);
+}
+
+#[test]
+fn a_command_that_works_with_no_variant_is_told_once_and_in_place_of_a_table() {
+    let commands = Commands::new();
+    let text = "echo >> count\necho 'no such key: threads' >&2\nkill -ABRT $$";
+    let script = commands.script("crashing", text);
+    let mut command = commands.bench("--rounds 9 --json results.json --variant glibc,mimalloc --");
+    let outcome = run(command.arg(script)).ended_with(4);
+    assert_eq!(outcome.stdout, "");
+    let outcome = outcome.said(&[
+        "glibc crashed (SIGABRT); its last output was:\n  no such key: threads\n",
+        "reheap: there is nothing to measure: the command works with no variant\n\nhint: ",
+    ]);
+    assert_eq!(outcome.stderr.matches("no such key").count(), 1);
+    // Once to see whether the allocator is active, and each variant once.
+    assert_eq!(commands.read("count").lines().count(), 1 + 3);
+    // What happened is still a result.
+    let results: Value = serde_json::from_str(&commands.read("results.json")).unwrap();
+    let runs = runs_of(&results["benchmarks"][0], "glibc");
+    assert_eq!(runs[0]["outcome"], json!({"signalled": 6}));
+    assert_eq!(runs.len(), 1);
+}
+
+#[test]
+fn a_shell_that_finds_no_program_has_measured_nothing() {
+    let mut command = bench("--rounds 9 --variant");
+    let outcome = run(command.arg("a=sh -c no-such-command")).ended_with(4);
+    assert_eq!(outcome.stdout, "");
+    outcome.said(&[
+        "a ended with exit code 127; its last output was:",
+        "no-such-command: not found",
+        "the command does not work",
+        "with 127 a shell says that it does not find a program",
+    ]);
+}
+
+#[test]
+fn if_some_values_of_a_parameter_work_the_others_are_results() {
+    let mut command = bench("--rounds 2 -L n=1,2 --variant");
+    let outcome = run(command.arg("a=sh -c '[ {n} = 1 ] || kill -ABRT $$'")).ended_with(4);
+    let warning = "a: crashed in 1 of 1 run (SIGABRT)";
+    assert!(outcome.stdout.contains(warning), "{}", outcome.stdout);
+    outcome.did_not_say("nothing to measure");
+}
+
+#[test]
+fn a_command_that_fails_before_it_allocates_is_quoted_on_why() {
+    let commands = Commands::new();
+    let source = commands.write(
+        "early.c",
+        "#include <unistd.h>\n\
+         int main(void) { write(2, \"usage: early FILE\\n\", 18); return 2; }\n",
+    );
+    let early = commands.path("early");
+    run(Command::new("cc").arg(source).arg("-o").arg(&early)).succeeded();
+    run(bench("--rounds 1 --variant glibc,mimalloc --").arg(early))
+        .ended_with(1)
+        .said(&[
+            "it was loaded, but never called",
+            "; the command ended with exit code 2, and its last line was `usage: early FILE`",
+        ]);
 }
 
 #[test]
@@ -142,16 +205,20 @@ fn a_command_that_never_ends_is_ended_and_counted_as_failed() {
     let commands = Commands::new();
     let endless = commands.variant("endless", "echo $$ >> ids\nsleep 1000");
     let mut command = commands.bench("--rounds 1 --time-limit 0.2");
-    let outcome = run(command.args(["--variant", &endless])).ended_with(4);
-    let warning = "warning: endless: took too long in 1 of 1 run";
-    assert!(outcome.stdout.contains(warning), "{}", outcome.stdout);
-    commands.all_have_ended("ids", 3);
+    run(command.args(["--variant", &endless]))
+        .ended_with(4)
+        .said(&[
+            "endless took too long",
+            "there is nothing to measure: the command does not work",
+            "hint: a command that only needs longer: --time-limit SECONDS",
+        ]);
+    commands.all_have_ended("ids", 1);
 
     let script = commands.path("endless");
     let mut command = commands.bench("--rounds 1 --time-limit 0.2 --variant glibc,mimalloc --");
     let outcome = run(command.arg(script)).ended_with(4);
     outcome.said(&["glibc+mimalloc took too long when it was tried out"]);
-    commands.all_have_ended("ids", 3 + 2 + 3);
+    commands.all_have_ended("ids", 1 + 2);
 }
 
 #[test]
@@ -229,6 +296,15 @@ fn a_figure_is_read_from_the_output_or_missed_aloud() {
         "{table}"
     );
     assert!(table.contains("wall time"), "{table}");
+
+    // The expression matches, but in the wrong place.
+    let mut command = bench("--rounds 3 --variant");
+    command.args(["a=echo rate: fast", "--metric", "rate=rate: (.*)"]);
+    let outcome = run(&mut command).succeeded().said(&[
+        "the metric `rate` has no figure: its expression matched `fast` in the output of a, and \
+         that contains no number",
+    ]);
+    assert_eq!(outcome.stderr.matches("`fast`").count(), 1);
 }
 
 #[test]
@@ -263,22 +339,34 @@ fn what_a_load_generator_prints_need_not_be_the_same() {
 }
 
 #[test]
-fn a_server_that_does_not_get_ready_or_does_not_stay_is_told() {
-    let line =
-        "--rounds 1 --time-limit 0.2 --ready-line ready --load true --variant glibc --server";
-    let outcome = run(bench(line).arg("sleep 1000")).ended_with(4);
-    let warning = "glibc: took too long in 1 of 1 run";
-    assert!(outcome.stdout.contains(warning), "{}", outcome.stdout);
-    run(bench(line).arg("true"))
-        .ended_with(1)
-        .said(&["it ended by itself; a server has to stay in the foreground"]);
+fn a_server_that_does_not_get_ready_or_does_not_stay_is_told_before_anything_is_built() {
+    let commands = Commands::new();
+    let line = "--rounds 1 --ready-within 0.2 --ready-line ready --load true --server";
+    let refused = |server: &str| -> Outcome {
+        let outcome = run(commands.bench(line).arg(server)).ended_with(1);
+        outcome.did_not_say("measuring")
+    };
+    let silent = commands.script("silent", "echo $$ > ids\necho cannot bind >&2\nsleep 1000");
+    refused(&silent.display().to_string()).said(&[
+        "no line of its output matched `ready` within 0.2 s; its last output was:\n  cannot bind\n",
+        "hint: check what the server prints; a server that needs longer: --ready-within 0.4",
+    ]);
+    commands.all_have_ended("ids", 1);
+    refused("sh -c 'echo no such file >&2; exit 3'").said(&[
+        "it ended with exit code 3 before a line of its output matched `ready`; its last output was:\n  no such file\n",
+    ]);
+    refused("true").said(&[
+        "it ended by itself; a server has to stay in the foreground",
+        "`--foreground`",
+    ]);
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     let mut command = bench("--rounds 1 --load true --variant glibc --server");
     command.args(["sleep 1000", "--ready-port", &port.to_string()]);
-    run(&mut command)
-        .ended_with(1)
-        .said(&[&format!("something listens on port {port} already")]);
+    run(&mut command).ended_with(1).said(&[
+        &format!("something listens on port {port} already"),
+        "hint: end that program",
+    ]);
 }
 
 #[test]

@@ -113,6 +113,8 @@ fn options_that_contradict_each_other_are_refused() {
     }
     refused("--server ./a --load ./b", &[]).said(&["--ready-port or --ready-line"]);
     refused("--server ./a --ready-port 7", &[]).said(&["--load"]);
+    let line = "--server ./a --load ./b --ready-port 7 --ready-within 0";
+    refused(line, &[]).said(&["--ready-within needs a number above 0"]);
     refused("--load ./b --ready-line (", &[]).said(&["cannot read the expression `(`"]);
 }
 

@@ -1,24 +1,27 @@
 //! Measures variants that are ready, writes the results, and turns them into an exit code.
 
 use crate::bench::clock::{Clock, refusal};
+use crate::bench::last_words;
 use crate::bench::options::{Measuring, Server};
 use crate::bench::outputs::Outputs;
-use crate::bench::progress::Bar;
-use crate::bench::ready::ReadyVariant;
+use crate::bench::progress::{Bar, waiting_for};
+use crate::bench::ready::{ReadyVariant, command_line};
 use crate::bench::sweep::Parameters;
 use crate::bench::write;
 use crate::exit;
 use crate::interrupt;
-use crate::ui;
+use crate::ui::{self, Failure};
 use reheap_bench::analysis::ended;
-use reheap_bench::experiment::{self, MeasureError, Plan, PlannedVariant};
+use reheap_bench::experiment::{self, FirstRun, MeasureError, Plan, PlannedVariant};
+use reheap_bench::failures;
 use reheap_bench::machine;
 use reheap_bench::overview::Overview;
 use reheap_bench::results::{
     Benchmark, Ending, FORMAT, LeftOut, Outcome, OutputCheck, Results, Role, Settings,
 };
 use reheap_bench::run::{CommandLine, Launcher, Limits};
-use reheap_bench::server;
+use reheap_bench::server::{self, ReadySign, ServeError};
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -117,23 +120,40 @@ impl Measurement {
         Ok(results)
     }
 
+    /// Starts a server once, and stops it when it is ready: before reheap builds anything for it.
+    ///
+    /// # Errors
+    /// If it does not get ready.
+    pub(crate) fn rehearse(&self, words: &[OsString]) -> anyhow::Result<()> {
+        let Some(server) = &self.server else {
+            return Ok(());
+        };
+        let mut command = command_line(words, self.first_parameters())?;
+        command.input = self.measuring.input.clone();
+        let load = server.load(self.first_parameters())?;
+        let mut on_wait = || ui::note(&waiting_for(&load));
+        let limits = self.limits_of_trials();
+        let ready = server::rehearse(&self.launcher, &command, &load, &limits, &mut on_wait);
+        self.go_on()?;
+        ready.map_err(|error| explained(error.into()))
+    }
+
     /// Runs a command once: as a server under its load, if it is one. How it ends does not matter yet. But reheap
     /// reports a run that uses up its time or crashes, so that nobody waits for the sixth allocator without knowing
     /// what happened to the first.
     ///
     /// Its time counts, and is the result.
-    pub(crate) fn try_out(&self, name: &str, mut command: CommandLine) -> anyhow::Result<Duration> {
+    pub(crate) fn try_out(&self, name: &str, mut command: CommandLine) -> anyhow::Result<FirstRun> {
         command.input = self.measuring.input.clone();
-        let limits = Limits {
-            time: self.time_limit(),
-            memory: None,
-            interrupted: Some(&self.interrupted),
-        };
+        let limits = self.limits_of_trials();
         let run = || match &self.server {
             Some(server) => {
-                let load = server.load(self.first_parameters(), self.time_limit())?;
-                server::serve(&self.launcher, &command, &load, &limits, &[])
-                    .map_err(anyhow::Error::new)
+                let load = server.load(self.first_parameters())?;
+                let mut on_wait = || ui::note(&format!("{name}: {}", waiting_for(&load)));
+                match server::serve(&self.launcher, &command, &load, &limits, &[], &mut on_wait) {
+                    Err(ServeError::NotReady { finished, .. }) => Ok(*finished),
+                    other => other.map_err(|error| explained(error.into())),
+                }
             }
             None => {
                 let run = self.launcher.run(&command, &limits, &[]);
@@ -143,11 +163,22 @@ impl Measurement {
         let spinning = || ui::while_spinning(&format!("trying out {name}"), run);
         let (finished, took) = self.clock.count(spinning);
         self.go_on()?;
-        let outcome = finished?.outcome;
-        if !matches!(outcome, Outcome::Exited(_)) {
-            ui::note(&format!("{name} {} when it was tried out", ended(outcome)));
+        let finished = finished?;
+        if !matches!(finished.outcome, Outcome::Exited(_)) {
+            let ended = ended(finished.outcome);
+            ui::note(&format!("{name} {ended} when it was tried out"));
         }
-        Ok(took)
+        Ok(FirstRun { took, finished })
+    }
+
+    fn limits_of_trials(&self) -> Limits<'_> {
+        // A command that never ends must not use up more than the time.
+        let limits = [self.time_limit(), self.clock.left()];
+        Limits {
+            time: limits.into_iter().flatten().min(),
+            memory: None,
+            interrupted: Some(&self.interrupted),
+        }
     }
 
     fn time_limit(&self) -> Option<Duration> {
@@ -166,7 +197,7 @@ impl Measurement {
         let mut planned = Vec::new();
         for (index, variant) in variants.iter().enumerate() {
             let mut of_variant = variant.planned(parameters, input)?;
-            of_variant.first_run = variant.first_run.filter(|_| is_first);
+            of_variant.first_run = variant.first_run.clone().filter(|_| is_first);
             planned.push(of_variant);
             if index == 0 {
                 planned.push(variant.copy().planned(parameters, input)?);
@@ -197,7 +228,7 @@ impl Measurement {
             left_out: left_out.to_vec(),
             settings,
             load: match &self.server {
-                Some(server) => Some(server.load(parameters, self.time_limit())?),
+                Some(server) => Some(server.load(parameters)?),
                 None => None,
             },
         };
@@ -205,10 +236,7 @@ impl Measurement {
         let measure = || experiment::measure(&self.launcher, &plan, &self.interrupted, &mut bar);
         let (measured, _) = self.clock.count(measure);
         bar.finish();
-        match measured {
-            Err(MeasureError::TooLittleTime(time)) => Err(refusal(&time).into()),
-            other => Ok(other?),
-        }
+        measured.map_err(explained)
     }
 
     /// Results without any measurement yet.
@@ -222,6 +250,50 @@ impl Measurement {
             settings: self.settings.clone(),
             benchmarks: Vec::new(),
         }
+    }
+}
+
+/// The error with what the server printed last, and with a way out where there is one.
+fn explained(error: MeasureError) -> anyhow::Error {
+    let error = match error {
+        MeasureError::Serve(error) => error,
+        MeasureError::TooLittleTime(time) => return refusal(&time).into(),
+        other => return other.into(),
+    };
+    let finished = error.finished();
+    let words = finished.map(last_words::quoted).unwrap_or_default();
+    let failure = Failure::failed(format!("{error}{words}"));
+    let of_output = finished.and_then(last_words::hint).map(str::to_owned);
+    match of_output.or_else(|| way_out(&error)) {
+        Some(hint) => failure.hint(hint).into(),
+        None => failure.into(),
+    }
+}
+
+fn way_out(error: &ServeError) -> Option<String> {
+    match error {
+        ServeError::PortInUse { .. } => {
+            Some("end that program, or give the server and its load another port".to_owned())
+        }
+        ServeError::NotInForeground { .. } => Some(
+            "look for an option of the server such as `--foreground` or `--no-daemon`".to_owned(),
+        ),
+        ServeError::NotReady {
+            sign,
+            within,
+            finished,
+            ..
+        } if finished.outcome == Outcome::TimedOut => {
+            let seconds = within.as_secs_f64() * 2.0;
+            let longer = format!("a server that needs longer: --ready-within {seconds}");
+            Some(match sign {
+                ReadySign::Port(port) => {
+                    format!("check that the server uses port {port}; {longer}")
+                }
+                ReadySign::Line(_) => format!("check what the server prints; {longer}"),
+            })
+        }
+        _ => None,
     }
 }
 
@@ -242,8 +314,8 @@ fn typed() -> Vec<String> {
 /// Writes the results, and says with the exit code whether all variants did what the baseline does.
 pub(crate) fn finish(results: &Results, outputs: &Outputs) -> anyhow::Result<ExitCode> {
     let overview = Overview::of(std::slice::from_ref(results));
-    write::all(&overview, outputs)?;
     if was_interrupted(results) {
+        write::all(&overview, outputs)?;
         let mut variants = results.benchmarks.iter().flat_map(|it| &it.variants);
         ui::note(match variants.any(|variant| !variant.runs.is_empty()) {
             true => "interrupted: these are the runs so far",
@@ -251,11 +323,36 @@ pub(crate) fn finish(results: &Results, outputs: &Outputs) -> anyhow::Result<Exi
         });
         return Ok(ExitCode::from(interrupt::exit_code()));
     }
+    if let Some(failure) = nothing_works(results) {
+        write::files(&overview, outputs)?;
+        return Err(failure.into());
+    }
+    write::all(&overview, outputs)?;
     let roles = [Role::Baseline, Role::BaselineCopy, Role::Candidate];
     Ok(match any_failed(&overview, &roles) {
         true => ExitCode::from(exit::COMMAND_FAILED),
         false => ExitCode::SUCCESS,
     })
+}
+
+/// What to say in place of a table of failures, if no variant works in any of the benchmarks.
+fn nothing_works(results: &Results) -> Option<Failure> {
+    let benchmarks = results.benchmarks.iter();
+    let outcomes: Option<Vec<Outcome>> = benchmarks.map(failures::nothing_works).collect();
+    let first = *outcomes?.first()?;
+    let hint = match first {
+        Outcome::TimedOut => "a command that only needs longer: --time-limit SECONDS",
+        Outcome::OutOfMemory => "use a higher limit: --memory-limit",
+        Outcome::Exited(126) => "with 126 a shell says that it cannot execute a program",
+        Outcome::Exited(_) => "with 127 a shell says that it does not find a program",
+        Outcome::Signalled(_) => "run the command by itself, and measure it when it works",
+    };
+    let text = match results.benchmarks.iter().all(|it| it.variants.len() <= 2) {
+        true => "there is nothing to measure: the command does not work",
+        false => "there is nothing to measure: the command works with no variant",
+    };
+    let failure = Failure::failed(text).code(exit::COMMAND_FAILED);
+    Some(failure.hint(hint))
 }
 
 fn was_interrupted(results: &Results) -> bool {

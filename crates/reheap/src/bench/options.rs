@@ -204,13 +204,20 @@ pub(crate) struct ServerArguments {
     /// The server is ready when it prints a line that matches
     #[arg(long, value_name = "REGEX", requires = "load")]
     ready_line: Option<String>,
+    /// How long the server may take until then
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 30.0,
+        allow_negative_numbers = true,
+        requires = "load"
+    )]
+    ready_within: f64,
     /// The program that keeps the server busy; its end ends a run, its output has the metrics
     #[arg(long, value_name = "COMMAND", conflicts_with = "command")]
     load: Option<String>,
 }
 
-/// How long a server may take until it is ready.
-const READY_WITHIN: Duration = Duration::from_secs(60);
 /// How long a server may take to stop.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
@@ -221,6 +228,7 @@ pub(crate) struct Server {
     pub(crate) words: Vec<OsString>,
     pub(crate) load: Vec<OsString>,
     pub(crate) ready: ReadySign,
+    ready_within: Duration,
 }
 
 impl ServerArguments {
@@ -246,21 +254,18 @@ impl ServerArguments {
             words: self.server.as_ref().map_or(Ok(Vec::new()), words)?,
             load: words(load)?,
             ready,
+            ready_within: Duration::from_secs_f64(positive(self.ready_within, "--ready-within")?),
         }))
     }
 }
 
 impl Server {
-    /// The load with the values of a sweep. The limit of a run also limits how long the server may need to get ready.
-    pub(crate) fn load(
-        &self,
-        parameters: &Parameters,
-        limit: Option<Duration>,
-    ) -> anyhow::Result<Load> {
+    /// The load with the values of a sweep.
+    pub(crate) fn load(&self, parameters: &Parameters) -> anyhow::Result<Load> {
         Ok(Load {
             command: command_line(&self.load, parameters)?,
             ready: self.ready.clone(),
-            ready_within: limit.map_or(READY_WITHIN, |limit| limit.min(READY_WITHIN)),
+            ready_within: self.ready_within,
             stop_within: STOP_WITHIN,
         })
     }

@@ -3,6 +3,7 @@
 //! A preloaded allocator takes part only if one untimed run showed that the program's calls reach it.
 
 use crate::bench::clock::refusal;
+use crate::bench::last_words;
 use crate::bench::measure::Measurement;
 use crate::bench::ready::{ReadyVariant, command_line};
 use crate::bench::search::VariantSource;
@@ -16,9 +17,9 @@ use crate::workshop::Workshop;
 use anyhow::Context as _;
 use reheap_allocators::probe::Recording;
 use reheap_allocators::target::Libc;
+use reheap_bench::experiment::FirstRun;
 use reheap_bench::results::{Activity, LeftOut, Role};
 use std::ffi::OsString;
-use std::time::Duration;
 
 /// All variants that the user asked for, ready to run, and those that cannot take part.
 ///
@@ -34,6 +35,9 @@ pub(crate) fn prepare(
         true => None,
         false => Some(Dynamic::resolve(words, measurement, workshop)?),
     };
+    if let Some(Typed::OwnCommand(baseline)) = typed.first() {
+        measurement.rehearse(&own_command(baseline).words)?;
+    }
     let libc = program.as_ref().map_or(Libc::Glibc, |program| program.libc);
     let names: Vec<String> = typed.iter().map(|it| variants::shown(it, libc)).collect();
     variants::refuse_twins(&names)?;
@@ -87,7 +91,7 @@ pub(crate) struct Dynamic<'a> {
 
 impl<'a> Dynamic<'a> {
     /// # Errors
-    /// If the program does not exist, or no preload would have an effect.
+    /// If the program does not exist, if no preload would have an effect, or if it is a server that does not get ready.
     pub(crate) fn resolve(
         words: &'a [OsString],
         measurement: &'a Measurement,
@@ -110,6 +114,7 @@ impl<'a> Dynamic<'a> {
                 program.file.display()
             ))
         })?;
+        measurement.rehearse(words)?;
         Ok(Self {
             words,
             program,
@@ -153,14 +158,17 @@ impl<'a> Dynamic<'a> {
 
     /// Begins to count the time: the baseline was tried out.
     fn begin(&self, baseline: &ReadyVariant, wanted: usize) {
-        if let Some(first_run) = baseline.first_run {
+        if let Some(first_run) = &baseline.first_run {
             let share = 1.0 / self.measurement.comparisons() as f64;
-            self.measurement.clock.begin_step(share, first_run, wanted);
+            self.measurement
+                .clock
+                .begin_step(share, first_run.took, wanted);
         }
     }
 
     fn take_in(&self, ready: ReadyVariant, prepared: &mut Prepared) {
-        self.measurement.clock.add(ready.first_run);
+        let first_run = ready.first_run.as_ref().map(|first_run| first_run.took);
+        self.measurement.clock.add(first_run);
         prepared.ready.push(ready);
     }
 
@@ -235,8 +243,8 @@ impl<'a> Dynamic<'a> {
     }
 
     /// Runs the command once with a probe in front of the library, and says what showed that the library is active,
-    /// and how long it took.
-    fn see(&self, ready: &ReadyVariant, choice: &Choice) -> anyhow::Result<(String, Duration)> {
+    /// and what came of the run.
+    fn see(&self, ready: &ReadyVariant, choice: &Choice) -> anyhow::Result<(String, FirstRun)> {
         let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
         let recording = Recording::create(&directory.path().join("recording"))?;
         let target = self
@@ -254,7 +262,13 @@ impl<'a> Dynamic<'a> {
         let first_run = measurement.try_out(&ready.name, command)?;
         let seen = recording.observation()?.active(&library).map_err(|why| {
             let why = preloading::explained(why, &self.program, &library);
-            Failure::failed(format!("{} would not be active: {why}", ready.name))
+            let text = format!("{} would not be active: {why}", ready.name);
+            // A program that has failed early may not have come as far as to its first allocation.
+            let failed = match first_run.finished.outcome.is_success() {
+                true => String::new(),
+                false => last_words::failed(&first_run.finished),
+            };
+            Failure::failed(format!("{text}{failed}"))
         })?;
         Ok((seen, first_run))
     }

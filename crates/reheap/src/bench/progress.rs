@@ -1,5 +1,6 @@
 //! Shows how far a measurement is: a bar on a terminal, one line for each comparison elsewhere.
 
+use crate::bench::last_words;
 use crate::ui;
 use indicatif::{ProgressBar, ProgressStyle};
 use reheap_bench::analysis::ended;
@@ -8,13 +9,10 @@ use reheap_bench::figures;
 use reheap_bench::outlook::{Forecast, duration};
 use reheap_bench::results::{Outcome, Settings};
 use reheap_bench::run::Finished;
+use reheap_bench::server::Load;
 use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 use std::time::Duration;
-
-/// How much output of a failed run reheap quotes: lines, and characters of each.
-const LAST_WORDS: usize = 4;
-const LINE_MAX: usize = 160;
 
 /// Where nothing moves, a line is printed after so many seconds, and then each time after twice as many.
 const FIRST_LINE: Duration = Duration::from_secs(2);
@@ -37,6 +35,9 @@ pub(crate) struct Bar {
     expected: Option<Outcome>,
     /// The variants whose failure was already reported.
     told: BTreeSet<String>,
+    /// The metrics of which it was already told that they match no number.
+    told_metrics: BTreeSet<String>,
+    was_told_to_wait: bool,
 }
 
 impl Bar {
@@ -58,6 +59,8 @@ impl Bar {
             said_visible: false,
             expected: None,
             told: BTreeSet::new(),
+            told_metrics: BTreeSet::new(),
+            was_told_to_wait: false,
         }
     }
 
@@ -84,6 +87,23 @@ impl Bar {
     /// How many rounds there will be, as far as it is known.
     fn rounds_at_the_end(&self) -> Option<usize> {
         self.settings.rounds.or(Some(self.forecast?.rounds))
+    }
+}
+
+impl Bar {
+    /// An expression that matches the wrong place would otherwise look like one that matches nothing.
+    fn tell_metrics_without_number(&mut self, progress: &Progress<'_>, finished: &Finished) {
+        for (name, matched) in &finished.metrics_without_number {
+            if self.told_metrics.insert(name.clone()) {
+                let matched = last_words::shown(matched);
+                let variant = progress.variant;
+                let text = format!(
+                    "the metric `{name}` has no figure: its expression matched `{matched}` in the output of {variant}, \
+                     and that contains no number"
+                );
+                self.bar.suspend(|| ui::note(&text));
+            }
+        }
     }
 }
 
@@ -160,6 +180,7 @@ impl Watch for Bar {
     /// A figure comes from many runs, so what one of them printed about its failure is lost unless reheap prints it
     /// now.
     fn run_ended(&mut self, progress: &Progress<'_>, finished: &Finished) {
+        self.tell_metrics_without_number(progress, finished);
         let outcome = finished.outcome;
         let is_as_expected = match self.expected {
             Some(expected) => outcome == expected,
@@ -173,20 +194,28 @@ impl Watch for Bar {
         if is_as_expected || !self.told.insert(progress.variant.to_owned()) {
             return;
         }
-        let mut text = format!("{} {}", progress.variant, ended(outcome));
-        let last_words = match finished.stderr.last_lines(LAST_WORDS) {
-            nothing if nothing.is_empty() => finished.stdout.last_lines(LAST_WORDS),
-            lines => lines,
-        };
-        if !last_words.is_empty() {
-            text.push_str("; its last output was:");
-        }
-        for line in last_words.lines() {
-            text.push_str("\n  ");
-            text.extend(ui::printable(line).chars().take(LINE_MAX));
+        let words = last_words::quoted(finished);
+        let mut text = format!("{} {}{words}", progress.variant, ended(outcome));
+        if let Some(hint) = last_words::hint(finished) {
+            text.push_str(&format!("\nhint: {hint}"));
         }
         self.say(&text);
     }
+
+    fn waits_for_server(&mut self, load: &Load) {
+        if !std::mem::replace(&mut self.was_told_to_wait, true) {
+            self.bar.suspend(|| ui::note(&waiting_for(load)));
+        }
+    }
+}
+
+/// What reheap waits for when a server needs some seconds.
+pub(crate) fn waiting_for(load: &Load) -> String {
+    format!(
+        "waiting for the server: {}; reheap waits {} s (--ready-within)",
+        load.ready.missing(),
+        load.ready_within.as_secs_f64()
+    )
 }
 
 fn spinning(what: String) -> ProgressBar {

@@ -5,14 +5,13 @@ use crate::bench::variants;
 use crate::choice::Choice;
 use crate::program::Program;
 use reheap_allocators::target::Libc;
-use reheap_bench::experiment::PlannedVariant;
+use reheap_bench::experiment::{FirstRun, PlannedVariant};
 use reheap_bench::results::{Activity, AllocatorVersion, Role};
 use reheap_bench::run::CommandLine;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// A variant with everything that it needs. Only the values of a sweep are still missing in its command.
 #[derive(Debug, Clone)]
@@ -25,8 +24,8 @@ pub(crate) struct ReadyVariant {
     pub(crate) words: Vec<OsString>,
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) activity: Activity,
-    /// How long the command took when it was tried out, if it was, with the first values of a sweep.
-    pub(crate) first_run: Option<Duration>,
+    /// The run in which it was tried out, if it was, with the first values of a sweep.
+    pub(crate) first_run: Option<FirstRun>,
 }
 
 impl ReadyVariant {

@@ -12,6 +12,7 @@ use crate::choice::{Choice, Hardened};
 use crate::ui;
 use reheap_allocators::catalogue;
 use reheap_allocators::target::Libc;
+use reheap_bench::failures::nothing_works;
 use reheap_bench::findings::Findings;
 use reheap_bench::recommend::{self, Goal, Wish};
 use reheap_bench::results::{Benchmark, Ending, LeftOut, Results, Role};
@@ -34,14 +35,14 @@ pub(crate) trait VariantSource {
 /// What a search found.
 pub(crate) struct Found {
     pub(crate) results: Results,
-    /// The last benchmark, for the verdict; `None` if it was interrupted.
+    /// The last benchmark, for the verdict; `None` if it was interrupted, or nothing works.
     pub(crate) wish: Option<Wish>,
     /// The choices that variants stand for, by the variants' names.
     pub(crate) choices: Vec<(String, Choice)>,
 }
 
 impl Found {
-    fn interrupted(results: Results) -> Found {
+    fn nothing(results: Results) -> Found {
         Found {
             results,
             wish: None,
@@ -95,7 +96,7 @@ impl StepVariants {
 
     fn add_ready(&mut self, search: &AllocatorSearch<'_>, ready: ReadyVariant, choice: Choice) {
         let clock = &search.measurement.clock;
-        clock.add(ready.first_run);
+        clock.add(ready.first_run.as_ref().map(|first_run| first_run.took));
         self.choices.push((ready.name.clone(), choice));
         self.ready.push(ready);
     }
@@ -137,8 +138,8 @@ impl AllocatorSearch<'_> {
         let benchmark = self.measure("allocators", &step, SHARE_OF_ALLOCATORS)?;
         results.benchmarks.push(benchmark);
         let benchmark = &results.benchmarks[0];
-        if benchmark.ended == Ending::Interrupted {
-            return Ok(Found::interrupted(results));
+        if benchmark.ended == Ending::Interrupted || nothing_works(benchmark).is_some() {
+            return Ok(Found::nothing(results));
         }
         let finalists = recommend::finalists(
             &Findings::of(&results, benchmark),
@@ -154,7 +155,7 @@ impl AllocatorSearch<'_> {
             let interrupted = benchmark.ended == Ending::Interrupted;
             results.benchmarks.push(benchmark);
             if interrupted {
-                return Ok(Found::interrupted(results));
+                return Ok(Found::nothing(results));
             }
             step = tuned;
         }
@@ -167,8 +168,10 @@ impl AllocatorSearch<'_> {
 
     /// Begins to count the time of a step, if the baseline was tried out.
     fn begin(&self, step: &StepVariants, share: f64, wanted: usize) {
-        if let Some(first_run) = step.baseline.first_run {
-            self.measurement.clock.begin_step(share, first_run, wanted);
+        if let Some(first_run) = &step.baseline.first_run {
+            self.measurement
+                .clock
+                .begin_step(share, first_run.took, wanted);
         }
     }
 
