@@ -12,9 +12,10 @@
 //!
 //! It is also what keeps a run together. Whatever the command starts stays below the launcher, because orphans become
 //! children of the nearest ancestor that is a "child subreaper" (prctl(2)), also when they left the command's process
-//! group and session as daemons do. So `run` finds everything that is left by walking down from the launcher, without
-//! global state in this process and without a cgroup, which takes rights. The launcher stays until nothing is left. If
-//! the thread that started it dies, the kernel ends the launcher, and with it the command.
+//! group and session as daemons do. So the launcher knows whether anything is left when the command has ended, and says
+//! so in its report. `run` finds all of it by walking down from the launcher, without global state in this process and
+//! without a cgroup, which takes rights. The launcher stays until nothing is left. If the thread that started it dies,
+//! the kernel ends the launcher, and with it the command.
 //!
 //! It gives up the terminal, but stays in the session. With `setsid` it would lose the terminal too; but where the
 //! kernel's autogroups are on (sched(7)), each session has its own share of the processors, and to switch between the
