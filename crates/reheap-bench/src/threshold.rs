@@ -129,20 +129,16 @@ pub enum ThresholdError {
         instead: String,
     },
     /// A figure of the program's own, which is a number alone.
-    #[error(
-        "`{quantity}` is a figure of the program's own and has no unit{}",
-        or_meant(nearest)
-    )]
-    UnitOfMetric {
-        /// The quantity.
-        quantity: String,
+    #[error("`{0}` is a figure of the program's own, which has no unit")]
+    UnitOfMetric(String),
+    /// Almost the name of a quantity, and with its unit.
+    #[error("there is no quantity `{typed}`; did you mean `{nearest}`?")]
+    UnknownQuantity {
+        /// As typed.
+        typed: String,
         /// What may have been meant.
-        nearest: Option<&'static str>,
+        nearest: &'static str,
     },
-}
-
-fn or_meant(nearest: &Option<&str>) -> String {
-    nearest.map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
 }
 
 /// The quantity or metric that was most likely meant by a name that is neither.
@@ -284,9 +280,12 @@ impl Typed<'_> {
                 change: self.side.change(),
                 value: self.with(&format!("{digits}{}", self.usual_unit())),
             },
-            _ if is_metric => ThresholdError::UnitOfMetric {
-                nearest: nearest(&quantity, []),
-                quantity,
+            _ if is_metric => match nearest(&quantity, []) {
+                None => ThresholdError::UnitOfMetric(quantity),
+                Some(nearest) => ThresholdError::UnknownQuantity {
+                    typed: quantity,
+                    nearest,
+                },
             },
             unit => ThresholdError::OtherUnit {
                 unit: unit.to_owned(),
@@ -477,7 +476,11 @@ mod tests {
             ),
             (
                 "peakrss>5MiB",
-                "`peakrss` is a figure of the program's own and has no unit; did you mean `peak-rss`?",
+                "there is no quantity `peakrss`; did you mean `peak-rss`?",
+            ),
+            (
+                "rps>5MiB",
+                "`rps` is a figure of the program's own, which has no unit",
             ),
             (
                 "wall>+2%,cpu>+2%",
