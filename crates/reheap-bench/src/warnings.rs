@@ -83,6 +83,8 @@ pub enum Warning {
         rounds: usize,
         /// How many it takes with so many candidates.
         needed: usize,
+        /// The time that allowed no more, in seconds; none if this number of rounds was asked for.
+        budget_seconds: Option<f64>,
     },
     /// A figure is in no output at all.
     MetricNeverFound {
@@ -165,7 +167,7 @@ pub(crate) fn warnings(evidence: &Evidence<'_>) -> Vec<Warning> {
     all.extend(varies);
     all.extend(expected_failure(benchmark));
     all.extend(metrics_missing(benchmark, failures));
-    all.extend(few_rounds(benchmark));
+    all.extend(few_rounds(benchmark, &results.settings));
     all.extend(main.and_then(twins_differ));
     all.extend(sharing.map(Warning::Shared));
     all.extend(wall.and_then(too_short));
@@ -185,14 +187,18 @@ fn other_load(results: &Results) -> Option<Warning> {
     })
 }
 
-fn few_rounds(benchmark: &Benchmark) -> Option<Warning> {
+fn few_rounds(benchmark: &Benchmark, settings: &Settings) -> Option<Warning> {
     let candidates = benchmark
         .variants
         .iter()
         .filter(|variant| variant.role == Role::Candidate);
     let needed = rounds_needed(candidates.count());
     let rounds = benchmark.baseline()?.runs.len();
-    (0 < rounds && rounds < needed).then_some(Warning::FewRounds { rounds, needed })
+    (0 < rounds && rounds < needed).then_some(Warning::FewRounds {
+        rounds,
+        needed,
+        budget_seconds: settings.rounds.is_none().then_some(settings.budget_seconds),
+    })
 }
 
 fn too_short(wall: &Analysis) -> Option<Warning> {
@@ -386,10 +392,9 @@ impl Warning {
                 "Outliers are kept and barely move the median. Another program probably ran at that time."
                     .into()
             }
-            Warning::FewRounds { needed, .. } => match settings.rounds {
-                Some(_) => format!("Use `--rounds {needed}` or more."),
-                None => format!("Use `--rounds {needed}` or more, or a command that takes less time."),
-            },
+            Warning::FewRounds { needed, .. } => {
+                format!("Use `--rounds {needed}` or more, or a command that takes less time.")
+            }
             Warning::MetricMissing { metric, .. } => {
                 format!("Check that the command prints `{metric}` in every run. Its figures leave out runs without it.")
             }
@@ -482,12 +487,23 @@ impl fmt::Display for Warning {
                 };
                 write!(f, "{variant}: {count} of {runs} runs {are}")
             }
-            Warning::FewRounds { rounds, needed } => write!(
-                f,
-                "{} {} too few to tell a difference from chance; {needed} are needed",
-                count(*rounds, "round"),
-                if *rounds == 1 { "is" } else { "are" }
-            ),
+            Warning::FewRounds {
+                rounds,
+                needed,
+                budget_seconds,
+            } => {
+                let rounds = count(*rounds, "round");
+                match budget_seconds {
+                    Some(time) => {
+                        let time = seconds(*time);
+                        write!(
+                            f,
+                            "not enough data: {rounds} fitted into {time}, {needed} are needed"
+                        )
+                    }
+                    None => write!(f, "not enough data: {rounds}, and {needed} are needed"),
+                }
+            }
             Warning::MetricMissing {
                 variant,
                 metric,
@@ -651,11 +667,12 @@ mod tests {
         let few = Warning::FewRounds {
             rounds: 3,
             needed: 4,
+            budget_seconds: Some(60.0),
         };
         assert_eq!(warned(&benchmark)[0], few);
         assert!(
             few.to_string()
-                .contains("3 rounds are too few to tell a difference")
+                .contains("not enough data: 3 rounds fitted into 60.0 s, 4 are needed")
         );
     }
 

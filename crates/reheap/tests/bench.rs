@@ -268,8 +268,8 @@ fn one_round_gives_no_interval_and_says_how_many_it_takes() {
     let outcome = run(&mut bench("--rounds 1 --variant a=true --variant b=true")).succeeded();
     let table = outcome.stdout;
     for text in [
-        "1 round is too few to tell a difference from chance; 4 are needed",
-        "Use `--rounds 4` or more.",
+        "not enough data: 1 round, and 4 are needed",
+        "Use `--rounds 4` or more, or a command",
     ] {
         assert!(table.contains(text), "no `{text}` in\n{table}");
     }

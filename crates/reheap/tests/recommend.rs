@@ -28,7 +28,7 @@ fn where_nothing_can_be_told_apart_you_keep_what_you_have() {
     assert_eq!(
         verdict,
         "recommended for balanced: keep what you have: \
-         2 rounds are too few to tell a difference from chance; 6 are needed"
+         not enough data: 2 rounds, and 6 are needed"
     );
     outcome.said(&["step 1 of 2: allocators", "step 2 of 2: tuning"]);
     let results: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();

@@ -14,8 +14,9 @@ use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-/// Where nothing moves, a line is printed after so many seconds, and then each time after twice as many.
+/// Where nothing moves, a line is printed after so long, then after twice as long, and at least so often.
 const FIRST_LINE: Duration = Duration::from_secs(2);
+const LINE_AT_LEAST_EVERY: Duration = Duration::from_secs(10);
 
 /// Progress of one comparison.
 pub(crate) struct Bar {
@@ -124,7 +125,8 @@ impl Watch for Bar {
             self.bar.set_position((share * 1000.0) as u64);
         }
         if self.bar.is_hidden() && progress.elapsed >= self.next_line {
-            self.next_line = progress.elapsed * 2;
+            let pause = progress.elapsed.min(LINE_AT_LEAST_EVERY);
+            self.next_line = progress.elapsed + pause;
             ui::note(&message);
         }
         self.bar.set_message(message);
