@@ -39,9 +39,9 @@ enum Task {
     Ci,
     /// Check what no compiler checks: lengths of files, descriptions, paths of somebody's machine
     Tidy,
-    /// Compare two small programs with glibc, stock musl and mimalloc in musl, and print a chart
+    /// Compare a small program with glibc, stock musl and mimalloc in musl, and print a chart
     Demo {
-        /// With every allocator, and with one thread and two
+        /// Two programs, with every allocator, and with one thread and two
         #[arg(long)]
         all: bool,
     },
