@@ -102,8 +102,12 @@ pub fn noun(quantity: &Quantity) -> &str {
 
 /// A ratio to the baseline, as a change of the quantity: `18 % less wall time`, `3.40 times the peak memory`.
 pub fn change(quantity: &Quantity, ratio: f64) -> String {
-    let noun = noun(quantity);
-    if ratio >= SAID_IN_TIMES {
+    change_of(noun(quantity), ratio)
+}
+
+/// The same of something that is called otherwise: `18 % less time`.
+pub fn change_of(noun: &str, ratio: f64) -> String {
+    if is_said_in_times(ratio) {
         return format!("{} times the {noun}", number(ratio));
     }
     match (percent((ratio - 1.0).abs()).as_str(), ratio < 1.0) {
@@ -113,20 +117,38 @@ pub fn change(quantity: &Quantity, ratio: f64) -> String {
     }
 }
 
+/// Whether a change is said as `3.40 times`, and not in percent.
+pub fn is_said_in_times(ratio: f64) -> bool {
+    ratio >= SAID_IN_TIMES
+}
+
 /// The same with its interval, if there were enough rounds for one: `18 % less wall time [16 %, 20 %]`.
 pub fn change_with_interval(quantity: &Quantity, ratio: &Estimate) -> String {
-    let Estimate { value, interval } = ratio;
-    if interval.confidence < CONFIDENCE {
-        return change(quantity, *value);
+    match bounds(ratio) {
+        Some((low, high)) => format!("{} [{low}, {high}]", change(quantity, ratio.value)),
+        None => change(quantity, ratio.value),
     }
-    let (low, high) = if *value >= SAID_IN_TIMES {
+}
+
+/// The interval of a change as it is said behind it, without units: `[16, 20]`. None if it is as narrow as the change
+/// is rounded.
+pub fn interval_of_change(ratio: &Estimate) -> Option<String> {
+    let (low, high) = bounds(ratio)?;
+    let plain = |bound: &str| bound.trim_end_matches(" %").to_owned();
+    (low != high).then(|| format!("[{}, {}]", plain(&low), plain(&high)))
+}
+
+/// The bounds of a change, said as the change is; none if there were too few rounds.
+fn bounds(ratio: &Estimate) -> Option<(String, String)> {
+    let Estimate { value, interval } = ratio;
+    let bounds = if is_said_in_times(*value) {
         (number(interval.low), number(interval.high))
     } else if *value < 1.0 {
         (percent(1.0 - interval.high), percent(1.0 - interval.low))
     } else {
         (percent(interval.low - 1.0), percent(interval.high - 1.0))
     };
-    format!("{} [{low}, {high}]", change(quantity, *value))
+    (interval.confidence >= CONFIDENCE).then_some(bounds)
 }
 
 /// How many of something: `1 run`, `3 runs`, `2 processes`.

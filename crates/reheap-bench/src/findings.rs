@@ -162,7 +162,8 @@ fn time(benchmark: &Benchmark, failures: &[Failures]) -> Quantity {
     }
 }
 
-/// What these benchmarks are about, and peak memory.
+/// What these benchmarks are about, and peak memory. Where CPU time counts in one of them, it counts in all: a mean of
+/// wall times and CPU times would be none.
 pub(crate) fn decisive_quantities<'a>(
     benchmarks: impl IntoIterator<Item = &'a Findings<'a>>,
 ) -> Vec<Quantity> {
@@ -172,6 +173,9 @@ pub(crate) fn decisive_quantities<'a>(
         if !quantities.contains(&quantity) {
             quantities.push(quantity);
         }
+    }
+    if quantities.contains(&Quantity::Cpu) {
+        quantities.retain(|quantity| *quantity != Quantity::Wall);
     }
     quantities
 }

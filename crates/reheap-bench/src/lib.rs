@@ -36,4 +36,5 @@ pub mod stats;
 pub mod sweeps;
 mod sys;
 pub mod threshold;
+pub mod verdict;
 pub mod warnings;

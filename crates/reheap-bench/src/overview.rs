@@ -2,7 +2,7 @@
 
 use crate::analysis::Comparison;
 use crate::findings::{Findings, decisive_quantities};
-use crate::results::{Quantity, Results, Role};
+use crate::results::{Direction, Quantity, Results, Role};
 use crate::stats::geometric_mean;
 use crate::sweeps::{Series, series};
 
@@ -24,19 +24,23 @@ pub struct Overview<'a> {
 pub struct Matrix {
     /// The quantity.
     pub quantity: Quantity,
-    /// The names of the columns.
-    pub variants: Vec<String>,
-    /// A row for each benchmark, and one for their mean.
+    /// In which direction it is better.
+    pub direction: Direction,
+    /// The columns, as places in [`Overview::benchmarks`].
+    pub benchmarks: Vec<usize>,
+    /// A row for each variant, from the best to the worst.
     pub rows: Vec<MatrixRow>,
 }
 
-/// A benchmark, or the mean of all.
+/// A variant in several benchmarks.
 #[derive(Clone, Debug)]
 pub struct MatrixRow {
-    /// The benchmark, as a place in [`Overview::benchmarks`]; none for the mean.
-    pub benchmark: Option<usize>,
-    /// What each variant shows.
+    /// Its name.
+    pub variant: String,
+    /// What it shows in each of them.
     pub cells: Vec<Entry>,
+    /// The geometric mean of its ratios; none if it has no ratio in one of them, or there is only one.
+    pub mean: Option<f64>,
 }
 
 /// What one variant shows in one benchmark.
@@ -48,8 +52,6 @@ pub enum Entry {
     Failed,
     /// How it compares with the baseline.
     Compared(Comparison),
-    /// The geometric mean of its ratios.
-    Mean(f64),
 }
 
 impl<'a> Overview<'a> {
@@ -85,45 +87,55 @@ impl<'a> Overview<'a> {
 
 impl Matrix {
     fn of(benchmarks: &[(usize, &Findings<'_>)], quantity: &Quantity) -> Matrix {
-        let mut variants: Vec<String> = Vec::new();
+        let mut variants: Vec<&str> = Vec::new();
         for (_, findings) in benchmarks {
             let measured = &findings.benchmark.variants;
             for variant in findings.ranked.iter().map(|&place| &measured[place]) {
-                if variant.role == Role::Candidate && !variants.contains(&variant.name) {
-                    variants.push(variant.name.clone());
+                if variant.role == Role::Candidate && !variants.contains(&variant.name.as_str()) {
+                    variants.push(&variant.name);
                 }
             }
         }
-        let mut rows: Vec<MatrixRow> = benchmarks
-            .iter()
-            .map(|&(place, findings)| MatrixRow {
-                benchmark: Some(place),
-                cells: variants
-                    .iter()
-                    .map(|name| entry(findings, quantity, name))
-                    .collect(),
-            })
-            .collect();
-        if rows.len() > 1 {
-            rows.push(MatrixRow {
-                benchmark: None,
-                cells: (0..variants.len())
-                    .map(|column| mean(&rows, column))
-                    .collect(),
-            });
-        }
+        let direction = benchmarks[0].1.benchmark.direction(quantity);
+        let rows = variants.into_iter().map(|name| {
+            let entries = benchmarks.iter();
+            MatrixRow::of(
+                name,
+                entries.map(|(_, it)| entry(it, quantity, name)).collect(),
+            )
+        });
+        let mut rows: Vec<MatrixRow> = rows.collect();
+        rows.sort_by(|left, right| left.cost(direction).total_cmp(&right.cost(direction)));
         Matrix {
             quantity: quantity.clone(),
-            variants,
+            direction,
+            benchmarks: benchmarks.iter().map(|(place, _)| *place).collect(),
             rows,
         }
     }
+}
 
-    /// What the last row says of a variant.
-    pub fn mean_of(&self, variant: &str) -> Option<Entry> {
-        let column = self.variants.iter().position(|name| name == variant)?;
-        let row = self.rows.iter().find(|row| row.benchmark.is_none())?;
-        Some(row.cells[column])
+impl MatrixRow {
+    fn of(variant: &str, cells: Vec<Entry>) -> MatrixRow {
+        let ratio = |entry: &Entry| match entry {
+            Entry::Compared(comparison) => Some(comparison.ratio?.value),
+            Entry::Missing | Entry::Failed => None,
+        };
+        // One that lacks the worst benchmark would be no mean.
+        let ratios: Option<Vec<f64>> = cells.iter().map(ratio).collect();
+        MatrixRow {
+            variant: variant.to_owned(),
+            mean: ratios.filter(|it| it.len() > 1).and_then(geometric_mean),
+            cells,
+        }
+    }
+
+    /// What rows are sorted by: those without a mean stand last, in the order of the benchmarks.
+    fn cost(&self, direction: Direction) -> f64 {
+        match direction {
+            Direction::Lower => self.mean.unwrap_or(f64::INFINITY),
+            Direction::Higher => -self.mean.unwrap_or(f64::NEG_INFINITY),
+        }
     }
 }
 
@@ -133,15 +145,19 @@ fn matrices(benchmarks: &[Findings<'_>]) -> Vec<Matrix> {
     if measured.len() < 2 {
         return Vec::new();
     }
+    let is_time = |quantity: &Quantity| matches!(quantity, Quantity::Wall | Quantity::Cpu);
     let mut matrices = Vec::new();
     for quantity in decisive_quantities(measured.iter().map(|(_, findings)| *findings)) {
         let is_about = |(_, findings): &(usize, &Findings<'_>)| {
-            findings.main_quantity() == quantity || quantity == Quantity::PeakRss
+            let main = findings.main_quantity();
+            main == quantity
+                || quantity == Quantity::PeakRss
+                || (is_time(&main) && is_time(&quantity))
         };
         let about: Vec<_> = measured.iter().copied().filter(is_about).collect();
         matrices.push(Matrix::of(&about, &quantity));
     }
-    matrices.retain(|matrix| !matrix.variants.is_empty());
+    matrices.retain(|matrix| !matrix.rows.is_empty());
     matrices
 }
 
@@ -155,25 +171,4 @@ fn entry(findings: &Findings<'_>, quantity: &Quantity, name: &str) -> Entry {
         Some(comparison) => Entry::Compared(*comparison),
         None => Entry::Missing,
     }
-}
-
-/// The mean of a column that has a ratio in every row: one that lacks the worst row would be no mean.
-fn mean(rows: &[MatrixRow], column: usize) -> Entry {
-    let comparisons: Option<Vec<Comparison>> = rows
-        .iter()
-        .map(|row| match row.cells[column] {
-            Entry::Compared(comparison) => Some(comparison),
-            _ => None,
-        })
-        .collect();
-    let Some(comparisons) = comparisons else {
-        return Entry::Missing;
-    };
-    let ratios: Option<Vec<f64>> = comparisons
-        .iter()
-        .map(|comparison| Some(comparison.ratio?.value))
-        .collect();
-    ratios
-        .and_then(geometric_mean)
-        .map_or(Entry::Missing, Entry::Mean)
 }

@@ -5,7 +5,7 @@
 //! others are made when they are first seen, with the unit in their name, because the format has no place for it. Names
 //! of benchmarks have at most 1024 characters, those of measures 64.
 
-use crate::view::views;
+use crate::view::{Weight, views};
 use reheap_bench::overview::Overview;
 use reheap_bench::results::Quantity;
 use serde::Serialize;
@@ -28,16 +28,19 @@ pub fn bencher_json(overview: &Overview<'_>) -> String {
         for shown in &view.shown {
             let name = format!("{}: {}", view.title, shown.variant.name);
             let name = cut(&name, BENCHMARK_NAME);
-            let measures = view.columns.iter().filter_map(|analysis| {
-                let median = analysis.rows[shown.index].summary.as_ref()?.median;
-                let (measure, in_unit) = measure(&analysis.quantity);
-                let metric = Metric {
-                    value: in_unit(median.value),
-                    lower_value: in_unit(median.interval.low),
-                    upper_value: in_unit(median.interval.high),
-                };
-                Some((cut(&measure, MEASURE_NAME), metric))
-            });
+            let measures = view
+                .columns(Weight::OnRequest)
+                .into_iter()
+                .filter_map(|analysis| {
+                    let median = analysis.rows[shown.index].summary.as_ref()?.median;
+                    let (measure, in_unit) = measure(&analysis.quantity);
+                    let metric = Metric {
+                        value: in_unit(median.value),
+                        lower_value: in_unit(median.interval.low),
+                        upper_value: in_unit(median.interval.high),
+                    };
+                    Some((cut(&measure, MEASURE_NAME), metric))
+                });
             benchmarks.entry(name).or_default().extend(measures);
         }
     }

@@ -10,13 +10,15 @@ mod results_table;
 use crate::escape::{self, data_url, shell, shell_word};
 use crate::names;
 use crate::numbers;
-use crate::view::{Shown, View, matrix_row, views};
+use crate::view::{Shown, View, views};
 use crate::words::{self, capitalised};
 use askama::Template;
-use charts::{Chart, charts, scaling};
+use charts::{Chart, Key, charts, scaling, scaling_legend};
 use reheap_bench::figures;
+use reheap_bench::findings::Findings;
 use reheap_bench::overview::{self, Entry, Overview};
 use reheap_bench::results::{Activity, Results};
+use reheap_bench::verdict;
 use results_table::{ResultsTable, breakable, ratio};
 
 /// Results that are longer than this as JSON are not put into the page once more.
@@ -31,8 +33,7 @@ pub fn html(overview: &Overview<'_>) -> String {
     let page = Page {
         style: include_str!("../templates/report.css"),
         subject: words::subject(benchmarks),
-        headline: words::headline(benchmarks),
-        lead: words::lead(overview),
+        verdict: verdict::verdict(overview),
         facts: facts(overview),
         legend: words::LEGEND,
         matrices: overview
@@ -40,6 +41,7 @@ pub fn html(overview: &Overview<'_>) -> String {
             .iter()
             .map(|matrix| Matrix::of(matrix, &views))
             .collect(),
+        scaling_legend: scaling_legend(overview, &views),
         scaling: scaling(overview, &views),
         benchmarks: views
             .iter()
@@ -61,11 +63,11 @@ pub fn html(overview: &Overview<'_>) -> String {
 struct Page<'a> {
     style: &'a str,
     subject: String,
-    headline: String,
-    lead: Option<String>,
+    verdict: String,
     facts: Vec<(String, &'static str)>,
     legend: &'a str,
     matrices: Vec<Matrix>,
+    scaling_legend: Vec<Key>,
     scaling: Vec<Chart>,
     benchmarks: Vec<Part>,
     is_folded: bool,
@@ -159,6 +161,15 @@ struct Ran {
     pairs: Vec<(&'static str, String)>,
 }
 
+/// The result of one of several benchmarks, and what one would overlook without opening it.
+fn summary(findings: &Findings<'_>) -> Vec<String> {
+    let mut lines = vec![verdict::of_one(findings)];
+    if !findings.warnings.is_empty() {
+        lines.push(figures::count(findings.warnings.len(), "warning"));
+    }
+    lines
+}
+
 impl Part {
     fn of(view: &View<'_>, index: usize) -> Part {
         let findings = view.findings;
@@ -166,8 +177,8 @@ impl Part {
         Part {
             id: format!("benchmark-{}", index + 1),
             title: view.title.clone(),
-            summary: words::summary(findings),
-            rounds: words::rounds_and_noise(findings),
+            summary: summary(findings),
+            rounds: words::rounds(findings),
             warnings: words::warnings(findings)
                 .into_iter()
                 .map(Warned::of)
@@ -227,14 +238,15 @@ impl Ran {
 /// All benchmarks in one table.
 struct Matrix {
     title: String,
-    /// Escaped, with places where they may be broken.
-    variants: Vec<String>,
+    benchmarks: Vec<String>,
+    has_mean: bool,
     rows: Vec<MatrixRow>,
 }
 
 struct MatrixRow {
+    /// Escaped, with places where it may be broken.
     name: String,
-    class: &'static str,
+    mean: String,
     /// A text, and the class that says what may be claimed.
     cells: Vec<(String, &'static str)>,
 }
@@ -242,23 +254,25 @@ struct MatrixRow {
 impl Matrix {
     fn of(matrix: &overview::Matrix, views: &[View<'_>]) -> Matrix {
         let cell = |entry: &Entry| match entry {
-            Entry::Missing => (numbers::NONE.to_owned(), "same"),
+            Entry::Missing => (numbers::NONE.to_owned(), ""),
             Entry::Failed => ("failed".to_owned(), "worse"),
-            Entry::Mean(mean) => (numbers::ratio(*mean), ""),
             Entry::Compared(comparison) => ratio(Some(comparison)),
         };
+        let row = |row: &overview::MatrixRow| MatrixRow {
+            name: breakable(&row.variant),
+            mean: row
+                .mean
+                .map_or_else(|| numbers::NONE.to_owned(), numbers::ratio),
+            cells: row.cells.iter().map(cell).collect(),
+        };
+        let benchmarks = matrix.benchmarks.iter();
         Matrix {
             title: capitalised(figures::noun(&matrix.quantity)),
-            variants: matrix.variants.iter().map(|name| breakable(name)).collect(),
-            rows: matrix
-                .rows
-                .iter()
-                .map(|row| MatrixRow {
-                    name: matrix_row(row, views).to_owned(),
-                    class: if row.benchmark.is_none() { "mean" } else { "" },
-                    cells: row.cells.iter().map(cell).collect(),
-                })
+            benchmarks: benchmarks
+                .map(|&place| views[place].title.clone())
                 .collect(),
+            has_mean: matrix.benchmarks.len() > 1,
+            rows: matrix.rows.iter().map(row).collect(),
         }
     }
 }

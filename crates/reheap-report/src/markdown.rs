@@ -4,12 +4,14 @@
 //! Names may hold anything: in a table a `|` or a line break would end the cell, and markup would be obeyed.
 
 use crate::escape::{shell, visible};
-use crate::view::{Shown, View, Weight, matrix_row, views};
+use crate::view::{Shown, View, Weight, views};
 use crate::{names, numbers, words};
-use reheap_bench::analysis::{Comparison, Verdict};
+use reheap_bench::analysis::Comparison;
 use reheap_bench::figures;
+use reheap_bench::findings::Findings;
 use reheap_bench::overview::{Entry, Matrix, Overview};
 use reheap_bench::results::Results;
+use reheap_bench::verdict;
 
 /// The tables of all benchmarks as GitHub-flavoured Markdown.
 pub fn markdown(overview: &Overview<'_>) -> String {
@@ -19,24 +21,19 @@ pub fn markdown(overview: &Overview<'_>) -> String {
         page.push_str(text);
         page.push('\n');
     };
-    line(&format!(
-        "**{}**",
-        plain(&words::headline(&overview.benchmarks))
-    ));
-    line("");
-    for matrix in &overview.matrices {
-        line(&format!(
-            "#### All benchmarks: {}",
-            plain(figures::noun(&matrix.quantity))
-        ));
+    let is_one = overview.benchmarks.len() == 1;
+    if !is_one {
+        line(&bold(&verdict::verdict(overview)));
         line("");
+    }
+    for matrix in &overview.matrices {
         line(&overview_table(matrix, &views));
     }
     for view in &views {
         line(benchmark(view).trim_end());
         line("");
     }
-    line(words::LEGEND);
+    line(&plain(words::LEGEND));
     line("");
     for results in overview.files {
         line(how(results, &views).trim_end());
@@ -55,16 +52,15 @@ fn benchmark(view: &View<'_>) -> String {
         text.push_str("\n\n");
         return text;
     }
+    text.push_str(&format!("{}\n\n", bold(&verdict::of_one(findings))));
     text.push_str(&table(view));
     text.push('\n');
-    for warning in words::warnings(findings) {
-        let said: Vec<String> = warning.said.iter().map(|said| plain(said)).collect();
-        text.push_str(&format!(
-            "> **Warning:** {}. {}\n\n",
-            said.join("; "),
-            plain(&warning.advice)
-        ));
-    }
+    let warnings = warnings(findings);
+    text.extend(
+        warnings
+            .first()
+            .map(|worst| format!("> **Warning:** {worst}\n\n")),
+    );
     for left_out in &findings.benchmark.left_out {
         text.push_str(&format!(
             "Left out: {}: {}\n\n",
@@ -72,90 +68,98 @@ fn benchmark(view: &View<'_>) -> String {
             plain(&left_out.reason)
         ));
     }
-    text.push_str(&format!(
-        "{}.\n\n",
-        plain(&words::rounds_and_noise(findings))
-    ));
-    text.push_str(&raw(view));
+    text.push_str(&format!("{}.\n\n", plain(&words::rounds(findings))));
+    text.push_str(&folded(view, warnings.get(1..).unwrap_or_default()));
     text
+}
+
+/// Each with what helps, the gravest first.
+fn warnings(findings: &Findings<'_>) -> Vec<String> {
+    let warnings = words::warnings(findings).into_iter();
+    warnings
+        .map(|warned| plain(&format!("{}. {}", warned.said.join("; "), warned.advice)))
+        .collect()
 }
 
 fn table(view: &View<'_>) -> String {
     let mut heading = vec!["variant".to_owned()];
-    for quantity in view.columns.iter().map(|analysis| &analysis.quantity) {
-        heading.push(plain(figures::noun(quantity)));
-        if view.weight(quantity) != Weight::Explains {
-            heading.push("ratio".to_owned());
-        }
+    let columns = view.columns(Weight::Matters);
+    for analysis in &columns {
+        heading.push(plain(figures::noun(&analysis.quantity)));
+        heading.push("ratio".to_owned());
     }
     let mut rows = Vec::new();
     for shown in &view.shown {
         let mut cells = vec![variant(shown)];
-        for analysis in &view.columns {
-            let (row, quantity) = (&analysis.rows[shown.index], &analysis.quantity);
-            if view.weight(quantity) == Weight::Explains {
-                cells.push(numbers::median_text(row, quantity));
-            } else {
-                cells.push(numbers::median_with_spread(row, quantity));
-                cells.push(ratio(row.comparison.as_ref()));
-            }
+        for analysis in &columns {
+            let row = &analysis.rows[shown.index];
+            cells.push(numbers::median_with_spread(row, &analysis.quantity));
+            cells.push(ratio(row.comparison.as_ref()));
         }
         rows.push(cells);
     }
     rows_of(&heading, &rows)
 }
 
-/// The name, and below it how often it failed.
+/// The name, and below it how often it failed, and why it left.
 fn variant(shown: &Shown<'_>) -> String {
-    let name = plain(&shown.variant.name);
-    match shown.failures.count() {
-        0 => name,
-        _ => format!("{name}<br>⚠ {}", plain(&shown.failures.to_string())),
+    let mut lines = vec![plain(&shown.variant.name)];
+    if shown.failures.count() > 0 {
+        lines.push(format!("⚠ {}", plain(&shown.failures.to_string())));
     }
+    lines.extend(shown.variant.left.map(|left| left.to_string()));
+    lines.join("<br>")
 }
 
-/// Bold where a difference is claimed.
+/// A ratio and its interval.
 fn ratio(comparison: Option<&Comparison>) -> String {
     let Some(comparison) = comparison else {
         return String::new();
     };
-    let Some(estimate) = comparison.ratio else {
-        return numbers::NONE.to_owned();
-    };
-    let said = match comparison.verdict {
-        Verdict::Better | Verdict::Worse => format!("**{}**", numbers::ratio(estimate.value)),
-        _ => format!("\\~{}", numbers::ratio(estimate.value)),
-    };
-    match numbers::interval(&estimate) {
-        Some(interval) => format!("{said} {}", plain(&interval)),
-        None => said,
+    let interval = comparison.ratio.as_ref().and_then(numbers::interval);
+    match interval {
+        Some(interval) => format!("{} {}", judged(comparison), plain(&interval)),
+        None => judged(comparison),
+    }
+}
+
+/// A ratio with what may be said of it: bold where a difference is claimed.
+fn judged(comparison: &Comparison) -> String {
+    let text = plain(&numbers::judged(comparison));
+    match comparison.verdict.is_claimed() && comparison.ratio.is_some() {
+        true => format!("**{text}**"),
+        false => text,
     }
 }
 
 fn overview_table(matrix: &Matrix, views: &[View<'_>]) -> String {
-    let mut heading = vec!["ratio to the baseline".to_owned()];
-    heading.extend(matrix.variants.iter().map(|name| plain(name)));
-    let rows: Vec<Vec<String>> = matrix
-        .rows
-        .iter()
-        .map(|row| {
-            let mut cells = vec![plain(matrix_row(row, views))];
-            cells.extend(row.cells.iter().map(|entry| match entry {
-                Entry::Missing => numbers::NONE.to_owned(),
-                Entry::Failed => "⚠ failed".to_owned(),
-                Entry::Mean(mean) => numbers::ratio(*mean),
-                Entry::Compared(comparison) => match (comparison.verdict, comparison.ratio) {
-                    (verdict, Some(estimate)) if verdict.is_claimed() => {
-                        format!("**{}**", numbers::ratio(estimate.value))
-                    }
-                    (_, Some(estimate)) => format!("\\~{}", numbers::ratio(estimate.value)),
-                    (_, None) => numbers::NONE.to_owned(),
-                },
-            }));
-            cells
-        })
-        .collect();
-    rows_of(&heading, &rows)
+    let mut heading = vec![format!("{}, ratio", plain(figures::noun(&matrix.quantity)))];
+    let has_mean = matrix.benchmarks.len() > 1;
+    heading.extend(has_mean.then(|| "geometric mean".to_owned()));
+    heading.extend(
+        matrix
+            .benchmarks
+            .iter()
+            .map(|&place| plain(&views[place].title)),
+    );
+    let rows = matrix.rows.iter().map(|row| {
+        let mean = row
+            .mean
+            .map_or_else(|| numbers::NONE.to_owned(), numbers::ratio);
+        let mut cells = vec![plain(&row.variant)];
+        cells.extend(has_mean.then_some(mean));
+        cells.extend(row.cells.iter().map(|entry| match entry {
+            Entry::Missing => numbers::NONE.to_owned(),
+            Entry::Failed => "⚠ failed".to_owned(),
+            Entry::Compared(comparison) => judged(comparison),
+        }));
+        cells
+    });
+    rows_of(&heading, &rows.collect::<Vec<_>>())
+}
+
+fn bold(text: &str) -> String {
+    format!("**{}**", plain(text))
 }
 
 fn rows_of(heading: &[String], rows: &[Vec<String>]) -> String {
@@ -170,8 +174,8 @@ fn rows_of(heading: &[String], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// The wall time of every run.
-fn raw(view: &View<'_>) -> String {
+/// The wall time of every run, and what else there is to be careful about.
+fn folded(view: &View<'_>, warnings: &[String]) -> String {
     let rows: Vec<Vec<String>> = view
         .findings
         .benchmark
@@ -189,7 +193,16 @@ fn raw(view: &View<'_>) -> String {
         &["variant".to_owned(), "wall time of each run".to_owned()],
         &rows,
     );
-    format!("<details><summary>All runs</summary>\n\n{table}\n</details>\n\n")
+    let (mut summary, mut list) = ("All runs".to_owned(), String::new());
+    if !warnings.is_empty() {
+        summary.push_str(&format!(
+            ", and {}",
+            figures::count(warnings.len(), "more warning")
+        ));
+        list.extend(warnings.iter().map(|warning| format!("- {warning}\n")));
+        list.push('\n');
+    }
+    format!("<details><summary>{summary}</summary>\n\n{list}{table}\n</details>\n\n")
 }
 
 /// The machine, the settings, and what to type.

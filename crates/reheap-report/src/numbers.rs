@@ -1,6 +1,6 @@
 //! Figures in the cells of tables. What is said in sentences is worded by [`reheap_bench::figures`].
 
-use reheap_bench::analysis::{Row, Summary};
+use reheap_bench::analysis::{Comparison, Row, Summary, Verdict};
 use reheap_bench::figures;
 use reheap_bench::results::Quantity;
 use reheap_bench::stats::interval::{CONFIDENCE, Estimate};
@@ -45,6 +45,22 @@ pub(crate) fn ratio(value: f64) -> String {
         v if v < 10.0 => format!("{v:.2}"),
         v if v < 100.0 => format!("{v:.1}"),
         v => format!("{v:.0}"),
+    }
+}
+
+/// A ratio with what may be said of it: `0.784 ↓` is claimed, `? 0.910` lies outside of chance by itself, `= 1.003` is as
+/// good as equal, and of `~ 0.970` nothing is known.
+pub(crate) fn judged(comparison: &Comparison) -> String {
+    let Some(estimate) = comparison.ratio else {
+        return NONE.to_owned();
+    };
+    let text = ratio(estimate.value);
+    match comparison.verdict {
+        Verdict::Better | Verdict::Worse if estimate.value < 1.0 => format!("{text} ↓"),
+        Verdict::Better | Verdict::Worse => format!("{text} ↑"),
+        Verdict::Suspected => format!("? {text}"),
+        Verdict::Equal => format!("= {text}"),
+        Verdict::Open => format!("~ {text}"),
     }
 }
 

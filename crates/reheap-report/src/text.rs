@@ -1,22 +1,24 @@
 //! The terminal table.
 //!
-//! Nothing here is said by colour alone: a difference that is not claimed has `~` where its ratio would stand, so
-//! nobody quotes a number that is noise.
+//! Nothing here is said by colour alone: a difference that is claimed has an arrow, and every other ratio the sign of
+//! what is known of it, so nobody quotes a number that is noise.
 
 mod table;
 
 pub use table::Colour;
 
 use crate::escape::visible;
-use crate::view::{Shown, View, Weight, matrix_row, views};
+use crate::view::{Shown, View, Weight, views};
 use crate::{names, numbers, words};
 use reheap_bench::analysis::{Analysis, Comparison, Verdict};
 use reheap_bench::figures;
+use reheap_bench::findings::Findings;
 use reheap_bench::overview::{Entry, Matrix, Overview};
+use reheap_bench::verdict;
 use table::{Cell, Column, Group, Paint, RowName, Table, wrapped};
 
-/// Stands where a difference is not more than noise.
-const SAME: &str = "~";
+/// As wide as the arrow behind a ratio that is claimed.
+const NO_ARROW: &str = "  ";
 
 /// How a text looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +27,8 @@ pub struct Style {
     pub colour: Colour,
     /// How many columns a line has at most; fewer than 40 count as 40, more than 100 as 100.
     pub width: usize,
+    /// Whether all quantities and all warnings are shown.
+    pub verbose: bool,
 }
 
 impl Default for Style {
@@ -32,6 +36,7 @@ impl Default for Style {
         Style {
             colour: Colour::Never,
             width: 100,
+            verbose: false,
         }
     }
 }
@@ -39,13 +44,22 @@ impl Default for Style {
 /// The tables of all benchmarks, for a terminal.
 pub fn text(overview: &Overview<'_>, style: Style) -> String {
     let mut page = Page {
-        colour: style.colour,
-        width: style.width.clamp(40, 100),
+        style: Style {
+            width: style.width.clamp(40, 100),
+            ..style
+        },
         lines: Vec::new(),
     };
     let views = views(overview);
     for view in &views {
         page.benchmark(view);
+    }
+    if !overview.matrices.is_empty() {
+        let all = figures::count(overview.benchmarks.len(), "benchmark");
+        page.paragraph(&format!("All {all}"), Paint::Heading);
+        page.gap();
+        page.paragraph(&verdict::verdict(overview), Paint::Heading);
+        page.gap();
     }
     for matrix in &overview.matrices {
         page.matrix(matrix, &views);
@@ -56,74 +70,115 @@ pub fn text(overview: &Overview<'_>, style: Style) -> String {
 }
 
 struct Page {
-    colour: Colour,
-    width: usize,
+    style: Style,
     lines: Vec<String>,
 }
 
 impl Page {
     fn benchmark(&mut self, view: &View<'_>) {
         let findings = view.findings;
-        self.paragraph(&view.title, Paint::Heading);
+        self.paragraph(&view.title, Paint::Plain);
         self.gap();
         if view.shown.iter().all(|shown| shown.failures.runs == 0) {
             self.paragraph(&words::nothing_measured(findings), Paint::Plain);
         } else {
-            let table = table(view);
-            self.lines.extend(table.lines(self.width, self.colour));
+            self.paragraph(&verdict::of_one(findings), Paint::Heading);
+            self.gap();
+            self.results(view);
         }
         self.gap();
         for left_out in &findings.benchmark.left_out {
-            self.paragraph(
-                &format!("left out: {}: {}", left_out.name, left_out.reason),
-                Paint::Plain,
-            );
+            let text = format!("left out: {}: {}", left_out.name, left_out.reason);
+            self.paragraph(&text, Paint::Plain);
         }
-        if findings.rounds() == 0 {
+        if findings.rounds() > 0 {
+            self.warnings(findings);
+            self.paragraph(&words::rounds(findings), Paint::Faint);
+            self.gap();
+        }
+    }
+
+    /// What explains the times is shown where it takes no table of its own, or to those who ask.
+    fn results(&mut self, view: &View<'_>) {
+        let Style {
+            width,
+            colour,
+            verbose,
+        } = self.style;
+        let least = match verbose {
+            true => Weight::OnRequest,
+            false => Weight::Explains,
+        };
+        let mut table = table(view, least);
+        if !verbose && !table.fits(width) {
+            table = self::table(view, Weight::Matters);
+        }
+        self.lines.extend(table.lines(width, colour));
+    }
+
+    /// One line, or all of them with what helps.
+    fn warnings(&mut self, findings: &Findings<'_>) {
+        if self.style.verbose {
+            for warned in words::warnings(findings) {
+                for said in &warned.said {
+                    self.paragraph(&format!("warning: {said}"), Paint::Plain);
+                }
+                self.paragraph(&warned.advice, Paint::Faint);
+            }
             return;
         }
-        for warning in words::warnings(findings) {
-            for said in &warning.said {
-                self.paragraph(&format!("warning: {said}"), Paint::Plain);
+        match findings.warnings.as_slice() {
+            [] => {}
+            [one] => self.paragraph(
+                &format!("warning: {one}; --verbose says what helps"),
+                Paint::Plain,
+            ),
+            [worst, others @ ..] => {
+                let count = others.len() + 1;
+                let text = format!("{count} warnings; the worst: {worst}; --verbose shows all");
+                self.paragraph(&text, Paint::Plain);
             }
-            self.paragraph(&warning.advice, Paint::Faint);
         }
-        self.paragraph(&words::rounds_and_noise(findings), Paint::Faint);
-        self.gap();
     }
 
     fn matrix(&mut self, matrix: &Matrix, views: &[View<'_>]) {
-        self.paragraph(
-            &format!("All benchmarks: {}", figures::noun(&matrix.quantity)),
-            Paint::Heading,
-        );
-        self.gap();
+        let noun = figures::noun(&matrix.quantity);
         let rows = matrix.rows.iter().map(|row| RowName {
-            name: matrix_row(row, views).to_owned(),
+            name: row.variant.clone(),
             notes: Vec::new(),
-            is_apart: row.benchmark.is_none(),
         });
-        let column = |(index, heading): (usize, &String)| Group {
-            columns: vec![Column {
-                heading: heading.clone(),
-                cells: matrix
-                    .rows
-                    .iter()
-                    .map(|row| match row.cells[index] {
-                        Entry::Missing => Cell::plain(numbers::NONE),
-                        Entry::Failed => Cell::painted("failed", Paint::Worse),
-                        Entry::Mean(mean) => Cell::plain(numbers::ratio(mean)),
-                        Entry::Compared(comparison) => ratio(Some(&comparison)),
-                    })
-                    .collect(),
-            }],
-        };
+        let benchmarks = matrix.benchmarks.iter().enumerate();
+        let benchmarks = benchmarks.map(|(column, &place)| {
+            let cells = matrix.rows.iter().map(|row| match &row.cells[column] {
+                Entry::Missing => Cell::plain(numbers::NONE),
+                Entry::Failed => Cell::painted("failed", Paint::Worse),
+                Entry::Compared(comparison) => ratio(Some(comparison)),
+            });
+            Column::of_ratios(views[place].title.clone(), cells)
+        });
+        let means = matrix.rows.iter().map(|row| {
+            Cell::plain(
+                row.mean
+                    .map_or_else(|| numbers::NONE.to_owned(), numbers::ratio),
+            )
+        });
+        let mean = (matrix.benchmarks.len() > 1).then(|| Column {
+            heading: "geometric mean".to_owned(),
+            cells: means.collect(),
+        });
         let table = Table {
-            heading: "ratio to the baseline".to_owned(),
+            heading: format!("{noun}, ratio"),
             rows: rows.collect(),
-            groups: matrix.variants.iter().enumerate().map(column).collect(),
+            groups: mean
+                .into_iter()
+                .chain(benchmarks)
+                .map(|column| Group {
+                    columns: vec![column],
+                })
+                .collect(),
         };
-        self.lines.extend(table.lines(self.width, self.colour));
+        self.lines
+            .extend(table.lines(self.style.width, self.style.colour));
         self.gap();
     }
 
@@ -140,8 +195,8 @@ impl Page {
     }
 
     fn paragraph(&mut self, text: &str, paint: Paint) {
-        for line in wrapped(&visible(text), self.width) {
-            self.lines.push(paint.on(&line, self.colour));
+        for line in wrapped(&visible(text), self.style.width) {
+            self.lines.push(paint.on(&line, self.style.colour));
         }
     }
 
@@ -153,27 +208,26 @@ impl Page {
 }
 
 /// A row for each variant; columns for what the benchmark is about, and for what it cost.
-fn table(view: &View<'_>) -> Table {
+fn table(view: &View<'_>, least: Weight) -> Table {
     Table {
         heading: "variant".to_owned(),
         rows: view.shown.iter().map(row_name).collect(),
         groups: view
-            .columns
-            .iter()
+            .columns(least)
+            .into_iter()
             .map(|analysis| group(view, analysis))
             .collect(),
     }
 }
 
 fn row_name(shown: &Shown<'_>) -> RowName {
-    let notes = (shown.failures.count() > 0)
-        .then(|| Cell::painted(shown.failures.to_string(), Paint::Worse))
-        .into_iter()
-        .collect();
+    let failed = (shown.failures.count() > 0)
+        .then(|| Cell::painted(shown.failures.to_string(), Paint::Worse));
+    let left = shown.variant.left;
+    let left = left.map(|left| Cell::painted(left.to_string(), Paint::Faint));
     RowName {
         name: shown.variant.name.clone(),
-        notes,
-        is_apart: false,
+        notes: failed.into_iter().chain(left).collect(),
     }
 }
 
@@ -183,10 +237,9 @@ fn group(view: &View<'_>, analysis: &Analysis) -> Group {
     let weight = view.weight(quantity);
     let figures = view.shown.iter().map(|shown| {
         let row = &analysis.rows[shown.index];
-        Cell::plain(if weight == Weight::Decides {
-            numbers::median_with_spread(row, quantity)
-        } else {
-            numbers::median_text(row, quantity)
+        Cell::plain(match weight {
+            Weight::Decides => numbers::median_with_spread(row, quantity),
+            _ => numbers::median_text(row, quantity),
         })
     });
     let mut columns = vec![Column {
@@ -194,15 +247,14 @@ fn group(view: &View<'_>, analysis: &Analysis) -> Group {
         cells: figures.collect(),
     }];
     let comparisons = || {
-        view.shown
-            .iter()
-            .map(|shown| view.comparison(quantity, shown))
+        let shown = view.shown.iter();
+        shown.map(|shown| view.comparison(quantity, shown))
     };
-    if weight != Weight::Explains {
-        columns.push(Column {
-            heading: "ratio".to_owned(),
-            cells: comparisons().map(ratio).collect(),
-        });
+    if weight <= Weight::Matters {
+        columns.push(Column::of_ratios(
+            "ratio".to_owned(),
+            comparisons().map(ratio),
+        ));
     }
     if weight == Weight::Decides {
         columns.push(Column {
@@ -213,7 +265,19 @@ fn group(view: &View<'_>, analysis: &Analysis) -> Group {
     Group { columns }
 }
 
-/// The ratio of a difference that is claimed, or the sign that none is.
+impl Column {
+    /// Ratios stand below each other whether or not an arrow follows.
+    fn of_ratios(heading: String, cells: impl Iterator<Item = Cell>) -> Column {
+        let mut cells: Vec<Cell> = cells.collect();
+        let has_arrow = |cell: &Cell| cell.text.ends_with(['↓', '↑']);
+        if cells.iter().any(has_arrow) {
+            let others = cells.iter_mut().filter(|cell| !has_arrow(cell));
+            others.for_each(|cell| cell.text.push_str(NO_ARROW));
+        }
+        Column { heading, cells }
+    }
+}
+
 fn ratio(comparison: Option<&Comparison>) -> Cell {
     let Some(comparison) = comparison else {
         return Cell::plain("");
@@ -221,24 +285,13 @@ fn ratio(comparison: Option<&Comparison>) -> Cell {
     let paint = match comparison.verdict {
         Verdict::Better => Paint::Better,
         Verdict::Worse => Paint::Worse,
-        _ => Paint::Faint,
+        Verdict::Suspected | Verdict::Equal | Verdict::Open => Paint::Plain,
     };
-    let estimate = comparison
-        .ratio
-        .map(|estimate| numbers::ratio(estimate.value));
-    let text = estimate.unwrap_or_else(|| numbers::NONE.to_owned());
-    match comparison.verdict.is_claimed() {
-        true => Cell::painted(text, paint),
-        false => Cell::painted(format!("{SAME}{text}"), paint),
-    }
+    Cell::painted(numbers::judged(comparison), paint)
 }
 
 fn interval(comparison: Option<&Comparison>) -> Cell {
     let estimate = comparison.and_then(|comparison| comparison.ratio);
-    Cell::painted(
-        estimate
-            .and_then(|estimate| numbers::interval(&estimate))
-            .unwrap_or_default(),
-        Paint::Faint,
-    )
+    let interval = estimate.and_then(|estimate| numbers::interval(&estimate));
+    Cell::painted(interval.unwrap_or_default(), Paint::Faint)
 }

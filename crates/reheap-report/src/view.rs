@@ -8,7 +8,7 @@ use crate::names;
 use reheap_bench::analysis::{Analysis, Comparison, Failures};
 use reheap_bench::compare::title;
 use reheap_bench::findings::Findings;
-use reheap_bench::overview::{MatrixRow, Overview};
+use reheap_bench::overview::Overview;
 use reheap_bench::results::{Quantity, Role, Variant};
 
 /// A benchmark as it is shown.
@@ -16,8 +16,6 @@ pub(crate) struct View<'a> {
     pub(crate) findings: &'a Findings<'a>,
     /// What it is called in this report.
     pub(crate) title: String,
-    /// One for each quantity that is shown, in the order of the columns: the program's own figures first.
-    pub(crate) columns: Vec<&'a Analysis>,
     /// The variants that are shown: the baseline, the others from the best to the worst.
     pub(crate) shown: Vec<Shown<'a>>,
 }
@@ -40,11 +38,6 @@ pub(crate) fn views<'a>(overview: &'a Overview<'a>) -> Vec<View<'a>> {
         .map(|findings| View {
             findings,
             title: names::qualified(findings, several).unwrap_or_else(|| title(findings.benchmark)),
-            columns: findings
-                .analyses
-                .iter()
-                .filter(|analysis| has_a_column(&analysis.quantity))
-                .collect(),
             shown: findings
                 .ranked
                 .iter()
@@ -52,21 +45,6 @@ pub(crate) fn views<'a>(overview: &'a Overview<'a>) -> Vec<View<'a>> {
                 .collect(),
         })
         .collect()
-}
-
-/// What a row of all benchmarks is called.
-pub(crate) fn matrix_row<'a>(row: &MatrixRow, views: &'a [View<'_>]) -> &'a str {
-    row.benchmark
-        .map_or("geometric mean", |place| &views[place].title)
-}
-
-/// The parts of the CPU time, and what explains it, are in the raw data alone.
-fn has_a_column(quantity: &Quantity) -> bool {
-    let is_part = matches!(
-        quantity,
-        Quantity::User | Quantity::System | Quantity::MinorFaults | Quantity::Instructions
-    );
-    !is_part
 }
 
 /// The candidates of all benchmarks, each once: a variant has the same colour in the whole report.
@@ -101,14 +79,16 @@ impl<'a> Shown<'a> {
 }
 
 /// How much is said of a quantity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Weight {
     /// What a choice depends on: spread, ratio, interval.
     Decides,
     /// What one looks at as well: the ratio.
     Matters,
-    /// What explains the others: the median.
+    /// What explains the others: the median, where there is room.
     Explains,
+    /// What is shown to those who ask for all.
+    OnRequest,
 }
 
 impl View<'_> {
@@ -116,10 +96,27 @@ impl View<'_> {
     pub(crate) fn weight(&self, quantity: &Quantity) -> Weight {
         match quantity {
             Quantity::Metric(_) => Weight::Decides,
-            Quantity::Wall if self.findings.main_quantity() == Quantity::Wall => Weight::Decides,
-            Quantity::Wall | Quantity::PeakRss => Weight::Matters,
-            _ => Weight::Explains,
+            time if *time == self.findings.main_quantity() => Weight::Decides,
+            Quantity::Wall | Quantity::Cpu | Quantity::PeakRss => Weight::Matters,
+            Quantity::MinorFaults | Quantity::Instructions => Weight::Explains,
+            Quantity::User | Quantity::System | Quantity::MeanRss => Weight::OnRequest,
         }
+    }
+
+    /// What is shown of at least this weight, in the order of the columns: the program's own figures first, then the
+    /// time that counts.
+    pub(crate) fn columns(&self, least: Weight) -> Vec<&Analysis> {
+        let analyses = self.findings.analyses.iter();
+        let mut columns: Vec<&Analysis> = analyses
+            .filter(|analysis| self.weight(&analysis.quantity) <= least)
+            .collect();
+        let time = self.findings.time();
+        columns.sort_by_key(|analysis| match &analysis.quantity {
+            Quantity::Metric(_) => 0,
+            quantity if *quantity == time => 1,
+            _ => 2,
+        });
+        columns
     }
 
     pub(crate) fn comparison(&self, quantity: &Quantity, shown: &Shown<'_>) -> Option<&Comparison> {

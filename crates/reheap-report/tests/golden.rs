@@ -91,6 +91,54 @@ fn no_round_is_said_to_be_none() {
 }
 
 #[test]
+fn each_state_has_its_sign() {
+    golden!(
+        "all-states.txt",
+        reheap_report::text(&Overview::of(&fixtures::all_states()), plain())
+    );
+}
+
+#[test]
+fn cpu_time_leads_on_a_shared_machine() {
+    golden!(
+        "shared.txt",
+        reheap_report::text(&Overview::of(&fixtures::shared()), plain())
+    );
+}
+
+#[test]
+fn a_variant_that_left_has_a_note() {
+    golden!(
+        "left.txt",
+        reheap_report::text(&Overview::of(&fixtures::left()), plain())
+    );
+    golden!(
+        "left.md",
+        reheap_report::markdown(&Overview::of(&fixtures::left()))
+    );
+}
+
+#[test]
+fn eighteen_variants_of_three_benchmarks() {
+    golden!(
+        "many.txt",
+        reheap_report::text(&Overview::of(&fixtures::many()), plain())
+    );
+}
+
+#[test]
+fn everything_is_shown_on_request() {
+    let verbose = Style {
+        verbose: true,
+        ..plain()
+    };
+    golden!(
+        "verbose.txt",
+        reheap_report::text(&Overview::of(&fixtures::usual()), verbose)
+    );
+}
+
+#[test]
 fn a_comment_for_a_pull_request() {
     golden!(
         "crashing.md",

@@ -18,7 +18,7 @@ fn the_table_goes_to_standard_output_and_every_run_into_the_file() {
     let mut command = bench("--variant 1=true --variant 2=/bin/true --rounds 2 --name both");
     let outcome = run(command.arg("--json").arg(&file)).succeeded();
     assert!(outcome.stdout.starts_with("both\n\n"), "{}", outcome.stdout);
-    for line in ["\n1 ", "\n2 ", "2 rounds; too few rounds for a noise floor"] {
+    for line in ["\n1 ", "\n2 ", "2 rounds (as asked)"] {
         assert!(outcome.stdout.contains(line), "{}", outcome.stdout);
     }
     outcome.said(&[
@@ -265,11 +265,15 @@ fn output_that_is_never_the_same_is_refused_unless_it_is_ignored() {
 
 #[test]
 fn one_round_gives_no_interval_and_says_how_many_it_takes() {
-    let outcome = run(&mut bench("--rounds 1 --variant a=true --variant b=true")).succeeded();
+    let outcome = run(&mut bench(
+        "--verbose --rounds 1 --variant a=true --variant b=true",
+    ))
+    .succeeded();
     let table = outcome.stdout;
     for text in [
         "not enough data: 1 round, and 4 are needed",
         "Use `--rounds 4` or more, or a command",
+        "1 round (as asked)",
     ] {
         assert!(table.contains(text), "no `{text}` in\n{table}");
     }

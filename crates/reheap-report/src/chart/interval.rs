@@ -29,29 +29,10 @@ pub(crate) fn interval_axis(rows: &[Interval]) -> Axis {
     Axis::logarithmic(low / room, high * room, Unit::Plain)
 }
 
-/// Draws one row; `noise` is the interval that a copy of the baseline shows.
-pub(crate) fn interval(
-    row: Option<&Interval>,
-    noise: Option<(f64, f64)>,
-    axis: &Axis,
-    tone: Tone,
-    title: &str,
-) -> String {
+/// Draws one row.
+pub(crate) fn interval(row: Option<&Interval>, axis: &Axis, tone: Tone, title: &str) -> String {
     let mut drawing = Drawing::new(HEIGHT);
     let middle = HEIGHT / 2.0;
-    if let Some((low, high)) = noise {
-        drawing.rectangle(
-            "noise",
-            At {
-                across: axis.at(low),
-                down: 0.0,
-            },
-            At {
-                across: axis.at(high),
-                down: HEIGHT,
-            },
-        );
-    }
     let one = axis.at(1.0);
     drawing.line(
         "one",

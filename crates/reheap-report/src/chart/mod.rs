@@ -12,4 +12,4 @@ pub(crate) use drawing::Tone;
 pub(crate) use interval::{Interval, interval, interval_axis};
 pub(crate) use lines::{Lines, Point, Series, Steps};
 pub(crate) use scatter::{Dot, Scatter};
-pub(crate) use strip::{Mark, Row, Strip};
+pub(crate) use strip::{Mark, MarkKind, Row, Strip};

@@ -38,12 +38,28 @@ pub(crate) struct Row<'a> {
 /// A run.
 pub(crate) struct Mark {
     pub(crate) value: f64,
-    pub(crate) is_failure: bool,
+    pub(crate) kind: MarkKind,
     /// What a reader who points at it sees.
     pub(crate) title: String,
 }
 
+/// What a mark looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MarkKind {
+    /// A dot.
+    Run,
+    /// A dot without colour.
+    Outlier,
+    /// A cross.
+    Failure,
+}
+
 impl Strip<'_> {
+    pub(crate) fn has(&self, kind: MarkKind) -> bool {
+        let mut marks = self.rows.iter().flat_map(|row| &row.marks);
+        marks.any(|mark| mark.kind == kind)
+    }
+
     pub(crate) fn axis(&self) -> Axis {
         let values = self
             .rows
@@ -120,10 +136,12 @@ impl Row<'_> {
                 across,
                 down: middle + shift,
             };
-            if mark.is_failure {
-                drawing.path("failure", at, "M-4-4L4 4M-4 4L4-4", &mark.title);
-            } else {
-                drawing.dot(&class_of_run, at, radius, &mark.title);
+            match mark.kind {
+                MarkKind::Run => drawing.dot(&class_of_run, at, radius, &mark.title),
+                MarkKind::Outlier => drawing.dot("run outlier", at, radius, &mark.title),
+                MarkKind::Failure => {
+                    drawing.path("failure", at, "M-4-4L4 4M-4 4L4-4", &mark.title);
+                }
             }
         }
         if let Some(median) = self.median {

@@ -1,6 +1,8 @@
 //! The charts of a page: what was measured, given to [`crate::chart`], with captions that say how to read it.
 
-use crate::chart::{self, Dot, Lines, Mark, Point, Row, Scatter, Series, Steps, Strip, Unit};
+use crate::chart::{
+    self, Dot, Lines, Mark, MarkKind, Point, Row, Scatter, Series, Steps, Strip, Unit,
+};
 use crate::numbers;
 use crate::view::{Shown, View};
 use crate::words::capitalised;
@@ -9,16 +11,13 @@ use reheap_bench::overview::Overview;
 use reheap_bench::results::{Direction, Quantity};
 use reheap_bench::stats::interval::Estimate;
 use reheap_bench::sweeps;
-
-/// Drift needs this many rounds to be seen.
-const ROUNDS_FOR_DRIFT: usize = 4;
+use reheap_bench::warnings::Warning;
 
 /// A chart with its caption.
 pub(super) struct Chart {
     pub(super) title: String,
     pub(super) caption: String,
     pub(super) svg: String,
-    pub(super) legend: Vec<Key>,
 }
 
 /// What a colour and a shape stand for.
@@ -46,6 +45,8 @@ fn strip(view: &View<'_>, quantity: Quantity) -> Option<Chart> {
     let analysis = view.findings.analysis(&quantity)?;
     let rows = view.shown.iter().map(|shown| {
         let row = &analysis.rows[shown.index];
+        let sample = row.summary.as_ref().map(|summary| &summary.sample);
+        let outliers: Vec<f64> = sample.map(|it| it.outliers().collect()).unwrap_or_default();
         let marks = shown.variant.runs.iter().filter_map(|run| {
             let value = quantity.of(run)?;
             let is_failure = shown.failures.rounds.contains(&run.round);
@@ -56,7 +57,11 @@ fn strip(view: &View<'_>, quantity: Quantity) -> Option<Chart> {
             };
             Some(Mark {
                 value,
-                is_failure,
+                kind: match is_failure {
+                    true => MarkKind::Failure,
+                    false if outliers.contains(&value) => MarkKind::Outlier,
+                    false => MarkKind::Run,
+                },
                 title: format!(
                     "round {}: {}{outcome}",
                     run.round + 1,
@@ -79,14 +84,16 @@ fn strip(view: &View<'_>, quantity: Quantity) -> Option<Chart> {
         rows: rows.collect(),
     };
     let mut caption = "A dot is a run, a line their median.".to_owned();
-    if view.shown.iter().any(|shown| shown.failures.count() > 0) {
+    if strip.has(MarkKind::Outlier) {
+        caption.push_str(" Grey dots are outliers.");
+    }
+    if strip.has(MarkKind::Failure) {
         caption.push_str(" A cross is a run that failed.");
     }
     caption.push_str(&cautions(&[strip.axis()]));
     Some(Chart {
         caption,
         svg: strip.draw(),
-        legend: Vec::new(),
         title: title.clone(),
     })
 }
@@ -146,7 +153,6 @@ fn scatter(view: &View<'_>) -> Option<Chart> {
             cautions(&[axis_across, axis_down])
         ),
         svg: scatter.draw(),
-        legend: legend(view.shown.iter()),
         title: title.clone(),
     })
 }
@@ -155,7 +161,8 @@ fn scatter(view: &View<'_>) -> Option<Chart> {
 fn drift(view: &View<'_>) -> Option<Chart> {
     let analysis = view.findings.analysis(&Quantity::Wall)?;
     let rounds = view.findings.rounds();
-    if rounds < ROUNDS_FOR_DRIFT {
+    let is_drift = |warning: &Warning| matches!(warning, Warning::Drift { .. });
+    if !view.findings.warnings.iter().any(is_drift) {
         return None;
     }
     let series = view.shown.iter().filter_map(|shown| {
@@ -199,7 +206,6 @@ fn drift(view: &View<'_>) -> Option<Chart> {
                   ratios are taken within a round, so it cancels out."
             .to_owned(),
         svg: lines.draw(),
-        legend: legend(view.shown.iter()),
     })
 }
 
@@ -275,18 +281,27 @@ fn scaling_chart(series: &sweeps::Series, first: &View<'_>) -> Chart {
     Chart {
         caption,
         svg: lines.draw(),
-        legend: legend(drawn.iter().map(|(shown, _)| *shown)),
         title: title.clone(),
     }
 }
 
-fn legend<'a>(shown: impl Iterator<Item = &'a Shown<'a>>) -> Vec<Key> {
-    shown
-        .map(|shown| Key {
-            swatch: shown.tone.swatch(),
-            name: shown.variant.name.clone(),
-        })
-        .collect()
+/// What the colours of [`scaling`] stand for; the charts of a benchmark have those of its table.
+pub(super) fn scaling_legend(overview: &Overview<'_>, views: &[View<'_>]) -> Vec<Key> {
+    let mut names: Vec<&str> = Vec::new();
+    let mut keys = Vec::new();
+    for series in &overview.series {
+        for shown in &views[series.sweep.benchmarks[0]].shown {
+            let name = shown.variant.name.as_str();
+            if !names.contains(&name) {
+                names.push(name);
+                keys.push(Key {
+                    swatch: shown.tone.swatch(),
+                    name: name.to_owned(),
+                });
+            }
+        }
+    }
+    keys
 }
 
 fn unit(quantity: &Quantity) -> Unit {

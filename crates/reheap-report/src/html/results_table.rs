@@ -8,6 +8,7 @@ use reheap_bench::analysis::{Analysis, Comparison, Verdict};
 use reheap_bench::figures;
 use reheap_bench::results::{Quantity, Role};
 use reheap_bench::stats::interval::CONFIDENCE;
+use reheap_bench::verdict;
 
 /// The headings and the rows of a benchmark.
 pub(super) struct ResultsTable {
@@ -17,21 +18,19 @@ pub(super) struct ResultsTable {
 
 impl ResultsTable {
     pub(super) fn of(view: &View<'_>) -> ResultsTable {
-        let plots: Vec<Plots> = view
-            .columns
-            .iter()
-            .map(|analysis| Plots::of(view, analysis))
+        let analyses = view.columns(Weight::Explains).into_iter();
+        let quantities: Vec<Plotted<'_>> = analyses
+            .map(|analysis| Plotted::of(view, analysis))
             .collect();
         ResultsTable {
-            columns: view
-                .columns
+            columns: quantities
                 .iter()
-                .flat_map(|analysis| columns(view, analysis))
+                .flat_map(|quantity| quantity.headings(view))
                 .collect(),
             rows: view
                 .shown
                 .iter()
-                .map(|shown| table_row(view, shown, &plots))
+                .map(|shown| table_row(shown, &quantities))
                 .collect(),
         }
     }
@@ -44,6 +43,7 @@ pub(super) struct TableRow {
     pub(super) swatch: String,
     pub(super) below: Option<String>,
     pub(super) failed: Option<String>,
+    pub(super) left: Option<String>,
     pub(super) cells: Vec<TableCell>,
 }
 
@@ -57,25 +57,84 @@ pub(super) struct TableCell {
     pub(super) svg: String,
 }
 
-/// The ratios of a quantity on one axis, if there is anything to compare.
-struct Plots {
+/// A quantity, with the axis on which its ratios are drawn if it decides.
+struct Plotted<'a> {
+    analysis: &'a Analysis,
+    weight: Weight,
     axis: Option<chart::Axis>,
-    noise: Option<(f64, f64)>,
 }
 
-impl Plots {
-    fn of(view: &View<'_>, analysis: &Analysis) -> Plots {
-        let intervals: Vec<Interval> = view
-            .shown
-            .iter()
+impl<'a> Plotted<'a> {
+    fn of(view: &View<'_>, analysis: &'a Analysis) -> Plotted<'a> {
+        let shown = view.shown.iter();
+        let intervals: Vec<Interval> = shown
             .filter_map(|shown| analysis.comparison(shown.index))
             .filter_map(plotted)
             .collect();
-        let is_plotted = view.weight(&analysis.quantity) == Weight::Decides
-            || analysis.quantity == Quantity::PeakRss;
-        Plots {
+        let weight = view.weight(&analysis.quantity);
+        let is_plotted = weight == Weight::Decides || analysis.quantity == Quantity::PeakRss;
+        Plotted {
+            analysis,
+            weight,
             axis: (is_plotted && !intervals.is_empty()).then(|| chart::interval_axis(&intervals)),
-            noise: None,
+        }
+    }
+
+    fn headings(&self, view: &View<'_>) -> Vec<String> {
+        let heading = figures::noun(&self.analysis.quantity).to_owned();
+        let ratio = match (self.weight <= Weight::Matters, &self.axis) {
+            (false, _) => return vec![heading],
+            (true, None) => "ratio".to_owned(),
+            (true, Some(_)) => format!("ratio to {}", verdict::baseline(view.findings)),
+        };
+        vec![heading, ratio]
+    }
+
+    fn cells(&self, shown: &Shown<'_>) -> Vec<TableCell> {
+        let row = &self.analysis.rows[shown.index];
+        let quantity = &self.analysis.quantity;
+        let summary = row.summary.as_ref().filter(|_| self.axis.is_some());
+        let figure = TableCell {
+            label: figures::noun(quantity).to_owned(),
+            text: numbers::median_text(row, quantity),
+            spread: summary.map(numbers::spread).unwrap_or_default(),
+            class: if row.summary.is_none() { "empty" } else { "" },
+            verdict: "",
+            svg: String::new(),
+        };
+        match self.weight <= Weight::Matters {
+            true => vec![figure, self.ratio_cell(shown)],
+            false => vec![figure],
+        }
+    }
+
+    /// The ratio, and below it its place on the column's axis.
+    fn ratio_cell(&self, shown: &Shown<'_>) -> TableCell {
+        let comparison = self.analysis.comparison(shown.index);
+        let (text, verdict) = ratio(comparison);
+        let noun = figures::noun(&self.analysis.quantity);
+        let title = format!("{}, {noun}: {text}", shown.variant.name);
+        let estimate = comparison.and_then(|comparison| comparison.ratio);
+        let estimate = estimate.filter(|_| self.axis.is_some());
+        let draw = |axis| {
+            let interval = comparison.and_then(plotted);
+            chart::interval(interval.as_ref(), axis, shown.tone, &title)
+        };
+        TableCell {
+            label: "ratio".to_owned(),
+            class: match (comparison, &self.axis) {
+                (None, Some(_)) => "plot first",
+                (None, None) => "first",
+                (Some(_), Some(_)) => "plot",
+                (Some(_), None) => "",
+            },
+            svg: self.axis.as_ref().map(draw).unwrap_or_default(),
+            spread: estimate
+                .as_ref()
+                .and_then(numbers::interval)
+                .unwrap_or_default(),
+            verdict,
+            text,
         }
     }
 }
@@ -90,19 +149,7 @@ fn plotted(comparison: &Comparison) -> Option<Interval> {
     })
 }
 
-fn columns(view: &View<'_>, analysis: &Analysis) -> Vec<String> {
-    let heading = figures::noun(&analysis.quantity).to_owned();
-    match view.weight(&analysis.quantity) {
-        Weight::Explains => vec![heading],
-        Weight::Matters if analysis.quantity == Quantity::Wall => vec![heading, "ratio".to_owned()],
-        Weight::Decides | Weight::Matters => vec![
-            heading,
-            format!("ratio to {}", words::baseline(view.findings)),
-        ],
-    }
-}
-
-fn table_row(view: &View<'_>, shown: &Shown<'_>, plots: &[Plots]) -> TableRow {
+fn table_row(shown: &Shown<'_>, quantities: &[Plotted<'_>]) -> TableRow {
     TableRow {
         name: breakable(&shown.variant.name),
         swatch: shown.tone.swatch(),
@@ -111,72 +158,8 @@ fn table_row(view: &View<'_>, shown: &Shown<'_>, plots: &[Plots]) -> TableRow {
             _ => words::allocator(shown),
         },
         failed: (shown.failures.count() > 0).then(|| shown.failures.to_string()),
-        cells: view
-            .columns
-            .iter()
-            .zip(plots)
-            .flat_map(|(analysis, plots)| cells(view, shown, analysis, plots))
-            .collect(),
-    }
-}
-
-fn cells(view: &View<'_>, shown: &Shown<'_>, analysis: &Analysis, plots: &Plots) -> Vec<TableCell> {
-    let row = &analysis.rows[shown.index];
-    let quantity = &analysis.quantity;
-    let weight = view.weight(quantity);
-    let spread = row
-        .summary
-        .as_ref()
-        .filter(|_| plots.axis.is_some())
-        .map(numbers::spread);
-    let figure = TableCell {
-        label: figures::noun(quantity).to_owned(),
-        text: numbers::median_text(row, quantity),
-        spread: spread.unwrap_or_default(),
-        class: if row.summary.is_none() { "empty" } else { "" },
-        verdict: "",
-        svg: String::new(),
-    };
-    match weight {
-        Weight::Explains => vec![figure],
-        Weight::Decides | Weight::Matters => vec![figure, ratio_cell(shown, analysis, plots)],
-    }
-}
-
-/// The ratio, and below it its place on the column's axis.
-fn ratio_cell(shown: &Shown<'_>, analysis: &Analysis, plots: &Plots) -> TableCell {
-    let comparison = analysis.rows[shown.index].comparison.as_ref();
-    let (text, verdict) = ratio(comparison);
-    let title = format!(
-        "{}, {}: {text}",
-        shown.variant.name,
-        figures::noun(&analysis.quantity)
-    );
-    let axis = plots.axis.as_ref();
-    let estimate = comparison.and_then(|comparison| comparison.ratio);
-    let spread = estimate
-        .filter(|_| plots.axis.is_some())
-        .and_then(|estimate| numbers::interval(&estimate));
-    TableCell {
-        label: "ratio".to_owned(),
-        class: match (comparison, &plots.axis) {
-            (None, Some(_)) => "plot first",
-            (None, None) => "first",
-            (Some(_), Some(_)) => "plot",
-            (Some(_), None) => "",
-        },
-        verdict,
-        text,
-        spread: spread.unwrap_or_default(),
-        svg: axis.map_or_else(String::new, |axis| {
-            chart::interval(
-                comparison.and_then(plotted).as_ref(),
-                plots.noise,
-                axis,
-                shown.tone,
-                &title,
-            )
-        }),
+        left: shown.variant.left.map(|left| left.to_string()),
+        cells: quantities.iter().flat_map(|it| it.cells(shown)).collect(),
     }
 }
 
@@ -185,15 +168,12 @@ pub(super) fn ratio(comparison: Option<&Comparison>) -> (String, &'static str) {
     let Some(comparison) = comparison else {
         return (String::new(), "");
     };
-    let text = comparison.ratio.map_or_else(
-        || numbers::NONE.to_owned(),
-        |estimate| numbers::ratio(estimate.value),
-    );
-    match comparison.verdict {
-        Verdict::Better => (text, "better"),
-        Verdict::Worse => (text, "worse"),
-        _ => (format!("~{text}"), "same"),
-    }
+    let class = match comparison.verdict {
+        Verdict::Better => "better",
+        Verdict::Worse => "worse",
+        Verdict::Suspected | Verdict::Equal | Verdict::Open => "",
+    };
+    (numbers::judged(comparison), class)
 }
 
 /// A variant's name, which may be broken at its signs.

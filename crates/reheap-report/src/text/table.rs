@@ -1,8 +1,9 @@
 //! Lays columns out for a terminal.
 //!
 //! A table library would cut or wrap cells when a table is too wide. Figures that are cut in two are worse than none,
-//! so columns that find no place go into another table below, with the names repeated; only names are wrapped. That
-//! makes one layout serve any width and any number of metrics.
+//! so columns that find no place go into another table below, with the names repeated; only names are wrapped, and no
+//! word is broken. Where even one column finds no place beside a name, names stand on lines of their own. That makes
+//! one layout serve any width and any number of metrics.
 
 use crate::escape::visible;
 use unicode_width::UnicodeWidthStr as _;
@@ -11,10 +12,10 @@ use unicode_width::UnicodeWidthStr as _;
 const GAP: &str = "  ";
 /// Headings that are longer take several lines, unless the figures need the room anyway.
 const HEADING: usize = 12;
-/// Names are wrapped to this, or to their longest piece, if no column has to go into another table then.
-const NAMES: usize = 16;
-/// A name can be wrapped behind these.
-const SIGNS: [char; 4] = [' ', '+', ',', '='];
+/// As many lines as a heading may take, if its words allow it.
+const HEADING_LINES: usize = 4;
+/// A text can be wrapped behind these, and before a bracket.
+const SIGNS: [char; 3] = [' ', '+', ','];
 
 /// Whether colours are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,8 +44,8 @@ impl Paint {
             (Colour::Never, _) | (Colour::Always, Paint::Plain) => return text.to_owned(),
             (Colour::Always, Paint::Heading) => "1",
             (Colour::Always, Paint::Faint) => "2",
-            (Colour::Always, Paint::Better) => "32",
-            (Colour::Always, Paint::Worse) => "31",
+            (Colour::Always, Paint::Better) => "1;32",
+            (Colour::Always, Paint::Worse) => "1;31",
         };
         format!("\u{1b}[{code}m{text}\u{1b}[0m")
     }
@@ -89,8 +90,6 @@ pub(crate) struct RowName {
     pub(crate) name: String,
     /// Lines below the row: how often it crashed.
     pub(crate) notes: Vec<Cell>,
-    /// Whether an empty line parts it from the row above.
-    pub(crate) is_apart: bool,
 }
 
 /// A table, or several where one would be too wide.
@@ -101,7 +100,13 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// The table's lines, none wider than `width`, which is at least 40.
+    /// Whether it is one table, in which names have some room.
+    pub(crate) fn fits(&self, width: usize) -> bool {
+        let for_names = self.longest_name().min(width * 28 / 100);
+        for_names.max(self.longest_word()) + self.width_of_columns() <= width
+    }
+
+    /// The table's lines, none wider than `width`, which is at least 40, unless a word is.
     pub(crate) fn lines(&self, width: usize, colour: Colour) -> Vec<String> {
         let for_names = self.room_for_names(width);
         let groups: Vec<&[Column]> = self
@@ -142,18 +147,40 @@ impl Table {
         lines
     }
 
-    /// How wide the column of names is; longer ones take several lines.
+    /// How wide the column of names is; longer ones take several lines. 0 if names stand on lines of their own.
     fn room_for_names(&self, width: usize) -> usize {
-        let names = self.rows.iter().map(|row| visible(&row.name).width());
-        let longest = names.max().unwrap_or(0).max(self.heading.width());
-        let pieces = self.rows.iter().map(|row| longest_piece(&row.name));
-        let enough = pieces.max().unwrap_or(0).max(NAMES);
-        let all: usize = self.groups.iter().map(Group::width).sum();
-        match width.saturating_sub(all) {
-            // All columns fit, the more so if names take several lines.
-            room if room >= enough => longest.min(room),
-            _ => longest.min((width * 28 / 100).max(7)),
+        let (longest, word) = (self.longest_name(), self.longest_word());
+        let room = width.saturating_sub(self.width_of_columns());
+        if room >= word {
+            return longest.min(room);
         }
+        let wanted = longest.min((width * 28 / 100).max(word));
+        let columns = self.groups.iter().flat_map(|group| &group.columns);
+        let widest = columns.map(Column::width_with_gap).max().unwrap_or(0);
+        match wanted + widest <= width {
+            true => wanted,
+            false => 0,
+        }
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let names = self.rows.iter().map(|row| row.name.as_str());
+        names.chain([self.heading.as_str()])
+    }
+
+    fn longest_name(&self) -> usize {
+        self.names()
+            .map(|name| visible(name).width())
+            .max()
+            .unwrap_or(0)
+    }
+
+    fn longest_word(&self) -> usize {
+        self.names().map(longest_piece).max().unwrap_or(0)
+    }
+
+    fn width_of_columns(&self) -> usize {
+        self.groups.iter().map(Group::width).sum()
     }
 
     /// The table of some of the columns; notes stand only below the last.
@@ -172,10 +199,14 @@ impl Table {
             .collect();
         self.headings(&columns, for_names, colour, lines);
         for (index, row) in self.rows.iter().enumerate() {
-            if row.is_apart {
-                lines.push(String::new());
+            let mut name = match for_names {
+                0 => {
+                    lines.extend(wrapped(&visible(&row.name), width));
+                    Vec::new()
+                }
+                _ => wrapped(&visible(&row.name), for_names),
             }
-            let mut name = wrapped(&visible(&row.name), for_names).into_iter();
+            .into_iter();
             let mut line = padded(&name.next().unwrap_or_default(), for_names);
             for (column, column_width) in &columns {
                 line.push_str(GAP);
@@ -206,7 +237,10 @@ impl Table {
         colour: Colour,
         lines: &mut Vec<String>,
     ) {
-        let own = wrapped(&self.heading, for_names);
+        let own = match for_names {
+            0 => Vec::new(),
+            _ => wrapped(&self.heading, for_names),
+        };
         let parts: Vec<Vec<String>> = columns
             .iter()
             .map(|(column, width)| wrapped(&visible(&column.heading), *width))
@@ -242,19 +276,40 @@ impl Column {
 
     fn width(&self) -> usize {
         let cells = self.cells.iter().map(|cell| cell.text.width());
-        let heading = visible(&self.heading).width().min(HEADING);
-        cells.max().unwrap_or(0).max(heading)
+        let heading = visible(&self.heading).width();
+        let enough = heading.min(HEADING).max(heading / HEADING_LINES);
+        let word = longest_piece(&self.heading);
+        cells.max().unwrap_or(0).max(enough).max(word)
     }
 }
 
-/// How wide the widest part of a name is that `wrapped` keeps in one line.
-fn longest_piece(name: &str) -> usize {
-    visible(name)
-        .split('[')
-        .flat_map(|part| part.split_inclusive(SIGNS))
-        .map(|piece| piece.trim_end().width())
-        .max()
-        .unwrap_or(0)
+/// How wide the widest part of a text is that `wrapped` keeps in one line.
+fn longest_piece(text: &str) -> usize {
+    let text = visible(text);
+    let pieces = pieces(&text).into_iter();
+    pieces.map(|piece| piece.trim().width()).max().unwrap_or(0)
+}
+
+/// The parts of a text that may stand on lines of their own. Of signs in a row, the last one ends a part: `g++` is one.
+/// So is `2 %`.
+fn pieces(text: &str) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut start = 0;
+    let mut characters = text.char_indices().peekable();
+    while let Some((at, character)) = characters.next() {
+        let end = at + character.len_utf8();
+        let next = characters.peek().map(|(_, next)| *next);
+        let ends = match next {
+            Some('[') => true,
+            Some(next) => SIGNS.contains(&character) && !SIGNS.contains(&next) && next != '%',
+            None => true,
+        };
+        if ends {
+            pieces.push(&text[start..end]);
+            start = end;
+        }
+    }
+    pieces
 }
 
 fn padded(text: &str, width: usize) -> String {
@@ -269,28 +324,21 @@ fn right(cell: &Cell, width: usize, colour: Colour) -> String {
     format!("{space}{}", cell.paint.on(&cell.text, colour))
 }
 
-/// The text in lines of at most this width, broken at spaces, or at the signs of variants' names, or anywhere.
+/// The text in lines of at most this width, unless a word is wider.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
-    // Where the line could be broken: after this many bytes.
-    let mut break_at = None;
-    for character in text.chars() {
-        let before = line.len();
-        line.push(character);
+    for piece in pieces(text) {
         // Of the whole line, because a character may change the width of the one before it.
-        if line.width() > width && before > 0 {
-            let at = break_at.take().filter(|&at| at > 0).unwrap_or(before);
-            let rest = line.split_off(at).trim_start().to_owned();
-            lines.push(std::mem::replace(&mut line, rest).trim_end().to_owned());
-        }
-        match character {
-            '[' => break_at = Some(line.len() - 1),
-            _ if SIGNS.contains(&character) => break_at = Some(line.len()),
-            _ => {}
+        let longer = format!("{line}{piece}");
+        if longer.trim_end().width() <= width || line.trim_end().is_empty() {
+            line = longer;
+        } else {
+            lines.push(line.trim_end().to_owned());
+            line = piece.trim_start().to_owned();
         }
     }
-    lines.push(line);
+    lines.push(line.trim_end().to_owned());
     lines
 }
 
@@ -299,9 +347,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_wrapped_at_spaces_first() {
+    fn text_is_wrapped_at_spaces() {
         assert_eq!(wrapped("one two three", 8), ["one two", "three"]);
-        assert_eq!(wrapped("abcdefgh", 3), ["abc", "def", "gh"]);
+        assert_eq!(
+            wrapped("install g++ or clang++", 14),
+            ["install g++ or", "clang++"]
+        );
         assert_eq!(wrapped("", 3), [""]);
     }
 
@@ -315,7 +366,32 @@ mod tests {
 
     #[test]
     fn wide_characters_count_twice() {
-        assert_eq!(wrapped("変種変種", 4), ["変種", "変種"]);
+        assert_eq!(wrapped("変種 変種", 8), ["変種", "変種"]);
+    }
+
+    #[test]
+    fn a_word_is_never_broken() {
+        assert_eq!(wrapped("an abcdefgh", 3), ["an", "abcdefgh"]);
+    }
+
+    #[test]
+    fn a_name_that_leaves_no_room_stands_on_a_line_of_its_own() {
+        let table = Table {
+            heading: "variant".to_owned(),
+            rows: vec![RowName {
+                name: "a-name-of-one-long-word".to_owned(),
+                notes: Vec::new(),
+            }],
+            groups: vec![Group {
+                columns: vec![Column {
+                    heading: "x".to_owned(),
+                    cells: vec![Cell::plain("1".repeat(20))],
+                }],
+            }],
+        };
+        let lines = table.lines(40, Colour::Never);
+        let figures = format!("  {}", "1".repeat(20));
+        assert_eq!(lines[1..], ["a-name-of-one-long-word".to_owned(), figures]);
     }
 
     #[test]
@@ -331,7 +407,6 @@ mod tests {
             rows: vec![RowName {
                 name: "musl, crate tikv-jemallocator".to_owned(),
                 notes: Vec::new(),
-                is_apart: false,
             }],
             groups: vec![group(), group()],
         };
@@ -353,7 +428,6 @@ mod tests {
             rows: vec![RowName {
                 name: "a".to_owned(),
                 notes: Vec::new(),
-                is_apart: false,
             }],
             groups: vec![column("x"), column("y")],
         };

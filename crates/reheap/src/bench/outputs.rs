@@ -37,6 +37,9 @@ pub(crate) struct ReportArguments {
     /// The Bencher Metric Format
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     bencher: Option<PathBuf>,
+    /// Show all quantities and all warnings in the tables
+    #[arg(long)]
+    verbose: bool,
 }
 
 /// A format of the results.
@@ -52,7 +55,11 @@ pub(crate) enum Form {
 
 /// Formats and the files that they go to, checked before anything runs.
 #[derive(Debug, Clone)]
-pub(crate) struct Outputs(pub(crate) Vec<(Form, Destination)>);
+pub(crate) struct Outputs {
+    pub(crate) forms: Vec<(Form, Destination)>,
+    /// Whether the tables show everything.
+    pub(crate) verbose: bool,
+}
 
 /// Where a format goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,18 +74,25 @@ impl OutputArguments {
     /// # Errors
     /// If two go to standard output, or a file's directory does not exist.
     pub(crate) fn check(&self) -> anyhow::Result<Outputs> {
-        Outputs::check(
-            [(Form::Json, &self.json)]
-                .into_iter()
-                .chain(self.reports.forms()),
-        )
+        let json = [(Form::Json, &self.json)].into_iter();
+        self.reports.checked(json.chain(self.reports.forms()))
     }
 }
 
 impl ReportArguments {
     /// The formats that the user asked for; errors are those of [`OutputArguments::check`].
     pub(crate) fn check(&self) -> anyhow::Result<Outputs> {
-        Outputs::check(self.forms().into_iter())
+        self.checked(self.forms().into_iter())
+    }
+
+    fn checked<'a>(
+        &self,
+        asked: impl Iterator<Item = (Form, &'a Option<PathBuf>)>,
+    ) -> anyhow::Result<Outputs> {
+        Ok(Outputs {
+            forms: destinations(asked)?,
+            verbose: self.verbose,
+        })
     }
 
     fn forms(&self) -> [(Form, &Option<PathBuf>); 5] {
@@ -92,32 +106,29 @@ impl ReportArguments {
     }
 }
 
-impl Outputs {
-    fn check<'a>(
-        asked: impl Iterator<Item = (Form, &'a Option<PathBuf>)>,
-    ) -> anyhow::Result<Outputs> {
-        let mut outputs = Outputs(Vec::new());
-        for (form, path) in asked {
-            let Some(path) = path else { continue };
-            let destination = if path.as_os_str() == "-" {
-                Destination::StandardOutput
-            } else {
-                Destination::File(writable(form, path)?)
-            };
-            outputs.0.push((form, destination));
+fn destinations<'a>(
+    asked: impl Iterator<Item = (Form, &'a Option<PathBuf>)>,
+) -> anyhow::Result<Vec<(Form, Destination)>> {
+    let mut forms = Vec::new();
+    for (form, path) in asked {
+        let Some(path) = path else { continue };
+        let destination = if path.as_os_str() == "-" {
+            Destination::StandardOutput
+        } else {
+            Destination::File(writable(form, path)?)
+        };
+        forms.push((form, destination));
+    }
+    match first_twin(forms.iter().map(|(_, destination)| destination)) {
+        None => Ok(forms),
+        Some(Destination::StandardOutput) => {
+            let failure = Failure::usage("only one report can go to standard output");
+            let hint = "give the others a file: --html report.html";
+            Err(failure.hint(hint).into())
         }
-        let destinations = outputs.0.iter().map(|(_, destination)| destination);
-        match first_twin(destinations) {
-            None => Ok(outputs),
-            Some(Destination::StandardOutput) => {
-                let failure = Failure::usage("only one report can go to standard output");
-                let hint = "give the others a file: --html report.html";
-                Err(failure.hint(hint).into())
-            }
-            Some(Destination::File(path)) => {
-                let text = format!("two reports would go to `{}`", path.display());
-                Err(Failure::usage(text).into())
-            }
+        Some(Destination::File(path)) => {
+            let text = format!("two reports would go to `{}`", path.display());
+            Err(Failure::usage(text).into())
         }
     }
 }
@@ -163,7 +174,7 @@ fn holds_results(path: &Path) -> bool {
 impl Outputs {
     /// How many formats go to standard output.
     pub(crate) fn to_standard_output(&self) -> usize {
-        let destinations = self.0.iter();
+        let destinations = self.forms.iter();
         destinations
             .filter(|(_, destination)| *destination == Destination::StandardOutput)
             .count()

@@ -17,14 +17,14 @@ pub(crate) fn all(overview: &Overview<'_>, outputs: &Outputs) -> anyhow::Result<
     // If a file cannot be written, the user must still get the tables.
     let written = files(overview, outputs);
     if outputs.to_standard_output() == 0 {
-        ui::data(&table(overview))?;
+        ui::data(&table(overview, outputs))?;
     }
     written
 }
 
 /// Writes every format that the user asked for, and nothing else.
 pub(crate) fn files(overview: &Overview<'_>, outputs: &Outputs) -> anyhow::Result<()> {
-    for (form, destination) in &outputs.0 {
+    for (form, destination) in &outputs.forms {
         let text = rendered(*form, overview);
         match destination {
             Destination::StandardOutput => ui::data(&text)?,
@@ -44,8 +44,8 @@ pub(crate) fn files(overview: &Overview<'_>, outputs: &Outputs) -> anyhow::Resul
 }
 
 /// The tables as standard output shows them.
-pub(crate) fn table(overview: &Overview<'_>) -> String {
-    reheap_report::text(overview, style())
+pub(crate) fn table(overview: &Overview<'_>, outputs: &Outputs) -> String {
+    reheap_report::text(overview, style(outputs))
 }
 
 fn rendered(form: Form, overview: &Overview<'_>) -> String {
@@ -59,7 +59,7 @@ fn rendered(form: Form, overview: &Overview<'_>) -> String {
     }
 }
 
-fn style() -> Style {
+fn style(outputs: &Outputs) -> Style {
     let colourful =
         std::io::stdout().is_terminal() && env_vars::variable(env_vars::NO_COLOR).is_none();
     Style {
@@ -72,5 +72,6 @@ fn style() -> Style {
             Some((Width(columns), _)) => usize::from(columns),
             None => usize::MAX, // a file or a pipe has no width
         },
+        verbose: outputs.verbose,
     }
 }

@@ -181,8 +181,8 @@ fn recommend(
     let is_uncertain = measure::any_failed(&overview, &[Role::Baseline, Role::BaselineCopy]);
     if outputs.to_standard_output() == 0 {
         let last = overview.into_last();
-        ui::data(&write::table(&last))?;
         ui::data(&words(&last.benchmarks[0], wish, &found.choices, commands))?;
+        ui::data(&format!("\n{}", write::table(&last, outputs)))?;
     }
     Ok(match is_uncertain {
         true => ExitCode::from(exit::COMMAND_FAILED),
@@ -199,7 +199,7 @@ fn words(
 ) -> String {
     let recommendation = recommend::recommend(findings, wish);
     let mut text = format!(
-        "\nrecommended for {}: {}\n",
+        "recommended for {}: {}\n",
         recommendation.goal,
         recommendation.sentence(findings.benchmark)
     );

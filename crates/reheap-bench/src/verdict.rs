@@ -1,0 +1,333 @@
+//! The verdict: what benchmarks show, in the one sentence that every report begins with.
+//!
+//! It names how much, and the price: `mimalloc: 22 % less time than glibc [18, 26], 27 % more memory`. Of several
+//! benchmarks it says geometric means, because "best in 1 of 2" says neither. Only what is claimed is said.
+
+use crate::analysis::{Comparison, Verdict};
+use crate::figures;
+use crate::findings::Findings;
+use crate::overview::{Entry, Matrix, MatrixRow, Overview};
+use crate::results::{Direction, Quantity, Role};
+use crate::stats::interval::Estimate;
+use crate::warnings::Warning;
+
+/// The verdict of all benchmarks of a report.
+pub fn verdict(overview: &Overview<'_>) -> String {
+    match (overview.benchmarks.as_slice(), overview.matrices.first()) {
+        ([findings], _) => of_one(findings),
+        (_, Some(matrix)) => of_several(overview, matrix),
+        (several, None) => {
+            let mut measured = several.iter().filter(|it| it.rounds() > 0);
+            measured
+                .next()
+                .map_or_else(|| "Nothing was measured".to_owned(), of_one)
+        }
+    }
+}
+
+/// The verdict of one benchmark.
+pub fn of_one(findings: &Findings<'_>) -> String {
+    if let Some(reason) = nothing_compared(findings) {
+        return reason;
+    }
+    let (main, baseline) = (findings.main_quantity(), baseline(findings));
+    if let Some((variant, Some(ratio))) = findings.best().map(|(it, shown)| (it, shown.ratio)) {
+        let name = &findings.benchmark.variants[variant].name;
+        let change = figures::change_of(noun(&main), ratio.value);
+        let change = format!("{change} {} {baseline}", compared(ratio.value));
+        let (change, memory) = (with_interval(&change, &ratio), memory_of(findings, variant));
+        return format!("{name}: {change}{memory}");
+    }
+    let direction = findings.benchmark.direction(&main);
+    let none = none_better(&main, direction, baseline);
+    let visible = || {
+        let visible = findings
+            .analysis(&main)?
+            .visible(findings.benchmark)
+            .map(figures::would_have_been_visible)?;
+        Some(format!("{none}; {visible}"))
+    };
+    least_memory(findings)
+        .map(|memory| format!("{none}; {memory}"))
+        .or_else(visible)
+        .unwrap_or(none.clone())
+}
+
+/// Why nothing can be said of a benchmark.
+fn nothing_compared(findings: &Findings<'_>) -> Option<String> {
+    if findings.rounds() == 0 {
+        return Some("Nothing was measured".to_owned());
+    }
+    let baseline = baseline(findings);
+    let (mut works, mut candidates) = (Vec::new(), 0);
+    for &place in &findings.ranked {
+        let variant = &findings.benchmark.variants[place];
+        candidates += usize::from(variant.role == Role::Candidate);
+        if findings.never_failed(place, &[Role::Candidate]) && !variant.runs.is_empty() {
+            works.push(variant.name.as_str());
+        }
+    }
+    let never_works = |it: &Warning| matches!(it, Warning::NoBaseline { .. });
+    if findings.warnings.iter().any(never_works) {
+        return Some(match works.as_slice() {
+            [] => format!("{baseline} never got through, and no other variant always did"),
+            names => format!(
+                "{baseline} never got through; {} always did",
+                names.join(", ")
+            ),
+        });
+    }
+    if candidates == 0 {
+        return Some(format!("Only {baseline} was measured"));
+    }
+    if works.is_empty() {
+        return Some(format!(
+            "No variant other than {baseline} always got through"
+        ));
+    }
+    let is_short = |it: &&Warning| matches!(it, Warning::FewRounds { .. });
+    findings
+        .warnings
+        .iter()
+        .find(is_short)
+        .map(Warning::to_string)
+}
+
+/// What the best variant of one benchmark does to memory, to be put behind its time; nothing where that is not known.
+fn memory_of(findings: &Findings<'_>, variant: usize) -> String {
+    let memory = noun(&Quantity::PeakRss);
+    match findings.comparison(&Quantity::PeakRss, variant) {
+        Some(Comparison {
+            verdict,
+            ratio: Some(ratio),
+            ..
+        }) if verdict.is_claimed() => {
+            format!(", {}", figures::change_of(memory, ratio.value))
+        }
+        Some(Comparison {
+            verdict: Verdict::Equal,
+            ..
+        }) => format!(", the same {memory}"),
+        _ => String::new(),
+    }
+}
+
+/// The variant that has least memory, and is not worse in what the benchmark is about.
+fn least_memory(findings: &Findings<'_>) -> Option<String> {
+    let main = findings.main_quantity();
+    let claimed = |quantity: &Quantity, variant: usize, verdict: Verdict| {
+        let comparison = findings.comparison(quantity, variant)?;
+        (comparison.verdict == verdict).then_some(comparison.ratio?)
+    };
+    let smaller = findings.ranked.iter().filter_map(|&variant| {
+        let is_slower = claimed(&main, variant, Verdict::Worse).is_some();
+        let may_be_taken = !is_slower && findings.never_failed(variant, &[Role::Candidate]);
+        let ratio = claimed(&Quantity::PeakRss, variant, Verdict::Better)?;
+        may_be_taken.then_some((variant, ratio))
+    });
+    let (variant, ratio) = smaller.min_by(|left, right| left.1.value.total_cmp(&right.1.value))?;
+    let change = figures::change_of(noun(&Quantity::PeakRss), ratio.value);
+    let change = with_interval(&change, &ratio);
+    Some(format!(
+        "{}: {change}",
+        findings.benchmark.variants[variant].name
+    ))
+}
+
+/// The variant with the best mean of what the benchmarks are about, if it is better in more of them than worse.
+fn of_several(overview: &Overview<'_>, matrix: &Matrix) -> String {
+    let (here, all) = (matrix.benchmarks.len(), overview.benchmarks.len());
+    let benchmarks = match here == all {
+        true => format!("{all} benchmarks"),
+        false => format!("{here} of {all} benchmarks"),
+    };
+    let baseline = common_baseline(overview, matrix);
+    let better = |row: &&MatrixRow| on_the_whole(row, matrix.direction) == Some(Verdict::Better);
+    let Some(best) = matrix.rows.iter().find(better) else {
+        let none = none_better(&matrix.quantity, matrix.direction, baseline);
+        return format!("{none}, on average of {benchmarks}");
+    };
+    let change = |matrix: &Matrix, mean: f64| figures::change_of(noun(&matrix.quantity), mean);
+    let mean = best.mean.unwrap_or(1.0);
+    let memory = overview.matrices.iter().find_map(|matrix| {
+        let rows = matrix.rows.iter();
+        let row = rows
+            .filter(|_| matrix.quantity == Quantity::PeakRss)
+            .find(|it| it.variant == best.variant)?;
+        match on_the_whole(row, matrix.direction)? {
+            Verdict::Equal => Some(format!(" and the same {}", noun(&matrix.quantity))),
+            _ => Some(format!(" and {}", change(matrix, row.mean?))),
+        }
+    });
+    format!(
+        "{}: {} {} {baseline}{}, geometric mean of {benchmarks}",
+        best.variant,
+        change(matrix, mean),
+        compared(mean),
+        memory.unwrap_or_default(),
+    )
+}
+
+/// What several benchmarks show of a variant: better or worse if that is claimed in more of them than the opposite, and
+/// the mean agrees; equal if all say so.
+fn on_the_whole(row: &MatrixRow, direction: Direction) -> Option<Verdict> {
+    let count = |wanted: Verdict| {
+        let cells = row.cells.iter();
+        cells
+            .filter(|it| matches!(it, Entry::Compared(comparison) if comparison.verdict == wanted))
+            .count()
+    };
+    let (better, worse) = (count(Verdict::Better), count(Verdict::Worse));
+    let is_less = row.mean? < 1.0;
+    let has_better_mean = is_less == (direction == Direction::Lower);
+    match (better, worse) {
+        _ if count(Verdict::Equal) == row.cells.len() => Some(Verdict::Equal),
+        _ if better > worse && has_better_mean => Some(Verdict::Better),
+        _ if worse > better && !has_better_mean => Some(Verdict::Worse),
+        _ => None,
+    }
+}
+
+/// A change with its interval behind it: `22 % less time than glibc [18, 26]`.
+fn with_interval(change: &str, ratio: &Estimate) -> String {
+    match figures::interval_of_change(ratio) {
+        Some(interval) => format!("{change} {interval}"),
+        None => change.to_owned(),
+    }
+}
+
+/// What joins a change to what it is compared with: 3 times the time *of* glibc, 20 % less *than* glibc.
+fn compared(ratio: f64) -> &'static str {
+    match figures::is_said_in_times(ratio) {
+        true => "of",
+        false => "than",
+    }
+}
+
+fn none_better(quantity: &Quantity, direction: Direction, baseline: &str) -> String {
+    let verb = match quantity {
+        Quantity::Wall | Quantity::Cpu => "takes",
+        _ => "has",
+    };
+    let wanted = match direction {
+        Direction::Lower => "less",
+        Direction::Higher => "more",
+    };
+    format!(
+        "No variant {verb} measurably {wanted} {} than {baseline}",
+        noun(quantity)
+    )
+}
+
+/// What a quantity is called where it is the only one of its kind.
+fn noun(quantity: &Quantity) -> &str {
+    match quantity {
+        Quantity::Wall => "time",
+        Quantity::PeakRss => "memory",
+        other => figures::noun(other),
+    }
+}
+
+/// The name of what the others are compared with.
+pub fn baseline<'a>(findings: &Findings<'a>) -> &'a str {
+    let baseline = findings.benchmark.baseline();
+    baseline.map_or("the baseline", |baseline| &baseline.name)
+}
+
+fn common_baseline<'a>(overview: &Overview<'a>, matrix: &Matrix) -> &'a str {
+    let mut names = matrix
+        .benchmarks
+        .iter()
+        .map(|&place| baseline(&overview.benchmarks[place]));
+    let first = names.next().unwrap_or("the baseline");
+    match names.all(|name| name == first) {
+        true => first,
+        false => "the baseline",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::Benchmark;
+    use crate::simulated::{Simulated, lose_runs, results};
+
+    const MIB: f64 = 1024.0 * 1024.0;
+
+    /// glibc and candidates with these seconds and MiB, where glibc has 1 and 50.
+    fn measured(candidates: &[(&str, f64, f64)], rounds: usize, seed: u64) -> Benchmark {
+        let mut variants = vec![
+            ("glibc", Role::Baseline, 1.0, 50.0 * MIB),
+            ("glibc#2", Role::BaselineCopy, 1.0, 50.0 * MIB),
+        ];
+        let candidates = candidates.iter();
+        variants.extend(candidates.map(|&(name, s, mib)| (name, Role::Candidate, s, mib * MIB)));
+        let mut benchmark = Simulated::quiet(rounds, seed).run(&variants);
+        benchmark.metrics.clear();
+        benchmark
+    }
+
+    fn said(benchmarks: Vec<Benchmark>) -> String {
+        verdict(&Overview::of(&[results(benchmarks)]))
+    }
+
+    #[test]
+    fn the_best_variant_is_said_with_its_price() {
+        let variants = [("mimalloc", 0.78, 63.5), ("musl", 3.0, 20.0)];
+        let said = said(vec![measured(&variants, 20, 1)]);
+        assert!(
+            said.starts_with("mimalloc: 23 % less time than glibc [22, 2"),
+            "{said}"
+        );
+        assert!(said.ends_with("], 27 % more memory"), "{said}");
+    }
+
+    #[test]
+    fn several_benchmarks_are_said_by_their_mean() {
+        let one = measured(&[("mimalloc", 0.9, 150.0), ("jemalloc", 0.95, 30.0)], 12, 2);
+        let two = measured(&[("mimalloc", 0.7, 150.0), ("jemalloc", 0.95, 30.0)], 12, 3);
+        let said = said(vec![one, two]);
+        let mean = "mimalloc: 21 % less time than glibc and 3.00 times the memory, geometric mean of 2 benchmarks";
+        assert_eq!(said, mean);
+    }
+
+    #[test]
+    fn where_nothing_is_better_it_is_said_what_would_have_been_seen() {
+        let said = said(vec![measured(&[("mimalloc", 1.2, 50.0)], 12, 4)]);
+        let none = "No variant takes measurably less time than glibc; differences above about ";
+        assert!(said.starts_with(none), "{said}");
+    }
+
+    #[test]
+    fn a_variant_that_only_saves_memory_is_named_too() {
+        let said = said(vec![measured(&[("mimalloc", 1.0, 40.0)], 12, 5)]);
+        let smaller =
+            "No variant takes measurably less time than glibc; mimalloc: 20 % less memory [";
+        assert!(said.starts_with(smaller), "{said}");
+    }
+
+    #[test]
+    fn a_variant_that_failed_is_not_praised() {
+        let mut benchmark = measured(&[("mimalloc", 0.5, 40.0)], 12, 6);
+        lose_runs(&mut benchmark.variants[2], 3..4);
+        assert_eq!(
+            said(vec![benchmark.clone()]),
+            "No variant other than glibc always got through"
+        );
+        lose_runs(&mut benchmark.variants[0], 0..12);
+        lose_runs(&mut benchmark.variants[1], 0..12);
+        lose_runs(&mut benchmark.variants[2], 0..12);
+        let none = "glibc never got through, and no other variant always did";
+        assert_eq!(said(vec![benchmark]), none);
+    }
+
+    #[test]
+    fn too_few_rounds_say_so() {
+        let few = "2 rounds are too few to tell a difference from chance; 4 are needed";
+        assert_eq!(said(vec![measured(&[("mimalloc", 0.5, 40.0)], 2, 7)]), few);
+        assert_eq!(
+            said(vec![measured(&[("mimalloc", 0.5, 40.0)], 0, 7)]),
+            "Nothing was measured"
+        );
+    }
+}
