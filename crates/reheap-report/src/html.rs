@@ -33,7 +33,7 @@ pub fn html(overview: &Overview<'_>) -> String {
     let page = Page {
         style: include_str!("../templates/report.css"),
         subject: words::subject(benchmarks),
-        verdict: verdict::verdict(overview),
+        verdict: verdict::verdict(overview).replace(" %", "\u{a0}%"),
         facts: facts(overview),
         legend: words::LEGEND,
         matrices: overview

@@ -128,13 +128,15 @@ impl Drawing {
         ));
     }
 
-    pub(super) fn rectangle(&mut self, class: &str, from: At, to: At) {
+    /// A bar; whoever points at it reads the text.
+    pub(super) fn rectangle(&mut self, class: &str, from: At, to: At, title: &str) {
         self.push(format_args!(
-            r#"<rect class="{class}" x="{}" y="{}" width="{}" height="{}"/>"#,
+            r#"<rect class="{class}" x="{}" y="{}" width="{}" height="{}"><title>{}</title></rect>"#,
             Percent(from.across),
             Short(from.down),
             Percent((to.across - from.across).max(0.0)),
-            Short(to.down - from.down)
+            Short(to.down - from.down),
+            html(title)
         ));
     }
 

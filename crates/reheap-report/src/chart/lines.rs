@@ -3,11 +3,11 @@
 use super::axis::{Axis, Unit};
 use super::drawing::{At, Drawing, Tone};
 
-const HEIGHT: f64 = 280.0;
+pub(super) const HEIGHT: f64 = 280.0;
 /// Beyond this many rounds a line has no dots.
 const MANY: usize = 40;
-const TOP: f64 = 12.0;
-const BOTTOM: f64 = HEIGHT - 28.0;
+pub(super) const TOP: f64 = 12.0;
+pub(super) const BOTTOM: f64 = HEIGHT - 28.0;
 
 /// A chart of lines.
 pub(crate) struct Lines<'a> {
@@ -46,16 +46,33 @@ pub(crate) struct Point {
 
 impl Lines<'_> {
     pub(crate) fn axis(&self) -> Axis {
-        let values = self.series.iter().flat_map(|series| {
-            series.points.iter().flat_map(|point| {
-                let (low, high) = point.interval.unwrap_or((point.value, point.value));
-                [low, point.value, high]
-            })
-        });
-        Axis::of(values, self.unit, 6)
+        match self.as_bars() {
+            Some(_) => self.axis_of_bars(),
+            None => Axis::of(self.values(), self.unit, 6),
+        }
+    }
+
+    /// All that has to be seen: the figures, and where they may lie as well.
+    pub(super) fn values(&self) -> impl Iterator<Item = f64> {
+        let points = self.series.iter().flat_map(|series| &series.points);
+        points.flat_map(|point| {
+            let (low, high) = point.interval.unwrap_or((point.value, point.value));
+            [low, point.value, high]
+        })
+    }
+
+    /// The names of the settings if there are two, which are drawn as bars.
+    pub(crate) fn as_bars(&self) -> Option<&[String]> {
+        match &self.steps {
+            Steps::Named(names) if names.len() == 2 => Some(names),
+            _ => None,
+        }
     }
 
     pub(crate) fn draw(&self) -> String {
+        if let Some(names) = self.as_bars() {
+            return self.draw_bars(names);
+        }
         let axis = self.axis();
         let mut drawing = Drawing::new(HEIGHT);
         drawing.down(&axis, TOP, BOTTOM);
@@ -63,11 +80,8 @@ impl Lines<'_> {
         for series in &self.series {
             self.draw_series(&mut drawing, &axis, series);
         }
-        drawing.finish(
-            &format!("lines {}", self.class),
-            self.title,
-            &self.in_words(),
-        )
+        let class = format!("lines {}", self.class);
+        drawing.finish(&class, self.title, &self.in_words())
     }
 
     fn draw_series(&self, drawing: &mut Drawing, axis: &Axis, series: &Series<'_>) {
@@ -109,7 +123,7 @@ impl Lines<'_> {
         }
     }
 
-    fn in_words(&self) -> String {
+    pub(super) fn in_words(&self) -> String {
         let series: Vec<String> = self
             .series
             .iter()

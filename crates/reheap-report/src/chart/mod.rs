@@ -1,6 +1,7 @@
 //! Charts as SVG text, made by hand.
 
 mod axis;
+mod bars;
 mod drawing;
 mod interval;
 mod lines;

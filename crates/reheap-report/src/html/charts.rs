@@ -273,8 +273,12 @@ fn scaling_chart(series: &sweeps::Series, first: &View<'_>) -> Chart {
     let limit = benchmark.memory_limit_bytes;
     settings.extend(limit.map(|bytes| format!("{} of memory", figures::bytes(bytes as f64))));
     settings.push(first.findings.results.machine.name.clone());
+    let interval = match lines.as_bars() {
+        Some(_) => "line",
+        None => "area",
+    };
     let caption = format!(
-        "{}. Medians; the area is their 95 % interval.{}",
+        "{}. Medians; the {interval} is their 95 % interval.{}",
         settings.join(", "),
         cautions(&[lines.axis()])
     );

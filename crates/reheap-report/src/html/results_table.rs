@@ -116,10 +116,12 @@ impl<'a> Plotted<'a> {
         let title = format!("{}, {noun}: {text}", shown.variant.name);
         let estimate = comparison.and_then(|comparison| comparison.ratio);
         let estimate = estimate.filter(|_| self.axis.is_some());
+        let has_place = comparison.is_some() || shown.variant.role == Role::Baseline;
         let draw = |axis| {
             let interval = comparison.and_then(plotted);
             chart::interval(interval.as_ref(), axis, shown.tone, &title)
         };
+        let axis = self.axis.as_ref().filter(|_| has_place);
         TableCell {
             label: "ratio".to_owned(),
             class: match (comparison, &self.axis) {
@@ -128,7 +130,7 @@ impl<'a> Plotted<'a> {
                 (Some(_), Some(_)) => "plot",
                 (Some(_), None) => "",
             },
-            svg: self.axis.as_ref().map(draw).unwrap_or_default(),
+            svg: axis.map(draw).unwrap_or_default(),
             spread: estimate
                 .as_ref()
                 .and_then(numbers::interval)
@@ -180,5 +182,6 @@ pub(super) fn ratio(comparison: Option<&Comparison>) -> (String, &'static str) {
 pub(super) fn breakable(name: &str) -> String {
     escape::html(name)
         .replace('+', "+<wbr/>")
+        .replace(',', ",<wbr/>")
         .replace('[', "<wbr/>[")
 }
