@@ -171,7 +171,7 @@ impl Measurements {
         let is_missing = match name {
             "headline" | "time" | "steps" | "memory" => self.linked.is_empty(),
             "no-help" => self.preloaded.is_empty(),
-            "machine" | "noise" => self.linked.is_empty() && self.preloaded.is_empty(),
+            "machine" | "visible" => self.linked.is_empty() && self.preloaded.is_empty(),
             _ => false,
         };
         if is_missing {
@@ -188,7 +188,7 @@ impl Measurements {
                 Some(figures) => figures.short(),
                 None => Ok("Not measured.\n".to_owned()),
             },
-            "noise" => Ok(answers::noise(linked, preloaded)),
+            "visible" => Ok(answers::visible(linked, preloaded)),
             _ => bail!("a page has a block `{name}`, which nothing writes"),
         }
     }

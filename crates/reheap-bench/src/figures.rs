@@ -3,6 +3,7 @@
 //! A change is said as "less" or "more" of the quantity and never as "faster": "18 % faster" means 18 % less time to
 //! some and 18 % more speed, which is 15 % less time, to others.
 
+use crate::analysis::Verdict;
 use crate::results::Quantity;
 use crate::stats::interval::CONFIDENCE;
 use crate::stats::interval::Estimate;
@@ -74,6 +75,18 @@ pub fn would_have_been_visible(visible: f64) -> String {
         "differences above about {} would have been visible",
         percent(visible)
     )
+}
+
+/// A ratio to the baseline with what may be said of it: `0.784 ↓` is claimed, `? 0.910` lies outside of chance by itself,
+/// `= 1.003` is as good as equal, and of `~ 0.970` nothing is known.
+pub fn judged(verdict: Verdict, ratio: f64, digits: &str) -> String {
+    match verdict {
+        Verdict::Better | Verdict::Worse if ratio < 1.0 => format!("{digits} ↓"),
+        Verdict::Better | Verdict::Worse => format!("{digits} ↑"),
+        Verdict::Suspected => format!("? {digits}"),
+        Verdict::Equal => format!("= {digits}"),
+        Verdict::Open => format!("~ {digits}"),
+    }
 }
 
 /// A value of a quantity, with its unit.

@@ -115,6 +115,13 @@ impl Matrix {
     }
 }
 
+impl Matrix {
+    /// Whether any variant has a mean.
+    pub fn has_means(&self) -> bool {
+        self.rows.iter().any(|row| row.mean.is_some())
+    }
+}
+
 impl MatrixRow {
     fn of(variant: &str, cells: Vec<Entry>) -> MatrixRow {
         let ratio = |entry: &Entry| match entry {

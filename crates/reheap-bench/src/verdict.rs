@@ -141,6 +141,9 @@ fn of_several(overview: &Overview<'_>, matrix: &Matrix) -> String {
         true => format!("{all} benchmarks"),
         false => format!("{here} of {all} benchmarks"),
     };
+    if !matrix.has_means() {
+        return format!("No variant has figures of all {benchmarks}");
+    }
     let baseline = common_baseline(overview, matrix);
     let better = |row: &&MatrixRow| on_the_whole(row, matrix.direction) == Some(Verdict::Better);
     let Some(best) = matrix.rows.iter().find(better) else {

@@ -271,7 +271,7 @@ impl Matrix {
             benchmarks: benchmarks
                 .map(|&place| views[place].title.clone())
                 .collect(),
-            has_mean: matrix.benchmarks.len() > 1,
+            has_mean: matrix.has_means(),
             rows: matrix.rows.iter().map(row).collect(),
         }
     }

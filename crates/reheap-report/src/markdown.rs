@@ -134,7 +134,7 @@ fn judged(comparison: &Comparison) -> String {
 
 fn overview_table(matrix: &Matrix, views: &[View<'_>]) -> String {
     let mut heading = vec![format!("{}, ratio", plain(figures::noun(&matrix.quantity)))];
-    let has_mean = matrix.benchmarks.len() > 1;
+    let has_mean = matrix.has_means();
     heading.extend(has_mean.then(|| "geometric mean".to_owned()));
     heading.extend(
         matrix

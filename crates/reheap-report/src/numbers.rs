@@ -1,6 +1,6 @@
 //! Figures in the cells of tables. What is said in sentences is worded by [`reheap_bench::figures`].
 
-use reheap_bench::analysis::{Comparison, Row, Summary, Verdict};
+use reheap_bench::analysis::{Comparison, Row, Summary};
 use reheap_bench::figures;
 use reheap_bench::results::Quantity;
 use reheap_bench::stats::interval::{CONFIDENCE, Estimate};
@@ -48,20 +48,12 @@ pub(crate) fn ratio(value: f64) -> String {
     }
 }
 
-/// A ratio with what may be said of it: `0.784 ↓` is claimed, `? 0.910` lies outside of chance by itself, `= 1.003` is as
-/// good as equal, and of `~ 0.970` nothing is known.
+/// A ratio with what may be said of it, as [`figures::judged`] writes it.
 pub(crate) fn judged(comparison: &Comparison) -> String {
-    let Some(estimate) = comparison.ratio else {
-        return NONE.to_owned();
-    };
-    let text = ratio(estimate.value);
-    match comparison.verdict {
-        Verdict::Better | Verdict::Worse if estimate.value < 1.0 => format!("{text} ↓"),
-        Verdict::Better | Verdict::Worse => format!("{text} ↑"),
-        Verdict::Suspected => format!("? {text}"),
-        Verdict::Equal => format!("= {text}"),
-        Verdict::Open => format!("~ {text}"),
-    }
+    comparison.ratio.map_or_else(
+        || NONE.to_owned(),
+        |estimate| figures::judged(comparison.verdict, estimate.value, &ratio(estimate.value)),
+    )
 }
 
 /// The interval of a ratio. None where there were too few rounds for one of 95 %: a narrower one would look more

@@ -162,7 +162,7 @@ impl Page {
                     .map_or_else(|| numbers::NONE.to_owned(), numbers::ratio),
             )
         });
-        let mean = (matrix.benchmarks.len() > 1).then(|| Column {
+        let mean = matrix.has_means().then(|| Column {
             heading: "geometric mean".to_owned(),
             cells: means.collect(),
         });

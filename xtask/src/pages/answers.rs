@@ -8,6 +8,7 @@ use crate::table::Table;
 use anyhow::{Context, Result};
 use reheap_bench::analysis::Verdict;
 use reheap_bench::compare::title;
+use reheap_bench::figures;
 use reheap_bench::findings::Findings;
 use reheap_bench::results::{Quantity, Results};
 
@@ -23,8 +24,6 @@ const STEPS: [(&str, &str); 4] = [
 ];
 const DEFAULT: &str = "musl+mimalloc";
 const JEMALLOC: &str = "musl+jemalloc";
-/// Before a ratio that may be noise.
-const NOISE: &str = "~ ";
 
 /// Where and when it was measured.
 pub(crate) fn machine(linked: &[(String, Results)], preloaded: &[(String, Results)]) -> String {
@@ -161,10 +160,10 @@ fn verdicts(name: &str, what: &str, ratios: &Ratios, variant: &str, of: Of) -> S
             .filter(|ratio| ratio.verdict == verdict)
             .count()
     };
-    let (less, more, same) = (
-        count(Verdict::Better),
-        count(Verdict::Worse),
-        count(Verdict::Suspected) + count(Verdict::Equal) + count(Verdict::Open),
+    let (less, more) = (count(Verdict::Better), count(Verdict::Worse));
+    let (same, open) = (
+        count(Verdict::Equal),
+        count(Verdict::Suspected) + count(Verdict::Open),
     );
     let number = |count: usize| match count {
         0 => "none".to_owned(),
@@ -172,12 +171,15 @@ fn verdicts(name: &str, what: &str, ratios: &Ratios, variant: &str, of: Of) -> S
     };
     let mut text = format!(
         "Of {} benchmarks, {name} needs measurably less {what} than glibc in {} and measurably more in {}.",
-        less + more + same,
+        less + more + same + open,
         number(less),
         number(more)
     );
     if same > 0 {
-        text += &format!(" In {same} there is no measurable difference.");
+        text += &format!(" In {same} it needs the same within 2 %.");
+    }
+    if open > 0 {
+        text += &format!(" In {open} the measurement cannot tell.");
     }
     text + "\n"
 }
@@ -213,12 +215,7 @@ fn matrix(corner: &str, ratios: &Ratios, shown: &[Shown], of: Of) -> String {
 }
 
 fn cell(ratio: Ratio) -> String {
-    let noise = if ratio.verdict.is_claimed() {
-        ""
-    } else {
-        NOISE
-    };
-    format!("{noise}{:.2}", ratio.value)
+    figures::judged(ratio.verdict, ratio.value, &format!("{:.2}", ratio.value))
 }
 
 /// CPU time over glibc's after each step from stock musl to the default.
@@ -291,8 +288,8 @@ pub(crate) fn no_help(linked: &Ratios, preloaded: &Ratios) -> Result<String> {
     ))
 }
 
-/// How noisy each benchmark was.
-pub(crate) fn noise(linked: &Ratios, preloaded: &Ratios) -> String {
+/// What each benchmark could have shown.
+pub(crate) fn visible(linked: &Ratios, preloaded: &Ratios) -> String {
     let header = [
         "benchmark",
         "rounds",
