@@ -70,6 +70,7 @@ fn nothing_compared(findings: &Findings<'_>) -> Option<String> {
     let never_works = |it: &Warning| matches!(it, Warning::NoBaseline { .. });
     if findings.warnings.iter().any(never_works) {
         return Some(match works.as_slice() {
+            [] if candidates == 0 => format!("{baseline} never got through"),
             [] => format!("{baseline} never got through, and no other variant always did"),
             names => format!(
                 "{baseline} never got through; {} always did",

@@ -86,7 +86,9 @@ fn table(view: &View<'_>) -> String {
     let columns = view.columns(Weight::Matters);
     for analysis in &columns {
         heading.push(plain(figures::noun(&analysis.quantity)));
-        heading.push("ratio".to_owned());
+        if view.said_of(analysis) <= Weight::Matters {
+            heading.push("ratio".to_owned());
+        }
     }
     let mut rows = Vec::new();
     for shown in &view.shown {
@@ -94,7 +96,9 @@ fn table(view: &View<'_>) -> String {
         for analysis in &columns {
             let row = &analysis.rows[shown.index];
             cells.push(numbers::median_with_spread(row, &analysis.quantity));
-            cells.push(ratio(row.comparison.as_ref()));
+            if view.said_of(analysis) <= Weight::Matters {
+                cells.push(ratio(row.comparison.as_ref()));
+            }
         }
         rows.push(cells);
     }

@@ -234,7 +234,7 @@ fn row_name(shown: &Shown<'_>) -> RowName {
 /// The columns of a quantity: what matters most has spread and interval, what only explains it has neither.
 fn group(view: &View<'_>, analysis: &Analysis) -> Group {
     let quantity = &analysis.quantity;
-    let weight = view.weight(quantity);
+    let weight = view.said_of(analysis);
     let figures = view.shown.iter().map(|shown| {
         let row = &analysis.rows[shown.index];
         Cell::plain(match weight {

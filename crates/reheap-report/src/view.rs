@@ -92,8 +92,15 @@ pub(crate) enum Weight {
 }
 
 impl View<'_> {
-    /// What is said of a quantity in a table.
-    pub(crate) fn weight(&self, quantity: &Quantity) -> Weight {
+    /// What is said of a quantity in a table. Where nothing is compared there are no ratios, but all columns.
+    pub(crate) fn said_of(&self, analysis: &Analysis) -> Weight {
+        match analysis.rows.iter().any(|row| row.comparison.is_some()) {
+            true => self.weight(&analysis.quantity),
+            false => Weight::Explains,
+        }
+    }
+
+    fn weight(&self, quantity: &Quantity) -> Weight {
         match quantity {
             Quantity::Metric(_) => Weight::Decides,
             time if *time == self.findings.main_quantity() => Weight::Decides,

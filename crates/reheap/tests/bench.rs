@@ -86,7 +86,7 @@ fn a_command_that_wants_a_terminal_is_quoted_on_why_it_ended() {
         "\nhint: reheap runs commands without a terminal",
     ]);
     // All variants fail alike, which may be meant; it is said all the same.
-    let warning = "warning: the command ends with exit code";
+    let warning = "the command ends with exit code";
     assert!(outcome.stdout.contains(warning), "{}", outcome.stdout);
 }
 
@@ -179,7 +179,7 @@ fn a_crash_in_some_runs_is_counted_and_is_exit_code_4() {
 
 #[test]
 fn a_baseline_that_crashes_is_nothing_to_compare_with_and_survivors_are_shown() {
-    let mut command = bench("--rounds 2 --variant");
+    let mut command = bench("--verbose --rounds 2 --variant");
     let outcome = run(command.args(["bad=sh -c 'kill -SEGV $$'", "--variant", "good=true"]));
     let table = outcome.ended_with(4).stdout;
     for text in [
@@ -250,7 +250,7 @@ fn memory_does_not_grow_with_what_a_command_prints() {
 fn output_that_is_never_the_same_is_refused_unless_it_is_ignored() {
     let commands = Commands::new();
     let changing = commands.variant("changing", "echo >> count; wc -l < count");
-    let mut command = commands.bench("--rounds 2 --variant");
+    let mut command = commands.bench("--verbose --rounds 2 --variant");
     let outcome = run(command.arg(&changing)).ended_with(4);
     for text in [
         "the command does not always print the same: 4 different outputs in 4 runs",
@@ -295,10 +295,7 @@ fn a_figure_is_read_from_the_output_or_missed_aloud() {
     let mut command = bench("--rounds 1 --variant");
     command.args(["a=echo other", "--metric", "rate:lower=rate=(\\S+)"]);
     let table = run(&mut command).succeeded().stdout;
-    assert!(
-        table.contains("warning: no output contains `rate`"),
-        "{table}"
-    );
+    assert!(table.contains("no output contains `rate`"), "{table}");
     assert!(table.contains("wall time"), "{table}");
 
     // The expression matches, but in the wrong place.

@@ -71,7 +71,7 @@ impl<'a> Plotted<'a> {
             .filter_map(|shown| analysis.comparison(shown.index))
             .filter_map(plotted)
             .collect();
-        let weight = view.weight(&analysis.quantity);
+        let weight = view.said_of(analysis);
         let is_plotted = weight == Weight::Decides || analysis.quantity == Quantity::PeakRss;
         Plotted {
             analysis,
