@@ -157,11 +157,19 @@ impl Row {
 impl Analysis {
     /// A variant's median, with the sign turned where more is better.
     pub(crate) fn cost(&self, variant: usize) -> Option<f64> {
-        let median = self.rows[variant].median()?;
-        Some(match self.direction {
-            Direction::Lower => median,
-            Direction::Higher => -median,
-        })
+        Some(self.signed(self.rows[variant].median()?))
+    }
+
+    /// A variant's ratio, with the sign turned where more is better.
+    pub(crate) fn ratio_cost(&self, variant: usize) -> Option<f64> {
+        Some(self.signed(self.comparison(variant)?.ratio?.value))
+    }
+
+    fn signed(&self, figure: f64) -> f64 {
+        match self.direction {
+            Direction::Lower => figure,
+            Direction::Higher => -figure,
+        }
     }
 
     /// The comparison of a variant, by its place in the benchmark.

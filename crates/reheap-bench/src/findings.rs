@@ -123,20 +123,26 @@ impl<'a> Findings<'a> {
         runs.map(|run| run.round + 1).max().unwrap_or(0)
     }
 
+    /// By their ratios, which are what is claimed; those without one by their medians.
     fn ranked(&self) -> Vec<usize> {
         let main = self.analysis(&self.main_quantity());
         let variants = self.benchmark.variants.iter().enumerate();
-        let mut ranked: Vec<(bool, f64, usize)> = variants
+        let mut ranked: Vec<(bool, bool, f64, usize)> = variants
             .filter(|(_, variant)| variant.role != Role::BaselineCopy)
             .map(|(place, variant)| {
-                let cost = main.and_then(|main| main.cost(place));
                 let is_candidate = variant.role == Role::Candidate;
-                (is_candidate, cost.unwrap_or(f64::INFINITY), place)
+                let ratio = main.and_then(|main| main.ratio_cost(place));
+                let median = main.and_then(|main| main.cost(place));
+                let cost = ratio.or(median).unwrap_or(f64::INFINITY);
+                (is_candidate, ratio.is_none(), cost, place)
             })
             .collect();
         // Sorting keeps the order of equals, so variants without a figure stay as they were given.
-        ranked.sort_by(|left, right| left.0.cmp(&right.0).then(left.1.total_cmp(&right.1)));
-        ranked.into_iter().map(|(_, _, place)| place).collect()
+        ranked.sort_by(|left, right| {
+            let by_kind = (left.0, left.1).cmp(&(right.0, right.1));
+            by_kind.then(left.2.total_cmp(&right.2))
+        });
+        ranked.into_iter().map(|(.., place)| place).collect()
     }
 }
 
