@@ -208,7 +208,7 @@ pub struct AllocatorVersion {
 pub enum Role {
     /// What the others are compared with.
     Baseline,
-    /// The baseline once more: what it seems to differ by is noise.
+    /// The second run of the baseline in each round. Its figures are the baseline's.
     BaselineCopy,
     /// One to choose from.
     Candidate,

@@ -373,8 +373,12 @@ impl Warning {
                 "Something else than the program decides its time, such as what ran before it. Differences of this size \
                  mean nothing; {more_rounds}."
             ),
-            Warning::Shared(_) => {
-                "Wall time shows them too, so CPU time leads here. End them for figures of wall time.".into()
+            Warning::Shared(sharing) => {
+                let times = number(sharing.wall_over_cpu);
+                format!(
+                    "Wall time shows them too: it is {times} times CPU time. So CPU time leads here. End them for \
+                     figures of wall time."
+                )
             }
             Warning::FirstRoundSlower { .. } => {
                 "The machine had to warm up. If the command reads files for the first time, run it once before you measure.".into()
@@ -436,9 +440,8 @@ impl fmt::Display for Warning {
             }
             Warning::Shared(sharing) => write!(
                 f,
-                "other programs took the processor {} times a second; wall time is {} times CPU time",
-                number(sharing.switches_per_second),
-                number(sharing.wall_over_cpu)
+                "other programs took the processor {} times a second",
+                number(sharing.switches_per_second)
             ),
             Warning::FirstRoundSlower { ratio } => {
                 write!(
@@ -605,7 +608,7 @@ mod tests {
         }
         let said = said(&warned(&benchmark), None);
         assert!(
-            said.contains("wall time is 2.00 times CPU time. Wall time shows them too"),
+            said.contains("a second. Wall time shows them too: it is 2.00 times CPU time"),
             "{said}"
         );
     }

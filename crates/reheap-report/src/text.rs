@@ -13,7 +13,7 @@ use crate::{names, numbers, words};
 use reheap_bench::analysis::{Analysis, Comparison, Verdict};
 use reheap_bench::figures;
 use reheap_bench::findings::Findings;
-use reheap_bench::overview::{Entry, Matrix, Overview};
+use reheap_bench::overview::{Entry, Matrix, MatrixRow, Overview};
 use reheap_bench::verdict;
 use table::{Cell, Column, Group, Paint, RowName, Table, wrapped};
 
@@ -109,11 +109,12 @@ impl Page {
             true => Weight::OnRequest,
             false => Weight::Explains,
         };
-        let mut table = table(view, least);
-        if !verbose && !table.fits(width) {
-            table = self::table(view, Weight::Matters);
-        }
-        self.lines.extend(table.lines(width, colour));
+        let all = table(view, least);
+        let shown = match verbose || all.fits(width) {
+            true => all,
+            false => table(view, Weight::Matters),
+        };
+        self.lines.extend(shown.lines(width, colour));
     }
 
     /// One line, or all of them with what helps.
@@ -142,43 +143,9 @@ impl Page {
     }
 
     fn matrix(&mut self, matrix: &Matrix, views: &[View<'_>]) {
-        let noun = figures::noun(&matrix.quantity);
-        let rows = matrix.rows.iter().map(|row| RowName {
-            name: row.variant.clone(),
-            notes: Vec::new(),
-        });
-        let benchmarks = matrix.benchmarks.iter().enumerate();
-        let benchmarks = benchmarks.map(|(column, &place)| {
-            let cells = matrix.rows.iter().map(|row| match &row.cells[column] {
-                Entry::Missing => Cell::plain(numbers::NONE),
-                Entry::Failed => Cell::painted("failed", Paint::Worse),
-                Entry::Compared(comparison) => ratio(Some(comparison)),
-            });
-            Column::of_ratios(views[place].title.clone(), cells)
-        });
-        let means = matrix.rows.iter().map(|row| {
-            Cell::plain(
-                row.mean
-                    .map_or_else(|| numbers::NONE.to_owned(), numbers::ratio),
-            )
-        });
-        let mean = matrix.has_means().then(|| Column {
-            heading: "geometric mean".to_owned(),
-            cells: means.collect(),
-        });
-        let table = Table {
-            heading: format!("{noun}, ratio"),
-            rows: rows.collect(),
-            groups: mean
-                .into_iter()
-                .chain(benchmarks)
-                .map(|column| Group {
-                    columns: vec![column],
-                })
-                .collect(),
-        };
-        self.lines
-            .extend(table.lines(self.style.width, self.style.colour));
+        let Style { width, colour, .. } = self.style;
+        let lines = matrix_table(matrix, views).lines(width, colour);
+        self.lines.extend(lines);
         self.gap();
     }
 
@@ -204,6 +171,41 @@ impl Page {
         if self.lines.last().is_some_and(|line| !line.is_empty()) {
             self.lines.push(String::new());
         }
+    }
+}
+
+/// A row for each variant; columns for its mean, and for each benchmark.
+fn matrix_table(matrix: &Matrix, views: &[View<'_>]) -> Table {
+    let mut columns = Vec::new();
+    if matrix.has_means() {
+        let means = matrix.rows.iter().map(|row| match row.mean {
+            Some(mean) => Cell::plain(numbers::ratio(mean)),
+            None => Cell::plain(numbers::NONE),
+        });
+        columns.push(Column {
+            heading: "geometric mean".to_owned(),
+            cells: means.collect(),
+        });
+    }
+    for (column, &place) in matrix.benchmarks.iter().enumerate() {
+        let cells = matrix.rows.iter().map(|row| match &row.cells[column] {
+            Entry::Missing => Cell::plain(numbers::NONE),
+            Entry::Failed => Cell::painted("failed", Paint::Worse),
+            Entry::Compared(comparison) => ratio(Some(comparison)),
+        });
+        columns.push(Column::of_ratios(views[place].title.clone(), cells));
+    }
+    let row_name = |row: &MatrixRow| RowName {
+        name: row.variant.clone(),
+        notes: Vec::new(),
+    };
+    let alone = |column| Group {
+        columns: vec![column],
+    };
+    Table {
+        heading: format!("{}, ratio", figures::noun(&matrix.quantity)),
+        rows: matrix.rows.iter().map(row_name).collect(),
+        groups: columns.into_iter().map(alone).collect(),
     }
 }
 

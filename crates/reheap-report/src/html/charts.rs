@@ -35,7 +35,7 @@ pub(super) fn charts(view: &View<'_>) -> Vec<Chart> {
         .keys()
         .cloned()
         .map(Quantity::Metric);
-    let quantities = metrics.chain([Quantity::Wall, Quantity::PeakRss]);
+    let quantities = metrics.chain([view.findings.time(), Quantity::PeakRss]);
     let strips = quantities.filter_map(|quantity| strip(view, quantity));
     strips.chain(scatter(view)).chain(drift(view)).collect()
 }
