@@ -9,8 +9,8 @@ pub struct TuningOption {
     pub domain: Domain,
     /// How the allocator is told.
     pub applied: Applied,
-    /// What reheap sets when the user does not, where that differs from upstream's default. Written as the allocator
-    /// reads it.
+    /// What reheap sets when the user does not, where that differs from upstream's default. Written as the user types
+    /// it.
     pub preset: Option<&'static str>,
     /// What it does.
     pub summary: &'static str,
@@ -50,6 +50,20 @@ pub enum Applied {
     GlibcTunable(&'static str),
 }
 
+impl TuningOption {
+    /// The preset, as the allocator reads it.
+    pub(crate) fn preset_meant(&self) -> Option<String> {
+        let preset = self.preset?;
+        let meant = self.domain.accept(preset);
+        assert!(
+            meant.is_some(),
+            "`{}` refuses its preset `{preset}`",
+            self.key
+        );
+        meant
+    }
+}
+
 impl std::fmt::Display for Domain {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -87,6 +101,23 @@ impl Domain {
                 .iter()
                 .find(|(word, _)| *word == value)
                 .map(|(_, meant)| (*meant).to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::catalogue::CATALOGUE;
+
+    #[test]
+    fn every_preset_and_every_value_worth_trying_is_accepted_and_they_differ() {
+        for option in CATALOGUE.iter().flat_map(|row| row.tuning) {
+            let preset = option.preset_meant();
+            for value in option.worth_trying {
+                let meant = option.domain.accept(value);
+                assert!(meant.is_some(), "{}={value}", option.key);
+                assert_ne!(meant, preset, "{}={value}", option.key);
+            }
         }
     }
 }

@@ -174,8 +174,8 @@ impl Tuning {
             .map_or(&[][..], |recipe| recipe.malloc_conf);
         let mut malloc_conf: Vec<String> = always.iter().map(|s| (*s).to_owned()).collect();
         for row in allocator.tuning {
-            let given = self.0.get(row.key).map(|(_, meant)| meant.as_str());
-            let Some(meant) = given.or(row.preset) else {
+            let given = self.0.get(row.key).map(|(_, meant)| meant.clone());
+            let Some(meant) = given.or_else(|| row.preset_meant()) else {
                 continue;
             };
             match row.applied {

@@ -82,6 +82,7 @@ fn options_baked_into_a_preload_reach_the_allocator_and_the_users_win() {
                 assert!(with.contains(text), "{libc}: no `{text}` in {with}");
             }
             assert!(!without.contains(baked[0]), "{without}");
+            assert!(without.contains("option 'allow_thp': 0"), "{without}");
             assert!(changed.contains(said), "{libc}: no `{said}` in {changed}");
         }
     }

@@ -209,9 +209,14 @@ macro_rules! conformance_of_those_that_collect {
     };
 }
 
-/// What its authors built into mimalloc, and `last_block.c` must not lose.
+/// What its authors built into mimalloc, and `last_block.c` must not lose, and what `huge_pages.c` adds.
 macro_rules! conformance_of_mimalloc {
     ($allocator:literal) => {
+        #[test]
+        fn the_heap_has_no_huge_pages_and_the_programs_that_it_starts_may() {
+            super::conforms($allocator, "huge_pages", "huge_pages");
+        }
+
         #[test]
         fn what_another_thread_freed_is_given_back_after_as_many_calls_as_upstream_needs() {
             super::conforms($allocator, "one_block_calls", "one_block_calls");
