@@ -288,8 +288,8 @@ const PURGE_DELAY: TuningOption = TuningOption {
 /// 5 ms on it, otherwise 0.1 ms; the same 2 MiB in small pages take 0.8 ms. `passwords`, which mostly fills new memory,
 /// needs 0.94 of glibc's CPU time with huge pages, anywhere from 0.68 to 1.56, if the machine idles before each run (12
 /// rounds). In a tight loop, which finds them still backed, it needs 0.55 (40 rounds). Without huge pages it needs 0.76
-/// to 0.78 either way. The module of SQLite in `wasm-compile` and `tokenize` need 5 % less time without them; in
-/// `churn`, `json`, `readers` and `requests` the difference is below the noise or below 2 %.
+/// to 0.78 either way. Without them `tokenize` needs 5 % less time, and `wasm-compile` on SQLite's module 2 to 5 % less.
+/// `churn`, `readers` and `requests` show no loss, and the 4 % more in `json` are within the noise (30 rounds).
 const MIMALLOC_HUGE_PAGES: TuningOption = TuningOption {
     key: "huge_pages",
     domain: Domain::OneOf(&[("never", "0"), ("allow", "1")]),
@@ -298,7 +298,6 @@ const MIMALLOC_HUGE_PAGES: TuningOption = TuningOption {
     summary: "whether the kernel may use transparent huge pages for the heap",
     worth_trying: &["allow"],
 };
-const MIMALLOC_TUNING: &[TuningOption] = &[PURGE_DELAY, MIMALLOC_HUGE_PAGES];
 /// mimalloc 2 gives memory back after ten times the delay. With upstream's 10 ms, a program that frees and allocates in
 /// waves faults its pages in again. wasmtime's compiler on a module of 14 MB has 244 thousand page faults and 0.52 s of
 /// system time with 10 ms, 128 thousand and 0.33 s with 100 ms. Its peak memory grows from 1.00 of glibc's to 1.07. With
@@ -306,6 +305,17 @@ const MIMALLOC_TUNING: &[TuningOption] = &[PURGE_DELAY, MIMALLOC_HUGE_PAGES];
 const MIMALLOC_2_TUNING: &[TuningOption] = &[
     TuningOption {
         preset: Some("100"),
+        ..PURGE_DELAY
+    },
+    MIMALLOC_HUGE_PAGES,
+];
+
+/// mimalloc 3 gives memory back after the delay itself, which is 1 s with upstream's default. In `json` that means 2.8
+/// times glibc's peak memory. With 250 ms it is a fifth less, in no measurably different time. With 100 ms the memory is
+/// the same, and `json` needs 7 % more time than with 1 s (24 rounds).
+const MIMALLOC_3_TUNING: &[TuningOption] = &[
+    TuningOption {
+        preset: Some("250"),
         ..PURGE_DELAY
     },
     MIMALLOC_HUGE_PAGES,
@@ -430,7 +440,7 @@ pub const CATALOGUE: &[Allocator] = &[
         is_hardened: false,
         limits: MIMALLOC_3_LIMITS,
         address_space: AddressSpace::of(2),
-        tuning: MIMALLOC_TUNING,
+        tuning: MIMALLOC_3_TUNING,
         build: Some(mimalloc(
             "mimalloc3",
             MIMALLOC_3_FLAGS,
@@ -453,7 +463,7 @@ pub const CATALOGUE: &[Allocator] = &[
         is_hardened: true,
         limits: MIMALLOC_3_LIMITS,
         address_space: AddressSpace::of(2),
-        tuning: MIMALLOC_TUNING,
+        tuning: MIMALLOC_3_TUNING,
         build: Some(mimalloc(
             "mimalloc-secure",
             MIMALLOC_SECURE_FLAGS,

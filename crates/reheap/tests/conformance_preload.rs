@@ -226,11 +226,21 @@ macro_rules! more_with_glibc {
     };
 }
 
+/// mimalloc may read its options before the libc is ready.
+macro_rules! without_huge_pages {
+    ($allocator:literal, $compiler:literal) => {
+        #[test]
+        fn the_heap_has_no_huge_pages_and_the_programs_that_it_starts_may() {
+            super::super::conforms($allocator, $compiler, "huge_pages");
+        }
+    };
+}
+
 mod glibc {
     super::allocators! {
         stock("stock", "cc"): family;
-        mimalloc("mimalloc", "cc"): family preloading forking more_with_glibc;
-        mimalloc3("mimalloc3", "cc"): family preloading forking;
+        mimalloc("mimalloc", "cc"): family preloading forking more_with_glibc without_huge_pages;
+        mimalloc3("mimalloc3", "cc"): family preloading forking without_huge_pages;
         mimalloc_secure("mimalloc-secure", "cc"): family preloading forking;
         jemalloc("jemalloc", "cc"): family preloading forking more_with_glibc;
         rpmalloc("rpmalloc", "cc"): family preloading forking more_with_glibc;
@@ -241,7 +251,7 @@ mod glibc {
 mod musl {
     super::allocators! {
         stock("stock", "musl-gcc"): family;
-        mimalloc("mimalloc", "musl-gcc"): family preloading forking forking_in_musl;
+        mimalloc("mimalloc", "musl-gcc"): family preloading forking forking_in_musl without_huge_pages;
         mimalloc3("mimalloc3", "musl-gcc"): family forking forking_in_musl;
         mimalloc_secure("mimalloc-secure", "musl-gcc"): family forking forking_in_musl;
         jemalloc("jemalloc", "musl-gcc"): family forking forking_in_musl;
