@@ -74,6 +74,18 @@ pub struct Comparison {
     pub verdict: Verdict,
 }
 
+impl Comparison {
+    /// The verdict for a choice: a difference that is claimed and yet below 2 % is no reason for or against a variant.
+    pub fn verdict_for_a_choice(&self) -> Verdict {
+        match self.ratio {
+            Some(ratio) if self.verdict.is_claimed() && AS_GOOD_AS_EQUAL.contains(&ratio.value) => {
+                Verdict::Equal
+            }
+            _ => self.verdict,
+        }
+    }
+}
+
 /// What may be said of a variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {

@@ -1,8 +1,8 @@
 //! Which variant to use, for a goal, and what it costs; often the answer is to keep what there is.
 //!
 //! Another allocator is a change to a program that somebody has to answer for, so the burden of proof lies with it:
-//! only differences that [`crate::analysis`] claims count, and a variant of which one run failed is out. What each goal
-//! means:
+//! only differences that [`crate::analysis`] claims count, and of these only those of 2 % or more; and a variant of which
+//! one run failed is out. What each goal means:
 //!
 //! - **speed**: the least wall time. Variants that cannot be told from the fastest are told apart by CPU time. Where no
 //!   wall time differs, less CPU time is a reason too. Memory is named as a price and never decides.

@@ -13,6 +13,8 @@ const WALL_OVER_CPU: f64 = 1.2;
 /// A command that waits by itself, for a disk or a clock, gives the processor up. One that shares a processor loses it
 /// at the end of each time slice, which is a few milliseconds; alone it loses it 10 to 20 times a second.
 const SWITCHES_PER_SECOND: f64 = 50.0;
+/// Of a short command, one or two switches are chance.
+const SWITCHES_OF_A_RUN: f64 = 5.0;
 
 /// How the baseline's runs show that the machine was shared, in medians.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,6 +23,10 @@ pub struct Sharing {
     pub wall_over_cpu: f64,
     /// How often the kernel took the processor away, in a second of CPU time.
     pub switches_per_second: f64,
+}
+
+fn switches(run: &Run) -> f64 {
+    run.cost.involuntary_context_switches as f64
 }
 
 /// None if nothing shows that the machine was shared. A command on several threads takes more CPU time than wall time,
@@ -36,15 +42,16 @@ pub(crate) fn sharing(benchmark: &Benchmark, failures: &[Failures]) -> Option<Sh
         .filter(|run| run.cost.cpu_seconds() > 0.0)
         .collect();
     let median = |figure: fn(&Run) -> f64| {
-        let per_cpu_second = runs.iter().map(|run| figure(run) / run.cost.cpu_seconds());
-        Some(Sample::new(per_cpu_second)?.median())
+        let figures = runs.iter().map(|run| figure(run));
+        Some(Sample::new(figures)?.median())
     };
     let sharing = Sharing {
-        wall_over_cpu: median(|run| run.cost.wall_seconds)?,
-        switches_per_second: median(|run| run.cost.involuntary_context_switches as f64)?,
+        wall_over_cpu: median(|run| run.cost.wall_seconds / run.cost.cpu_seconds())?,
+        switches_per_second: median(|run| switches(run) / run.cost.cpu_seconds())?,
     };
-    let is_shared =
-        sharing.wall_over_cpu > WALL_OVER_CPU && sharing.switches_per_second > SWITCHES_PER_SECOND;
+    let is_shared = sharing.wall_over_cpu > WALL_OVER_CPU
+        && sharing.switches_per_second > SWITCHES_PER_SECOND
+        && median(switches)? >= SWITCHES_OF_A_RUN;
     is_shared.then_some(sharing)
 }
 
@@ -74,5 +81,6 @@ mod tests {
         assert_eq!(of_runs(1.9, 200), None);
         assert_eq!(of_runs(1.0, 12), None);
         assert_eq!(of_runs(0.0, 200), None);
+        assert_eq!(of_runs(0.5, 2), None);
     }
 }

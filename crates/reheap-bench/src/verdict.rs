@@ -118,7 +118,7 @@ fn least_memory(findings: &Findings<'_>) -> Option<String> {
     let main = findings.main_quantity();
     let claimed = |quantity: &Quantity, variant: usize, verdict: Verdict| {
         let comparison = findings.comparison(quantity, variant)?;
-        (comparison.verdict == verdict).then_some(comparison.ratio?)
+        (comparison.verdict_for_a_choice() == verdict).then_some(comparison.ratio?)
     };
     let smaller = findings.ranked.iter().filter_map(|&variant| {
         let is_slower = claimed(&main, variant, Verdict::Worse).is_some();
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn too_few_rounds_say_so() {
-        let few = "2 rounds are too few to tell a difference from chance; 4 are needed";
+        let few = "not enough data: 2 rounds fitted into 60.0 s, 4 are needed";
         assert_eq!(said(vec![measured(&[("mimalloc", 0.5, 40.0)], 2, 7)]), few);
         assert_eq!(
             said(vec![measured(&[("mimalloc", 0.5, 40.0)], 0, 7)]),

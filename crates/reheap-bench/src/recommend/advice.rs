@@ -112,6 +112,23 @@ pub enum Price {
     LessHardened,
 }
 
+impl Reason {
+    /// The time in seconds that would have been enough, where there was too little for a claim.
+    pub fn enough_seconds(&self) -> Option<u64> {
+        let Reason::TooFewRounds(Warning::FewRounds {
+            rounds,
+            needed,
+            budget_seconds: Some(budget),
+        }) = self
+        else {
+            return None;
+        };
+        // Twice as much as the rounds need, because step two needs some too.
+        let enough = 2.0 * budget * *needed as f64 / *rounds as f64;
+        Some((enough as u64).next_multiple_of(10))
+    }
+}
+
 impl Recommendation {
     /// The verdict in one sentence: `glibc+jemalloc: 18 % less wall time [16 %, 20 %]; costs 12 % more peak memory
     /// [11 %, 13 %]`, or `keep what you have: …`.

@@ -290,7 +290,8 @@ impl<'a> Contest<'a> {
     }
 
     fn verdict(&self, quantity: &Quantity, variant: usize) -> Option<Verdict> {
-        Some(self.findings.comparison(quantity, variant)?.verdict)
+        let comparison = self.findings.comparison(quantity, variant)?;
+        Some(comparison.verdict_for_a_choice())
     }
 
     /// The quantities in which a verdict was given, with the ratios.

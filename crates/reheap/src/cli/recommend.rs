@@ -16,7 +16,7 @@ use crate::workshop::{Network, Workshop};
 use reheap_allocators::target::Libc;
 use reheap_bench::findings::Findings;
 use reheap_bench::overview::Overview;
-use reheap_bench::recommend::{self, Advice, Goal, Wish};
+use reheap_bench::recommend::{self, Advice, Goal, Reason, Wish};
 use reheap_bench::results::Role;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -206,6 +206,13 @@ fn words(
     let mut line = |line: String| text.push_str(&format!("{line}\n"));
     for (name, failures) in &recommendation.failed {
         line(format!("  failed     {name}: {failures}"));
+    }
+    if let Some(seconds) = recommendation
+        .reasons
+        .iter()
+        .find_map(Reason::enough_seconds)
+    {
+        line(format!("  more data  --budget {seconds}"));
     }
     let Advice::Take(variant) = recommendation.advice else {
         return text;
