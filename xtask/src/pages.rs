@@ -13,6 +13,7 @@ mod chart;
 mod ratios;
 
 use crate::figures::Figures;
+use crate::trust::Trust;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail};
 use ratios::{LINKED, PRELOADED, Ratios};
@@ -86,6 +87,12 @@ pub(crate) fn pages(workspace: &Workspace, directory: &Path) -> Result<Vec<Page>
         page("preloaded.svg", chart);
         let title = "Allocators preloaded into Python, Java, Node and Redis";
         page("preloaded.md", tables(title, &measurements.preloaded)?);
+    }
+    let trust = directory.join("trust.json");
+    if trust.exists() {
+        let trust: Trust = serde_json::from_str(&read(&trust)?)
+            .with_context(|| format!("cannot understand `{}`", trust.display()))?;
+        page("trust.md", trust.markdown()?);
     }
     if let Some(figures) = &measurements.figures {
         page("figures.md", figures.markdown()?);

@@ -5,15 +5,17 @@
 //! in a directory; those that are there already are not measured again, so a long session can be broken off, and
 //! results of another machine can be looked at.
 
+mod record;
+
+pub(crate) use record::Trust;
+
 use crate::machine::Machine;
 use crate::programs::{self, SQLITE};
 use crate::progress::Progress;
-use crate::table::Table;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, ensure};
-use reheap_bench::findings::Findings;
-use reheap_bench::results::{Quantity, Results};
-use serde::Serialize;
+use record::{Overhead, Peak, Repetition, median};
+use reheap_bench::results::Results;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,50 +29,8 @@ const PEAK_RUNS: usize = 5;
 /// A comparison that is repeated; the second variant is the one that is judged.
 struct Experiment {
     name: &'static str,
-    question: &'static str,
     rounds: usize,
     variants: [String; 2],
-}
-
-/// What one comparison said of the second variant.
-#[derive(Serialize)]
-struct Repetition {
-    experiment: &'static str,
-    repetition: usize,
-    rounds: usize,
-    ratio: f64,
-    low: f64,
-    high: f64,
-    p: f64,
-    claimed: bool,
-    /// Wall time of every run of the baseline, its copy and the second variant, in seconds.
-    wall_seconds: Vec<Vec<f64>>,
-}
-
-/// Peak memory of one program, by both tools.
-#[derive(Serialize)]
-struct Peak {
-    command: String,
-    reheap_kib: Vec<u64>,
-    gnu_time_kib: Vec<u64>,
-}
-
-/// What a run of `/bin/true` takes, in milliseconds: by the clock of the tool, and by the clock on the wall.
-#[derive(Serialize)]
-struct Overhead {
-    tool: &'static str,
-    runs: usize,
-    reported_ms: f64,
-    whole_ms: f64,
-}
-
-/// All of it, as written to `trust.json`.
-#[derive(Serialize)]
-struct Trust {
-    machine: reheap_bench::results::Machine,
-    repetitions: Vec<Repetition>,
-    peaks: Vec<Peak>,
-    overhead: Vec<Overhead>,
 }
 
 /// Measures what is not yet in the directory of raw results, and writes `trust.json` and `trust.md`.
@@ -106,9 +66,10 @@ pub(crate) fn run(
                 peaks: Vec::new(),
                 overhead: Vec::new(),
             });
-            let repetition = experiment.judge(&results, repetition);
-            let repetition = repetition.with_context(|| format!("{name} compares nothing"))?;
-            trust.repetitions.push(repetition);
+            let repetition = experiment.kept(&results, repetition);
+            trust
+                .repetitions
+                .push(repetition.with_context(|| format!("{name} has no runs"))?);
         }
     }
     let mut trust = trust.context("there are no experiments")?;
@@ -116,8 +77,7 @@ pub(crate) fn run(
     trust.overhead = overhead(workspace, &progress)?;
     let json = serde_json::to_string(&trust).context("cannot write JSON")?;
     fs::write(directory.join("trust.json"), json).context("cannot write trust.json")?;
-    fs::write(directory.join("trust.md"), trust.markdown(&experiments))
-        .context("cannot write trust.md")?;
+    fs::write(directory.join("trust.md"), trust.markdown()?).context("cannot write trust.md")?;
     progress.say(format!("written to `{}`", directory.display()));
     Ok(())
 }
@@ -130,19 +90,16 @@ fn experiments(churn: &Path, compile: &Path, module: &Path) -> Vec<Experiment> {
     vec![
         Experiment {
             name: "churn",
-            question: "the same program twice: differences claimed",
             rounds: 10,
             variants: [base.clone(), base.clone()],
         },
         Experiment {
             name: "wasm-compile",
-            question: "the same program twice: differences claimed",
             rounds: 10,
             variants: [compile.clone(), compile],
         },
         Experiment {
             name: "planted",
-            question: "churn with 3 % more work: found",
             rounds: 30,
             variants: [base, slower],
         },
@@ -168,26 +125,17 @@ impl Experiment {
         Ok(())
     }
 
-    fn judge(&self, results: &Results, repetition: usize) -> Option<Repetition> {
-        let benchmark = results.benchmarks.first()?;
-        let findings = Findings::of(results, benchmark);
-        let last = benchmark.variants.len().checked_sub(1)?;
-        let comparison = findings.comparison(&Quantity::Wall, last)?;
-        let ratio = comparison.ratio?;
-        let runs = benchmark.variants.iter().map(|variant| {
+    fn kept(&self, results: &Results, repetition: usize) -> Option<Repetition> {
+        let variants = results.benchmarks.first()?.variants.iter();
+        let seconds = variants.map(|variant| {
             let runs = variant.runs.iter();
             runs.map(|run| run.cost.wall_seconds).collect()
         });
         Some(Repetition {
-            experiment: self.name,
+            experiment: self.name.to_owned(),
             repetition,
-            rounds: comparison.rounds,
-            ratio: ratio.value,
-            low: ratio.interval.low,
-            high: ratio.interval.high,
-            p: comparison.p_adjusted,
-            claimed: comparison.verdict.is_claimed(),
-            wall_seconds: runs.collect(),
+            claimed_before: None,
+            wall_seconds: seconds.collect(),
         })
     }
 }
@@ -218,7 +166,6 @@ fn peaks(workspace: &Workspace, progress: &Progress, churn: &Path) -> Result<Vec
         let file = directory.path().join("results.json");
         let experiment = Experiment {
             name: "peak",
-            question: "",
             rounds: PEAK_RUNS,
             variants: [command.clone(), command.clone()],
         };
@@ -296,8 +243,8 @@ fn overhead(workspace: &Workspace, progress: &Progress) -> Result<Vec<Overhead>>
             .context("hyperfine's results have no median")?;
         theirs.push((reported * 1e3, whole));
     }
-    let row = |tool, turns: &[(f64, f64)]| Overhead {
-        tool,
+    let row = |tool: &str, turns: &[(f64, f64)]| Overhead {
+        tool: tool.to_owned(),
         runs: TURNS * RUNS,
         reported_ms: median(turns.iter().map(|turn| turn.0).collect()),
         whole_ms: median(turns.iter().map(|turn| turn.1).collect()),
@@ -321,75 +268,4 @@ fn timed(command: &mut Command) -> Result<f64> {
         String::from_utf8_lossy(&output.stderr)
     );
     Ok(started.elapsed().as_secs_f64() * 1e3)
-}
-
-/// The middle one, of the upper half if there are two; 0 of nothing.
-fn median<T: Copy + PartialOrd + Default>(mut values: Vec<T>) -> T {
-    values.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
-    values.get(values.len() / 2).copied().unwrap_or_default()
-}
-
-/// The median, the least and the most.
-fn with_range(kib: &[u64]) -> String {
-    let least = kib.iter().min().copied().unwrap_or_default();
-    let most = kib.iter().max().copied().unwrap_or_default();
-    format!("{} ({least} to {most})", median(kib.to_vec()))
-}
-
-impl Trust {
-    fn markdown(&self, experiments: &[Experiment]) -> String {
-        let machine = &self.machine;
-        let load = machine.load_average.unwrap_or_default();
-        let mut text = format!(
-            "# How far `reheap bench` may be trusted\n\n{}, {} processors, {}, load before {load:.2}.\nMade by `cargo \
-             xtask measure-trust`; all runs are in `trust.json`.\n\n## Differences claimed\n\n",
-            machine.processor, machine.processors, machine.kernel
-        );
-        let mut table = Table::new(["program", "rounds", "question", "answer", "ratios seen"]);
-        for experiment in experiments {
-            let of_experiment = self.repetitions.iter();
-            let all: Vec<&Repetition> = of_experiment
-                .filter(|repetition| repetition.experiment == experiment.name)
-                .collect();
-            let claimed = all.iter().filter(|repetition| repetition.claimed).count();
-            let ratios = || all.iter().map(|repetition| repetition.ratio);
-            let (low, high) = (
-                ratios().fold(f64::MAX, f64::min),
-                ratios().fold(0.0, f64::max),
-            );
-            table.row([
-                experiment.name.to_owned(),
-                experiment.rounds.to_string(),
-                experiment.question.to_owned(),
-                format!("{claimed} of {}", all.len()),
-                format!("{low:.3} to {high:.3}"),
-            ]);
-        }
-        text += &table.render();
-        text += "\n## Peak memory\n\nKiB: the median of five runs, and the least and the most. Linux counts the pages of a \
-                 process\nfor each processor and adds them up now and then, and where libraries lie is random, so no two \
-                 runs need to be\nequal, in either tool.\n\n";
-        let mut table = Table::new(["command", "reheap", "GNU time"]);
-        for peak in &self.peaks {
-            let words = peak.command.split(' ');
-            let names = words.map(|word| word.rsplit('/').next().unwrap_or(word));
-            table.row([
-                format!("`{}`", names.collect::<Vec<_>>().join(" ")),
-                with_range(&peak.reheap_kib),
-                with_range(&peak.gnu_time_kib),
-            ]);
-        }
-        text += &table.render();
-        text += "\n## What a run of `/bin/true` takes, in milliseconds\n\n";
-        let mut table = Table::new(["tool", "runs", "as reported", "all of the tool, per run"]);
-        for tool in &self.overhead {
-            table.row([
-                format!("`{}`", tool.tool),
-                tool.runs.to_string(),
-                format!("{:.3}", tool.reported_ms),
-                format!("{:.3}", tool.whole_ms),
-            ]);
-        }
-        text + &table.render()
-    }
 }
