@@ -5,8 +5,8 @@
 //! down cancels out. Estimate, interval and p value are those of [`crate::stats::aligned`], of logarithms.
 //!
 //! A difference is claimed if p, after Holm's correction over the candidates, is below [`SIGNIFICANCE`], and for no
-//! other reason. So of all benchmarks whose candidates do not differ, at most 5 % claim something. The tests in
-//! `tests/calibration.rs` look at this with real noise.
+//! other reason. So of all benchmarks whose candidates do not differ in a quantity, at most 5 % claim that they do. Each
+//! quantity is tested by itself. The tests in `calibration.rs` look at this with real noise.
 
 pub use crate::failures::{Failures, ended};
 use crate::results::{Benchmark, Direction, Quantity, Role, Variant};

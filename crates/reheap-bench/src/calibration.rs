@@ -236,14 +236,22 @@ enum Shape {
 }
 
 impl Shape {
-    /// The logarithm of a run's time, in this round.
-    fn draw(self, round: usize, random: &mut SplitMix64) -> f64 {
+    /// The logarithms of a round's times, in the shuffled order of the runs: the baseline's two, and the variant's.
+    fn draw(self, round: usize, random: &mut SplitMix64) -> [f64; 3] {
+        let mut times = [0.0; 3];
+        for (place, run) in permutation(3, random).into_iter().enumerate() {
+            times[run] = self.draw_run(3 * round + place, random);
+        }
+        times
+    }
+
+    fn draw_run(self, runs_before: usize, random: &mut SplitMix64) -> f64 {
         match self {
             // A normal number divided by the root of an exponential one has tails like Student's t with 2 degrees.
             Shape::HeavyTails => 0.02 * normal(random) / (-uniform(random).ln()).sqrt(),
             Shape::TwoSpeeds if uniform(random) < 0.3 => 0.47 + 0.05 * normal(random),
             Shape::TwoSpeeds => 0.05 * normal(random),
-            Shape::Drift => 0.01 * round as f64 + 0.05 * normal(random),
+            Shape::Drift => 0.03 * runs_before as f64 + 0.05 * normal(random),
         }
     }
 }
@@ -255,12 +263,12 @@ fn intervals_hold_the_truth() {
         for rounds in [5, 10, 30] {
             let mut random = SplitMix64(rounds as u64);
             let mut holds = || {
-                let mut round = |round| Round {
-                    baseline: (
-                        shape.draw(round, &mut random),
-                        Some(shape.draw(round, &mut random)),
-                    ),
-                    variant: shape.draw(round, &mut random) + truth,
+                let mut round = |round| {
+                    let [first, second, variant] = shape.draw(round, &mut random);
+                    Round {
+                        baseline: (first, Some(second)),
+                        variant: variant + truth,
+                    }
                 };
                 let rounds: Vec<Round> = (0..rounds).map(&mut round).collect();
                 AlignedRanks::of_logarithms(&rounds)

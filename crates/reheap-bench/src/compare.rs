@@ -14,13 +14,14 @@
 //! change is larger than the threshold *and* claimed. It is kept if the whole interval lies within it. Otherwise a
 //! regression can be neither shown nor excluded, and it is [`Check::Unclear`].
 
-use crate::analysis::{Failures, Verdict, figures, rounds_with, verdict};
+use crate::analysis::{Failures, Verdict, figures, rounds_with, verdict as verdict_of};
 use crate::figures::{bytes, change_with_interval, noun, value};
 use crate::findings::Findings;
 use crate::results::{Benchmark, Direction, Outcome, Quantity, Results, Role, Variant};
-use crate::stats::interval::{Estimate, Interval};
+use crate::stats::interval::{CONFIDENCE, Estimate, Interval};
 use crate::stats::{Sample, ranks};
 use crate::threshold::{Bound, Side, Threshold};
+use crate::verdict;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -71,9 +72,10 @@ pub struct Change {
     pub benchmark: String,
     /// The variant.
     pub variant: String,
-    /// Whether the others are relative to it. Then it is the session that changes it, and only thresholds on values
-    /// look at it.
+    /// Whether the others are relative to it. Then it may be the session that changes it.
     pub is_reference: bool,
+    /// The baseline that it is relative to.
+    pub relative_to: Option<String>,
     /// The quantity.
     pub quantity: Quantity,
     /// In which direction it is better.
@@ -242,6 +244,7 @@ impl Changes {
             benchmark: title(old.benchmark),
             variant: variant.clone(),
             is_reference,
+            relative_to: of_baseline.then(|| verdict::baseline(old).to_owned()),
             quantity: quantity.clone(),
             direction: new.benchmark.direction(quantity),
             ratio,
@@ -274,7 +277,13 @@ impl Change {
             Side::Below => figure < bound,
         };
         let (estimate, bound, is_claimed) = match (threshold.bound, self.ratio) {
-            (Bound::Ratio(_), _) if self.is_reference => return Check::Kept,
+            // Whether it was the session or the program that changed what the others are relative to, nobody knows.
+            (Bound::Ratio(bound), Some(ratio)) if self.is_reference => {
+                return match is_beyond(ratio.value, bound) {
+                    true => Check::Unclear,
+                    false => Check::Kept,
+                };
+            }
             (Bound::Ratio(bound), Some(ratio)) => (ratio, bound, self.verdict.is_claimed()),
             // Nothing became something, or something nothing: no percentage says how much that is.
             (Bound::Ratio(_), None) => {
@@ -292,7 +301,14 @@ impl Change {
                 )
             }
         };
-        let Interval { low, high, .. } = estimate.interval;
+        let Interval {
+            low,
+            high,
+            confidence,
+        } = estimate.interval;
+        if confidence < CONFIDENCE {
+            return Check::Unclear;
+        }
         if is_beyond(estimate.value, bound) && is_claimed {
             return Check::Violated;
         }
@@ -304,14 +320,15 @@ impl Change {
 
     fn judge(&self) -> Verdict {
         match self.ratio {
-            Some(ratio) => verdict(&ratio, self.p, self.p_adjusted, self.direction),
+            Some(ratio) => verdict_of(&ratio, self.p, self.p_adjusted, self.direction),
             None => Verdict::Open,
         }
     }
 }
 
 impl Change {
-    /// What changed, without what of: `12 % more wall time [10 %, 15 %] (was 4.10 s, is 4.60 s)`.
+    /// What changed, without what of: `12 % more wall time [10 %, 15 %] (was 4.10 s, is 4.60 s)`, or relative to the
+    /// baseline, of which two sessions have no common figure.
     pub fn without_names(&self) -> String {
         let of = |estimate: Estimate| value(&self.quantity, estimate.value);
         let (old, new) = (of(self.old), of(self.new));
@@ -319,7 +336,10 @@ impl Change {
             Some(ratio) => change_with_interval(&self.quantity, ratio),
             None => noun(&self.quantity).to_owned(),
         };
-        format!("{what} (was {old}, is {new})")
+        match &self.relative_to {
+            Some(baseline) => format!("{what}, relative to {baseline}"),
+            None => format!("{what} (was {old}, is {new})"),
+        }
     }
 }
 

@@ -8,11 +8,10 @@
 
 use crate::analysis::{Analysis, Failures, analyse};
 use crate::failures::is_an_end;
-use crate::figures;
 use crate::findings::main_quantity;
 use crate::memory_limit::{MemoryLimit, NoMemoryLimit};
 use crate::metrics::Metric;
-use crate::outlook::{self, Forecast, Outlook, TooLittleTime};
+use crate::outlook::{Forecast, Outlook, TooLittleTime};
 use crate::race;
 use crate::results::{
     Activity, AllocatorVersion, Benchmark, Ending, LeftOut, Outcome, Role, Run, Settings, Variant,
@@ -175,7 +174,8 @@ pub enum MeasureError {
 ///
 /// Without [`Settings::rounds`], rounds go on until the intervals are as narrow as [`Settings::precision`], until no
 /// candidate is left, or until another round would overrun the time. Variants that do not fit into the time are left
-/// out. If no variant works, the first runs are all there is. When `interrupted` is set, the run that is under way is ended, and those before it are returned.
+/// out. If no variant works, the first runs are all there is. When `interrupted` is set, the run that is under way is
+/// ended, and those before it are returned.
 ///
 /// # Errors
 /// If a command cannot be started, if the baseline is a server that does not get ready, if the memory limit cannot be
@@ -227,10 +227,8 @@ impl From<ServeError> for MeasureError {
 
 /// How often it is looked at how the variants stand.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// A first run that takes longer than this part of the time is ended, if it also takes so many times as long as the
-/// baseline's.
-const FIRST_RUN_SHARE: u32 = 6;
-const FIRST_RUN_TIMES: u32 = 10;
+/// Without a number of rounds, a run may take what is left of the time, and so many times as long as the one before.
+const TIMES_OF_A_RUN: u32 = 10;
 
 struct Measuring<'a> {
     launcher: &'a Launcher,
@@ -299,32 +297,35 @@ impl<'a> Measuring<'a> {
         }
         let mut outlook = Outlook::new(rounds::budget(&self.plan.settings), baseline);
         let candidates = self.places(|role| role == Role::Candidate);
-        let refusal = outlook.too_little_time(candidates.len());
         let mut running: Vec<usize> = Vec::new();
         for &place in &candidates {
-            if !outlook.has_room(self.began.elapsed()) {
-                self.leave_out(place, refusal.reason());
+            let is_made = self.plan.variants[place].first_run.is_some();
+            let elapsed = self.began.elapsed();
+            if !outlook.has_room(elapsed, is_made) {
+                let reason = outlook.too_little_time(candidates.len(), elapsed).reason();
+                self.leave_out(place, reason);
                 continue;
             }
-            let Some(first_run) = self.first_run(place, baseline)? else {
+            let Some(first_run) = self.first_run(place, &mut outlook)? else {
                 continue;
             };
             outlook.add(Some(first_run));
             running.push(place);
             while let Some(one) = outlook.one_too_many(self.began.elapsed()) {
-                let took = outlook.leave_out(one);
-                let reason = match took > baseline.mul_f64(outlook::MUCH_SLOWER) {
-                    true => too_slow(took, baseline),
-                    false => refusal.reason(),
+                let reason = match outlook.leave_out(one) {
+                    Some(too_slow) => too_slow.to_string(),
+                    None => outlook.too_little_time(candidates.len(), elapsed).reason(),
                 };
                 self.leave_out(running.remove(one), reason);
             }
         }
+        let elapsed = self.began.elapsed();
         if running.is_empty() && !candidates.is_empty() {
+            let refusal = outlook.too_little_time(candidates.len(), elapsed);
             return Err(MeasureError::TooLittleTime(refusal));
         }
-        let forecast = outlook.forecast(self.began.elapsed());
-        self.watch.rounds_begin(&forecast, running.len());
+        self.watch
+            .rounds_begin(&outlook.forecast(elapsed), running.len());
         Ok(())
     }
 
@@ -342,20 +343,17 @@ impl<'a> Measuring<'a> {
     fn first_run(
         &mut self,
         place: usize,
-        baseline: Duration,
+        outlook: &mut Outlook,
     ) -> Result<Option<Duration>, MeasureError> {
-        let budget = rounds::budget(&self.plan.settings);
-        let most = (budget / FIRST_RUN_SHARE).max(baseline * FIRST_RUN_TIMES);
+        let most = outlook.longest_first_run();
         let usual = self.limits.time;
-        let is_shorter = usual.is_none_or(|usual| most < usual);
-        if is_shorter {
-            self.limits.time = Some(most);
-        }
+        self.limits.time = Some(usual.map_or(most, |usual| usual.min(most)));
         let took = self.warm_up(place);
         self.limits.time = usual;
         let took = took?;
-        if is_shorter && took >= most {
-            self.leave_out(place, too_slow(took, baseline));
+        if took >= most {
+            let too_slow = outlook.too_slow(took);
+            self.leave_out(place, too_slow.to_string());
             return Ok(None);
         }
         Ok(Some(took))
@@ -429,11 +427,27 @@ impl<'a> Measuring<'a> {
             .collect();
         for (position, variant) in running.into_iter().enumerate() {
             let started_seconds = self.began.elapsed().as_secs_f64();
-            let (progress, finished) = self.run(variant, position, Stage::Round(round))?;
+            let usual = self.limits.time;
+            self.limits.time = self.limit_of_run(variant);
+            let finished = self.run(variant, position, Stage::Round(round));
+            self.limits.time = usual;
+            let (progress, finished) = finished?;
             self.watch.run_ended(&progress, &finished);
             self.keep(variant, round, position, started_seconds, finished);
         }
         Ok(())
+    }
+
+    /// A run that hangs must not use up much more than the time.
+    fn limit_of_run(&self, variant: usize) -> Option<Duration> {
+        let usual = self.limits.time;
+        if self.plan.settings.rounds.is_some() {
+            return usual;
+        }
+        let left = rounds::budget(&self.plan.settings).saturating_sub(self.began.elapsed());
+        let latest = self.latest[variant].unwrap_or_default();
+        let most = left.max(latest * TIMES_OF_A_RUN);
+        Some(usual.map_or(most, |usual| usual.min(most)))
     }
 
     fn keep(
@@ -566,15 +580,6 @@ impl<'a> Measuring<'a> {
         benchmark.variants.retain(|_| taken.next().unwrap_or(true));
         benchmark
     }
-}
-
-fn too_slow(took: Duration, baseline: Duration) -> String {
-    let times = took.as_secs_f64() / baseline.as_secs_f64();
-    format!(
-        "too slow for the time: its first run took {}, {} times the baseline's",
-        outlook::duration(took),
-        figures::number(times)
-    )
 }
 
 fn without_runs(plan: &Plan) -> Benchmark {

@@ -4,12 +4,12 @@
 //! nothing, so variants that do not fit are left out, and if not even one fits, nothing is measured.
 
 use crate::analysis::SIGNIFICANCE;
-use crate::figures::{count, seconds};
+use crate::figures::{count, number, seconds};
 use std::fmt;
 use std::time::Duration;
 
 /// A variant whose first run took this many times as long as the baseline's is left out before others are.
-pub(crate) const MUCH_SLOWER: f64 = 1.5;
+const MUCH_SLOWER: f64 = 1.5;
 
 /// The fewest rounds in which a difference can be claimed with so many candidates: in each round the variant has one of
 /// three ranks, the test is two-sided, and Holm's correction multiplies by the candidates.
@@ -20,6 +20,11 @@ pub fn rounds_needed(candidates: usize) -> usize {
         .expect("the chance falls to a third with each round")
 }
 
+/// A candidate's first run is ended after this part of the time, if it also takes so many times as long as the
+/// baseline's.
+const FIRST_RUN_SHARE: u32 = 6;
+const FIRST_RUN_TIMES: u32 = 10;
+
 /// What is known of the time before the first round.
 #[derive(Clone, Debug)]
 pub struct Outlook {
@@ -28,6 +33,8 @@ pub struct Outlook {
     baseline: Duration,
     /// The first runs of the candidates.
     candidates: Vec<Duration>,
+    /// The shortest first run of those that were left out because they are too slow.
+    too_slow: Option<Duration>,
 }
 
 /// How much can be measured.
@@ -44,14 +51,18 @@ pub struct Forecast {
 pub struct TooLittleTime {
     /// What the first run of the baseline took.
     pub run: Duration,
+    /// Whether that is all of the time, after which it was ended.
+    pub is_cut: bool,
+    /// What that of the fastest candidate took, if all are much slower.
+    pub candidate: Option<Duration>,
     /// The candidates.
     pub candidates: usize,
     /// The rounds that they need.
     pub rounds: usize,
     /// What these rounds take, with the first runs.
     pub all: Duration,
-    /// What there is.
-    pub budget: Duration,
+    /// What is left.
+    pub left: Duration,
 }
 
 impl Outlook {
@@ -61,15 +72,35 @@ impl Outlook {
             budget,
             baseline,
             candidates: Vec::new(),
+            too_slow: None,
+        }
+    }
+
+    /// After this time the first run of a candidate is ended: the candidate is too slow.
+    pub fn longest_first_run(&self) -> Duration {
+        (self.budget / FIRST_RUN_SHARE).max(self.baseline * FIRST_RUN_TIMES)
+    }
+
+    /// A candidate whose first run took so long is left out for that.
+    pub fn too_slow(&mut self, first_run: Duration) -> TooSlow {
+        self.too_slow = Some(self.too_slow.map_or(first_run, |it| it.min(first_run)));
+        TooSlow {
+            first_run,
+            baseline: self.baseline,
         }
     }
 
     /// Whether another candidate can have the rounds that it needs, if a run of it takes as long as the baseline's. So
-    /// much time has passed.
-    pub fn has_room(&self, elapsed: Duration) -> bool {
+    /// much time has passed. Its first run is still to be made, or was made before.
+    pub fn has_room(&self, elapsed: Duration, first_run_is_made: bool) -> bool {
         let candidates = self.candidates.len() + 1;
-        let rounds = self.round() + self.baseline;
-        elapsed + self.baseline + rounds * rounds_needed(candidates) as u32 <= self.budget
+        let rounds = (self.round() + self.baseline) * rounds_needed(candidates) as u32;
+        let first_run = if first_run_is_made {
+            Duration::ZERO
+        } else {
+            self.baseline
+        };
+        elapsed + first_run + rounds <= self.budget
     }
 
     /// Another candidate, whose first run took this long; as long as the baseline's, if it was not run yet.
@@ -92,9 +123,10 @@ impl Outlook {
         Some(slowest.map_or(self.candidates.len() - 1, |(place, _)| place))
     }
 
-    /// Leaves a candidate out, and says how long its first run took.
-    pub fn leave_out(&mut self, place: usize) -> Duration {
-        self.candidates.remove(place)
+    /// Leaves a candidate out, and says if that is because it is too slow.
+    pub fn leave_out(&mut self, place: usize) -> Option<TooSlow> {
+        let took = self.candidates.remove(place);
+        (took > self.baseline.mul_f64(MUCH_SLOWER)).then(|| self.too_slow(took))
     }
 
     /// How many rounds fit into what is left.
@@ -107,21 +139,47 @@ impl Outlook {
         }
     }
 
-    /// What so many candidates would take, if a run of each takes as long as the baseline's.
-    pub fn too_little_time(&self, candidates: usize) -> TooLittleTime {
+    /// What so many candidates would take, if a run of each takes as long as the baseline's; if all are too slow, what
+    /// one of them would take.
+    pub fn too_little_time(&self, candidates: usize, elapsed: Duration) -> TooLittleTime {
+        let candidate = self.too_slow.filter(|_| self.candidates.is_empty());
+        let candidates = if candidate.is_some() { 1 } else { candidates };
         let rounds = rounds_needed(candidates);
-        let runs = 1 + candidates + rounds * (2 + candidates);
+        let all_candidates = candidate.unwrap_or(self.baseline) * candidates as u32;
+        let round = self.baseline * 2 + all_candidates;
         TooLittleTime {
             run: self.baseline,
+            is_cut: self.baseline >= self.budget,
+            candidate,
             candidates,
             rounds,
-            all: self.baseline * runs as u32,
-            budget: self.budget,
+            all: self.baseline + all_candidates + round * rounds as u32,
+            left: self.budget.saturating_sub(elapsed),
         }
     }
 
     fn round(&self) -> Duration {
         self.baseline * 2 + self.candidates.iter().sum::<Duration>()
+    }
+}
+
+/// A candidate that is left out because it is so much slower than the baseline that it does not fit into the time.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub struct TooSlow {
+    /// What its first run took, or when it was ended.
+    pub first_run: Duration,
+    baseline: Duration,
+}
+
+impl fmt::Display for TooSlow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let times = self.first_run.as_secs_f64() / self.baseline.as_secs_f64();
+        write!(
+            f,
+            "too slow for the time: its first run took {}, {} times the baseline's",
+            duration(self.first_run),
+            number(times)
+        )
     }
 }
 
@@ -147,14 +205,22 @@ impl TooLittleTime {
 
 impl fmt::Display for TooLittleTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at_least = if self.is_cut { "at least " } else { "" };
+        write!(f, "one run takes {at_least}{}", duration(self.run))?;
+        if let Some(candidate) = self.candidate {
+            write!(
+                f,
+                ", and with the fastest other variant {}",
+                duration(candidate)
+            )?;
+        }
         write!(
             f,
-            "one run takes {}; {} of {} take {}, and {} are left",
-            duration(self.run),
+            "; {} of {} take {}, and {} are left",
             count(self.rounds, "round"),
             count(self.candidates + 1, "variant"),
             duration(self.all),
-            duration(self.budget),
+            duration(self.left),
         )
     }
 }
@@ -188,11 +254,12 @@ mod tests {
     fn there_is_room_for_as_many_as_get_their_rounds() {
         let mut outlook = Outlook::new(60 * SECOND, 4 * SECOND);
         // One candidate: its first run, and 4 rounds of 3 runs.
-        assert!(outlook.has_room(4 * SECOND));
+        assert!(outlook.has_room(4 * SECOND, false));
         outlook.add(None);
-        assert!(!outlook.has_room(8 * SECOND));
+        assert!(!outlook.has_room(8 * SECOND, false));
         assert_eq!(outlook.forecast(8 * SECOND).rounds, 4);
-        assert!(!Outlook::new(60 * SECOND, 15 * SECOND).has_room(15 * SECOND));
+        assert!(!Outlook::new(60 * SECOND, 15 * SECOND).has_room(15 * SECOND, false));
+        assert!(Outlook::new(56 * SECOND, 4 * SECOND).has_room(8 * SECOND, true));
     }
 
     #[test]
@@ -202,7 +269,7 @@ mod tests {
             outlook.add(Some(seconds * SECOND));
         }
         assert_eq!(outlook.one_too_many(Duration::ZERO), Some(2));
-        assert_eq!(outlook.leave_out(2), 40 * SECOND);
+        assert_eq!(outlook.leave_out(2).unwrap().first_run, 40 * SECOND);
         assert_eq!(outlook.one_too_many(Duration::ZERO), Some(1));
         outlook.leave_out(1);
         assert_eq!(outlook.one_too_many(Duration::ZERO), None);
@@ -211,12 +278,27 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_said_with_a_budget_that_is_enough() {
-        let refused = Outlook::new(60 * SECOND, 14 * SECOND).too_little_time(7);
+        let refused = Outlook::new(60 * SECOND, 14 * SECOND).too_little_time(7, 14 * SECOND);
         assert_eq!(
             refused.to_string(),
-            "one run takes 14 s; 6 rounds of 8 variants take 14 minutes, and 60 s are left"
+            "one run takes 14 s; 6 rounds of 8 variants take 14 minutes, and 46 s are left"
         );
         assert_eq!(refused.enough_seconds(), 1000);
+    }
+
+    #[test]
+    fn if_all_others_are_too_slow_the_time_is_that_of_the_fastest() {
+        let mut outlook = Outlook::new(60 * SECOND, SECOND);
+        assert_eq!(outlook.longest_first_run(), 10 * SECOND);
+        outlook.too_slow(20 * SECOND);
+        outlook.too_slow(30 * SECOND);
+        let refused = outlook.too_little_time(2, 51 * SECOND);
+        assert_eq!(
+            refused.to_string(),
+            "one run takes 1.0 s, and with the fastest other variant 20 s; 4 rounds of 2 variants take 109 s, and 9.0 s \
+             are left"
+        );
+        assert_eq!(refused.enough_seconds(), 150);
     }
 
     #[test]

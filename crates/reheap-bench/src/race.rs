@@ -1,19 +1,20 @@
 //! Which variants need no further rounds, because it is clear that they are worse.
 //!
-//! The time that they would take goes to the close ones. All run five rounds. Then a variant leaves if it was far worse
-//! in each round, and at a few later rounds if it is worse beyond doubt. Who looks again and again at p values finds
+//! The time that they would take goes to the close ones. All run five rounds, or as many as a claim needs. Then a
+//! variant leaves if it was far worse in each round, and at a few later rounds if it is worse beyond doubt. Who looks again and again at p values finds
 //! something by chance in the end; so p has to be far below what a claim needs, and is looked at in few rounds, as
 //! Haybittle (1971) and Peto et al. (1976) did in clinical trials. On equal variants with real noise, 2 to 5 of 100
-//! benchmarks claim something, as without a race (tests/calibration.rs).
+//! benchmarks claim a difference in time, as without a race (calibration.rs).
 //!
 //! Only what is worse leaves. What is better stays, because it is what the figures are wanted of.
 
 use crate::analysis::{Failures, rounds_with};
+use crate::outlook::rounds_needed;
 use crate::results::{Benchmark, Direction, Left, LeftBecause, OutputCheck, Quantity, Role};
 use crate::stats::Sample;
 use crate::stats::aligned::{AlignedRanks, Round};
 
-/// So many rounds are run with all variants.
+/// So many rounds at least are run with all variants.
 const ROUNDS_FOR_ALL: usize = 5;
 /// A variant leaves if even its smallest ratio to the baseline is above this.
 const FAR_WORSE: f64 = 1.5;
@@ -31,7 +32,13 @@ pub(crate) fn leaving(
     output: OutputCheck,
     rounds: usize,
 ) -> Vec<(usize, Left)> {
-    if rounds < ROUNDS_FOR_ALL {
+    let candidates = benchmark
+        .variants
+        .iter()
+        .filter(|it| it.role == Role::Candidate);
+    let first_look = ROUNDS_FOR_ALL.max(rounds_needed(candidates.count()));
+    let is_later_look = rounds > first_look && LOOKS.contains(&rounds);
+    if rounds != first_look && !is_later_look {
         return Vec::new();
     }
     let failures = Failures::of_all(benchmark, output);
@@ -50,8 +57,7 @@ pub(crate) fn leaving(
         if badness.least > FAR_WORSE {
             return Some(LeftBecause::FarWorse);
         }
-        let is_worse =
-            LOOKS.contains(&rounds) && badness.usual > WORTH_LEAVING && ranks.p() < BEYOND_DOUBT;
+        let is_worse = is_later_look && badness.usual > WORTH_LEAVING && ranks.p() < BEYOND_DOUBT;
         is_worse.then_some(LeftBecause::Worse)
     };
     let running = (0..benchmark.variants.len()).filter(is_running);
@@ -128,6 +134,13 @@ mod tests {
     }
 
     #[test]
+    fn nothing_leaves_before_a_claim_is_possible() {
+        let seven = [3.0; 7];
+        assert_eq!(left(&race(5, 0.01, &seven), &Quantity::Wall, 5), []);
+        assert_eq!(left(&race(6, 0.01, &seven), &Quantity::Wall, 6).len(), 7);
+    }
+
+    #[test]
     fn what_is_worse_beyond_doubt_leaves_at_a_look() {
         let benchmark = race(10, 0.01, &[0.5, 1.05, 1.3]);
         assert_eq!(
@@ -149,16 +162,16 @@ mod tests {
 
     #[test]
     fn what_never_works_leaves_and_nothing_leaves_twice() {
-        let mut benchmark = race(6, 0.01, &[0.9, 1.0]);
-        lose_runs(&mut benchmark.variants[2], 0..6);
+        let mut benchmark = race(5, 0.01, &[0.9, 1.0]);
+        lose_runs(&mut benchmark.variants[2], 0..5);
         assert_eq!(
-            left(&benchmark, &Quantity::Wall, 6),
+            left(&benchmark, &Quantity::Wall, 5),
             [(2, LeftBecause::Failed)]
         );
         benchmark.variants[2].left = Some(Left {
-            rounds: 6,
+            rounds: 5,
             because: LeftBecause::Failed,
         });
-        assert_eq!(left(&benchmark, &Quantity::Wall, 6), []);
+        assert_eq!(left(&benchmark, &Quantity::Wall, 5), []);
     }
 }

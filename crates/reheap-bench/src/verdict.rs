@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn too_few_rounds_say_so() {
-        let few = "not enough data: 2 rounds fitted into 60.0 s, 4 are needed";
+        let few = "not enough data: 2 rounds fitted into 5.04 s, 4 are needed";
         assert_eq!(said(vec![measured(&[("mimalloc", 0.5, 40.0)], 2, 7)]), few);
         assert_eq!(
             said(vec![measured(&[("mimalloc", 0.5, 40.0)], 0, 7)]),

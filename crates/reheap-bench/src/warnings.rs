@@ -84,7 +84,7 @@ pub enum Warning {
         /// How many it takes with so many candidates.
         needed: usize,
         /// The time that allowed no more, in seconds; none if this number of rounds was asked for.
-        budget_seconds: Option<f64>,
+        took_seconds: Option<f64>,
     },
     /// A figure is in no output at all.
     MetricNeverFound {
@@ -188,16 +188,20 @@ fn other_load(results: &Results) -> Option<Warning> {
 }
 
 fn few_rounds(benchmark: &Benchmark, settings: &Settings) -> Option<Warning> {
-    let candidates = benchmark
-        .variants
-        .iter()
-        .filter(|variant| variant.role == Role::Candidate);
-    let needed = rounds_needed(candidates.count());
+    let variants = benchmark.variants.iter();
+    let candidates = variants
+        .filter(|variant| variant.role == Role::Candidate)
+        .count();
+    let needed = rounds_needed(candidates);
     let rounds = benchmark.baseline()?.runs.len();
-    (0 < rounds && rounds < needed).then_some(Warning::FewRounds {
+    let runs = benchmark.variants.iter().flat_map(|variant| &variant.runs);
+    let took = runs
+        .map(|run| run.started_seconds + run.cost.wall_seconds)
+        .fold(0.0, f64::max);
+    (candidates > 0 && 0 < rounds && rounds < needed).then_some(Warning::FewRounds {
         rounds,
         needed,
-        budget_seconds: settings.rounds.is_none().then_some(settings.budget_seconds),
+        took_seconds: settings.rounds.is_none().then_some(took),
     })
 }
 
@@ -493,10 +497,10 @@ impl fmt::Display for Warning {
             Warning::FewRounds {
                 rounds,
                 needed,
-                budget_seconds,
+                took_seconds,
             } => {
                 let rounds = count(*rounds, "round");
-                match budget_seconds {
+                match took_seconds {
                     Some(time) => {
                         let time = seconds(*time);
                         write!(
@@ -670,12 +674,23 @@ mod tests {
         let few = Warning::FewRounds {
             rounds: 3,
             needed: 4,
-            budget_seconds: Some(60.0),
+            took_seconds: Some(9.0),
         };
-        assert_eq!(warned(&benchmark)[0], few);
+        let warned = &warned(&benchmark)[0];
+        assert!(
+            matches!(
+                warned,
+                Warning::FewRounds {
+                    rounds: 3,
+                    needed: 4,
+                    took_seconds: Some(_)
+                }
+            ),
+            "{warned:?}"
+        );
         assert!(
             few.to_string()
-                .contains("not enough data: 3 rounds fitted into 60.0 s, 4 are needed")
+                .contains("not enough data: 3 rounds fitted into 9.00 s, 4 are needed")
         );
     }
 

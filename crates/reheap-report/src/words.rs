@@ -96,7 +96,7 @@ pub(crate) fn settings(results: &Results) -> Vec<(&'static str, String)> {
         Some(rounds) => pairs.push(("rounds asked for", rounds.to_string())),
         None => {
             pairs.push((
-                "time for a benchmark",
+                "time for all runs",
                 format!("{} s", settings.budget_seconds),
             ));
             pairs.push((

@@ -127,7 +127,7 @@ fn a_shell_that_finds_no_program_has_measured_nothing() {
 
 #[test]
 fn if_some_values_of_a_parameter_work_the_others_are_results() {
-    let mut command = bench("--rounds 2 -L n=1,2 --variant");
+    let mut command = bench("--verbose --rounds 2 -L n=1,2 --variant");
     let outcome = run(command.arg("a=sh -c '[ {n} = 1 ] || kill -ABRT $$'")).ended_with(4);
     let warning = "a: crashed in 1 of 1 run (SIGABRT)";
     assert!(outcome.stdout.contains(warning), "{}", outcome.stdout);

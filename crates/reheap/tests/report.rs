@@ -58,7 +58,7 @@ fn every_form_goes_to_a_file_or_to_standard_output() {
     files.measured("a.json", &["one=true", "two=/bin/true"]);
     for (form, beginning) in [
         ("html", "<!DOCTYPE html>"),
-        ("markdown", "**"),
+        ("markdown", "#### work\n\n**"),
         ("csv", "machine,"),
         ("hyperfine", "{\n  \"results\""),
         ("bencher", "{\n  \"work"),

@@ -118,13 +118,13 @@ impl Reason {
         let Reason::TooFewRounds(Warning::FewRounds {
             rounds,
             needed,
-            budget_seconds: Some(budget),
+            took_seconds: Some(took),
         }) = self
         else {
             return None;
         };
         // Twice as much as the rounds need, because step two needs some too.
-        let enough = 2.0 * budget * *needed as f64 / *rounds as f64;
+        let enough = 2.0 * took * *needed as f64 / *rounds as f64;
         Some((enough as u64).next_multiple_of(10))
     }
 }

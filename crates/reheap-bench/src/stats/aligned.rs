@@ -374,6 +374,30 @@ mod tests {
     }
 
     #[test]
+    fn with_ties_the_chances_are_those_of_another_implementation() {
+        // A script of a few lines in Python, with dictionaries in place of arrays.
+        let rounds = [
+            round(1.0, 1.25, 1.5),
+            round(2.0, 2.0, 2.25),
+            round(0.5, 0.75, 0.5),
+            round(1.0, 1.0, 1.75),
+            round(1.25, 1.5, 1.5),
+            round(0.75, 1.0, 1.25),
+        ];
+        assert!((p(&rounds) - 0.041_152_263_374_485_6).abs() < 1e-12);
+        let rounds = [
+            round(1.0, 1.25, 1.5),
+            round(2.0, 2.0, 2.25),
+            round(0.5, 0.75, 0.25),
+            round(1.0, 1.0, 1.75),
+            round(1.25, 1.5, 1.25),
+            round(0.75, 1.0, 0.75),
+            round(3.0, 2.5, 3.25),
+        ];
+        assert!((p(&rounds) - 0.254_229_538_180_155_4).abs() < 1e-12);
+    }
+
+    #[test]
     fn equal_figures_are_no_difference() {
         let equal = shift(&[round(1.0, 1.0, 1.0); 8]);
         assert_eq!(p(&[round(1.0, 1.0, 1.0); 8]), 1.0);

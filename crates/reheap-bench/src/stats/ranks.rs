@@ -40,6 +40,7 @@ pub fn rank_sum(left: &Sample, right: &Sample) -> f64 {
 /// With too few values for [`CONFIDENCE`], the interval is the range of all differences, and says with its confidence
 /// what that is worth.
 pub fn shift_between(left: &Sample, right: &Sample) -> Estimate {
+    let (left, right) = (&thinned(left), &thinned(right));
     let pairs = left
         .values()
         .iter()
@@ -55,8 +56,14 @@ pub fn shift_between(left: &Sample, right: &Sample) -> Estimate {
         differences.values()[n * m - 1 - outside],
     );
     // With ties the distribution is another one, and what the test says of no difference at all is what counts.
-    if confidence >= CONFIDENCE && rank_sum(left, right) >= 1.0 - CONFIDENCE {
-        (low, high) = (low.min(0.0), high.max(0.0));
+    if confidence >= CONFIDENCE {
+        let is_rejected = rank_sum(left, right) < 1.0 - CONFIDENCE;
+        let values = || differences.values().iter().copied();
+        match (is_rejected, differences.median() > 0.0) {
+            (false, _) => (low, high) = (low.min(0.0), high.max(0.0)),
+            (true, true) => low = low.max(values().find(|&it| it > 0.0).unwrap_or(low)),
+            (true, false) => high = high.min(values().rfind(|&it| it < 0.0).unwrap_or(high)),
+        }
     }
     Estimate {
         value: differences.median(),
@@ -66,6 +73,13 @@ pub fn shift_between(left: &Sample, right: &Sample) -> Estimate {
             confidence,
         },
     }
+}
+
+/// A sample of so many values at most, evenly spaced in rank.
+fn thinned(sample: &Sample) -> Sample {
+    let step = sample.count().div_ceil(VALUES_FOR_PAIRS);
+    let values = sample.values().iter().copied().step_by(step);
+    Sample::new(values).expect("some values of a sample")
 }
 
 /// How many of the differences, from either end, lie outside the interval; none if there are too few for one.
@@ -121,17 +135,24 @@ pub struct Trend {
     pub p: f64,
 }
 
+/// All pairs are formed of so many values at most.
+const VALUES_FOR_PAIRS: usize = 1000;
+
 /// Whether values drift in the order in which they were seen. None for fewer than eight, for which the approximation
 /// is poor.
 pub fn trend(values: &[f64]) -> Option<Trend> {
     if values.len() < 8 {
         return None;
     }
+    // All pairs of very many values would not fit into memory, and a part of them shows a trend as well.
+    let step = values.len().div_ceil(VALUES_FOR_PAIRS);
+    let thinned: Vec<f64> = values.iter().copied().step_by(step).collect();
+    let values = thinned.as_slice();
     let n = values.len() as f64;
     let pairs =
         || (0..values.len()).flat_map(|later| (0..later).map(move |earlier| (earlier, later)));
     let slopes = pairs().map(|(i, j)| (values[j] - values[i]) / (j - i) as f64);
-    let slope = Sample::new(slopes)?.median();
+    let slope = Sample::new(slopes)?.median() / step as f64;
     let score: f64 = pairs()
         .map(|(i, j)| match values[j].total_cmp(&values[i]) {
             std::cmp::Ordering::Less => -1.0,

@@ -4,7 +4,7 @@
 //! once.
 
 use crate::ui::Failure;
-use reheap_bench::outlook::{Outlook, TooLittleTime};
+use reheap_bench::outlook::{Outlook, TooLittleTime, TooSlow};
 use reheap_bench::results::Settings;
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
@@ -68,10 +68,26 @@ impl Clock {
         let Some(step) = step.as_ref() else {
             return Ok(());
         };
-        match step.outlook.has_room(self.spent.get() - step.began) {
+        let elapsed = self.spent.get() - step.began;
+        match step.outlook.has_room(elapsed, false) {
             true => Ok(()),
-            false => Err(step.outlook.too_little_time(step.wanted)),
+            false => Err(step.outlook.too_little_time(step.wanted, elapsed)),
         }
+    }
+
+    /// How long a variant may take that is tried out: what is left of the time or, if the baseline was tried out, as
+    /// long as the first run of a candidate.
+    pub(crate) fn limit_of_trials(&self) -> Option<Duration> {
+        let step = self.step.borrow();
+        let of_candidates = step.as_ref().map(|step| step.outlook.longest_first_run());
+        of_candidates.or_else(|| self.left())
+    }
+
+    /// Whether a candidate of this step that was tried out so long is too slow for it.
+    pub(crate) fn too_slow(&self, first_run: Duration) -> Option<TooSlow> {
+        let mut step = self.step.borrow_mut();
+        let outlook = &mut step.as_mut()?.outlook;
+        (first_run >= outlook.longest_first_run()).then(|| outlook.too_slow(first_run))
     }
 
     /// A candidate of this step is ready; it took so long when it was tried out, if it was.
@@ -82,9 +98,9 @@ impl Clock {
     }
 }
 
-/// The refusal to measure anything, with what to type instead.
-pub(crate) fn refusal(time: &TooLittleTime) -> Failure {
-    let seconds = time.enough_seconds();
+/// The refusal to measure anything, with what to type instead: a time that is enough for so many comparisons.
+pub(crate) fn refusal(time: &TooLittleTime, comparisons: usize) -> Failure {
+    let seconds = time.enough_seconds() * comparisons as u64;
     let failure = Failure::failed(time.to_string());
     failure.hint(format!("use --budget {seconds}, or fewer variants"))
 }

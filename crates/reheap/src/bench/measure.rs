@@ -103,13 +103,23 @@ impl Measurement {
             ..
         } = &self.measuring;
         for parameters in sweep {
-            self.planned(variants, parameters)?; // a program that only a later one names may not be there
+            self.planned(variants, parameters, None)?; // a program that only a later one names may not be there
         }
+        let mut comparisons = self.comparisons();
         for parameters in sweep {
             for &memory_limit_bytes in memory_limits_bytes {
-                let share = 1.0 / (self.comparisons() - results.benchmarks.len()) as f64;
-                let benchmark =
-                    self.benchmark(variants, left_out, parameters, memory_limit_bytes, share)?;
+                let share = 1.0 / (comparisons - results.benchmarks.len()) as f64;
+                let measured =
+                    self.benchmark(variants, left_out, parameters, memory_limit_bytes, share);
+                let benchmark = match measured {
+                    // What was measured with other values is worth keeping.
+                    Err(refusal) if refusal.is::<Failure>() && !results.benchmarks.is_empty() => {
+                        ui::note(&format!("not measured{}: {refusal}", with(parameters)));
+                        comparisons -= 1;
+                        continue;
+                    }
+                    measured => measured?,
+                };
                 let ended = benchmark.ended;
                 results.benchmarks.push(benchmark);
                 if ended == Ending::Interrupted {
@@ -164,6 +174,9 @@ impl Measurement {
         let (finished, took) = self.clock.count(spinning);
         self.go_on()?;
         let finished = finished?;
+        if let Some(too_slow) = self.clock.too_slow(took) {
+            return Err(too_slow.into());
+        }
         if !matches!(finished.outcome, Outcome::Exited(_)) {
             let ended = ended(finished.outcome);
             ui::note(&format!("{name} {ended} when it was tried out"));
@@ -172,8 +185,8 @@ impl Measurement {
     }
 
     fn limits_of_trials(&self) -> Limits<'_> {
-        // A command that never ends must not use up more than the time.
-        let limits = [self.time_limit(), self.clock.left()];
+        // A command that never ends must not use up the time.
+        let limits = [self.time_limit(), self.clock.limit_of_trials()];
         Limits {
             time: limits.into_iter().flatten().min(),
             memory: None,
@@ -191,13 +204,14 @@ impl Measurement {
         &self,
         variants: &[ReadyVariant],
         parameters: &Parameters,
+        memory_limit_bytes: Option<u64>,
     ) -> anyhow::Result<Vec<PlannedVariant>> {
         let input = self.measuring.input.as_ref();
-        let is_first = parameters == self.first_parameters();
+        let is_as_tried_out = parameters == self.first_parameters() && memory_limit_bytes.is_none();
         let mut planned = Vec::new();
         for (index, variant) in variants.iter().enumerate() {
             let mut of_variant = variant.planned(parameters, input)?;
-            of_variant.first_run = variant.first_run.clone().filter(|_| is_first);
+            of_variant.first_run = variant.first_run.clone().filter(|_| is_as_tried_out);
             planned.push(of_variant);
             if index == 0 {
                 planned.push(variant.copy().planned(parameters, input)?);
@@ -224,7 +238,7 @@ impl Measurement {
             parameters: parameters.clone(),
             memory_limit_bytes,
             metrics: self.measuring.metrics.clone(),
-            variants: self.planned(variants, parameters)?,
+            variants: self.planned(variants, parameters, memory_limit_bytes)?,
             left_out: left_out.to_vec(),
             settings,
             load: match &self.server {
@@ -236,7 +250,12 @@ impl Measurement {
         let measure = || experiment::measure(&self.launcher, &plan, &self.interrupted, &mut bar);
         let (measured, _) = self.clock.count(measure);
         bar.finish();
-        measured.map_err(explained)
+        match measured {
+            Err(MeasureError::TooLittleTime(time)) => {
+                Err(refusal(&time, self.comparisons()).into())
+            }
+            measured => measured.map_err(explained),
+        }
     }
 
     /// Results without any measurement yet.
@@ -257,7 +276,6 @@ impl Measurement {
 fn explained(error: MeasureError) -> anyhow::Error {
     let error = match error {
         MeasureError::Serve(error) => error,
-        MeasureError::TooLittleTime(time) => return refusal(&time).into(),
         other => return other.into(),
     };
     let finished = error.finished();
@@ -294,6 +312,18 @@ fn way_out(error: &ServeError) -> Option<String> {
             })
         }
         _ => None,
+    }
+}
+
+/// The values of a sweep, to follow a sentence: ` with n = 3`.
+fn with(parameters: &Parameters) -> String {
+    let values = parameters
+        .iter()
+        .map(|(name, value)| format!("{name} = {value}"));
+    let values: Vec<String> = values.collect();
+    match values.is_empty() {
+        true => String::new(),
+        false => format!(" with {}", values.join(", ")),
     }
 }
 

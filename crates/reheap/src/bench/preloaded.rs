@@ -18,6 +18,7 @@ use anyhow::Context as _;
 use reheap_allocators::probe::Recording;
 use reheap_allocators::target::Libc;
 use reheap_bench::experiment::FirstRun;
+use reheap_bench::outlook::TooSlow;
 use reheap_bench::results::{Activity, LeftOut, Role};
 use std::ffi::OsString;
 
@@ -135,7 +136,9 @@ impl<'a> Dynamic<'a> {
         for choice in &choices {
             let ready = match self.measurement.clock.room() {
                 Ok(()) => self.preloaded(choice),
-                Err(time) if prepared.ready.len() == 1 => return Err(refusal(&time).into()),
+                Err(time) if prepared.ready.len() == 1 => {
+                    return Err(refusal(&time, self.measurement.comparisons()).into());
+                }
                 Err(time) => Err(anyhow::Error::msg(time.reason())),
             };
             self.measurement.go_on()?;
@@ -186,8 +189,16 @@ impl<'a> Dynamic<'a> {
             return Ok(());
         }
         match self.measurement.clock.room() {
-            Ok(()) => self.take_in(self.named(variant)?, prepared),
-            Err(time) if prepared.ready.len() == 1 => return Err(refusal(&time).into()),
+            Ok(()) => match self.named(variant) {
+                Err(reason) if reason.is::<TooSlow>() => prepared.left_out.push(LeftOut {
+                    name: variants::name(self.libc, &variant.choice),
+                    reason: reason.to_string(),
+                }),
+                ready => self.take_in(ready?, prepared),
+            },
+            Err(time) if prepared.ready.len() == 1 => {
+                return Err(refusal(&time, self.measurement.comparisons()).into());
+            }
             Err(time) => prepared.left_out.push(LeftOut {
                 name: variants::name(self.libc, &variant.choice),
                 reason: time.reason(),

@@ -129,7 +129,7 @@ impl AllocatorSearch<'_> {
         let mut step = StepVariants::new(baseline);
         self.begin(&step, SHARE_OF_ALLOCATORS, choices.len());
         if let Err(time) = self.measurement.clock.room() {
-            return Err(refusal(&time).into());
+            return Err(refusal(&time, 1).into());
         }
         for choice in choices {
             step.add(self, choice)?;

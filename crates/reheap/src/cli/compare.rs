@@ -200,11 +200,15 @@ fn variant_line(changes: &[&Change]) -> String {
         .map(|change| change.without_names())
         .collect();
     if !others.is_empty() {
-        let nouns: Vec<&str> = others
-            .iter()
-            .map(|it| figures::noun(&it.quantity))
-            .collect();
-        parts.push(format!("no clear difference in {}", nouns.join(", ")));
+        let shown = others.iter().map(|change| {
+            let ratio = change.ratio.map_or_else(String::new, |ratio| {
+                let digits = figures::number(ratio.value);
+                format!(" {}", figures::judged(change.verdict, ratio.value, &digits))
+            });
+            format!("{}{ratio}", figures::noun(&change.quantity))
+        });
+        let shown: Vec<String> = shown.collect();
+        parts.push(shown.join(", "));
     }
     format!("  {word:<7}{}: {}", changes[0].variant, parts.join("; "))
 }
