@@ -327,6 +327,18 @@ impl Change {
 }
 
 impl Change {
+    /// The change as a threshold sees it: that on a value has only the new figure to look at.
+    pub fn against(&self, threshold: &Threshold) -> String {
+        match threshold.bound {
+            Bound::Ratio(_) => self.to_string(),
+            Bound::Value(_) => {
+                let (benchmark, variant) = (&self.benchmark, &self.variant);
+                let (noun, new) = (noun(&self.quantity), value(&self.quantity, self.new.value));
+                format!("{benchmark}, {variant}: {noun} is {new}")
+            }
+        }
+    }
+
     /// What changed, without what of: `12 % more wall time [10 %, 15 %] (was 4.10 s, is 4.60 s)`, or relative to the
     /// baseline, of which two sessions have no common figure.
     pub fn without_names(&self) -> String {

@@ -248,14 +248,18 @@ struct Measuring<'a> {
 
 impl<'a> Measuring<'a> {
     fn all(&mut self) -> Result<Ending, MeasureError> {
-        match self.plan.settings.rounds {
+        let forecast = match self.plan.settings.rounds {
             Some(rounds) => self.warm_up_all(rounds)?,
             None => self.warm_up_what_fits()?,
-        }
+        };
         if !self.anything_works() {
             self.keep_first_runs();
             return Ok(Ending::Rounds);
         }
+        let running = self.latest.iter().zip(&self.plan.variants);
+        let candidates =
+            running.filter(|(latest, it)| latest.is_some() && it.role == Role::Candidate);
+        self.watch.rounds_begin(&forecast, candidates.count());
         let mut orders = rounds::orders(self.plan.variants.len(), self.plan.settings.seed);
         let mut schedule = Schedule::new(&self.plan.settings);
         for round in 0.. {
@@ -274,7 +278,7 @@ impl<'a> Measuring<'a> {
     }
 
     /// Runs each variant once, whatever that takes.
-    fn warm_up_all(&mut self, rounds: usize) -> Result<(), MeasureError> {
+    fn warm_up_all(&mut self, rounds: usize) -> Result<Forecast, MeasureError> {
         for variant in self.places(|role| role != Role::BaselineCopy) {
             self.warm_up(variant)?;
         }
@@ -282,15 +286,14 @@ impl<'a> Measuring<'a> {
         for copy in self.places(|role| role == Role::BaselineCopy) {
             self.latest[copy] = baseline;
         }
-        let round = self.latest.iter().flatten().sum();
-        let candidates = self.places(|role| role == Role::Candidate).len();
-        self.watch
-            .rounds_begin(&Forecast { round, rounds }, candidates);
-        Ok(())
+        Ok(Forecast {
+            round: self.latest.iter().flatten().sum(),
+            rounds,
+        })
     }
 
     /// Runs the baseline once, and as many candidates as can have the rounds that they need.
-    fn warm_up_what_fits(&mut self) -> Result<(), MeasureError> {
+    fn warm_up_what_fits(&mut self) -> Result<Forecast, MeasureError> {
         let baseline = self.first_run_of_baseline()?;
         for copy in self.places(|role| role == Role::BaselineCopy) {
             self.latest[copy] = Some(baseline);
@@ -324,9 +327,7 @@ impl<'a> Measuring<'a> {
             let refusal = outlook.too_little_time(candidates.len(), elapsed);
             return Err(MeasureError::TooLittleTime(refusal));
         }
-        self.watch
-            .rounds_begin(&outlook.forecast(elapsed), running.len());
-        Ok(())
+        Ok(outlook.forecast(elapsed))
     }
 
     /// The first run of the baseline, which is ended when the time is used up.

@@ -176,7 +176,7 @@ impl fmt::Display for TooSlow {
         let times = self.first_run.as_secs_f64() / self.baseline.as_secs_f64();
         write!(
             f,
-            "too slow for the time: its first run took {}, {} times the baseline's",
+            "too slow for the time: its first run took {} or more, {} times the baseline's",
             duration(self.first_run),
             number(times)
         )

@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(name, "keep");
         assert_eq!(
             recommendation.sentence(&benchmark),
-            "keep what you have: not enough data: 3 rounds fitted into 7.56 s, 4 are needed"
+            "keep what you have: not enough data: 3 rounds, and 4 are needed"
         );
     }
 

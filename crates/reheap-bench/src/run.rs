@@ -273,6 +273,7 @@ impl Launcher {
         let mut launcher = Command::new(&self.path);
         launcher
             .arg0("reheap-launcher")
+            .process_group(0) // from its first instruction on, a terminal's Ctrl-C does not reach it
             .arg(input)
             .arg(&command.program)
             .args(&command.arguments)

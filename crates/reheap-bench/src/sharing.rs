@@ -15,6 +15,11 @@ const WALL_OVER_CPU: f64 = 1.2;
 const SWITCHES_PER_SECOND: f64 = 50.0;
 /// Of a short command, one or two switches are chance.
 const SWITCHES_OF_A_RUN: f64 = 5.0;
+/// How long a command that lost the processor waits for it: about a time slice of another program.
+const SECONDS_OF_A_SWITCH: f64 = 0.004;
+/// At least this part of the time in which the command did not run has to be explained by that. The rest is its own
+/// waiting, as in `sleep`.
+const EXPLAINED: f64 = 0.5;
 
 /// How the baseline's runs show that the machine was shared, in medians.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,6 +32,12 @@ pub struct Sharing {
 
 fn switches(run: &Run) -> f64 {
     run.cost.involuntary_context_switches as f64
+}
+
+/// How much of the time in which a run did not have the processor is due to others.
+fn explained(run: &Run) -> f64 {
+    let waited = run.cost.wall_seconds - run.cost.cpu_seconds();
+    switches(run) * SECONDS_OF_A_SWITCH / waited.max(1e-9)
 }
 
 /// None if nothing shows that the machine was shared. A command on several threads takes more CPU time than wall time,
@@ -51,7 +62,8 @@ pub(crate) fn sharing(benchmark: &Benchmark, failures: &[Failures]) -> Option<Sh
     };
     let is_shared = sharing.wall_over_cpu > WALL_OVER_CPU
         && sharing.switches_per_second > SWITCHES_PER_SECOND
-        && median(switches)? >= SWITCHES_OF_A_RUN;
+        && median(switches)? >= SWITCHES_OF_A_RUN
+        && median(explained)? >= EXPLAINED;
     is_shared.then_some(sharing)
 }
 
@@ -82,5 +94,7 @@ mod tests {
         assert_eq!(of_runs(1.0, 12), None);
         assert_eq!(of_runs(0.0, 200), None);
         assert_eq!(of_runs(0.5, 2), None);
+        // It sleeps, and loses the processor now and then.
+        assert_eq!(of_runs(0.1, 20), None);
     }
 }

@@ -39,18 +39,19 @@ pub fn of_one(findings: &Findings<'_>) -> String {
         return format!("{name}: {change}{memory}");
     }
     let direction = findings.benchmark.direction(&main);
-    let none = none_better(&main, direction, baseline);
-    let visible = || {
-        let visible = findings
-            .analysis(&main)?
-            .visible(findings.benchmark)
-            .map(figures::would_have_been_visible)?;
-        Some(format!("{none}; {visible}"))
+    let none = match all_are_worse(findings, &main) {
+        true => format!(
+            "Every other variant {} {} {} than {baseline}",
+            verb(&main),
+            wanted(direction).1,
+            noun(&main)
+        ),
+        false => none_better(&main, direction, baseline),
     };
-    least_memory(findings)
-        .map(|memory| format!("{none}; {memory}"))
-        .or_else(visible)
-        .unwrap_or(none.clone())
+    match least_memory(findings) {
+        Some(memory) => format!("{none}; {memory}"),
+        None => none,
+    }
 }
 
 /// Why nothing can be said of a benchmark.
@@ -59,6 +60,8 @@ fn nothing_compared(findings: &Findings<'_>) -> Option<String> {
         return Some("Nothing was measured".to_owned());
     }
     let baseline = baseline(findings);
+    let variants = &findings.benchmark.variants;
+    let baseline_place = variants.iter().position(|it| it.role == Role::Baseline)?;
     let (mut works, mut candidates) = (Vec::new(), 0);
     for &place in &findings.ranked {
         let variant = &findings.benchmark.variants[place];
@@ -82,9 +85,10 @@ fn nothing_compared(findings: &Findings<'_>) -> Option<String> {
         return Some(format!("Only {baseline} was measured"));
     }
     if works.is_empty() {
-        return Some(format!(
-            "No variant other than {baseline} always got through"
-        ));
+        return Some(match findings.failures[baseline_place].count() {
+            0 => format!("No variant other than {baseline} always got through"),
+            _ => "No variant always got through".to_owned(),
+        });
     }
     let is_short = |it: &&Warning| matches!(it, Warning::FewRounds { .. });
     findings
@@ -209,18 +213,37 @@ fn compared(ratio: f64) -> &'static str {
 }
 
 fn none_better(quantity: &Quantity, direction: Direction, baseline: &str) -> String {
-    let verb = match quantity {
-        Quantity::Wall | Quantity::Cpu => "takes",
-        _ => "has",
-    };
-    let wanted = match direction {
-        Direction::Lower => "less",
-        Direction::Higher => "more",
-    };
     format!(
-        "No variant {verb} measurably {wanted} {} than {baseline}",
+        "No variant {} measurably {} {} than {baseline}",
+        verb(quantity),
+        wanted(direction).0,
         noun(quantity)
     )
+}
+
+/// Whether it is claimed of every candidate that it is worse.
+fn all_are_worse(findings: &Findings<'_>, quantity: &Quantity) -> bool {
+    let variants = findings.benchmark.variants.iter().enumerate();
+    let mut candidates = variants.filter(|(_, variant)| variant.role == Role::Candidate);
+    candidates.all(|(place, _)| {
+        let comparison = findings.comparison(quantity, place);
+        comparison.is_some_and(|it| it.verdict == Verdict::Worse)
+    })
+}
+
+fn verb(quantity: &Quantity) -> &'static str {
+    match quantity {
+        Quantity::Wall | Quantity::Cpu => "takes",
+        _ => "has",
+    }
+}
+
+/// What is wanted of a figure, and what is not.
+fn wanted(direction: Direction) -> (&'static str, &'static str) {
+    match direction {
+        Direction::Lower => ("less", "more"),
+        Direction::Higher => ("more", "less"),
+    }
 }
 
 /// What a quantity is called where it is the only one of its kind.
@@ -296,10 +319,12 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_better_it_is_said_what_would_have_been_seen() {
-        let said = said(vec![measured(&[("mimalloc", 1.2, 50.0)], 12, 4)]);
-        let none = "No variant takes measurably less time than glibc; differences above about ";
-        assert!(said.starts_with(none), "{said}");
+    fn where_nothing_is_better_it_is_said_whether_all_is_worse() {
+        let worse = said(vec![measured(&[("mimalloc", 1.2, 50.0)], 12, 4)]);
+        assert_eq!(worse, "Every other variant takes more time than glibc");
+        let one_is = [("mimalloc", 1.2, 50.0), ("jemalloc", 1.0, 50.0)];
+        let one_is = said(vec![measured(&one_is, 12, 4)]);
+        assert_eq!(one_is, "No variant takes measurably less time than glibc");
     }
 
     #[test]
@@ -327,7 +352,7 @@ mod tests {
 
     #[test]
     fn too_few_rounds_say_so() {
-        let few = "not enough data: 2 rounds fitted into 5.04 s, 4 are needed";
+        let few = "not enough data: 2 rounds, and 4 are needed";
         assert_eq!(said(vec![measured(&[("mimalloc", 0.5, 40.0)], 2, 7)]), few);
         assert_eq!(
             said(vec![measured(&[("mimalloc", 0.5, 40.0)], 0, 7)]),

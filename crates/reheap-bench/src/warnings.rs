@@ -5,7 +5,9 @@
 use crate::analysis::{Analysis, Failures, Row, figures};
 use crate::figures::{count, number, p, percent, seconds};
 use crate::outlook::rounds_needed;
-use crate::results::{Benchmark, Outcome, OutputCheck, Quantity, Results, Role, Settings, Variant};
+use crate::results::{
+    Benchmark, Ending, Outcome, OutputCheck, Quantity, Results, Role, Settings, Variant,
+};
 use crate::sharing::Sharing;
 use crate::stats::{Sample, ranks};
 use std::collections::{BTreeMap, BTreeSet};
@@ -201,7 +203,8 @@ fn few_rounds(benchmark: &Benchmark, settings: &Settings) -> Option<Warning> {
     (candidates > 0 && 0 < rounds && rounds < needed).then_some(Warning::FewRounds {
         rounds,
         needed,
-        took_seconds: settings.rounds.is_none().then_some(took),
+        took_seconds: (settings.rounds.is_none() && benchmark.ended == Ending::Budget)
+            .then_some(took),
     })
 }
 
@@ -535,7 +538,7 @@ impl fmt::Display for Warning {
                 write!(f, "the command ends with exit code {code}")
             }
             Warning::MetricNeverFound { metric } => {
-                write!(f, "no output contains `{metric}`")
+                write!(f, "no output matches the expression of `{metric}`")
             }
             Warning::OutputDiffers {
                 variant,
@@ -670,7 +673,8 @@ mod tests {
 
     #[test]
     fn rounds_that_cannot_show_anything_are_told_how_many_it_takes() {
-        let benchmark = Simulated::quiet(3, 2).run(&variants(1.0));
+        let mut benchmark = Simulated::quiet(3, 2).run(&variants(1.0));
+        benchmark.ended = Ending::Budget;
         let few = Warning::FewRounds {
             rounds: 3,
             needed: 4,
@@ -764,7 +768,7 @@ mod tests {
         }
         let said = said(&warned(&benchmark), None);
         assert!(
-            said.starts_with("no output contains `throughput`"),
+            said.starts_with("no output matches the expression of `throughput`"),
             "{said}"
         );
     }

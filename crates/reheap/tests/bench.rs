@@ -295,7 +295,10 @@ fn a_figure_is_read_from_the_output_or_missed_aloud() {
     let mut command = bench("--rounds 1 --variant");
     command.args(["a=echo other", "--metric", "rate:lower=rate=(\\S+)"]);
     let table = run(&mut command).succeeded().stdout;
-    assert!(table.contains("no output contains `rate`"), "{table}");
+    assert!(
+        table.contains("no output matches the expression of `rate`"),
+        "{table}"
+    );
     assert!(table.contains("wall time"), "{table}");
 
     // The expression matches, but in the wrong place.

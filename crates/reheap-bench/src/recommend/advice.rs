@@ -190,7 +190,7 @@ impl fmt::Display for Reason {
                 }
             }
             Reason::TooFewRounds(few) => few.fmt(f),
-            Reason::NothingBetter => f.write_str("nothing is better for this goal"),
+            Reason::NothingBetter => f.write_str("nothing was shown to be better for this goal"),
             Reason::TooSlow { variant, ratio } => {
                 let slower = change_with_interval(&Quantity::Wall, ratio);
                 write!(f, "{variant} needs the least memory, but {slower}")

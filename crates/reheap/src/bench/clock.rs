@@ -102,5 +102,10 @@ impl Clock {
 pub(crate) fn refusal(time: &TooLittleTime, comparisons: usize) -> Failure {
     let seconds = time.enough_seconds() * comparisons as u64;
     let failure = Failure::failed(time.to_string());
-    failure.hint(format!("use --budget {seconds}, or fewer variants"))
+    let fewer = if time.candidates > 1 {
+        ", or fewer variants"
+    } else {
+        ""
+    };
+    failure.hint(format!("use --budget {seconds}{fewer}"))
 }

@@ -45,7 +45,7 @@ impl Bar {
     pub(crate) fn new(plan: &Plan) -> Bar {
         let what = describe(plan);
         let bar = if std::io::stderr().is_terminal() {
-            spinning(what)
+            spinning(plan)
         } else {
             ui::note(&what);
             ProgressBar::hidden()
@@ -115,14 +115,15 @@ impl Watch for Bar {
             (Stage::Round(round), Some(rounds)) => format!("round {} of {rounds}", round + 1),
             (Stage::Round(round), None) => format!("round {}", round + 1),
         };
-        let left = self.time_left(progress);
-        let mut message = round;
+        // What matters most comes first, because a narrow terminal cuts the end.
+        let mut message = String::new();
+        if let Some((left, share)) = self.time_left(progress) {
+            message.push_str(&format!("{} left; ", duration(left)));
+            self.bar.set_position((share * 1000.0) as u64);
+        }
+        message.push_str(&round);
         if !self.standing.is_empty() {
             message.push_str(&format!("; {}", self.standing));
-        }
-        if let Some((left, share)) = left {
-            message.push_str(&format!("; {} left", duration(left)));
-            self.bar.set_position((share * 1000.0) as u64);
         }
         if self.bar.is_hidden() && progress.elapsed >= self.next_line {
             let pause = progress.elapsed.min(LINE_AT_LEAST_EVERY);
@@ -143,21 +144,20 @@ impl Watch for Bar {
         self.say(&match self.settings.rounds {
             Some(_) => format!("{rounds} of {variants} take about {}", duration(all)),
             None => format!(
-                "{variants}; {} are enough for at least {rounds}",
+                "{variants}; {} are enough for about {rounds}",
                 duration(Duration::from_secs_f64(self.settings.budget_seconds))
             ),
         });
     }
 
     fn standing(&mut self, standing: &Standing<'_>) {
-        let leader = standing.leader.map(|(leader, ratio)| {
-            format!(
-                "{leader} leads with {} of {}",
-                figures::number(ratio),
-                self.baseline
-            )
-        });
-        self.standing = leader.unwrap_or_default();
+        self.standing = match standing.leader {
+            Some((leader, ratio)) => {
+                let ratio = figures::number(ratio);
+                format!("best so far: {leader}, {ratio} of {}", self.baseline)
+            }
+            None => format!("best so far: {}", self.baseline),
+        };
         let Some((visible, end)) = standing.visible.zip(self.rounds_at_the_end()) else {
             return;
         };
@@ -220,31 +220,37 @@ pub(crate) fn waiting_for(load: &Load) -> String {
     )
 }
 
-fn spinning(what: String) -> ProgressBar {
-    // The bar is short and the message last, so that a narrow terminal cuts the message and not the bar.
-    let template = "{spinner} {bar:12} {prefix}: {wide_msg}";
+fn spinning(plan: &Plan) -> ProgressBar {
+    let template = "{spinner} {bar:12} {prefix}{wide_msg}";
     let style = ProgressStyle::with_template(template)
         .expect("the template has only known keys")
         .progress_chars("━╸─");
-    let bar = ProgressBar::new(1000).with_style(style).with_prefix(what);
+    let bar = ProgressBar::new(1000)
+        .with_style(style)
+        .with_prefix(conditions(plan));
     bar.enable_steady_tick(Duration::from_millis(100));
     bar
 }
 
 fn describe(plan: &Plan) -> String {
     let count = plan.variants.len() - 1; // the copy of the baseline is not one to choose
-    let mut what = format!("measuring {}", figures::count(count, "variant"));
-    for (name, value) in &plan.parameters {
-        what.push_str(&format!(", {name} = {value}"));
+    let what = format!("measuring {}", figures::count(count, "variant"));
+    let rounds = plan.settings.rounds.map_or_else(String::new, |rounds| {
+        format!(", {}", figures::count(rounds, "round"))
+    });
+    match conditions(plan).as_str() {
+        "" => format!("{what}{rounds}"),
+        conditions => format!("{}: {what}{rounds}", conditions.trim_end_matches("; ")),
     }
-    if let Some(bytes) = plan.memory_limit_bytes {
-        what.push_str(&format!(
-            ", within {:.0} MiB",
-            bytes as f64 / f64::from(1 << 20)
-        ));
-    }
-    match plan.settings.rounds {
-        Some(rounds) => format!("{what}, {}", figures::count(rounds, "round")),
-        None => what,
-    }
+}
+
+/// The values of a sweep, and the memory limit: `n = 4; within 64 MiB; `. Nothing without them.
+fn conditions(plan: &Plan) -> String {
+    let values = plan.parameters.iter();
+    let values = values.map(|(name, value)| format!("{name} = {value}; "));
+    let limit = plan.memory_limit_bytes.map(|bytes| {
+        let mebibytes = bytes as f64 / f64::from(1 << 20);
+        format!("within {mebibytes:.0} MiB; ")
+    });
+    values.chain(limit).collect()
 }

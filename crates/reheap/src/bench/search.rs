@@ -149,7 +149,13 @@ impl AllocatorSearch<'_> {
             .iter()
             .map(|&i| benchmark.variants[i].name.clone())
             .collect();
-        if let Some(tuned) = self.tuned(&step, &finalists)? {
+        let tuned = self.tuned(&step, &finalists);
+        if self.measurement.go_on().is_err() {
+            // What was measured before is worth keeping.
+            results.benchmarks[0].ended = Ending::Interrupted;
+            return Ok(Found::nothing(results));
+        }
+        if let Some(tuned) = tuned? {
             ui::note("step 2 of 2: tuning");
             let benchmark = self.measure("tuning", &tuned, 1.0)?;
             let interrupted = benchmark.ended == Ending::Interrupted;

@@ -125,7 +125,10 @@ fn gate(changes: &Changes, thresholds: &[Threshold], fail_unclear: bool) -> Exit
         match check {
             Check::Kept => {}
             Check::Violated => {
-                ui::note(&format!("violated: {threshold}: {change}"));
+                ui::note(&format!(
+                    "violated: {threshold}: {}",
+                    change.against(threshold)
+                ));
                 code = ExitCode::from(exit::THRESHOLD_VIOLATED);
             }
             Check::Unclear => {
