@@ -210,7 +210,7 @@ impl fmt::Display for TooLittleTime {
         if let Some(candidate) = self.candidate {
             write!(
                 f,
-                ", and with the fastest other variant {}",
+                ", and {} or more with the fastest other variant",
                 duration(candidate)
             )?;
         }
@@ -295,7 +295,7 @@ mod tests {
         let refused = outlook.too_little_time(2, 51 * SECOND);
         assert_eq!(
             refused.to_string(),
-            "one run takes 1.0 s, and with the fastest other variant 20 s; 4 rounds of 2 variants take 109 s, and 9.0 s \
+            "one run takes 1.0 s, and 20 s or more with the fastest other variant; 4 rounds of 2 variants take 109 s, and 9.0 s \
              are left"
         );
         assert_eq!(refused.enough_seconds(), 150);

@@ -273,7 +273,6 @@ impl Launcher {
         let mut launcher = Command::new(&self.path);
         launcher
             .arg0("reheap-launcher")
-            .process_group(0) // from its first instruction on, a terminal's Ctrl-C does not reach it
             .arg(input)
             .arg(&command.program)
             .args(&command.arguments)
@@ -352,9 +351,18 @@ fn follow_until_ending(
     Ok(Ending::ByItself)
 }
 
+/// Whether a terminal or a person asks for the end: SIGHUP, SIGINT and SIGTERM, with their numbers on all Linux.
+fn is_interruption(signal: i32) -> bool {
+    matches!(signal, 1 | 2 | 15)
+}
+
 fn report_of(command: &CommandLine, remains: &Remains) -> Result<Report, RunError> {
     let program = command.program.clone();
     match remains.report {
+        // A terminal's Ctrl-C reaches the launcher as well, until it has a process group of its own.
+        None if remains.launcher.signal().is_some_and(is_interruption) => {
+            Err(RunError::Interrupted)
+        }
         None => Err(RunError::NoReport {
             program,
             status: remains.launcher,

@@ -56,10 +56,12 @@ pub(crate) fn wait_if_ending() {
     }
 }
 
-/// The exit code after the flag was set.
+/// The exit code after the flag was set, or after what reheap runs was ended in the same way.
 pub(crate) fn exit_code() -> u8 {
-    let signal = FIRST.load(Ordering::SeqCst);
-    assert_ne!(signal, 0, "no signal came");
+    let signal = match FIRST.load(Ordering::SeqCst) {
+        0 => SIGINT, // it reached only what reheap runs, or that first
+        signal => signal,
+    };
     u8::try_from(128 + signal).expect("the three signals have small numbers")
 }
 
