@@ -18,9 +18,13 @@ use std::process::Command;
 
 /// What `cargo reheap bench` compares: both libcs, preloads, the fast allocators in musl, and what each step brings.
 const VARIANTS: &str = "glibc,glibc+mimalloc,glibc+jemalloc,musl,\
-                        musl+mimalloc[purge_delay=10,memory_functions=stock],musl+mimalloc[purge_delay=10],\
+                        musl+mimalloc[huge_pages=allow,purge_delay=10,memory_functions=stock],\
+                        musl+mimalloc[huge_pages=allow,purge_delay=10],\
                         musl+mimalloc,musl+mimalloc3,musl+jemalloc,musl+jemalloc[huge_pages=allow],\
                         musl+snmalloc,musl+rpmalloc";
+
+/// What is preloaded into programs that nobody links again: every allocator, the hardened one too.
+const PRELOADED: &str = "glibc,mimalloc,mimalloc3,mimalloc-secure,jemalloc,rpmalloc,snmalloc";
 
 /// What projects do today: a crate as global allocator, by a feature that every workload has.
 const CRATES: [(&str, &str); 2] = [
@@ -105,14 +109,15 @@ impl Measuring<'_> {
 
     fn system(&self, program: &SystemProgram) -> Result<()> {
         let mut command = self.workspace.reheap();
-        command.args(["bench", "--name", program.name]);
+        command.args(["bench", "--name", program.name, "--variant", PRELOADED]);
         command.envs(program.environment.iter().copied());
         self.measure(program.name, &mut command, &program.words)
     }
 
     fn server(&self, program: &ServerProgram) -> Result<()> {
         let mut command = self.workspace.reheap();
-        command.args(["bench", "--name", program.name, "--server", program.server]);
+        command.args(["bench", "--name", program.name, "--variant", PRELOADED]);
+        command.args(["--server", program.server]);
         command.args([
             "--ready-port",
             &program.ready_port.to_string(),

@@ -203,18 +203,25 @@ impl Analysis {
     /// How large a difference would have been seen: 0.07 if one of 7 % would. None if nothing has an interval.
     ///
     /// A difference is claimed if it lies further from 1 than its interval reaches, which Holm's correction widens by
-    /// the ratio of the normal scores. The widest interval of the candidates that stayed to the end counts: what left
-    /// early was seen. A true difference of exactly this size is claimed in about half of all benchmarks.
+    /// the ratio of the normal scores. What counts is the widest interval of those candidates that stayed to the end
+    /// and of which nothing is claimed: the others were seen. If something is claimed of all, it is the interval in the
+    /// middle. A true difference of exactly this size is claimed in about half of all benchmarks.
     pub fn visible(&self, benchmark: &Benchmark) -> Option<f64> {
         let rows = self.rows.iter().zip(&benchmark.variants);
-        let reaches = rows
-            .filter(|(_, variant)| variant.left.is_none())
+        let stayed = rows.filter(|(_, variant)| variant.left.is_none());
+        let reaches: Vec<(bool, f64)> = stayed
             .filter_map(|(row, _)| {
-                let interval = row.comparison?.ratio?.interval;
-                (interval.confidence >= CONFIDENCE)
-                    .then(|| (interval.high / interval.low).ln() / 2.0)
-            });
-        let reach = Sample::new(reaches)?.max();
+                let comparison = row.comparison?;
+                let interval = comparison.ratio?.interval;
+                let reach = (interval.high / interval.low).ln() / 2.0;
+                let is_claimed = comparison.verdict.is_claimed();
+                (interval.confidence >= CONFIDENCE).then_some((is_claimed, reach))
+            })
+            .collect();
+        let unclaimed = reaches.iter().filter(|(is_claimed, _)| !is_claimed);
+        let widest = unclaimed.map(|(_, reach)| *reach).max_by(f64::total_cmp);
+        let middle = || Some(Sample::new(reaches.iter().map(|(_, reach)| *reach))?.median());
+        let reach = widest.or_else(middle)?;
         let candidates = self
             .rows
             .iter()

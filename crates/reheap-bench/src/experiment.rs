@@ -269,7 +269,8 @@ impl<'a> Measuring<'a> {
             }
             let order = orders.next().expect("there is no end to the orders");
             self.round(round, &order)?;
-            if self.plan.settings.rounds.is_none() && self.race(round + 1) {
+            let is_raced = self.plan.settings.rounds.is_none();
+            if is_raced && race::is_look(&self.benchmark, round + 1) && self.race(round + 1) {
                 return Ok(Ending::Decided);
             }
             self.look(round + 1);

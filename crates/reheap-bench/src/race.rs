@@ -24,23 +24,33 @@ const LOOKS: [usize; 8] = [7, 10, 14, 20, 28, 40, 56, 80];
 const BEYOND_DOUBT: f64 = 0.001;
 const WORTH_LEAVING: f64 = 1.1;
 
-/// The candidates that leave after so many rounds, by their places, and why. The quantity is what the benchmark is
-/// about.
+/// Whether it is looked after so many rounds which candidates leave.
+pub(crate) fn is_look(benchmark: &Benchmark, rounds: usize) -> bool {
+    let first_look = first_look(benchmark);
+    rounds == first_look || is_later_look(first_look, rounds)
+}
+
+fn first_look(benchmark: &Benchmark) -> usize {
+    let variants = benchmark.variants.iter();
+    let candidates = variants.filter(|variant| variant.role == Role::Candidate);
+    ROUNDS_FOR_ALL.max(rounds_needed(candidates.count()))
+}
+
+fn is_later_look(first_look: usize, rounds: usize) -> bool {
+    rounds > first_look && LOOKS.contains(&rounds)
+}
+
+/// The candidates that leave at a look, by their places, and why. The quantity is what the benchmark is about.
 pub(crate) fn leaving(
     benchmark: &Benchmark,
     quantity: &Quantity,
     output: OutputCheck,
     rounds: usize,
 ) -> Vec<(usize, Left)> {
-    let candidates = benchmark
-        .variants
-        .iter()
-        .filter(|it| it.role == Role::Candidate);
-    let first_look = ROUNDS_FOR_ALL.max(rounds_needed(candidates.count()));
-    let is_later_look = rounds > first_look && LOOKS.contains(&rounds);
-    if rounds != first_look && !is_later_look {
+    if !is_look(benchmark, rounds) {
         return Vec::new();
     }
+    let is_later_look = is_later_look(first_look(benchmark), rounds);
     let failures = Failures::of_all(benchmark, output);
     let is_running = |place: &usize| {
         let variant = &benchmark.variants[*place];

@@ -16,10 +16,13 @@ use reheap_bench::results::{Quantity, Results};
 const STEPS: [(&str, &str); 4] = [
     ("musl", "stock musl"),
     (
-        "musl+mimalloc[purge_delay=10,memory_functions=stock]",
+        "musl+mimalloc[huge_pages=allow,purge_delay=10,memory_functions=stock]",
         "+ allocator",
     ),
-    ("musl+mimalloc[purge_delay=10]", "+ memory functions"),
+    (
+        "musl+mimalloc[huge_pages=allow,purge_delay=10]",
+        "+ memory functions",
+    ),
     ("musl+mimalloc", "+ tuning"),
 ];
 const DEFAULT: &str = "musl+mimalloc";
