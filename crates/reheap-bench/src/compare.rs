@@ -277,7 +277,7 @@ impl Change {
             Side::Below => figure < bound,
         };
         let (estimate, bound, is_claimed) = match (threshold.bound, self.ratio) {
-            // Whether it was the session or the program that changed what the others are relative to, nobody knows.
+            // Nothing shows whether the session or the program changed what the others are relative to.
             (Bound::Ratio(bound), Some(ratio)) if self.is_reference => {
                 return match is_beyond(ratio.value, bound) {
                     true => Check::Unclear,

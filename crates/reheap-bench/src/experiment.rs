@@ -139,8 +139,6 @@ pub struct Standing<'a> {
     pub leader: Option<(&'a str, f64)>,
     /// How large a difference would be seen.
     pub visible: Option<f64>,
-    /// What is left of the time; none if the number of rounds is given.
-    pub left: Option<Duration>,
 }
 
 /// What a run is for.
@@ -299,7 +297,7 @@ impl<'a> Measuring<'a> {
         for copy in self.places(|role| role == Role::BaselineCopy) {
             self.latest[copy] = Some(baseline);
         }
-        let mut outlook = Outlook::new(rounds::budget(&self.plan.settings), baseline);
+        let mut outlook = Outlook::new(self.plan.settings.budget(), baseline);
         let candidates = self.places(|role| role == Role::Candidate);
         let mut running: Vec<usize> = Vec::new();
         for &place in &candidates {
@@ -334,7 +332,7 @@ impl<'a> Measuring<'a> {
     /// The first run of the baseline, which is ended when the time is used up.
     fn first_run_of_baseline(&mut self) -> Result<Duration, MeasureError> {
         let usual = self.limits.time;
-        let budget = rounds::budget(&self.plan.settings);
+        let budget = self.plan.settings.budget();
         self.limits.time = Some(usual.map_or(budget, |usual| usual.min(budget)));
         let took = self.warm_up(0);
         self.limits.time = usual;
@@ -446,7 +444,11 @@ impl<'a> Measuring<'a> {
         if self.plan.settings.rounds.is_some() {
             return usual;
         }
-        let left = rounds::budget(&self.plan.settings).saturating_sub(self.began.elapsed());
+        let left = self
+            .plan
+            .settings
+            .budget()
+            .saturating_sub(self.began.elapsed());
         let latest = self.latest[variant].unwrap_or_default();
         let most = left.max(latest * TIMES_OF_A_RUN);
         Some(usual.map_or(most, |usual| usual.min(most)))
@@ -537,15 +539,12 @@ impl<'a> Measuring<'a> {
         let Some(analysis) = self.main_analysis() else {
             return;
         };
-        let is_given = self.plan.settings.rounds.is_some();
-        let budget = rounds::budget(&self.plan.settings);
         self.watch.standing(&Standing {
             rounds,
             leader: analysis
                 .leader()
                 .map(|(place, ratio)| (analysis.rows[place].variant.as_str(), ratio)),
             visible: analysis.visible(&self.benchmark),
-            left: (!is_given).then(|| budget.saturating_sub(elapsed)),
         });
     }
 

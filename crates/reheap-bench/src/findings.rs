@@ -22,7 +22,7 @@ pub struct Findings<'a> {
     /// How the runs show that other programs took the processor; none if they do not.
     pub sharing: Option<Sharing>,
     /// The variants in the order in which they are shown: the baseline, the others from the best to the worst. The copy
-    /// of the baseline is none to show; its figures are the baseline's.
+    /// of the baseline is not shown; its figures are the baseline's.
     pub ranked: Vec<usize>,
 }
 

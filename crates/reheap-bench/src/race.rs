@@ -1,9 +1,9 @@
 //! Which variants need no further rounds, because it is clear that they are worse.
 //!
 //! The time that they would take goes to the close ones. All run five rounds, or as many as a claim needs. Then a
-//! variant leaves if it was far worse in each round, and at a few later rounds if it is worse beyond doubt. Who looks again and again at p values finds
-//! something by chance in the end; so p has to be far below what a claim needs, and is looked at in few rounds, as
-//! Haybittle (1971) and Peto et al. (1976) did in clinical trials. On equal variants with real noise, 2 to 5 of 100
+//! variant leaves if it was far worse in each round, and at a few later rounds if it is worse beyond doubt. Repeated
+//! looks at p values find something by chance in the end. So p has to be far below what a claim needs, and there are few
+//! looks, as Haybittle (1971) and Peto et al. (1976) did in clinical trials. On equal variants with real noise, 5 of 100
 //! benchmarks claim a difference in time, as without a race (calibration.rs).
 //!
 //! Only what is worse leaves. What is better stays, because it is what the figures are wanted of.

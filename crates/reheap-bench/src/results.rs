@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 /// The version of the format, in the member `reheap_bench` of each file. A file with another one is refused.
 pub const FORMAT: u32 = 1;
@@ -78,6 +79,13 @@ pub struct Settings {
     pub time_limit_seconds: Option<f64>,
     /// Whether other output than the baseline's is accepted.
     pub output: OutputCheck,
+}
+
+impl Settings {
+    /// How long all may take; a time beyond what the clock can say is no limit.
+    pub fn budget(&self) -> Duration {
+        Duration::try_from_secs_f64(self.budget_seconds).unwrap_or(Duration::MAX)
+    }
 }
 
 /// Whether the output has to be that of the baseline.

@@ -53,15 +53,15 @@ impl Schedule {
     pub(crate) fn new(settings: &Settings) -> Schedule {
         Schedule {
             rounds: settings.rounds,
-            budget: budget(settings),
+            budget: settings.budget(),
             next_look: ROUNDS_BEFORE_PRECISE,
         }
     }
 
     /// Why no round is begun after this many; none if one is. The next round is expected to take this long.
     ///
-    /// Precision is looked at after 10 rounds and then each time that a tenth more was run: who looks after each round
-    /// stops when an interval happens to be narrow.
+    /// Precision is looked at after 10 rounds, and then each time that a tenth more was run. With a look after each
+    /// round, rounds would end as soon as an interval happens to be narrow.
     pub(crate) fn ending(
         &mut self,
         rounds: usize,
@@ -80,11 +80,6 @@ impl Schedule {
         }
         (elapsed + next_round > self.budget).then_some(Ending::Budget)
     }
-}
-
-/// How long a benchmark may take; a time beyond what the clock can say is no limit.
-pub(crate) fn budget(settings: &Settings) -> Duration {
-    Duration::try_from_secs_f64(settings.budget_seconds).unwrap_or(Duration::MAX)
 }
 
 /// Which variant runs in which round, both counted from 0.

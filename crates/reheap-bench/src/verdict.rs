@@ -139,7 +139,7 @@ fn least_memory(findings: &Findings<'_>) -> Option<String> {
     ))
 }
 
-/// The variant with the best mean of what the benchmarks are about, if it is better in more of them than worse.
+/// The variant with the best mean of what the benchmarks are about, if that is claimed of it on the whole.
 fn of_several(overview: &Overview<'_>, matrix: &Matrix) -> String {
     let (here, all) = (matrix.benchmarks.len(), overview.benchmarks.len());
     let benchmarks = match here == all {
@@ -176,8 +176,8 @@ fn of_several(overview: &Overview<'_>, matrix: &Matrix) -> String {
     )
 }
 
-/// What several benchmarks show of a variant: better or worse if that is claimed in more of them than the opposite, and
-/// the mean agrees; equal if all say so.
+/// What several benchmarks show of a variant: better or worse if that is claimed in at least half of them, and in more
+/// than the opposite, and the mean agrees; equal if all say so.
 fn on_the_whole(row: &MatrixRow, direction: Direction) -> Option<Verdict> {
     let count = |wanted: Verdict| {
         let cells = row.cells.iter();
@@ -190,6 +190,7 @@ fn on_the_whole(row: &MatrixRow, direction: Direction) -> Option<Verdict> {
     let has_better_mean = is_less == (direction == Direction::Lower);
     match (better, worse) {
         _ if count(Verdict::Equal) == row.cells.len() => Some(Verdict::Equal),
+        _ if 2 * better.max(worse) < row.cells.len() => None,
         _ if better > worse && has_better_mean => Some(Verdict::Better),
         _ if worse > better && !has_better_mean => Some(Verdict::Worse),
         _ => None,

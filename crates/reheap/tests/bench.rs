@@ -135,6 +135,31 @@ fn if_some_values_of_a_parameter_work_the_others_are_results() {
 }
 
 #[test]
+fn what_fits_of_a_sweep_is_kept_if_a_later_value_does_not() {
+    let commands = Commands::new();
+    let mut command = commands.bench("--budget 2 -L n=0.01,1000 --json results.json");
+    command.args(["--variant", "a=sleep {n}", "--variant", "b=sleep {n}"]);
+    let outcome = run(&mut command).succeeded();
+    assert!(
+        outcome.stdout.contains("a, b (n=0.01)"),
+        "{}",
+        outcome.stdout
+    );
+    outcome.said(&["not measured with n = 1000: one run takes at least"]);
+    let results: Value = serde_json::from_str(&commands.read("results.json")).unwrap();
+    assert_eq!(results["benchmarks"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn too_little_time_is_refused_with_a_time_that_is_enough() {
+    let mut command = bench("--budget 1 --variant");
+    command.args(["a=sleep 0.5", "--variant", "b=sleep 0.5"]);
+    run(&mut command)
+        .ended_with(1)
+        .said(&["4 rounds of 2 variants take", "hint: use --budget "]);
+}
+
+#[test]
 fn a_command_that_fails_before_it_allocates_is_quoted_on_why() {
     let commands = Commands::new();
     let source = commands.write(

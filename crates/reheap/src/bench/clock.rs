@@ -26,9 +26,8 @@ struct Step {
 
 impl Clock {
     pub(crate) fn new(settings: &Settings) -> Clock {
-        let budget = Duration::try_from_secs_f64(settings.budget_seconds).unwrap_or(Duration::MAX);
         Clock {
-            budget: settings.rounds.is_none().then_some(budget),
+            budget: settings.rounds.is_none().then(|| settings.budget()),
             spent: Cell::new(Duration::ZERO),
             step: RefCell::new(None),
         }

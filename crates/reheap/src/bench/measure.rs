@@ -15,6 +15,7 @@ use reheap_bench::analysis::ended;
 use reheap_bench::experiment::{self, FirstRun, MeasureError, Plan, PlannedVariant};
 use reheap_bench::failures;
 use reheap_bench::machine;
+use reheap_bench::outlook::TooLittleTime;
 use reheap_bench::overview::Overview;
 use reheap_bench::results::{
     Benchmark, Ending, FORMAT, LeftOut, Outcome, OutputCheck, Results, Role, Settings,
@@ -111,14 +112,20 @@ impl Measurement {
                 let share = 1.0 / (comparisons - results.benchmarks.len()) as f64;
                 let measured =
                     self.benchmark(variants, left_out, parameters, memory_limit_bytes, share);
-                let benchmark = match measured {
-                    // What was measured with other values is worth keeping.
-                    Err(refusal) if refusal.is::<Failure>() && !results.benchmarks.is_empty() => {
-                        ui::note(&format!("not measured{}: {refusal}", with(parameters)));
-                        comparisons -= 1;
-                        continue;
-                    }
-                    measured => measured?,
+                let benchmark = match (measured, results.benchmarks.is_empty()) {
+                    (Err(error), is_first) => match too_little_time(&error) {
+                        Some(time) if is_first => {
+                            return Err(refusal(time, self.comparisons()).into());
+                        }
+                        // What was measured with other values is worth keeping.
+                        Some(time) => {
+                            ui::note(&format!("not measured{}: {time}", with(parameters)));
+                            comparisons -= 1;
+                            continue;
+                        }
+                        None => return Err(error),
+                    },
+                    (Ok(benchmark), _) => benchmark,
                 };
                 let ended = benchmark.ended;
                 results.benchmarks.push(benchmark);
@@ -250,12 +257,7 @@ impl Measurement {
         let measure = || experiment::measure(&self.launcher, &plan, &self.interrupted, &mut bar);
         let (measured, _) = self.clock.count(measure);
         bar.finish();
-        match measured {
-            Err(MeasureError::TooLittleTime(time)) => {
-                Err(refusal(&time, self.comparisons()).into())
-            }
-            measured => measured.map_err(explained),
-        }
+        measured.map_err(explained)
     }
 
     /// Results without any measurement yet.
@@ -311,6 +313,14 @@ fn way_out(error: &ServeError) -> Option<String> {
                 ReadySign::Line(_) => format!("check what the server prints; {longer}"),
             })
         }
+        _ => None,
+    }
+}
+
+/// What is missing, if that is the reason why nothing was measured.
+pub(crate) fn too_little_time(error: &anyhow::Error) -> Option<&TooLittleTime> {
+    match error.downcast_ref()? {
+        MeasureError::TooLittleTime(time) => Some(time),
         _ => None,
     }
 }

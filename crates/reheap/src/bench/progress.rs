@@ -79,7 +79,7 @@ impl Bar {
         let all = match (self.settings.rounds, &self.forecast) {
             (Some(rounds), Some(forecast)) => forecast.round * (rounds as u32 + 1),
             (Some(_), None) => return None,
-            (None, _) => Duration::try_from_secs_f64(self.settings.budget_seconds).ok()?,
+            (None, _) => self.settings.budget(),
         };
         let share = progress.elapsed.as_secs_f64() / all.as_secs_f64().max(1e-9);
         Some((all.saturating_sub(progress.elapsed), share.min(1.0)))
@@ -136,17 +136,16 @@ impl Watch for Bar {
     fn rounds_begin(&mut self, forecast: &Forecast, candidates: usize) {
         self.forecast = Some(*forecast);
         let variants = figures::count(candidates + 1, "variant");
-        let all = match self.settings.rounds {
-            Some(rounds) => forecast.round * rounds as u32,
-            None => forecast.round * forecast.rounds as u32,
-        };
         let rounds = figures::count(forecast.rounds, "round");
         self.say(&match self.settings.rounds {
-            Some(_) => format!("{rounds} of {variants} take about {}", duration(all)),
-            None => format!(
-                "{variants}; {} are enough for about {rounds}",
-                duration(Duration::from_secs_f64(self.settings.budget_seconds))
-            ),
+            Some(asked) => {
+                let all = duration(forecast.round * asked as u32);
+                format!("{rounds} of {variants} take about {all}")
+            }
+            None => {
+                let budget = duration(self.settings.budget());
+                format!("{variants}; {budget} are enough for about {rounds}")
+            }
         });
     }
 

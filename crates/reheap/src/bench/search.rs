@@ -5,7 +5,7 @@
 //! better than it is.
 
 use crate::bench::clock::refusal;
-use crate::bench::measure::Measurement;
+use crate::bench::measure::{Measurement, too_little_time};
 use crate::bench::ready::ReadyVariant;
 use crate::bench::variants;
 use crate::choice::{Choice, Hardened};
@@ -109,6 +109,9 @@ impl StepVariants {
     }
 }
 
+/// Said where only the first step fits into the time.
+const SKIPPED: &str = "skipped step 2 of 2, tuning: no time is left; use --budget to allow more";
+
 /// The share of the time for the first step; the second gets the rest.
 const SHARE_OF_ALLOCATORS: f64 = 0.6;
 
@@ -135,7 +138,11 @@ impl AllocatorSearch<'_> {
             step.add(self, choice)?;
         }
         ui::note("step 1 of 2: allocators");
-        let benchmark = self.measure("allocators", &step, SHARE_OF_ALLOCATORS)?;
+        let measured = self.measure("allocators", &step, SHARE_OF_ALLOCATORS);
+        let benchmark = measured.map_err(|error| match too_little_time(&error) {
+            Some(time) => refusal(time, 1).into(),
+            None => error,
+        })?;
         results.benchmarks.push(benchmark);
         let benchmark = &results.benchmarks[0];
         if benchmark.ended == Ending::Interrupted || nothing_works(benchmark).is_some() {
@@ -157,13 +164,18 @@ impl AllocatorSearch<'_> {
         }
         if let Some(tuned) = tuned? {
             ui::note("step 2 of 2: tuning");
-            let benchmark = self.measure("tuning", &tuned, 1.0)?;
-            let interrupted = benchmark.ended == Ending::Interrupted;
-            results.benchmarks.push(benchmark);
-            if interrupted {
-                return Ok(Found::nothing(results));
+            match self.measure("tuning", &tuned, 1.0) {
+                Ok(benchmark) => {
+                    let interrupted = benchmark.ended == Ending::Interrupted;
+                    results.benchmarks.push(benchmark);
+                    if interrupted {
+                        return Ok(Found::nothing(results));
+                    }
+                    step = tuned;
+                }
+                Err(error) if too_little_time(&error).is_some() => ui::note(SKIPPED),
+                Err(error) => return Err(error),
             }
-            step = tuned;
         }
         Ok(Found {
             results,
@@ -226,7 +238,7 @@ impl AllocatorSearch<'_> {
             tuned.add_ready(self, ready.clone(), choice.clone());
         }
         if !to_try.is_empty() && self.measurement.clock.room().is_err() {
-            ui::note("skipped step 2 of 2, tuning: no time is left; use --budget to allow more");
+            ui::note(SKIPPED);
             return Ok(None);
         }
         for choice in to_try {
