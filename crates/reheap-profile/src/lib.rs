@@ -1,0 +1,7 @@
+//! How a program allocates.
+//!
+//! Hooks in front of a program's malloc count what it does, in memory that they share with reheap (`hooks/`). They get
+//! into a dynamic program as a preload, and into a static one by a jump in place of the first instructions of its
+//! malloc. What they saw is a [`profile::Profile`], from which `reheap-report` makes every form of report.
+
+pub mod profile;
