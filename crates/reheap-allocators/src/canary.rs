@@ -1,7 +1,7 @@
 //! The canary: a program that shows whether a preload works, before the whole system gets it (`glue/canary.c`).
 
 use crate::catalogue::Glue;
-use crate::own_library::OwnLibrary;
+use crate::own_library::{Base, OwnLibrary};
 
 /// The canary, as a file that the libc's dynamic linker starts.
 pub const LIBRARY: OwnLibrary = OwnLibrary {
@@ -11,4 +11,5 @@ pub const LIBRARY: OwnLibrary = OwnLibrary {
     },
     exports: &[],
     entry_point: Some("reheap_canary"),
+    base: Base::Libc,
 };

@@ -1,7 +1,7 @@
 //! A library that gives a preload to only one of the programs that a command starts (`glue/only.c`).
 
 use crate::catalogue::Glue;
-use crate::own_library::OwnLibrary;
+use crate::own_library::{Base, OwnLibrary};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
@@ -13,6 +13,7 @@ pub const LIBRARY: OwnLibrary = OwnLibrary {
     },
     exports: &[],
     entry_point: None,
+    base: Base::Libc,
 };
 
 /// The variables that tell the library which program gets which preload. `LD_PRELOAD` must name the library besides.

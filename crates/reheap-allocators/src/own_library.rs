@@ -18,6 +18,45 @@ pub struct OwnLibrary {
     pub exports: &'static [&'static str],
     /// The function that runs when the dynamic linker gets the file as a program.
     pub entry_point: Option<&'static str>,
+    /// What it may call.
+    pub base: Base,
+}
+
+/// What the code of a library may call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Base {
+    /// Its libc.
+    Libc,
+    /// Nothing but what it asks the dynamic linker for, if there is one. So it is the same for every libc, and serves
+    /// programs that have none.
+    Nothing,
+}
+
+/// For code that calls no libc: the compiler must neither take functions for the libc's nor make calls of its own. Frame
+/// pointers lead from such a library to its caller.
+const FREESTANDING: [&str; 6] = [
+    "-ffreestanding",
+    "-fno-builtin",
+    "-fno-stack-protector",
+    "-fno-omit-frame-pointer",
+    "-fno-tree-loop-distribute-patterns",
+    "-fcf-protection=none",
+];
+
+impl Base {
+    fn compiler_flags(self) -> Vec<String> {
+        match self {
+            Self::Libc => Vec::new(),
+            Self::Nothing => FREESTANDING.map(str::to_owned).to_vec(),
+        }
+    }
+
+    fn link_flags(self) -> Vec<String> {
+        match self {
+            Self::Libc => Vec::new(),
+            Self::Nothing => ["-nostdlib", "-Wl,--as-needed"].map(str::to_owned).to_vec(),
+        }
+    }
 }
 
 /// An empty library, for processes that reheap leaves alone.
@@ -28,6 +67,7 @@ pub const NOTHING: OwnLibrary = OwnLibrary {
     },
     exports: &[],
     entry_point: None,
+    base: Base::Libc,
 };
 
 impl OwnLibrary {
@@ -54,7 +94,7 @@ impl OwnLibrary {
             upstream::compile_glue(
                 &self.source,
                 kind,
-                &[],
+                &self.base.compiler_flags(),
                 toolchain,
                 &wrappers,
                 objects.path(),
@@ -88,14 +128,15 @@ impl OwnLibrary {
 
     fn link_flags(&self) -> Vec<String> {
         let flag = self.entry_point.map(|name| format!("-Wl,-e,{name}"));
-        flag.into_iter().collect()
+        flag.into_iter().chain(self.base.link_flags()).collect()
     }
 
     /// How the names of all its entries begin, whichever compiler made them.
     fn entry_prefix(&self, target: &Target) -> String {
         let Glue { name, source } = self.source;
         let link_flags = LINK_FLAGS.join(" ") + " " + &self.link_flags().join(" ");
-        let flags = upstream::glue_flags(LinkKind::Preload).join(" ");
+        let own_flags = self.base.compiler_flags().join(" ");
+        let flags = upstream::glue_flags(LinkKind::Preload).join(" ") + " " + &own_flags;
         let parts = [source, &self.exports.join(" "), &link_flags, &flags];
         let key = hash(parts.map(str::as_bytes));
         format!("{name}-{target}-{}-", &key[..8])

@@ -8,7 +8,7 @@
 
 use crate::catalogue::Glue;
 use crate::load::{self, LoadFailure, Loading, is_same_file};
-use crate::own_library::OwnLibrary;
+use crate::own_library::{Base, OwnLibrary};
 use crate::recording::{Layout, RecordingError, RecordingFile};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -26,6 +26,7 @@ pub const LIBRARY: OwnLibrary = OwnLibrary {
     },
     exports: &FUNCTIONS,
     entry_point: None,
+    base: Base::Libc,
 };
 
 /// The functions that the probe counts, in the order of their counters.

@@ -10,7 +10,7 @@
 //! between the program and its malloc. To record more, change the layout on both sides, and the magic.
 
 use crate::catalogue::Glue;
-use crate::own_library::OwnLibrary;
+use crate::own_library::{Base, OwnLibrary};
 use crate::recording::{Layout, RecordingError, RecordingFile};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -27,6 +27,7 @@ pub const LIBRARY: OwnLibrary = OwnLibrary {
     },
     exports: &FUNCTIONS,
     entry_point: None,
+    base: Base::Libc,
 };
 
 /// The functions that tell how a child ended, and those that end a process.

@@ -4,7 +4,7 @@ mod common;
 
 use common::{cache, compile, compiler, conformance_program, run, target, toolchain};
 use reheap_allocators::catalogue::{self, Glue};
-use reheap_allocators::own_library::OwnLibrary;
+use reheap_allocators::own_library::{Base, OwnLibrary};
 use reheap_allocators::preload;
 use reheap_allocators::target::Libc;
 use std::fs::{Permissions, set_permissions};
@@ -125,6 +125,7 @@ fn a_library_of_one_source_exports_what_it_is_told_to_and_hides_the_rest() {
         },
         exports,
         entry_point: None,
+        base: Base::Libc,
     };
     for libc in [Libc::Glibc, Libc::Musl] {
         let target = target(libc);

@@ -4,4 +4,9 @@
 //! into a dynamic program as a preload, and into a static one by a jump in place of the first instructions of its
 //! malloc. What they saw is a [`profile::Profile`], from which `reheap-report` makes every form of report.
 
+pub mod hooks;
+pub mod observer;
+mod process;
 pub mod profile;
+pub mod recording;
+mod sys;

@@ -1,0 +1,152 @@
+// How a process and its threads find their places in the shared memory.
+
+// Of this process. The page that it points to becomes zero in a forked child (MADV_WIPEONFORK, since Linux 4.14), so the
+// child notices at its next call that it has no place yet: also one that was forked past the libc, by a system call.
+struct local {
+    struct place *place;
+};
+static struct local nowhere;
+static struct local *local = &nowhere;
+
+static struct header *shared;
+// Not wiped: where a forked child finds what its parent had.
+static struct place *latest_place;
+// 0 while nobody attaches, 1 while somebody does, 2 when there is nothing to attach to.
+static u32 attaching;
+
+static struct place *claim_place(u32 access) {
+    for (u32 i = 0; i < PLACES; i++) {
+        u32 free = 0;
+        if (__atomic_compare_exchange_n(&shared->taken[i], &free, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+            struct place *place = (struct place *)((char *)shared + HEADER_BYTES + i * PLACE_BYTES);
+            place->parent = (u32)system_call(SYS_getppid, 0, 0, 0, 0, 0, 0);
+            place->access = access;
+            place->began = __atomic_load_n(&shared->now, __ATOMIC_RELAXED);
+            system_call(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)place->program, PATH_BYTES - 1, 0, 0);
+            // Last: reheap looks at no place before it has a number.
+            __atomic_store_n(&place->pid, (u32)system_call(SYS_getpid, 0, 0, 0, 0, 0, 0), __ATOMIC_RELEASE);
+            return place;
+        }
+    }
+    __atomic_fetch_add(&shared->refused, 1, __ATOMIC_RELAXED);
+    return NULL;
+}
+
+static i64 live_blocks(const struct place *place) {
+    i64 blocks = place->inherited_blocks;
+    for (u32 i = 0; i < place->threads && i < SLOTS; i++) {
+        if (!place->claimed[i]) continue;
+        struct slot *slot = slot_at((struct place *)place, place->claimed[i] - 1);
+        blocks += (i64)slot->allocations;
+        for (u32 bucket = 0; bucket < TIMES; bucket++) blocks -= (i64)slot->times[bucket].blocks;
+    }
+    return blocks;
+}
+
+// A child that was forked inherits the heap, and what is known of it.
+static void inherit(struct place *place, const struct place *parent) {
+    u64 chunks = parent->chunks < CHUNKS ? parent->chunks : CHUNKS;
+    for (u64 i = 0; i < chunks; i++) place->chunk[i] = parent->chunk[i];
+    place->chunks = chunks;
+    place->parent = parent->pid;
+    place->inherited_bytes = place->live_bytes = place->peak_bytes = parent->live_bytes;
+    place->inherited_blocks = live_blocks(parent);
+    place->peak_at = place->began;
+}
+
+// A place for this process, if it has none; NULL if there is none to have.
+RARE struct place *attach(void) {
+    for (;;) {
+        struct place *place = __atomic_load_n(&local->place, __ATOMIC_ACQUIRE);
+        if (place) return place;
+        u32 nobody = 0;
+        if (__atomic_compare_exchange_n(&attaching, &nobody, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) break;
+        if (nobody == 2) return NULL;
+        system_call(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+    }
+    struct place *place = __atomic_load_n(&local->place, __ATOMIC_ACQUIRE);
+    if (!place && shared && !quiet) {
+        place = claim_place(FORKED);
+        if (place) {
+            inherit(place, latest_place);
+            latest_place = place;
+            __atomic_store_n(&local->place, place, __ATOMIC_RELEASE);
+        }
+    }
+    __atomic_store_n(&attaching, place ? 0 : 2, __ATOMIC_RELEASE);
+    return place;
+}
+
+static struct header *map_recording(const char *path) {
+    int file = open_file(path, O_RDWR);
+    if (file < 0) return NULL;
+    u64 bytes = HEADER_BYTES + PLACES * PLACE_BYTES;
+    long result = system_call(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+    system_call(SYS_close, file, 0, 0, 0, 0, 0);
+    if (is_error(result)) return NULL;
+    struct header *header = (struct header *)result;
+    if (header->magic != MAGIC || header->bytes != bytes) {
+        system_call(SYS_munmap, result, (long)bytes, 0, 0, 0, 0);
+        return NULL;
+    }
+    system_call(SYS_madvise, result, (long)bytes, MADV_DONTDUMP, 0, 0, 0);
+    return header;
+}
+
+// Takes a place in the recording at that path; 0, or -1 if the process goes on unrecorded.
+static int begin(const char *path, u32 access) {
+    enum { PAGE_BYTES_MAX = 64 << 10 };
+    if (shared) return 0;
+    struct local *page = map_anonymous(PAGE_BYTES_MAX);
+    if (!page || is_error(system_call(SYS_madvise, (long)page, PAGE_BYTES_MAX, MADV_WIPEONFORK, 0, 0, 0))) return -1;
+    if (!make_directory()) return -1;
+    shared = map_recording(path);
+    if (!shared) return -1;
+    struct place *place = claim_place(access);
+    if (!place) {
+        shared = NULL;
+        return -1;
+    }
+    latest_place = place;
+    page->place = place;
+    __atomic_store_n(&local, page, __ATOMIC_RELEASE);
+    return 0;
+}
+
+// --- Threads
+
+enum { PROBES_MAX = 64 };
+
+static void begin_sampling(struct slot *);
+
+RARE struct slot *claim_slot(struct place *place, u64 pointer) {
+    u32 start = (u32)(pointer * 0x9E3779B97F4A7C15 >> (64 - SLOT_BITS));
+    for (u32 i = 0; i < PROBES_MAX; i++) {
+        u32 index = (start + i) & (SLOTS - 1);
+        struct slot *slot = slot_at(place, index);
+        u64 owner = 0;
+        if (__atomic_compare_exchange_n(&slot->owner, &owner, pointer, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+            slot->tid = quiet ? 0 : (u64)system_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
+            slot->mark = LIVE | (u64)index << SIZE_BITS;
+            slot->random = pointer * 0xD1342543DE82EF95 + slot->tid;
+            begin_sampling(slot);
+            u32 order = __atomic_fetch_add(&place->threads, 1, __ATOMIC_ACQ_REL);
+            // One more than the index: reheap sees a slot whose number is still missing as 0.
+            if (order < SLOTS) __atomic_store_n(&place->claimed[order], index + 1, __ATOMIC_RELEASE);
+            return slot;
+        }
+        if (owner == pointer) return slot;
+    }
+    __atomic_fetch_add(&place->lost_calls, 1, __ATOMIC_RELAXED);
+    return NULL;
+}
+
+// Threads are told apart by their thread pointer, because thread-local storage of our own would need a libc. Threads that
+// have it one after another share a slot.
+INLINE struct slot *slot_of_thread(struct place *place) {
+    u64 pointer = thread_pointer();
+    u32 index = (u32)(pointer * 0x9E3779B97F4A7C15 >> (64 - SLOT_BITS));
+    struct slot *slot = slot_at(place, index);
+    if (likely(__atomic_load_n(&slot->owner, __ATOMIC_RELAXED) == pointer)) return slot;
+    return claim_slot(place, pointer);
+}

@@ -1,0 +1,369 @@
+// The functions that stand in front of the program's own.
+//
+// `reheap_next_malloc` and the like are what stands behind them. In a preload each begins with a function that finds the
+// next of that name, so no call has to ask whether it was found. In a static program reheap writes the address of the
+// original's relocated beginning there, before anything calls it.
+
+#define NEXT(name) reheap_next_##name
+#define HOOK(name) reheap_hook_##name
+#define FRAME __builtin_frame_address(0)
+
+// --- Finding what is behind, in a preload.
+
+extern void *dlsym(void *, const char *) __attribute__((weak));
+#define RTLD_NEXT ((void *)-1L)
+
+// dlsym may allocate itself (glibc before 2.34 does), while it is being asked for the functions that do that.
+static char early_memory[64 << 10] __attribute__((aligned(64)));
+static u64 early_used;
+static u64 searching; // the thread that searches, by its pointer; 0: none
+
+static void *early(size_t size) {
+    size_t rounded = (size + 15) & ~(size_t)15;
+    if (rounded < size || rounded > sizeof early_memory) return NULL;
+    u64 before = __atomic_fetch_add(&early_used, rounded, __ATOMIC_RELAXED);
+    return before <= sizeof early_memory - rounded ? early_memory + before : NULL;
+}
+
+INLINE int is_early(const void *block) { return (u64)block - (u64)early_memory < sizeof early_memory; }
+
+typedef void *malloc_like(size_t);
+typedef void *calloc_like(size_t, size_t);
+typedef void *realloc_like(void *, size_t);
+typedef void free_like(void *);
+typedef int posix_memalign_like(void **, size_t, size_t);
+typedef void *reallocarray_like(void *, size_t, size_t);
+typedef void free_sized_like(void *, size_t);
+typedef void free_aligned_sized_like(void *, size_t, size_t);
+typedef int prctl_like(int, u64, u64, u64, u64);
+typedef long syscall_like(long, long, long, long, long, long, long);
+
+static malloc_like find_malloc, find_valloc, find_pvalloc;
+static calloc_like find_calloc, find_aligned_alloc, find_memalign;
+static realloc_like find_realloc;
+static free_like find_free;
+static posix_memalign_like find_posix_memalign;
+static reallocarray_like find_reallocarray;
+static free_sized_like find_free_sized;
+static free_aligned_sized_like find_free_aligned_sized;
+static prctl_like find_prctl;
+static syscall_like find_syscall;
+
+EXPORTED malloc_like *NEXT(malloc) = find_malloc;
+EXPORTED malloc_like *NEXT(valloc) = find_valloc;
+EXPORTED malloc_like *NEXT(pvalloc) = find_pvalloc;
+EXPORTED calloc_like *NEXT(calloc) = find_calloc;
+EXPORTED calloc_like *NEXT(aligned_alloc) = find_aligned_alloc;
+EXPORTED calloc_like *NEXT(memalign) = find_memalign;
+EXPORTED realloc_like *NEXT(realloc) = find_realloc;
+EXPORTED free_like *NEXT(free) = find_free;
+EXPORTED posix_memalign_like *NEXT(posix_memalign) = find_posix_memalign;
+EXPORTED reallocarray_like *NEXT(reallocarray) = find_reallocarray;
+EXPORTED free_sized_like *NEXT(free_sized) = find_free_sized;
+EXPORTED free_aligned_sized_like *NEXT(free_aligned_sized) = find_free_aligned_sized;
+EXPORTED prctl_like *NEXT(prctl) = find_prctl;
+EXPORTED syscall_like *NEXT(syscall) = find_syscall;
+EXPORTED size_t (*NEXT(malloc_usable_size))(void *);
+
+// The next function of that name, or NULL if there is none, or if this thread is just about to find out.
+static void *find(const char *name) {
+    u64 me = thread_pointer();
+    if (__atomic_load_n(&searching, __ATOMIC_RELAXED) == me || !dlsym) return NULL;
+    u64 before = __atomic_exchange_n(&searching, me, __ATOMIC_RELAXED);
+    void *found = dlsym(RTLD_NEXT, name);
+    __atomic_store_n(&searching, before, __ATOMIC_RELAXED);
+    return found;
+}
+
+static void *find_malloc(size_t size) {
+    malloc_like *found = find("malloc");
+    if (!found) return early(size);
+    NEXT(malloc) = found;
+    return found(size);
+}
+
+static void *find_calloc(size_t many, size_t size) {
+    calloc_like *found = find("calloc");
+    size_t bytes;
+    if (!found) return __builtin_mul_overflow(many, size, &bytes) ? NULL : early(bytes); // it is zero
+    NEXT(calloc) = found;
+    return found(many, size);
+}
+
+static void *find_realloc(void *block, size_t size) {
+    realloc_like *found = find("realloc");
+    if (!found) return NULL;
+    NEXT(realloc) = found;
+    return found(block, size);
+}
+
+static void find_free(void *block) {
+    free_like *found = find("free");
+    if (!found) return;
+    NEXT(free) = found;
+    found(block);
+}
+
+static void *find_aligned_alloc(size_t alignment, size_t size) {
+    calloc_like *found = find("aligned_alloc");
+    if (!found) return NULL;
+    NEXT(aligned_alloc) = found;
+    return found(alignment, size);
+}
+
+static void *find_memalign(size_t alignment, size_t size) {
+    calloc_like *found = find("memalign");
+    if (!found) return NULL;
+    NEXT(memalign) = found;
+    return found(alignment, size);
+}
+
+static void *find_valloc(size_t size) {
+    malloc_like *found = find("valloc");
+    if (!found) return NULL;
+    NEXT(valloc) = found;
+    return found(size);
+}
+
+static void *find_pvalloc(size_t size) {
+    malloc_like *found = find("pvalloc");
+    if (!found) return NULL;
+    NEXT(pvalloc) = found;
+    return found(size);
+}
+
+static int find_posix_memalign(void **out, size_t alignment, size_t size) {
+    enum { ENOMEM = 12 };
+    posix_memalign_like *found = find("posix_memalign");
+    if (!found) return ENOMEM;
+    NEXT(posix_memalign) = found;
+    return found(out, alignment, size);
+}
+
+static void *find_reallocarray(void *block, size_t many, size_t size) {
+    reallocarray_like *found = find("reallocarray");
+    if (found) {
+        NEXT(reallocarray) = found;
+        return found(block, many, size);
+    }
+    size_t bytes;
+    return __builtin_mul_overflow(many, size, &bytes) ? NULL : NEXT(realloc)(block, bytes);
+}
+
+static void find_free_sized(void *block, size_t size) {
+    free_sized_like *found = find("free_sized");
+    if (!found) {
+        NEXT(free)(block);
+        return;
+    }
+    NEXT(free_sized) = found;
+    found(block, size);
+}
+
+static void find_free_aligned_sized(void *block, size_t alignment, size_t size) {
+    free_aligned_sized_like *found = find("free_aligned_sized");
+    if (!found) {
+        NEXT(free)(block);
+        return;
+    }
+    NEXT(free_aligned_sized) = found;
+    found(block, alignment, size);
+}
+
+static int find_prctl(int option, u64 a, u64 b, u64 c, u64 d) {
+    prctl_like *found = find("prctl");
+    if (!found) return -1;
+    NEXT(prctl) = found;
+    return found(option, a, b, c, d);
+}
+
+static long find_syscall(long number, long a, long b, long c, long d, long e, long f) {
+    syscall_like *found = find("syscall");
+    if (!found) return -1;
+    NEXT(syscall) = found;
+    return found(number, a, b, c, d, e, f);
+}
+
+// --- The hooks.
+
+EXPORTED void *HOOK(malloc)(size_t size) {
+    struct caller caller = enter(MALLOC, FRAME);
+    if (unlikely(!caller.slot)) return NEXT(malloc)(size);
+    void *block = INSIDE(caller, FRAME, NEXT(malloc)(size));
+    allocated(caller.place, caller.slot, block, size, FRAME);
+    return block;
+}
+
+EXPORTED void *HOOK(calloc)(size_t many, size_t size) {
+    struct caller caller = enter(CALLOC, FRAME);
+    if (unlikely(!caller.slot)) return NEXT(calloc)(many, size);
+    void *block = INSIDE(caller, FRAME, NEXT(calloc)(many, size));
+    size_t bytes;
+    if (__builtin_mul_overflow(many, size, &bytes)) bytes = SIZE_MAX;
+    allocated(caller.place, caller.slot, block, bytes, FRAME);
+    return block;
+}
+
+// Counts a block as freed before the allocator gets it, because then another thread may.
+#define FREE_BLOCK(function, block, call) \
+    do { \
+        struct caller caller = enter(function, FRAME); \
+        if (unlikely(!caller.slot)) { \
+            call; \
+            return; \
+        } \
+        if (likely(block)) freed(caller.place, caller.slot, block); \
+        (void)INSIDE(caller, FRAME, (call, 0)); \
+    } while (0)
+
+EXPORTED void HOOK(free)(void *block) {
+    if (unlikely(is_early(block))) return;
+    FREE_BLOCK(FREE, block, NEXT(free)(block));
+}
+
+EXPORTED void HOOK(free_sized)(void *block, size_t size) {
+    if (unlikely(is_early(block))) return;
+    FREE_BLOCK(FREE_SIZED, block, NEXT(free_sized)(block, size));
+}
+
+EXPORTED void HOOK(free_aligned_sized)(void *block, size_t alignment, size_t size) {
+    if (unlikely(is_early(block))) return;
+    FREE_BLOCK(FREE_ALIGNED_SIZED, block, NEXT(free_aligned_sized)(block, alignment, size));
+}
+
+// An early block cannot be given to a realloc that does not know it.
+static void *move_early(void *block, size_t size) {
+    void *moved = NEXT(malloc)(size);
+    size_t to_end = sizeof early_memory - (size_t)((char *)block - early_memory);
+    if (moved) {
+        for (size_t i = 0; i < size && i < to_end; i++) ((volatile char *)moved)[i] = ((char *)block)[i];
+    }
+    return moved;
+}
+
+// What realloc did with `old`, which was recorded as `entry` until before the call.
+static void reallocated(struct caller caller, void *old, struct entry entry, void *block, u64 size, void **frame) {
+    struct place *place = caller.place;
+    struct slot *slot = caller.slot;
+    if (!old) {
+        allocated(place, slot, block, size, frame);
+        return;
+    }
+    if (!block) {
+        if (size == 0) {
+            // glibc frees the block. musl and others give a block of no bytes, and do not come here.
+            ADD(slot->zero_size, 1);
+            struct entry *again = find_entry(old);
+            if (again) *again = entry;
+            freed(place, slot, old);
+            return;
+        }
+        ADD(slot->failed, 1);
+        struct entry *again = find_entry(old);
+        if (again) *again = entry;
+        return;
+    }
+    u64 before = size_of(entry.block);
+    note_size(slot, block, size);
+    if (block == old) {
+        ADD(slot->in_place, 1);
+    } else {
+        ADD(slot->moved, 1);
+        ADD(slot->copied_bytes, before < size ? before : size);
+    }
+    if (!(entry.block & LIVE)) {
+        ADD(slot->unknown_frees, 1);
+    } else {
+        change_live(place, slot, -(i64)before);
+        if (entry.block & SAMPLED) sampled_is_freed(place, old);
+    }
+    if (slot->latest == (u64)old) slot->latest = (u64)block;
+    record_block(place, slot, block, size, frame);
+    // The block goes on living since its first allocation.
+    struct entry *recorded = find_entry(block);
+    if (recorded && entry.block & LIVE) {
+        recorded->tick = entry.tick;
+        recorded->number = entry.number;
+    }
+}
+
+EXPORTED void *HOOK(realloc)(void *block, size_t size) {
+    if (unlikely(is_early(block))) return move_early(block, size);
+    struct caller caller = enter(REALLOC, FRAME);
+    if (unlikely(!caller.slot)) return NEXT(realloc)(block, size);
+    struct entry entry = block ? take_entry(block) : (struct entry){0};
+    void *moved = INSIDE(caller, FRAME, NEXT(realloc)(block, size));
+    reallocated(caller, block, entry, moved, size, FRAME);
+    return moved;
+}
+
+EXPORTED void *HOOK(reallocarray)(void *block, size_t many, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(many, size, &bytes)) bytes = SIZE_MAX;
+    if (unlikely(is_early(block))) return move_early(block, bytes);
+    struct caller caller = enter(REALLOCARRAY, FRAME);
+    if (unlikely(!caller.slot)) return NEXT(reallocarray)(block, many, size);
+    struct entry entry = block ? take_entry(block) : (struct entry){0};
+    void *moved = INSIDE(caller, FRAME, NEXT(reallocarray)(block, many, size));
+    reallocated(caller, block, entry, moved, bytes, FRAME);
+    return moved;
+}
+
+INLINE void aligned(struct caller caller, size_t alignment, void *block, size_t size, void **frame) {
+    if (block) ADD(caller.slot->alignments[alignment ? (63 - (u32)__builtin_clzll(alignment)) % ALIGNMENTS : 0], 1);
+    allocated(caller.place, caller.slot, block, size, frame);
+}
+
+EXPORTED void *HOOK(aligned_alloc)(size_t alignment, size_t size) {
+    struct caller caller = enter(ALIGNED_ALLOC, FRAME);
+    if (unlikely(!caller.slot)) return NEXT(aligned_alloc)(alignment, size);
+    void *block = INSIDE(caller, FRAME, NEXT(aligned_alloc)(alignment, size));
+    aligned(caller, alignment, block, size, FRAME);
+    return block;
+}
+
+EXPORTED void *HOOK(memalign)(size_t alignment, size_t size) {
+    struct caller caller = enter(MEMALIGN, FRAME);
+    if (unlikely(!caller.slot)) return NEXT(memalign)(alignment, size);
+    void *block = INSIDE(caller, FRAME, NEXT(memalign)(alignment, size));
+    aligned(caller, alignment, block, size, FRAME);
+    return block;
+}
+
+EXPORTED int HOOK(posix_memalign)(void **out, size_t alignment, size_t size) {
+    struct caller caller = enter(POSIX_MEMALIGN, FRAME);
+    if (unlikely(!caller.slot)) return NEXT(posix_memalign)(out, alignment, size);
+    int error = INSIDE(caller, FRAME, NEXT(posix_memalign)(out, alignment, size));
+    aligned(caller, alignment, error ? NULL : *out, size, FRAME);
+    return error;
+}
+
+enum { PAGE = 4096 };
+
+EXPORTED void *HOOK(valloc)(size_t size) {
+    struct caller caller = enter(VALLOC, FRAME);
+    if (unlikely(!caller.slot)) return NEXT(valloc)(size);
+    void *block = INSIDE(caller, FRAME, NEXT(valloc)(size));
+    aligned(caller, PAGE, block, size, FRAME);
+    return block;
+}
+
+EXPORTED void *HOOK(pvalloc)(size_t size) {
+    struct caller caller = enter(PVALLOC, FRAME);
+    if (unlikely(!caller.slot)) return NEXT(pvalloc)(size);
+    void *block = INSIDE(caller, FRAME, NEXT(pvalloc)(size));
+    aligned(caller, PAGE, block, size, FRAME);
+    return block;
+}
+
+// A program that is about to limit its own system calls.
+EXPORTED int HOOK(prctl)(int option, u64 a, u64 b, u64 c, u64 d) {
+    enum { PR_SET_SECCOMP = 22 };
+    if (option == PR_SET_SECCOMP) quiet = 1;
+    return NEXT(prctl)(option, a, b, c, d);
+}
+
+EXPORTED long HOOK(syscall)(long number, long a, long b, long c, long d, long e, long f) {
+    if (number == SYS_seccomp) quiet = 1;
+    return NEXT(syscall)(number, a, b, c, d, e, f);
+}

@@ -1,0 +1,31 @@
+// mimalloc's own functions, which Rust programs call that have it as their global allocator (mimalloc.h).
+
+typedef void *mi_realloc_aligned_like(void *, size_t, size_t);
+EXPORTED calloc_like *NEXT(mi_malloc_aligned);
+EXPORTED calloc_like *NEXT(mi_zalloc_aligned);
+EXPORTED mi_realloc_aligned_like *NEXT(mi_realloc_aligned);
+
+EXPORTED void *HOOK(mi_malloc_aligned)(size_t size, size_t alignment) {
+    struct caller caller = enter(ALIGNED_ALLOC, FRAME);
+    if (unlikely(!caller.slot)) return NEXT(mi_malloc_aligned)(size, alignment);
+    void *block = INSIDE(caller, FRAME, NEXT(mi_malloc_aligned)(size, alignment));
+    aligned(caller, alignment, block, size, FRAME);
+    return block;
+}
+
+EXPORTED void *HOOK(mi_zalloc_aligned)(size_t size, size_t alignment) {
+    struct caller caller = enter(CALLOC, FRAME);
+    if (unlikely(!caller.slot)) return NEXT(mi_zalloc_aligned)(size, alignment);
+    void *block = INSIDE(caller, FRAME, NEXT(mi_zalloc_aligned)(size, alignment));
+    aligned(caller, alignment, block, size, FRAME);
+    return block;
+}
+
+EXPORTED void *HOOK(mi_realloc_aligned)(void *block, size_t size, size_t alignment) {
+    struct caller caller = enter(REALLOC, FRAME);
+    if (unlikely(!caller.slot)) return NEXT(mi_realloc_aligned)(block, size, alignment);
+    struct entry entry = block ? take_entry(block) : (struct entry){0};
+    void *moved = INSIDE(caller, FRAME, NEXT(mi_realloc_aligned)(block, size, alignment));
+    reallocated(caller, block, entry, moved, size, FRAME);
+    return moved;
+}

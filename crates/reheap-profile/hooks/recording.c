@@ -1,0 +1,120 @@
+// The memory that all processes of a command share with reheap. recording.rs has the same layout; another layout takes
+// another magic.
+//
+// It is one file without a name (memfd_create(2)), mapped whole: a child that was forked gets it from its parent, also
+// when it has closed all descriptors, changed its root or its user. Each process takes a place in it, and each thread of
+// the process a slot in that. All pages that nobody wrote to take no memory.
+#define MAGIC 0x3150706165686572 /* "reheapP1" */
+
+enum {
+    PLACES = 1024,            // processes at a time
+    SLOTS = 16384,            // threads of a process; 14 bits in a block's entry
+    SLOT_BYTES = 8192,
+    RING_BYTES = 8 << 20,
+    FUNCTIONS_MAX = 16,
+    SIZES = 160,
+    ALIGNMENTS = 32,
+    TIMES = 24,
+    DISTANCES = 32,
+    CHUNKS = 8192,
+    PATH_BYTES = 4096,
+    MAPS_BYTES = 256 << 10,
+};
+
+struct header {
+    u64 magic;
+    u64 bytes;                  // of the whole file
+    u64 now;                    // in ticks of 125 us since the start of the command; reheap writes it
+    u64 every;                  // mean distance between sampled stacks in bytes; 0: none
+    u32 closed;                 // 1: nobody reads any more
+    u32 refused;                // processes that found no place
+    u32 taken[PLACES];          // 0: free; otherwise it is in use until reheap has read it
+};
+
+struct pair { u64 blocks, bytes; };
+struct usable { u64 blocks, requested, usable; };
+
+struct slot {
+    u64 owner;                  // the thread pointer; 0: free
+    u64 tid;
+    u64 inside;                 // 0: not in the allocator; otherwise where its stack was when it went in
+    u64 mark;                   // what its blocks are marked with: LIVE, and the slot's number
+    i64 pending_bytes;          // live memory that the place does not know of yet
+    u64 latest;                 // the block that it allocated last
+    i64 sample_in;              // bytes until the next sampled stack
+    u64 random;
+    u64 calls[FUNCTIONS_MAX];
+    u64 allocations, failed, zero_size, huge;
+    struct pair of_others;      // blocks of other threads that it freed
+    u64 temporaries, unknown_frees;
+    u64 in_place, moved, copied_bytes;
+    u64 alignments[ALIGNMENTS]; // by log2
+    struct pair times[TIMES];   // of freed blocks, by how long they lived
+    struct pair distances[DISTANCES]; // the same, by allocations
+    struct pair sizes[SIZES];   // of requests
+    struct usable usable[SIZES];
+};
+_Static_assert(sizeof(struct slot) <= SLOT_BYTES, "a slot fits into its bytes");
+
+struct place {
+    u32 pid, parent;
+    u32 access;                 // enum access
+    u32 threads;                // slots that are taken
+    u64 began;                  // in ticks
+    i64 live_bytes;             // without what is pending in the slots
+    i64 peak_bytes;
+    u64 peak_at;                // in ticks
+    i64 inherited_bytes, inherited_blocks; // from the parent, at the fork
+    u64 lost_calls, lost_blocks, lost_stacks;
+    u64 chunks;                 // how many of these are there
+    u64 chunk[CHUNKS];          // addresses of the tables of blocks
+    u64 ring_head, ring_tail;   // bytes ever written to and read from the ring
+    u64 maps_bytes;             // of `maps`
+    u32 claimed[SLOTS];         // the slots, in the order in which they were taken
+    char program[PATH_BYTES];
+    char maps[MAPS_BYTES];      // /proc/self/maps when the first stack was sampled
+};
+
+enum access { PRELOADED, INJECTED, FORKED };
+
+enum {
+    HEADER_BYTES = 8192,
+    PLACE_HEAD_BYTES = 512 << 10,
+};
+_Static_assert(sizeof(struct header) <= HEADER_BYTES, "the header fits into its bytes");
+_Static_assert(sizeof(struct place) <= PLACE_HEAD_BYTES, "a place's head fits into its bytes");
+#define PLACE_BYTES ((u64)PLACE_HEAD_BYTES + (u64)SLOTS * SLOT_BYTES + RING_BYTES)
+
+INLINE struct slot *slot_at(struct place *place, u32 index) {
+    return (struct slot *)((char *)place + PLACE_HEAD_BYTES + (u64)index * SLOT_BYTES);
+}
+
+INLINE u8 *ring_of(struct place *place) {
+    return (u8 *)place + PLACE_HEAD_BYTES + (u64)SLOTS * SLOT_BYTES;
+}
+
+// As in recording.rs.
+#define AT(structure, field, offset) _Static_assert(offsetof(struct structure, field) == (offset), #field)
+AT(header, now, 16);
+AT(header, every, 24);
+AT(header, closed, 32);
+AT(header, taken, 40);
+AT(place, began, 16);
+AT(place, live_bytes, 24);
+AT(place, inherited_bytes, 48);
+AT(place, lost_calls, 64);
+AT(place, chunks, 88);
+AT(place, ring_head, 65632);
+AT(place, maps_bytes, 65648);
+AT(place, claimed, 65656);
+AT(place, program, 131192);
+AT(place, maps, 135288);
+AT(slot, inside, 8 * 2);
+AT(slot, pending_bytes, 8 * 4);
+AT(slot, calls, 8 * 8);
+AT(slot, allocations, 8 * 24);
+AT(slot, alignments, 8 * 35);
+AT(slot, times, 8 * 67);
+AT(slot, distances, 8 * 115);
+AT(slot, sizes, 8 * 179);
+AT(slot, usable, 8 * 499);

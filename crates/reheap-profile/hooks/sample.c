@@ -1,0 +1,139 @@
+// Stacks, taken every so many allocated bytes on average.
+//
+// The distances are exponential, so each byte has the same chance, whatever the program's rhythm (a Poisson process). A
+// sampled stack goes into the ring of the process as it is: registers and the stack's upper end. reheap unwinds it.
+
+enum { STACK_BYTES_MAX = 16 << 10, ALIGNMENT = 8 };
+
+enum record { SAMPLED_BLOCK = 1, FREED_BLOCK = 2, PADDING = 3 };
+
+// What stands in the ring. `kind` is written last.
+struct ring_record {
+    u32 kind, bytes;
+    u32 tick, slot;
+    u64 block, size;
+    u64 registers[3];   // of the caller: program counter, stack pointer, frame pointer
+    u64 stack_bytes;    // behind this record
+};
+
+// xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled").
+INLINE u64 next_random(struct slot *slot) {
+    u64 x = slot->random;
+    x ^= x >> 12;
+    x ^= x << 25;
+    x ^= x >> 27;
+    slot->random = x;
+    return x * 0x2545F4914F6CDD1D;
+}
+
+// An exponential distance with that mean. -ln(u) for a u of 64 random bits: the leading zeros give whole powers of two,
+// and log2(1 + f) is 4 f (1 - f / 4) / 3 to within 1 %, corrected so that the mean is exact to 0.1 %.
+static i64 distance(struct slot *slot, u64 mean) {
+    u64 random = next_random(slot) | 1;
+    int zeros = __builtin_clzll(random);
+    u64 fraction = random << zeros << 1 >> 48;              // f in 1/65536
+    u64 log2_of_rest = (4 * fraction - fraction * fraction / 65536) / 3;
+    u64 minus_log2 = ((u64)(zeros + 1) << 16) - log2_of_rest; // in 1/65536
+    u64 minus_ln = minus_log2 * 45426 >> 16;                // ln 2 in 1/65536
+    // mean is below 2^47 and the logarithm below 2^22: the product may not fit, so the mean goes first.
+    u64 bytes = mean < (u64)1 << 40 ? mean * minus_ln >> 16 : (mean >> 16) * minus_ln;
+    return (i64)(bytes + 1);
+}
+
+static void begin_sampling(struct slot *slot) {
+    u64 every = shared->every;
+    slot->sample_in = every ? distance(slot, every) : INT64_MAX;
+}
+
+// Room for a record, or NULL if reheap has not read enough of what is there.
+static struct ring_record *reserve(struct place *place, u32 bytes) {
+    u8 *ring = ring_of(place);
+    u64 head = __atomic_load_n(&place->ring_head, __ATOMIC_RELAXED);
+    for (;;) {
+        u64 offset = head % RING_BYTES, to_end = RING_BYTES - offset;
+        u64 take = bytes <= to_end ? bytes : to_end + bytes;
+        u64 tail = __atomic_load_n(&place->ring_tail, __ATOMIC_ACQUIRE);
+        if (head + take - tail > RING_BYTES) return NULL;
+        if (!__atomic_compare_exchange_n(&place->ring_head, &head, head + take, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            continue;
+        if (take == bytes) return (struct ring_record *)(ring + offset);
+        struct ring_record *padding = (struct ring_record *)(ring + offset);
+        padding->bytes = (u32)to_end;
+        __atomic_store_n(&padding->kind, PADDING, __ATOMIC_RELEASE);
+        return (struct ring_record *)ring;
+    }
+}
+
+static void lose_stack(struct place *place) { __atomic_fetch_add(&place->lost_stacks, 1, __ATOMIC_RELAXED); }
+
+// The maps as they are at the first sample, for a process that is gone before reheap reads them.
+static void note_maps(struct place *place) {
+    u64 nobody = 0;
+    if (!__atomic_compare_exchange_n(&place->maps_bytes, &nobody, 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
+    int file = open_file("/proc/self/maps", O_RDONLY);
+    if (file < 0) return;
+    u64 filled = 0;
+    while (filled < MAPS_BYTES) {
+        long read = system_call(SYS_read, file, (long)(place->maps + filled), (long)(MAPS_BYTES - filled), 0, 0, 0);
+        if (read <= 0) break;
+        filled += (u64)read;
+    }
+    system_call(SYS_close, file, 0, 0, 0, 0, 0);
+    __atomic_store_n(&place->maps_bytes, filled + 1, __ATOMIC_RELEASE);
+}
+
+// Copies a piece of this thread's own stack; how much could be read. The kernel reads it, because nobody knows where the
+// stack ends: beyond it, the call ends early where a load would fault.
+static u64 copy_stack(void *to, u64 from, u64 bytes) {
+    struct { u64 address, bytes; } local_part = {(u64)to, bytes}, remote_part = {from, bytes};
+    // A part that is not all there is copied up to the page that is missing only in pieces of pages.
+    for (u64 want = bytes; want >= 512; want = (from + want - 1) / 4096 * 4096 - from) {
+        local_part.bytes = remote_part.bytes = want;
+        long copied = system_call(SYS_process_vm_readv, system_call(SYS_getpid, 0, 0, 0, 0, 0, 0), (long)&local_part, 1,
+                                  (long)&remote_part, 1, 0);
+        if (copied > 0) return (u64)copied;
+        if (from + want - 1 < 4096 || (from + want - 1) / 4096 * 4096 <= from) break;
+    }
+    return 0;
+}
+
+// Whether the stack was recorded.
+RARE int sample(struct place *place, struct slot *slot, const void *block, u64 size, void **frame) {
+    slot->sample_in = distance(slot, shared->every);
+    if (__atomic_load_n(&shared->closed, __ATOMIC_RELAXED)) return 0;
+    if (quiet) {
+        lose_stack(place);
+        return 0;
+    }
+    note_maps(place);
+    u32 bytes = sizeof(struct ring_record) + STACK_BYTES_MAX;
+    struct ring_record *record = reserve(place, bytes);
+    if (!record) {
+        lose_stack(place);
+        return 0;
+    }
+    record->bytes = bytes;
+    record->tick = (u32)__atomic_load_n(&shared->now, __ATOMIC_RELAXED);
+    record->slot = slot_of(slot->mark);
+    record->block = (u64)block;
+    record->size = size;
+    // Hooks are compiled with frame pointers: the frame holds the caller's, and the return address above it.
+    record->registers[0] = (u64)frame[1];
+    record->registers[1] = (u64)(frame + 2);
+    record->registers[2] = (u64)frame[0];
+    record->stack_bytes = copy_stack(record + 1, (u64)(frame + 2), STACK_BYTES_MAX);
+    __atomic_store_n(&record->kind, SAMPLED_BLOCK, __ATOMIC_RELEASE);
+    return 1;
+}
+
+// Tells that a block is gone whose stack was recorded.
+RARE void sampled_is_freed(struct place *place, const void *block) {
+    struct ring_record *record = reserve(place, sizeof *record);
+    if (!record) {
+        lose_stack(place);
+        return;
+    }
+    record->bytes = sizeof *record;
+    record->block = (u64)block;
+    __atomic_store_n(&record->kind, FREED_BLOCK, __ATOMIC_RELEASE);
+}

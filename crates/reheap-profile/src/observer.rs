@@ -1,0 +1,352 @@
+//! What runs beside the command: it gives the hooks their clock, looks at memory and at the threads at regular intervals,
+//! and keeps what a process wrote down when it ends.
+//!
+//! The hooks do not look at a clock themselves, because that would cost more than all the rest: reading one takes 7 ns in
+//! a virtual machine. So each lifetime is true to about [`INTERVAL`].
+
+use crate::process::{self, Usage};
+use crate::profile::{Access, Live, Peak, Point, Process, Sites, TimeShares};
+use crate::recording::{CHUNK_BYTES, LiveNow, Place, Recording, STEP_BYTES};
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+/// The time between two looks.
+pub const INTERVAL: Duration = Duration::from_millis(1);
+/// How many points a curve has at most. With more, each second one goes.
+const POINTS_MAX: usize = 800;
+/// The time between two points, at first.
+const FIRST_STEP: Duration = Duration::from_millis(5);
+/// All threads are looked at once in so many looks, and those inside the allocator each time.
+const LOOKS_PER_CENSUS: u64 = 10;
+/// More threads than this are not looked at each by itself.
+const THREADS_MAX: u64 = 256;
+
+/// Watches the processes of a command.
+#[derive(Debug)]
+pub struct Observer {
+    recording: Recording,
+    start: Instant,
+    looks: u64,
+    watched: BTreeMap<Place, Watched>,
+    ended: Vec<Process>,
+}
+
+/// A process that is being watched.
+#[derive(Debug)]
+struct Watched {
+    pid: u32,
+    began: f64,
+    points: Vec<Point>,
+    step: Duration,
+    next_point: Duration,
+    highest: LiveAt,
+    usage: Option<Usage>,
+    names: BTreeMap<u32, String>,
+    looks: u64,
+    censuses: u64,
+    running: u64,
+    inside: u64,
+    waiting: u64,
+    /// What looking at resident memory took last time, and when that was.
+    resident: (Duration, Duration),
+}
+
+/// The most live memory that was seen by looking.
+#[derive(Debug, Clone, Copy, Default)]
+struct LiveAt {
+    live: Live,
+    seconds: f64,
+}
+
+impl Observer {
+    /// Begins the command's time now.
+    pub fn new(recording: Recording) -> Self {
+        Self {
+            recording,
+            start: Instant::now(),
+            looks: 0,
+            watched: BTreeMap::new(),
+            ended: Vec::new(),
+        }
+    }
+
+    /// The time since the command began.
+    pub fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// What the processes write into.
+    pub fn recording(&self) -> &Recording {
+        &self.recording
+    }
+
+    /// To be called once in each [`INTERVAL`].
+    pub fn look(&mut self) {
+        let now = self.elapsed();
+        self.recording.set_now(now);
+        self.looks += 1;
+        if self.looks.is_multiple_of(4) || self.watched.is_empty() {
+            self.notice_processes();
+        }
+        for (place, watched) in &mut self.watched {
+            watched.look(&self.recording, *place, now);
+        }
+        if self.looks.is_multiple_of(16) {
+            self.notice_ends();
+        }
+    }
+
+    fn notice_processes(&mut self) {
+        let new: Vec<Place> = self
+            .recording
+            .taken()
+            .filter(|place| !self.watched.contains_key(place))
+            .collect();
+        for place in new {
+            let pid = self.recording.pid(place);
+            // The same process with another program: what it was before has ended.
+            let before = self.watched.iter().find(|(_, watched)| watched.pid == pid);
+            if let Some(before) = before.map(|(place, _)| *place) {
+                self.end(before, Some(self.recording.began(place)));
+            }
+            self.watched
+                .insert(place, Watched::new(pid, self.recording.began(place)));
+        }
+    }
+
+    fn notice_ends(&mut self) {
+        let gone = |watched: &Watched| !process::is_there(watched.pid);
+        let ended: Vec<Place> = self
+            .watched
+            .iter()
+            .filter(|(_, w)| gone(w))
+            .map(|(place, _)| *place)
+            .collect();
+        let now = self.elapsed().as_secs_f64();
+        for place in ended {
+            self.end(place, Some(now));
+        }
+    }
+
+    /// Keeps what the process wrote down, and gives its place away.
+    fn end(&mut self, place: Place, ended: Option<f64>) {
+        if let Some(mut watched) = self.watched.remove(&place) {
+            watched.add_point(&self.recording, place, self.elapsed());
+            self.ended
+                .push(watched.finish(&self.recording, place, ended));
+            // If it cannot be emptied, it stays taken, and there is one place less.
+            let _ = self.recording.release(place);
+        }
+    }
+
+    /// All processes, in the order in which they began. Those that have not ended go on, without being watched.
+    pub fn finish(mut self) -> (Vec<Process>, Duration) {
+        let seconds = self.elapsed();
+        self.notice_processes();
+        self.notice_ends();
+        self.recording.close();
+        while let Some(place) = self.watched.keys().next().copied() {
+            let watched = &self.watched[&place];
+            let ended = (!process::is_there(watched.pid)).then_some(seconds.as_secs_f64());
+            self.end(place, ended);
+        }
+        self.ended
+            .sort_by(|a, b| a.began.total_cmp(&b.began).then(a.pid.cmp(&b.pid)));
+        inherit_access(&mut self.ended);
+        (self.ended, seconds)
+    }
+
+    /// How many processes found no place.
+    pub fn refused(&self) -> u32 {
+        self.recording.refused()
+    }
+}
+
+/// A forked child has its hooks from its parent.
+fn inherit_access(processes: &mut [Process]) {
+    let known: HashMap<u32, Access> = processes
+        .iter()
+        .map(|process| (process.pid, process.access))
+        .collect();
+    for process in processes {
+        if let Some(access) = process.parent.and_then(|parent| known.get(&parent)) {
+            process.access = *access;
+        }
+    }
+}
+
+impl Watched {
+    fn new(pid: u32, began: f64) -> Self {
+        Self {
+            pid,
+            began,
+            points: Vec::new(),
+            step: FIRST_STEP,
+            next_point: Duration::ZERO,
+            highest: LiveAt::default(),
+            usage: None,
+            names: BTreeMap::new(),
+            looks: 0,
+            censuses: 0,
+            running: 0,
+            inside: 0,
+            waiting: 0,
+            resident: (Duration::ZERO, Duration::ZERO),
+        }
+    }
+
+    fn look(&mut self, recording: &Recording, place: Place, now: Duration) {
+        self.look_at_threads(recording, place);
+        if now >= self.next_point {
+            self.add_point(recording, place, now);
+            self.next_point = now + self.step;
+        }
+    }
+
+    /// Where the threads are: in the allocator or not, running or waiting.
+    fn look_at_threads(&mut self, recording: &Recording, place: Place) {
+        self.looks += 1;
+        let inside: Vec<u32> = recording
+            .slots(place)
+            .take(THREADS_MAX as usize)
+            .filter(|slot| slot.is_inside())
+            .map(|slot| slot.tid())
+            .collect();
+        for tid in inside {
+            match process::thread_state(self.pid, tid) {
+                Some(b'R') => self.inside += 1,
+                Some(b'S' | b'D') => self.waiting += 1,
+                _ => {}
+            }
+        }
+        if self.looks % LOOKS_PER_CENSUS == 1 {
+            self.censuses += 1;
+            self.running += process::running_threads(self.pid);
+        }
+    }
+
+    fn add_point(&mut self, recording: &Recording, place: Place, now: Duration) {
+        let LiveNow {
+            live, allocations, ..
+        } = recording.live(place);
+        let seconds = now.as_secs_f64();
+        if live.bytes > self.highest.live.bytes {
+            self.highest = LiveAt { live, seconds };
+        }
+        if let Some(usage) = process::usage(self.pid) {
+            self.usage = Some(usage);
+        }
+        if self.points.len().is_multiple_of(16) {
+            process::thread_names(self.pid, &mut self.names);
+        }
+        let resident_bytes = self.resident(recording, place, now);
+        self.points.push(Point {
+            seconds,
+            live,
+            allocations,
+            resident_bytes,
+        });
+        if self.points.len() > POINTS_MAX {
+            let mut keep = false;
+            self.points.retain(|_| {
+                keep = !keep;
+                keep
+            });
+            self.step *= 2;
+        }
+    }
+
+    /// Resident memory without that of the hooks. Looking at the hooks' tables takes time, so it may take at most a
+    /// hundredth of all.
+    fn resident(&mut self, recording: &Recording, place: Place, now: Duration) -> Option<u64> {
+        let (took, at) = self.resident;
+        if took * 100 > now.saturating_sub(at) {
+            return None;
+        }
+        let begin = Instant::now();
+        let resident = process::resident_bytes(self.pid).filter(|bytes| *bytes > 0)?;
+        let tables: Vec<(u64, u64)> = recording
+            .chunks(place)
+            .into_iter()
+            .map(|start| (start, CHUNK_BYTES))
+            .collect();
+        let ours =
+            process::resident_within(self.pid, &tables).ok()? + recording.shared_bytes(place);
+        self.resident = (begin.elapsed(), now);
+        Some(resident.saturating_sub(ours))
+    }
+
+    fn finish(self, recording: &Recording, place: Place, ended: Option<f64>) -> Process {
+        let now = recording.live(place);
+        let mut threads = recording.threads(place);
+        for thread in &mut threads {
+            thread.name = self.names.get(&thread.tid).cloned();
+        }
+        let access = recording.access(place);
+        let parent = recording.parent(place);
+        Process {
+            pid: self.pid,
+            parent: access.is_none().then_some(parent),
+            program: recording.program(place),
+            access: access.unwrap_or(Access::Preload),
+            allocator: None,
+            began: self.began,
+            ended,
+            counts: recording.counts(place),
+            peak: self.peak(&now),
+            live_at_end: now.live,
+            time: self.time(),
+            curve: self.points,
+            threads,
+            sites: Sites::default(),
+            lost: recording.lost(place),
+        }
+    }
+
+    /// The higher of what the threads told and what was seen by looking.
+    fn peak(&self, now: &LiveNow) -> Peak {
+        let within_bytes = now.threads * STEP_BYTES;
+        if now.peak_bytes > self.highest.live.bytes {
+            let by_time = |point: &&Point| {
+                let distance = (point.seconds - now.peak_seconds).abs();
+                (distance * 1e9) as u64
+            };
+            let blocks = self
+                .points
+                .iter()
+                .min_by_key(by_time)
+                .map_or(0, |point| point.live.blocks);
+            let live = Live {
+                blocks,
+                bytes: now.peak_bytes,
+            };
+            return Peak {
+                live,
+                seconds: now.peak_seconds,
+                within_bytes,
+            };
+        }
+        Peak {
+            live: self.highest.live,
+            seconds: self.highest.seconds,
+            within_bytes,
+        }
+    }
+
+    fn time(&self) -> Option<TimeShares> {
+        let usage = self.usage?;
+        let per_second = rustix::param::clock_ticks_per_second() as f64;
+        // Each census stands for the looks until the next.
+        let samples = self.running * self.looks / self.censuses.max(1);
+        Some(TimeShares {
+            user_seconds: usage.user_ticks as f64 / per_second,
+            system_seconds: usage.system_ticks as f64 / per_second,
+            samples,
+            in_allocator: self.inside.min(samples),
+            in_memory_functions: None,
+            waited_seconds: self.waiting as f64 * INTERVAL.as_secs_f64(),
+            minor_faults: usage.minor_faults,
+            major_faults: usage.major_faults,
+        })
+    }
+}

@@ -1,0 +1,100 @@
+//! What Linux tells of a running process, in /proc (proc(5)).
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+
+/// Whether a process has not ended; a zombie has.
+pub(crate) fn is_there(pid: u32) -> bool {
+    let line = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = after_name(&line).and_then(|rest| rest.first().copied());
+    state.is_some_and(|state| !matches!(state, b'Z' | b'X'))
+}
+
+/// CPU time and page faults so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    pub(crate) minor_faults: u64,
+    pub(crate) major_faults: u64,
+    pub(crate) user_ticks: u64,
+    pub(crate) system_ticks: u64,
+}
+
+/// The state of a thread: `R` runs or could, `S` and `D` wait.
+pub(crate) fn thread_state(pid: u32, tid: u32) -> Option<u8> {
+    let line = fs::read(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+    after_name(&line)?.first().copied()
+}
+
+/// How many threads of a process run, or could.
+pub(crate) fn running_threads(pid: u32) -> u64 {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return 0;
+    };
+    let tids = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
+    tids.filter(|tid| thread_state(pid, *tid) == Some(b'R'))
+        .count() as u64
+}
+
+/// The names of the threads that are there now.
+pub(crate) fn thread_names(pid: u32, names: &mut BTreeMap<u32, String>) {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return;
+    };
+    for task in tasks.flatten() {
+        let tid = task.file_name().to_str().and_then(|name| name.parse().ok());
+        if let (Some(tid), Ok(name)) = (tid, fs::read_to_string(task.path().join("comm"))) {
+            names.insert(tid, name.trim_end().to_owned());
+        }
+    }
+}
+
+/// What a process has used.
+pub(crate) fn usage(pid: u32) -> Option<Usage> {
+    let line = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let text = std::str::from_utf8(after_name(&line)?).ok()?;
+    // proc_pid_stat(5): the state is field 3.
+    let fields: Vec<&str> = text.split_ascii_whitespace().collect();
+    let field = |number: usize| fields.get(number - 3)?.parse().ok();
+    Some(Usage {
+        minor_faults: field(10)?,
+        major_faults: field(12)?,
+        user_ticks: field(14)?,
+        system_ticks: field(15)?,
+    })
+}
+
+/// What follows the name, which may contain anything, in a line of `stat`.
+fn after_name(line: &[u8]) -> Option<&[u8]> {
+    let end = memchr::memrchr(b')', line)?;
+    line.get(end + 2..)
+}
+
+/// The resident memory of a process in bytes.
+pub(crate) fn resident_bytes(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
+/// How much of some ranges of a process's memory is resident, in bytes.
+///
+/// # Errors
+/// When the process has ended, or is another user's.
+pub(crate) fn resident_within(pid: u32, ranges: &[(u64, u64)]) -> io::Result<u64> {
+    const PRESENT: u64 = 1 << 63; // Documentation/admin-guide/mm/pagemap.rst
+    let page = rustix::param::page_size() as u64;
+    let file = File::open(format!("/proc/{pid}/pagemap"))?;
+    let mut resident = 0;
+    for &(start, bytes) in ranges {
+        let mut entries = vec![0; (bytes / page * 8) as usize];
+        let read = file.read_at(&mut entries, start / page * 8)?;
+        let (words, _) = entries[..read].as_chunks::<8>();
+        let present = words
+            .iter()
+            .filter(|word| u64::from_le_bytes(**word) & PRESENT != 0);
+        resident += present.count() as u64 * page;
+    }
+    Ok(resident)
+}

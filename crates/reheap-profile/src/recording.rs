@@ -1,0 +1,458 @@
+//! What the hooks write down, in memory that they share with reheap. `hooks/recording.c` explains it and has the same
+//! layout; the offsets there are checked when it is compiled.
+
+use crate::profile::{
+    Access, Counts, HUGE_BYTES, LifetimeBucket, LifetimeInAllocationsBucket, Live, Lost, Realloc,
+    SizeBucket, Thread, Usable,
+};
+use crate::sys::SharedMemory;
+use rustix::fs::FallocateFlags;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Names the recording to the hooks of a preload.
+pub const VARIABLE: &str = "REHEAP_PROFILE";
+
+const MAGIC: u64 = u64::from_le_bytes(*b"reheapP1");
+/// How many processes can be watched at a time.
+const PLACES: usize = 1024;
+const SLOTS: usize = 16384;
+const SLOT_BYTES: usize = 8192;
+const RING_BYTES: usize = 8 << 20;
+const HEADER_BYTES: usize = 8192;
+const PLACE_HEAD_BYTES: usize = 512 << 10;
+const PLACE_BYTES: usize = PLACE_HEAD_BYTES + SLOTS * SLOT_BYTES + RING_BYTES;
+const BYTES: usize = HEADER_BYTES + PLACES * PLACE_BYTES;
+
+/// One unit of the recording's clock.
+const TICK: Duration = Duration::from_micros(125);
+/// How much live memory each thread may not have told of yet.
+pub(crate) const STEP_BYTES: u64 = 32 << 10;
+
+// Offsets in the header.
+const NOW: usize = 16;
+const EVERY: usize = 24;
+const CLOSED: usize = 32;
+const REFUSED: usize = 36;
+const TAKEN: usize = 40;
+
+// Offsets in a place.
+const PID: usize = 0;
+const PARENT: usize = 4;
+const ACCESS: usize = 8;
+const THREADS: usize = 12;
+const BEGAN: usize = 16;
+const LIVE_BYTES: usize = 24;
+const PEAK_BYTES: usize = 32;
+const PEAK_AT: usize = 40;
+const INHERITED_BLOCKS: usize = 56;
+const LOST_CALLS: usize = 64;
+const LOST_BLOCKS: usize = 72;
+const LOST_STACKS: usize = 80;
+const CHUNKS: usize = 88;
+const CHUNK: usize = 96;
+const CHUNKS_MAX: usize = 8192;
+const RING_HEAD: usize = 65632;
+const CLAIMED: usize = 65656;
+const PROGRAM: usize = 131_192;
+const PATH_BYTES: usize = 4096;
+
+/// The address space that one of the hooks' tables takes.
+pub(crate) const CHUNK_BYTES: u64 = 64 << 20;
+
+/// The functions that are counted, in the order of their counters.
+const FUNCTIONS: [&str; 15] = [
+    "malloc",
+    "calloc",
+    "realloc",
+    "free",
+    "aligned_alloc",
+    "posix_memalign",
+    "memalign",
+    "valloc",
+    "pvalloc",
+    "reallocarray",
+    "free_sized",
+    "free_aligned_sized",
+    "mallocx",
+    "rallocx",
+    "sdallocx",
+];
+
+// A slot, in words.
+const OWNER_TID: usize = 1;
+const INSIDE: usize = 2;
+const PENDING_BYTES: usize = 4;
+const CALLS: usize = 8;
+const ALLOCATIONS: usize = 24;
+const FAILED: usize = 25;
+const ZERO_SIZE: usize = 26;
+const HUGE: usize = 27;
+const OF_OTHERS: usize = 28;
+const TEMPORARIES: usize = 30;
+const UNKNOWN_FREES: usize = 31;
+const IN_PLACE: usize = 32;
+const MOVED: usize = 33;
+const COPIED_BYTES: usize = 34;
+const ALIGNMENTS: usize = 35;
+const ALIGNMENTS_MAX: usize = 32;
+const TIMES: usize = 67;
+const TIMES_MAX: usize = 24;
+const DISTANCES: usize = 115;
+const DISTANCES_MAX: usize = 32;
+const SIZES: usize = 179;
+const SIZES_MAX: usize = 160;
+const USABLE: usize = 499;
+const WORDS: usize = USABLE + 3 * SIZES_MAX;
+
+/// The memory that all processes of a command share with reheap.
+#[derive(Debug)]
+pub struct Recording {
+    memory: SharedMemory,
+}
+
+/// The number of a process's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place(usize);
+
+impl Recording {
+    /// An empty one. `every` is the mean distance between two sampled stacks, in allocated bytes; 0 for none.
+    ///
+    /// # Errors
+    /// When the system gives no such memory.
+    pub fn create(every: u64) -> io::Result<Self> {
+        let memory = SharedMemory::create("reheap-profile", BYTES)?;
+        memory.word(EVERY).store(every, Ordering::Relaxed);
+        memory.word(8).store(BYTES as u64, Ordering::Relaxed);
+        memory.word(0).store(MAGIC, Ordering::Release);
+        Ok(Self { memory })
+    }
+
+    /// Where the processes of a command find it, as long as this process runs.
+    pub fn path(&self) -> PathBuf {
+        let (pid, descriptor) = (std::process::id(), self.memory.descriptor());
+        format!("/proc/{pid}/fd/{descriptor}").into()
+    }
+
+    /// Tells the hooks what time it is, since the start of the command.
+    pub(crate) fn set_now(&self, since_start: Duration) {
+        let ticks = since_start.as_nanos() / TICK.as_nanos();
+        // 2^64 ticks are 73 million years.
+        self.memory.word(NOW).store(ticks as u64, Ordering::Relaxed);
+    }
+
+    /// Tells the hooks that nobody reads stacks any more.
+    pub(crate) fn close(&self) {
+        self.memory.half(CLOSED).store(1, Ordering::Relaxed);
+    }
+
+    /// Processes that found no place.
+    pub(crate) fn refused(&self) -> u32 {
+        self.memory.half(REFUSED).load(Ordering::Relaxed)
+    }
+
+    /// The places that a process has taken and filled in.
+    pub(crate) fn taken(&self) -> impl Iterator<Item = Place> + '_ {
+        (0..PLACES).map(Place).filter(|place| {
+            let taken = self.memory.half(TAKEN + 4 * place.0);
+            taken.load(Ordering::Acquire) != 0 && self.half(*place, PID) != 0
+        })
+    }
+
+    /// Gives the place of a process that has ended to another.
+    ///
+    /// # Errors
+    /// When the system cannot empty it; then it stays taken.
+    pub(crate) fn release(&self, place: Place) -> io::Result<()> {
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let start = offset(place) as u64;
+        rustix::fs::fallocate(self.memory.file(), hole, start, PLACE_BYTES as u64)?;
+        let taken = self.memory.half(TAKEN + 4 * place.0);
+        taken.store(0, Ordering::Release);
+        Ok(())
+    }
+
+    fn half(&self, place: Place, field: usize) -> u32 {
+        let word = self.memory.half(offset(place) + field);
+        word.load(Ordering::Acquire)
+    }
+
+    fn word(&self, place: Place, field: usize) -> u64 {
+        self.memory.load(offset(place) + field)
+    }
+
+    pub(crate) fn pid(&self, place: Place) -> u32 {
+        self.half(place, PID)
+    }
+
+    pub(crate) fn parent(&self, place: Place) -> u32 {
+        self.half(place, PARENT)
+    }
+
+    /// How the hooks got in; `None` for a forked child, which has them from its parent.
+    pub(crate) fn access(&self, place: Place) -> Option<Access> {
+        match self.half(place, ACCESS) {
+            0 => Some(Access::Preload),
+            1 => Some(Access::Symbols),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn began(&self, place: Place) -> f64 {
+        seconds(self.word(place, BEGAN))
+    }
+
+    /// The file that the process executes.
+    pub(crate) fn program(&self, place: Place) -> PathBuf {
+        let mut bytes = vec![0; PATH_BYTES];
+        let start = (offset(place) + PROGRAM) as u64;
+        // A file in memory that was mapped whole can be read.
+        let read = self.memory.file().read_at(&mut bytes, start).unwrap_or(0);
+        bytes.truncate(read);
+        let end = bytes.iter().position(|&byte| byte == 0);
+        bytes.truncate(end.unwrap_or(read));
+        OsString::from_vec(bytes).into()
+    }
+
+    /// The threads that took a slot, in the order in which they did.
+    pub(crate) fn slots(&self, place: Place) -> impl Iterator<Item = Slot<'_>> + '_ {
+        let threads = (self.half(place, THREADS) as usize).min(SLOTS);
+        (0..threads).filter_map(move |order| {
+            let index = self.half(place, CLAIMED + 4 * order).checked_sub(1)?;
+            let base =
+                offset(place) + PLACE_HEAD_BYTES + (index as usize).min(SLOTS - 1) * SLOT_BYTES;
+            let memory = &self.memory;
+            Some(Slot { memory, base })
+        })
+    }
+
+    /// Memory in use, and when it was most.
+    pub(crate) fn live(&self, place: Place) -> LiveNow {
+        let mut bytes = self.word(place, LIVE_BYTES) as i64;
+        let mut blocks = self.word(place, INHERITED_BLOCKS) as i64;
+        let mut allocations = 0;
+        let mut threads = 0;
+        for slot in self.slots(place) {
+            bytes += slot.word(PENDING_BYTES) as i64;
+            let allocated = slot.word(ALLOCATIONS);
+            allocations += allocated;
+            blocks += allocated as i64 - slot.freed().blocks as i64;
+            threads += 1;
+        }
+        LiveNow {
+            live: Live {
+                blocks: blocks.max(0) as u64,
+                bytes: bytes.max(0) as u64,
+            },
+            allocations,
+            threads,
+            peak_bytes: (self.word(place, PEAK_BYTES) as i64).max(0) as u64,
+            peak_seconds: seconds(self.word(place, PEAK_AT)),
+        }
+    }
+
+    pub(crate) fn lost(&self, place: Place) -> Lost {
+        Lost {
+            calls: self.word(place, LOST_CALLS),
+            blocks: self.word(place, LOST_BLOCKS),
+            stacks: self.word(place, LOST_STACKS),
+        }
+    }
+
+    /// The addresses, in the process, of the hooks' tables of blocks, each of [`CHUNK_BYTES`].
+    pub(crate) fn chunks(&self, place: Place) -> Vec<u64> {
+        let chunks = (self.word(place, CHUNKS) as usize).min(CHUNKS_MAX);
+        let addresses = (0..chunks).map(|i| self.word(place, CHUNK + 8 * i));
+        addresses.filter(|&address| address != 0).collect()
+    }
+
+    /// About how much of the recording the process has in its own memory.
+    pub(crate) fn shared_bytes(&self, place: Place) -> u64 {
+        let threads = u64::from(self.half(place, THREADS));
+        let ring = self.word(place, RING_HEAD).min(RING_BYTES as u64);
+        threads * SLOT_BYTES as u64 + ring + 5 * 4096
+    }
+
+    /// What all threads of a process did together.
+    pub(crate) fn counts(&self, place: Place) -> Counts {
+        let mut sum = vec![0_u64; WORDS];
+        for slot in self.slots(place) {
+            for (word, sum) in sum.iter_mut().enumerate() {
+                *sum = sum.wrapping_add(slot.word(word));
+            }
+        }
+        counts(&sum)
+    }
+
+    /// What each thread did, busiest first.
+    pub(crate) fn threads(&self, place: Place) -> Vec<Thread> {
+        let mut threads: Vec<Thread> = self.slots(place).map(|slot| slot.thread()).collect();
+        threads.sort_by_key(|thread| {
+            std::cmp::Reverse((thread.allocated.blocks + thread.freed.blocks, thread.tid))
+        });
+        threads
+    }
+}
+
+fn offset(place: Place) -> usize {
+    HEADER_BYTES + place.0 * PLACE_BYTES
+}
+
+fn seconds(ticks: u64) -> f64 {
+    ticks as f64 * TICK.as_secs_f64()
+}
+
+/// Memory in use at one time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LiveNow {
+    pub(crate) live: Live,
+    pub(crate) allocations: u64,
+    pub(crate) threads: u64,
+    pub(crate) peak_bytes: u64,
+    pub(crate) peak_seconds: f64,
+}
+
+/// What one thread writes down.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Slot<'a> {
+    memory: &'a SharedMemory,
+    base: usize,
+}
+
+impl Slot<'_> {
+    fn word(&self, word: usize) -> u64 {
+        let word = self.memory.word(self.base + 8 * word);
+        word.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn tid(&self) -> u32 {
+        self.word(OWNER_TID) as u32
+    }
+
+    /// Whether the thread is in the allocator just now.
+    pub(crate) fn is_inside(&self) -> bool {
+        self.word(INSIDE) != 0
+    }
+
+    fn freed(&self) -> Live {
+        (0..TIMES_MAX).fold(Live::default(), |sum, bucket| Live {
+            blocks: sum.blocks + self.word(TIMES + 2 * bucket),
+            bytes: sum.bytes + self.word(TIMES + 2 * bucket + 1),
+        })
+    }
+
+    fn thread(&self) -> Thread {
+        let bytes = (0..SIZES_MAX).map(|bucket| self.word(SIZES + 2 * bucket + 1));
+        Thread {
+            tid: self.tid(),
+            name: None,
+            allocated: Live {
+                blocks: self.word(ALLOCATIONS),
+                bytes: bytes.sum(),
+            },
+            freed: self.freed(),
+            freed_of_others: Live {
+                blocks: self.word(OF_OTHERS),
+                bytes: self.word(OF_OTHERS + 1),
+            },
+        }
+    }
+}
+
+fn counts(slot: &[u64]) -> Counts {
+    let calls = FUNCTIONS
+        .iter()
+        .zip(&slot[CALLS..])
+        .filter(|(_, calls)| **calls > 0);
+    let sizes: Vec<SizeBucket> = (0..SIZES_MAX)
+        .filter_map(|i| size_bucket(slot, i))
+        .collect();
+    let alignments = (0..ALIGNMENTS_MAX).map(|i| (1 << i, slot[ALIGNMENTS + i]));
+    let lifetimes = (0..TIMES_MAX).map(|i| LifetimeBucket {
+        below_seconds: (i + 1 < TIMES_MAX).then(|| f64::from(1_u32 << i) / 1000.0),
+        blocks: slot[TIMES + 2 * i],
+        bytes: slot[TIMES + 2 * i + 1],
+    });
+    let distances = (0..DISTANCES_MAX).map(|i| LifetimeInAllocationsBucket {
+        below_allocations: (i + 1 < DISTANCES_MAX).then_some(1 << i),
+        blocks: slot[DISTANCES + 2 * i],
+        bytes: slot[DISTANCES + 2 * i + 1],
+    });
+    Counts {
+        calls: calls.map(|(name, n)| ((*name).to_owned(), *n)).collect(),
+        allocations: slot[ALLOCATIONS],
+        frees: (0..TIMES_MAX).map(|i| slot[TIMES + 2 * i]).sum(),
+        requested_bytes: sizes.iter().map(|bucket| bucket.requested_bytes).sum(),
+        failed: slot[FAILED],
+        zero_size: slot[ZERO_SIZE],
+        huge: slot[HUGE],
+        sizes,
+        alignments: alignments.filter(|(_, blocks)| *blocks > 0).collect(),
+        realloc: Realloc {
+            in_place: slot[IN_PLACE],
+            moved: slot[MOVED],
+            copied_bytes: slot[COPIED_BYTES],
+        },
+        lifetimes: until_the_last(lifetimes, |bucket| bucket.blocks > 0),
+        lifetimes_in_allocations: until_the_last(distances, |bucket| bucket.blocks > 0),
+        temporaries: slot[TEMPORARIES],
+        freed_by_another_thread: Live {
+            blocks: slot[OF_OTHERS],
+            bytes: slot[OF_OTHERS + 1],
+        },
+        unknown_frees: slot[UNKNOWN_FREES],
+    }
+}
+
+/// All up to the last that has something.
+fn until_the_last<T>(items: impl Iterator<Item = T>, has: impl Fn(&T) -> bool) -> Vec<T> {
+    let mut items: Vec<T> = items.collect();
+    let last = items.iter().rposition(has);
+    items.truncate(last.map_or(0, |last| last + 1));
+    items
+}
+
+fn size_bucket(slot: &[u64], bucket: usize) -> Option<SizeBucket> {
+    let blocks = slot[SIZES + 2 * bucket];
+    if blocks == 0 {
+        return None;
+    }
+    let (from, to) = sizes_of(bucket);
+    let [looked_at, requested_bytes, usable_bytes] =
+        [0, 1, 2].map(|i| slot[USABLE + 3 * bucket + i]);
+    Some(SizeBucket {
+        from,
+        to,
+        blocks,
+        requested_bytes: slot[SIZES + 2 * bucket + 1],
+        usable: (looked_at > 0).then_some(Usable {
+            blocks: looked_at,
+            requested_bytes,
+            usable_bytes,
+        }),
+    })
+}
+
+/// The smallest and the largest size of a bucket: `bucket_of_size` in `hooks/count.c`, the other way round.
+fn sizes_of(bucket: usize) -> (u64, u64) {
+    const FINE: usize = 256 / 8;
+    let upper = |bucket: usize| match bucket {
+        0..=FINE => 8 * bucket as u64,
+        _ => {
+            let (log2, quarter) = (8 + (bucket - FINE - 1) / 4, (bucket - FINE - 1) % 4);
+            (1 << log2) + ((quarter as u64 + 1) << (log2 - 2))
+        }
+    };
+    match bucket {
+        0 => (0, 0),
+        _ if bucket == SIZES_MAX - 1 => (upper(bucket - 1) + 1, u64::MAX),
+        _ => (upper(bucket - 1) + 1, upper(bucket)),
+    }
+}
+
+const _: () = assert!(HUGE_BYTES == 1 << 25, "HUGE_BYTES_LOG2 in hooks/count.c");

@@ -1,0 +1,87 @@
+//! Memory that reheap shares with other processes: the only unsafe code of the recording.
+
+#![allow(unsafe_code)]
+
+use rustix::fs::MemfdFlags;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::ffi::c_void;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd as _, RawFd};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// A file without a name, mapped whole. It takes memory only where somebody wrote.
+#[derive(Debug)]
+pub(crate) struct SharedMemory {
+    file: File,
+    start: *mut c_void,
+    bytes: usize,
+}
+
+// Safety: all access is atomic, or copies bytes that were read through the file.
+unsafe impl Send for SharedMemory {}
+
+impl SharedMemory {
+    /// Makes one of that size, which is zero.
+    ///
+    /// # Errors
+    /// When the system has no such files, or no room for the mapping.
+    pub(crate) fn create(name: &str, bytes: usize) -> io::Result<Self> {
+        let file = File::from(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?);
+        file.set_len(bytes as u64)?;
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+        // Safety: a new mapping, at an address that the kernel chooses, of a file that only grows here.
+        let start = unsafe { mmap(std::ptr::null_mut(), bytes, protection, flags, &file, 0)? };
+        Ok(Self { file, start, bytes })
+    }
+
+    /// The number of its descriptor.
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+
+    /// The file.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// The eight bytes there.
+    ///
+    /// # Panics
+    /// When they are not all inside, or not aligned.
+    pub(crate) fn word(&self, offset: usize) -> &AtomicU64 {
+        assert!(
+            offset.is_multiple_of(8) && offset < self.bytes - 7,
+            "{offset}"
+        );
+        // Safety: the mapping is there until `self` is dropped, the word is inside and aligned (just checked), and every
+        // process that maps the file accesses such words atomically.
+        unsafe { AtomicU64::from_ptr(self.start.byte_add(offset).cast()) }
+    }
+
+    /// The four bytes there.
+    ///
+    /// # Panics
+    /// When they are not all inside, or not aligned.
+    pub(crate) fn half(&self, offset: usize) -> &AtomicU32 {
+        assert!(
+            offset.is_multiple_of(4) && offset < self.bytes - 3,
+            "{offset}"
+        );
+        // Safety: as for `word`.
+        unsafe { AtomicU32::from_ptr(self.start.byte_add(offset).cast()) }
+    }
+
+    /// The word there, as it is now.
+    pub(crate) fn load(&self, offset: usize) -> u64 {
+        self.word(offset).load(Ordering::Acquire)
+    }
+}
+
+impl Drop for SharedMemory {
+    fn drop(&mut self) {
+        // Safety: `word` and `half` borrow `self`, so nothing points into the mapping any more.
+        let _ = unsafe { munmap(self.start, self.bytes) };
+    }
+}
