@@ -13,6 +13,7 @@ mod hyperfine;
 mod markdown;
 mod names;
 mod numbers;
+pub mod profile;
 mod text;
 mod view;
 mod words;

@@ -6,6 +6,7 @@
 mod table;
 
 pub use table::Colour;
+pub(crate) use table::{Cell, Column, Group, Paint, RowName, Table, padded, wrapped};
 
 use crate::escape::visible;
 use crate::view::{Shown, View, Weight, views};
@@ -15,7 +16,6 @@ use reheap_bench::figures;
 use reheap_bench::findings::Findings;
 use reheap_bench::overview::{Entry, Matrix, MatrixRow, Overview};
 use reheap_bench::verdict;
-use table::{Cell, Column, Group, Paint, RowName, Table, wrapped};
 
 /// As wide as the arrow behind a ratio that is claimed.
 const NO_ARROW: &str = "  ";

@@ -264,7 +264,7 @@ impl Table {
 
 impl Group {
     /// With the gaps before its columns.
-    fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.columns.iter().map(Column::width_with_gap).sum()
     }
 }
@@ -301,6 +301,8 @@ fn pieces(text: &str) -> Vec<&str> {
         let next = characters.peek().map(|(_, next)| *next);
         let ends = match next {
             Some('[') => true,
+            // `1,234` is one too.
+            Some(next) if character == ',' && next.is_ascii_digit() => false,
             Some(next) => SIGNS.contains(&character) && !SIGNS.contains(&next) && next != '%',
             None => true,
         };
@@ -312,7 +314,7 @@ fn pieces(text: &str) -> Vec<&str> {
     pieces
 }
 
-fn padded(text: &str, width: usize) -> String {
+pub(crate) fn padded(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
 }
 

@@ -1,0 +1,17 @@
+//! Shows how a command allocated: in a terminal, in a browser, to other tools, and next to an earlier profile.
+//!
+//! All forms are made from the same [`Profile`](reheap_profile::profile::Profile), which `-o` writes. What may be added
+//! over processes is added in one place ([`whole`]); what is said in sentences is worded in one place ([`facts`],
+//! [`verdict`]), so that no two forms disagree.
+
+mod facts;
+mod histogram;
+mod json;
+mod sites;
+mod text;
+mod verdict;
+mod whole;
+
+pub use json::{ReadError, from_json, to_json};
+pub use text::text;
+pub use verdict::Verdict;

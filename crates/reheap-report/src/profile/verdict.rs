@@ -1,0 +1,219 @@
+//! What a profile says in a few words: how much an allocator could gain, how blocks live, and what to try.
+//!
+//! Only what was observed is said, and only what is large enough to act on. The most that any allocator could gain is
+//! the share of CPU time that is spent in it; nobody can promise more from these figures alone.
+
+use crate::escape::shell;
+use crate::profile::histogram::{grouped, short_seconds};
+use crate::profile::whole::{Whole, share};
+use reheap_bench::figures::{bytes, number, percent, seconds};
+use reheap_profile::profile::Profile;
+
+/// From which part on something is worth a word.
+const WORTH_A_WORD: f64 = 0.1;
+/// The same of blocks that another thread frees: these cost some allocators much.
+const MANY_FREED_BY_ANOTHER_THREAD: f64 = 0.05;
+/// Below this share of CPU time, another allocator changes nothing that could be measured.
+const MEASURABLE: f64 = 0.01;
+/// With fewer samples a share is only about right.
+const MANY_SAMPLES: u64 = 200;
+/// Resident memory this many times the live bytes is worth a word, if it is also this much more.
+const RETAINED: (f64, u64) = (1.5, 16 << 20);
+/// Commands that are longer are not repeated.
+const COMMAND_LETTERS_MAX: usize = 60;
+
+/// What a profile says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// What was observed, the most important first; each a part of a sentence.
+    pub observed: Vec<String>,
+    /// The share of CPU time that an allocator that took no time would save. None if no samples were taken.
+    pub gain_max: Option<f64>,
+    /// Why another allocator may be worth a try. None if nothing speaks for it.
+    pub reason_to_try: Option<Reason>,
+}
+
+/// Why another allocator may be worth a try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It takes time.
+    Time,
+    /// It takes memory that the program did not ask for.
+    Memory,
+    /// Nobody looked where the time goes.
+    Unknown,
+}
+
+impl Verdict {
+    /// What this profile says.
+    pub fn of(profile: &Profile) -> Verdict {
+        Verdict::of_whole(&Whole::of(profile))
+    }
+
+    pub(crate) fn of_whole(whole: &Whole<'_>) -> Verdict {
+        let gain_max = whole.allocator_share();
+        if whole.calls() == 0 {
+            let said = match whole.profile.processes.len() {
+                0 => "no process was watched",
+                _ => "it allocated nothing",
+            };
+            return Verdict {
+                observed: vec![said.to_owned()],
+                gain_max: None,
+                reason_to_try: None,
+            };
+        }
+        let memory: Vec<String> = [retained(whole), rounded_up(whole)]
+            .into_iter()
+            .flatten()
+            .collect();
+        let reason_to_try = match gain_max {
+            Some(gain) if gain >= MEASURABLE => Some(Reason::Time),
+            _ if !memory.is_empty() => Some(Reason::Memory),
+            Some(_) => None,
+            None => Some(Reason::Unknown),
+        };
+        let of_time = [
+            time_in_allocator(whole),
+            waited(whole),
+            lifetimes(whole),
+            freed_by_another_thread(whole),
+            copied(whole),
+        ];
+        let observed = of_time.into_iter().flatten().chain(memory);
+        Verdict {
+            observed: observed.chain(failed(whole)).collect(),
+            gain_max,
+            reason_to_try,
+        }
+    }
+
+    /// All that was observed, in one sentence.
+    pub fn sentence(&self) -> String {
+        let said = crate::words::capitalised(&self.observed.join("; "));
+        format!("{said}.")
+    }
+
+    /// The most that any allocator could gain, in a sentence.
+    pub fn most_to_gain(&self) -> Option<String> {
+        let gain = percent(self.gain_max?);
+        Some(format!(
+            "An allocator that took no time would save {gain} of CPU time."
+        ))
+    }
+
+    /// What to do next; `file` is where the profile was written.
+    pub fn next(&self, profile: &Profile, file: Option<&str>) -> String {
+        let Some(reason) = self.reason_to_try else {
+            return "Another allocator would change little.".to_owned();
+        };
+        let file = file.map_or_else(String::new, |file| {
+            format!(" --profile {}", crate::escape::shell_word(file))
+        });
+        let command = shell(&profile.command);
+        let command = match command.chars().count() <= COMMAND_LETTERS_MAX && !command.is_empty() {
+            true => command,
+            false => "…".to_owned(),
+        };
+        let goal = match reason {
+            Reason::Memory => " --goal memory",
+            Reason::Time | Reason::Unknown => "",
+        };
+        format!("Try: `reheap recommend{goal}{file} -- {command}`")
+    }
+}
+
+fn time_in_allocator(whole: &Whole<'_>) -> Option<String> {
+    let samples = whole.time.as_ref()?.samples;
+    let part = percent(whole.allocator_share()?);
+    Some(match samples < MANY_SAMPLES {
+        true => format!("about {part} of CPU time is in the allocator ({samples} samples)"),
+        false => format!("{part} of CPU time is in the allocator"),
+    })
+}
+
+fn waited(whole: &Whole<'_>) -> Option<String> {
+    let time = whole.time.as_ref()?;
+    let cpu = time.user_seconds + time.system_seconds;
+    (time.waited_seconds > cpu * MEASURABLE && time.waited_seconds > 0.0).then(|| {
+        let waited = seconds(time.waited_seconds);
+        format!("threads waited {waited} inside the allocator")
+    })
+}
+
+/// The shortest time within which at least half of the blocks were freed; if there is none, what became of most.
+fn lifetimes(whole: &Whole<'_>) -> Option<String> {
+    let buckets = &whole.counts.lifetimes;
+    let freed = buckets
+        .iter()
+        .fold(0u64, |sum, it| sum.saturating_add(it.blocks));
+    if freed == 0 && whole.counts.frees > 0 {
+        return None;
+    }
+    let all = freed.saturating_add(whole.live_at_end.blocks);
+    let mut sum = 0u64;
+    let mut longest = None;
+    for bucket in buckets {
+        sum = sum.saturating_add(bucket.blocks);
+        let part = share(sum, all)?;
+        let Some(below) = bucket.below_seconds else {
+            break;
+        };
+        if part >= 0.5 {
+            let (part, below) = (percent(part), short_seconds(below));
+            return Some(format!("{part} of blocks live less than {below}"));
+        }
+        longest = Some((part, below));
+    }
+    let not_freed = share(whole.live_at_end.blocks, all)?;
+    if not_freed >= 0.5 {
+        return Some(format!("{} of blocks are never freed", percent(not_freed)));
+    }
+    let (part, below) = longest?;
+    let (part, below) = (percent(1.0 - part), short_seconds(below));
+    Some(format!("{part} of blocks live {below} or longer"))
+}
+
+fn freed_by_another_thread(whole: &Whole<'_>) -> Option<String> {
+    let blocks = whole.counts.freed_by_another_thread.blocks;
+    let part = share(blocks, whole.counts.frees)?;
+    (part >= MANY_FREED_BY_ANOTHER_THREAD).then(|| {
+        format!(
+            "{} of freed blocks are freed by another thread",
+            percent(part)
+        )
+    })
+}
+
+fn copied(whole: &Whole<'_>) -> Option<String> {
+    let copied = whole.counts.realloc.copied_bytes;
+    let part = share(copied, whole.counts.requested_bytes)?;
+    (part >= WORTH_A_WORD).then(|| format!("realloc copied {}", bytes(copied as f64)))
+}
+
+/// Memory that is resident although little is live, at the time when most was resident.
+fn retained(whole: &Whole<'_>) -> Option<String> {
+    let process = whole.largest?;
+    let (point, resident) = crate::profile::facts::most_resident(process)?;
+    let live = point.live.bytes;
+    let times = resident as f64 / live.max(1) as f64;
+    let (times_least, bytes_least) = RETAINED;
+    (live > 0 && times >= times_least && resident - live >= bytes_least).then(|| {
+        let (resident, times) = (bytes(resident as f64), number(times));
+        format!("resident memory ({resident}) is {times} times what is live")
+    })
+}
+
+fn rounded_up(whole: &Whole<'_>) -> Option<String> {
+    let part = whole.rounding()?;
+    (part >= WORTH_A_WORD)
+        .then(|| format!("{} of what the allocator gives is rounding", percent(part)))
+}
+
+fn failed(whole: &Whole<'_>) -> Option<String> {
+    match whole.counts.failed {
+        0 => None,
+        1 => Some("1 request failed".to_owned()),
+        failed => Some(format!("{} requests failed", grouped(failed))),
+    }
+}

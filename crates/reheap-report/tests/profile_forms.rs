@@ -1,0 +1,186 @@
+//! What holds for every form of a profile, whatever was seen and however it is called.
+
+mod profiles;
+
+use proptest::prelude::*;
+use reheap_profile::profile::Profile;
+use reheap_report::profile::{Verdict, from_json, text, to_json};
+use reheap_report::{Colour, Style};
+use serde_json::Value;
+use unicode_width::UnicodeWidthStr as _;
+
+/// The profile with other names and figures in the same places.
+fn shaken(profile: &Profile, names: &[String], figures: &[u64]) -> Profile {
+    let mut value: Value = serde_json::from_str(&to_json(profile)).unwrap();
+    let mut names = names.iter().cycle();
+    let mut figures = figures.iter().cycle();
+    shake(
+        &mut value,
+        "",
+        &mut || names.next().unwrap().clone(),
+        &mut || *figures.next().unwrap(),
+    );
+    serde_json::from_value(value).unwrap()
+}
+
+fn shake(
+    value: &mut Value,
+    key: &str,
+    name: &mut impl FnMut() -> String,
+    figure: &mut impl FnMut() -> u64,
+) {
+    match value {
+        // What these may be is fixed, or follows from other places.
+        _ if ["format", "access", "ending", "frames", "time"].contains(&key)
+            && !value_has_names(value) => {}
+        Value::String(text) => *text = name(),
+        Value::Number(number) if ["pid", "parent", "tid", "line"].contains(&key) => {
+            *number = (figure() as u32).into();
+        }
+        Value::Number(number) => *number = figure().into(),
+        Value::Array(all) => all.iter_mut().for_each(|it| shake(it, key, name, figure)),
+        Value::Object(all) => all
+            .iter_mut()
+            .for_each(|(key, it)| shake(it, key, name, figure)),
+        Value::Null | Value::Bool(_) => {}
+    }
+}
+
+/// The frames of the sites have names; the positions of frames in a stack do not.
+fn value_has_names(value: &Value) -> bool {
+    value
+        .as_array()
+        .is_some_and(|all| all.iter().any(Value::is_object))
+}
+
+fn a_profile() -> impl Strategy<Value = Profile> {
+    let names = proptest::collection::vec("[ -~]{0,60}|.{0,60}|[a-z_<>:]{100,300}", 1..6);
+    let figure = prop_oneof![
+        Just(0u64),
+        Just(1),
+        0..5000u64,
+        any::<u64>(),
+        Just(u64::MAX)
+    ];
+    let figures = proptest::collection::vec(figure, 1..12);
+    let all: Vec<Profile> = profiles::all()
+        .into_iter()
+        .map(|(_, profile)| profile)
+        .collect();
+    (proptest::sample::select(all), names, figures)
+        .prop_map(|(profile, names, figures)| shaken(&profile, &names, &figures))
+}
+
+fn without_colours(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('\u{1b}') {
+        plain.push_str(before);
+        rest = after.split_once('m').map_or("", |(_, after)| after);
+    }
+    plain + rest
+}
+
+#[test]
+fn what_was_written_is_read_back() {
+    for (name, profile) in profiles::all() {
+        assert_eq!(from_json(&to_json(&profile)).unwrap(), profile, "{name}");
+    }
+}
+
+#[test]
+fn a_file_of_a_newer_reheap_is_refused_with_both_formats() {
+    let newer = to_json(&profiles::usual()).replacen("\"format\": 1", "\"format\": 7", 1);
+    let refused = from_json(&newer).unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "reheap 0.1.0 wrote it in format 7, and this reheap reads format 1"
+    );
+}
+
+#[test]
+fn a_file_that_is_no_profile_is_refused_with_the_reason() {
+    let whole = to_json(&profiles::usual());
+    let refused = |text: &str| from_json(text).unwrap_err().to_string();
+    assert_eq!(refused(" \n"), "it is empty");
+    assert!(refused(&whole[..whole.len() / 2]).starts_with("it is not JSON, or was cut short"));
+    assert_eq!(
+        refused("{}"),
+        "it is not a profile that `reheap profile -o` wrote"
+    );
+    assert_eq!(
+        refused("[1]"),
+        "it is not a profile that `reheap profile -o` wrote"
+    );
+    let without = whole.replacen("\"seconds\"", "\"minutes\"", 1);
+    assert!(refused(&without).starts_with("it is damaged: missing field `seconds`"));
+    let before_the_start = whole.replacen("\"seconds\": 12.34", "\"seconds\": -1", 1);
+    assert_eq!(refused(&before_the_start), "it is damaged: its time is -1");
+    let mut one = profiles::usual();
+    one.processes[0].sites.stacks[0].frames.push(99);
+    let said = "it is damaged: a stack has frame 99, and there are 7 frames";
+    assert_eq!(refused(&to_json(&one)), said);
+}
+
+#[test]
+fn the_most_to_gain_is_the_allocators_share_of_cpu_time() {
+    let verdict = Verdict::of(&profiles::usual());
+    let gain = verdict.gain_max.unwrap();
+    assert!((gain - 1_083.0 / 11_987.0).abs() < 1e-9, "{gain}");
+    assert_eq!(Verdict::of(&profiles::no_sites()).gain_max, None);
+    assert_eq!(
+        Verdict::of(&profiles::nothing()).observed,
+        ["it allocated nothing"]
+    );
+}
+
+#[test]
+fn what_was_not_observed_is_not_said() {
+    let text = text(&profiles::no_sites(), None, Style::default());
+    for word in [
+        "CPU",
+        "Resident",
+        "call site",
+        "rounding",
+        "Waiting",
+        "warning",
+    ] {
+        assert!(!text.contains(word), "{word} in\n{text}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal_and_none_commands_it(
+        profile in a_profile(), width in 20usize..140, verbose: bool
+    ) {
+        let style = Style { colour: Colour::Never, width, verbose };
+        let text = text(&profile, Some("a file.json"), style);
+        for line in text.lines() {
+            prop_assert!(line.width() <= width.clamp(40, 100), "{}: {line:?}", line.width());
+            prop_assert!(!line.chars().any(char::is_control), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn colours_change_nothing_but_colours(profile in a_profile(), width in 40usize..100) {
+        let of = |colour| text(&profile, None, Style { colour, width, verbose: false });
+        let trimmed = |text: &str| text.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
+        prop_assert_eq!(trimmed(&without_colours(&of(Colour::Always))), trimmed(&of(Colour::Never)));
+    }
+
+    #[test]
+    fn a_damaged_file_is_read_or_refused_and_never_a_panic(
+        at in any::<proptest::sample::Index>(), damage in proptest::collection::vec(any::<u8>(), 0..4), cut: bool
+    ) {
+        let mut bytes = to_json(&profiles::small()).into_bytes();
+        let at = at.index(bytes.len());
+        let end = if cut { bytes.len() } else { (at + damage.len()).min(bytes.len()) };
+        bytes.splice(at..end, damage);
+        if let Ok(profile) = from_json(&String::from_utf8_lossy(&bytes)) {
+            text(&profile, None, Style::default());
+        }
+    }
+}
