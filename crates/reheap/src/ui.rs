@@ -88,6 +88,12 @@ pub(crate) fn printable(text: impl AsRef<Path>) -> String {
     printable
 }
 
+/// Prints a report beside what a command printed, which has standard output for itself.
+pub(crate) fn beside(text: &str) {
+    // If standard error is closed, there is nobody left to tell.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
 /// Prints data.
 ///
 /// # Errors

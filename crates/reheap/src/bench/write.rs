@@ -1,16 +1,11 @@
 //! Writes results into files and to standard output.
 
 use crate::bench::outputs::{Destination, Form, Outputs};
-use crate::env_vars;
+use crate::output;
 use crate::ui;
-use anyhow::Context as _;
-use reheap_allocators::cache::write_by_rename;
 use reheap_bench::overview::Overview;
 use reheap_bench::results::Results;
-use reheap_report::{Colour, HyperfineFormat, Style};
-use std::fs;
-use std::io::IsTerminal as _;
-use terminal_size::{Width, terminal_size_of};
+use reheap_report::{HyperfineFormat, Style};
 
 /// Writes every format that the user asked for. If none goes to standard output, the tables do.
 pub(crate) fn all(overview: &Overview<'_>, outputs: &Outputs) -> anyhow::Result<()> {
@@ -29,13 +24,7 @@ pub(crate) fn files(overview: &Overview<'_>, outputs: &Outputs) -> anyhow::Resul
         match destination {
             Destination::StandardOutput => ui::data(&text)?,
             Destination::File(path) => {
-                if path.exists() && !path.is_file() {
-                    // Renaming a file into place would replace `/dev/null`.
-                    let cannot = || format!("cannot write `{}`", path.display());
-                    fs::write(path, &text).with_context(cannot)?;
-                } else {
-                    write_by_rename(path, text.as_bytes(), 0o644)?;
-                }
+                output::write(path, &text)?;
                 ui::note(&format!("wrote {}", path.display()));
             }
         }
@@ -60,18 +49,5 @@ fn rendered(form: Form, overview: &Overview<'_>) -> String {
 }
 
 fn style(outputs: &Outputs) -> Style {
-    let colourful =
-        std::io::stdout().is_terminal() && env_vars::variable(env_vars::NO_COLOR).is_none();
-    Style {
-        colour: if colourful {
-            Colour::Always
-        } else {
-            Colour::Never
-        },
-        width: match terminal_size_of(std::io::stdout()) {
-            Some((Width(columns), _)) => usize::from(columns),
-            None => usize::MAX, // a file or a pipe has no width
-        },
-        verbose: outputs.verbose,
-    }
+    output::style(std::io::stdout(), outputs.verbose)
 }

@@ -13,6 +13,7 @@ mod inspect;
 mod libc;
 mod link_names;
 mod list;
+mod profile;
 mod recommend;
 mod report;
 mod run;
@@ -75,6 +76,9 @@ enum Command {
     /// Find out which allocator is best for a command
     #[command(after_help = recommend::EXAMPLES)]
     Recommend(Box<recommend::RecommendArguments>),
+    /// Show how a command allocates: sizes, lifetimes, threads, memory over time
+    #[command(after_help = profile::EXAMPLES)]
+    Profile(profile::ProfileArguments),
     /// Make reports from the results of `reheap bench --json`
     #[command(after_help = report::EXAMPLES)]
     Report(report::ReportingArguments),
@@ -154,6 +158,7 @@ pub(crate) fn run_reheap(arguments: Vec<OsString>) -> ExitCode {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Recommend(arguments) => recommend::run(&arguments),
+        Command::Profile(arguments) => profile::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),

@@ -1,0 +1,64 @@
+//! `reheap profile`: how a command allocates.
+
+use crate::output;
+use crate::profiling::{self, Plan};
+use crate::ui;
+use crate::workshop::{Network, Workshop};
+use reheap_profile::profile::{Ending, Profile};
+use reheap_report::profile as report;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  reheap profile -- ./server --port 8080
+  reheap profile -o profile.json -- python3 train.py";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ProfileArguments {
+    /// Write the profile to this file, as JSON
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Show all processes, threads and sizes
+    #[arg(short, long)]
+    verbose: bool,
+    /// The command to profile
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required = true,
+        value_name = "COMMAND"
+    )]
+    command: Vec<OsString>,
+}
+
+/// Runs the command, and says how it allocated.
+pub(crate) fn run(arguments: &ProfileArguments) -> anyhow::Result<ExitCode> {
+    let workshop = Workshop::new(Network::AsConfigured);
+    let plan = Plan {
+        command: &arguments.command,
+        every: 0,
+    };
+    let profile = profiling::profile(&plan, &workshop)?;
+    if let Some(path) = &arguments.output {
+        output::write(path, &report::to_json(&profile))?;
+    }
+    let file = arguments
+        .output
+        .as_ref()
+        .map(|path| path.display().to_string());
+    let style = output::style(std::io::stderr(), arguments.verbose);
+    ui::beside(&report::text(&profile, file.as_deref(), style));
+    Ok(exit_code(&profile))
+}
+
+/// The command's own, as a shell has it.
+fn exit_code(profile: &Profile) -> ExitCode {
+    let code = match profile.ending {
+        Ending::Exited(code) => code,
+        Ending::Killed(signal) => 128 + signal,
+        Ending::Detached => 0,
+    };
+    // An exit code has eight bits, and signals end at 64.
+    ExitCode::from(code as u8)
+}

@@ -1,0 +1,163 @@
+//! Runs a command with hooks in front of its malloc, and watches it.
+//!
+//! A dynamic program gets the hooks as a preload, and so do all programs that it starts. This process runs beside the
+//! command and waits for it, as `time` does: Ctrl-C is for the command, which has it from the terminal, and other requests
+//! to end are passed on to it.
+
+use crate::env_vars;
+use crate::program::Program;
+use crate::ui::Failure;
+use crate::workshop::Workshop;
+use anyhow::Context as _;
+use reheap_allocators::catalogue::Glue;
+use reheap_allocators::own_library::{Base, OwnLibrary};
+use reheap_allocators::preload;
+use reheap_allocators::target::{Libc, Target};
+use reheap_elf::identify::Kind;
+use reheap_profile::hooks;
+use reheap_profile::observer::{INTERVAL, Observer};
+use reheap_profile::profile::{Ending, FORMAT, Profile};
+use reheap_profile::recording::{self, Recording};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::thread;
+use std::time::Instant;
+
+/// The hooks: one library, whatever libc a program has.
+const HOOKS: OwnLibrary = OwnLibrary {
+    source: Glue {
+        name: "reheap-hooks",
+        source: hooks::SOURCE,
+    },
+    exports: hooks::EXPORTS,
+    entry_point: None,
+    base: Base::Nothing,
+};
+
+/// What is to be profiled.
+pub(crate) struct Plan<'a> {
+    pub(crate) command: &'a [OsString],
+    /// Mean distance between two sampled stacks, in allocated bytes; 0 for none.
+    pub(crate) every: u64,
+}
+
+/// Runs the command to its end, and says what the hooks saw.
+pub(crate) fn profile(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Profile> {
+    let program = Program::resolve(&plan.command[0])?;
+    let recording = Recording::create(plan.every);
+    let recording = recording.context("cannot make memory to share with the command")?;
+    let mut command = prepared(&program, plan.command, &recording, workshop)?;
+    let mut signals = Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP]);
+    let signals = signals
+        .as_mut()
+        .map_err(|_| Failure::failed("cannot watch for signals"))?;
+    let mut observer = Observer::new(recording);
+    let cannot = || format!("cannot run `{}`", program.file.display());
+    let mut child = command.spawn().with_context(cannot)?;
+    watch(&child, &mut observer, signals)?;
+    let (processes, time) = observer.finish();
+    let ending = ending(&mut child)?;
+    let words = plan.command.iter();
+    Ok(Profile {
+        format: FORMAT,
+        reheap: env!("CARGO_PKG_VERSION").to_owned(),
+        command: words
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
+        seconds: time.as_secs_f64(),
+        ending,
+        every_bytes: (plan.every > 0).then_some(plan.every),
+        processes,
+        unseen: Vec::new(),
+    })
+}
+
+/// The command with the hooks as its first preload.
+fn prepared(
+    program: &Program,
+    words: &[OsString],
+    recording: &Recording,
+    workshop: &Workshop,
+) -> anyhow::Result<Command> {
+    let shown = program.file.display();
+    if program.identity.kind != Kind::Dynamic {
+        let text = format!("cannot profile `{shown}`: it is {}", program.identity.kind);
+        return Err(Failure::failed(text).into());
+    }
+    if let Some(privilege) = program.privilege {
+        let text = format!("cannot profile `{shown}`: it is {privilege}, so it ignores LD_PRELOAD");
+        return Err(Failure::failed(text).into());
+    }
+    let (file, first_arguments) = program.launch();
+    let mut command = Command::new(file);
+    command.args(first_arguments).args(&words[1..]);
+    let mut preloads = hooks(program, workshop)?.into_os_string();
+    if let Some(present) = env_vars::variable(env_vars::LD_PRELOAD) {
+        preloads.push(":");
+        preloads.push(present);
+    }
+    command.env(env_vars::LD_PRELOAD, preloads);
+    command.env(recording::VARIABLE, recording.path());
+    Ok(command)
+}
+
+/// The path by which processes of either libc find the hooks.
+fn hooks(program: &Program, workshop: &Workshop) -> anyhow::Result<PathBuf> {
+    let target = program.target().with_context(|| {
+        let shown = program.file.display();
+        format!("there are no hooks for `{shown}`")
+    })?;
+    let library = workshop.own_library(&HOOKS, &target)?;
+    // The same library for both: as that of musl, with itself as what processes of glibc get.
+    let musl = Target::of_this_machine(Libc::Musl).unwrap_or(target);
+    let for_glibc = || Some(library.clone());
+    Ok(preload::path_for_variable(
+        &library,
+        &musl,
+        for_glibc,
+        workshop.cache()?,
+    )?)
+}
+
+/// Looks until the command has ended. It is not reaped yet, so that its last figures can be read.
+fn watch(child: &Child, observer: &mut Observer, signals: &mut Signals) -> anyhow::Result<()> {
+    let pid = Pid::from_child(child);
+    let mut next = Instant::now();
+    loop {
+        observer.look();
+        pass_on(pid, signals);
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let ended = rustix::process::waitid(WaitId::Pid(pid), options);
+        if ended.context("cannot wait for the command")?.is_some() {
+            return Ok(());
+        }
+        next = (next + INTERVAL).max(Instant::now());
+        thread::sleep(next.saturating_duration_since(Instant::now()));
+    }
+}
+
+/// The terminal sends Ctrl-C to the command as well. Other signals were meant for the whole.
+fn pass_on(command: Pid, signals: &mut Signals) {
+    for signal in signals.pending() {
+        let signal = match signal {
+            SIGTERM => Signal::TERM,
+            SIGHUP => Signal::HUP,
+            _ => continue,
+        };
+        // It may have ended just now.
+        let _ = rustix::process::kill_process(command, signal);
+    }
+}
+
+fn ending(child: &mut Child) -> anyhow::Result<Ending> {
+    use std::os::unix::process::ExitStatusExt as _;
+    let status = child.wait().context("cannot wait for the command")?;
+    Ok(match (status.code(), status.signal()) {
+        (Some(code), _) => Ending::Exited(code),
+        (None, signal) => Ending::Killed(signal.unwrap_or(0)),
+    })
+}
