@@ -10,7 +10,7 @@ _Static_assert((int)FUNCTIONS <= (int)FUNCTIONS_MAX, "there is a counter for eac
 enum {
     HUGE_BYTES_LOG2 = 25,       // HUGE_BYTES in profile.rs
     STEP_BYTES = 32 << 10,      // how much live memory a thread keeps to itself before it tells its process
-    USABLE_EVERY = 64,          // one block of so many is asked for its usable size
+    USABLE_EVERY = 64,          // of each bucket, one block of so many is asked for its usable size
     TICKS_PER_MILLISECOND_LOG2 = 3,
     FINE_BYTES = 256,           // up to this size, a bucket for each 8 bytes
 };
@@ -114,7 +114,7 @@ INLINE void note_size(struct slot *slot, void *block, u64 size) {
     ADD(slot->sizes[bucket].bytes, size);
     if (unlikely(size >> HUGE_BYTES_LOG2)) ADD(slot->huge, 1);
     if (unlikely(size == 0)) ADD(slot->zero_size, 1);
-    if (unlikely(slot->allocations % USABLE_EVERY == 0)) look_at_usable(slot, bucket, block, size);
+    if (unlikely(slot->sizes[bucket].blocks % USABLE_EVERY == 1)) look_at_usable(slot, bucket, block, size);
 }
 
 // A new block, or none.

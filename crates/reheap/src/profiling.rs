@@ -47,7 +47,7 @@ pub(crate) struct Plan<'a> {
 
 /// Runs the command to its end, and says what the hooks saw.
 pub(crate) fn profile(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Profile> {
-    let program = Program::resolve(&plan.command[0])?;
+    let program = Program::to_run(&plan.command[0])?;
     let recording = Recording::create(plan.every);
     let recording = recording.context("cannot make memory to share with the command")?;
     let mut command = prepared(&program, plan.command, &recording, workshop)?;

@@ -13,6 +13,7 @@ mod takers;
 
 use crate::env_vars;
 use crate::opened::Opened;
+use crate::ui::{self, Failure};
 use anyhow::Context as _;
 use libraries::Libraries;
 use obstacle::LinkAgain;
@@ -112,6 +113,19 @@ impl NotRunnable {
 }
 
 impl Program {
+    /// What a command will run, for reheap to run it: a failure has the exit code of a shell.
+    ///
+    /// # Errors
+    /// As for [`resolve`](Self::resolve).
+    pub(crate) fn to_run(command: &OsStr) -> anyhow::Result<Self> {
+        Self::resolve(command).map_err(|error| match error.downcast_ref::<NotRunnable>() {
+            Some(not_runnable) => Failure::failed(ui::printable(not_runnable.to_string()))
+                .code(not_runnable.exit_code())
+                .into(),
+            None => error,
+        })
+    }
+
     /// What a command will run.
     ///
     /// # Errors

@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     }
     let choice = arguments.allocator.check()?;
     let workshop = Workshop::new(Network::AsConfigured);
-    let program = Program::resolve(&arguments.command[0]).map_err(with_exit_code)?;
+    let program = Program::to_run(&arguments.command[0])?;
     if let Some(only) = &arguments.only {
         return run_for_only(&program, &choice, only, arguments, &workshop);
     }
@@ -252,15 +252,6 @@ fn seconds(text: &str) -> Result<Duration, String> {
     match time.is_zero() {
         true => Err("it must be more than 0".to_owned()),
         false => Ok(time),
-    }
-}
-
-fn with_exit_code(error: anyhow::Error) -> anyhow::Error {
-    match error.downcast_ref::<NotRunnable>() {
-        Some(not_runnable) => Failure::failed(ui::printable(not_runnable.to_string()))
-            .code(not_runnable.exit_code())
-            .into(),
-        None => error,
     }
 }
 

@@ -1,0 +1,214 @@
+//! `reheap profile` of programs that know how often they allocate.
+
+mod common;
+
+use common::{reheap, run};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The size of the blocks in `profiled.c`.
+const MARK: u64 = 70000;
+
+/// The two libcs, as the compilers that link against them.
+const COMPILERS: [&str; 2] = ["cc", "musl-gcc"];
+
+struct Profiled {
+    directory: tempfile::TempDir,
+    program: PathBuf,
+}
+
+impl Profiled {
+    fn new(compiler: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("profiled");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/c/profiled.c");
+        let mut command = Command::new(compiler);
+        command
+            .args(["-O1", "-fno-builtin", "-pthread"])
+            .arg(source)
+            .arg("-o")
+            .arg(&program);
+        run(&mut command).succeeded();
+        Self { directory, program }
+    }
+
+    fn command(&self, arguments: &[&str]) -> (Command, PathBuf) {
+        let json = self.directory.path().join("profile.json");
+        let mut command = reheap("profile -o");
+        command
+            .arg(&json)
+            .arg("--")
+            .arg(&self.program)
+            .args(arguments);
+        (command, json)
+    }
+
+    /// The profile of a run that must succeed.
+    fn profile(&self, arguments: &[&str]) -> Value {
+        let (mut command, json) = self.command(arguments);
+        run(&mut command).succeeded();
+        serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap()
+    }
+}
+
+fn processes(profile: &Value) -> &[Value] {
+    profile["processes"].as_array().unwrap()
+}
+
+/// How many blocks of [`MARK`] bytes a process asked for.
+fn marked(process: &Value) -> u64 {
+    let sizes = process["counts"]["sizes"].as_array().unwrap();
+    let bucket = sizes.iter().find(|bucket| {
+        (bucket["from"].as_u64().unwrap()..=bucket["to"].as_u64().unwrap()).contains(&MARK)
+    });
+    bucket.map_or(0, |bucket| bucket["blocks"].as_u64().unwrap())
+}
+
+fn calls(process: &Value, function: &str) -> u64 {
+    process["counts"]["calls"][function].as_u64().unwrap_or(0)
+}
+
+#[test]
+fn the_calls_of_64_threads_are_counted_exactly() {
+    for compiler in COMPILERS {
+        let profile = Profiled::new(compiler).profile(&["threads", "64", "2000", "64"]);
+        let [process] = processes(&profile) else {
+            panic!("{profile:#}");
+        };
+        assert_eq!(marked(process), 64 * 2000);
+        assert!(process["threads"].as_array().unwrap().len() >= 64);
+        assert_eq!(process["lost"]["calls"], 0);
+        assert_eq!(process["lost"]["blocks"], 0);
+    }
+}
+
+#[test]
+fn ten_thousand_threads_one_after_another_are_counted() {
+    let profile = Profiled::new("cc").profile(&["threads", "10000", "3", "50"]);
+    assert_eq!(marked(&processes(&profile)[0]), 30000);
+}
+
+#[test]
+fn blocks_that_another_thread_frees_are_told() {
+    for compiler in COMPILERS {
+        let profile = Profiled::new(compiler).profile(&["handed over"]);
+        let process = &processes(&profile)[0];
+        let others = &process["counts"]["freed_by_another_thread"];
+        assert!(others["blocks"].as_u64().unwrap() >= 1000, "{others}");
+        assert!(others["bytes"].as_u64().unwrap() >= 1000 * MARK);
+        let peak = process["peak"]["live"]["bytes"].as_u64().unwrap();
+        let within = process["peak"]["within_bytes"].as_u64().unwrap();
+        assert!(
+            peak + within >= 1000 * MARK && peak < 1001 * MARK + within,
+            "{peak}"
+        );
+    }
+}
+
+#[test]
+fn every_function_is_counted_by_itself() {
+    for compiler in COMPILERS {
+        let profile = Profiled::new(compiler).profile(&["functions"]);
+        let process = &processes(&profile)[0];
+        let counts = &process["counts"];
+        for (function, least) in [("malloc", 4), ("calloc", 1), ("realloc", 2), ("free", 6)] {
+            assert!(calls(process, function) >= least, "{function}: {counts}");
+        }
+        assert_eq!(calls(process, "aligned_alloc"), 1);
+        assert_eq!(calls(process, "posix_memalign"), 1);
+        assert_eq!(counts["failed"], 1);
+        assert_eq!(counts["zero_size"], 1);
+        assert_eq!(counts["alignments"]["4096"], 1);
+        assert_eq!(counts["alignments"]["256"], 1);
+        let realloc = &counts["realloc"];
+        let both = realloc["in_place"].as_u64().unwrap() + realloc["moved"].as_u64().unwrap();
+        assert!(both >= 2, "{realloc}");
+        assert!(process["live_at_end"]["bytes"].as_u64().unwrap() >= MARK);
+    }
+}
+
+#[test]
+fn a_forked_child_is_a_process_of_its_own() {
+    for compiler in COMPILERS {
+        let profile = Profiled::new(compiler).profile(&["forks"]);
+        let [parent, child] = processes(&profile) else {
+            panic!("{profile:#}");
+        };
+        assert_eq!((marked(parent), marked(child)), (1010, 100));
+        assert_eq!(child["parent"], parent["pid"]);
+    }
+}
+
+#[test]
+fn a_program_that_is_executed_is_a_process_of_its_own() {
+    for compiler in COMPILERS {
+        let profiled = Profiled::new(compiler);
+        let program = profiled.program.to_str().unwrap();
+        let profile = profiled.profile(&["exec", program, "threads", "2", "50", "2"]);
+        let [before, after] = processes(&profile) else {
+            panic!("{profile:#}");
+        };
+        assert_eq!((marked(before), marked(after)), (11, 100));
+        assert_eq!(before["pid"], after["pid"]);
+    }
+}
+
+#[test]
+fn what_a_killed_program_did_is_known() {
+    for compiler in COMPILERS {
+        let profiled = Profiled::new(compiler);
+        let (mut command, json) = profiled.command(&["killed"]);
+        run(&mut command).ended_with(128 + 9);
+        let profile: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
+        assert_eq!(marked(&processes(&profile)[0]), 12345);
+        assert_eq!(profile["ending"]["killed"], 9);
+    }
+}
+
+#[test]
+fn the_exit_code_is_the_commands_own() {
+    let profiled = Profiled::new("cc");
+    run(&mut profiled.command(&["fails"]).0).ended_with(9);
+    run(&mut reheap("profile -- /no/such/program")).ended_with(127);
+    run(&mut reheap("profile -- /dev/null")).ended_with(126);
+}
+
+#[test]
+fn a_program_without_descriptors_with_another_user_and_root_is_counted_with_its_child() {
+    for compiler in COMPILERS {
+        let profile = Profiled::new(compiler).profile(&["alone"]);
+        let [parent, child] = processes(&profile) else {
+            panic!("{profile:#}");
+        };
+        assert_eq!((marked(parent), marked(child)), (20, 30));
+    }
+}
+
+#[test]
+fn a_program_that_limits_its_system_calls_lives() {
+    for compiler in COMPILERS {
+        let profile = Profiled::new(compiler).profile(&["limited"]);
+        assert_eq!(marked(&processes(&profile)[0]), 2005);
+    }
+}
+
+#[test]
+fn allocations_before_main_and_in_signal_handlers_count() {
+    for compiler in COMPILERS {
+        let profiled = Profiled::new(compiler);
+        let (mut command, json) = profiled.command(&["signals"]);
+        run(command.env("BEFORE_MAIN", "1")).succeeded();
+        let profile: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
+        assert_eq!(marked(&processes(&profile)[0]), 57);
+    }
+}
+
+#[test]
+fn what_the_command_prints_is_its_own() {
+    let mut command = reheap("profile -- sh -c");
+    command.arg("echo out; echo err >&2; cat");
+    let outcome = common::run_with_input(&mut command, b"in\n").succeeded();
+    assert_eq!(outcome.stdout, "out\nin\n");
+    assert!(outcome.stderr.starts_with("err\n"), "{}", outcome.stderr);
+}
