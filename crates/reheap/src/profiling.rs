@@ -5,6 +5,7 @@
 //! to end are passed on to it.
 
 use crate::env_vars;
+use crate::opened::Opened;
 use crate::program::Program;
 use crate::ui::Failure;
 use crate::workshop::Workshop;
@@ -13,16 +14,18 @@ use reheap_allocators::catalogue::Glue;
 use reheap_allocators::own_library::{Base, OwnLibrary};
 use reheap_allocators::preload;
 use reheap_allocators::target::{Libc, Target};
-use reheap_elf::identify::Kind;
+use reheap_elf::identify::{Kind, Provider, identify};
 use reheap_profile::hooks;
 use reheap_profile::observer::{INTERVAL, Observer};
-use reheap_profile::profile::{Ending, FORMAT, Profile};
+use reheap_profile::profile::{Ending, FORMAT, Process, Profile, Unseen};
 use reheap_profile::recording::{self, Recording};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread;
 use std::time::Instant;
@@ -59,8 +62,16 @@ pub(crate) fn profile(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Pr
     let cannot = || format!("cannot run `{}`", program.file.display());
     let mut child = command.spawn().with_context(cannot)?;
     watch(&child, &mut observer, signals)?;
+    let refused = observer.refused();
     let (processes, time) = observer.finish();
     let ending = ending(&mut child)?;
+    let (processes, mut unseen) = identified(processes);
+    if refused > 0 {
+        unseen.push(Unseen {
+            program: program.file.clone(),
+            reason: format!("{refused} processes too many at a time found no place"),
+        });
+    }
     let words = plan.command.iter();
     Ok(Profile {
         format: FORMAT,
@@ -72,7 +83,7 @@ pub(crate) fn profile(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Pr
         ending,
         every_bytes: (plan.every > 0).then_some(plan.every),
         processes,
-        unseen: Vec::new(),
+        unseen,
     })
 }
 
@@ -150,6 +161,57 @@ fn pass_on(command: Pid, signals: &mut Signals) {
         };
         // It may have ended just now.
         let _ = rustix::process::kill_process(command, signal);
+    }
+}
+
+/// Adds the names of allocators, and takes out programs whose own malloc the hooks could not stand in front of.
+fn identified(processes: Vec<Process>) -> (Vec<Process>, Vec<Unseen>) {
+    let mut known: BTreeMap<PathBuf, Malloc> = BTreeMap::new();
+    let (mut seen, mut unseen) = (Vec::new(), Vec::new());
+    for mut process in processes {
+        let program = &process.program;
+        let malloc = known
+            .entry(program.clone())
+            .or_insert_with(|| malloc_of(program));
+        match malloc {
+            Malloc::Own(name) if process.counts.calls.is_empty() => {
+                let reason = format!("it has an allocator of its own: {name}");
+                unseen.push(Unseen {
+                    program: process.program,
+                    reason,
+                });
+            }
+            Malloc::Own(name) | Malloc::Shared(name) => {
+                process.allocator = Some(name.clone());
+                seen.push(process);
+            }
+            Malloc::Unknown => seen.push(process),
+        }
+    }
+    unseen.dedup();
+    (seen, unseen)
+}
+
+/// Where a program gets its malloc from.
+enum Malloc {
+    /// From its own file.
+    Own(String),
+    /// From a library.
+    Shared(String),
+    Unknown,
+}
+
+fn malloc_of(program: &Path) -> Malloc {
+    let opened = File::open(program).and_then(Opened::new);
+    let Some(identity) = opened.ok().and_then(|opened| identify(&opened).ok()) else {
+        return Malloc::Unknown;
+    };
+    match identity.malloc.provider {
+        Provider::Allocator { name } => Malloc::Own(name),
+        Provider::OwnCode => Malloc::Own("one that reheap does not know".to_owned()),
+        Provider::Library { name, .. } => Malloc::Shared(name),
+        Provider::SharedLibc => Malloc::Shared(identity.libc.name.to_string()),
+        Provider::Outside | Provider::Nobody | Provider::Unknown => Malloc::Unknown,
     }
 }
 
