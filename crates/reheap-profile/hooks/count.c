@@ -25,14 +25,14 @@ struct caller {
 
 // The thread's place and slot, or none if this call is passed on as it is: there is no place for it, or it comes from inside the
 // allocator. A call that was left by longjmp does not count as the outer one for ever: the stack shows it is over.
-INLINE struct caller enter(enum function function, void **frame) {
+INLINE struct caller enter(enum function function, u64 frame) {
     struct place *place = local->place;
     if (unlikely(!place)) {
         place = attach();
         if (!place) return (struct caller){0};
     }
     struct slot *slot = slot_of_thread(place);
-    if (unlikely(!slot || (u64)frame < slot->inside)) return (struct caller){0};
+    if (unlikely(!slot || frame < slot->inside)) return (struct caller){0};
     ADD(slot->calls[function], 1);
     return (struct caller){place, slot};
 }
@@ -91,9 +91,9 @@ RARE void note_failure(struct slot *slot, u64 size) {
 }
 
 // Writes down what belongs to the block from now on.
-INLINE void record_block(struct place *place, struct slot *slot, const void *block, u64 size, void **frame) {
+INLINE void record_block(struct place *place, struct slot *slot, const void *block, u64 size, struct caller_frame frame) {
     u64 sampled = 0;
-    slot->sample_in -= (i64)size;
+    slot->sample_in -= (i64)(size | !size); // an empty block counts as a byte
     if (unlikely(slot->sample_in < 0) && shared->every) {
         sampled = sample(place, slot, block, size, frame) ? SAMPLED : 0;
     }
@@ -118,7 +118,7 @@ INLINE void note_size(struct slot *slot, void *block, u64 size) {
 }
 
 // A new block, or none.
-INLINE void allocated(struct place *place, struct slot *slot, void *block, u64 size, void **frame) {
+INLINE void allocated(struct place *place, struct slot *slot, void *block, u64 size, struct caller_frame frame) {
     if (unlikely(!block)) {
         note_failure(slot, size);
         return;

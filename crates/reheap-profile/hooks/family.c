@@ -6,7 +6,9 @@
 
 #define NEXT(name) reheap_next_##name
 #define HOOK(name) reheap_hook_##name
-#define FRAME __builtin_frame_address(0)
+#define STACK ((u64)__builtin_frame_address(0))
+// Of the hook's caller. Only a sample looks at it, so nothing is computed otherwise.
+#define FRAME ({ struct caller_frame frame_; CAPTURE_CALLER(frame_.registers); frame_; })
 
 // --- Finding what is behind, in a preload.
 
@@ -187,17 +189,17 @@ static long find_syscall(long number, long a, long b, long c, long d, long e, lo
 // --- The hooks.
 
 EXPORTED void *HOOK(malloc)(size_t size) {
-    struct caller caller = enter(MALLOC, FRAME);
+    struct caller caller = enter(MALLOC, STACK);
     if (unlikely(!caller.slot)) return NEXT(malloc)(size);
-    void *block = INSIDE(caller, FRAME, NEXT(malloc)(size));
+    void *block = INSIDE(caller, STACK, NEXT(malloc)(size));
     allocated(caller.place, caller.slot, block, size, FRAME);
     return block;
 }
 
 EXPORTED void *HOOK(calloc)(size_t many, size_t size) {
-    struct caller caller = enter(CALLOC, FRAME);
+    struct caller caller = enter(CALLOC, STACK);
     if (unlikely(!caller.slot)) return NEXT(calloc)(many, size);
-    void *block = INSIDE(caller, FRAME, NEXT(calloc)(many, size));
+    void *block = INSIDE(caller, STACK, NEXT(calloc)(many, size));
     size_t bytes;
     if (__builtin_mul_overflow(many, size, &bytes)) bytes = SIZE_MAX;
     allocated(caller.place, caller.slot, block, bytes, FRAME);
@@ -207,13 +209,13 @@ EXPORTED void *HOOK(calloc)(size_t many, size_t size) {
 // Counts a block as freed before the allocator gets it, because then another thread may.
 #define FREE_BLOCK(function, block, call) \
     do { \
-        struct caller caller = enter(function, FRAME); \
+        struct caller caller = enter(function, STACK); \
         if (unlikely(!caller.slot)) { \
             call; \
             return; \
         } \
         if (likely(block)) freed(caller.place, caller.slot, block); \
-        (void)INSIDE(caller, FRAME, (call, 0)); \
+        (void)INSIDE(caller, STACK, (call, 0)); \
     } while (0)
 
 EXPORTED void HOOK(free)(void *block) {
@@ -242,7 +244,7 @@ static void *move_early(void *block, size_t size) {
 }
 
 // What realloc did with `old`, which was recorded as `entry` until before the call.
-static void reallocated(struct caller caller, void *old, struct entry entry, void *block, u64 size, void **frame) {
+static void reallocated(struct caller caller, void *old, struct entry entry, void *block, u64 size, struct caller_frame frame) {
     struct place *place = caller.place;
     struct slot *slot = caller.slot;
     if (!old) {
@@ -289,10 +291,10 @@ static void reallocated(struct caller caller, void *old, struct entry entry, voi
 
 EXPORTED void *HOOK(realloc)(void *block, size_t size) {
     if (unlikely(is_early(block))) return move_early(block, size);
-    struct caller caller = enter(REALLOC, FRAME);
+    struct caller caller = enter(REALLOC, STACK);
     if (unlikely(!caller.slot)) return NEXT(realloc)(block, size);
     struct entry entry = block ? take_entry(block) : (struct entry){0};
-    void *moved = INSIDE(caller, FRAME, NEXT(realloc)(block, size));
+    void *moved = INSIDE(caller, STACK, NEXT(realloc)(block, size));
     reallocated(caller, block, entry, moved, size, FRAME);
     return moved;
 }
@@ -301,39 +303,39 @@ EXPORTED void *HOOK(reallocarray)(void *block, size_t many, size_t size) {
     size_t bytes;
     if (__builtin_mul_overflow(many, size, &bytes)) bytes = SIZE_MAX;
     if (unlikely(is_early(block))) return move_early(block, bytes);
-    struct caller caller = enter(REALLOCARRAY, FRAME);
+    struct caller caller = enter(REALLOCARRAY, STACK);
     if (unlikely(!caller.slot)) return NEXT(reallocarray)(block, many, size);
     struct entry entry = block ? take_entry(block) : (struct entry){0};
-    void *moved = INSIDE(caller, FRAME, NEXT(reallocarray)(block, many, size));
+    void *moved = INSIDE(caller, STACK, NEXT(reallocarray)(block, many, size));
     reallocated(caller, block, entry, moved, bytes, FRAME);
     return moved;
 }
 
-INLINE void aligned(struct caller caller, size_t alignment, void *block, size_t size, void **frame) {
+INLINE void aligned(struct caller caller, size_t alignment, void *block, size_t size, struct caller_frame frame) {
     if (block) ADD(caller.slot->alignments[alignment ? (63 - (u32)__builtin_clzll(alignment)) % ALIGNMENTS : 0], 1);
     allocated(caller.place, caller.slot, block, size, frame);
 }
 
 EXPORTED void *HOOK(aligned_alloc)(size_t alignment, size_t size) {
-    struct caller caller = enter(ALIGNED_ALLOC, FRAME);
+    struct caller caller = enter(ALIGNED_ALLOC, STACK);
     if (unlikely(!caller.slot)) return NEXT(aligned_alloc)(alignment, size);
-    void *block = INSIDE(caller, FRAME, NEXT(aligned_alloc)(alignment, size));
+    void *block = INSIDE(caller, STACK, NEXT(aligned_alloc)(alignment, size));
     aligned(caller, alignment, block, size, FRAME);
     return block;
 }
 
 EXPORTED void *HOOK(memalign)(size_t alignment, size_t size) {
-    struct caller caller = enter(MEMALIGN, FRAME);
+    struct caller caller = enter(MEMALIGN, STACK);
     if (unlikely(!caller.slot)) return NEXT(memalign)(alignment, size);
-    void *block = INSIDE(caller, FRAME, NEXT(memalign)(alignment, size));
+    void *block = INSIDE(caller, STACK, NEXT(memalign)(alignment, size));
     aligned(caller, alignment, block, size, FRAME);
     return block;
 }
 
 EXPORTED int HOOK(posix_memalign)(void **out, size_t alignment, size_t size) {
-    struct caller caller = enter(POSIX_MEMALIGN, FRAME);
+    struct caller caller = enter(POSIX_MEMALIGN, STACK);
     if (unlikely(!caller.slot)) return NEXT(posix_memalign)(out, alignment, size);
-    int error = INSIDE(caller, FRAME, NEXT(posix_memalign)(out, alignment, size));
+    int error = INSIDE(caller, STACK, NEXT(posix_memalign)(out, alignment, size));
     aligned(caller, alignment, error ? NULL : *out, size, FRAME);
     return error;
 }
@@ -341,17 +343,17 @@ EXPORTED int HOOK(posix_memalign)(void **out, size_t alignment, size_t size) {
 enum { PAGE = 4096 };
 
 EXPORTED void *HOOK(valloc)(size_t size) {
-    struct caller caller = enter(VALLOC, FRAME);
+    struct caller caller = enter(VALLOC, STACK);
     if (unlikely(!caller.slot)) return NEXT(valloc)(size);
-    void *block = INSIDE(caller, FRAME, NEXT(valloc)(size));
+    void *block = INSIDE(caller, STACK, NEXT(valloc)(size));
     aligned(caller, PAGE, block, size, FRAME);
     return block;
 }
 
 EXPORTED void *HOOK(pvalloc)(size_t size) {
-    struct caller caller = enter(PVALLOC, FRAME);
+    struct caller caller = enter(PVALLOC, STACK);
     if (unlikely(!caller.slot)) return NEXT(pvalloc)(size);
-    void *block = INSIDE(caller, FRAME, NEXT(pvalloc)(size));
+    void *block = INSIDE(caller, STACK, NEXT(pvalloc)(size));
     aligned(caller, PAGE, block, size, FRAME);
     return block;
 }

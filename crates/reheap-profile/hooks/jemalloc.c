@@ -9,18 +9,18 @@ EXPORTED rallocx_like *NEXT(je_rallocx);
 EXPORTED sdallocx_like *NEXT(je_sdallocx);
 
 EXPORTED void *HOOK(je_mallocx)(size_t size, int flags) {
-    struct caller caller = enter(MALLOCX, FRAME);
+    struct caller caller = enter(MALLOCX, STACK);
     if (unlikely(!caller.slot)) return NEXT(je_mallocx)(size, flags);
-    void *block = INSIDE(caller, FRAME, NEXT(je_mallocx)(size, flags));
+    void *block = INSIDE(caller, STACK, NEXT(je_mallocx)(size, flags));
     aligned(caller, (size_t)1 << (flags & 63), block, size, FRAME);
     return block;
 }
 
 EXPORTED void *HOOK(je_rallocx)(void *block, size_t size, int flags) {
-    struct caller caller = enter(RALLOCX, FRAME);
+    struct caller caller = enter(RALLOCX, STACK);
     if (unlikely(!caller.slot)) return NEXT(je_rallocx)(block, size, flags);
     struct entry entry = block ? take_entry(block) : (struct entry){0};
-    void *moved = INSIDE(caller, FRAME, NEXT(je_rallocx)(block, size, flags));
+    void *moved = INSIDE(caller, STACK, NEXT(je_rallocx)(block, size, flags));
     reallocated(caller, block, entry, moved, size, FRAME);
     return moved;
 }

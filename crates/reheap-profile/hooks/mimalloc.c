@@ -6,26 +6,26 @@ EXPORTED calloc_like *NEXT(mi_zalloc_aligned);
 EXPORTED mi_realloc_aligned_like *NEXT(mi_realloc_aligned);
 
 EXPORTED void *HOOK(mi_malloc_aligned)(size_t size, size_t alignment) {
-    struct caller caller = enter(ALIGNED_ALLOC, FRAME);
+    struct caller caller = enter(ALIGNED_ALLOC, STACK);
     if (unlikely(!caller.slot)) return NEXT(mi_malloc_aligned)(size, alignment);
-    void *block = INSIDE(caller, FRAME, NEXT(mi_malloc_aligned)(size, alignment));
+    void *block = INSIDE(caller, STACK, NEXT(mi_malloc_aligned)(size, alignment));
     aligned(caller, alignment, block, size, FRAME);
     return block;
 }
 
 EXPORTED void *HOOK(mi_zalloc_aligned)(size_t size, size_t alignment) {
-    struct caller caller = enter(CALLOC, FRAME);
+    struct caller caller = enter(CALLOC, STACK);
     if (unlikely(!caller.slot)) return NEXT(mi_zalloc_aligned)(size, alignment);
-    void *block = INSIDE(caller, FRAME, NEXT(mi_zalloc_aligned)(size, alignment));
+    void *block = INSIDE(caller, STACK, NEXT(mi_zalloc_aligned)(size, alignment));
     aligned(caller, alignment, block, size, FRAME);
     return block;
 }
 
 EXPORTED void *HOOK(mi_realloc_aligned)(void *block, size_t size, size_t alignment) {
-    struct caller caller = enter(REALLOC, FRAME);
+    struct caller caller = enter(REALLOC, STACK);
     if (unlikely(!caller.slot)) return NEXT(mi_realloc_aligned)(block, size, alignment);
     struct entry entry = block ? take_entry(block) : (struct entry){0};
-    void *moved = INSIDE(caller, FRAME, NEXT(mi_realloc_aligned)(block, size, alignment));
+    void *moved = INSIDE(caller, STACK, NEXT(mi_realloc_aligned)(block, size, alignment));
     reallocated(caller, block, entry, moved, size, FRAME);
     return moved;
 }

@@ -3,7 +3,7 @@
 // The distances are exponential, so each byte has the same chance, whatever the program's rhythm (a Poisson process). A
 // sampled stack goes into the ring of the process as it is: registers and the stack's upper end. reheap unwinds it.
 
-enum { STACK_BYTES_MAX = 16 << 10, ALIGNMENT = 8 };
+enum { STACK_BYTES_MAX = CAPTURED_STACK_BYTES_MAX };
 
 enum record { SAMPLED_BLOCK = 1, FREED_BLOCK = 2, PADDING = 3 };
 
@@ -82,23 +82,8 @@ static void note_maps(struct place *place) {
     __atomic_store_n(&place->maps_bytes, filled + 1, __ATOMIC_RELEASE);
 }
 
-// Copies a piece of this thread's own stack; how much could be read. The kernel reads it, because nobody knows where the
-// stack ends: beyond it, the call ends early where a load would fault.
-static u64 copy_stack(void *to, u64 from, u64 bytes) {
-    struct { u64 address, bytes; } local_part = {(u64)to, bytes}, remote_part = {from, bytes};
-    // A part that is not all there is copied up to the page that is missing only in pieces of pages.
-    for (u64 want = bytes; want >= 512; want = (from + want - 1) / 4096 * 4096 - from) {
-        local_part.bytes = remote_part.bytes = want;
-        long copied = system_call(SYS_process_vm_readv, system_call(SYS_getpid, 0, 0, 0, 0, 0, 0), (long)&local_part, 1,
-                                  (long)&remote_part, 1, 0);
-        if (copied > 0) return (u64)copied;
-        if (from + want - 1 < 4096 || (from + want - 1) / 4096 * 4096 <= from) break;
-    }
-    return 0;
-}
-
 // Whether the stack was recorded.
-RARE int sample(struct place *place, struct slot *slot, const void *block, u64 size, void **frame) {
+RARE int sample(struct place *place, struct slot *slot, const void *block, u64 size, struct caller_frame frame) {
     slot->sample_in = distance(slot, shared->every);
     if (__atomic_load_n(&shared->closed, __ATOMIC_RELAXED)) return 0;
     if (quiet) {
@@ -117,11 +102,8 @@ RARE int sample(struct place *place, struct slot *slot, const void *block, u64 s
     record->slot = slot_of(slot->mark);
     record->block = (u64)block;
     record->size = size;
-    // Hooks are compiled with frame pointers: the frame holds the caller's, and the return address above it.
-    record->registers[0] = (u64)frame[1];
-    record->registers[1] = (u64)(frame + 2);
-    record->registers[2] = (u64)frame[0];
-    record->stack_bytes = copy_stack(record + 1, (u64)(frame + 2), STACK_BYTES_MAX);
+    for (int i = 0; i < 3; i++) record->registers[i] = frame.registers[i];
+    record->stack_bytes = capture_stack(record + 1, frame.registers[1], STACK_BYTES_MAX);
     __atomic_store_n(&record->kind, SAMPLED_BLOCK, __ATOMIC_RELEASE);
     return 1;
 }

@@ -6,6 +6,7 @@ pub const SOURCE: &str = concat!(
     include_str!("../hooks/recording.c"),
     include_str!("../hooks/blocks.c"),
     include_str!("../hooks/attach.c"),
+    include_str!("../hooks/capture.c"),
     include_str!("../hooks/sample.c"),
     include_str!("../hooks/count.c"),
     include_str!("../hooks/family.c"),

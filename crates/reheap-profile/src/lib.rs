@@ -9,4 +9,6 @@ pub mod observer;
 mod process;
 pub mod profile;
 pub mod recording;
+mod samples;
+pub mod stacks;
 mod sys;

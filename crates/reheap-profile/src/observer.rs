@@ -7,6 +7,7 @@
 use crate::process::{self, Usage};
 use crate::profile::{Access, Live, Peak, Point, Process, Sites, TimeShares};
 use crate::recording::{CHUNK_BYTES, LiveNow, Place, Recording, STEP_BYTES};
+use crate::samples::{Batch, ProcessId, Sampler};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
@@ -28,12 +29,16 @@ pub struct Observer {
     start: Instant,
     looks: u64,
     watched: BTreeMap<Place, Watched>,
-    ended: Vec<Process>,
+    /// The processes that ended, with their numbers.
+    ended: Vec<(ProcessId, Process)>,
+    processes: ProcessId,
+    sampler: Option<Sampler>,
 }
 
 /// A process that is being watched.
 #[derive(Debug)]
 struct Watched {
+    number: ProcessId,
     pid: u32,
     began: f64,
     points: Vec<Point>,
@@ -61,12 +66,15 @@ struct LiveAt {
 impl Observer {
     /// Begins the command's time now.
     pub fn new(recording: Recording) -> Self {
+        let sampler = recording.every().map(Sampler::start);
         Self {
             recording,
             start: Instant::now(),
             looks: 0,
             watched: BTreeMap::new(),
             ended: Vec::new(),
+            processes: 0,
+            sampler,
         }
     }
 
@@ -90,6 +98,9 @@ impl Observer {
         }
         for (place, watched) in &mut self.watched {
             watched.look(&self.recording, *place, now);
+            if let Some(sampler) = &self.sampler {
+                watched.pass_samples(&self.recording, *place, sampler);
+            }
         }
         if self.looks.is_multiple_of(16) {
             self.notice_ends();
@@ -109,8 +120,9 @@ impl Observer {
             if let Some(before) = before.map(|(place, _)| *place) {
                 self.end(before, Some(self.recording.began(place)));
             }
-            self.watched
-                .insert(place, Watched::new(pid, self.recording.began(place)));
+            let watched = Watched::new(self.processes, pid, self.recording.began(place));
+            self.processes += 1;
+            self.watched.insert(place, watched);
         }
     }
 
@@ -132,8 +144,12 @@ impl Observer {
     fn end(&mut self, place: Place, ended: Option<f64>) {
         if let Some(mut watched) = self.watched.remove(&place) {
             watched.add_point(&self.recording, place, self.elapsed());
+            if let Some(sampler) = &self.sampler {
+                watched.pass_samples(&self.recording, place, sampler);
+            }
+            let number = watched.number;
             self.ended
-                .push(watched.finish(&self.recording, place, ended));
+                .push((number, watched.finish(&self.recording, place, ended)));
             // If it cannot be emptied, it stays taken, and there is one place less.
             let _ = self.recording.release(place);
         }
@@ -150,10 +166,15 @@ impl Observer {
             let ended = (!process::is_there(watched.pid)).then_some(seconds.as_secs_f64());
             self.end(place, ended);
         }
-        self.ended
-            .sort_by(|a, b| a.began.total_cmp(&b.began).then(a.pid.cmp(&b.pid)));
-        inherit_access(&mut self.ended);
-        (self.ended, seconds)
+        let mut sites = self.sampler.map(Sampler::finish).unwrap_or_default();
+        let with_sites = |(number, mut process): (ProcessId, Process)| {
+            process.sites = sites.remove(&number).unwrap_or_default();
+            process
+        };
+        let mut processes: Vec<Process> = self.ended.into_iter().map(with_sites).collect();
+        processes.sort_by(|a, b| a.began.total_cmp(&b.began).then(a.pid.cmp(&b.pid)));
+        inherit_access(&mut processes);
+        (processes, seconds)
     }
 
     /// How many processes found no place.
@@ -176,8 +197,9 @@ fn inherit_access(processes: &mut [Process]) {
 }
 
 impl Watched {
-    fn new(pid: u32, began: f64) -> Self {
+    fn new(number: ProcessId, pid: u32, began: f64) -> Self {
         Self {
+            number,
             pid,
             began,
             points: Vec::new(),
@@ -200,6 +222,18 @@ impl Watched {
         if now >= self.next_point {
             self.add_point(recording, place, now);
             self.next_point = now + self.step;
+        }
+    }
+
+    fn pass_samples(&self, recording: &Recording, place: Place, sampler: &Sampler) {
+        let samples = recording.take_samples(place);
+        if !samples.is_empty() {
+            sampler.take(Batch {
+                process: self.number,
+                pid: self.pid,
+                maps: recording.maps(place),
+                samples,
+            });
         }
     }
 

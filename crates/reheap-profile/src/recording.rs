@@ -10,7 +10,6 @@ use rustix::fs::FallocateFlags;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStringExt as _;
-use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -58,9 +57,13 @@ const CHUNKS: usize = 88;
 const CHUNK: usize = 96;
 const CHUNKS_MAX: usize = 8192;
 const RING_HEAD: usize = 65632;
+const RING_TAIL: usize = 65640;
+const MAPS_BYTES: usize = 65648;
 const CLAIMED: usize = 65656;
 const PROGRAM: usize = 131_192;
 const PATH_BYTES: usize = 4096;
+const MAPS: usize = 135_288;
+const MAPS_BYTES_MAX: usize = 256 << 10;
 
 /// The address space that one of the hooks' tables takes.
 pub(crate) const CHUNK_BYTES: u64 = 64 << 20;
@@ -131,6 +134,11 @@ impl Recording {
         memory.word(8).store(BYTES as u64, Ordering::Relaxed);
         memory.word(0).store(MAGIC, Ordering::Release);
         Ok(Self { memory })
+    }
+
+    /// Mean distance between two sampled stacks, in allocated bytes.
+    pub(crate) fn every(&self) -> Option<u64> {
+        Some(self.memory.load(EVERY)).filter(|every| *every > 0)
     }
 
     /// Where the processes of a command find it, as long as this process runs.
@@ -209,13 +217,10 @@ impl Recording {
 
     /// The file that the process executes.
     pub(crate) fn program(&self, place: Place) -> PathBuf {
-        let mut bytes = vec![0; PATH_BYTES];
-        let start = (offset(place) + PROGRAM) as u64;
-        // A file in memory that was mapped whole can be read.
-        let read = self.memory.file().read_at(&mut bytes, start).unwrap_or(0);
-        bytes.truncate(read);
-        let end = bytes.iter().position(|&byte| byte == 0);
-        bytes.truncate(end.unwrap_or(read));
+        let mut bytes = self.memory.read(offset(place) + PROGRAM, PATH_BYTES);
+        if let Some(end) = bytes.iter().position(|&byte| byte == 0) {
+            bytes.truncate(end);
+        }
         OsString::from_vec(bytes).into()
     }
 
@@ -278,6 +283,36 @@ impl Recording {
         threads * SLOT_BYTES as u64 + ring + 5 * 4096
     }
 
+    /// What `/proc/self/maps` said when the process took its first sample; empty before that.
+    pub(crate) fn maps(&self, place: Place) -> Vec<u8> {
+        let bytes = (self.word(place, MAPS_BYTES) as usize).saturating_sub(1);
+        self.memory
+            .read(offset(place) + MAPS, bytes.min(MAPS_BYTES_MAX))
+    }
+
+    /// Takes the samples that were written until now.
+    pub(crate) fn take_samples(&self, place: Place) -> Vec<Sample> {
+        let mut samples = Vec::new();
+        let ring = offset(place) + PLACE_HEAD_BYTES + SLOTS * SLOT_BYTES;
+        let tail = self.memory.word(offset(place) + RING_TAIL);
+        let mut at = tail.load(Ordering::Relaxed);
+        // A process could write nonsense: what lies outside the ring, or has no length, ends the reading.
+        while at < self.word(place, RING_HEAD) {
+            let start = (at % RING_BYTES as u64) as usize;
+            let head = self.memory.load(ring + start);
+            let (kind, bytes) = (head as u32, (head >> 32) as usize);
+            let fits = bytes >= 8 && bytes.is_multiple_of(8) && bytes <= RING_BYTES - start;
+            if kind == 0 || !fits {
+                break;
+            }
+            let record = self.memory.take(ring + start, bytes);
+            samples.extend(Sample::parse(kind, &record));
+            at += bytes as u64;
+            tail.store(at, Ordering::Release);
+        }
+        samples
+    }
+
     /// What all threads of a process did together.
     pub(crate) fn counts(&self, place: Place) -> Counts {
         let mut sum = vec![0_u64; WORDS];
@@ -315,6 +350,43 @@ pub(crate) struct LiveNow {
     pub(crate) threads: u64,
     pub(crate) peak_bytes: u64,
     pub(crate) peak_seconds: f64,
+}
+
+/// A record in a ring.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Sample {
+    /// A block was allocated.
+    Allocated {
+        block: u64,
+        size: u64,
+        registers: [u64; 3],
+        stack: Vec<u8>,
+    },
+    /// A block that was sampled is gone.
+    Freed { block: u64 },
+}
+
+impl Sample {
+    /// `struct ring_record` in `hooks/sample.c`.
+    fn parse(kind: u32, record: &[u8]) -> Option<Self> {
+        let (words, _) = record.as_chunks::<8>();
+        let word = |index: usize| words.get(index).map(|word| u64::from_ne_bytes(*word));
+        let block = word(2)?;
+        match kind {
+            1 => {
+                let stack = record.get(64..)?;
+                let stack = stack.get(..word(7)? as usize).unwrap_or(stack);
+                Some(Self::Allocated {
+                    block,
+                    size: word(3)?,
+                    registers: [word(4)?, word(5)?, word(6)?],
+                    stack: stack.to_vec(),
+                })
+            }
+            2 => Some(Self::Freed { block }),
+            _ => None,
+        }
+    }
 }
 
 /// What one thread writes down.

@@ -8,6 +8,7 @@ use std::ffi::c_void;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd as _, RawFd};
+use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A file without a name, mapped whole. It takes memory only where somebody wrote.
@@ -41,6 +42,15 @@ impl SharedMemory {
         self.file.as_raw_fd()
     }
 
+    /// Bytes of it; fewer, where it ends before.
+    pub(crate) fn read(&self, offset: usize, bytes: usize) -> Vec<u8> {
+        let mut read = vec![0; bytes];
+        // A file in memory that was mapped whole can be read.
+        let filled = self.file.read_at(&mut read, offset as u64).unwrap_or(0);
+        read.truncate(filled);
+        read
+    }
+
     /// The file.
     pub(crate) fn file(&self) -> &File {
         &self.file
@@ -71,6 +81,13 @@ impl SharedMemory {
         );
         // Safety: as for `word`.
         unsafe { AtomicU32::from_ptr(self.start.byte_add(offset).cast()) }
+    }
+
+    /// Takes words out, and leaves zeroes.
+    pub(crate) fn take(&self, offset: usize, bytes: usize) -> Vec<u8> {
+        let words = (offset..offset + bytes).step_by(8);
+        let taken = words.map(|offset| self.word(offset).swap(0, Ordering::Acquire));
+        taken.flat_map(u64::to_ne_bytes).collect()
     }
 
     /// The word there, as it is now.

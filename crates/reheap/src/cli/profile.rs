@@ -19,6 +19,9 @@ pub(crate) struct ProfileArguments {
     /// Write the profile to this file, as JSON
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Sample a stack each time so many bytes were allocated, on average; 0 for none
+    #[arg(long, value_name = "BYTES", default_value_t = 512 << 10)]
+    every: u64,
     /// Show all processes, threads and sizes
     #[arg(short, long)]
     verbose: bool,
@@ -37,7 +40,7 @@ pub(crate) fn run(arguments: &ProfileArguments) -> anyhow::Result<ExitCode> {
     let workshop = Workshop::new(Network::AsConfigured);
     let plan = Plan {
         command: &arguments.command,
-        every: 0,
+        every: arguments.every,
     };
     let profile = profiling::profile(&plan, &workshop)?;
     if let Some(path) = &arguments.output {

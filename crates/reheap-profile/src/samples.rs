@@ -1,0 +1,123 @@
+//! Makes call sites of sampled stacks, in a thread of its own: to read the tables of a large program takes longer than the
+//! time between two looks, and the observer is the hooks' clock.
+
+use crate::profile::Sites;
+use crate::recording::Sample;
+use crate::stacks::{Modules, Registers, SiteId, SiteTable, Symbols, Unwinder, Weight};
+use std::collections::HashMap;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::JoinHandle;
+
+/// A process, by the number that the observer gave it.
+pub(crate) type ProcessId = usize;
+
+/// The thread that unwinds.
+#[derive(Debug)]
+pub(crate) struct Sampler {
+    batches: Sender<Batch>,
+    thread: JoinHandle<HashMap<ProcessId, Sites>>,
+}
+
+/// Samples of one process.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) process: ProcessId,
+    pub(crate) pid: u32,
+    /// What was mapped at the first sample, in case the process is gone.
+    pub(crate) maps: Vec<u8>,
+    pub(crate) samples: Vec<Sample>,
+}
+
+impl Sampler {
+    /// Starts the thread.
+    pub(crate) fn start(every: u64) -> Self {
+        let (batches, received) = mpsc::channel();
+        let thread = std::thread::spawn(move || work(&received, every));
+        Self { batches, thread }
+    }
+
+    pub(crate) fn take(&self, batch: Batch) {
+        // Only a panic ends the thread before, and `finish` passes that on.
+        let _ = self.batches.send(batch);
+    }
+
+    /// The call sites of each process.
+    pub(crate) fn finish(self) -> HashMap<ProcessId, Sites> {
+        drop(self.batches);
+        self.thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+fn work(batches: &Receiver<Batch>, every: u64) -> HashMap<ProcessId, Sites> {
+    let mut modules = Modules::new();
+    let mut processes: HashMap<ProcessId, Sampled> = HashMap::new();
+    for batch in batches {
+        let sampled = processes
+            .entry(batch.process)
+            .or_insert_with(|| Sampled::new(&mut modules, &batch));
+        for sample in batch.samples {
+            sampled.add(&mut modules, sample, every);
+        }
+    }
+    let mut symbols = Symbols::new();
+    let sites = processes.into_iter().map(|(process, sampled)| {
+        let sites = sampled
+            .finish()
+            .sites(|address| symbols.frames(&modules, address));
+        (process, sites)
+    });
+    sites.collect()
+}
+
+/// The samples of one process so far.
+struct Sampled {
+    unwinder: Unwinder,
+    table: SiteTable,
+    live: HashMap<u64, (SiteId, Weight)>,
+}
+
+impl Sampled {
+    fn new(modules: &mut Modules, batch: &Batch) -> Self {
+        let runs =
+            std::fs::read(format!("/proc/{}/maps", batch.pid)).is_ok_and(|maps| !maps.is_empty());
+        Self {
+            unwinder: match runs {
+                true => Unwinder::new(modules, batch.pid),
+                false => {
+                    Unwinder::from_maps(modules, crate::stacks::Machine::native(), &batch.maps)
+                }
+            },
+            table: SiteTable::new(),
+            live: HashMap::new(),
+        }
+    }
+
+    fn add(&mut self, modules: &mut Modules, sample: Sample, every: u64) {
+        match sample {
+            Sample::Allocated {
+                block,
+                size,
+                registers,
+                stack,
+            } => {
+                let registers = Registers::parse(registers);
+                let stack = self.unwinder.unwind(modules, &registers, &stack);
+                let weight = Weight::of_sample(size, every);
+                let site = self.table.allocated(&stack.addresses, weight);
+                self.live.insert(block, (site, weight));
+            }
+            Sample::Freed { block } => {
+                self.live.remove(&block);
+            }
+        }
+    }
+
+    fn finish(mut self) -> SiteTable {
+        for (site, weight) in self.live.into_values() {
+            self.table.is_live(site, weight);
+        }
+        self.table
+    }
+}

@@ -1,0 +1,382 @@
+//! Walks the frames of copied stacks.
+//!
+//! framehop does it by the tables that C++ exceptions need and nearly all programs have (`.eh_frame`), else by
+//! `.debug_frame`, else by frame pointers. It keeps rules by address, so most frames cost some ten nanoseconds.
+//!
+//! A walk that goes wrong looks like one that goes right: it yields numbers. So each return address has to be in memory
+//! with code, and the stack pointer has to grow with each frame; where it does not, the stack ends.
+
+use super::CodeAddress;
+use super::maps::{self, Mapping};
+use super::modules::{ModuleId, Modules};
+use super::registers::{Machine, Registers};
+use framehop::aarch64::{CacheAarch64, PtrAuthMask, UnwindRegsAarch64, UnwinderAarch64};
+use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
+use framehop::{FrameAddress, Unwinder as _};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Deeper stacks are cut.
+pub const FRAMES_MAX: usize = 128;
+
+/// For how many unknown pages one remembers that they are unknown.
+const UNKNOWN_PAGES_MAX: usize = 1024;
+
+/// A frame pointer that leads farther above the stack pointer was none: stacks have 8 MiB, unless somebody raises that.
+const STACK_BYTES_USUAL: u64 = 8 << 20;
+
+/// aarch64 signs return addresses in bits that addresses do not have: Linux gives programs 48 of them, unless they ask
+/// for more.
+const AARCH64_ADDRESS_BITS: u64 = (1 << 48) - 1;
+
+/// The frames of one stack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stack {
+    /// The innermost first.
+    pub addresses: Vec<CodeAddress>,
+    /// Why there are no more.
+    pub end: StackEnd,
+}
+
+/// Why a walk ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StackEnd {
+    /// At the function that nobody called.
+    Root,
+    /// The copied piece of the stack has no more.
+    Truncated,
+    /// At [`FRAMES_MAX`].
+    TooDeep,
+    /// Where neither tables nor frame pointers tell the next frame.
+    Lost,
+}
+
+/// Unwinds stacks of one process, from one exec to the next.
+#[derive(Debug)]
+pub struct Unwinder {
+    pid: Option<u32>,
+    ranges: Vec<CodeRange>,
+    unknown_pages: HashSet<u64>,
+    engine: Engine,
+}
+
+/// A mapping with code.
+#[derive(Debug)]
+struct CodeRange {
+    mapping: Mapping,
+    module: ModuleId,
+    /// What an address in the file is lower than in memory; 0 where there is no file.
+    bias: u64,
+    /// The first address of the module, in the file's terms.
+    base: u64,
+    /// Whether framehop knows it. Its tables are read when the first stack needs them.
+    known: bool,
+}
+
+impl Unwinder {
+    /// Of a process that runs.
+    pub fn new(modules: &mut Modules, pid: u32) -> Self {
+        let mut unwinder = Self::empty(Machine::native(), Some(pid));
+        unwinder.refresh(modules);
+        unwinder
+    }
+
+    /// Of a process that may be gone, with what its `/proc/PID/maps` said.
+    pub fn from_maps(modules: &mut Modules, machine: Machine, maps: &[u8]) -> Self {
+        let mut unwinder = Self::empty(machine, None);
+        unwinder.update(modules, maps::parse(maps));
+        unwinder
+    }
+
+    fn empty(machine: Machine, pid: Option<u32>) -> Self {
+        Self {
+            pid,
+            ranges: Vec::new(),
+            unknown_pages: HashSet::new(),
+            engine: Engine::new(machine),
+        }
+    }
+
+    /// Reads again what is mapped. It happens by itself when a stack has an unknown address, as after dlopen.
+    pub fn refresh(&mut self, modules: &mut Modules) {
+        let Some(pid) = self.pid else { return };
+        if let Ok(text) = std::fs::read(format!("/proc/{pid}/maps")) {
+            let mappings = maps::parse(&text);
+            if !mappings.is_empty() {
+                self.update(modules, mappings); // a zombie has none, and its last samples are still to come
+            }
+        }
+    }
+
+    fn update(&mut self, modules: &mut Modules, mappings: Vec<Mapping>) {
+        let mut before = std::mem::take(&mut self.ranges);
+        for mapping in mappings.into_iter().filter(|mapping| mapping.executable) {
+            let same = before.iter().position(|range| range.mapping == mapping);
+            let range = match same {
+                Some(at) => before.swap_remove(at),
+                None => CodeRange::new(modules, mapping, self.pid),
+            };
+            self.ranges.push(range);
+        }
+        for gone in before.iter().filter(|range| range.known) {
+            self.engine.forget(gone.mapping.start);
+        }
+        self.unknown_pages.clear();
+    }
+
+    /// The frames of a stack, from the registers of the hook's caller and the bytes at its stack pointer and above.
+    pub fn unwind(&mut self, modules: &mut Modules, registers: &Registers, stack: &[u8]) -> Stack {
+        let mut addresses = Vec::with_capacity(32);
+        let mut walk = Walk::new(&self.engine, registers, stack);
+        let end = loop {
+            // The call is before the return address, and may be the last in its mapping.
+            let call = walk.address.saturating_sub(1);
+            let Some(range) = self.range_of(modules, call) else {
+                break if walk.ran_out {
+                    StackEnd::Truncated
+                } else {
+                    StackEnd::Lost
+                };
+            };
+            addresses.push(self.ranges[range].code_address(walk.address));
+            if addresses.len() == FRAMES_MAX {
+                break StackEnd::TooDeep;
+            }
+            self.teach(modules, range);
+            if let Err(end) = walk.step(&mut self.engine) {
+                break end;
+            }
+        };
+        Stack { addresses, end }
+    }
+
+    /// Where an instruction is, such as that which a timer interrupted; `None` if no code is there.
+    pub fn locate(&mut self, modules: &mut Modules, address: u64) -> Option<CodeAddress> {
+        let range = self.range_of(modules, address)?;
+        Some(CodeAddress {
+            is_return_address: false,
+            ..self.ranges[range].code_address(address)
+        })
+    }
+
+    fn range_of(&mut self, modules: &mut Modules, address: u64) -> Option<usize> {
+        if let Some(range) = self.find(address) {
+            return Some(range);
+        }
+        let page = address / 4096;
+        if self.unknown_pages.contains(&page) {
+            return None;
+        }
+        self.refresh(modules);
+        let range = self.find(address);
+        if range.is_none() && self.unknown_pages.len() < UNKNOWN_PAGES_MAX {
+            self.unknown_pages.insert(page);
+        }
+        range
+    }
+
+    fn find(&self, address: u64) -> Option<usize> {
+        let behind = self
+            .ranges
+            .partition_point(|range| range.mapping.start <= address);
+        let range = behind.checked_sub(1)?;
+        (address < self.ranges[range].mapping.end).then_some(range)
+    }
+
+    fn teach(&mut self, modules: &Modules, range: usize) {
+        let range = &mut self.ranges[range];
+        if !range.known {
+            range.known = true;
+            self.engine.learn(range, modules);
+        }
+    }
+}
+
+impl CodeRange {
+    fn new(modules: &mut Modules, mapping: Mapping, pid: Option<u32>) -> Self {
+        let module = modules.of(&mapping, pid);
+        let elf = modules.get(module).elf.as_ref();
+        let (bias, base) = elf
+            .and_then(|elf| {
+                Some((
+                    elf.bias(mapping.start, mapping.offset)?,
+                    elf.first_address(),
+                ))
+            })
+            // Offsets in a file that cannot be read are those of its bytes.
+            .unwrap_or((
+                if mapping.inode == 0 {
+                    0
+                } else {
+                    mapping.start.wrapping_sub(mapping.offset)
+                },
+                0,
+            ));
+        Self {
+            mapping,
+            module,
+            bias,
+            base,
+            known: false,
+        }
+    }
+
+    fn code_address(&self, address: u64) -> CodeAddress {
+        CodeAddress {
+            module: self.module,
+            offset: address.wrapping_sub(self.bias).wrapping_sub(self.base),
+            is_return_address: true,
+        }
+    }
+}
+
+type Sections = Arc<[u8]>;
+
+/// framehop for one machine, with the rules that it found.
+enum Engine {
+    X86_64(UnwinderX86_64<Sections>, CacheX86_64),
+    Aarch64(UnwinderAarch64<Sections>, CacheAarch64),
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Engine::X86_64(..) => "X86_64",
+            Engine::Aarch64(..) => "Aarch64",
+        })
+    }
+}
+
+impl Engine {
+    fn new(machine: Machine) -> Self {
+        match machine {
+            Machine::X86_64 => Engine::X86_64(UnwinderX86_64::new(), CacheX86_64::new()),
+            Machine::Aarch64 => Engine::Aarch64(UnwinderAarch64::new(), CacheAarch64::new()),
+        }
+    }
+
+    fn machine(&self) -> Machine {
+        match self {
+            Engine::X86_64(..) => Machine::X86_64,
+            Engine::Aarch64(..) => Machine::Aarch64,
+        }
+    }
+
+    fn learn(&mut self, range: &CodeRange, modules: &Modules) {
+        let Some(elf) = modules.get(range.module).elf.as_ref() else {
+            return;
+        };
+        let base = range.bias.wrapping_add(range.base);
+        if elf.machine() != self.machine() || base > range.mapping.start {
+            return;
+        }
+        let module = framehop::Module::new(
+            String::new(),
+            range.mapping.start..range.mapping.end,
+            base,
+            elf.unwind_sections().clone(),
+        );
+        match self {
+            Engine::X86_64(unwinder, _) => unwinder.add_module(module),
+            Engine::Aarch64(unwinder, _) => unwinder.add_module(module),
+        }
+    }
+
+    fn forget(&mut self, start: u64) {
+        match self {
+            Engine::X86_64(unwinder, _) => unwinder.remove_module(start),
+            Engine::Aarch64(unwinder, _) => unwinder.remove_module(start),
+        }
+    }
+}
+
+/// Where a walk is.
+struct Walk<'a> {
+    address: u64,
+    frame: Frame,
+    stack_start: u64,
+    stack: &'a [u8],
+    ran_out: bool,
+}
+
+enum Frame {
+    X86_64(UnwindRegsX86_64),
+    Aarch64(UnwindRegsAarch64),
+}
+
+impl<'a> Walk<'a> {
+    fn new(engine: &Engine, registers: &Registers, stack: &'a [u8]) -> Self {
+        let &Registers {
+            program_counter,
+            stack_pointer,
+            frame_pointer,
+        } = registers;
+        let (address, frame) = match engine.machine() {
+            Machine::X86_64 => (
+                program_counter,
+                Frame::X86_64(UnwindRegsX86_64::new(
+                    program_counter,
+                    stack_pointer,
+                    frame_pointer,
+                )),
+            ),
+            Machine::Aarch64 => (
+                program_counter & AARCH64_ADDRESS_BITS,
+                Frame::Aarch64(UnwindRegsAarch64::new_with_ptr_auth_mask(
+                    PtrAuthMask(AARCH64_ADDRESS_BITS),
+                    program_counter,
+                    stack_pointer,
+                    frame_pointer,
+                )),
+            ),
+        };
+        Self {
+            address,
+            frame,
+            stack_start: stack_pointer,
+            stack,
+            ran_out: false,
+        }
+    }
+
+    /// Goes to the caller's frame.
+    fn step(&mut self, engine: &mut Engine) -> Result<(), StackEnd> {
+        let address = FrameAddress::from_return_address(self.address).ok_or(StackEnd::Root)?;
+        let stack_pointer = self.stack_pointer();
+        let (start, stack, ran_out) = (self.stack_start, self.stack, &mut self.ran_out);
+        let mut read = |address: u64| {
+            let word = address
+                .checked_sub(start)
+                .and_then(|offset| usize::try_from(offset).ok())
+                .and_then(|offset| stack.get(offset..offset.checked_add(8)?));
+            *ran_out |= word.is_none() && address >= start && address - start < STACK_BYTES_USUAL;
+            let word: [u8; 8] = word.ok_or(())?.try_into().map_err(|_| ())?;
+            Ok(u64::from_le_bytes(word))
+        };
+        let caller = match (&mut self.frame, engine) {
+            (Frame::X86_64(registers), Engine::X86_64(unwinder, cache)) => {
+                unwinder.unwind_frame(address, registers, cache, &mut read)
+            }
+            (Frame::Aarch64(registers), Engine::Aarch64(unwinder, cache)) => {
+                unwinder.unwind_frame(address, registers, cache, &mut read)
+            }
+            _ => unreachable!("the walk was made for this engine"),
+        };
+        match caller {
+            Ok(None | Some(0)) => Err(StackEnd::Root),
+            Ok(Some(caller)) if self.stack_pointer() > stack_pointer => {
+                self.address = caller;
+                Ok(())
+            }
+            Err(_) if self.ran_out => Err(StackEnd::Truncated),
+            Ok(Some(_)) | Err(_) => Err(StackEnd::Lost),
+        }
+    }
+
+    fn stack_pointer(&self) -> u64 {
+        match &self.frame {
+            Frame::X86_64(registers) => registers.sp(),
+            Frame::Aarch64(registers) => registers.sp(),
+        }
+    }
+}
