@@ -2,11 +2,13 @@
 //! `cargo run -p reheap-report --example gallery -- /tmp/gallery`.
 
 use reheap_bench::overview::Overview;
-use reheap_report::{Colour, HyperfineFormat, Style};
+use reheap_report::{Colour, HyperfineFormat, Style, profile};
 use std::path::PathBuf;
 
 #[path = "../tests/fixtures/mod.rs"]
 mod fixtures;
+#[path = "../tests/profiles/mod.rs"]
+mod profiles;
 
 fn main() -> std::io::Result<()> {
     let directory = PathBuf::from(
@@ -39,6 +41,21 @@ fn main() -> std::io::Result<()> {
         ] {
             std::fs::write(directory.join(format!("{name}.{ending}")), content)?;
         }
+    }
+    for (name, profile) in profiles::all() {
+        for (ending, content) in [
+            ("txt", profile::text(&profile, None, Style::default())),
+            ("ansi", profile::text(&profile, None, coloured)),
+            ("json", profile::to_json(&profile)),
+            ("folded", profile::folded(&profile, profile::By::Bytes)),
+            ("dhat.json", profile::dhat(&profile)),
+            ("firefox.json", profile::firefox(&profile)),
+        ] {
+            let file = format!("profile-{name}.{ending}");
+            std::fs::write(directory.join(file), content)?;
+        }
+        let file = format!("profile-{name}.pb.gz");
+        std::fs::write(directory.join(file), profile::pprof(&profile))?;
     }
     Ok(())
 }

@@ -4,14 +4,22 @@
 //! over processes is added in one place ([`whole`]); what is said in sentences is worded in one place ([`facts`],
 //! [`verdict`]), so that no two forms disagree.
 
+mod dhat;
 mod facts;
+mod firefox;
+mod folded;
 mod histogram;
 mod json;
+mod pprof;
 mod sites;
 mod text;
 mod verdict;
 mod whole;
 
+pub use dhat::dhat;
+pub use firefox::firefox;
+pub use folded::{By, folded};
 pub use json::{ReadError, from_json, to_json};
+pub use pprof::pprof;
 pub use text::text;
 pub use verdict::Verdict;
