@@ -14,13 +14,13 @@ use terminal_size::{Width, terminal_size_of};
 ///
 /// # Errors
 /// When it cannot be written.
-pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+pub(crate) fn write(path: &Path, contents: impl AsRef<[u8]>) -> anyhow::Result<()> {
     if path.exists() && !path.is_file() {
         // Renaming a file into place would replace `/dev/null`.
         let cannot = || format!("cannot write `{}`", path.display());
-        return fs::write(path, text).with_context(cannot);
+        return fs::write(path, contents).with_context(cannot);
     }
-    Ok(write_by_rename(path, text.as_bytes(), 0o644)?)
+    Ok(write_by_rename(path, contents.as_ref(), 0o644)?)
 }
 
 /// How text looks there: coloured and as wide as the terminal, or neither.

@@ -5,7 +5,7 @@ use crate::profiling::{self, Plan};
 use crate::ui;
 use crate::workshop::{Network, Workshop};
 use reheap_profile::profile::{Ending, Profile};
-use reheap_report::profile as report;
+use reheap_report::profile::{self as report, By};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,6 +19,18 @@ pub(crate) struct ProfileArguments {
     /// Write the profile to this file, as JSON
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Write it for pprof: call sites with allocated and live memory
+    #[arg(long, value_name = "FILE")]
+    pprof: Option<PathBuf>,
+    /// Write it as folded stacks, with bytes, for flame graphs
+    #[arg(long, value_name = "FILE")]
+    folded: Option<PathBuf>,
+    /// Write it for the Firefox Profiler
+    #[arg(long, value_name = "FILE")]
+    firefox: Option<PathBuf>,
+    /// Write it as valgrind's DHAT does, for its viewer
+    #[arg(long, value_name = "FILE")]
+    dhat: Option<PathBuf>,
     /// Sample a stack each time so many bytes were allocated, on average; 0 for none
     #[arg(long, value_name = "BYTES", default_value_t = 512 << 10)]
     every: u64,
@@ -35,6 +47,26 @@ pub(crate) struct ProfileArguments {
     command: Vec<OsString>,
 }
 
+impl ProfileArguments {
+    fn write(&self, profile: &Profile) -> anyhow::Result<()> {
+        let forms: [(_, fn(&Profile) -> Vec<u8>); 5] = [
+            (&self.output, |profile| report::to_json(profile).into()),
+            (&self.pprof, report::pprof),
+            (&self.folded, |profile| {
+                report::folded(profile, By::Bytes).into()
+            }),
+            (&self.firefox, |profile| report::firefox(profile).into()),
+            (&self.dhat, |profile| report::dhat(profile).into()),
+        ];
+        for (path, form) in forms {
+            if let Some(path) = path {
+                output::write(path, form(profile))?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Runs the command, and says how it allocated.
 pub(crate) fn run(arguments: &ProfileArguments) -> anyhow::Result<ExitCode> {
     let workshop = Workshop::new(Network::AsConfigured);
@@ -43,9 +75,7 @@ pub(crate) fn run(arguments: &ProfileArguments) -> anyhow::Result<ExitCode> {
         every: arguments.every,
     };
     let profile = profiling::profile(&plan, &workshop)?;
-    if let Some(path) = &arguments.output {
-        output::write(path, &report::to_json(&profile))?;
-    }
+    arguments.write(&profile)?;
     let file = arguments
         .output
         .as_ref()
