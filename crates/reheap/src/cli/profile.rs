@@ -47,9 +47,12 @@ pub(crate) struct ProfileArguments {
     command: Vec<OsString>,
 }
 
+/// Makes a file of a profile.
+type Form = fn(&Profile) -> Vec<u8>;
+
 impl ProfileArguments {
     fn write(&self, profile: &Profile) -> anyhow::Result<()> {
-        let forms: [(_, fn(&Profile) -> Vec<u8>); 5] = [
+        let forms: [(_, Form); 5] = [
             (&self.output, |profile| report::to_json(profile).into()),
             (&self.pprof, report::pprof),
             (&self.folded, |profile| {
