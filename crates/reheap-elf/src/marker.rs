@@ -51,6 +51,19 @@ pub struct FoundMarker {
     pub marker: Marker,
     /// The functions of [`family::CORE`] that the program took from elsewhere: empty if the allocator is the program's.
     pub replaced: Vec<&'static str>,
+    /// Where the functions of [`family::CORE`] are, in that order.
+    pub functions: Vec<MarkedFunction>,
+}
+
+/// Where a marker says that a function is, as addresses of the file (before it is loaded somewhere else).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MarkedFunction {
+    /// The function's name in C.
+    pub name: &'static str,
+    /// The function of that name that the program calls.
+    pub program: u64,
+    /// The allocator's own.
+    pub allocator: u64,
 }
 
 /// Why a marker cannot be read.
@@ -207,15 +220,15 @@ pub(crate) fn of_section(section: &[u8]) -> Option<Marker> {
 }
 
 /// Whether a note of that name and type is a marker.
-pub(crate) fn is_marker(name: &[u8], note_type: u32) -> bool {
+pub fn is_marker(name: &[u8], note_type: u32) -> bool {
     name == b"reheap" && note_type == NOTE_TYPE.0
 }
 
-/// Reads the description of a note that lies at `address` in memory.
-pub(crate) fn parse_description(
-    description: &[u8],
-    address: u64,
-) -> Result<FoundMarker, MarkerError> {
+/// Reads the description of a note that is at `address` in memory.
+///
+/// # Errors
+/// [`MarkerError::Note`] when it does not have the layout of a marker.
+pub fn parse_description(description: &[u8], address: u64) -> Result<FoundMarker, MarkerError> {
     let (words, text) = description
         .split_at_checked(WORDS * 8)
         .ok_or_else(|| MarkerError::Note(format!("{} bytes are too few", description.len())))?;
@@ -229,13 +242,25 @@ pub(crate) fn parse_description(
                 .wrapping_add(distance)
         })
         .collect();
-    let replaced = family::CORE
+    let functions: Vec<MarkedFunction> = family::CORE
         .into_iter()
         .zip(targets.chunks_exact(2))
-        .filter(|(_, pair)| pair[0] != pair[1])
-        .map(|(function, _)| function)
+        .map(|(name, pair)| MarkedFunction {
+            name,
+            program: pair[0],
+            allocator: pair[1],
+        })
+        .collect();
+    let replaced = functions
+        .iter()
+        .filter(|function| function.program != function.allocator)
+        .map(|function| function.name)
         .collect();
     let text = text.split(|&b| b == 0).next().unwrap_or_default();
     let marker = serde_json::from_slice(text).map_err(|e| MarkerError::Note(e.to_string()))?;
-    Ok(FoundMarker { marker, replaced })
+    Ok(FoundMarker {
+        marker,
+        replaced,
+        functions,
+    })
 }

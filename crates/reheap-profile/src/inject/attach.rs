@@ -1,0 +1,426 @@
+//! Hooks in a process that runs already, and out of it again.
+//!
+//! All threads stop while the code changes, and between the two changes nothing stops. A thread that is in the middle of
+//! the bytes that a jump takes runs on for a moment, until it is elsewhere.
+//!
+//! Leaving has an order. First the original bytes come back, so no thread enters a hook any more. Then reheap waits
+//! until no thread is in one. Only then does it unmap what it had mapped. A thread that waits for a lock inside a hook
+//! can make that impossible. Then the memory stays, and nothing leads to it.
+//!
+//! A process that forked meanwhile has given the jumps to its child, which reheap cleans in the same way.
+
+use super::layout::{Jump, Layout};
+use super::locate::Located;
+use super::maps::Mapping;
+use super::memory::{Memory, write_code};
+use super::registers;
+use super::sys::{self, Resume, Stop};
+use super::tracee::Tracee;
+use super::{
+    HooksLibrary, InjectError, Injection, Target, check_code, injection, layout, obstacle,
+    open_hooks, page_bytes, process, with_system_calls,
+};
+use nix::errno::Errno;
+use nix::sys::ptrace;
+use nix::unistd::Pid;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long a thread may take to leave code that is about to change.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often reheap looks whether it has.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// A running process with hooks in it.
+#[derive(Debug)]
+pub struct Attached {
+    pid: Pid,
+    jumps: Vec<Jump>,
+    /// The first bytes of the block, which no other process has at this address.
+    block_start: (u64, Vec<u8>),
+    mapped: Vec<Range<u64>>,
+    injection: Injection,
+}
+
+/// What reheap left in a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    /// Nothing: it is as it was before.
+    Nothing,
+    /// The process has ended or executed another program.
+    NoProcess,
+    /// Its code is as it was before, but a thread was in a hook all the time, so the hooks' memory is still mapped.
+    Memory {
+        /// How many bytes.
+        bytes: u64,
+    },
+}
+
+/// Puts hooks into a running process.
+///
+/// # Errors
+/// When the system does not allow it, or the hooks cannot get in. The process is as it was before then.
+pub fn attach(
+    target: &Target,
+    hooks: &HooksLibrary,
+    recording: &Path,
+) -> Result<Attached, InjectError> {
+    let Target { pid, located, bias } = target;
+    if [located.architecture, hooks.architecture()] != [registers::ARCHITECTURE; 2] {
+        return Err(InjectError::Architecture);
+    }
+    obstacle::before(pid.as_raw())?;
+    let memory = process::memory(*pid)?;
+    check_code(&memory, located, *bias)?;
+    let taken = taken_bytes(located, *bias);
+    let stopped = stop_outside(*pid, &taken)?;
+    let entered = enter(&stopped, located, *bias, hooks, recording, &memory);
+    let resumed = stopped.resume();
+    let attached = entered?;
+    resumed?;
+    Ok(attached)
+}
+
+/// The middles of the instructions that jumps take: no thread may be there.
+fn taken_bytes(located: &Located, bias: u64) -> Vec<Range<u64>> {
+    let bytes = super::prologue::jump_bytes(located.architecture) as u64;
+    let functions = located.functions.iter();
+    functions
+        .map(|function| function.address.wrapping_add(bias))
+        .map(|address| address + 1..address + bytes)
+        .collect()
+}
+
+fn enter(
+    stopped: &Stopped,
+    located: &Located,
+    bias: u64,
+    hooks: &HooksLibrary,
+    recording: &Path,
+    memory: &Memory,
+) -> Result<Attached, InjectError> {
+    let pid = stopped.process;
+    let mappings: Vec<Mapping> = process::mappings(pid)?;
+    let layout = layout::lay_out(located, bias, hooks, &mappings, page_bytes())?;
+    let mut tracee = stopped.borrow()?;
+    let opened = open_hooks(&mut tracee, memory, &layout, recording);
+    stopped.give_back(tracee)?;
+    let mapped = opened?;
+    let attached = Attached {
+        pid,
+        jumps: layout.changes().cloned().collect(),
+        block_start: (layout.base, block_start(&layout)),
+        mapped,
+        injection: injection(located, &layout),
+    };
+    let thread = stopped.any();
+    for (index, jump) in attached.jumps.iter().enumerate() {
+        if let Err(error) = write_code(thread, jump.address, &jump.jump) {
+            // Those before it were possible, so taking them back is.
+            for written in &attached.jumps[..index] {
+                write_code(thread, written.address, &written.original)?;
+            }
+            let mut tracee = stopped.borrow()?;
+            let unmapped = attached.unmap(&mut tracee, memory);
+            stopped.give_back(tracee)?;
+            return unmapped.and(Err(error));
+        }
+    }
+    Ok(attached)
+}
+
+fn block_start(layout: &Layout) -> Vec<u8> {
+    const BYTES: usize = 512;
+    layout.bytes[..layout.bytes.len().min(BYTES)].to_vec()
+}
+
+impl Attached {
+    /// What is in the process.
+    pub fn injection(&self) -> &Injection {
+        &self.injection
+    }
+
+    /// Leaves the process, and every process that it forked meanwhile, as they were before.
+    ///
+    /// `inside` says how many threads are in a hook. reheap waits for them until `patience` is over.
+    ///
+    /// # Errors
+    /// When the code cannot be restored.
+    pub fn detach(self, inside: &dyn Fn() -> u64, patience: Duration) -> Result<Left, InjectError> {
+        let deadline = Instant::now() + patience;
+        let left = self.leave(self.pid, inside, deadline)?;
+        let mut seen = BTreeSet::from([self.pid]);
+        // A fork may be under way while reheap looks.
+        loop {
+            let forked = process::all().into_iter().filter(|pid| !seen.contains(pid));
+            let forked: Vec<Pid> = forked.filter(|&pid| self.is_in(pid)).collect();
+            if forked.is_empty() {
+                return Ok(left);
+            }
+            for pid in forked {
+                seen.insert(pid);
+                self.leave(pid, inside, deadline)?;
+            }
+        }
+    }
+
+    /// Whether the hooks are in a process: only the one that they were put into, and its forks, have them there.
+    fn is_in(&self, pid: Pid) -> bool {
+        Memory::open(pid).is_ok_and(|memory| self.is_block_in(&memory))
+    }
+
+    fn is_block_in(&self, memory: &Memory) -> bool {
+        let (base, start) = &self.block_start;
+        memory
+            .read(*base, start.len())
+            .is_ok_and(|bytes| bytes == *start)
+    }
+
+    fn leave(
+        &self,
+        pid: Pid,
+        inside: &dyn Fn() -> u64,
+        deadline: Instant,
+    ) -> Result<Left, InjectError> {
+        if !self.is_in(pid) {
+            return Ok(Left::NoProcess);
+        }
+        let mut is_restored = false;
+        loop {
+            let stopped = match Stopped::stop(pid) {
+                Err(InjectError::Ended) => return Ok(Left::NoProcess),
+                stopped => stopped?,
+            };
+            let left = self.leave_stopped(&stopped, inside, &mut is_restored);
+            let resumed = stopped.resume();
+            if let Some(left) = left? {
+                resumed?;
+                return Ok(left);
+            }
+            resumed?;
+            if Instant::now() > deadline {
+                let bytes = self.mapped.iter().map(|range| range.end - range.start);
+                return Ok(Left::Memory { bytes: bytes.sum() });
+            }
+            sleep(PAUSE);
+        }
+    }
+
+    /// `None` if a thread is still in a hook.
+    fn leave_stopped(
+        &self,
+        stopped: &Stopped,
+        inside: &dyn Fn() -> u64,
+        is_restored: &mut bool,
+    ) -> Result<Option<Left>, InjectError> {
+        let memory = process::memory(stopped.process)?;
+        if !self.is_block_in(&memory) {
+            return Ok(Some(Left::NoProcess));
+        }
+        if !*is_restored {
+            self.restore(stopped, &memory)?;
+            *is_restored = true;
+        }
+        let is_in_block = |counter: u64| self.mapped.iter().any(|range| range.contains(&counter));
+        if inside() > 0 || stopped.program_counters()?.into_iter().any(is_in_block) {
+            return Ok(None);
+        }
+        let mut tracee = stopped.borrow()?;
+        let unmapped = self.unmap(&mut tracee, &memory);
+        stopped.give_back(tracee)?;
+        unmapped.map(|()| Some(Left::Nothing))
+    }
+
+    /// Puts the original instructions back, and reads them back.
+    fn restore(&self, stopped: &Stopped, memory: &Memory) -> Result<(), InjectError> {
+        let changed = |jump: &Jump| InjectError::CodeChanged {
+            address: jump.address,
+        };
+        let is_there = |jump: &Jump, expected: &[u8]| {
+            let bytes = memory.read(jump.address, expected.len());
+            bytes.is_ok_and(|bytes| bytes == expected)
+        };
+        for jump in &self.jumps {
+            if !is_there(jump, &jump.jump) {
+                return Err(changed(jump));
+            }
+        }
+        for jump in &self.jumps {
+            write_code(stopped.any(), jump.address, &jump.original)?;
+            if !is_there(jump, &jump.original) {
+                return Err(changed(jump));
+            }
+        }
+        Ok(())
+    }
+
+    fn unmap(&self, tracee: &mut Tracee, memory: &Memory) -> Result<(), InjectError> {
+        let site = self.jumps[0].address;
+        with_system_calls(tracee, memory, site, |calls| {
+            self.mapped.iter().try_for_each(|range| calls.unmap(range))
+        })
+    }
+}
+
+/// Stops a process while no thread is in one of the ranges.
+fn stop_outside(pid: Pid, ranges: &[Range<u64>]) -> Result<Stopped, InjectError> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let stopped = Stopped::stop(pid)?;
+        let counters = match stopped.program_counters() {
+            Ok(counters) => counters,
+            Err(error) => {
+                stopped.resume()?;
+                return Err(error);
+            }
+        };
+        let is_inside = |counter: &u64| ranges.iter().any(|range| range.contains(counter));
+        if !counters.iter().any(is_inside) {
+            return Ok(stopped);
+        }
+        stopped.resume()?;
+        if Instant::now() > deadline {
+            return Err(InjectError::trace(
+                "wait until no thread begins a malloc",
+                Errno::ETIMEDOUT,
+            ));
+        }
+        sleep(PAUSE);
+    }
+}
+
+/// A process all of whose threads are stopped and traced by this thread.
+#[derive(Debug)]
+struct Stopped {
+    process: Pid,
+    threads: Vec<Pid>,
+}
+
+impl Stopped {
+    /// Stops every thread, also those that others start meanwhile.
+    fn stop(process: Pid) -> Result<Self, InjectError> {
+        let mut stopped = Self {
+            process,
+            threads: Vec::new(),
+        };
+        let mut seen = BTreeSet::new();
+        loop {
+            let new: Vec<Pid> = process::threads(process)
+                .into_iter()
+                .filter(|thread| !seen.contains(thread))
+                .collect();
+            if new.is_empty() {
+                break;
+            }
+            for thread in new {
+                seen.insert(thread);
+                match stop_thread(thread) {
+                    Ok(true) => stopped.threads.push(thread),
+                    Ok(false) => {}
+                    Err(errno) => {
+                        stopped.resume()?;
+                        return Err(refusal(process, errno));
+                    }
+                }
+            }
+        }
+        match stopped.threads.is_empty() {
+            true => Err(InjectError::Ended),
+            false => Ok(stopped),
+        }
+    }
+
+    fn any(&self) -> Pid {
+        self.threads[0]
+    }
+
+    fn program_counters(&self) -> Result<Vec<u64>, InjectError> {
+        let counter = |&thread: &Pid| {
+            let registers = ptrace::getregs(thread)
+                .map_err(|errno| InjectError::trace("read its registers", errno))?;
+            Ok(registers::program_counter(&registers))
+        };
+        self.threads.iter().map(counter).collect()
+    }
+
+    /// A thread for system calls. One that is in a system call is best: another may be in the middle of a restartable
+    /// sequence (rseq(2)), which the kernel forgets when the thread does something else.
+    fn borrow(&self) -> Result<Tracee, InjectError> {
+        let is_waiting = |thread: &&Pid| {
+            ptrace::getregs(**thread)
+                .is_ok_and(|registers| registers::is_in_system_call(&registers))
+        };
+        let thread = self.threads.iter().find(is_waiting);
+        Tracee::borrow(*thread.unwrap_or(&self.any()), None)
+    }
+
+    /// Stops the thread as it was stopped before, and gives it its state back. Only in such a stop does the kernel
+    /// restart the system call that the thread was in.
+    fn give_back(&self, tracee: Tracee) -> Result<(), InjectError> {
+        let thread = tracee.pid();
+        let error = |errno| InjectError::trace("stop it", errno);
+        ptrace::interrupt(thread).map_err(error)?;
+        sys::resume(thread, Resume::Continue, tracee.held_signal()).map_err(error)?;
+        if !wait_for_stop(thread).map_err(error)? {
+            return Err(InjectError::Ended);
+        }
+        tracee.give_back()
+    }
+
+    /// Lets every thread go on, untraced.
+    fn resume(self) -> Result<(), InjectError> {
+        let mut result = Ok(());
+        for thread in self.threads {
+            match sys::resume(thread, Resume::Detach, 0) {
+                // ESRCH: it was killed meanwhile.
+                Ok(()) | Err(Errno::ESRCH) => {}
+                Err(errno) => result = Err(InjectError::trace("let it go on", errno)),
+            }
+        }
+        result
+    }
+}
+
+/// Stops a thread. `false` if it ends instead.
+fn stop_thread(thread: Pid) -> Result<bool, Errno> {
+    match ptrace::seize(thread, ptrace::Options::PTRACE_O_TRACESYSGOOD) {
+        Ok(()) => {}
+        // It ended, or has ended and waits for the process to end.
+        Err(Errno::ESRCH) => return Ok(false),
+        Err(Errno::EPERM) if has_ended(thread) => return Ok(false),
+        Err(errno) => return Err(errno),
+    }
+    match ptrace::interrupt(thread) {
+        Ok(()) => wait_for_stop(thread),
+        Err(Errno::ESRCH) => wait_for_stop(thread),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// A main thread that ended stays as a zombie while others run.
+fn has_ended(thread: Pid) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status"));
+    status.map_or(true, |status| status.contains("\nState:\tZ"))
+}
+
+/// Waits until an interrupted thread stops. Signals that come first are delivered. `false` if it ends.
+fn wait_for_stop(thread: Pid) -> Result<bool, Errno> {
+    loop {
+        match sys::wait(thread)? {
+            Stop::Event => return Ok(true),
+            Stop::SystemCall => sys::resume(thread, Resume::Continue, 0)?,
+            Stop::Signal(signal) => sys::resume(thread, Resume::Continue, signal)?,
+            Stop::Exited(_) | Stop::Killed(_) => return Ok(false),
+        }
+    }
+}
+
+fn refusal(process: Pid, errno: Errno) -> InjectError {
+    match errno {
+        Errno::EPERM => obstacle::after_refusal(process.as_raw()).into(),
+        errno => InjectError::trace("attach to it", errno),
+    }
+}

@@ -1,0 +1,181 @@
+//! What keeps one process from tracing another, and what would allow it (ptrace(2), "Ptrace access mode checking").
+
+use std::fs;
+
+/// Why a process cannot be traced.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Obstacle {
+    /// There is no such process.
+    #[error("there is no process {0}")]
+    NoProcess(i32),
+    /// It belongs to somebody else.
+    #[error("process {pid} belongs to user {owner}, and reheap runs as user {own}")]
+    OtherUser {
+        /// The process.
+        pid: i32,
+        /// Its user.
+        owner: u32,
+        /// The user that reheap runs as.
+        own: u32,
+    },
+    /// A debugger or strace is attached.
+    #[error("process {pid} is already traced, by process {tracer}")]
+    AlreadyTraced {
+        /// The process.
+        pid: i32,
+        /// Who traces it.
+        tracer: i32,
+    },
+    /// Yama lets only parents trace their children, only root, or nobody.
+    #[error("the system lets {} trace a process (kernel.yama.ptrace_scope is {scope})", yama_lets(*scope))]
+    Yama {
+        /// The value.
+        scope: u32,
+    },
+    /// The process accepts only some system calls.
+    #[error("process {0} filters its system calls (seccomp), and a refused one could kill it")]
+    Seccomp(i32),
+    /// It made itself unreadable, or changed its user.
+    #[error("process {0} protects its memory, as programs with secrets or changed users do")]
+    Protected(i32),
+}
+
+impl Obstacle {
+    /// What would allow it, if anything does.
+    pub fn way_out(&self) -> Option<String> {
+        Some(match self {
+            Self::NoProcess(_) => return None,
+            Self::OtherUser { owner, .. } => format!("run reheap as user {owner}, or as root"),
+            Self::AlreadyTraced { tracer, .. } => format!("end process {tracer} first"),
+            Self::Yama { scope: 3 } => "only a restart of the system can change that".to_owned(),
+            Self::Yama { .. } => {
+                "run reheap as root, or allow it until the next restart: sudo sysctl kernel.yama.ptrace_scope=0"
+                    .to_owned()
+            }
+            Self::Seccomp(_) => "start the program by reheap profile, or without its sandbox".to_owned(),
+            Self::Protected(_) => "run reheap as root".to_owned(),
+        })
+    }
+}
+
+fn yama_lets(scope: u32) -> &'static str {
+    match scope {
+        1 => "only its parent",
+        2 => "only root",
+        _ => "nobody",
+    }
+}
+
+/// What `/proc/PID/status` says about tracing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Status {
+    user: u32,
+    tracer: i32,
+    seccomp: u32,
+    /// How many filters there are; older kernels do not say.
+    filters: Option<u32>,
+}
+
+fn parse(text: &str) -> Option<Status> {
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.strip_prefix(':')?.split_whitespace().next()
+    };
+    let number = |name| field(name)?.parse().ok();
+    Some(Status {
+        user: number("Uid")?,
+        tracer: field("TracerPid")?.parse().ok()?,
+        seccomp: number("Seccomp").unwrap_or(0),
+        filters: number("Seccomp_filters"),
+    })
+}
+
+fn status_of(process: &str) -> Option<Status> {
+    parse(&fs::read_to_string(format!("/proc/{process}/status")).ok()?)
+}
+
+/// What is known to keep reheap from tracing a process, before it tries.
+pub(super) fn before(pid: i32) -> Result<(), Obstacle> {
+    let there = status_of(&pid.to_string()).ok_or(Obstacle::NoProcess(pid))?;
+    if there.tracer != 0 {
+        let tracer = there.tracer;
+        return Err(Obstacle::AlreadyTraced { pid, tracer });
+    }
+    let own = status_of("self");
+    if is_filtered_more(&there, own.as_ref()) {
+        return Err(Obstacle::Seccomp(pid));
+    }
+    Ok(())
+}
+
+/// Containers filter the system calls of everything in them, reheap included. Only further filters are the program's.
+fn is_filtered_more(there: &Status, own: Option<&Status>) -> bool {
+    const FILTERS: u32 = 2; // SECCOMP_MODE_FILTER
+    match (there.seccomp, own) {
+        (0, _) => false,
+        (FILTERS, Some(own)) if own.seccomp == FILTERS => match (there.filters, own.filters) {
+            (Some(there), Some(own)) => there > own,
+            _ => false,
+        },
+        _ => true,
+    }
+}
+
+/// Why the system refused to let reheap trace a process.
+pub(super) fn after_refusal(pid: i32) -> Obstacle {
+    let Some(there) = status_of(&pid.to_string()) else {
+        return Obstacle::NoProcess(pid);
+    };
+    let own = rustix::process::geteuid().as_raw();
+    if there.tracer != 0 {
+        let tracer = there.tracer;
+        return Obstacle::AlreadyTraced { pid, tracer };
+    }
+    if own != 0 && there.user != own {
+        let owner = there.user;
+        return Obstacle::OtherUser { pid, owner, own };
+    }
+    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
+    match scope.ok().and_then(|text| text.trim().parse().ok()) {
+        Some(scope) if scope > 0 => Obstacle::Yama { scope },
+        _ => Obstacle::Protected(pid),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(seccomp: u32, filters: Option<u32>) -> Status {
+        let filters = filters.map_or(String::new(), |count| {
+            format!("Seccomp_filters:\t{count}\n")
+        });
+        let text = format!(
+            "Name:\tx\nTracerPid:\t0\nUid:\t1000\t1000\t1000\t1000\nSeccomp:\t{seccomp}\n{filters}"
+        );
+        parse(&text).unwrap()
+    }
+
+    #[test]
+    fn only_filters_that_reheap_does_not_share_are_an_obstacle() {
+        let free = status(0, Some(0));
+        let contained = status(2, Some(1));
+        assert!(!is_filtered_more(&free, Some(&free)));
+        assert!(!is_filtered_more(&contained, Some(&contained)));
+        assert!(is_filtered_more(&contained, Some(&free)));
+        assert!(is_filtered_more(&status(2, Some(2)), Some(&contained)));
+        assert!(is_filtered_more(&status(1, None), Some(&contained)));
+        assert_eq!(contained.user, 1000);
+    }
+
+    #[test]
+    fn each_value_of_yama_is_said_in_words() {
+        let said = |scope| Obstacle::Yama { scope }.to_string();
+        assert!(said(1).contains("only its parent"));
+        assert!(said(2).contains("only root"));
+        assert!(said(3).contains("nobody"));
+        let way_out = Obstacle::Yama { scope: 1 }.way_out().unwrap();
+        assert!(way_out.contains("sysctl kernel.yama.ptrace_scope=0"));
+    }
+}

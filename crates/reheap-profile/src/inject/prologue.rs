@@ -1,0 +1,135 @@
+//! The first instructions of a function: whether a jump can take their place, and what runs instead of them.
+//!
+//! A jump overwrites the first bytes of a function. The instructions that were there move into a *relocated prologue*,
+//! which ends with a jump back behind the overwritten bytes. That changes nothing if three things hold, and each is
+//! shown before anything is written: no branch of the function goes into the overwritten bytes, no call returns into
+//! them, and nothing else begins there.
+//!
+//! A call in the prologue needs care: its return address would be in the relocated prologue, and stay on the stack when
+//! reheap wants to leave the process. So the relocated prologue puts the original return address there and jumps.
+
+pub(crate) mod aarch64;
+pub(crate) mod x86_64;
+
+use reheap_elf::Architecture;
+
+/// Why a jump cannot take the place of a function's first instructions.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PrologueError {
+    /// Its code ends before the jump does.
+    #[error("it has only {0} bytes of code, and a jump needs {1}")]
+    Short(usize, usize),
+    /// The bytes are no instruction.
+    #[error("the bytes at {0:#x} are no instruction")]
+    NoInstruction(u64),
+    /// A branch goes into the bytes that the jump takes.
+    #[error(
+        "the branch at {branch:#x} goes to {target:#x}, in the middle of the bytes that a jump takes"
+    )]
+    BranchInto {
+        /// Where the branch is.
+        branch: u64,
+        /// Where it goes.
+        target: u64,
+    },
+    /// A call that returns into the bytes that the jump takes.
+    #[error("the call at {0:#x} returns into the bytes that a jump takes")]
+    ReturnInto(u64),
+    /// An instruction that works only where it is.
+    #[error("the instruction at {0:#x} cannot be moved: {1}")]
+    Immovable(u64, String),
+}
+
+/// The most bytes that a relocated prologue takes.
+pub(crate) const RELOCATED_BYTES_MAX: usize = 160;
+
+/// The bytes that the jump takes.
+pub(crate) fn jump_bytes(architecture: Architecture) -> usize {
+    match architecture {
+        Architecture::X86_64 => x86_64::JUMP_BYTES,
+        Architecture::Aarch64 => aarch64::JUMP_BYTES,
+    }
+}
+
+/// How far a jump reaches, less what the hooks themselves take.
+pub(crate) fn reach_bytes(architecture: Architecture) -> u64 {
+    match architecture {
+        Architecture::X86_64 => 0x7fff_0000,
+        Architecture::Aarch64 => 0x7ff_0000,
+    }
+}
+
+/// Shows that a jump can take the place of the first instructions of the function at `address`, whose code begins with
+/// `code`. `size` is its size, if the file says so.
+pub(crate) fn check(
+    architecture: Architecture,
+    code: &[u8],
+    address: u64,
+    size: Option<u64>,
+) -> Result<(), PrologueError> {
+    match architecture {
+        Architecture::X86_64 => x86_64::check(code, address, size),
+        Architecture::Aarch64 => aarch64::check(code, address, size),
+    }
+}
+
+/// The relocated prologue of the function at `address`, for `place`.
+pub(crate) fn relocate(
+    architecture: Architecture,
+    code: &[u8],
+    address: u64,
+    place: u64,
+) -> Result<Vec<u8>, PrologueError> {
+    let relocated = match architecture {
+        Architecture::X86_64 => x86_64::relocate(code, address, place),
+        Architecture::Aarch64 => aarch64::relocate(code, address, place),
+    }?;
+    assert!(
+        relocated.len() <= RELOCATED_BYTES_MAX,
+        "a prologue of {} bytes",
+        relocated.len()
+    );
+    Ok(relocated)
+}
+
+/// A jump from `address` to `target`; `None` if it is out of reach.
+pub(crate) fn jump(architecture: Architecture, address: u64, target: u64) -> Option<Vec<u8>> {
+    match architecture {
+        Architecture::X86_64 => x86_64::jump(address, target),
+        Architecture::Aarch64 => aarch64::jump(address, target),
+    }
+}
+
+/// The direct calls of `target` in `code`, which is at `address`: where each is, and its bytes.
+pub(crate) fn calls_of(
+    architecture: Architecture,
+    code: &[u8],
+    address: u64,
+    target: u64,
+) -> Vec<(u64, Vec<u8>)> {
+    let step = match architecture {
+        Architecture::X86_64 => 1,
+        Architecture::Aarch64 => 4,
+    };
+    let is_call = |&(place, bytes): &(u64, &[u8])| {
+        call(architecture, place, target).is_some_and(|call| call == bytes)
+    };
+    let bytes = jump_bytes(architecture);
+    (address..)
+        .zip(code.windows(bytes))
+        .step_by(step)
+        .filter(is_call)
+        .map(|(place, bytes)| (place, bytes.to_vec()))
+        .collect()
+}
+
+/// A call of `target` at `address`, as long as a jump; `None` if it is out of reach.
+pub(crate) fn call(architecture: Architecture, address: u64, target: u64) -> Option<Vec<u8>> {
+    let mut call = jump(architecture, address, target)?;
+    match architecture {
+        Architecture::X86_64 => call[0] = 0xe8,
+        Architecture::Aarch64 => call[3] |= 0x80,
+    }
+    Some(call)
+}

@@ -1,0 +1,173 @@
+//! What the tests of this crate share: programs that are built here, and a hooks library that only counts.
+#![allow(
+    dead_code,
+    reason = "each test file is a crate of its own and uses its part of this module"
+)]
+
+use reheap_profile::inject::HooksLibrary;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Far longer than anything takes on a busy machine.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(300);
+
+/// A directory that goes when the value does.
+pub(crate) fn scratch_directory() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the build directory is writable")
+}
+
+pub(crate) fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/programs")
+        .join(name)
+}
+
+/// Runs a tool, which must succeed.
+#[track_caller]
+pub(crate) fn tool(command: &mut Command) {
+    let output = command.output();
+    let output = output.unwrap_or_else(|error| {
+        panic!("{command:?}: {error}; apt-get install -y gcc libc6-dev musl-tools binutils")
+    });
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}:\n{stderr}");
+}
+
+/// How a C program is linked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Link {
+    Glibc,
+    GlibcPie,
+    Musl,
+    Dynamic,
+}
+
+/// Compiles a C program of these tests; builtins are off, because a compiler may remove a malloc.
+#[track_caller]
+pub(crate) fn compile(name: &str, link: Link, directory: &Path) -> PathBuf {
+    let output = directory.join(format!("{name}-{link:?}"));
+    let (compiler, flag) = match link {
+        Link::Glibc => ("cc", "-static"),
+        Link::GlibcPie => ("cc", "-static-pie"),
+        Link::Musl => ("musl-gcc", "-static"),
+        Link::Dynamic => ("cc", "-pie"),
+    };
+    let mut command = Command::new(compiler);
+    command.args(["-std=gnu11", "-O2", "-fno-builtin", "-pthread", flag]);
+    command
+        .arg(source(&format!("{name}.c")))
+        .arg("-o")
+        .arg(&output);
+    tool(&mut command);
+    output
+}
+
+/// The hooks library of these tests.
+#[track_caller]
+pub(crate) fn hooks(directory: &Path) -> HooksLibrary {
+    let output = directory.join("hooks.so");
+    let mut command = Command::new("cc");
+    command.args([
+        "-O2",
+        "-fPIC",
+        "-shared",
+        "-nostdlib",
+        "-fvisibility=hidden",
+    ]);
+    command.args(["-fno-stack-protector", "-Wl,-Bsymbolic"]);
+    command.arg(source("hooks.c")).arg("-o").arg(&output);
+    tool(&mut command);
+    HooksLibrary::parse(&std::fs::read(output).unwrap()).unwrap()
+}
+
+/// The names of the counters, in the order of the hooks library.
+pub(crate) const COUNTERS: [&str; 26] = [
+    "malloc",
+    "calloc",
+    "realloc",
+    "free",
+    "aligned_alloc",
+    "posix_memalign",
+    "memalign",
+    "valloc",
+    "pvalloc",
+    "reallocarray",
+    "je_malloc",
+    "je_calloc",
+    "je_realloc",
+    "je_mallocx",
+    "je_rallocx",
+    "je_sdallocx",
+    "je_free",
+    "mi_malloc",
+    "mi_zalloc",
+    "mi_calloc",
+    "mi_realloc",
+    "mi_free",
+    "mi_malloc_aligned",
+    "mi_zalloc_aligned",
+    "mi_realloc_aligned",
+    "inside",
+];
+
+/// What the hooks write to.
+pub(crate) struct Recording {
+    pub(crate) path: PathBuf,
+    file: File,
+}
+
+impl Recording {
+    pub(crate) fn new(directory: &Path) -> Self {
+        let path = directory.join("recording");
+        let file = File::create_new(&path).unwrap();
+        file.set_len(1 << 20).unwrap();
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .unwrap_or(file);
+        Self { path, file }
+    }
+
+    pub(crate) fn count(&self, name: &str) -> u64 {
+        let index = COUNTERS.iter().position(|counter| *counter == name);
+        let mut word = [0; 8];
+        let offset = 8 * index.expect("a counter") as u64;
+        self.file.read_exact_at(&mut word, offset).unwrap();
+        u64::from_le_bytes(word)
+    }
+
+    /// All counters that are not zero.
+    pub(crate) fn counts(&self) -> Vec<(&'static str, u64)> {
+        COUNTERS
+            .into_iter()
+            .map(|name| (name, self.count(name)))
+            .filter(|(_, count)| *count > 0)
+            .collect()
+    }
+}
+
+/// Waits until a condition holds.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < DEADLINE, "waited too long until {what}");
+        sleep(Duration::from_millis(2));
+    }
+}
+
+/// Waits until a process ends by itself.
+#[track_caller]
+pub(crate) fn ends(child: &mut Child) -> ExitStatus {
+    let mut status = None;
+    wait_until("the program ends", || {
+        status = child.try_wait().unwrap();
+        status.is_some()
+    });
+    status.expect("it ended")
+}
