@@ -122,6 +122,7 @@ pub(crate) struct Recording {
 
 impl Recording {
     pub(crate) fn new(directory: &Path) -> Self {
+        std::fs::create_dir_all(directory).unwrap();
         let path = directory.join("recording");
         let file = File::create_new(&path).unwrap();
         file.set_len(1 << 20).unwrap();
