@@ -6,7 +6,7 @@
 
 use crate::process::{self, Usage};
 use crate::profile::{Access, Live, Peak, Point, Process, Sites, TimeShares};
-use crate::recording::{CHUNK_BYTES, LiveNow, Place, Recording, STEP_BYTES};
+use crate::recording::{CHUNK_BYTES, How, LiveNow, Place, Recording, STEP_BYTES};
 use crate::samples::{Batch, ProcessId, Sampler};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -33,6 +33,8 @@ pub struct Observer {
     ended: Vec<(ProcessId, Process)>,
     processes: ProcessId,
     sampler: Option<Sampler>,
+    /// How the hooks got into a process that took no preload.
+    injected: Access,
 }
 
 /// A process that is being watched.
@@ -75,12 +77,18 @@ impl Observer {
             ended: Vec::new(),
             processes: 0,
             sampler,
+            injected: Access::Symbols,
         }
     }
 
     /// The time since the command began.
     pub fn elapsed(&self) -> Duration {
         self.start.elapsed()
+    }
+
+    /// Says how the functions of the static program were found that was started.
+    pub fn set_access(&mut self, access: Access) {
+        self.injected = access;
     }
 
     /// What the processes write into.
@@ -148,8 +156,10 @@ impl Observer {
                 watched.pass_samples(&self.recording, place, sampler);
             }
             let number = watched.number;
-            self.ended
-                .push((number, watched.finish(&self.recording, place, ended)));
+            self.ended.push((
+                number,
+                watched.finish(&self.recording, place, ended, self.injected),
+            ));
             // If it cannot be emptied, it stays taken, and there is one place less.
             let _ = self.recording.release(place);
         }
@@ -310,19 +320,28 @@ impl Watched {
         Some(resident.saturating_sub(ours))
     }
 
-    fn finish(self, recording: &Recording, place: Place, ended: Option<f64>) -> Process {
+    fn finish(
+        self,
+        recording: &Recording,
+        place: Place,
+        ended: Option<f64>,
+        injected: Access,
+    ) -> Process {
         let now = recording.live(place);
         let mut threads = recording.threads(place);
         for thread in &mut threads {
             thread.name = self.names.get(&thread.tid).cloned();
         }
-        let access = recording.access(place);
+        let how = recording.how(place);
         let parent = recording.parent(place);
         Process {
             pid: self.pid,
-            parent: access.is_none().then_some(parent),
+            parent: (how == How::Forked).then_some(parent),
             program: recording.program(place),
-            access: access.unwrap_or(Access::Preload),
+            access: match how {
+                How::Injected => injected,
+                How::Preloaded | How::Forked => Access::Preload,
+            },
             allocator: None,
             began: self.began,
             ended,

@@ -2,7 +2,7 @@
 //! layout; the offsets there are checked when it is compiled.
 
 use crate::profile::{
-    Access, Counts, HUGE_BYTES, LifetimeBucket, LifetimeInAllocationsBucket, Live, Lost, Realloc,
+    Counts, HUGE_BYTES, LifetimeBucket, LifetimeInAllocationsBucket, Live, Lost, Realloc,
     SizeBucket, Thread, Usable,
 };
 use crate::sys::SharedMemory;
@@ -119,6 +119,15 @@ pub struct Recording {
     memory: SharedMemory,
 }
 
+/// How the hooks got into a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    Preloaded,
+    Injected,
+    /// It has them from its parent.
+    Forked,
+}
+
 /// The number of a process's place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place(usize);
@@ -202,12 +211,11 @@ impl Recording {
         self.half(place, PARENT)
     }
 
-    /// How the hooks got in; `None` for a forked child, which has them from its parent.
-    pub(crate) fn access(&self, place: Place) -> Option<Access> {
+    pub(crate) fn how(&self, place: Place) -> How {
         match self.half(place, ACCESS) {
-            0 => Some(Access::Preload),
-            1 => Some(Access::Symbols),
-            _ => None,
+            0 => How::Preloaded,
+            1 => How::Injected,
+            _ => How::Forked,
         }
     }
 

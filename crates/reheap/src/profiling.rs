@@ -16,15 +16,16 @@ use reheap_allocators::preload;
 use reheap_allocators::target::{Libc, Target};
 use reheap_elf::identify::{Kind, Provider, identify};
 use reheap_profile::hooks;
+use reheap_profile::inject::{self, HooksLibrary};
 use reheap_profile::observer::{INTERVAL, Observer};
-use reheap_profile::profile::{Ending, FORMAT, Process, Profile, Unseen};
+use reheap_profile::profile::{Access, Ending, FORMAT, Process, Profile, Unseen};
 use reheap_profile::recording::{self, Recording};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread;
@@ -53,14 +54,14 @@ pub(crate) fn profile(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Pr
     let program = Program::to_run(&plan.command[0])?;
     let recording = Recording::create(plan.every);
     let recording = recording.context("cannot make memory to share with the command")?;
-    let mut command = prepared(&program, plan.command, &recording, workshop)?;
+    let library = library(&program, workshop)?;
+    let command = prepared(&program, plan.command, &recording, &library, workshop)?;
     let mut signals = Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP]);
     let signals = signals
         .as_mut()
         .map_err(|_| Failure::failed("cannot watch for signals"))?;
     let mut observer = Observer::new(recording);
-    let cannot = || format!("cannot run `{}`", program.file.display());
-    let mut child = command.spawn().with_context(cannot)?;
+    let mut child = start(&program, command, &library, &mut observer)?;
     watch(&child, &mut observer, signals)?;
     let refused = observer.refused();
     let (processes, time) = observer.finish();
@@ -87,26 +88,18 @@ pub(crate) fn profile(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Pr
     })
 }
 
-/// The command with the hooks as its first preload.
+/// The command with the hooks as its first preload. A static program ignores that, but not the programs that it starts.
 fn prepared(
     program: &Program,
     words: &[OsString],
     recording: &Recording,
+    library: &Path,
     workshop: &Workshop,
 ) -> anyhow::Result<Command> {
-    let shown = program.file.display();
-    if program.identity.kind != Kind::Dynamic {
-        let text = format!("cannot profile `{shown}`: it is {}", program.identity.kind);
-        return Err(Failure::failed(text).into());
-    }
-    if let Some(privilege) = program.privilege {
-        let text = format!("cannot profile `{shown}`: it is {privilege}, so it ignores LD_PRELOAD");
-        return Err(Failure::failed(text).into());
-    }
     let (file, first_arguments) = program.launch();
     let mut command = Command::new(file);
     command.args(first_arguments).args(&words[1..]);
-    let mut preloads = hooks(program, workshop)?.into_os_string();
+    let mut preloads = for_variable(library, workshop)?.into_os_string();
     if let Some(present) = env_vars::variable(env_vars::LD_PRELOAD) {
         preloads.push(":");
         preloads.push(present);
@@ -116,18 +109,55 @@ fn prepared(
     Ok(command)
 }
 
-/// The path by which processes of either libc find the hooks.
-fn hooks(program: &Program, workshop: &Workshop) -> anyhow::Result<PathBuf> {
-    let target = program.target().with_context(|| {
-        let shown = program.file.display();
-        format!("there are no hooks for `{shown}`")
-    })?;
-    let library = workshop.own_library(&HOOKS, &target)?;
-    // The same library for both: as that of musl, with itself as what processes of glibc get.
-    let musl = Target::of_this_machine(Libc::Musl).unwrap_or(target);
-    let for_glibc = || Some(library.clone());
+/// Starts the command, with hooks that are in it before its first instruction.
+fn start(
+    program: &Program,
+    mut command: Command,
+    library: &Path,
+    observer: &mut Observer,
+) -> anyhow::Result<Child> {
+    let shown = program.file.display();
+    if let Some(privilege) = program.privilege {
+        let text = format!("cannot profile `{shown}`: it is {privilege}, so it ignores LD_PRELOAD");
+        return Err(Failure::failed(text).into());
+    }
+    if program.identity.kind == Kind::Dynamic {
+        let cannot = || format!("cannot run `{shown}`");
+        return command.spawn().with_context(cannot);
+    }
+    let cannot = || format!("cannot profile `{shown}`");
+    let hooks = fs::read(library).with_context(cannot)?;
+    let hooks = HooksLibrary::parse(&hooks).with_context(cannot)?;
+    let bytes = fs::read(&program.file).with_context(cannot)?;
+    let located = inject::locate(&*bytes).with_context(cannot)?;
+    let recording = observer.recording().path();
+    let started = inject::spawn(command, &located, &hooks, &recording).with_context(cannot)?;
+    observer.set_access(match started.injection.access {
+        inject::Access::Marker => Access::Marker,
+        inject::Access::Symbols => Access::Symbols,
+        inject::Access::Code => Access::Signature,
+    });
+    Ok(started.child)
+}
+
+/// The library of the hooks.
+fn library(program: &Program, workshop: &Workshop) -> anyhow::Result<PathBuf> {
+    // It is the same for each libc, so any for which there is a compiler will do.
+    let target = program
+        .target()
+        .or_else(|| Target::of_this_machine(Libc::Glibc));
+    let target = target.context("there are no hooks for this machine")?;
+    workshop.own_library(&HOOKS, &target)
+}
+
+/// The path by which processes of either libc find the hooks: as a library for musl, with itself as what processes of
+/// glibc get.
+fn for_variable(library: &Path, workshop: &Workshop) -> anyhow::Result<PathBuf> {
+    let musl =
+        Target::of_this_machine(Libc::Musl).context("there are no hooks for this machine")?;
+    let for_glibc = || Some(library.to_owned());
     Ok(preload::path_for_variable(
-        &library,
+        library,
         &musl,
         for_glibc,
         workshop.cache()?,
