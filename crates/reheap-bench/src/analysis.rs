@@ -9,7 +9,7 @@
 //! quantity is tested by itself. The tests in `calibration.rs` look at this with real noise.
 
 pub use crate::failures::{Failures, ended};
-use crate::results::{Benchmark, Direction, Quantity, Role, Variant};
+use crate::results::{Benchmark, Direction, Quantity, Role, Settings, Variant};
 use crate::stats::aligned::{AlignedRanks, Round};
 use crate::stats::interval::{CONFIDENCE, Estimate, Interval};
 use crate::stats::{Sample, ranks};
@@ -230,6 +230,12 @@ impl Analysis {
         let score = |share: f64| Normal::standard().inverse_cdf(1.0 - share / 2.0);
         let corrected = score(SIGNIFICANCE / candidates as f64) / score(SIGNIFICANCE);
         Some((reach * corrected).exp() - 1.0)
+    }
+
+    /// Whether the intervals are as narrow as was asked for, so that rounds may end.
+    pub(crate) fn is_precise(&self, benchmark: &Benchmark, settings: &Settings) -> bool {
+        let width = self.widest_interval(benchmark);
+        width.is_some_and(|width| width < settings.precision)
     }
 
     /// The widest interval of those that are still measured, as a part of its ratio: when it is narrow enough, rounds

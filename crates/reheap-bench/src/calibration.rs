@@ -7,10 +7,11 @@
 
 use crate::analysis::{Analysis, Failures, SIGNIFICANCE, Verdict, analyse};
 use crate::race;
-use crate::results::{Benchmark, OutputCheck, Quantity, Role, Run};
-use crate::rounds::{SplitMix64, permutation};
-use crate::simulated::{benchmark, finished, normal, uniform, variant};
+use crate::results::{Benchmark, OutputCheck, Quantity, Role, Run, Settings};
+use crate::rounds::{Schedule, SplitMix64, permutation};
+use crate::simulated::{benchmark, finished, normal, results, uniform, variant};
 use crate::stats::aligned::{AlignedRanks, Round};
+use std::time::Duration;
 
 /// The variants that are the same command.
 const EQUAL: [&str; 4] = ["glibc", "glibc again", "eq1", "eq2"];
@@ -108,6 +109,12 @@ fn drawn(rounds: usize, candidates: usize, planted: f64) -> Vec<Benchmark> {
     (0..EXPERIMENTS).map(|_| drawn()).collect()
 }
 
+/// Whether the interval of the first candidate holds this ratio.
+fn holds(benchmark: &Benchmark, truth: f64) -> bool {
+    let ratio = wall(benchmark).comparison(2).unwrap().ratio;
+    ratio.unwrap().interval.contains(truth)
+}
+
 fn wall(benchmark: &Benchmark) -> Analysis {
     let failures = Failures::of_all(benchmark, OutputCheck::Same);
     analyse(benchmark, &Quantity::Wall, &failures).unwrap()
@@ -187,6 +194,28 @@ fn planted_differences_are_found_as_often_as_in_the_study() {
 
 /// The experiment as it goes if those that leave run no further rounds.
 fn raced(experiment: &Benchmark) -> Benchmark {
+    raced_until(experiment, |_, _| false)
+}
+
+/// The experiment as it goes if it also ends when the intervals are narrower than this part of their ratios.
+fn stopped(experiment: &Benchmark, precision: f64) -> Benchmark {
+    let settings = Settings {
+        budget_seconds: 1e9,
+        precision,
+        ..results(Vec::new()).settings
+    };
+    let mut schedule = Schedule::new(&settings);
+    raced_until(experiment, |so_far, rounds| {
+        let is_precise = || wall(so_far).is_precise(so_far, &settings);
+        let ending = schedule.ending(rounds, Duration::ZERO, Duration::ZERO, is_precise);
+        ending.is_some()
+    })
+}
+
+fn raced_until(
+    experiment: &Benchmark,
+    mut ends: impl FnMut(&Benchmark, usize) -> bool,
+) -> Benchmark {
     let mut raced = experiment.clone();
     let all: Vec<Vec<Run>> = raced
         .variants
@@ -201,6 +230,9 @@ fn raced(experiment: &Benchmark) -> Benchmark {
         }
         for (place, left) in race::leaving(&raced, &Quantity::Wall, OutputCheck::Same, round + 1) {
             raced.variants[place].left = Some(left);
+        }
+        if ends(&raced, round + 1) {
+            break;
         }
     }
     raced
@@ -283,5 +315,48 @@ fn intervals_hold_the_truth() {
                 "{shape:?}, {rounds} rounds: {held} of {EXPERIMENTS}"
             );
         }
+    }
+}
+
+/// These experiments, ended when they are this precise. A good part of them must end for that, or they show nothing.
+fn stopped_early(experiments: &[Benchmark], precision: f64) -> Vec<Benchmark> {
+    let rounds = experiments[0].variants[0].runs.len();
+    let stopped: Vec<Benchmark> = experiments
+        .iter()
+        .map(|experiment| stopped(experiment, precision))
+        .collect();
+    let early = share(&stopped, |it| it.variants[0].runs.len() < rounds);
+    assert!(early > 40.0, "only {early:.1} % end early");
+    stopped
+}
+
+/// Rounds that end when the intervals are narrow could end when they are narrow by chance, and wrong.
+#[test]
+fn what_ends_because_it_is_precise_is_as_often_right_as_what_goes_on() {
+    const EXPERIMENTS: usize = 500;
+    for candidates in [1, 3, 6] {
+        let experiments = drawn(40, candidates, 1.0);
+        let stopped = stopped_early(&experiments[..EXPERIMENTS], 0.15);
+        let claimed = share(&stopped, claims_something);
+        let held = share(&stopped, |benchmark| holds(benchmark, 1.0));
+        assert!(
+            claimed <= at_most(EXPERIMENTS) && held >= 93.0,
+            "{candidates} candidates: {claimed:.1} % claim something, {held:.1} % hold the truth"
+        );
+    }
+    for (shape, precision) in [
+        (Shape::HeavyTails, 0.025),
+        (Shape::TwoSpeeds, 0.2),
+        (Shape::Drift, 0.05),
+    ] {
+        let mut random = SplitMix64(7);
+        let mut drawn = || {
+            let times = |round| shape.draw(round, &mut random).map(f64::exp).to_vec();
+            experiment(&(0..40).map(times).collect::<Vec<_>>(), 0.9)
+        };
+        let experiments: Vec<Benchmark> = (0..EXPERIMENTS).map(|_| drawn()).collect();
+        let stopped = stopped_early(&experiments, precision);
+        let held = share(&stopped, |benchmark| holds(benchmark, 0.9));
+        assert!(held >= 93.0, "{shape:?}: {held:.1} % hold the truth");
     }
 }

@@ -5,6 +5,8 @@
 
 use crate::analysis::SIGNIFICANCE;
 use crate::figures::{count, number, seconds};
+use crate::results::Settings;
+use crate::rounds::ROUNDS_BEFORE_PRECISE;
 use std::fmt;
 use std::time::Duration;
 
@@ -35,15 +37,6 @@ pub struct Outlook {
     candidates: Vec<Duration>,
     /// The shortest first run of those that were left out because they are too slow.
     too_slow: Option<Duration>,
-}
-
-/// How much can be measured.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Forecast {
-    /// What a round takes as long as no variant leaves.
-    pub round: Duration,
-    /// The rounds that fit, at least.
-    pub rounds: usize,
 }
 
 /// Too little time for anything that could be claimed.
@@ -112,7 +105,7 @@ impl Outlook {
     /// that are there; none if all get them. Much slower ones first, and then the last.
     pub fn one_too_many(&self, elapsed: Duration) -> Option<usize> {
         let needed = rounds_needed(self.candidates.len());
-        if self.candidates.is_empty() || self.forecast(elapsed).rounds >= needed {
+        if self.candidates.is_empty() || self.rounds_that_fit(elapsed) >= needed {
             return None;
         }
         let slow = self.baseline.mul_f64(MUCH_SLOWER);
@@ -130,13 +123,9 @@ impl Outlook {
     }
 
     /// How many rounds fit into what is left.
-    pub fn forecast(&self, elapsed: Duration) -> Forecast {
-        let round = self.round();
+    fn rounds_that_fit(&self, elapsed: Duration) -> usize {
         let left = self.budget.saturating_sub(elapsed).as_secs_f64();
-        Forecast {
-            round,
-            rounds: (left / round.as_secs_f64().max(1e-6)) as usize,
-        }
+        (left / self.round().as_secs_f64().max(1e-6)) as usize
     }
 
     /// What so many candidates would take, if a run of each takes as long as the baseline's; if all are too slow, what
@@ -160,6 +149,42 @@ impl Outlook {
 
     fn round(&self) -> Duration {
         self.baseline * 2 + self.candidates.iter().sum::<Duration>()
+    }
+}
+
+/// When the rounds are expected to end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ExpectedEnd {
+    /// After how many rounds.
+    pub rounds: usize,
+    /// How long these take from now on.
+    pub left: Duration,
+}
+
+impl ExpectedEnd {
+    /// After so many rounds and so much time, if each round from now on takes this long, and the widest interval is this
+    /// part of its ratio.
+    pub fn of(
+        settings: &Settings,
+        rounds: usize,
+        elapsed: Duration,
+        round: Duration,
+        width: Option<f64>,
+    ) -> ExpectedEnd {
+        let seconds = round.as_secs_f64().max(1e-6);
+        let at_the_end = settings.rounds.unwrap_or_else(|| {
+            let left = settings.budget().saturating_sub(elapsed);
+            let fit = rounds + (left.as_secs_f64() / seconds) as usize;
+            // An interval's width falls with the root of the number of rounds.
+            let precise = width.map(|width| rounds as f64 * (width / settings.precision).powi(2));
+            let precise = precise.map_or(usize::MAX, |it| it as usize);
+            fit.min(precise.max(ROUNDS_BEFORE_PRECISE))
+        });
+        let left = at_the_end.saturating_sub(rounds) as f64 * seconds;
+        ExpectedEnd {
+            rounds: at_the_end.max(rounds),
+            left: Duration::try_from_secs_f64(left).unwrap_or(Duration::MAX),
+        }
     }
 }
 
@@ -232,7 +257,8 @@ pub fn duration(time: Duration) -> String {
         short if short < 9.95 => format!("{short:.1} s"),
         medium if medium < 119.5 => format!("{medium:.0} s"),
         long if long < 7200.0 => format!("{:.0} minutes", long / 60.0),
-        long => format!("{:.1} hours", long / 3600.0),
+        long if long < 48.0 * 3600.0 => format!("{:.1} hours", long / 3600.0),
+        long => format!("{:.0} days", long / 86400.0),
     }
 }
 
@@ -257,7 +283,7 @@ mod tests {
         assert!(outlook.has_room(4 * SECOND, false));
         outlook.add(None);
         assert!(!outlook.has_room(8 * SECOND, false));
-        assert_eq!(outlook.forecast(8 * SECOND).rounds, 4);
+        assert_eq!(outlook.rounds_that_fit(8 * SECOND), 4);
         assert!(!Outlook::new(60 * SECOND, 15 * SECOND).has_room(15 * SECOND, false));
         assert!(Outlook::new(56 * SECOND, 4 * SECOND).has_room(8 * SECOND, true));
     }
@@ -274,6 +300,28 @@ mod tests {
         outlook.leave_out(1);
         assert_eq!(outlook.one_too_many(Duration::ZERO), None);
         assert_eq!(outlook.one_too_many(50 * SECOND), Some(1));
+    }
+
+    /// The rounds at the end, and the seconds left, after 20 rounds of a second.
+    fn end(rounds: Option<usize>, budget_seconds: f64, width: Option<f64>) -> (usize, u64) {
+        let settings = Settings {
+            rounds,
+            budget_seconds,
+            precision: 0.02,
+            ..crate::simulated::results(Vec::new()).settings
+        };
+        let end = ExpectedEnd::of(&settings, 20, 20 * SECOND, SECOND, width);
+        (end.rounds, end.left.as_secs())
+    }
+
+    #[test]
+    fn rounds_end_with_the_time_or_when_the_intervals_will_be_narrow() {
+        assert_eq!(end(None, 60.0, None), (60, 40));
+        assert_eq!(end(None, 60.0, Some(0.2)), (60, 40));
+        // Three times as narrow takes nine times as many rounds.
+        assert_eq!(end(None, 1e6, Some(0.06)), (180, 160));
+        assert_eq!(end(None, 1e6, Some(0.001)), (20, 0));
+        assert_eq!(end(Some(25), 1e6, Some(0.001)), (25, 5));
     }
 
     #[test]
@@ -303,7 +351,7 @@ mod tests {
 
     #[test]
     fn times_are_said_as_people_say_them() {
-        let times = [0.0123, 0.8, 4.02, 14.4, 118.0, 360.0, 9000.0];
+        let times = [0.0123, 0.8, 4.02, 14.4, 118.0, 360.0, 9000.0, 1e6];
         let said = times.map(|time| duration(Duration::from_secs_f64(time)));
         assert_eq!(
             said,
@@ -314,7 +362,8 @@ mod tests {
                 "14 s",
                 "118 s",
                 "6 minutes",
-                "2.5 hours"
+                "2.5 hours",
+                "12 days"
             ]
         );
     }

@@ -40,7 +40,7 @@ pub fn interleave<T, E>(
 }
 
 /// Intervals of fewer rounds are narrow by chance too often to stop there.
-const ROUNDS_BEFORE_PRECISE: usize = 10;
+pub const ROUNDS_BEFORE_PRECISE: usize = 10;
 
 /// When there were enough rounds.
 pub(crate) struct Schedule {

@@ -4,6 +4,7 @@ use crate::names;
 use crate::view::Shown;
 use reheap_bench::figures;
 use reheap_bench::findings::Findings;
+use reheap_bench::outlook::duration;
 use reheap_bench::results::{Ending, Machine, OutputCheck, Results};
 
 /// How to read a table.
@@ -95,10 +96,7 @@ pub(crate) fn settings(results: &Results) -> Vec<(&'static str, String)> {
     match settings.rounds {
         Some(rounds) => pairs.push(("rounds asked for", rounds.to_string())),
         None => {
-            pairs.push((
-                "time for all runs",
-                format!("{} s", settings.budget_seconds),
-            ));
+            pairs.push(("time for all runs", duration(settings.budget())));
             pairs.push((
                 "precision aimed at",
                 format!("{} %", settings.precision * 100.0),

@@ -19,6 +19,7 @@ mod process;
 mod profiling;
 mod program;
 mod project;
+mod pulse;
 mod sys;
 mod system;
 mod ui;

@@ -1,8 +1,10 @@
 //! Prints what people see on standard error: errors, notes and progress.
 
 use crate::exit;
+use crate::pulse::Pulse;
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
+use reheap_bench::outlook::duration;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
@@ -113,9 +115,11 @@ pub(crate) fn while_showing<T>(what: &str, work: impl FnOnce() -> T) -> T {
     while_spinning(what, work)
 }
 
-/// Does something that may take some seconds, and shows it on a terminal.
+/// Does something that may take some seconds, and shows it on a terminal; elsewhere it says so when it takes long.
 pub(crate) fn while_spinning<T>(what: &str, work: impl FnOnce() -> T) -> T {
     if !std::io::stderr().is_terminal() {
+        let what = what.to_owned();
+        let _pulse = Pulse::start(move |since| format!("{what}: {} so far", duration(since)));
         return work();
     }
     let spinner = ProgressBar::new_spinner()

@@ -1,35 +1,34 @@
-//! Shows how far a measurement is: a bar on a terminal, one line for each comparison elsewhere.
+//! Shows how far a measurement is: a bar on a terminal, lines in a log.
 
 use crate::bench::last_words;
+use crate::pulse::Pulse;
 use crate::ui;
 use indicatif::{ProgressBar, ProgressStyle};
 use reheap_bench::analysis::ended;
 use reheap_bench::experiment::{Plan, Progress, Stage, Standing, Watch};
 use reheap_bench::figures;
-use reheap_bench::outlook::{Forecast, duration};
+use reheap_bench::outlook::{ExpectedEnd, duration};
 use reheap_bench::results::{Outcome, Settings};
+use reheap_bench::rounds::ROUNDS_BEFORE_PRECISE;
 use reheap_bench::run::Finished;
 use reheap_bench::server::Load;
 use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
-use std::time::Duration;
-
-/// Where nothing moves, a line is printed after so long, then after twice as long, and at least so often.
-const FIRST_LINE: Duration = Duration::from_secs(2);
-const LINE_AT_LEAST_EVERY: Duration = Duration::from_secs(10);
+use std::time::{Duration, Instant};
 
 /// Progress of one comparison.
 pub(crate) struct Bar {
     bar: ProgressBar,
+    /// Where there is no terminal.
+    pulse: Option<Pulse>,
     settings: Settings,
     /// What is compared with.
     baseline: String,
-    /// What is known before the first round.
-    forecast: Option<Forecast>,
+    began: Instant,
+    /// When it ends, if that is known.
+    ends: Option<Instant>,
     /// How it stands, as a part of a sentence.
     standing: String,
-    /// When the next line is due, where there is no terminal.
-    next_line: Duration,
     /// Whether it was said how small a difference will be seen.
     said_visible: bool,
     /// What the first run of the baseline leads to expect.
@@ -43,20 +42,20 @@ pub(crate) struct Bar {
 
 impl Bar {
     pub(crate) fn new(plan: &Plan) -> Bar {
-        let what = describe(plan);
         let bar = if std::io::stderr().is_terminal() {
             spinning(plan)
         } else {
-            ui::note(&what);
+            ui::note(&describe(plan));
             ProgressBar::hidden()
         };
         Bar {
             bar,
+            pulse: None,
             settings: plan.settings.clone(),
             baseline: plan.variants[0].name.clone(),
-            forecast: None,
+            began: Instant::now(),
+            ends: None,
             standing: String::new(),
-            next_line: FIRST_LINE,
             said_visible: false,
             expected: None,
             told: BTreeSet::new(),
@@ -70,24 +69,23 @@ impl Bar {
         self.bar.finish_and_clear();
     }
 
+    fn expect(&mut self, end: &ExpectedEnd) {
+        self.ends = Instant::now().checked_add(end.left);
+    }
+
     fn say(&self, text: &str) {
         self.bar.suspend(|| ui::note(text));
     }
 
-    /// What is left of the time, and the share of it that is gone.
-    fn time_left(&self, progress: &Progress<'_>) -> Option<(Duration, f64)> {
-        let all = match (self.settings.rounds, &self.forecast) {
-            (Some(rounds), Some(forecast)) => forecast.round * (rounds as u32 + 1),
-            (Some(_), None) => return None,
-            (None, _) => self.settings.budget(),
+    /// When it ends, at the latest; none if that is not known.
+    fn end(&self) -> Option<(Instant, Bound)> {
+        let of_budget = || {
+            let is_limited = self.settings.rounds.is_none();
+            let end = is_limited.then(|| self.began.checked_add(self.settings.budget()))?;
+            Some((end?, Bound::AtMost))
         };
-        let share = progress.elapsed.as_secs_f64() / all.as_secs_f64().max(1e-9);
-        Some((all.saturating_sub(progress.elapsed), share.min(1.0)))
-    }
-
-    /// How many rounds there will be, as far as it is known.
-    fn rounds_at_the_end(&self) -> Option<usize> {
-        self.settings.rounds.or(Some(self.forecast?.rounds))
+        let expected = self.ends.map(|end| (end, Bound::About));
+        expected.or_else(of_budget)
     }
 }
 
@@ -110,46 +108,55 @@ impl Bar {
 
 impl Watch for Bar {
     fn run_begins(&mut self, progress: &Progress<'_>) {
-        let round = match (progress.stage, self.settings.rounds) {
-            (Stage::WarmUp, _) => format!("warm-up, {}", progress.variant),
-            (Stage::Round(round), Some(rounds)) => format!("round {} of {rounds}", round + 1),
-            (Stage::Round(round), None) => format!("round {}", round + 1),
+        let under_way = UnderWay {
+            end: self.end(),
+            stage: match (progress.stage, self.settings.rounds) {
+                (Stage::WarmUp, _) => "warm-up".to_owned(),
+                (Stage::Round(round), Some(rounds)) => format!("round {} of {rounds}", round + 1),
+                (Stage::Round(round), None) => format!("round {}", round + 1),
+            },
+            variant: progress.variant.to_owned(),
+            standing: self.standing.clone(),
         };
-        // What matters most comes first, because a narrow terminal cuts the end.
-        let mut message = String::new();
-        if let Some((left, share)) = self.time_left(progress) {
-            message.push_str(&format!("{} left; ", duration(left)));
-            self.bar.set_position((share * 1000.0) as u64);
+        if let Some((end, _)) = under_way.end {
+            let all = end - self.began;
+            let share = self.began.elapsed().as_secs_f64() / all.as_secs_f64().max(1e-9);
+            self.bar.set_position((share.min(1.0) * 1000.0) as u64);
         }
-        message.push_str(&round);
-        if !self.standing.is_empty() {
-            message.push_str(&format!("; {}", self.standing));
+        self.bar.set_message(under_way.said(Duration::ZERO));
+        if self.bar.is_hidden() {
+            let words = move |since| under_way.said(since);
+            match &self.pulse {
+                Some(pulse) => pulse.now(words),
+                None => self.pulse = Some(Pulse::start(words)),
+            }
         }
-        if self.bar.is_hidden() && progress.elapsed >= self.next_line {
-            let pause = progress.elapsed.min(LINE_AT_LEAST_EVERY);
-            self.next_line = progress.elapsed + pause;
-            ui::note(&message);
-        }
-        self.bar.set_message(message);
     }
 
-    fn rounds_begin(&mut self, forecast: &Forecast, candidates: usize) {
-        self.forecast = Some(*forecast);
+    fn rounds_begin(&mut self, end: &ExpectedEnd, candidates: usize) {
         let variants = figures::count(candidates + 1, "variant");
-        let rounds = figures::count(forecast.rounds, "round");
+        let rounds = figures::count(end.rounds, "round");
+        let left = duration(end.left);
+        if self.settings.rounds.is_some() {
+            self.expect(end);
+        }
         self.say(&match self.settings.rounds {
-            Some(asked) => {
-                let all = duration(forecast.round * asked as u32);
-                format!("{rounds} of {variants} take about {all}")
+            Some(_) => format!("{rounds} of {variants} take about {left}"),
+            None if end.rounds <= ROUNDS_BEFORE_PRECISE => {
+                format!("{variants}; {left} are enough for about {rounds}")
             }
             None => {
-                let budget = duration(self.settings.budget());
-                format!("{variants}; {budget} are enough for about {rounds}")
+                let precision = figures::percent(self.settings.precision);
+                format!(
+                    "{variants}; it ends when each interval is narrower than {precision}, or after {left} and about \
+                     {rounds}"
+                )
             }
         });
     }
 
     fn standing(&mut self, standing: &Standing<'_>) {
+        self.expect(&standing.end);
         self.standing = match standing.leader {
             Some((leader, ratio)) => {
                 let ratio = figures::number(ratio);
@@ -157,19 +164,21 @@ impl Watch for Bar {
             }
             None => format!("best so far: {}", self.baseline),
         };
-        let Some((visible, end)) = standing.visible.zip(self.rounds_at_the_end()) else {
+        let end = &standing.end;
+        let Some(visible) = standing.visible else {
             return;
         };
-        if self.said_visible || standing.rounds >= end {
+        if self.said_visible || standing.rounds >= end.rounds {
             return;
         }
         self.said_visible = true;
         // The width of an interval falls with the root of the number of rounds.
-        let at_the_end = visible * (standing.rounds as f64 / end as f64).sqrt();
+        let at_the_end = visible * (standing.rounds as f64 / end.rounds as f64).sqrt();
         self.say(&format!(
-            "after {}, differences above about {} can be seen; at the end, above about {}",
+            "after {}, differences above about {} can be seen; at the end, after about {} more, above about {}",
             figures::count(standing.rounds, "round"),
             figures::percent(visible),
+            duration(end.left),
             figures::percent(at_the_end)
         ));
     }
@@ -207,6 +216,54 @@ impl Watch for Bar {
         if !std::mem::replace(&mut self.was_told_to_wait, true) {
             self.bar.suspend(|| ui::note(&waiting_for(load)));
         }
+    }
+}
+
+/// How well an end is known.
+#[derive(Clone, Copy)]
+enum Bound {
+    AtMost,
+    About,
+}
+
+/// A run, and what is known meanwhile.
+struct UnderWay {
+    end: Option<(Instant, Bound)>,
+    stage: String,
+    variant: String,
+    standing: String,
+}
+
+/// What is left is not said if it is less.
+const SHORTEST_LEFT: Duration = Duration::from_millis(100);
+/// A run that takes longer is said to be under way.
+const LONG_RUN: Duration = Duration::from_secs(2);
+
+impl UnderWay {
+    /// What matters most comes first, because a narrow terminal cuts the end.
+    fn said(&self, since: Duration) -> String {
+        let mut said = String::new();
+        if let Some((end, bound)) = self.end {
+            let left = end.saturating_duration_since(Instant::now());
+            let at_most = match bound {
+                Bound::AtMost => "at most ",
+                Bound::About => "",
+            };
+            if left >= SHORTEST_LEFT {
+                said.push_str(&format!("{at_most}{} left; ", duration(left)));
+            }
+        }
+        said.push_str(&self.stage);
+        if since >= LONG_RUN || self.standing.is_empty() {
+            said.push_str(&format!(", {}", self.variant));
+        }
+        if since >= LONG_RUN {
+            said.push_str(&format!(" runs for {}", duration(since)));
+        }
+        if !self.standing.is_empty() {
+            said.push_str(&format!("; {}", self.standing));
+        }
+        said
     }
 }
 

@@ -1,0 +1,125 @@
+//! What is to be measured, before anything runs.
+
+use crate::metrics::Metric;
+use crate::results::{
+    Activity, AllocatorVersion, Benchmark, Ending, LeftOut, Role, Settings, Variant,
+};
+use crate::run::{CommandLine, Finished};
+use crate::server::Load;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::time::Duration;
+
+/// What is to be measured.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// As [`Benchmark::name`].
+    pub name: String,
+    /// As [`Benchmark::parameters`].
+    pub parameters: BTreeMap<String, String>,
+    /// How much memory each run may use.
+    pub memory_limit_bytes: Option<u64>,
+    /// What is read from the output.
+    pub metrics: Vec<Metric>,
+    /// What is run; the first is the baseline, and one with [`Role::BaselineCopy`] is its second run of each round.
+    pub variants: Vec<PlannedVariant>,
+    /// As [`Benchmark::left_out`].
+    pub left_out: Vec<LeftOut>,
+    /// What the variants are asked for, if they are servers. Its output differs from run to run, so
+    /// [`Settings::output`] has to be [`crate::results::OutputCheck::Ignored`].
+    pub load: Option<Load>,
+    /// How many rounds, and how long.
+    pub settings: Settings,
+}
+
+impl Plan {
+    /// Whether there are others like it, with other values or another memory limit, to find out how far it works. That
+    /// it does not work in one of them is a result.
+    pub(super) fn is_one_of_many(&self) -> bool {
+        self.memory_limit_bytes.is_some() || !self.parameters.is_empty()
+    }
+
+    /// Where the variants in these roles are.
+    pub(super) fn places(&self, of: impl Fn(Role) -> bool) -> Vec<usize> {
+        let variants = self.variants.iter().enumerate();
+        variants
+            .filter(|(_, variant)| of(variant.role))
+            .map(|(place, _)| place)
+            .collect()
+    }
+
+    /// The benchmark before the first run.
+    pub(super) fn without_runs(&self) -> Benchmark {
+        let variants = self.variants.iter().map(|planned| {
+            let command = &planned.command;
+            let words = [command.program.as_os_str()].into_iter();
+            let words = words.chain(
+                command
+                    .arguments
+                    .iter()
+                    .map(|argument| argument.as_os_str()),
+            );
+            let variables = command.environment.iter();
+            Variant {
+                name: planned.name.clone(),
+                role: planned.role,
+                allocator: planned.allocator.clone(),
+                tuning: planned.tuning.clone(),
+                command: words.map(text).collect(),
+                environment: variables
+                    .map(|(name, value)| (text(name), text(value)))
+                    .collect(),
+                executable_bytes: planned.executable_bytes,
+                activity: planned.activity.clone(),
+                runs: Vec::new(),
+                left: None,
+            }
+        });
+        let metrics = self.metrics.iter();
+        Benchmark {
+            name: self.name.clone(),
+            parameters: self.parameters.clone(),
+            memory_limit_bytes: self.memory_limit_bytes,
+            metrics: metrics
+                .map(|metric| (metric.name.clone(), metric.direction))
+                .collect(),
+            variants: variants.collect(),
+            left_out: self.left_out.clone(),
+            ended: Ending::Interrupted,
+        }
+    }
+}
+
+/// A variant that is to be run. Its members are those of [`Variant`].
+#[derive(Clone, Debug)]
+pub struct PlannedVariant {
+    /// As [`Variant::name`].
+    pub name: String,
+    /// As [`Variant::role`].
+    pub role: Role,
+    /// As [`Variant::allocator`].
+    pub allocator: Option<AllocatorVersion>,
+    /// As [`Variant::tuning`].
+    pub tuning: BTreeMap<String, String>,
+    /// What is run.
+    pub command: CommandLine,
+    /// As [`Variant::executable_bytes`].
+    pub executable_bytes: Option<u64>,
+    /// As [`Variant::activity`].
+    pub activity: Activity,
+    /// Its run before, if there was one: then it needs no warm-up.
+    pub first_run: Option<FirstRun>,
+}
+
+/// The run of a variant before the rounds, which is not measured.
+#[derive(Clone, Debug)]
+pub struct FirstRun {
+    /// How long it took, with the start of a server.
+    pub took: Duration,
+    /// What came of it.
+    pub finished: Finished,
+}
+
+fn text(word: &OsStr) -> String {
+    word.to_string_lossy().into_owned()
+}
