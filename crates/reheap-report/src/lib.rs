@@ -23,4 +23,4 @@ pub use csv::csv;
 pub use html::html;
 pub use hyperfine::{HyperfineFormat, hyperfine_json};
 pub use markdown::markdown;
-pub use text::{Colour, Style, text};
+pub use text::{Colour, Style, text, tried_before_last};

@@ -15,6 +15,7 @@ use reheap_bench::analysis::{Analysis, Comparison, Verdict};
 use reheap_bench::figures;
 use reheap_bench::findings::Findings;
 use reheap_bench::overview::{Entry, Matrix, MatrixRow, Overview};
+use reheap_bench::results::Role;
 use reheap_bench::verdict;
 
 /// As wide as the arrow behind a ratio that is claimed.
@@ -43,13 +44,7 @@ impl Default for Style {
 
 /// The tables of all benchmarks, for a terminal.
 pub fn text(overview: &Overview<'_>, style: Style) -> String {
-    let mut page = Page {
-        style: Style {
-            width: style.width.clamp(40, 100),
-            ..style
-        },
-        lines: Vec::new(),
-    };
+    let mut page = Page::new(style);
     let views = views(overview);
     for view in &views {
         page.benchmark(view);
@@ -69,12 +64,53 @@ pub fn text(overview: &Overview<'_>, style: Style) -> String {
     page.lines.join("\n")
 }
 
+/// What a search tried before its last benchmark: the ratios of each variant, in as few lines as they need. Empty if
+/// there was nothing before.
+pub fn tried_before_last(overview: &Overview<'_>, style: Style) -> String {
+    let mut page = Page::new(style);
+    let views = views(overview);
+    let (_, before) = views.split_last().unzip();
+    for view in before.unwrap_or_default() {
+        page.ratios(view);
+    }
+    page.lines.join("\n")
+}
+
 struct Page {
     style: Style,
     lines: Vec<String>,
 }
 
 impl Page {
+    fn new(style: Style) -> Page {
+        Page {
+            style: Style {
+                width: style.width.clamp(40, 100),
+                ..style
+            },
+            lines: Vec::new(),
+        }
+    }
+
+    fn ratios(&mut self, view: &View<'_>) {
+        let Style { width, colour, .. } = self.style;
+        let baseline = view.findings.benchmark.baseline();
+        let baseline = baseline.map_or("the baseline", |it| it.name.as_str());
+        let title = format!("{}, ratios to {baseline}", view.title);
+        self.paragraph(&title, Paint::Plain);
+        self.gap();
+        self.lines.extend(ratio_table(view).lines(width, colour));
+        self.left_out(view.findings);
+        self.gap();
+    }
+
+    fn left_out(&mut self, findings: &Findings<'_>) {
+        for left_out in &findings.benchmark.left_out {
+            let text = format!("left out: {}: {}", left_out.name, left_out.reason);
+            self.paragraph(&text, Paint::Plain);
+        }
+    }
+
     fn benchmark(&mut self, view: &View<'_>) {
         let findings = view.findings;
         self.paragraph(&view.title, Paint::Plain);
@@ -87,10 +123,7 @@ impl Page {
             self.results(view);
         }
         self.gap();
-        for left_out in &findings.benchmark.left_out {
-            let text = format!("left out: {}: {}", left_out.name, left_out.reason);
-            self.paragraph(&text, Paint::Plain);
-        }
+        self.left_out(findings);
         if findings.rounds() > 0 {
             self.warnings(findings);
             self.paragraph(&words::rounds(findings), Paint::Faint);
@@ -222,14 +255,52 @@ fn table(view: &View<'_>, least: Weight) -> Table {
     }
 }
 
+/// A row for each candidate; columns for its ratios, and for how many rounds they come from.
+fn ratio_table(view: &View<'_>) -> Table {
+    let shown = view.shown.iter();
+    let candidates: Vec<&Shown<'_>> = shown
+        .filter(|shown| shown.variant.role == Role::Candidate)
+        .collect();
+    let mut columns: Vec<Column> = view
+        .columns(Weight::Matters)
+        .into_iter()
+        .map(|analysis| {
+            let comparisons = candidates
+                .iter()
+                .map(|shown| view.comparison(&analysis.quantity, shown));
+            let heading = figures::noun(&analysis.quantity).to_owned();
+            Column::of_ratios(heading, comparisons.map(ratio))
+        })
+        .collect();
+    let rounds = candidates
+        .iter()
+        .map(|shown| Cell::plain(shown.variant.runs.len().to_string()));
+    columns.push(Column {
+        heading: "rounds".to_owned(),
+        cells: rounds.collect(),
+    });
+    let name = |shown: &&Shown<'_>| RowName {
+        name: shown.variant.name.clone(),
+        notes: failed(shown).into_iter().collect(),
+    };
+    Table {
+        heading: "variant".to_owned(),
+        rows: candidates.iter().map(name).collect(),
+        groups: vec![Group { columns }],
+    }
+}
+
+fn failed(shown: &Shown<'_>) -> Option<Cell> {
+    let failures = shown.failures;
+    (failures.count() > 0).then(|| Cell::painted(failures.to_string(), Paint::Worse))
+}
+
 fn row_name(shown: &Shown<'_>) -> RowName {
-    let failed = (shown.failures.count() > 0)
-        .then(|| Cell::painted(shown.failures.to_string(), Paint::Worse));
     let left = shown.variant.left;
     let left = left.map(|left| Cell::painted(left.to_string(), Paint::Faint));
     RowName {
         name: shown.variant.name.clone(),
-        notes: failed.into_iter().chain(left).collect(),
+        notes: failed(shown).into_iter().chain(left).collect(),
     }
 }
 

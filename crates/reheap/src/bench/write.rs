@@ -37,6 +37,11 @@ pub(crate) fn table(overview: &Overview<'_>, outputs: &Outputs) -> String {
     reheap_report::text(overview, style(outputs))
 }
 
+/// What a search tried before its last benchmark, as standard output shows it.
+pub(crate) fn tried_before_last(overview: &Overview<'_>, outputs: &Outputs) -> String {
+    reheap_report::tried_before_last(overview, style(outputs))
+}
+
 fn rendered(form: Form, overview: &Overview<'_>) -> String {
     match form {
         Form::Json => overview.files.iter().map(Results::to_json).collect(),

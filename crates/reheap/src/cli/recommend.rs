@@ -180,9 +180,10 @@ fn recommend(
     // reheap drops a candidate that crashes and recommends another. If the baseline crashes, nothing is certain.
     let is_uncertain = measure::any_failed(&overview, &[Role::Baseline, Role::BaselineCopy]);
     if outputs.to_standard_output() == 0 {
+        let tried = write::tried_before_last(&overview, outputs);
         let last = overview.into_last();
         ui::data(&words(&last.benchmarks[0], wish, &found.choices, commands))?;
-        ui::data(&format!("\n{}", write::table(&last, outputs)))?;
+        ui::data(&format!("\n{tried}\n{}", write::table(&last, outputs)))?;
     }
     Ok(match is_uncertain {
         true => ExitCode::from(exit::COMMAND_FAILED),
