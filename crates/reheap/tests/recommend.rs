@@ -31,6 +31,15 @@ fn where_nothing_can_be_told_apart_you_keep_what_you_have() {
          not enough data: 2 rounds, and 6 are needed"
     );
     outcome.said(&["step 1 of 2: allocators", "step 2 of 2: tuning"]);
+    // What the first step saw comes between the answer and the table of the second.
+    let (tried, _) = outcome.stdout.split_once(": tuning\n").unwrap();
+    for text in [
+        ": allocators, ratios to glibc\n",
+        "\nglibc+jemalloc ",
+        "\nglibc+mimalloc ",
+    ] {
+        assert!(tried.contains(text), "no `{text}` in {}", outcome.stdout);
+    }
     let results: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
     let benchmarks = results["benchmarks"].as_array().unwrap().iter();
     let variants = benchmarks.flat_map(|it| it["variants"].as_array().unwrap());

@@ -74,12 +74,17 @@ impl Clock {
         }
     }
 
-    /// How long a variant may take that is tried out: what is left of the time or, if the baseline was tried out, as
-    /// long as the first run of a candidate.
-    pub(crate) fn limit_of_trials(&self) -> Option<Duration> {
+    /// Ends the step before anything of it was measured.
+    pub(crate) fn give_up_step(&self) {
+        *self.step.borrow_mut() = None;
+    }
+
+    /// How long a variant may take that is tried out: this part of the time that is left or, if the baseline was tried
+    /// out, as long as the first run of a candidate.
+    pub(crate) fn limit_of_trials(&self, share: f64) -> Option<Duration> {
         let step = self.step.borrow();
         let of_candidates = step.as_ref().map(|step| step.outlook.longest_first_run());
-        of_candidates.or_else(|| self.left())
+        of_candidates.or_else(|| Some(self.left()?.mul_f64(share)))
     }
 
     /// Whether a candidate of this step that was tried out so long is too slow for it.

@@ -22,6 +22,7 @@ use reheap_bench::results::{
 };
 use reheap_bench::run::{CommandLine, Launcher, Limits};
 use reheap_bench::server::{self, ReadySign, ServeError};
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -35,6 +36,8 @@ pub(crate) struct Measurement {
     pub(crate) server: Option<Server>,
     pub(crate) clock: Clock,
     measuring: Measuring,
+    /// How many values of the sweep, from the first, did not fit into the time.
+    skipped: Cell<usize>,
     interrupted: Arc<AtomicBool>,
     name: String,
     started: SystemTime,
@@ -58,15 +61,38 @@ impl Measurement {
             launcher: Launcher::new()?,
             server,
             measuring,
+            skipped: Cell::new(0),
             interrupted: interrupt::on_signals()?,
             name,
             started: SystemTime::now(),
         })
     }
 
+    /// The values of a sweep, without those that do not fit into the time.
+    fn sweep(&self) -> &[Parameters] {
+        &self.measuring.sweep[self.skipped.get()..]
+    }
+
     /// The values of the first measurement of a sweep, with which reheap tries a variant out.
     pub(crate) fn first_parameters(&self) -> &Parameters {
-        &self.measuring.sweep[0]
+        &self.sweep()[0]
+    }
+
+    /// Leaves out the first values of a sweep if the time is not enough for them, because it may be for others.
+    ///
+    /// # Errors
+    /// If that is not the reason for the error, or if there are no others.
+    pub(crate) fn go_on_with_other_values(&self, error: anyhow::Error) -> anyhow::Result<()> {
+        let Some(time) = too_little_time(&error) else {
+            return Err(error);
+        };
+        if self.sweep().len() == 1 {
+            return Err(refusal(time, self.measuring.comparisons()).into());
+        }
+        say_not_measured(self.first_parameters(), time);
+        self.skipped.set(self.skipped.get() + 1);
+        self.clock.give_up_step();
+        Ok(())
     }
 
     /// The memory limit of the first measurement.
@@ -85,10 +111,17 @@ impl Measurement {
         Err(interrupt::failure("interrupted before anything was measured").into())
     }
 
-    /// How many comparisons there are: one for each value of the sweep, under each memory limit. Each gets the same part
-    /// of the time.
-    pub(crate) fn comparisons(&self) -> usize {
-        self.measuring.sweep.len() * self.measuring.memory_limits_bytes.len()
+    /// The part of the time that is left for the first of the comparisons: one for each value of the sweep, under each
+    /// memory limit.
+    fn share(&self) -> f64 {
+        1.0 / (self.sweep().len() * self.measuring.memory_limits_bytes.len()) as f64
+    }
+
+    /// Begins to count the time of the first comparison, if the baseline was tried out.
+    pub(crate) fn begin_step(&self, baseline: &ReadyVariant, wanted: usize) {
+        if let Some(first_run) = &baseline.first_run {
+            self.clock.begin_step(self.share(), first_run.took, wanted);
+        }
     }
 
     /// Measures the variants, the first being the baseline, with each value of the sweep and under each memory limit.
@@ -98,43 +131,36 @@ impl Measurement {
         left_out: &[LeftOut],
     ) -> anyhow::Result<Results> {
         let mut results = self.without_benchmarks();
-        let Measuring {
-            sweep,
-            memory_limits_bytes,
-            ..
-        } = &self.measuring;
-        for parameters in sweep {
+        for parameters in self.sweep() {
             self.planned(variants, parameters, None)?; // a program that only a later one names may not be there
         }
-        let mut comparisons = self.comparisons();
-        for parameters in sweep {
-            for &memory_limit_bytes in memory_limits_bytes {
-                let share = 1.0 / (comparisons - results.benchmarks.len()) as f64;
-                let measured =
-                    self.benchmark(variants, left_out, parameters, memory_limit_bytes, share);
-                let benchmark = match (measured, results.benchmarks.is_empty()) {
-                    (Err(error), is_first) => match too_little_time(&error) {
-                        Some(time) if is_first => {
-                            return Err(refusal(time, self.comparisons()).into());
+        let limits = &self.measuring.memory_limits_bytes;
+        let of_value = |parameters| limits.iter().map(move |&limit| (parameters, limit));
+        let comparisons: Vec<_> = self.sweep().iter().flat_map(of_value).collect();
+        let mut refused = None;
+        for (place, &(parameters, limit)) in comparisons.iter().enumerate() {
+            let share = 1.0 / (comparisons.len() - place) as f64;
+            match self.benchmark(variants, left_out, parameters, limit, share) {
+                Ok(benchmark) => results.benchmarks.push(benchmark),
+                // What is measured with other values is worth having.
+                Err(error) => match too_little_time(&error) {
+                    Some(time) => {
+                        if comparisons.len() > 1 {
+                            say_not_measured(parameters, time);
                         }
-                        // What was measured with other values is worth keeping.
-                        Some(time) => {
-                            ui::note(&format!("not measured{}: {time}", with(parameters)));
-                            comparisons -= 1;
-                            continue;
-                        }
-                        None => return Err(error),
-                    },
-                    (Ok(benchmark), _) => benchmark,
-                };
-                let ended = benchmark.ended;
-                results.benchmarks.push(benchmark);
-                if ended == Ending::Interrupted {
-                    return Ok(results);
-                }
+                        refused.get_or_insert(*time);
+                    }
+                    None => return Err(error),
+                },
+            }
+            if was_interrupted(&results) {
+                return Ok(results);
             }
         }
-        Ok(results)
+        match (results.benchmarks.is_empty(), refused) {
+            (true, Some(time)) => Err(refusal(&time, self.measuring.comparisons()).into()),
+            _ => Ok(results),
+        }
     }
 
     /// Starts a server once, and stops it when it is ready: before reheap builds anything for it.
@@ -193,7 +219,7 @@ impl Measurement {
 
     fn limits_of_trials(&self) -> Limits<'_> {
         // A command that never ends must not use up the time.
-        let limits = [self.time_limit(), self.clock.limit_of_trials()];
+        let limits = [self.time_limit(), self.clock.limit_of_trials(self.share())];
         Limits {
             time: limits.into_iter().flatten().min(),
             memory: None,
@@ -323,6 +349,10 @@ pub(crate) fn too_little_time(error: &anyhow::Error) -> Option<&TooLittleTime> {
         MeasureError::TooLittleTime(time) => Some(time),
         _ => None,
     }
+}
+
+fn say_not_measured(parameters: &Parameters, time: &TooLittleTime) {
+    ui::note(&format!("not measured{}: {time}", with(parameters)));
 }
 
 /// The values of a sweep, to follow a sentence: ` with n = 3`.

@@ -82,6 +82,13 @@ pub(crate) struct Measuring {
     pub(crate) memory_limits_bytes: Vec<Option<u64>>,
 }
 
+impl Measuring {
+    /// How many comparisons are asked for.
+    pub(crate) fn comparisons(&self) -> usize {
+        self.sweep.len() * self.memory_limits_bytes.len()
+    }
+}
+
 impl MeasuringArguments {
     /// Everything that reheap can check before it builds anything.
     pub(crate) fn check(&self) -> anyhow::Result<Measuring> {

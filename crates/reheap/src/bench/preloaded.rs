@@ -2,7 +2,6 @@
 //!
 //! A preloaded allocator takes part only if one untimed run showed that the program's calls reach it.
 
-use crate::bench::clock::refusal;
 use crate::bench::last_words;
 use crate::bench::measure::Measurement;
 use crate::bench::ready::{ReadyVariant, command_line};
@@ -17,7 +16,7 @@ use crate::workshop::Workshop;
 use anyhow::Context as _;
 use reheap_allocators::probe::Recording;
 use reheap_allocators::target::Libc;
-use reheap_bench::experiment::FirstRun;
+use reheap_bench::experiment::{FirstRun, MeasureError};
 use reheap_bench::outlook::TooSlow;
 use reheap_bench::results::{Activity, LeftOut, Role};
 use std::ffi::OsString;
@@ -25,13 +24,28 @@ use std::ffi::OsString;
 /// All variants that the user asked for, ready to run, and those that cannot take part.
 ///
 /// # Errors
-/// If a named variant cannot be made, or the program loads no preload at all.
+/// If a named variant cannot be made, if the program loads no preload at all, or if the time is not enough for any value
+/// of the sweep.
 pub(crate) fn prepare(
     typed: &[Typed],
     words: &[OsString],
     measurement: &Measurement,
     workshop: &Workshop,
 ) -> anyhow::Result<(Vec<ReadyVariant>, Vec<LeftOut>)> {
+    loop {
+        match prepare_with_first_values(typed, words, measurement, workshop) {
+            Ok(prepared) => return Ok((prepared.ready, prepared.left_out)),
+            Err(error) => measurement.go_on_with_other_values(error)?,
+        }
+    }
+}
+
+fn prepare_with_first_values(
+    typed: &[Typed],
+    words: &[OsString],
+    measurement: &Measurement,
+    workshop: &Workshop,
+) -> anyhow::Result<Prepared> {
     let program = match variants::all_own(typed) {
         true => None,
         false => Some(Dynamic::resolve(words, measurement, workshop)?),
@@ -45,10 +59,8 @@ pub(crate) fn prepare(
     let mut prepared = Prepared::default();
     for variant in typed {
         match (variant, &program) {
-            (Typed::OwnCommand(command), _) => prepared.ready.push(own_command(command)),
-            (Typed::OfLibc(variant), Some(program)) => {
-                program.take_in_named(variant, typed.len() - 1, &mut prepared)?;
-            }
+            (_, Some(program)) => program.take_in_named(variant, typed.len() - 1, &mut prepared)?,
+            (Typed::OwnCommand(command), None) => prepared.ready.push(own_command(command)),
             (Typed::OfLibc(_), None) => unreachable!("not all are commands of their own"),
         }
     }
@@ -58,7 +70,7 @@ pub(crate) fn prepare(
     if let Some(baseline) = prepared.ready.first_mut() {
         baseline.role = Role::Baseline;
     }
-    Ok((prepared.ready, prepared.left_out))
+    Ok(prepared)
 }
 
 #[derive(Default)]
@@ -132,12 +144,13 @@ impl<'a> Dynamic<'a> {
             left_out: Vec::new(),
         };
         let choices = Choice::to_try(Hardened::LeftOut)?;
-        self.begin(&prepared.ready[0], choices.len());
+        let baseline = &prepared.ready[0];
+        self.measurement.begin_step(baseline, choices.len());
         for choice in &choices {
             let ready = match self.measurement.clock.room() {
                 Ok(()) => self.preloaded(choice),
                 Err(time) if prepared.ready.len() == 1 => {
-                    return Err(refusal(&time, self.measurement.comparisons()).into());
+                    return Err(MeasureError::TooLittleTime(time).into());
                 }
                 Err(time) => Err(anyhow::Error::msg(time.reason())),
             };
@@ -159,16 +172,6 @@ impl<'a> Dynamic<'a> {
         Ok(prepared)
     }
 
-    /// Begins to count the time: the baseline was tried out.
-    fn begin(&self, baseline: &ReadyVariant, wanted: usize) {
-        if let Some(first_run) = &baseline.first_run {
-            let share = 1.0 / self.measurement.comparisons() as f64;
-            self.measurement
-                .clock
-                .begin_step(share, first_run.took, wanted);
-        }
-    }
-
     fn take_in(&self, ready: ReadyVariant, prepared: &mut Prepared) {
         let first_run = ready.first_run.as_ref().map(|first_run| first_run.took);
         self.measurement.clock.add(first_run);
@@ -178,37 +181,52 @@ impl<'a> Dynamic<'a> {
     /// Makes a variant ready that the user asked for by name, if there is time for it.
     fn take_in_named(
         &self,
-        variant: &OfLibc,
+        variant: &Typed,
         wanted: usize,
         prepared: &mut Prepared,
     ) -> anyhow::Result<()> {
         if prepared.ready.is_empty() {
             let baseline = self.named(variant)?;
-            self.begin(&baseline, wanted);
+            self.measurement.begin_step(&baseline, wanted);
             prepared.ready.push(baseline);
             return Ok(());
         }
+        let left_out = |reason| LeftOut {
+            name: variants::shown(variant, self.libc),
+            reason,
+        };
         match self.measurement.clock.room() {
             Ok(()) => match self.named(variant) {
-                Err(reason) if reason.is::<TooSlow>() => prepared.left_out.push(LeftOut {
-                    name: variants::name(self.libc, &variant.choice),
-                    reason: reason.to_string(),
-                }),
+                Err(reason) if reason.is::<TooSlow>() => {
+                    prepared.left_out.push(left_out(reason.to_string()));
+                }
                 ready => self.take_in(ready?, prepared),
             },
             Err(time) if prepared.ready.len() == 1 => {
-                return Err(refusal(&time, self.measurement.comparisons()).into());
+                return Err(MeasureError::TooLittleTime(time).into());
             }
-            Err(time) => prepared.left_out.push(LeftOut {
-                name: variants::name(self.libc, &variant.choice),
-                reason: time.reason(),
-            }),
+            Err(time) => prepared.left_out.push(left_out(time.reason())),
         }
         Ok(())
     }
 
     /// A variant that the user asked for by name.
-    fn named(&self, variant: &OfLibc) -> anyhow::Result<ReadyVariant> {
+    fn named(&self, variant: &Typed) -> anyhow::Result<ReadyVariant> {
+        match variant {
+            Typed::OfLibc(variant) => self.of_libc(variant),
+            // What it takes decides what fits into the time, as with the others.
+            Typed::OwnCommand(command) => self.tried_out(own_command(command)),
+        }
+    }
+
+    fn tried_out(&self, ready: ReadyVariant) -> anyhow::Result<ReadyVariant> {
+        let mut command = command_line(&ready.words, self.measurement.first_parameters())?;
+        command.environment = ready.environment.clone();
+        let first_run = Some(self.measurement.try_out(&ready.name, command)?);
+        Ok(ReadyVariant { first_run, ..ready })
+    }
+
+    fn of_libc(&self, variant: &OfLibc) -> anyhow::Result<ReadyVariant> {
         if variant.libc.is_some_and(|libc| libc != self.libc) {
             let (asked, shown) = (
                 variants::name(self.libc, &variant.choice),
@@ -239,16 +257,11 @@ impl<'a> Dynamic<'a> {
             environment: preloading::environment(choice, library.as_deref()),
             ..ReadyVariant::new(self.libc, choice, self.words.to_vec())
         };
-        let first_run = if library.is_some() {
-            let (seen, first_run) = self.see(&ready, choice)?;
-            ready.activity = Activity::Seen(seen);
-            first_run
-        } else {
-            let measurement = self.measurement;
-            let mut command = command_line(self.words, measurement.first_parameters())?;
-            command.environment = ready.environment.clone();
-            measurement.try_out(&ready.name, command)?
-        };
+        if library.is_none() {
+            return self.tried_out(ready);
+        }
+        let (seen, first_run) = self.see(&ready, choice)?;
+        ready.activity = Activity::Seen(seen);
         ready.first_run = Some(first_run);
         Ok(ready)
     }

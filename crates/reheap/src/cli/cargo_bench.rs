@@ -11,6 +11,7 @@ use crate::bench::variants::{self, OfLibc, Typed};
 use crate::choice::{Choice, Hardened};
 use crate::project::Session;
 use reheap_allocators::target::Libc;
+use reheap_bench::outlook::TooSlow;
 use reheap_bench::results::{LeftOut, Role};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -72,9 +73,17 @@ pub(crate) fn run(arguments: &CargoBenchArguments) -> anyhow::Result<ExitCode> {
         let prepared = prepare(variant, &project, &measurement);
         measurement.go_on()?;
         match prepared {
-            Ok(variant) => ready.push(variant),
-            // Nobody asked for this one by name.
-            Err(reason) if arguments.variant.is_empty() && !ready.is_empty() => {
+            Ok(variant) => {
+                if ready.is_empty() {
+                    measurement.begin_step(&variant, asked.len() - 1);
+                }
+                ready.push(variant);
+            }
+            // Nobody asked for this one by name, or there is no time for it.
+            Err(reason)
+                if !ready.is_empty()
+                    && (arguments.variant.is_empty() || reason.is::<TooSlow>()) =>
+            {
                 left_out.push(LeftOut {
                     name: shown(variant),
                     reason: format!("{reason:#}"),

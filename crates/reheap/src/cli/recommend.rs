@@ -152,7 +152,7 @@ struct Commands<'a> {
 /// The checked options. They must not ask for several comparisons.
 fn for_one_setting(arguments: &MeasuringArguments) -> anyhow::Result<Measuring> {
     let measuring = arguments.check()?;
-    if measuring.sweep.len() * measuring.memory_limits_bytes.len() > 1 {
+    if measuring.comparisons() > 1 {
         let failure = Failure::usage("a recommendation is for one command under one memory limit");
         return Err(failure.hint("compare several: reheap bench").into());
     }

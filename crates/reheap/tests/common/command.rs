@@ -143,6 +143,11 @@ impl Running {
         ends_within(self.pid(), Duration::ZERO)
     }
 
+    /// Whether it has written this to standard error until now.
+    pub(crate) fn has_said(&self, text: &str) -> bool {
+        self.outputs[1].bytes.text().contains(text)
+    }
+
     /// What the command writes into a FIFO until it has closed that; it must not end before.
     #[track_caller]
     pub(crate) fn says_through(&self, fifo: &Path) -> String {
