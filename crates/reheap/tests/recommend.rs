@@ -30,7 +30,7 @@ fn where_nothing_can_be_told_apart_you_keep_what_you_have() {
         "recommended for balanced: keep what you have: \
          not enough data: 2 rounds, and 6 are needed"
     );
-    outcome.said(&["step 1 of 2: allocators", "step 2 of 2: tuning"]);
+    let outcome = outcome.said(&["step 1 of 2: allocators", "step 2 of 2: tuning"]);
     // What the first step saw comes between the answer and the table of the second.
     let (tried, _) = outcome.stdout.split_once(": tuning\n").unwrap();
     for text in [
