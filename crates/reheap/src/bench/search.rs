@@ -220,7 +220,8 @@ impl AllocatorSearch<'_> {
         let mut choices: Vec<&Choice> =
             of_finalists.iter().map(|((_, choice), _)| choice).collect();
         let stock = Choice::of("stock", &[])?;
-        if self.source.tunes_baseline() {
+        // No option of the libc's own allocator makes it a hardened one.
+        if self.source.tunes_baseline() && self.goal != Goal::Security {
             choices.push(&stock);
         }
         let mut to_try = Vec::new();
