@@ -61,7 +61,8 @@ impl Schedule {
     /// Why no round is begun after this many; none if one is. The next round is expected to take this long.
     ///
     /// Precision is looked at after 10 rounds, and then each time that a tenth more was run. With a look after each
-    /// round, rounds would end as soon as an interval happens to be narrow.
+    /// round from the fourth, rounds would end as soon as an interval happens to be narrow, and then it is wrong more
+    /// often than it says (calibration.rs).
     pub(crate) fn ending(
         &mut self,
         rounds: usize,
