@@ -9,7 +9,12 @@
 //!
 //! To add an allocator with entry points of its own: a row in `names`, and a hook of that name.
 
+mod arguments;
+mod code;
+mod glibc;
+mod musl;
 mod names;
+mod stripped;
 
 use super::prologue::{self, PrologueError};
 use object::elf;
@@ -44,6 +49,11 @@ pub enum LocateError {
         "it is stripped and has no reheap marker, and reheap does not know its malloc by its code"
     )]
     Unknown,
+    /// There is a second allocator, which cannot be located.
+    #[error(
+        "it is stripped and contains several allocators ({0}), and reheap cannot tell which calls go where"
+    )]
+    SeveralAllocators(String),
     /// It has symbols, and none is of a malloc.
     #[error("it contains no malloc")]
     NoMalloc,
@@ -190,7 +200,10 @@ pub fn locate<'data, R: ReadRef<'data>>(bytes: R) -> Result<Located, LocateError
             Access::Marker
         }
         (None, false) => Access::Symbols,
-        (None, true) => return Err(executable.unknown()),
+        (None, true) => {
+            places.add_known_code(&executable)?;
+            Access::Code
+        }
     };
     places.add_family(&symbols)?;
     places.add_own_entry_points(&symbols)?;
@@ -265,10 +278,6 @@ impl<'data, R: ReadRef<'data>> Executable<'data, R> {
         })
     }
 
-    fn unknown(&self) -> LocateError {
-        self.interpreter().unwrap_or(LocateError::Unknown)
-    }
-
     fn marker(&self) -> Result<Option<marker::FoundMarker>, LocateError> {
         for segment in self.file.elf_program_headers() {
             let Some(mut notes) = segment.notes(LittleEndian, self.file.data())? else {
@@ -335,7 +344,8 @@ impl<'data, R: ReadRef<'data>> Executable<'data, R> {
         }
         let not_located = match access {
             Access::Symbols => Vec::new(),
-            Access::Marker | Access::Code => names::FAMILY
+            Access::Code if !places.is_glibc => Vec::new(), // all of musl's others end in these
+            Access::Marker | Access::Code => names::THAT_ALLOCATE
                 .into_iter()
                 .filter(|name| !places.by_hook.contains_key(name))
                 .collect(),
@@ -465,6 +475,27 @@ impl Places {
                 },
             );
         }
+    }
+
+    fn add_known_code<'data, R: ReadRef<'data>>(
+        &mut self,
+        executable: &Executable<'data, R>,
+    ) -> Result<(), LocateError> {
+        if let Some(error) = executable.interpreter() {
+            return Err(error);
+        }
+        let found = stripped::find(executable)?;
+        self.is_glibc = found.is_glibc;
+        for (name, address) in found.functions {
+            self.by_hook.insert(
+                name,
+                Place {
+                    address,
+                    size: None,
+                },
+            );
+        }
+        Ok(())
     }
 
     /// The functions with their names in C.

@@ -17,6 +17,18 @@ pub(crate) const FAMILY: [&str; 13] = [
     "malloc_usable_size",
 ];
 
+/// The family's functions that make a block by themselves: `reallocarray` is a call of `realloc` everywhere.
+pub(super) const THAT_ALLOCATE: [&str; 8] = [
+    "malloc",
+    "calloc",
+    "realloc",
+    "aligned_alloc",
+    "posix_memalign",
+    "memalign",
+    "valloc",
+    "pvalloc",
+];
+
 /// Entry points of one allocator besides the family.
 pub(super) struct OwnEntryPoints {
     /// A name that only this allocator has. What is in front of it is the prefix of all.

@@ -1,0 +1,180 @@
+//! The code of a stripped executable, read once from beginning to end: who calls what, and who uses which address.
+//!
+//! Compilers put no data between instructions on x86-64, so decoding in order finds every instruction. A function
+//! begins where a call goes, where a pointer in the data leads, or where the unwinding table says so.
+
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A branch or a use of an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Use {
+    site: u64,
+    target: u64,
+}
+
+/// What the code does, by address.
+#[derive(Debug, Default)]
+pub(super) struct Code<'data> {
+    segments: Vec<(u64, &'data [u8])>,
+    functions: BTreeSet<u64>,
+    calls: Vec<Use>,
+    jumps: Vec<Use>,
+    uses: Vec<Use>,
+}
+
+impl<'data> Code<'data> {
+    /// Reads executable segments. `starts` are functions that are known already, `interesting` the addresses whose uses
+    /// matter.
+    pub(super) fn read(
+        segments: Vec<(u64, &'data [u8])>,
+        starts: impl Iterator<Item = u64>,
+        interesting: &BTreeMap<u64, &'static str>,
+    ) -> Self {
+        let mut code = Self {
+            segments,
+            ..Self::default()
+        };
+        code.functions = starts
+            .filter(|&start| code.bytes_from(start).is_some())
+            .collect();
+        for index in 0..code.segments.len() {
+            let (address, bytes) = code.segments[index];
+            for instruction in Decoder::with_ip(64, bytes, address, DecoderOptions::NONE).iter() {
+                code.note(&instruction, interesting);
+            }
+        }
+        let called = code.calls.iter().map(|call| call.target);
+        let called: Vec<u64> = called.filter(|&at| code.bytes_from(at).is_some()).collect();
+        code.functions.extend(called);
+        code
+    }
+
+    /// Takes the target of a jump out of a function for a function. Not for code with parts for rare cases elsewhere: these
+    /// jump back into the middle.
+    pub(super) fn add_tail_calls(&mut self) {
+        let leaves = |jump: &&Use| {
+            let function = self.function_of(jump.site);
+            function.is_none_or(|function| {
+                jump.target < function || jump.target >= self.end_of(function)
+            })
+        };
+        let targets = self.jumps.iter().filter(leaves).map(|jump| jump.target);
+        let targets = targets.filter(|&target| self.bytes_from(target).is_some());
+        let targets: Vec<u64> = targets.collect();
+        self.functions.extend(targets);
+    }
+
+    fn note(&mut self, instruction: &Instruction, interesting: &BTreeMap<u64, &'static str>) {
+        let site = instruction.ip();
+        let mut add_use = |target: u64| {
+            if interesting.contains_key(&target) {
+                self.uses.push(Use { site, target });
+            }
+        };
+        if instruction.is_ip_rel_memory_operand() {
+            add_use(instruction.ip_rel_memory_address());
+        }
+        for operand in 0..instruction.op_count() {
+            if instruction.op_kind(operand) == OpKind::Immediate32 {
+                add_use(u64::from(instruction.immediate32()));
+            }
+        }
+        if instruction.op0_kind() == OpKind::NearBranch64 {
+            let target = instruction.near_branch_target();
+            match instruction.flow_control() {
+                FlowControl::Call => self.calls.push(Use { site, target }),
+                FlowControl::UnconditionalBranch => self.jumps.push(Use { site, target }),
+                _ => {}
+            }
+        }
+    }
+
+    fn bytes_from(&self, address: u64) -> Option<&'data [u8]> {
+        self.segments.iter().find_map(|(start, bytes)| {
+            let offset = usize::try_from(address.checked_sub(*start)?).ok()?;
+            bytes.get(offset..).filter(|rest| !rest.is_empty())
+        })
+    }
+
+    /// The function that an address is in.
+    pub(super) fn function_of(&self, address: u64) -> Option<u64> {
+        self.functions.range(..=address).next_back().copied()
+    }
+
+    /// Where the next function begins.
+    pub(super) fn end_of(&self, function: u64) -> u64 {
+        let next = self.functions.range(function + 1..).next();
+        next.copied().unwrap_or(u64::MAX)
+    }
+
+    /// The instructions of a function in the order of their addresses, up to the next function.
+    pub(super) fn instructions(&self, function: u64) -> impl Iterator<Item = Instruction> {
+        let end = self.end_of(function);
+        let bytes = self.bytes_from(function).unwrap_or_default();
+        Decoder::with_ip(64, bytes, function, DecoderOptions::NONE)
+            .into_iter()
+            .take_while(move |instruction| instruction.ip() < end && !instruction.is_invalid())
+    }
+
+    pub(super) fn functions(&self) -> impl Iterator<Item = u64> {
+        self.functions.iter().copied()
+    }
+
+    /// The functions that call this one, or jump to it from their end.
+    pub(super) fn callers(&self, function: u64) -> BTreeSet<u64> {
+        self.calls
+            .iter()
+            .chain(&self.jumps)
+            .filter(|call| call.target == function)
+            .filter_map(|call| self.function_of(call.site))
+            .filter(|&caller| caller != function)
+            .collect()
+    }
+
+    /// The functions that call this one and use its result.
+    pub(super) fn callers_that_go_on(&self, function: u64) -> BTreeSet<u64> {
+        let calls = self.calls.iter().filter(|call| call.target == function);
+        calls
+            .filter_map(|call| self.function_of(call.site))
+            .collect()
+    }
+
+    /// What a function calls, or jumps to outside of itself.
+    pub(super) fn callees(&self, function: u64) -> BTreeSet<u64> {
+        let range = function..self.end_of(function);
+        self.calls
+            .iter()
+            .chain(&self.jumps)
+            .filter(|call| range.contains(&call.site) && !range.contains(&call.target))
+            .map(|call| call.target)
+            .collect()
+    }
+
+    /// The functions that do nothing but jump to this one.
+    pub(super) fn wrappers(&self, function: u64) -> BTreeSet<u64> {
+        let jumps = self.jumps.iter().filter(|jump| jump.target == function);
+        jumps
+            .map(|jump| jump.site)
+            .filter(|site| self.functions.contains(site))
+            .collect()
+    }
+
+    /// The functions that use an interesting address.
+    pub(super) fn users(&self, targets: &BTreeSet<u64>) -> BTreeSet<u64> {
+        let uses = self
+            .uses
+            .iter()
+            .filter(|used| targets.contains(&used.target));
+        uses.filter_map(|used| self.function_of(used.site))
+            .collect()
+    }
+}
+
+/// The only element.
+pub(super) fn only(set: &BTreeSet<u64>) -> Option<u64> {
+    match set.len() {
+        1 => set.first().copied(),
+        _ => None,
+    }
+}

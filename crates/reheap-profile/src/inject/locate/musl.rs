@@ -1,0 +1,134 @@
+//! musl's mallocng (musl 1.2.1 and later) without symbols.
+//!
+//! Its `malloc` begins with two comparisons of its argument: with the largest size there can be, PTRDIFF_MAX - 4096, and
+//! with the size from which it maps blocks, 131052 (`MMAP_THRESHOLD` in mallocng/meta.h). `realloc` does the same with
+//! its second argument. From there the calls inside the libc lead to the rest:
+//!
+//! - `calloc` is the one caller of the public `malloc` that multiplies and checks for overflow first; musl has two
+//!   wrappers of the same malloc, and only the public one is called from there;
+//! - `free` wraps what `realloc` calls and what has a wrapper;
+//! - `aligned_alloc` is the only other function that calls the malloc behind the wrappers;
+//! - `posix_memalign` calls that, and has the result EINVAL ready.
+//!
+//! musl's other functions (`memalign`, `valloc`, `reallocarray`) end in these, so their calls are counted there.
+
+use super::arguments::{EINVAL, immediate, is_call, returns_number};
+use super::code::{Code, only};
+use iced_x86::{Instruction, Mnemonic, Register};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// `n >= PTRDIFF_MAX - 4096`, as compilers write it.
+const LARGEST: [u64; 2] = [i64::MAX as u64 - 4096, i64::MAX as u64 - 4097];
+/// `n >= MMAP_THRESHOLD`, as compilers write it.
+const MAPPED_FROM: [u64; 2] = [131_052, 131_051];
+/// Both comparisons come at once.
+const NEAR: usize = 40;
+
+/// Where the functions are; `None` if one of those that every malloc has cannot be shown.
+pub(super) fn find(code: &mut Code<'_>) -> Option<BTreeMap<&'static str, u64>> {
+    // Only its wrappers may lead to musl's malloc, and they jump.
+    code.add_tail_calls();
+    let code = &*code;
+    let compares = |register| {
+        let found = code
+            .functions()
+            .filter(|&at| compares_size(code, at, register));
+        found.collect::<BTreeSet<u64>>()
+    };
+    let inner_malloc = only(&compares(Register::RDI))?;
+    let inner_realloc = only(&compares(Register::RSI))?;
+
+    let wrappers = code.wrappers(inner_malloc);
+    let calls_wrapper = |&function: &u64| !code.callees(function).is_disjoint(&wrappers);
+    let callocs = wrappers.iter().flat_map(|&wrapper| code.callers(wrapper));
+    let callocs = callocs.filter(|&function| is_calloc(code, function));
+    let calloc = only(&callocs.filter(calls_wrapper).collect())?;
+    let called = code.callees(calloc);
+    let malloc = only(&wrappers.intersection(&called).copied().collect())?;
+
+    let realloc = only(&code.wrappers(inner_realloc))?;
+    let frees = code.callees(inner_realloc).into_iter();
+    let frees =
+        frees.filter(|&function| function != inner_malloc && tests_argument(code, function));
+    let frees: BTreeSet<u64> = frees.flat_map(|function| code.wrappers(function)).collect();
+    let free = only(&frees)?;
+
+    let mut found = BTreeMap::from([
+        ("malloc", malloc),
+        ("calloc", calloc),
+        ("realloc", realloc),
+        ("free", free),
+    ]);
+    found.extend(find_aligned(code, inner_malloc, inner_realloc));
+    Some(found)
+}
+
+fn find_aligned(
+    code: &Code<'_>,
+    inner_malloc: u64,
+    inner_realloc: u64,
+) -> BTreeMap<&'static str, u64> {
+    let mut callers = code.callers_that_go_on(inner_malloc);
+    callers.remove(&inner_realloc);
+    let mut found = BTreeMap::new();
+    if let Some(aligned_alloc) = only(&callers) {
+        found.insert("aligned_alloc", aligned_alloc);
+        let callers = code.callers_that_go_on(aligned_alloc).into_iter();
+        let callers = callers.filter(|&function| returns_number(code, function, EINVAL));
+        if let Some(posix_memalign) = only(&callers.collect()) {
+            found.insert("posix_memalign", posix_memalign);
+        }
+    }
+    found
+}
+
+/// Whether a function compares this argument of its own with both sizes, before it changes or passes it.
+fn compares_size(code: &Code<'_>, function: u64, argument: Register) -> bool {
+    let (mut knows_largest, mut compares_threshold) = (false, false);
+    let mut compares_largest = false;
+    for instruction in code.instructions(function).take(NEAR) {
+        if let Some(number) = immediate(&instruction) {
+            let is_compare = instruction.mnemonic() == Mnemonic::Cmp;
+            knows_largest |= LARGEST.contains(&number);
+            compares_threshold |= is_compare
+                && MAPPED_FROM.contains(&number)
+                && instruction.op0_register() == argument;
+        }
+        let registers = [instruction.op0_register(), instruction.op1_register()];
+        compares_largest |= knows_largest
+            && instruction.mnemonic() == Mnemonic::Cmp
+            && registers.contains(&argument);
+        if is_call(&instruction) {
+            break;
+        }
+    }
+    match argument {
+        // realloc compares with the threshold later.
+        Register::RSI => compares_largest,
+        _ => compares_largest && compares_threshold,
+    }
+}
+
+/// Whether a function multiplies its arguments with a check for overflow, before its first call.
+fn is_calloc(code: &Code<'_>, function: u64) -> bool {
+    let before_call: Vec<Instruction> = code
+        .instructions(function)
+        .take_while(|instruction| !is_call(instruction))
+        .take(NEAR)
+        .collect();
+    let has = |mnemonics: &[Mnemonic]| {
+        before_call
+            .iter()
+            .any(|instruction| mnemonics.contains(&instruction.mnemonic()))
+    };
+    has(&[Mnemonic::Mul, Mnemonic::Div]) && has(&[Mnemonic::Jo, Mnemonic::Jb, Mnemonic::Ja])
+}
+
+/// Whether a function begins with a test of its argument for null.
+fn tests_argument(code: &Code<'_>, function: u64) -> bool {
+    code.instructions(function).take(2).any(|instruction| {
+        instruction.mnemonic() == Mnemonic::Test
+            && instruction.op0_register() == Register::RDI
+            && instruction.op1_register() == Register::RDI
+    })
+}

@@ -1,0 +1,131 @@
+//! The malloc of a stripped static executable, by its code: musl's or glibc's, each as its own project compiles it.
+//!
+//! First `reheap_elf::identify` must find exactly one allocator in the file. A Rust program with the jemalloc crate also
+//! has musl's, and hooks in one of them would show half of what it does.
+
+use super::code::Code;
+use super::{Executable, LocateError, glibc, musl};
+use gimli::UnwindSection as _;
+use memchr::memmem;
+use object::elf;
+use object::read::elf::ProgramHeader as _;
+use object::{LittleEndian, Object as _, ObjectSection as _, ReadRef};
+use reheap_elf::{Architecture, identify};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the code showed.
+pub(super) struct Found {
+    pub(super) functions: BTreeMap<&'static str, u64>,
+    pub(super) is_glibc: bool,
+}
+
+/// Finds the functions, or says that they cannot be shown.
+pub(super) fn find<'data, R: ReadRef<'data>>(
+    executable: &Executable<'data, R>,
+) -> Result<Found, LocateError> {
+    if executable.architecture != Architecture::X86_64 {
+        return Err(LocateError::Unknown);
+    }
+    let allocator = only_allocator(executable)?;
+    let texts = texts(executable);
+    let starts = function_starts(executable);
+    let segments = segments(executable, |flags| flags & elf::PF_X.0 != 0);
+    let mut code = Code::read(segments, starts.into_iter(), &texts);
+    let found = match allocator.as_str() {
+        "musl-mallocng" => musl::find(&mut code).map(|functions| Found {
+            functions,
+            is_glibc: false,
+        }),
+        "glibc" => glibc::find(&code, &texts).map(|functions| Found {
+            functions,
+            is_glibc: true,
+        }),
+        _ => None,
+    };
+    found.ok_or(LocateError::Unknown)
+}
+
+fn only_allocator<'data, R: ReadRef<'data>>(
+    executable: &Executable<'data, R>,
+) -> Result<String, LocateError> {
+    let damaged = |what: &str| LocateError::Damaged(what.to_owned());
+    let data = executable.file.data();
+    let size = data.len().map_err(|()| damaged("its size is unknown"))?;
+    let bytes = data
+        .read_bytes_at(0, size)
+        .map_err(|()| damaged("it cannot be read"))?;
+    let identity = identify::identify(bytes).map_err(|error| damaged(&error.to_string()))?;
+    let names: BTreeSet<String> = identity
+        .allocators
+        .into_iter()
+        .map(|allocator| allocator.name)
+        .collect();
+    match names.len() {
+        0 => Err(LocateError::Unknown),
+        1 => Ok(names.into_iter().next().unwrap_or_default()),
+        _ => {
+            let names: Vec<String> = names.into_iter().collect();
+            Err(LocateError::SeveralAllocators(names.join(", ")))
+        }
+    }
+}
+
+/// The loaded segments with flags that fit: addresses and bytes.
+fn segments<'data, R: ReadRef<'data>>(
+    executable: &Executable<'data, R>,
+    fits: impl Fn(u32) -> bool,
+) -> Vec<(u64, &'data [u8])> {
+    let headers = executable.file.elf_program_headers().iter();
+    headers
+        .filter(|segment| {
+            segment.p_type(LittleEndian) == elf::PT_LOAD && fits(segment.p_flags(LittleEndian).0)
+        })
+        .filter_map(|segment| {
+            let bytes = segment.data(LittleEndian, executable.file.data()).ok()?;
+            Some((segment.p_vaddr(LittleEndian), bytes))
+        })
+        .collect()
+}
+
+/// Where the texts are that show glibc's functions.
+fn texts<'data, R: ReadRef<'data>>(
+    executable: &Executable<'data, R>,
+) -> BTreeMap<u64, &'static str> {
+    let mut found = BTreeMap::new();
+    let is_data = |flags: u32| flags & elf::PF_X.0 == 0;
+    for (address, bytes) in segments(executable, is_data) {
+        for (text, role) in glibc::TEXTS {
+            let whole = [&[0], text.as_bytes(), &[0]].concat();
+            for place in memmem::find_iter(bytes, &whole) {
+                found.insert(address + place as u64 + 1, role);
+            }
+        }
+    }
+    found
+}
+
+/// Functions that unwinding tables or pointers in the data lead to.
+fn function_starts<'data, R: ReadRef<'data>>(executable: &Executable<'data, R>) -> BTreeSet<u64> {
+    let mut starts = unwound(executable).unwrap_or_default();
+    for (_, bytes) in segments(executable, |flags| flags & elf::PF_X.0 == 0) {
+        let words = bytes.chunks_exact(8);
+        starts.extend(words.map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes"))));
+    }
+    starts
+}
+
+fn unwound<'data, R: ReadRef<'data>>(executable: &Executable<'data, R>) -> Option<BTreeSet<u64>> {
+    let section = executable.file.section_by_name(".eh_frame")?;
+    let data = section.data().ok()?;
+    let frames = gimli::EhFrame::new(data, gimli::LittleEndian);
+    let bases = gimli::BaseAddresses::default().set_eh_frame(section.address());
+    let mut entries = frames.entries(&bases);
+    let mut starts = BTreeSet::new();
+    while let Some(entry) = entries.next().ok()? {
+        if let gimli::CieOrFde::Fde(partial) = entry {
+            let fde = partial.parse(gimli::EhFrame::cie_from_offset).ok()?;
+            starts.insert(fde.initial_address());
+        }
+    }
+    Some(starts)
+}
