@@ -31,7 +31,7 @@ pub(crate) fn library(
         return Ok(None);
     }
     let target = program.target().with_context(|| {
-        let shown = program.file.display();
+        let shown = program.route.file.display();
         format!("there is no library for `{shown}`")
     })?;
     check_path(workshop.cache()?.root())?;
@@ -130,7 +130,7 @@ pub(crate) fn explained(why: WhyNot, program: &Program, library: &Path) -> WhyNo
     let loading = Loading {
         libc: target.libc(),
         loader: Path::new(loader),
-        program: &program.file,
+        program: &program.route.file,
     };
     why.explained(loading, library)
 }

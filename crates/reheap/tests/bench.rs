@@ -4,7 +4,7 @@ mod common;
 
 use common::bench::{Commands, bench, has_ended, interrupted, results, runs_of, variant};
 use common::command::{EVENT_DEADLINE, Running, try_until, wait_for_end};
-use common::{Outcome, reheap, run};
+use common::{Outcome, reheap, run, started_by};
 use reheap_bench::memory_limit::MemoryLimit;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -217,6 +217,36 @@ fn too_little_time_is_refused_with_a_time_that_is_enough() {
     run(&mut command)
         .ended_with(1)
         .said(&["4 rounds of 2 variants take", "hint: use --budget "]);
+}
+
+/// What the shell's children read counts as what the shell read, once they have ended (proc_pid_io(5)).
+#[test]
+fn a_large_executable_is_read_once_for_all_variants() {
+    const BYTES: u64 = 64 << 20;
+    let commands = Commands::new();
+    let source = commands.write(
+        "large.c",
+        "#include <stdio.h>\n#include <stdlib.h>\n\
+         __asm__(\".section .rodata; .fill 8388608, 8, 0x0123456789abcdef; .text\");\n\
+         int main(void) { char *block = malloc(9); block[0] = 0; puts(block); free(block); return 0; }\n",
+    );
+    let large = commands.path("large");
+    let mut compile = Command::new("cc");
+    compile
+        .arg("-fno-builtin")
+        .arg(source)
+        .arg("-o")
+        .arg(&large);
+    run(&mut compile).succeeded();
+    let mut bench = bench("--rounds 1 --variant glibc,mimalloc,mimalloc[purge_delay=0] --");
+    let counting = commands.script("counting", "\"$@\" > /dev/null && cat /proc/$$/io");
+    let mut counted = started_by(counting.to_str().unwrap(), bench.arg(large));
+    let figures = run(&mut counted).succeeded().stdout;
+    let read = figures
+        .lines()
+        .find_map(|line| line.strip_prefix("rchar: "));
+    let read: u64 = read.unwrap().parse().unwrap();
+    assert!((BYTES..2 * BYTES).contains(&read), "{read} bytes");
 }
 
 #[test]

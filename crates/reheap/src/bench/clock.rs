@@ -1,7 +1,7 @@
 //! Keeps the time that `--budget` gives, over all steps of a command.
 //!
-//! What counts are runs of the command, also those before the first round. Building does not count, because it happens
-//! once.
+//! What counts are reading the program and runs of the command, also those before the first round. Building does not
+//! count, because it happens once.
 
 use crate::ui::Failure;
 use reheap_bench::outlook::{Outlook, TooLittleTime, TooSlow};

@@ -11,7 +11,7 @@ use crate::choice::{Choice, Hardened};
 use crate::limits::{self, Shortage};
 use crate::preloading;
 use crate::program::Program;
-use crate::ui::Failure;
+use crate::ui::{self, Failure};
 use crate::workshop::Workshop;
 use anyhow::Context as _;
 use reheap_allocators::probe::Recording;
@@ -20,6 +20,7 @@ use reheap_bench::experiment::{FirstRun, MeasureError};
 use reheap_bench::outlook::TooSlow;
 use reheap_bench::results::{Activity, LeftOut, Role};
 use std::ffi::OsString;
+use std::path::Path;
 
 /// All variants that the user asked for, ready to run, and those that cannot take part.
 ///
@@ -111,9 +112,9 @@ impl<'a> Dynamic<'a> {
         workshop: &'a Workshop,
     ) -> anyhow::Result<Self> {
         let command = command_line(words, measurement.first_parameters())?;
-        let program = Program::resolve(command.program.as_os_str())?;
+        let program = read(&command.program, measurement)?;
         if let Some(obstacle) = program.obstacles().into_iter().find(|o| !o.is_only_risky()) {
-            let shown = program.file.display();
+            let shown = program.route.file.display();
             let text = format!("cannot benchmark `{shown}` with other allocators: {obstacle}");
             let hint = obstacle
                 .way_out()
@@ -124,7 +125,7 @@ impl<'a> Dynamic<'a> {
         let libc = target.map(|target| target.libc()).ok_or_else(|| {
             Failure::failed(format!(
                 "there is no preload for `{}`",
-                program.file.display()
+                program.route.file.display()
             ))
         })?;
         measurement.rehearse(words)?;
@@ -165,7 +166,7 @@ impl<'a> Dynamic<'a> {
         }
         if prepared.ready.len() == 1 {
             let reason = &prepared.left_out[0].reason;
-            let shown = self.program.file.display();
+            let shown = self.program.route.file.display();
             let text = format!("cannot preload another allocator into `{shown}`: {reason}");
             return Err(Failure::failed(text).into());
         }
@@ -230,7 +231,7 @@ impl<'a> Dynamic<'a> {
         if variant.libc.is_some_and(|libc| libc != self.libc) {
             let (asked, shown) = (
                 variants::name(self.libc, &variant.choice),
-                self.program.file.display(),
+                self.program.route.file.display(),
             );
             let libc = self.libc;
             let text = format!("cannot run `{shown}` with another libc: it is linked with {libc}");
@@ -296,6 +297,14 @@ impl<'a> Dynamic<'a> {
         })?;
         Ok((seen, first_run))
     }
+}
+
+/// Reads the program of a command. This is the only time that it is read, and it counts: an executable of a hundred
+/// megabytes takes a while.
+fn read(program: &Path, measurement: &Measurement) -> anyhow::Result<Program> {
+    let what = format!("reading `{}`", program.display());
+    let read = || ui::while_spinning(&what, || Program::resolve(program.as_os_str()));
+    measurement.clock.count(read).0
 }
 
 impl VariantSource for Dynamic<'_> {

@@ -3,7 +3,7 @@
 use crate::bench::sweep::{Parameters, substitute};
 use crate::bench::variants;
 use crate::choice::Choice;
-use crate::program::Program;
+use crate::program::Route;
 use reheap_allocators::target::Libc;
 use reheap_bench::experiment::{FirstRun, PlannedVariant};
 use reheap_bench::results::{Activity, AllocatorVersion, Role};
@@ -90,8 +90,8 @@ pub(crate) fn command_line(
         })
         .collect();
     let (typed, arguments) = words.split_first().expect("a command has a word");
-    let program = Program::resolve(typed)?;
-    let (file, leading) = program.launch();
+    let route = Route::find(typed)?;
+    let (file, leading) = route.launch();
     let leading = leading.into_iter().map(OsString::from);
     Ok(CommandLine {
         program: std::path::absolute(file)?,

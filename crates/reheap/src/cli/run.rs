@@ -159,7 +159,7 @@ fn run_for_only(
             verdict.heed(&named, choice)?;
             // A process knows its file by the path without links.
             if only.as_encoded_bytes().contains(&b'/') {
-                only = fs::canonicalize(&named.file)?.into();
+                only = fs::canonicalize(&named.route.file)?.into();
             }
         }
         // The command may create it first, or know a directory that PATH does not name.
@@ -203,15 +203,15 @@ fn why_nobody_may_get_it(only: &OsStr, error: &anyhow::Error, choice: &Choice) -
 /// Refuses programs that would silently get nothing: a script, which is never a process's program, and a program with
 /// another libc.
 fn can_be_the_only_one(named: &Program, command: &Program) -> Result<(), Failure> {
-    let shown = named.file.display();
-    if let Some(script) = named.through.first() {
+    let shown = named.route.file.display();
+    if let Some(script) = named.route.through.first() {
         let text = format!("`{}` is a script, not a program", script.display());
         return Err(Failure::usage(text).hint(format!("--only {shown}")));
     }
     if let (Some(of_named), Some(of_command)) = (named.target(), command.target())
         && of_named.libc() != of_command.libc()
     {
-        let command = command.file.display();
+        let command = command.route.file.display();
         let text = format!("`{shown}` has another libc than `{command}`, which starts it");
         return Err(Failure::failed(text));
     }
@@ -293,7 +293,7 @@ impl Verdict {
                 Ok(())
             }
             Self::Unknown { reason, way_out } => {
-                let (shown, name) = (program.file.display(), choice.allocator.name);
+                let (shown, name) = (program.route.file.display(), choice.allocator.name);
                 let text = format!("cannot tell whether `{shown}` works with {name}: {reason}");
                 let failure = Failure::failed(ui::printable(text));
                 Err(match way_out {
@@ -302,7 +302,7 @@ impl Verdict {
                 })
             }
             Self::Refused { reason, way_out } => {
-                let (shown, name) = (program.file.display(), choice.allocator.name);
+                let (shown, name) = (program.route.file.display(), choice.allocator.name);
                 let text = format!("cannot run `{shown}` with {name}: {reason}");
                 let failure = Failure::failed(ui::printable(text));
                 Err(match way_out {
@@ -410,10 +410,10 @@ fn explanation(program: &Program, choice: &Choice, verdict: &Verdict) -> String 
         let value = ui::printable(value);
         let _ = writeln!(text, "{label:<10} {value}"); // writing to a String cannot fail
     };
-    for script in &program.through {
+    for script in &program.route.through {
         line("script", &script.display().to_string());
     }
-    line("program", &program.file.display().to_string());
+    line("program", &program.route.file.display().to_string());
     line(
         "kind",
         &format!("{}, {}", identity.kind, identity.architecture),
@@ -477,8 +477,8 @@ fn explanation_as_json(program: &Program, choice: &Choice, verdict: &Verdict) ->
     let identity = &program.identity;
     let notes: Vec<String> = verdict.remarks().iter().map(Remark::to_string).collect();
     json!({
-        "scripts": program.through,
-        "program": program.file,
+        "scripts": program.route.through,
+        "program": program.route.file,
         "kind": identity.kind,
         "architecture": identity.architecture,
         "libc": identity.libc.name,
@@ -498,7 +498,7 @@ fn become_program(
     command: &[OsString],
     environment: &[(OsString, OsString)],
 ) -> anyhow::Result<ExitCode> {
-    let (file, first_arguments) = program.launch();
+    let (file, first_arguments) = program.route.launch();
     let name: &OsStr = match first_arguments.is_empty() {
         true => &command[0],
         false => file.as_os_str(),

@@ -136,7 +136,7 @@ impl<'a> Bench<'a> {
         let watch = Watch::create(&self.file(name))?;
         let preload = preloading::take_out(&mut environment).or_else(preloading::present);
         environment.extend(watch.environment(&self.watch, preload.as_deref()));
-        let (file, first_arguments) = self.verification.program.launch();
+        let (file, first_arguments) = self.verification.program.route.launch();
         let mut command = Command::new(file);
         command
             .args(first_arguments)

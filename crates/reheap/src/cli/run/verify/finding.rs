@@ -112,7 +112,7 @@ impl Finding {
             problems: Vec::new(),
             allocator: choice.allocator.name,
             version: choice.allocator.version,
-            program: program.file.display().to_string(),
+            program: program.route.file.display().to_string(),
             calls: facts.observation.calls_total(),
             processes: facts.observation.processes,
             seen: active.as_ref().ok().cloned(),
