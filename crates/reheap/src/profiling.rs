@@ -69,7 +69,7 @@ pub(crate) fn profile(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Pr
     let (processes, mut unseen) = identified(processes);
     if refused > 0 {
         unseen.push(Unseen {
-            program: program.file.clone(),
+            program: program.route.file.clone(),
             reason: format!("{refused} processes too many at a time found no place"),
         });
     }
@@ -96,7 +96,7 @@ fn prepared(
     library: &Path,
     workshop: &Workshop,
 ) -> anyhow::Result<Command> {
-    let (file, first_arguments) = program.launch();
+    let (file, first_arguments) = program.route.launch();
     let mut command = Command::new(file);
     command.args(first_arguments).args(&words[1..]);
     let mut preloads = for_variable(library, workshop)?.into_os_string();
@@ -116,7 +116,7 @@ fn start(
     library: &Path,
     observer: &mut Observer,
 ) -> anyhow::Result<Child> {
-    let shown = program.file.display();
+    let shown = program.route.file.display();
     if let Some(privilege) = program.privilege {
         let text = format!("cannot profile `{shown}`: it is {privilege}, so it ignores LD_PRELOAD");
         return Err(Failure::failed(text).into());
@@ -128,7 +128,7 @@ fn start(
     let cannot = || format!("cannot profile `{shown}`");
     let hooks = fs::read(library).with_context(cannot)?;
     let hooks = HooksLibrary::parse(&hooks).with_context(cannot)?;
-    let bytes = fs::read(&program.file).with_context(cannot)?;
+    let bytes = fs::read(&program.route.file).with_context(cannot)?;
     let located = inject::locate(&*bytes).with_context(cannot)?;
     let recording = observer.recording().path();
     let started = inject::spawn(command, &located, &hooks, &recording).with_context(cannot)?;

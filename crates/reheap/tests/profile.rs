@@ -10,8 +10,15 @@ use std::process::Command;
 /// The size of the blocks in `profiled.c`.
 const MARK: u64 = 70000;
 
-/// The two libcs, as the compilers that link against them.
-const COMPILERS: [&str; 2] = ["cc", "musl-gcc"];
+/// Ways to link a program: with each libc, dynamic and static, and by reheap.
+const WAYS: [&str; 6] = [
+    "cc",
+    "musl-gcc",
+    "cc -static",
+    "cc -static-pie",
+    "musl-gcc -static",
+    "reheap cc -s",
+];
 
 struct Profiled {
     directory: tempfile::TempDir,
@@ -19,11 +26,18 @@ struct Profiled {
 }
 
 impl Profiled {
-    fn new(compiler: &str) -> Self {
+    fn new(way: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let program = directory.path().join("profiled");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/c/profiled.c");
-        let mut command = Command::new(compiler);
+        let (compiler, flags) = way.split_once(' ').unwrap_or((way, ""));
+        let mut command = match compiler {
+            "reheap" => reheap(flags),
+            _ => Command::new(compiler),
+        };
+        if compiler != "reheap" {
+            command.args(flags.split_whitespace());
+        }
         command
             .args(["-O1", "-fno-builtin", "-pthread"])
             .arg(source)
@@ -71,8 +85,8 @@ fn calls(process: &Value, function: &str) -> u64 {
 
 #[test]
 fn the_calls_of_64_threads_are_counted_exactly() {
-    for compiler in COMPILERS {
-        let profile = Profiled::new(compiler).profile(&["threads", "64", "2000", "64"]);
+    for way in WAYS {
+        let profile = Profiled::new(way).profile(&["threads", "64", "2000", "64"]);
         let [process] = processes(&profile) else {
             panic!("{profile:#}");
         };
@@ -91,8 +105,8 @@ fn ten_thousand_threads_one_after_another_are_counted() {
 
 #[test]
 fn blocks_that_another_thread_frees_are_told() {
-    for compiler in COMPILERS {
-        let profile = Profiled::new(compiler).profile(&["handed over"]);
+    for way in WAYS {
+        let profile = Profiled::new(way).profile(&["handed over"]);
         let process = &processes(&profile)[0];
         let others = &process["counts"]["freed_by_another_thread"];
         assert!(others["blocks"].as_u64().unwrap() >= 1000, "{others}");
@@ -108,8 +122,8 @@ fn blocks_that_another_thread_frees_are_told() {
 
 #[test]
 fn every_function_is_counted_by_itself() {
-    for compiler in COMPILERS {
-        let profile = Profiled::new(compiler).profile(&["functions"]);
+    for way in WAYS {
+        let profile = Profiled::new(way).profile(&["functions"]);
         let process = &processes(&profile)[0];
         let counts = &process["counts"];
         for (function, least) in [("malloc", 4), ("calloc", 1), ("realloc", 2), ("free", 6)] {
@@ -130,8 +144,8 @@ fn every_function_is_counted_by_itself() {
 
 #[test]
 fn a_forked_child_is_a_process_of_its_own() {
-    for compiler in COMPILERS {
-        let profile = Profiled::new(compiler).profile(&["forks"]);
+    for way in WAYS {
+        let profile = Profiled::new(way).profile(&["forks"]);
         let [parent, child] = processes(&profile) else {
             panic!("{profile:#}");
         };
@@ -142,8 +156,8 @@ fn a_forked_child_is_a_process_of_its_own() {
 
 #[test]
 fn a_program_that_is_executed_is_a_process_of_its_own() {
-    for compiler in COMPILERS {
-        let profiled = Profiled::new(compiler);
+    for way in WAYS {
+        let profiled = Profiled::new(way);
         let program = profiled.program.to_str().unwrap();
         let profile = profiled.profile(&["exec", program, "threads", "2", "50", "2"]);
         let [before, after] = processes(&profile) else {
@@ -156,8 +170,8 @@ fn a_program_that_is_executed_is_a_process_of_its_own() {
 
 #[test]
 fn what_a_killed_program_did_is_known() {
-    for compiler in COMPILERS {
-        let profiled = Profiled::new(compiler);
+    for way in WAYS {
+        let profiled = Profiled::new(way);
         let (mut command, json) = profiled.command(&["killed"]);
         run(&mut command).ended_with(128 + 9);
         let profile: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
@@ -176,8 +190,8 @@ fn the_exit_code_is_the_commands_own() {
 
 #[test]
 fn a_program_without_descriptors_with_another_user_and_root_is_counted_with_its_child() {
-    for compiler in COMPILERS {
-        let profile = Profiled::new(compiler).profile(&["alone"]);
+    for way in WAYS {
+        let profile = Profiled::new(way).profile(&["alone"]);
         let [parent, child] = processes(&profile) else {
             panic!("{profile:#}");
         };
@@ -187,16 +201,16 @@ fn a_program_without_descriptors_with_another_user_and_root_is_counted_with_its_
 
 #[test]
 fn a_program_that_limits_its_system_calls_lives() {
-    for compiler in COMPILERS {
-        let profile = Profiled::new(compiler).profile(&["limited"]);
+    for way in WAYS {
+        let profile = Profiled::new(way).profile(&["limited"]);
         assert_eq!(marked(&processes(&profile)[0]), 2005);
     }
 }
 
 #[test]
 fn allocations_before_main_and_in_signal_handlers_count() {
-    for compiler in COMPILERS {
-        let profiled = Profiled::new(compiler);
+    for way in WAYS {
+        let profiled = Profiled::new(way);
         let (mut command, json) = profiled.command(&["signals"]);
         run(command.env("BEFORE_MAIN", "1")).succeeded();
         let profile: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
