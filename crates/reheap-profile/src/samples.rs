@@ -3,8 +3,8 @@
 
 use crate::profile::Sites;
 use crate::recording::Sample;
-use crate::stacks::{Modules, Registers, SiteId, SiteTable, Symbols, Unwinder, Weight};
-use std::collections::HashMap;
+use crate::stacks::{Machine, Modules, Registers, SiteId, SiteTable, Symbols, Unwinder, Weight};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 
@@ -75,22 +75,17 @@ fn work(batches: &Receiver<Batch>, every: u64) -> HashMap<ProcessId, Sites> {
 struct Sampled {
     unwinder: Unwinder,
     table: SiteTable,
-    live: HashMap<u64, (SiteId, Weight)>,
+    /// In the order of addresses: sums of fractions depend on the order.
+    live: BTreeMap<u64, (SiteId, Weight)>,
 }
 
 impl Sampled {
     fn new(modules: &mut Modules, batch: &Batch) -> Self {
-        let runs =
-            std::fs::read(format!("/proc/{}/maps", batch.pid)).is_ok_and(|maps| !maps.is_empty());
+        let machine = Machine::native();
         Self {
-            unwinder: match runs {
-                true => Unwinder::new(modules, batch.pid),
-                false => {
-                    Unwinder::from_maps(modules, crate::stacks::Machine::native(), &batch.maps)
-                }
-            },
+            unwinder: Unwinder::from_maps(modules, machine, &batch.maps, Some(batch.pid)),
             table: SiteTable::new(),
-            live: HashMap::new(),
+            live: BTreeMap::new(),
         }
     }
 

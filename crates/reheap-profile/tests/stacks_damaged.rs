@@ -7,56 +7,39 @@ use proptest::prelude::*;
 use reheap_profile::stacks::{Captured, Machine, Modules, Registers, Symbols, Unwinder};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 use workshop::{Sample, Workshop};
 
-/// Small programs with all that is read: unwind tables, symbols, DWARF, compressed and not, and links to other files.
-fn programs() -> &'static [(Vec<u8>, Sample, PathBuf)] {
-    static PROGRAMS: OnceLock<Vec<(Vec<u8>, Sample, PathBuf)>> = OnceLock::new();
-    PROGRAMS.get_or_init(|| {
-        [
-            (
-                "gcc",
-                "frames.c",
-                &["-O2", "-g", "-DTHROUGH_LIBC"][..],
-                false,
-            ),
-            ("gcc", "frames.c", &["-O2", "-gz", "-g3"], false),
-            ("g++", "classes.cc", &["-O2", "-g", "-gdwarf-4"], false),
-            (
-                "gcc",
-                "frames.c",
-                &["-O2", "-g", "-Wl,--no-eh-frame-hdr"],
-                true,
-            ),
-            (
-                "aarch64-linux-gnu-gcc",
-                "frames.c",
-                &["-O2", "-g", "-mbranch-protection=standard"],
-                false,
-            ),
-        ]
-        .into_iter()
-        .map(|(compiler, source, flags, linked)| {
-            let workshop = Workshop::new();
-            let program = workshop.compile(compiler, source, flags);
-            if linked {
-                workshop.split_debug_information(&program, "link");
-            }
-            let sample = if compiler.starts_with("aarch64") {
-                workshop.run_aarch64(&program, &["3"]).remove(0)
-            } else {
-                workshop.run(&program, &["3"]).remove(0)
-            };
-            (
-                std::fs::read(&program).expect("it is there"),
-                sample,
-                program,
-            )
-        })
-        .collect()
+/// Small programs with all that is read: unwind tables, symbols, DWARF, compressed and not.
+static PROGRAMS: LazyLock<Vec<(Vec<u8>, Sample, PathBuf)>> = LazyLock::new(|| {
+    [
+        ("gcc", "frames.c", &["-O2", "-g", "-DTHROUGH_LIBC"][..]),
+        ("gcc", "frames.c", &["-O2", "-gz", "-g3"]),
+        ("g++", "classes.cc", &["-O2", "-g", "-gdwarf-4"]),
+        ("gcc", "frames.c", &["-O2", "-g", "-Wl,--no-eh-frame-hdr"]),
+        (
+            "aarch64-linux-gnu-gcc",
+            "frames.c",
+            &["-O2", "-g", "-mbranch-protection=standard"],
+        ),
+    ]
+    .into_iter()
+    .map(|(compiler, source, flags)| {
+        let workshop = Workshop::new();
+        let program = workshop.compile(compiler, source, flags);
+        let sample = if compiler.starts_with("aarch64") {
+            workshop.run_aarch64(&program, &["3"]).remove(0)
+        } else {
+            workshop.run(&program, &["3"]).remove(0)
+        };
+        (
+            std::fs::read(&program).expect("it is there"),
+            sample,
+            program,
+        )
     })
-}
+    .collect()
+});
 
 /// Unwinds and names with other bytes in place of the program.
 fn look_at(bytes: &[u8], sample: &Sample, program: &std::path::Path) -> usize {
@@ -81,7 +64,7 @@ fn look_at(bytes: &[u8], sample: &Sample, program: &std::path::Path) -> usize {
         .collect::<String>()
         .into_bytes();
     let mut modules = Modules::new();
-    let mut unwinder = Unwinder::from_maps(&mut modules, sample.machine, &maps);
+    let mut unwinder = Unwinder::from_maps(&mut modules, sample.machine, &maps, None);
     let captured = sample.captured();
     let stack = unwinder.unwind(&mut modules, &captured.registers, captured.stack);
     let mut symbols = Symbols::with_debug_directory("/nonexistent".into());
@@ -101,7 +84,7 @@ fn look_at(bytes: &[u8], sample: &Sample, program: &std::path::Path) -> usize {
 
 #[test]
 fn undamaged_files_are_read_as_this_test_believes() {
-    for (bytes, sample, program) in programs() {
+    for (bytes, sample, program) in PROGRAMS.iter() {
         assert!(
             look_at(bytes, sample, program) >= 4,
             "{}",
@@ -111,11 +94,11 @@ fn undamaged_files_are_read_as_this_test_believes() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_file_that_is_cut_off_makes_nothing_fail(which in 0..5_usize, cut in 0.0..1.0_f64) {
-        let (bytes, sample, program) = &programs()[which];
+        let (bytes, sample, program) = &PROGRAMS[which];
         look_at(&bytes[..(bytes.len() as f64 * cut) as usize], sample, program);
     }
 
@@ -124,7 +107,7 @@ proptest! {
         which in 0..5_usize,
         changes in prop::collection::vec((0.0..1.0_f64, any::<u8>()), 1..200),
     ) {
-        let (bytes, sample, program) = &programs()[which];
+        let (bytes, sample, program) = &PROGRAMS[which];
         let mut bytes = bytes.clone();
         for (at, value) in changes {
             let at = (bytes.len() as f64 * at) as usize;
@@ -138,7 +121,7 @@ proptest! {
         which in 0..5_usize,
         changes in prop::collection::vec((0..1000_usize, any::<u8>(), any::<bool>()), 1..8),
     ) {
-        let (bytes, sample, program) = &programs()[which];
+        let (bytes, sample, program) = &PROGRAMS[which];
         let mut bytes = bytes.clone();
         // Those of the file and of segments are at the beginning, those of sections at the end.
         for (at, value, of_sections) in changes {
@@ -154,9 +137,9 @@ proptest! {
         registers: [u64; 3],
         within in prop::collection::vec(any::<u16>(), 0..300),
     ) {
-        let (_, sample, _) = &programs()[which];
+        let (_, sample, _) = &PROGRAMS[which];
         let mut modules = Modules::new();
-        let mut unwinder = Unwinder::from_maps(&mut modules, sample.machine, &sample.maps);
+        let mut unwinder = Unwinder::from_maps(&mut modules, sample.machine, &sample.maps, None);
         unwinder.unwind(&mut modules, &Registers::parse(registers), &[]);
         // Code addresses near the real one, and stack addresses near the stack pointer.
         let real = sample.captured().registers;
@@ -173,7 +156,7 @@ proptest! {
     fn any_bytes_are_a_capture_or_none(bytes: Vec<u8>) {
         if let Some(captured) = Captured::parse(&bytes) {
             let mut modules = Modules::new();
-            let mut unwinder = Unwinder::from_maps(&mut modules, Machine::X86_64, &bytes);
+            let mut unwinder = Unwinder::from_maps(&mut modules, Machine::X86_64, &bytes, None);
             unwinder.unwind(&mut modules, &captured.registers, captured.stack);
         }
     }

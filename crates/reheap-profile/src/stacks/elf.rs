@@ -179,6 +179,17 @@ impl Elf {
         Some(start.wrapping_sub(address))
     }
 
+    /// That many bytes of code, from an address in the file.
+    pub(super) fn code(&self, address: u64, bytes: u64) -> Option<Vec<u8>> {
+        let segment = self.segments.iter().find(|segment| {
+            segment.executable
+                && address >= segment.address
+                && address - segment.address < segment.file_bytes
+        })?;
+        let skipped = address - segment.address;
+        self.bytes.read(segment.offset.checked_add(skipped)?, bytes)
+    }
+
     /// The section of that name, decompressed; `None` if there is none with bytes.
     pub(super) fn section(&self, name: &str) -> Option<Arc<[u8]>> {
         self.contents(self.named(name)?)

@@ -23,6 +23,14 @@ pub struct Mapping {
     pub deleted: bool,
 }
 
+impl Mapping {
+    /// Whether this is still what the other was. Its file may have been deleted since.
+    pub(super) fn is_still(&self, other: &Self) -> bool {
+        let place = |mapping: &Self| (mapping.start, mapping.end, mapping.offset, mapping.inode);
+        place(self) == place(other) && self.path == other.path
+    }
+}
+
 /// All lines that have the right form, in order of address.
 pub fn parse(text: &[u8]) -> Vec<Mapping> {
     let mut mappings: Vec<Mapping> = text

@@ -31,12 +31,11 @@ impl Module {
 }
 
 /// What makes two mappings the same file. The device is left out: file systems such as btrfs and overlayfs show another
-/// in `/proc/PID/maps` than for the file.
+/// in `/proc/PID/maps` than for the file. A file that is deleted keeps its number, because it stays open here.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct FileKey {
     path: PathBuf,
     inode: u64,
-    deleted: bool,
 }
 
 /// All modules of all processes, each once.
@@ -71,7 +70,6 @@ impl Modules {
                 PathBuf::from("[anonymous]")
             },
             inode: mapping.inode,
-            deleted: mapping.deleted,
         };
         if let Some(id) = self.by_file.get(&key) {
             return *id;
@@ -136,4 +134,57 @@ fn vdso(size: u64) -> Option<Bytes> {
     let mut bytes = vec![0; usize::try_from(size).ok()?];
     memory.read_exact(&mut bytes).ok()?;
     Some(Bytes::Memory(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_of_a_process_and_its_vdso_are_read_once() {
+        let text = fs::read("/proc/self/maps").expect("it is there");
+        let mut modules = Modules::new();
+        let mut own = Vec::new();
+        for mapping in maps::parse(&text)
+            .iter()
+            .filter(|mapping| mapping.executable)
+        {
+            let id = modules.of(mapping, Some(std::process::id()));
+            assert_eq!(modules.of(mapping, None), id);
+            let name = modules.get(id).name();
+            if mapping.inode != 0 || name == "[vdso]" {
+                let elf = modules.get(id).elf.as_ref();
+                assert!(elf.is_some_and(|elf| elf.build_id().is_some()), "{name}");
+                own.push(name);
+            }
+        }
+        assert!(own.iter().any(|name| name == "[vdso]"), "{own:?}");
+        assert!(
+            own.iter().any(|name| name.starts_with("libc.so")),
+            "{own:?}"
+        );
+    }
+
+    #[test]
+    fn another_file_at_the_same_path_is_not_taken() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("program");
+        let program = std::env::current_exe().expect("this program");
+        fs::copy(&program, &path).expect("it can be copied");
+        let mapping = |inode| Mapping {
+            start: 0x1000,
+            end: 0x2000,
+            executable: true,
+            offset: 0,
+            inode,
+            path: path.clone(),
+            deleted: false,
+        };
+        let inode = fs::metadata(&path).expect("it is there").ino();
+        let mut modules = Modules::new();
+        let right = modules.of(&mapping(inode), None);
+        let wrong = modules.of(&mapping(inode + 1), None);
+        assert!(modules.get(right).elf.is_some());
+        assert!(modules.get(wrong).elf.is_none());
+    }
 }

@@ -81,9 +81,15 @@ impl Unwinder {
         unwinder
     }
 
-    /// Of a process that may be gone, with what its `/proc/PID/maps` said.
-    pub fn from_maps(modules: &mut Modules, machine: Machine, maps: &[u8]) -> Self {
-        let mut unwinder = Self::empty(machine, None);
+    /// Of a process that may be gone or may have executed another program, with what its `/proc/PID/maps` said. If it
+    /// still runs, its number helps to find its files, and what it has mapped since.
+    pub fn from_maps(
+        modules: &mut Modules,
+        machine: Machine,
+        maps: &[u8],
+        pid: Option<u32>,
+    ) -> Self {
+        let mut unwinder = Self::empty(machine, pid);
         unwinder.update(modules, maps::parse(maps));
         unwinder
     }
@@ -100,18 +106,26 @@ impl Unwinder {
     /// Reads again what is mapped. It happens by itself when a stack has an unknown address, as after dlopen.
     pub fn refresh(&mut self, modules: &mut Modules) {
         let Some(pid) = self.pid else { return };
-        if let Ok(text) = std::fs::read(format!("/proc/{pid}/maps")) {
-            let mappings = maps::parse(&text);
-            if !mappings.is_empty() {
-                self.update(modules, mappings); // a zombie has none, and its last samples are still to come
-            }
+        let Ok(text) = std::fs::read(format!("/proc/{pid}/maps")) else {
+            return;
+        };
+        let mappings = maps::parse(&text);
+        // A process that ended and was not waited for has none. One that executed another program has others. In both
+        // cases there may be samples from before.
+        let of_a_file = |range: &&CodeRange| range.mapping.inode != 0;
+        let is_there = |before: &Mapping| mappings.iter().any(|mapping| mapping.is_still(before));
+        let mut before = self.ranges.iter().filter(of_a_file).peekable();
+        if before.peek().is_none() || before.any(|range| is_there(&range.mapping)) {
+            self.update(modules, mappings);
         }
     }
 
     fn update(&mut self, modules: &mut Modules, mappings: Vec<Mapping>) {
         let mut before = std::mem::take(&mut self.ranges);
         for mapping in mappings.into_iter().filter(|mapping| mapping.executable) {
-            let same = before.iter().position(|range| range.mapping == mapping);
+            let same = before
+                .iter()
+                .position(|range| mapping.is_still(&range.mapping));
             let range = match same {
                 Some(at) => before.swap_remove(at),
                 None => CodeRange::new(modules, mapping, self.pid),
@@ -129,18 +143,21 @@ impl Unwinder {
         let mut addresses = Vec::with_capacity(32);
         let mut walk = Walk::new(&self.engine, registers, stack);
         let end = loop {
-            // The call is before the return address, and may be the last in its mapping.
-            let call = walk.address.saturating_sub(1);
-            let Some(range) = self.range_of(modules, call) else {
-                break if walk.ran_out {
-                    StackEnd::Truncated
-                } else {
-                    StackEnd::Lost
+            let Some(range) = self.range_of(modules, walk.address.address_for_lookup()) else {
+                break match walk.ran_out {
+                    true => StackEnd::Truncated,
+                    false => StackEnd::Lost,
                 };
             };
             addresses.push(self.ranges[range].code_address(walk.address));
             if addresses.len() == FRAMES_MAX {
                 break StackEnd::TooDeep;
+            }
+            if let Some(interrupted) = walk.interrupted()
+                && self.ranges[range].returns_from_signal(modules, walk.address)
+            {
+                walk.resume(&interrupted);
+                continue;
             }
             self.teach(modules, range);
             if let Err(end) = walk.step(&mut self.engine) {
@@ -153,10 +170,7 @@ impl Unwinder {
     /// Where an instruction is, such as that which a timer interrupted; `None` if no code is there.
     pub fn locate(&mut self, modules: &mut Modules, address: u64) -> Option<CodeAddress> {
         let range = self.range_of(modules, address)?;
-        Some(CodeAddress {
-            is_return_address: false,
-            ..self.ranges[range].code_address(address)
-        })
+        Some(self.ranges[range].code_address(FrameAddress::from_instruction_pointer(address)))
     }
 
     fn range_of(&mut self, modules: &mut Modules, address: u64) -> Option<usize> {
@@ -221,12 +235,25 @@ impl CodeRange {
         }
     }
 
-    fn code_address(&self, address: u64) -> CodeAddress {
+    fn code_address(&self, address: FrameAddress) -> CodeAddress {
         CodeAddress {
             module: self.module,
-            offset: address.wrapping_sub(self.bias).wrapping_sub(self.base),
-            is_return_address: true,
+            offset: self.in_file(address).wrapping_sub(self.base),
+            is_return_address: address.is_return_address(),
         }
+    }
+
+    fn in_file(&self, address: FrameAddress) -> u64 {
+        address.address().wrapping_sub(self.bias)
+    }
+
+    /// Whether the code there is what libcs give the kernel as the return address of signal handlers (`SA_RESTORER`).
+    /// GDB recognizes it by its bytes, too: not all libcs describe it, and framehop cannot follow the description.
+    fn returns_from_signal(&self, modules: &Modules, address: FrameAddress) -> bool {
+        const RT_SIGRETURN: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05]; // mov $15, %rax; syscall
+        let elf = modules.get(self.module).elf.as_ref();
+        elf.and_then(|elf| elf.code(self.in_file(address), RT_SIGRETURN.len() as u64))
+            .is_some_and(|code| code == RT_SIGRETURN)
     }
 }
 
@@ -292,10 +319,10 @@ impl Engine {
 
 /// Where a walk is.
 struct Walk<'a> {
-    address: u64,
+    address: FrameAddress,
     frame: Frame,
-    stack_start: u64,
-    stack: &'a [u8],
+    stack: StackCopy<'a>,
+    /// Whether something above the copy was asked for.
     ran_out: bool,
 }
 
@@ -304,8 +331,27 @@ enum Frame {
     Aarch64(UnwindRegsAarch64),
 }
 
+#[derive(Clone, Copy)]
+struct StackCopy<'a> {
+    start: u64,
+    bytes: &'a [u8],
+}
+
+impl StackCopy<'_> {
+    fn word(&self, address: u64) -> Option<u64> {
+        let offset = usize::try_from(address.checked_sub(self.start)?).ok()?;
+        let word = self.bytes.get(offset..offset.checked_add(8)?)?;
+        Some(u64::from_le_bytes(word.try_into().ok()?))
+    }
+
+    /// Whether an address may be of the part of the stack that was not copied.
+    fn is_above(&self, address: u64) -> bool {
+        address >= self.start && address - self.start < STACK_BYTES_USUAL
+    }
+}
+
 impl<'a> Walk<'a> {
-    fn new(engine: &Engine, registers: &Registers, stack: &'a [u8]) -> Self {
+    fn new(engine: &Engine, registers: &Registers, bytes: &'a [u8]) -> Self {
         let &Registers {
             program_counter,
             stack_pointer,
@@ -331,46 +377,77 @@ impl<'a> Walk<'a> {
             ),
         };
         Self {
-            address,
+            address: FrameAddress::from_return_address(address)
+                .unwrap_or(FrameAddress::InstructionPointer(0)),
             frame,
-            stack_start: stack_pointer,
-            stack,
+            stack: StackCopy {
+                start: stack_pointer,
+                bytes,
+            },
             ran_out: false,
         }
     }
 
     /// Goes to the caller's frame.
     fn step(&mut self, engine: &mut Engine) -> Result<(), StackEnd> {
-        let address = FrameAddress::from_return_address(self.address).ok_or(StackEnd::Root)?;
         let stack_pointer = self.stack_pointer();
-        let (start, stack, ran_out) = (self.stack_start, self.stack, &mut self.ran_out);
+        let (stack, ran_out) = (self.stack, &mut self.ran_out);
         let mut read = |address: u64| {
-            let word = address
-                .checked_sub(start)
-                .and_then(|offset| usize::try_from(offset).ok())
-                .and_then(|offset| stack.get(offset..offset.checked_add(8)?));
-            *ran_out |= word.is_none() && address >= start && address - start < STACK_BYTES_USUAL;
-            let word: [u8; 8] = word.ok_or(())?.try_into().map_err(|_| ())?;
-            Ok(u64::from_le_bytes(word))
+            let word = stack.word(address);
+            *ran_out |= word.is_none() && stack.is_above(address);
+            word.ok_or(())
         };
         let caller = match (&mut self.frame, engine) {
             (Frame::X86_64(registers), Engine::X86_64(unwinder, cache)) => {
-                unwinder.unwind_frame(address, registers, cache, &mut read)
+                unwinder.unwind_frame(self.address, registers, cache, &mut read)
             }
             (Frame::Aarch64(registers), Engine::Aarch64(unwinder, cache)) => {
-                unwinder.unwind_frame(address, registers, cache, &mut read)
+                unwinder.unwind_frame(self.address, registers, cache, &mut read)
             }
             _ => unreachable!("the walk was made for this engine"),
         };
         match caller {
-            Ok(None | Some(0)) => Err(StackEnd::Root),
-            Ok(Some(caller)) if self.stack_pointer() > stack_pointer => {
+            Ok(caller) => {
+                let caller = caller.and_then(FrameAddress::from_return_address);
+                let caller = caller.ok_or(StackEnd::Root)?;
+                if self.stack_pointer() <= stack_pointer && self.address.is_return_address() {
+                    return Err(StackEnd::Lost);
+                }
                 self.address = caller;
                 Ok(())
             }
             Err(_) if self.ran_out => Err(StackEnd::Truncated),
-            Ok(Some(_)) | Err(_) => Err(StackEnd::Lost),
+            Err(_) => Err(StackEnd::Lost),
         }
+    }
+
+    /// The registers that a signal interrupted, if this may be where its handler returns to: the kernel puts a `struct
+    /// ucontext` there (Linux, arch/x86/include/uapi/asm/sigcontext.h). Its first words are flags and a null pointer.
+    fn interrupted(&self) -> Option<Registers> {
+        const FLAGS_MAX: u64 = 7;
+        const GENERAL_REGISTERS: u64 = 40;
+        let Frame::X86_64(registers) = &self.frame else {
+            return None; // aarch64's handlers have a frame record, and framehop follows that
+        };
+        let start = registers.sp();
+        let word = |at: u64| self.stack.word(start.checked_add(at)?);
+        let register = |number: u64| word(GENERAL_REGISTERS + 8 * number);
+        (word(0)? <= FLAGS_MAX && word(8)? == 0).then_some(())?;
+        Some(Registers {
+            frame_pointer: register(10)?,
+            stack_pointer: register(15)?,
+            program_counter: register(16)?,
+        })
+    }
+
+    /// Goes on with what was interrupted. It may be on another stack (sigaltstack), of which there is no copy.
+    fn resume(&mut self, interrupted: &Registers) {
+        self.address = FrameAddress::from_instruction_pointer(interrupted.program_counter);
+        self.frame = Frame::X86_64(UnwindRegsX86_64::new(
+            interrupted.program_counter,
+            interrupted.stack_pointer,
+            interrupted.frame_pointer,
+        ));
     }
 
     fn stack_pointer(&self) -> u64 {

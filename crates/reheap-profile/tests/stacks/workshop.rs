@@ -19,7 +19,7 @@ pub(crate) fn command(program: &str, arguments: &[&str]) -> String {
         .args(arguments)
         .output()
         .unwrap_or_else(|error| {
-            panic!("cannot run {program}: {error}; apt-get install gcc g++ binutils musl-tools gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user")
+            panic!("cannot run {program}: {error}; apt-get install gcc g++ binutils dwz musl-tools gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user")
         });
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{program} {arguments:?}: {errors}");
@@ -98,8 +98,9 @@ impl Workshop {
 
     pub(crate) fn compile_rust(&self, name: &str, flags: &[&str]) -> PathBuf {
         let probe = self.path_text("probe.o");
+        let musl = flags.iter().any(|flag| flag.ends_with("musl"));
         command(
-            "gcc",
+            if musl { "musl-gcc" } else { "gcc" },
             &[
                 "-O2",
                 "-fPIC",
@@ -173,6 +174,28 @@ impl Workshop {
             );
         }
         global
+    }
+
+    pub(crate) fn copy(&self, program: &Path, name: &str) -> PathBuf {
+        let copy = self.path(name);
+        std::fs::copy(program, &copy).expect("it can be copied");
+        copy
+    }
+
+    /// Moves what the programs' debug information has in common to a file of its own.
+    pub(crate) fn share_debug_information(&self, programs: &[&Path]) {
+        let common = self.path_text("common.debug");
+        let mut arguments = vec!["-m", &common, "-M", &common];
+        arguments.extend(
+            programs
+                .iter()
+                .map(|program| program.to_str().expect("UTF-8")),
+        );
+        command("dwz", &arguments);
+        assert!(
+            self.path("common.debug").exists(),
+            "dwz found nothing in common"
+        );
     }
 
     pub(crate) fn run(&self, program: &Path, arguments: &[&str]) -> Vec<Sample> {
@@ -307,14 +330,11 @@ impl Sample {
             .expect("whole")
             .registers
             .program_counter;
+        // Without tables, backtrace(3) sees nothing.
         let from_caller = all
             .iter()
             .position(|address| *address == caller)
             .unwrap_or(count);
-        assert!(
-            count == 0 || from_caller < count,
-            "backtrace(3) has the caller of the probe"
-        );
         Self {
             machine,
             backtrace: all[from_caller..].to_vec(),
@@ -329,7 +349,7 @@ impl Sample {
 
     pub(crate) fn unwind(&self) -> Unwound {
         let mut modules = Modules::new();
-        let mut unwinder = Unwinder::from_maps(&mut modules, self.machine, &self.maps);
+        let mut unwinder = Unwinder::from_maps(&mut modules, self.machine, &self.maps, None);
         let captured = self.captured();
         let stack = unwinder.unwind(&mut modules, &captured.registers, captured.stack);
         Unwound {
