@@ -46,6 +46,7 @@ fn main() -> std::io::Result<()> {
         for (ending, content) in [
             ("txt", profile::text(&profile, None, Style::default())),
             ("ansi", profile::text(&profile, None, coloured)),
+            ("html", profile::html(&profile, None)),
             ("json", profile::to_json(&profile)),
             ("folded", profile::folded(&profile, profile::By::Bytes)),
             ("dhat.json", profile::dhat(&profile)),

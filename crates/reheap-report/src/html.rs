@@ -138,7 +138,7 @@ impl Warned {
 }
 
 /// The text, escaped; what stands between backticks is code.
-fn with_code(text: &str) -> String {
+pub(crate) fn with_code(text: &str) -> String {
     let parts: Vec<String> = text.split('`').map(escape::html).collect();
     if parts.len().is_multiple_of(2) {
         return parts.join("`");

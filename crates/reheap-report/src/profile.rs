@@ -7,8 +7,10 @@
 mod dhat;
 mod facts;
 mod firefox;
+mod flame;
 mod folded;
 mod histogram;
+mod html;
 mod json;
 mod pprof;
 mod sites;
@@ -19,6 +21,7 @@ mod whole;
 pub use dhat::dhat;
 pub use firefox::firefox;
 pub use folded::{By, folded};
+pub use html::html;
 pub use json::{ReadError, from_json, to_json};
 pub use pprof::pprof;
 pub use text::text;

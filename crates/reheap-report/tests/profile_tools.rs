@@ -3,6 +3,7 @@
 mod profiles;
 
 use flate2::read::GzDecoder;
+use proptest::prelude::*;
 use prost::Message;
 use reheap_profile::profile::{Frame, Profile};
 use reheap_report::profile::{By, dhat, firefox, folded, pprof};
@@ -273,5 +274,21 @@ fn every_profile_is_readable_to_every_tool() {
             "{name}"
         );
         assert_eq!(pprof(&profile), pprof(&profile.clone()));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn any_name_and_figure_is_readable_to_every_tool(profile in profiles::shaken::a_profile()) {
+        let _: Value = serde_json::from_str(&dhat(&profile)).unwrap();
+        let _: Value = serde_json::from_str(&firefox(&profile)).unwrap();
+        for name in unpacked(&profile).string_table {
+            prop_assert!(!name.chars().any(char::is_control), "{name:?}");
+        }
+        for line in folded(&profile, By::Bytes).lines() {
+            prop_assert!(line.rsplit_once(' ').is_some_and(|(_, figure)| figure.parse::<u64>().is_ok()), "{line:?}");
+        }
     }
 }

@@ -135,7 +135,8 @@ fn join_smallest<T: Clone>(
     }
 }
 
-fn sum(all: impl Iterator<Item = u64>) -> u64 {
+/// The sum, as far as it can be written.
+pub(crate) fn sum(all: impl Iterator<Item = u64>) -> u64 {
     all.fold(0, u64::saturating_add)
 }
 

@@ -3,7 +3,7 @@
 //! The few messages are written by hand: a generator would be larger than what it generates. Numbers of fields are those
 //! of `profile.proto` in github.com/google/pprof.
 
-use crate::escape::shell;
+use crate::escape::{shell, visible};
 use crate::profile::sites::Stacks;
 use crate::profile::whole::Whole;
 use flate2::Compression;
@@ -122,8 +122,8 @@ fn location(at: usize, frame: &Frame, module: Option<usize>) -> Message {
 fn function(strings: &mut Strings, at: usize, frame: &Frame) -> Message {
     let mut message = Message::default();
     message.number(1, id(at));
+    // Without a name as the linker sees it: pprof would take this one for it, and shorten what is between brackets.
     message.number(2, strings.place(&frame.function));
-    message.number(3, strings.place(&frame.function));
     message.number(4, strings.place(frame.file.as_deref().unwrap_or("")));
     message
 }
@@ -145,6 +145,7 @@ impl Default for Strings {
 
 impl Strings {
     fn place(&mut self, text: &str) -> u64 {
+        let text = &visible(text);
         if let Some(place) = self.places.get(text) {
             return *place;
         }

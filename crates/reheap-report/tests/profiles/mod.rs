@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses some of them")]
 
+pub mod shaken;
+
 use reheap_profile::profile::{
     Access, Counts, Ending, FORMAT, Frame, LifetimeBucket, LifetimeInAllocationsBucket, Live, Lost,
     Peak, Point, Process, Profile, Realloc, Site, Sites, SizeBucket, Thread, TimeShares, Unseen,
@@ -77,7 +79,7 @@ fn json(pid: u32) -> Process {
             blocks: 412_345,
             bytes: 52_500_000,
         },
-        seconds: 3.21,
+        seconds: 2.06,
         within_bytes: 65_536,
     };
     process.live_at_end = Live {
@@ -213,7 +215,7 @@ fn curve(seconds: f64, points: u64, peak: u64) -> Vec<Point> {
     (0..=points)
         .map(|at| {
             let part = at as f64 / points as f64;
-            let wave = (0.5 - 0.5 * (part * TAU * 3.0).cos()) * (1.0 - part * 0.5);
+            let wave = (0.5 - 0.5 * (part * TAU * 3.0).cos()) * (1.0 - part * 0.5) * 1.09;
             let live = (peak as f64 * wave) as u64;
             Point {
                 seconds: seconds * part,
@@ -481,4 +483,44 @@ pub fn hostile() -> Profile {
     }
     all.unseen = vec![unseen(&long, evil), unseen(evil, &long)];
     all
+}
+
+/// An hour of a large server: more of everything than a page can show.
+pub fn hour() -> Profile {
+    let mut server = json(1);
+    server.curve = curve(3600.0, 36_000, 52_500_000);
+    server.threads = (0..400)
+        .map(|at| {
+            thread(
+                at,
+                Some("a thread with a name"),
+                1_000_000 - u64::from(at),
+                5,
+            )
+        })
+        .collect();
+    let function = |at: u32| {
+        format!(
+            "server::module_{at}::{}",
+            "handle<alloc::string::String>::".repeat(12)
+        )
+    };
+    server.sites.frames = (0..5_000)
+        .map(|at| frame(&function(at), "src/module.rs", at))
+        .collect();
+    server.sites.stacks = (0..30_000u32)
+        .map(|at| Site {
+            frames: (0..40)
+                .map(|depth| at.wrapping_mul(7919 + depth * 31) % (5_000 >> (depth / 8)))
+                .collect(),
+            samples: 3,
+            allocated_blocks: f64::from(at % 977),
+            allocated_bytes: f64::from(at % 977) * 1_000.0,
+            live_blocks: 1.0,
+            live_bytes: 1_000.0,
+        })
+        .collect();
+    let mut all = vec![server];
+    all.extend((2..600).map(|pid| process(pid, "/usr/bin/worker", 3600.0)));
+    profile(&["server"], 3600.0, all)
 }
