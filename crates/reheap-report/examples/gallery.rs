@@ -42,7 +42,8 @@ fn main() -> std::io::Result<()> {
             std::fs::write(directory.join(format!("{name}.{ending}")), content)?;
         }
     }
-    for (name, profile) in profiles::all() {
+    let hour = [("hour", profiles::hour())];
+    for (name, profile) in profiles::all().into_iter().chain(hour) {
         for (ending, content) in [
             ("txt", profile::text(&profile, None, Style::default())),
             ("ansi", profile::text(&profile, None, coloured)),

@@ -4,8 +4,11 @@
 //! over processes is added in one place ([`whole`]); what is said in sentences is worded in one place ([`facts`],
 //! [`verdict`]), so that no two forms disagree.
 
+mod bars;
 mod dhat;
+mod diff;
 mod facts;
+mod figure;
 mod firefox;
 mod flame;
 mod folded;
@@ -13,16 +16,21 @@ mod histogram;
 mod html;
 mod json;
 mod pprof;
+mod screen;
 mod sites;
 mod text;
+mod threshold;
 mod verdict;
 mod whole;
 
 pub use dhat::dhat;
+pub use diff::{diff_json, diff_text};
+pub use figure::{FIGURES, Figure, Unit};
 pub use firefox::firefox;
 pub use folded::{By, folded};
 pub use html::html;
 pub use json::{ReadError, from_json, to_json};
 pub use pprof::pprof;
 pub use text::text;
-pub use verdict::Verdict;
+pub use threshold::{Bound, Side, Threshold, ThresholdError, Unchecked};
+pub use verdict::{Reason, Verdict};

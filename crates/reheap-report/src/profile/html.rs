@@ -9,7 +9,7 @@ use crate::profile::facts::{self, ended};
 use crate::profile::flame::Flame;
 use crate::profile::folded::By;
 use crate::profile::histogram::{self, Bar, grouped, short_seconds};
-use crate::profile::sites::Stacks;
+use crate::profile::sites::{Stacks, short_function};
 use crate::profile::verdict::Verdict;
 use crate::profile::whole::Whole;
 use askama::Template;
@@ -332,10 +332,12 @@ fn sites(stacks: &Stacks<'_>) -> Option<Table> {
     let all = stacks.bytes();
     let rows = sites.iter().take(ROWS_MAX).map(|site| {
         let callers = site.callers.iter().take(CALLERS_MAX);
-        let callers: String = callers.map(|it| format!(" ← {}", it.function)).collect();
+        let callers: String = callers
+            .map(|it| format!(" ← {}", short_function(&it.function, 60)))
+            .collect();
         let place = site.place().unwrap_or_default();
         TableRow {
-            name: cut(site.function()),
+            name: cut(&short_function(site.function(), 100)),
             below: cut(&format!("{place}{callers}")),
             cells: vec![
                 percent(if all > 0.0 { site.bytes / all } else { 0.0 }),

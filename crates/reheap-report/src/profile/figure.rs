@@ -1,0 +1,153 @@
+//! The figures of a profile that can be compared with another profile, or with a limit, each with the name that users
+//! type.
+
+use crate::profile::histogram::grouped;
+use crate::profile::whole::Whole;
+use reheap_bench::figures;
+
+/// A figure that can be compared.
+#[derive(Clone, Copy, Debug)]
+pub struct Figure {
+    /// As users type it.
+    pub name: &'static str,
+    /// In a sentence.
+    pub noun: &'static str,
+    /// What it counts.
+    pub unit: Unit,
+    value: fn(&Whole<'_>) -> Option<f64>,
+}
+
+/// What a figure counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// How often something happened.
+    Count,
+    /// Memory.
+    Bytes,
+    /// Time.
+    Seconds,
+    /// A part of one.
+    Share,
+}
+
+const fn figure(
+    name: &'static str,
+    noun: &'static str,
+    unit: Unit,
+    value: fn(&Whole<'_>) -> Option<f64>,
+) -> Figure {
+    Figure {
+        name,
+        noun,
+        unit,
+        value,
+    }
+}
+
+/// All figures, in the order in which they are told.
+pub static FIGURES: [Figure; 21] = [
+    figure("calls", "calls", Unit::Count, |it| Some(it.calls() as f64)),
+    figure("allocations", "allocations", Unit::Count, |it| {
+        Some(it.counts.allocations as f64)
+    }),
+    figure("allocated", "allocated bytes", Unit::Bytes, |it| {
+        Some(it.counts.requested_bytes as f64)
+    }),
+    figure("peak", "live memory at its peak", Unit::Bytes, |it| {
+        it.largest.map(|process| process.peak.live.bytes as f64)
+    }),
+    figure(
+        "peak_blocks",
+        "live blocks at the peak",
+        Unit::Count,
+        |it| it.largest.map(|process| process.peak.live.blocks as f64),
+    ),
+    figure("resident", "resident memory at most", Unit::Bytes, |it| {
+        let most = crate::profile::facts::most_resident(it.largest?);
+        most.map(|(_, bytes)| bytes as f64)
+    }),
+    figure(
+        "live_at_end",
+        "memory that is not freed",
+        Unit::Bytes,
+        |it| Some(it.live_at_end.bytes as f64),
+    ),
+    figure(
+        "blocks_at_end",
+        "blocks that are not freed",
+        Unit::Count,
+        |it| Some(it.live_at_end.blocks as f64),
+    ),
+    figure("temporaries", "temporary blocks", Unit::Count, |it| {
+        Some(it.counts.temporaries as f64)
+    }),
+    figure(
+        "freed_by_another_thread",
+        "blocks freed by another thread",
+        Unit::Count,
+        |it| Some(it.counts.freed_by_another_thread.blocks as f64),
+    ),
+    figure("moved", "blocks that realloc moved", Unit::Count, |it| {
+        Some(it.counts.realloc.moved as f64)
+    }),
+    figure("copied", "bytes that realloc copied", Unit::Bytes, |it| {
+        Some(it.counts.realloc.copied_bytes as f64)
+    }),
+    figure("rounding", "rounding", Unit::Share, |it| it.rounding()),
+    figure("failed", "failed requests", Unit::Count, |it| {
+        Some(it.counts.failed as f64)
+    }),
+    figure("zero_size", "requests for zero bytes", Unit::Count, |it| {
+        Some(it.counts.zero_size as f64)
+    }),
+    figure("huge", "huge requests", Unit::Count, |it| {
+        Some(it.counts.huge as f64)
+    }),
+    figure(
+        "allocator",
+        "CPU time in the allocator",
+        Unit::Share,
+        |it| it.allocator_share(),
+    ),
+    figure("cpu", "CPU time", Unit::Seconds, |it| {
+        it.time.map(|time| time.user_seconds + time.system_seconds)
+    }),
+    figure("waited", "waiting in the allocator", Unit::Seconds, |it| {
+        it.time.map(|time| time.waited_seconds)
+    }),
+    figure("page_faults", "page faults", Unit::Count, |it| {
+        it.time
+            .map(|time| time.minor_faults.saturating_add(time.major_faults) as f64)
+    }),
+    figure(
+        "threads",
+        "threads that allocate or free",
+        Unit::Count,
+        |it| Some(it.threads.len() as f64),
+    ),
+];
+
+impl Figure {
+    /// The figure with this name; `-` is as good as `_`.
+    pub fn named(name: &str) -> Option<&'static Figure> {
+        let name = name.replace('-', "_");
+        FIGURES.iter().find(|figure| figure.name == name)
+    }
+
+    /// None if it was not observed.
+    pub(crate) fn of(&self, whole: &Whole<'_>) -> Option<f64> {
+        (self.value)(whole).filter(|value| value.is_finite())
+    }
+}
+
+impl Unit {
+    /// A value with its unit.
+    pub(crate) fn said(self, value: f64) -> String {
+        match self {
+            Unit::Count => grouped(value.round() as u64),
+            Unit::Bytes => figures::bytes(value),
+            Unit::Seconds => figures::seconds(value),
+            Unit::Share => figures::percent(value),
+        }
+    }
+}
