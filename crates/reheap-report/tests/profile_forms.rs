@@ -71,6 +71,50 @@ fn the_most_to_gain_is_the_allocators_share_of_cpu_time() {
     );
 }
 
+/// A share of few samples is said to be one, and one of very few is not said.
+#[test]
+fn a_share_is_as_certain_as_its_samples() {
+    let with = |samples, in_allocator| {
+        let mut profile = profiles::usual();
+        let time = profile.processes[0].time.as_mut().unwrap();
+        (time.samples, time.in_allocator) = (samples, in_allocator);
+        time.in_memory_functions = None;
+        Verdict::of(&profile)
+    };
+    let few = with(50, 10);
+    assert_eq!(
+        few.observed[0],
+        "about 20 % of CPU time is in the allocator"
+    );
+    let gain = "An allocator that took no time would save about 20 % of CPU time.";
+    assert_eq!(few.most_to_gain().unwrap(), gain);
+    let very_few = with(5, 5);
+    assert_eq!(very_few.gain_max, None);
+    assert!(
+        very_few.observed[0].starts_with("too short a time"),
+        "{:?}",
+        very_few.observed
+    );
+}
+
+#[test]
+fn a_reason_to_try_is_what_was_observed() {
+    use reheap_report::profile::Reason;
+    let reason = |profile| Verdict::of(&profile).reason_to_try;
+    assert_eq!(reason(profiles::usual()), Some(Reason::Time));
+    assert_eq!(reason(profiles::wasteful()), Some(Reason::Memory));
+    assert_eq!(reason(profiles::no_sites()), Some(Reason::Unknown));
+    assert_eq!(reason(profiles::nothing()), None);
+    let mut idle = profiles::usual();
+    idle.processes[0].time.as_mut().unwrap().in_allocator = 3;
+    idle.processes[0].counts.sizes.clear();
+    assert_eq!(reason(idle.clone()), None);
+    assert_eq!(
+        Verdict::of(&idle).next(&idle, None),
+        "Another allocator would change little."
+    );
+}
+
 #[test]
 fn what_was_not_observed_is_not_said() {
     let text = text(&profiles::no_sites(), None, Style::default());

@@ -121,7 +121,7 @@ fn peak(whole: &Whole<'_>) -> Option<String> {
     }
     let within = match peak.within_bytes {
         0 => String::new(),
-        within => format!(", true to {}", short_bytes(within)),
+        within => format!(" (up to {} more)", short_bytes(within)),
     };
     Some(format!(
         "{} live in {} at {}{within}{}",

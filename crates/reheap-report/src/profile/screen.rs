@@ -86,8 +86,7 @@ impl Screen {
     }
 
     pub(crate) fn paragraph(&mut self, text: &str, paint: Paint) {
-        let text = cut_words(&visible(text), self.style.width);
-        for line in wrapped(&text, self.style.width) {
+        for line in lines(text, self.style.width) {
             self.line(&line, paint);
         }
     }
@@ -117,8 +116,11 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     short
 }
 
-/// The text with no word that is wider than this.
-pub(crate) fn cut_words(text: &str, width: usize) -> String {
+/// The text in lines of at most this width: words that are wider are cut.
+pub(crate) fn lines(text: &str, width: usize) -> Vec<String> {
+    let text = visible(text);
     let words: Vec<String> = text.split(' ').map(|word| cut(word, width)).collect();
-    words.join(" ")
+    let lines = wrapped(&words.join(" "), width);
+    // A percent sign is kept with the word before it.
+    lines.iter().map(|line| cut(line, width)).collect()
 }

@@ -7,8 +7,8 @@ use crate::profile::whole::Whole;
 use reheap_profile::profile::{Frame, Site};
 use std::collections::{BTreeMap, HashMap};
 
-/// Beginnings of functions that allocate for others.
-const OF_LIBRARIES: [&str; 30] = [
+/// Where functions of languages' own libraries are.
+const LIBRARIES: [&str; 13] = [
     "alloc::",
     "<alloc::",
     "core::",
@@ -17,14 +17,14 @@ const OF_LIBRARIES: [&str; 30] = [
     "<std::",
     "hashbrown::",
     "<hashbrown::",
-    "allocator_api2::",
+    "__rustc::",
     "__rust_",
-    "__rdl_",
-    "__rg_",
-    "_RN",
     "operator new",
     "void* std::",
     "__gnu_cxx::",
+];
+/// Functions of C that allocate for others.
+const ALLOCATING: [&str; 24] = [
     "malloc",
     "calloc",
     "realloc",
@@ -36,9 +36,19 @@ const OF_LIBRARIES: [&str; 30] = [
     "strndup",
     "__strdup",
     "__strndup",
-    "je_",
-    "mi_",
-    "reheap_",
+    "__rdl_alloc",
+    "__rg_alloc",
+    "je_malloc",
+    "je_mallocx",
+    "mi_malloc",
+    "mi_zalloc",
+    "g_malloc",
+    "g_malloc0",
+    "g_realloc",
+    "xmalloc",
+    "xcalloc",
+    "xrealloc",
+    "xstrdup",
 ];
 
 /// Stacks and the frames that they are of.
@@ -127,9 +137,10 @@ impl<'a> Stacks<'a> {
     /// Where in a stack the function is that it is called after.
     fn own(&self, stack: &Site) -> Option<usize> {
         let is_own = |place: &u32| {
-            let function = &self.frame(*place).function;
-            let mut of_libraries = OF_LIBRARIES.iter();
-            !of_libraries.any(|beginning| function.starts_with(beginning))
+            let function = self.frame(*place).function.as_str();
+            let mut libraries = LIBRARIES.iter();
+            let is_of_library = libraries.any(|library| function.starts_with(library));
+            !is_of_library && !ALLOCATING.contains(&function)
         };
         match stack.frames.iter().position(is_own) {
             None if stack.frames.is_empty() => None,

@@ -4,11 +4,11 @@ use crate::escape::{shell, visible};
 use crate::profile::bars::histograms;
 use crate::profile::facts::{self, ended};
 use crate::profile::histogram::grouped;
-use crate::profile::screen::{Screen, cut, cut_words};
+use crate::profile::screen::{Screen, cut, lines};
 use crate::profile::sites::{CallSite, Stacks, short_function};
 use crate::profile::verdict::Verdict;
 use crate::profile::whole::Whole;
-use crate::text::{Paint, Style, padded, wrapped};
+use crate::text::{Paint, Style, padded};
 use reheap_bench::figures::{bytes, percent};
 use reheap_profile::profile::{Process, Profile, Thread};
 use std::cmp::Reverse;
@@ -100,8 +100,7 @@ impl Text {
     fn facts(&mut self, whole: &Whole<'_>) {
         for fact in facts::facts(whole) {
             let room = self.screen.style.width - NAMES;
-            let said = cut_words(&visible(&fact.said), room);
-            for (at, line) in wrapped(&said, room).into_iter().enumerate() {
+            for (at, line) in lines(&fact.said, room).into_iter().enumerate() {
                 let name = if at == 0 { fact.name } else { "" };
                 let name = padded(name, NAMES);
                 self.screen.lines.push(format!("{name}{line}"));
@@ -191,7 +190,6 @@ impl Text {
     }
 
     fn lost(&mut self, whole: &Whole<'_>) {
-        let width = self.screen.style.width;
         for sentence in facts::lost(&whole.lost) {
             self.screen
                 .paragraph(&format!("warning: {sentence}"), Paint::Plain);
@@ -199,8 +197,7 @@ impl Text {
         let unseen = &whole.profile.unseen;
         for program in unseen.iter().take(self.rows.unseen) {
             let sentence = format!("warning: {}", facts::unseen(program));
-            self.screen
-                .paragraph(&cut_words(&visible(&sentence), width), Paint::Plain);
+            self.screen.paragraph(&sentence, Paint::Plain);
         }
         self.screen
             .others(unseen.len().saturating_sub(self.rows.unseen), "program");

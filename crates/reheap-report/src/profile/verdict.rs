@@ -17,6 +17,8 @@ const MANY_FREED_BY_ANOTHER_THREAD: f64 = 0.05;
 const MEASURABLE: f64 = 0.01;
 /// With fewer samples a share is only about right.
 const MANY_SAMPLES: u64 = 200;
+/// With fewer than these it says nothing.
+const FEW_SAMPLES: u64 = 20;
 /// Resident memory this many times the live bytes is worth a word, if it is also this much more.
 const RETAINED: (f64, u64) = (1.5, 16 << 20);
 /// Commands that are longer are not repeated.
@@ -29,6 +31,8 @@ pub struct Verdict {
     pub observed: Vec<String>,
     /// The share of CPU time that an allocator that took no time would save. None if no samples were taken.
     pub gain_max: Option<f64>,
+    /// From how many samples of CPU time that is.
+    pub samples: u64,
     /// Why another allocator may be worth a try. None if nothing speaks for it.
     pub reason_to_try: Option<Reason>,
 }
@@ -51,7 +55,9 @@ impl Verdict {
     }
 
     pub(crate) fn of_whole(whole: &Whole<'_>) -> Verdict {
-        let gain_max = whole.allocator_share();
+        let samples = whole.time.map_or(0, |time| time.samples);
+        let enough = |_: &f64| samples >= FEW_SAMPLES;
+        let gain_max = whole.allocator_share().filter(enough);
         if whole.calls() == 0 {
             let said = match whole.profile.processes.len() {
                 0 => "no process was watched",
@@ -60,6 +66,7 @@ impl Verdict {
             return Verdict {
                 observed: vec![said.to_owned()],
                 gain_max: None,
+                samples,
                 reason_to_try: None,
             };
         }
@@ -84,6 +91,7 @@ impl Verdict {
         Verdict {
             observed: observed.chain(failed(whole)).collect(),
             gain_max,
+            samples,
             reason_to_try,
         }
     }
@@ -96,7 +104,7 @@ impl Verdict {
 
     /// The most that any allocator could gain, in a sentence.
     pub fn most_to_gain(&self) -> Option<String> {
-        let gain = percent(self.gain_max?);
+        let gain = said_share(self.gain_max?, self.samples);
         Some(format!(
             "An allocator that took no time would save {gain} of CPU time."
         ))
@@ -125,11 +133,19 @@ impl Verdict {
 
 fn time_in_allocator(whole: &Whole<'_>) -> Option<String> {
     let samples = whole.time.as_ref()?.samples;
-    let part = percent(whole.allocator_share()?);
-    Some(match samples < MANY_SAMPLES {
-        true => format!("about {part} of CPU time is in the allocator ({samples} samples)"),
-        false => format!("{part} of CPU time is in the allocator"),
-    })
+    let part = whole.allocator_share()?;
+    if samples < FEW_SAMPLES {
+        let said = "too short a time on the CPU to tell the allocator's share";
+        return Some(said.to_owned());
+    }
+    let part = said_share(part, samples);
+    Some(format!("{part} of CPU time is in the allocator"))
+}
+
+/// A share, as certain as its samples make it.
+fn said_share(share: f64, samples: u64) -> String {
+    let about = if samples < MANY_SAMPLES { "about " } else { "" };
+    format!("{about}{}", percent(share))
 }
 
 fn waited(whole: &Whole<'_>) -> Option<String> {

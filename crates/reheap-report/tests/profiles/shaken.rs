@@ -34,7 +34,10 @@ fn shake(
             *number = (figure() as u32).into();
         }
         Value::Number(number) => *number = figure().into(),
-        Value::Array(all) => all.iter_mut().for_each(|it| shake(it, key, name, figure)),
+        Value::Array(all) => all.iter_mut().for_each(|it| {
+            let key = if it.is_object() { "" } else { key };
+            shake(it, key, name, figure);
+        }),
         Value::Object(all) => all
             .iter_mut()
             .for_each(|(key, it)| shake(it, key, name, figure)),
