@@ -64,7 +64,7 @@ fn joined_lifetimes(one: Lifetimes, other: Lifetimes) -> Lifetimes {
 pub(crate) fn lifetimes(counts: &Counts, never_freed: u64, bars_max: usize) -> Vec<Bar> {
     let buckets = counts.lifetimes.iter();
     let buckets = buckets.map(|it| (it.below_seconds.map(short_seconds), it.blocks, it.bytes));
-    lifetime_bars(buckets, never_freed, bars_max)
+    lifetime_bars(buckets, counts.frees, never_freed, bars_max)
 }
 
 /// The same, counted in allocations of the thread.
@@ -75,11 +75,12 @@ pub(crate) fn lifetimes_in_allocations(
 ) -> Vec<Bar> {
     let buckets = counts.lifetimes_in_allocations.iter();
     let buckets = buckets.map(|it| (it.below_allocations.map(grouped), it.blocks, it.bytes));
-    lifetime_bars(buckets, never_freed, bars_max)
+    lifetime_bars(buckets, counts.frees, never_freed, bars_max)
 }
 
 fn lifetime_bars(
     buckets: impl Iterator<Item = (Option<String>, u64, u64)>,
+    frees: u64,
     never_freed: u64,
     bars_max: usize,
 ) -> Vec<Bar> {
@@ -96,6 +97,10 @@ fn lifetime_bars(
     let filled = |it: &Lifetimes| it.blocks > 0;
     let last = ranges.iter().rposition(filled).map_or(0, |at| at + 1);
     ranges.truncate(last);
+    // Blocks were freed, and nobody saw when they had been allocated: those that were not would look like all.
+    if ranges.is_empty() && frees > 0 {
+        return Vec::new();
+    }
     let bars_max = bars_max - usize::from(never_freed > 0);
     join_smallest(&mut ranges, bars_max, |it| it.blocks, joined_lifetimes);
     let all = sum(ranges.iter().map(|it| it.blocks).chain([never_freed]));

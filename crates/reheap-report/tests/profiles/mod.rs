@@ -295,8 +295,8 @@ pub fn small() -> Profile {
         frees: 1,
         requested_bytes: 48,
         sizes: vec![SizeBucket {
-            from: 24,
-            to: 24,
+            from: 17,
+            to: 32,
             blocks: 2,
             requested_bytes: 48,
             usable: None,
@@ -414,6 +414,7 @@ pub fn several() -> Profile {
                 [Access::Preload, Access::Symbols, Access::Signature][at as usize % 3];
             compiler.counts = counts(at + 1);
             compiler.peak.live.bytes = 30_000_000 * (at + 1);
+            compiler.curve = curve(12.34, 400, compiler.peak.live.bytes);
             compiler.began = at as f64;
             compiler.lost = Lost {
                 calls: 0,
