@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Link, compile, scratch_directory, tool};
+use common::{Link, compile, scratch_directory, strip, tool};
 use reheap_profile::inject::{Access, LocateError, Located, locate};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,12 +17,6 @@ fn addresses(located: &Located) -> BTreeMap<String, u64> {
     functions
         .map(|function| (function.name.clone(), function.address))
         .collect()
-}
-
-fn strip(program: &Path) -> PathBuf {
-    let stripped = program.with_extension("stripped");
-    tool(Command::new("strip").arg(program).arg("-o").arg(&stripped));
-    stripped
 }
 
 /// A Rust program for a target, with std and so with much of its libc.
@@ -66,4 +60,131 @@ fn a_stripped_program_shows_the_same_functions_as_its_symbols() {
             assert_eq!(reference.get(&name), Some(&address), "{program:?}: {name}");
         }
     }
+}
+
+#[test]
+fn what_has_no_malloc_of_its_own_is_refused_with_the_reason() {
+    let directory = scratch_directory();
+    let dynamic = compile("manners", Link::Dynamic, directory.path());
+    let error = located(&dynamic).unwrap_err();
+    assert!(
+        matches!(&error, LocateError::Dynamic(name) if name.contains("ld-linux")),
+        "{error}"
+    );
+    let stripped = located(&strip(&dynamic)).unwrap_err();
+    assert_eq!(stripped, error);
+
+    let go = directory.path().join("go");
+    let source = directory.path().join("main.go");
+    std::fs::write(&source, "package main\nfunc main() { println(\"go\") }\n").unwrap();
+    let mut command = Command::new("go");
+    command.env("CGO_ENABLED", "0").env("GO111MODULE", "off");
+    command.env("GOCACHE", directory.path().join("cache"));
+    command
+        .args(["build", "-ldflags=-s -w", "-o"])
+        .arg(&go)
+        .arg(&source);
+    tool(&mut command);
+    assert_eq!(located(&go).unwrap_err(), LocateError::Go);
+
+    assert!(matches!(
+        locate(&b"#!/bin/sh\n"[..]),
+        Err(LocateError::Damaged(_))
+    ));
+    let mut class_32 = std::fs::read(&dynamic).unwrap();
+    class_32[4] = 1;
+    assert!(matches!(
+        locate(class_32.as_slice()),
+        Err(LocateError::Unsupported(_))
+    ));
+}
+
+/// A static program of this text, without a libc's start.
+fn bare_program(name: &str, text: &str, arguments: &[&str], directory: &Path) -> PathBuf {
+    let (source, output) = (directory.join(format!("{name}.c")), directory.join(name));
+    std::fs::write(&source, text).unwrap();
+    let mut command = Command::new("cc");
+    command.args([
+        "-O1",
+        "-fno-builtin",
+        "-static",
+        "-nostdlib",
+        "-fno-stack-protector",
+    ]);
+    command.args(arguments).arg(&source).arg("-o").arg(&output);
+    tool(&mut command);
+    output
+}
+
+#[test]
+fn two_candidates_are_refused() {
+    let directory = scratch_directory();
+    let text = "void *a_mallocx(unsigned long n, int f) { return (void *)(n + f); }\n\
+                void a_sdallocx(void *p, unsigned long n, int f) { *(char *)p = n + f; }\n\
+                void *b_mallocx(unsigned long n, int f) { return (void *)(n * f); }\n\
+                void b_sdallocx(void *p, unsigned long n, int f) { *(char *)p = n * f; }\n\
+                void _start(void) { for (;;) b_sdallocx(a_mallocx(1, 2), 3, 4); }\n";
+    let program = bare_program("two", text, &[], directory.path());
+    let error = located(&program).unwrap_err();
+    assert!(matches!(error, LocateError::Ambiguous { .. }), "{error}");
+}
+
+#[test]
+fn a_malloc_without_its_free_is_refused() {
+    let directory = scratch_directory();
+    let text = "static char memory[100];\n\
+                void *malloc(unsigned long n) { return memory + n; }\n\
+                void _start(void) { for (;;) *(char *)malloc(1) = 1; }\n";
+    let program = bare_program("half", text, &[], directory.path());
+    let error = located(&program).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            LocateError::Incomplete {
+                missing: "free",
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn functions_that_cannot_be_hooked_are_refused() {
+    let directory = scratch_directory();
+    let chosen = "static void *one(unsigned long n) { return (void *)n; }\n\
+                  static void *(*choose(void))(unsigned long) { return one; }\n\
+                  void *malloc(unsigned long n) __attribute__((ifunc(\"choose\")));\n\
+                  void free(void *p) { *(char *)p = 0; }\n\
+                  void _start(void) { for (;;) free(malloc(1)); }\n";
+    let program = bare_program("chosen", chosen, &[], directory.path());
+    assert_eq!(
+        located(&program).unwrap_err(),
+        LocateError::ChosenAtStart("malloc".to_owned())
+    );
+
+    // A `free` of one byte, and the next function directly behind it.
+    let short = "void *malloc(unsigned long n) { return (void *)(n * 1000 + 77777); }\n\
+                 __asm__(\".globl free\\n.type free, @function\\nfree: ret\\n.size free, 1\\n\
+                 .globl other\\nother: mov $77, %eax\\nret\\n\");\n\
+                 void free(void *p);\n\
+                 void _start(void) { for (;;) free(malloc(1)); }\n";
+    let program = bare_program("short", short, &[], directory.path());
+    let error = located(&program).unwrap_err();
+    assert!(
+        matches!(&error, LocateError::Prologue { name, .. } if name == "free"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_stripped_program_with_a_malloc_of_its_own_is_refused() {
+    let directory = scratch_directory();
+    let text = "static char memory[1000]; static unsigned long used;\n\
+                void *malloc(unsigned long n) { used += n; return memory + used % 900; }\n\
+                void free(void *p) { *(char *)p = 0; }\n\
+                void _start(void) { for (;;) free(malloc(1)); }\n";
+    let program = bare_program("own", text, &["-Wl,-s"], directory.path());
+    let error = located(&program).unwrap_err();
+    assert_eq!(error, LocateError::Unknown);
 }

@@ -207,7 +207,7 @@ pub fn locate<'data, R: ReadRef<'data>>(bytes: R) -> Result<Located, LocateError
     };
     places.add_family(&symbols)?;
     places.add_own_entry_points(&symbols)?;
-    places.is_glibc = symbols.contains_key(names::ONLY_IN_GLIBC);
+    places.is_glibc |= symbols.contains_key(names::ONLY_IN_GLIBC);
     if places.by_hook.is_empty() {
         return Err(executable.interpreter().unwrap_or(LocateError::NoMalloc));
     }
@@ -226,7 +226,7 @@ pub(crate) fn locate_in_library<'data, R: ReadRef<'data>>(
     let symbols = executable.dynamic_symbols();
     let mut places = Places::default();
     places.add_family(&symbols)?;
-    places.is_glibc = symbols.contains_key(names::ONLY_IN_GLIBC);
+    places.is_glibc |= symbols.contains_key(names::ONLY_IN_GLIBC);
     if places.by_hook.is_empty() {
         return Err(LocateError::NoMalloc);
     }

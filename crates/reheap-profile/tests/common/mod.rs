@@ -4,7 +4,9 @@
     reason = "each test file is a crate of its own and uses its part of this module"
 )]
 
+use reheap_elf::marker::{self, Marker};
 use reheap_profile::inject::HooksLibrary;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -60,6 +62,45 @@ pub(crate) fn compile(name: &str, link: Link, directory: &Path) -> PathBuf {
     command.args(["-std=gnu11", "-O2", "-fno-builtin", "-pthread", flag]);
     command
         .arg(source(&format!("{name}.c")))
+        .arg("-o")
+        .arg(&output);
+    tool(&mut command);
+    output
+}
+
+/// The same without symbols.
+#[track_caller]
+pub(crate) fn strip(program: &Path) -> PathBuf {
+    let stripped = program.with_extension("stripped");
+    tool(Command::new("strip").arg(program).arg("-o").arg(&stripped));
+    stripped
+}
+
+/// Compiles a C program with musl and reheap's marker, which says that musl's malloc is the allocator.
+#[track_caller]
+pub(crate) fn compile_with_marker(name: &str, directory: &Path) -> PathBuf {
+    let marker = Marker {
+        allocator: "system".to_owned(),
+        allocator_version: "1".to_owned(),
+        package: "none".to_owned(),
+        tuning: BTreeMap::new(),
+        memory_functions: None,
+        libc: "musl".to_owned(),
+        original_sha256: String::new(),
+        reheap: "0".to_owned(),
+    };
+    let architecture = reheap_elf::Architecture::ALL
+        .into_iter()
+        .find(|architecture| architecture.name() == std::env::consts::ARCH);
+    let note = marker::object_file(&marker, &[], architecture.unwrap(), str::to_owned);
+    let object = directory.join("marker.o");
+    std::fs::write(&object, note).unwrap();
+    let output = directory.join(format!("{name}-marker"));
+    let mut command = Command::new("musl-gcc");
+    command.args(["-std=gnu11", "-O2", "-fno-builtin", "-pthread", "-static"]);
+    command
+        .arg(source(&format!("{name}.c")))
+        .arg(object)
         .arg("-o")
         .arg(&output);
     tool(&mut command);
