@@ -3,8 +3,8 @@
 mod common;
 
 use common::{DEADLINE, Link, Recording, compile, ends, hooks, scratch_directory, wait_until};
-use reheap_profile::inject::{Attached, Left, Target, attach};
-use std::io::{BufRead as _, BufReader};
+use reheap_profile::inject::{Attached, InjectError, Left, Obstacle, ProcessError, Target, attach};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -20,7 +20,8 @@ struct Running {
 impl Running {
     fn start(program: &Path) -> Self {
         let mut command = Command::new(program);
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let mut running = Self { child, stdout };
         assert_eq!(running.line(), "running");
@@ -136,4 +137,138 @@ fn a_running_program_is_counted_and_left_as_it_was() {
         assert_eq!(running.line(), "ended");
         assert_eq!(ends(&mut running.child).code(), Some(5), "{link:?}");
     }
+}
+
+#[test]
+fn system_calls_and_registers_survive() {
+    for link in ALL {
+        let directory = scratch_directory();
+        let program = compile("waits", link, directory.path());
+        let mut running = Running::start(&program);
+        for round in 0..10 {
+            let recording = Recording::new(&directory.path().join(format!("{link:?}-{round}")));
+            let attached = enter(running.pid(), &recording);
+            wait_until("calls are counted", || recording.count("malloc") > 10);
+            assert_eq!(leave(attached, &recording), Left::Nothing, "{link:?}");
+        }
+        running.child.stdin.take().unwrap().write_all(b"x").unwrap();
+        assert_eq!(running.line(), "undisturbed", "{link:?}");
+        assert_eq!(ends(&mut running.child).code(), Some(5), "{link:?}");
+    }
+}
+
+#[test]
+fn a_child_that_was_forked_meanwhile_is_left_too() {
+    for link in ALL {
+        let directory = scratch_directory();
+        let program = compile("forever", link, directory.path());
+        let mut running = Running::start(&program);
+        let maps_before = lasting_maps(running.pid());
+        let code_before = code(running.pid());
+        let recording = Recording::new(directory.path());
+        let attached = enter(running.pid(), &recording);
+        running.signal(libc::SIGUSR2);
+        let line = running.line();
+        let child: i32 = line.strip_prefix("forked ").unwrap().parse().unwrap();
+        assert_ne!(code(child), code_before, "{link:?}");
+        assert_eq!(leave(attached, &recording), Left::Nothing, "{link:?}");
+        assert_eq!(lasting_maps(child), maps_before, "{link:?}");
+        assert!(code(child) == code_before, "{link:?}: the code changed");
+        let counted = recording.counts();
+        send(child, libc::SIGTERM);
+        running.signal(libc::SIGTERM);
+        assert_eq!(running.line(), "ended");
+        assert_eq!(recording.counts(), counted, "{link:?}");
+    }
+}
+
+#[test]
+fn a_process_that_ended_meanwhile_is_no_error() {
+    let directory = scratch_directory();
+    let program = compile("forever", Link::Glibc, directory.path());
+    let mut running = Running::start(&program);
+    let recording = Recording::new(directory.path());
+    let attached = enter(running.pid(), &recording);
+    running.signal(libc::SIGTERM);
+    assert_eq!(running.line(), "ended");
+    ends(&mut running.child);
+    assert_eq!(leave(attached, &recording), Left::NoProcess);
+}
+
+#[test]
+fn a_stopped_process_stays_stopped() {
+    let directory = scratch_directory();
+    let program = compile("forever", Link::Musl, directory.path());
+    let mut running = Running::start(&program);
+    running.signal(libc::SIGSTOP);
+    wait_until("it stops", || {
+        status(running.pid(), "State").contains("stopped")
+    });
+    let recording = Recording::new(directory.path());
+    let attached = enter(running.pid(), &recording);
+    wait_until("it stops again", || {
+        status(running.pid(), "State").contains("stopped")
+    });
+    running.signal(libc::SIGCONT);
+    wait_until("calls are counted", || recording.count("malloc") > 100);
+    assert_eq!(leave(attached, &recording), Left::Nothing);
+    running.signal(libc::SIGTERM);
+    assert_eq!(running.line(), "ended");
+}
+
+#[test]
+fn a_thread_that_stays_in_a_hook_keeps_the_memory_but_not_the_code() {
+    let directory = scratch_directory();
+    let program = compile("forever", Link::GlibcPie, directory.path());
+    let mut running = Running::start(&program);
+    let pid = running.pid();
+    let code_before = code(pid);
+    let recording = Recording::new(directory.path());
+    let attached = enter(pid, &recording);
+    let patience = std::time::Duration::from_millis(200);
+    let left = attached.detach(&|| 1, patience).unwrap();
+    assert!(
+        matches!(left, Left::Memory { bytes } if bytes > 0),
+        "{left:?}"
+    );
+    let code_now: Vec<_> = code(pid)
+        .into_iter()
+        .filter(|(line, _)| line.contains('/'))
+        .collect();
+    let code_before: Vec<_> = code_before
+        .into_iter()
+        .filter(|(line, _)| line.contains('/'))
+        .collect();
+    assert!(code_now == code_before, "the code changed");
+    running.signal(libc::SIGTERM);
+    assert_eq!(running.line(), "ended");
+}
+
+/// A command whose `running` has been read.
+#[track_caller]
+fn refusal(pid: i32) -> Obstacle {
+    match Target::of_process(pid) {
+        Err(ProcessError::Process(InjectError::Obstacle(obstacle))) => obstacle,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_obstacle_is_named() {
+    let directory = scratch_directory();
+    let program = compile("sandboxed", Link::Glibc, directory.path());
+    let running = Running::start(&program);
+    assert_eq!(refusal(running.pid()), Obstacle::Seccomp(running.pid()));
+
+    let program = compile("forever", Link::Glibc, directory.path());
+    let mut running = Running::start(&program);
+    let thread = nix::unistd::Pid::from_raw(running.pid());
+    nix::sys::ptrace::seize(thread, nix::sys::ptrace::Options::empty()).unwrap();
+    assert!(matches!(
+        refusal(running.pid()),
+        Obstacle::AlreadyTraced { .. }
+    ));
+    running.child.kill().unwrap();
+    ends(&mut running.child);
+    assert_eq!(refusal(running.pid()), Obstacle::NoProcess(running.pid()));
 }

@@ -407,13 +407,18 @@ fn has_ended(thread: Pid) -> bool {
 }
 
 /// Waits until an interrupted thread stops. Signals that come first are delivered. `false` if it ends.
+///
+/// A thread that waits for a device or for the child of its vfork does not stop before that is over.
 fn wait_for_stop(thread: Pid) -> Result<bool, Errno> {
+    let deadline = Instant::now() + PATIENCE;
     loop {
-        match sys::wait(thread)? {
-            Stop::Event => return Ok(true),
-            Stop::SystemCall => sys::resume(thread, Resume::Continue, 0)?,
-            Stop::Signal(signal) => sys::resume(thread, Resume::Continue, signal)?,
-            Stop::Exited(_) | Stop::Killed(_) => return Ok(false),
+        match sys::look(thread)? {
+            Some(Stop::Event) => return Ok(true),
+            Some(Stop::SystemCall) => sys::resume(thread, Resume::Continue, 0)?,
+            Some(Stop::Signal(signal)) => sys::resume(thread, Resume::Continue, signal)?,
+            Some(Stop::Exited(_) | Stop::Killed(_)) => return Ok(false),
+            None if Instant::now() > deadline => return Err(Errno::ETIMEDOUT),
+            None => sleep(PAUSE / 10),
         }
     }
 }
@@ -421,6 +426,7 @@ fn wait_for_stop(thread: Pid) -> Result<bool, Errno> {
 fn refusal(process: Pid, errno: Errno) -> InjectError {
     match errno {
         Errno::EPERM => obstacle::after_refusal(process.as_raw()).into(),
+        Errno::ETIMEDOUT => InjectError::trace("stop it: a thread waits in the kernel", errno),
         errno => InjectError::trace("attach to it", errno),
     }
 }

@@ -60,16 +60,28 @@ pub(super) fn resume(pid: Pid, how: Resume, signal: i32) -> Result<(), Errno> {
 
 /// Waits for a traced thread.
 pub(super) fn wait(pid: Pid) -> Result<Stop, Errno> {
-    let mut status = 0;
     loop {
-        // Safety: `status` lives across the call, which writes one number to it.
-        let result = unsafe { libc::waitpid(pid.as_raw(), &mut status, libc::__WALL) };
-        match Errno::result(result) {
+        match wait_once(pid, 0) {
             Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno),
-            Ok(_) => return Ok(decode(status)),
+            Ok(stop) => return Ok(stop.expect("without WNOHANG, a wait ends with an event")),
         }
     }
+}
+
+/// What a traced thread did, if it did anything.
+pub(super) fn look(pid: Pid) -> Result<Option<Stop>, Errno> {
+    wait_once(pid, libc::WNOHANG)
+}
+
+fn wait_once(pid: Pid, flags: i32) -> Result<Option<Stop>, Errno> {
+    let mut status = 0;
+    // Safety: `status` lives across the call, which writes one number to it.
+    let result = unsafe { libc::waitpid(pid.as_raw(), &mut status, libc::__WALL | flags) };
+    Ok(match Errno::result(result)? {
+        0 => None,
+        _ => Some(decode(status)),
+    })
 }
 
 fn decode(status: i32) -> Stop {
