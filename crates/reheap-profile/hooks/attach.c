@@ -21,6 +21,7 @@ static struct place *claim_place(u32 access) {
             struct place *place = (struct place *)((char *)shared + HEADER_BYTES + i * PLACE_BYTES);
             place->parent = (u32)system_call(SYS_getppid, 0, 0, 0, 0, 0, 0);
             place->access = access;
+            place->tables = (u64)tables;
             place->began = __atomic_load_n(&shared->now, __ATOMIC_RELAXED);
             system_call(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)place->program, PATH_BYTES - 1, 0, 0);
             // Last: reheap looks at no place before it has a number.
@@ -45,9 +46,7 @@ static i64 live_blocks(const struct place *place) {
 
 // A child that was forked inherits the heap, and what is known of it.
 static void inherit(struct place *place, const struct place *parent) {
-    u64 chunks = parent->chunks < CHUNKS ? parent->chunks : CHUNKS;
-    for (u64 i = 0; i < chunks; i++) place->chunk[i] = parent->chunk[i];
-    place->chunks = chunks;
+    place->chunks = parent->chunks;
     place->parent = parent->pid;
     place->inherited_bytes = place->live_bytes = place->peak_bytes = parent->live_bytes;
     place->inherited_blocks = live_blocks(parent);
@@ -99,7 +98,7 @@ static int begin(const char *path, u32 access) {
     if (shared) return 0;
     struct local *page = map_anonymous(PAGE_BYTES_MAX);
     if (!page || is_error(system_call(SYS_madvise, (long)page, PAGE_BYTES_MAX, MADV_WIPEONFORK, 0, 0, 0))) return -1;
-    if (!make_directory()) return -1;
+    if (!make_tables()) return -1;
     shared = map_recording(path);
     if (!shared) return -1;
     struct place *place = claim_place(access);

@@ -34,12 +34,26 @@ struct entry {
     u32 number;  // how many its thread had allocated before, modulo 2^32
 };
 
-// Allocators with classes of 8 bytes put two blocks into 16 bytes. Those at odd multiples of 8 have tables of their own.
+// Where each piece of address space has its entries. Allocators with classes of 8 bytes put two blocks into 16 bytes, so
+// those at odd multiples of 8 have entries of their own.
 static struct entry **directory;
 
-static int make_directory(void) {
+// All entries, reserved at once: later there is no system call for them, which a program may have forbidden itself, and
+// nothing new to unmap when the hooks leave. Where address space is limited, less must do.
+static struct entry *tables;
+static u64 chunks, chunks_max;
+
+static int make_tables(void) {
     directory = map_anonymous(2 * DIRECTORY_ENTRIES * sizeof(struct entry *));
-    return directory != NULL;
+    if (!directory) return 0;
+    for (chunks_max = 16384; chunks_max > 0; chunks_max /= 16) {
+        size_t bytes = chunks_max * CHUNK_ENTRIES * sizeof(struct entry);
+        tables = map_anonymous(bytes);
+        if (!tables) continue;
+        system_call(SYS_madvise, (long)tables, (long)bytes, MADV_NOHUGEPAGE, 0, 0, 0);
+        return 1;
+    }
+    return 0;
 }
 
 INLINE struct entry **chunk_of(u64 address) {
@@ -57,18 +71,16 @@ INLINE struct entry *find_entry(const void *block) {
 }
 
 RARE struct entry *make_chunk(struct place *place, u64 address) {
-    size_t bytes = CHUNK_ENTRIES * sizeof(struct entry);
-    struct entry *made = map_anonymous(bytes);
-    if (!made) return NULL;
-    if (!quiet) system_call(SYS_madvise, (long)made, (long)bytes, MADV_NOHUGEPAGE, 0, 0, 0);
-    struct entry *nobody = NULL;
-    if (!__atomic_compare_exchange_n(chunk_of(address), &nobody, made, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-        system_call(SYS_munmap, (long)made, (long)bytes, 0, 0, 0, 0);
-        return nobody;
+    u64 index = __atomic_fetch_add(&chunks, 1, __ATOMIC_RELAXED);
+    if (index >= chunks_max) {
+        __atomic_store_n(&chunks, chunks_max, __ATOMIC_RELAXED);
+        return NULL;
     }
-    u64 index = __atomic_fetch_add(&place->chunks, 1, __ATOMIC_RELAXED);
-    if (index < CHUNKS) __atomic_store_n(&place->chunk[index], (u64)made, __ATOMIC_RELEASE);
-    return made;
+    struct entry *made = tables + index * CHUNK_ENTRIES, *nobody = NULL;
+    __atomic_store_n(&place->chunks, index + 1, __ATOMIC_RELAXED);
+    // Another thread may have been first. Then this piece stays empty, and takes no memory.
+    __atomic_compare_exchange_n(chunk_of(address), &nobody, made, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    return nobody ? nobody : made;
 }
 
 // The entry of a block that is about to be recorded; NULL where no memory is left for it.

@@ -16,7 +16,6 @@ enum {
     ALIGNMENTS = 32,
     TIMES = 24,
     DISTANCES = 32,
-    CHUNKS = 8192,
     PATH_BYTES = 4096,
     MAPS_BYTES = 256 << 10,
 };
@@ -66,8 +65,8 @@ struct place {
     u64 peak_at;                // in ticks
     i64 inherited_bytes, inherited_blocks; // from the parent, at the fork
     u64 lost_calls, lost_blocks, lost_stacks;
-    u64 chunks;                 // how many of these are there
-    u64 chunk[CHUNKS];          // addresses of the tables of blocks
+    u64 chunks;                 // how much of the tables of blocks is in use
+    u64 tables;                 // their address in the process
     u64 ring_head, ring_tail;   // bytes ever written to and read from the ring
     u64 maps_bytes;             // of `maps`
     u32 claimed[SLOTS];         // the slots, in the order in which they were taken
@@ -104,11 +103,11 @@ AT(place, live_bytes, 24);
 AT(place, inherited_bytes, 48);
 AT(place, lost_calls, 64);
 AT(place, chunks, 88);
-AT(place, ring_head, 65632);
-AT(place, maps_bytes, 65648);
-AT(place, claimed, 65656);
-AT(place, program, 131192);
-AT(place, maps, 135288);
+AT(place, ring_head, 104);
+AT(place, maps_bytes, 120);
+AT(place, claimed, 128);
+AT(place, program, 65664);
+AT(place, maps, 69760);
 AT(slot, inside, 8 * 2);
 AT(slot, pending_bytes, 8 * 4);
 AT(slot, calls, 8 * 8);

@@ -76,8 +76,7 @@ enum {
     AT_FDCWD = -100, O_RDONLY = 0, O_RDWR = 2, O_CLOEXEC = 02000000,
 };
 
-// 1: the program limits its own system calls (seccomp(2)), and may be killed for one of ours. From then on there are none,
-// but for new memory, which its allocator needs too.
+// 1: the program limits its own system calls (seccomp(2)), and may be killed for one of ours. From then on there are none.
 static u32 quiet;
 
 static int is_error(long result) { return (unsigned long)result > -4096UL; }
@@ -87,7 +86,7 @@ static void *map_anonymous(size_t bytes) {
     long result = system_call(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (is_error(result)) return NULL;
-    if (!quiet) system_call(SYS_madvise, result, (long)bytes, MADV_DONTDUMP, 0, 0, 0);
+    system_call(SYS_madvise, result, (long)bytes, MADV_DONTDUMP, 0, 0, 0);
     return (void *)result;
 }
 

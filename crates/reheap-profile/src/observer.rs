@@ -6,7 +6,7 @@
 
 use crate::process::{self, Usage};
 use crate::profile::{Access, Live, Peak, Point, Process, Sites, TimeShares};
-use crate::recording::{CHUNK_BYTES, How, LiveNow, Place, Recording, STEP_BYTES};
+use crate::recording::{How, LiveNow, Place, Recording, STEP_BYTES};
 use crate::samples::{Batch, ProcessId, Sampler};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -66,7 +66,7 @@ struct LiveAt {
 }
 
 impl Observer {
-    /// Begins the command's time now.
+    /// With nothing to watch yet.
     pub fn new(recording: Recording) -> Self {
         let sampler = recording.every().map(Sampler::start);
         Self {
@@ -79,6 +79,18 @@ impl Observer {
             sampler,
             injected: Access::Symbols,
         }
+    }
+
+    /// The command begins now.
+    pub fn begin(&mut self) {
+        self.start = Instant::now();
+    }
+
+    /// To be called when the command has ended and can still be seen: its last figures, and those of all that ended with
+    /// it.
+    pub fn look_last(&mut self) {
+        self.notice_processes();
+        self.notice_ends();
     }
 
     /// The time since the command began.
@@ -113,6 +125,13 @@ impl Observer {
         if self.looks.is_multiple_of(16) {
             self.notice_ends();
         }
+    }
+
+    /// How many threads are in a hook's call of the allocator.
+    pub fn inside(&self) -> u64 {
+        let places = self.recording.taken();
+        let slots = places.flat_map(|place| self.recording.slots(place));
+        slots.filter(|slot| slot.is_inside()).count() as u64
     }
 
     fn notice_processes(&mut self) {
@@ -309,13 +328,9 @@ impl Watched {
         }
         let begin = Instant::now();
         let resident = process::resident_bytes(self.pid).filter(|bytes| *bytes > 0)?;
-        let tables: Vec<(u64, u64)> = recording
-            .chunks(place)
-            .into_iter()
-            .map(|start| (start, CHUNK_BYTES))
-            .collect();
+        let (tables, bytes) = recording.tables(place);
         let ours =
-            process::resident_within(self.pid, &tables).ok()? + recording.shared_bytes(place);
+            process::resident_within(self.pid, tables, bytes).ok()? + recording.shared_bytes(place);
         self.resident = (begin.elapsed(), now);
         Some(resident.saturating_sub(ours))
     }

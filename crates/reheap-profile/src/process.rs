@@ -78,23 +78,29 @@ pub(crate) fn resident_bytes(pid: u32) -> Option<u64> {
     Some(pages * rustix::param::page_size() as u64)
 }
 
-/// How much of some ranges of a process's memory is resident, in bytes.
+/// How much of a range of a process's memory is resident, in bytes.
 ///
 /// # Errors
 /// When the process has ended, or is another user's.
-pub(crate) fn resident_within(pid: u32, ranges: &[(u64, u64)]) -> io::Result<u64> {
+pub(crate) fn resident_within(pid: u32, start: u64, bytes: u64) -> io::Result<u64> {
     const PRESENT: u64 = 1 << 63; // Documentation/admin-guide/mm/pagemap.rst
+    const ENTRIES: u64 = 16384;
     let page = rustix::param::page_size() as u64;
     let file = File::open(format!("/proc/{pid}/pagemap"))?;
-    let mut resident = 0;
-    for &(start, bytes) in ranges {
-        let mut entries = vec![0; (bytes / page * 8) as usize];
-        let read = file.read_at(&mut entries, start / page * 8)?;
+    let (mut resident, mut next, end) = (0, start / page, (start + bytes) / page);
+    let mut entries = vec![0; 8 * ENTRIES as usize];
+    while next < end {
+        let wanted = 8 * (end - next).min(ENTRIES) as usize;
+        let read = file.read_at(&mut entries[..wanted], next * 8)?;
         let (words, _) = entries[..read].as_chunks::<8>();
+        if words.is_empty() {
+            break;
+        }
         let present = words
             .iter()
             .filter(|word| u64::from_le_bytes(**word) & PRESENT != 0);
         resident += present.count() as u64 * page;
+        next += words.len() as u64;
     }
     Ok(resident)
 }

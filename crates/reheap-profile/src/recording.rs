@@ -54,19 +54,19 @@ const LOST_CALLS: usize = 64;
 const LOST_BLOCKS: usize = 72;
 const LOST_STACKS: usize = 80;
 const CHUNKS: usize = 88;
-const CHUNK: usize = 96;
-const CHUNKS_MAX: usize = 8192;
-const RING_HEAD: usize = 65632;
-const RING_TAIL: usize = 65640;
-const MAPS_BYTES: usize = 65648;
-const CLAIMED: usize = 65656;
-const PROGRAM: usize = 131_192;
+const TABLES: usize = 96;
+const CHUNKS_MAX: u64 = 16384;
+const RING_HEAD: usize = 104;
+const RING_TAIL: usize = 112;
+const MAPS_BYTES: usize = 120;
+const CLAIMED: usize = 128;
+const PROGRAM: usize = 65_664;
 const PATH_BYTES: usize = 4096;
-const MAPS: usize = 135_288;
+const MAPS: usize = 69_760;
 const MAPS_BYTES_MAX: usize = 256 << 10;
 
-/// The address space that one of the hooks' tables takes.
-pub(crate) const CHUNK_BYTES: u64 = 64 << 20;
+/// The address space that entries for 64 MiB take.
+const CHUNK_BYTES: u64 = 64 << 20;
 
 /// The functions that are counted, in the order of their counters.
 const FUNCTIONS: [&str; 15] = [
@@ -277,11 +277,10 @@ impl Recording {
         }
     }
 
-    /// The addresses, in the process, of the hooks' tables of blocks, each of [`CHUNK_BYTES`].
-    pub(crate) fn chunks(&self, place: Place) -> Vec<u64> {
-        let chunks = (self.word(place, CHUNKS) as usize).min(CHUNKS_MAX);
-        let addresses = (0..chunks).map(|i| self.word(place, CHUNK + 8 * i));
-        addresses.filter(|&address| address != 0).collect()
+    /// Where the hooks' tables of blocks are in the process, as far as they are in use: address and bytes.
+    pub(crate) fn tables(&self, place: Place) -> (u64, u64) {
+        let chunks = self.word(place, CHUNKS).min(CHUNKS_MAX);
+        (self.word(place, TABLES), chunks * CHUNK_BYTES)
     }
 
     /// About how much of the recording the process has in its own memory.

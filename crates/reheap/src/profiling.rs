@@ -4,6 +4,8 @@
 //! command and waits for it, as `time` does: Ctrl-C is for the command, which has it from the terminal, and other requests
 //! to end are passed on to it.
 
+mod attached;
+
 use crate::env_vars;
 use crate::opened::Opened;
 use crate::program::Program;
@@ -29,7 +31,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The hooks: one library, whatever libc a program has.
 const HOOKS: OwnLibrary = OwnLibrary {
@@ -42,50 +44,70 @@ const HOOKS: OwnLibrary = OwnLibrary {
     base: Base::Nothing,
 };
 
+/// How long to wait for the threads of a process to leave the hooks.
+const HOOKS_PATIENCE: Duration = Duration::from_secs(5);
+
 /// What is to be profiled.
 pub(crate) struct Plan<'a> {
-    pub(crate) command: &'a [OsString],
+    pub(crate) subject: Subject<'a>,
     /// Mean distance between two sampled stacks, in allocated bytes; 0 for none.
     pub(crate) every: u64,
 }
 
-/// Runs the command to its end, and says what the hooks saw.
+/// A command that is started, or a process that runs.
+pub(crate) enum Subject<'a> {
+    Command(&'a [OsString]),
+    Process { pid: u32, time: Duration },
+}
+
+/// Watches to the end, and says what the hooks saw.
 pub(crate) fn profile(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Profile> {
-    let program = Program::to_run(&plan.command[0])?;
     let recording = Recording::create(plan.every);
     let recording = recording.context("cannot make memory to share with the command")?;
-    let library = library(&program, workshop)?;
-    let command = prepared(&program, plan.command, &recording, &library, workshop)?;
-    let mut signals = Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP]);
-    let signals = signals
-        .as_mut()
-        .map_err(|_| Failure::failed("cannot watch for signals"))?;
     let mut observer = Observer::new(recording);
-    let mut child = start(&program, command, &library, &mut observer)?;
-    watch(&child, &mut observer, signals)?;
+    let (command, ending) = match plan.subject {
+        Subject::Command(words) => {
+            let ending = run(words, &mut observer, workshop)?;
+            let words = words.iter().map(|word| word.to_string_lossy().into_owned());
+            (words.collect(), ending)
+        }
+        Subject::Process { pid, time } => attached::watch(pid, time, &mut observer, workshop)?,
+    };
     let refused = observer.refused();
     let (processes, time) = observer.finish();
-    let ending = ending(&mut child)?;
     let (processes, mut unseen) = identified(processes);
     if refused > 0 {
         unseen.push(Unseen {
-            program: program.route.file.clone(),
+            program: PathBuf::new(),
             reason: format!("{refused} processes too many at a time found no place"),
         });
     }
-    let words = plan.command.iter();
     Ok(Profile {
         format: FORMAT,
         reheap: env!("CARGO_PKG_VERSION").to_owned(),
-        command: words
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect(),
+        command,
         seconds: time.as_secs_f64(),
         ending,
         every_bytes: (plan.every > 0).then_some(plan.every),
         processes,
         unseen,
     })
+}
+
+/// Runs the command to its end.
+fn run(words: &[OsString], observer: &mut Observer, workshop: &Workshop) -> anyhow::Result<Ending> {
+    let program = Program::to_run(&words[0])?;
+    let library = library(program.target(), workshop)?;
+    let command = prepared(&program, words, observer.recording(), &library, workshop)?;
+    let mut signals = Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP]);
+    let signals = signals
+        .as_mut()
+        .map_err(|_| Failure::failed("cannot watch for signals"))?;
+    observer.begin();
+    let mut child = start(&program, command, &library, observer)?;
+    watch(&child, observer, signals)?;
+    observer.look_last();
+    ending(&mut child)
 }
 
 /// The command with the hooks as its first preload. A static program ignores that, but not the programs that it starts.
@@ -132,20 +154,22 @@ fn start(
     let located = inject::locate(&*bytes).with_context(cannot)?;
     let recording = observer.recording().path();
     let started = inject::spawn(command, &located, &hooks, &recording).with_context(cannot)?;
-    observer.set_access(match started.injection.access {
-        inject::Access::Marker => Access::Marker,
-        inject::Access::Symbols => Access::Symbols,
-        inject::Access::Code => Access::Signature,
-    });
+    observer.set_access(access(started.injection.access));
     Ok(started.child)
 }
 
+fn access(access: inject::Access) -> Access {
+    match access {
+        inject::Access::Marker => Access::Marker,
+        inject::Access::Symbols => Access::Symbols,
+        inject::Access::Code => Access::Signature,
+    }
+}
+
 /// The library of the hooks.
-fn library(program: &Program, workshop: &Workshop) -> anyhow::Result<PathBuf> {
+fn library(target: Option<Target>, workshop: &Workshop) -> anyhow::Result<PathBuf> {
     // It is the same for each libc, so any for which there is a compiler will do.
-    let target = program
-        .target()
-        .or_else(|| Target::of_this_machine(Libc::Glibc));
+    let target = target.or_else(|| Target::of_this_machine(Libc::Glibc));
     let target = target.context("there are no hooks for this machine")?;
     workshop.own_library(&HOOKS, &target)
 }

@@ -1,24 +1,44 @@
 //! `reheap profile`: how a command allocates.
 
+use crate::exit;
 use crate::output;
-use crate::profiling::{self, Plan};
-use crate::ui;
+use crate::profiling::{self, Plan, Subject};
+use crate::ui::{self, Failure};
 use crate::workshop::{Network, Workshop};
+use anyhow::Context as _;
 use reheap_profile::profile::{Ending, Profile};
-use reheap_report::profile::{self as report, By};
+use reheap_report::profile::{self as report, By, Threshold};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   reheap profile -- ./server --port 8080
-  reheap profile -o profile.json -- python3 train.py";
+  reheap profile --html profile.html -- python3 train.py
+  reheap profile --pid 4711 --seconds 30
+  reheap profile --fail-if 'peak>100MiB' -- ./import data.csv
+  reheap profile -o new.json --against old.json --fail-if 'calls>+5%' -- ./import data.csv
+  reheap profile diff old.json new.json";
+
+const DIFF_EXAMPLES: &str = "Example:
+  reheap profile diff old.json new.json";
+
+/// How long a running process is watched.
+const SECONDS: f64 = 10.0;
 
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct ProfileArguments {
+    #[command(subcommand)]
+    subcommand: Option<Subcommand>,
     /// Write the profile to this file, as JSON
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Write it as a page for a browser
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Write it for pprof: call sites with allocated and live memory
     #[arg(long, value_name = "FILE")]
     pprof: Option<PathBuf>,
@@ -31,9 +51,21 @@ pub(crate) struct ProfileArguments {
     /// Write it as valgrind's DHAT does, for its viewer
     #[arg(long, value_name = "FILE")]
     dhat: Option<PathBuf>,
+    /// Watch this running process instead of a command
+    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    pid: Option<u32>,
+    /// How long --pid watches
+    #[arg(long, value_name = "SECONDS", requires = "pid", default_value_t = SECONDS, value_parser = seconds)]
+    seconds: f64,
     /// Sample a stack each time so many bytes were allocated, on average; 0 for none
     #[arg(long, value_name = "BYTES", default_value_t = 512 << 10)]
     every: u64,
+    /// Exit with code 3 in this case, such as 'peak>100MiB', or, with --against, 'calls>+5%'
+    #[arg(long, value_name = "CONDITION")]
+    fail_if: Vec<Threshold>,
+    /// The earlier profile that a condition with a change is held against
+    #[arg(long, value_name = "FILE", requires = "fail_if")]
+    against: Option<PathBuf>,
     /// Show all processes, threads and sizes
     #[arg(short, long)]
     verbose: bool,
@@ -41,10 +73,31 @@ pub(crate) struct ProfileArguments {
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
-        required = true,
+        required_unless_present = "pid",
         value_name = "COMMAND"
     )]
     command: Vec<OsString>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Subcommand {
+    /// Compare two profiles
+    #[command(after_help = DIFF_EXAMPLES)]
+    Diff(DiffArguments),
+}
+
+#[derive(Debug, clap::Args)]
+struct DiffArguments {
+    /// The earlier profile, as -o wrote it
+    old: PathBuf,
+    /// The later one
+    new: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Show all figures and call sites
+    #[arg(short, long)]
+    verbose: bool,
 }
 
 /// Makes a file of a profile.
@@ -52,6 +105,10 @@ type Form = fn(&Profile) -> Vec<u8>;
 
 impl ProfileArguments {
     fn write(&self, profile: &Profile) -> anyhow::Result<()> {
+        if let Some(path) = &self.html {
+            let page = report::html(profile, self.file().as_deref());
+            output::write(path, page)?;
+        }
         let forms: [(_, Form); 5] = [
             (&self.output, |profile| report::to_json(profile).into()),
             (&self.pprof, report::pprof),
@@ -68,24 +125,90 @@ impl ProfileArguments {
         }
         Ok(())
     }
+
+    /// The profile's file, as the user would name it again.
+    fn file(&self) -> Option<String> {
+        let path = self.output.as_ref()?;
+        Some(path.display().to_string())
+    }
+
+    /// What is violated.
+    fn violations(&self, profile: &Profile, old: Option<&Profile>) -> anyhow::Result<Vec<String>> {
+        let mut violations = Vec::new();
+        for threshold in &self.fail_if {
+            let violation = threshold.violation(old, profile);
+            violations.extend(violation.with_context(|| format!("cannot check `{threshold}`"))?);
+        }
+        Ok(violations)
+    }
 }
 
-/// Runs the command, and says how it allocated.
+/// Runs the command, or watches the process, and says how it allocated.
 pub(crate) fn run(arguments: &ProfileArguments) -> anyhow::Result<ExitCode> {
+    if let Some(Subcommand::Diff(arguments)) = &arguments.subcommand {
+        return diff(arguments);
+    }
+    if arguments.against.is_none()
+        && let Some(change) = arguments.fail_if.iter().find(|bound| bound.is_change())
+    {
+        let text = format!("`{change}` is a change: there must be something to compare with");
+        let failure = Failure::usage(text).hint("give an earlier profile: --against <file>");
+        return Err(failure.into());
+    }
+    let old = arguments.against.as_deref().map(read).transpose()?;
     let workshop = Workshop::new(Network::AsConfigured);
-    let plan = Plan {
-        command: &arguments.command,
-        every: arguments.every,
-    };
-    let profile = profiling::profile(&plan, &workshop)?;
+    let profile = profiling::profile(&plan(arguments), &workshop)?;
     arguments.write(&profile)?;
-    let file = arguments
-        .output
-        .as_ref()
-        .map(|path| path.display().to_string());
     let style = output::style(std::io::stderr(), arguments.verbose);
-    ui::beside(&report::text(&profile, file.as_deref(), style));
-    Ok(exit_code(&profile))
+    ui::beside(&report::text(&profile, arguments.file().as_deref(), style));
+    let violations = arguments.violations(&profile, old.as_ref())?;
+    for violation in &violations {
+        ui::note(violation);
+    }
+    Ok(match violations.is_empty() {
+        true => exit_code(&profile),
+        false => ExitCode::from(exit::THRESHOLD_VIOLATED),
+    })
+}
+
+fn plan(arguments: &ProfileArguments) -> Plan<'_> {
+    Plan {
+        subject: match arguments.pid {
+            Some(pid) => Subject::Process {
+                pid,
+                time: Duration::from_secs_f64(arguments.seconds),
+            },
+            None => Subject::Command(&arguments.command),
+        },
+        every: arguments.every,
+    }
+}
+
+/// A time on the command line; a day is the most.
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
+        Ok(_) => Err("it must be more than 0 and at most 86400".to_owned()),
+        Err(_) => Err("it is not a number".to_owned()),
+    }
+}
+
+fn diff(arguments: &DiffArguments) -> anyhow::Result<ExitCode> {
+    let (old, new) = (read(&arguments.old)?, read(&arguments.new)?);
+    ui::data(&match arguments.json {
+        true => report::diff_json(&old, &new),
+        false => {
+            let style = output::style(std::io::stdout(), arguments.verbose);
+            report::diff_text(&old, &new, style)
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(path: &Path) -> anyhow::Result<Profile> {
+    let cannot = || format!("cannot read the profile `{}`", path.display());
+    let text = fs::read_to_string(path).with_context(cannot)?;
+    report::from_json(&text).with_context(cannot)
 }
 
 /// The command's own, as a shell has it.

@@ -1,0 +1,55 @@
+//! Watches a process that runs already, and leaves it as it was.
+
+use super::{HOOKS_PATIENCE, access, library};
+use crate::interrupt;
+use crate::workshop::Workshop;
+use anyhow::Context as _;
+use reheap_profile::inject::{self, HooksLibrary, Left};
+use reheap_profile::observer::{INTERVAL, Observer};
+use reheap_profile::profile::Ending;
+use std::fs;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+/// Watches for that time, or until Ctrl-C; gives the process's own command line.
+pub(super) fn watch(
+    pid: u32,
+    time: Duration,
+    observer: &mut Observer,
+    workshop: &Workshop,
+) -> anyhow::Result<(Vec<String>, Ending)> {
+    let cannot = || format!("cannot profile process {pid}");
+    let hooks = fs::read(library(None, workshop)?).with_context(cannot)?;
+    let hooks = HooksLibrary::parse(&hooks).with_context(cannot)?;
+    let command = command_line(pid);
+    let target = inject::Target::of_process(pid as i32).with_context(cannot)?;
+    let interrupted = interrupt::on_signals()?;
+    let recording = observer.recording().path();
+    observer.begin();
+    let attached = inject::attach(&target, &hooks, &recording).with_context(cannot)?;
+    observer.set_access(access(attached.injection().access));
+    while observer.elapsed() < time && !interrupted.load(Ordering::SeqCst) {
+        observer.look();
+        thread::sleep(INTERVAL);
+    }
+    observer.look_last();
+    let inside = || observer.inside();
+    let left = attached.detach(&inside, HOOKS_PATIENCE);
+    match left.with_context(|| format!("cannot leave process {pid}"))? {
+        Left::Nothing | Left::NoProcess => {}
+        Left::Memory { bytes } => crate::ui::note(&format!(
+            "warning: a thread of process {pid} waits inside malloc, so {bytes} bytes of address space stay mapped in it"
+        )),
+    }
+    Ok((command, Ending::Detached))
+}
+
+fn command_line(pid: u32) -> Vec<String> {
+    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = words.strip_suffix(b"\0").unwrap_or(&words);
+    let words = words.split(|byte| *byte == 0);
+    words
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect()
+}
