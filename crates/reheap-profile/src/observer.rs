@@ -9,6 +9,7 @@ use crate::profile::{Access, Live, Peak, Point, Process, Sites, TimeShares};
 use crate::recording::{How, LiveNow, Place, Recording, STEP_BYTES};
 use crate::samples::{Batch, ProcessId, Sampler};
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// The time between two looks.
@@ -31,10 +32,31 @@ pub struct Observer {
     watched: BTreeMap<Place, Watched>,
     /// The processes that ended, with their numbers.
     ended: Vec<(ProcessId, Process)>,
+    /// Programs that watched processes became, by process number.
+    became: Vec<(u32, PathBuf)>,
     processes: ProcessId,
     sampler: Option<Sampler>,
-    /// How the hooks got into a process that took no preload.
-    injected: Access,
+    injected: Injected,
+    /// What a process had used before it was watched.
+    before: Option<(u32, Usage)>,
+}
+
+/// What was put into the code of a program that takes no preload.
+#[derive(Debug, Clone)]
+pub struct Injected {
+    /// How its functions were found.
+    pub access: Access,
+    /// As [`Process::not_counted`].
+    pub not_counted: Vec<String>,
+}
+
+impl Default for Injected {
+    fn default() -> Self {
+        Self {
+            access: Access::Symbols,
+            not_counted: Vec::new(),
+        }
+    }
 }
 
 /// A process that is being watched.
@@ -42,12 +64,16 @@ pub struct Observer {
 struct Watched {
     number: ProcessId,
     pid: u32,
+    /// What it executed when it was seen first.
+    program: Option<PathBuf>,
     began: f64,
     points: Vec<Point>,
     step: Duration,
     next_point: Duration,
     highest: LiveAt,
     usage: Option<Usage>,
+    /// What it had used before it was watched.
+    before: Usage,
     names: BTreeMap<u32, String>,
     looks: u64,
     censuses: u64,
@@ -75,9 +101,11 @@ impl Observer {
             looks: 0,
             watched: BTreeMap::new(),
             ended: Vec::new(),
+            became: Vec::new(),
             processes: 0,
             sampler,
-            injected: Access::Symbols,
+            injected: Injected::default(),
+            before: None,
         }
     }
 
@@ -98,9 +126,14 @@ impl Observer {
         self.start.elapsed()
     }
 
-    /// Says how the functions of the static program were found that was started.
-    pub fn set_access(&mut self, access: Access) {
-        self.injected = access;
+    /// Says what was put into the code of a program: how its functions were found, and which were not.
+    pub fn injected(&mut self, injected: Injected) {
+        self.injected = injected;
+    }
+
+    /// From now on a process that has run for some time is watched: only what it uses from now on counts.
+    pub fn attaches_to(&mut self, pid: u32) {
+        self.before = process::usage(pid).map(|usage| (pid, usage));
     }
 
     /// What the processes write into.
@@ -147,20 +180,31 @@ impl Observer {
             if let Some(before) = before.map(|(place, _)| *place) {
                 self.end(before, Some(self.recording.began(place)));
             }
-            let watched = Watched::new(self.processes, pid, self.recording.began(place));
+            let mut watched = Watched::new(self.processes, pid, self.recording.began(place));
+            let before = self.before.filter(|(attached, _)| *attached == pid);
+            watched.before = before.map(|(_, usage)| usage).unwrap_or_default();
             self.processes += 1;
             self.watched.insert(place, watched);
         }
     }
 
     fn notice_ends(&mut self) {
-        let gone = |watched: &Watched| !process::is_there(watched.pid);
+        let mut became = Vec::new();
+        let mut gone = |watched: &Watched| {
+            if !process::is_there(watched.pid) {
+                return true;
+            }
+            let other = watched.other_program();
+            became.extend(other.clone().map(|program| (watched.pid, program)));
+            other.is_some()
+        };
         let ended: Vec<Place> = self
             .watched
             .iter()
             .filter(|(_, w)| gone(w))
             .map(|(place, _)| *place)
             .collect();
+        self.became.extend(became);
         let now = self.elapsed().as_secs_f64();
         for place in ended {
             self.end(place, Some(now));
@@ -177,15 +221,15 @@ impl Observer {
             let number = watched.number;
             self.ended.push((
                 number,
-                watched.finish(&self.recording, place, ended, self.injected),
+                watched.finish(&self.recording, place, ended, &self.injected),
             ));
             // If it cannot be emptied, it stays taken, and there is one place less.
             let _ = self.recording.release(place);
         }
     }
 
-    /// All processes, in the order in which they began. Those that have not ended go on, without being watched.
-    pub fn finish(mut self) -> (Vec<Process>, Duration) {
+    /// Ends the watching.
+    pub fn finish(mut self) -> Observed {
         let seconds = self.elapsed();
         self.notice_processes();
         self.notice_ends();
@@ -203,13 +247,31 @@ impl Observer {
         let mut processes: Vec<Process> = self.ended.into_iter().map(with_sites).collect();
         processes.sort_by(|a, b| a.began.total_cmp(&b.began).then(a.pid.cmp(&b.pid)));
         inherit_access(&mut processes);
-        (processes, seconds)
+        let became = self.became.into_iter();
+        let unseen = became.filter(|(pid, program)| {
+            let is_it = |process: &Process| process.pid == *pid && process.program == *program;
+            !processes.iter().any(is_it)
+        });
+        Observed {
+            unseen: unseen.map(|(_, program)| program).collect(),
+            refused: self.recording.refused(),
+            processes,
+            time: seconds,
+        }
     }
+}
 
+/// What was seen.
+#[derive(Debug)]
+pub struct Observed {
+    /// In the order in which they began. Those that have not ended go on, without being watched.
+    pub processes: Vec<Process>,
+    /// Programs that watched processes became, and that took no hooks.
+    pub unseen: Vec<PathBuf>,
     /// How many processes found no place.
-    pub fn refused(&self) -> u32 {
-        self.recording.refused()
-    }
+    pub refused: u32,
+    /// How long it was watched.
+    pub time: Duration,
 }
 
 /// A forked child has its hooks from its parent.
@@ -230,12 +292,14 @@ impl Watched {
         Self {
             number,
             pid,
+            program: process::program(pid),
             began,
             points: Vec::new(),
             step: FIRST_STEP,
             next_point: Duration::ZERO,
             highest: LiveAt::default(),
             usage: None,
+            before: Usage::default(),
             names: BTreeMap::new(),
             looks: 0,
             censuses: 0,
@@ -244,6 +308,12 @@ impl Watched {
             waiting: 0,
             resident: (Duration::ZERO, Duration::ZERO),
         }
+    }
+
+    /// What it executes now, if that is something else.
+    fn other_program(&self) -> Option<PathBuf> {
+        let (before, now) = (self.program.as_ref()?, process::program(self.pid)?);
+        (*before != now).then_some(now)
     }
 
     fn look(&mut self, recording: &Recording, place: Place, now: Duration) {
@@ -340,7 +410,7 @@ impl Watched {
         recording: &Recording,
         place: Place,
         ended: Option<f64>,
-        injected: Access,
+        injected: &Injected,
     ) -> Process {
         let now = recording.live(place);
         let mut threads = recording.threads(place);
@@ -354,7 +424,7 @@ impl Watched {
             parent: (how == How::Forked).then_some(parent),
             program: recording.program(place),
             access: match how {
-                How::Injected => injected,
+                How::Injected => injected.access,
                 How::Preloaded | How::Forked => Access::Preload,
             },
             allocator: None,
@@ -368,6 +438,10 @@ impl Watched {
             threads,
             sites: Sites::default(),
             lost: recording.lost(place),
+            not_counted: match how {
+                How::Injected => injected.not_counted.clone(),
+                How::Preloaded | How::Forked => Vec::new(),
+            },
         }
     }
 
@@ -402,7 +476,7 @@ impl Watched {
     }
 
     fn time(&self) -> Option<TimeShares> {
-        let usage = self.usage?;
+        let usage = self.usage?.since(self.before);
         let per_second = rustix::param::clock_ticks_per_second() as f64;
         // Each census stands for the looks until the next.
         let samples = self.running * self.looks / self.censuses.max(1);

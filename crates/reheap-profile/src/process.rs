@@ -4,12 +4,23 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
 
 /// Whether a process has not ended; a zombie has.
 pub(crate) fn is_there(pid: u32) -> bool {
     let line = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = after_name(&line).and_then(|rest| rest.first().copied());
     state.is_some_and(|state| !matches!(state, b'Z' | b'X'))
+}
+
+/// What a process executes; `None` where that cannot be told, or was deleted.
+pub(crate) fn program(pid: u32) -> Option<PathBuf> {
+    let program = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    let is_deleted = program
+        .as_os_str()
+        .as_encoded_bytes()
+        .ends_with(b" (deleted)");
+    (!is_deleted).then_some(program)
 }
 
 /// CPU time and page faults so far.
@@ -19,6 +30,18 @@ pub(crate) struct Usage {
     pub(crate) major_faults: u64,
     pub(crate) user_ticks: u64,
     pub(crate) system_ticks: u64,
+}
+
+impl Usage {
+    /// What was used after `before`.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            minor_faults: self.minor_faults.saturating_sub(before.minor_faults),
+            major_faults: self.major_faults.saturating_sub(before.major_faults),
+            user_ticks: self.user_ticks.saturating_sub(before.user_ticks),
+            system_ticks: self.system_ticks.saturating_sub(before.system_ticks),
+        }
+    }
 }
 
 /// The state of a thread: `R` runs or could, `S` and `D` wait.

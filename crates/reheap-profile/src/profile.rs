@@ -94,6 +94,9 @@ pub struct Process {
     /// What the hooks could not record.
     #[serde(default)]
     pub lost: Lost,
+    /// Functions of the malloc family that the program may have, but that have no hook: nothing shows where they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_counted: Vec<String>,
 }
 
 /// How the hooks got into a process.

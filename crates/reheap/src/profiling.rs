@@ -18,8 +18,8 @@ use reheap_allocators::preload;
 use reheap_allocators::target::{Libc, Target};
 use reheap_elf::identify::{Kind, Provider, identify};
 use reheap_profile::hooks;
-use reheap_profile::inject::{self, HooksLibrary};
-use reheap_profile::observer::{INTERVAL, Observer};
+use reheap_profile::inject::{self, HooksLibrary, Injection};
+use reheap_profile::observer::{INTERVAL, Injected, Observer};
 use reheap_profile::profile::{Access, Ending, FORMAT, Process, Profile, Unseen};
 use reheap_profile::recording::{self, Recording};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
@@ -73,20 +73,25 @@ pub(crate) fn profile(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Pr
         }
         Subject::Process { pid, time } => attached::watch(pid, time, &mut observer, workshop)?,
     };
-    let refused = observer.refused();
-    let (processes, time) = observer.finish();
-    let (processes, mut unseen) = identified(processes);
-    if refused > 0 {
+    let observed = observer.finish();
+    let (processes, mut unseen) = identified(observed.processes);
+    unseen.extend(observed.unseen.into_iter().map(took_no_hooks));
+    if observed.refused > 0 {
         unseen.push(Unseen {
             program: PathBuf::new(),
-            reason: format!("{refused} processes too many at a time found no place"),
+            reason: format!(
+                "{} processes too many at a time found no place",
+                observed.refused
+            ),
         });
     }
+    unseen.sort_by(|a, b| (&a.program, &a.reason).cmp(&(&b.program, &b.reason)));
+    unseen.dedup();
     Ok(Profile {
         format: FORMAT,
         reheap: env!("CARGO_PKG_VERSION").to_owned(),
         command,
-        seconds: time.as_secs_f64(),
+        seconds: observed.time.as_secs_f64(),
         ending,
         every_bytes: (plan.every > 0).then_some(plan.every),
         processes,
@@ -154,15 +159,24 @@ fn start(
     let located = inject::locate(&*bytes).with_context(cannot)?;
     let recording = observer.recording().path();
     let started = inject::spawn(command, &located, &hooks, &recording).with_context(cannot)?;
-    observer.set_access(access(started.injection.access));
+    observer.injected(injected(&started.injection));
     Ok(started.child)
 }
 
-fn access(access: inject::Access) -> Access {
-    match access {
-        inject::Access::Marker => Access::Marker,
-        inject::Access::Symbols => Access::Symbols,
-        inject::Access::Code => Access::Signature,
+fn injected(injection: &Injection) -> Injected {
+    let not_located = injection.not_located.iter().map(|name| (*name).to_owned());
+    Injected {
+        access: match injection.access {
+            inject::Access::Marker => Access::Marker,
+            inject::Access::Symbols => Access::Symbols,
+            inject::Access::Code => Access::Signature,
+        },
+        not_counted: injection
+            .not_hooked
+            .iter()
+            .cloned()
+            .chain(not_located)
+            .collect(),
     }
 }
 
@@ -242,8 +256,22 @@ fn identified(processes: Vec<Process>) -> (Vec<Process>, Vec<Unseen>) {
             Malloc::Unknown => seen.push(process),
         }
     }
-    unseen.dedup();
     (seen, unseen)
+}
+
+/// A program that a watched process became.
+fn took_no_hooks(program: PathBuf) -> Unseen {
+    let opened = File::open(&program).and_then(Opened::new);
+    let identity = opened.ok().and_then(|opened| identify(&opened).ok());
+    let is_static = identity.is_some_and(|identity| identity.kind != Kind::Dynamic);
+    let reason = match is_static {
+        true => "it is static, and only the first program of a command gets hooks into its code",
+        false => "it was started without LD_PRELOAD, or its dynamic linker ignores that",
+    };
+    Unseen {
+        program,
+        reason: reason.to_owned(),
+    }
 }
 
 /// Where a program gets its malloc from.

@@ -1,6 +1,6 @@
 //! Watches a process that runs already, and leaves it as it was.
 
-use super::{HOOKS_PATIENCE, access, library};
+use super::{HOOKS_PATIENCE, injected, library};
 use crate::interrupt;
 use crate::workshop::Workshop;
 use anyhow::Context as _;
@@ -26,9 +26,10 @@ pub(super) fn watch(
     let target = inject::Target::of_process(pid as i32).with_context(cannot)?;
     let interrupted = interrupt::on_signals()?;
     let recording = observer.recording().path();
+    observer.attaches_to(pid);
     observer.begin();
     let attached = inject::attach(&target, &hooks, &recording).with_context(cannot)?;
-    observer.set_access(access(attached.injection().access));
+    observer.injected(injected(attached.injection()));
     while observer.elapsed() < time && !interrupted.load(Ordering::SeqCst) {
         observer.look();
         thread::sleep(INTERVAL);
