@@ -54,8 +54,8 @@ fn a_file_that_is_no_profile_is_refused_with_the_reason() {
     let before_the_start = whole.replacen("\"seconds\": 12.34", "\"seconds\": -1", 1);
     assert_eq!(refused(&before_the_start), "it is damaged: its time is -1");
     let mut one = profiles::usual();
-    one.processes[0].sites.stacks[0].frames.push(99);
-    let said = "it is damaged: a stack has frame 99, and there are 7 frames";
+    one.processes[0].sites.stacks[0].frames.push(7);
+    let said = "it is damaged: a stack has frame 7, and there are 7 frames";
     assert_eq!(refused(&to_json(&one)), said);
 }
 

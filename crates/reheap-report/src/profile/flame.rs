@@ -16,8 +16,8 @@ use std::fmt::Write as _;
 const NARROWEST: f64 = 0.0005;
 /// Functions deeper than this are left out.
 const DEEPEST: usize = 80;
-/// There are at most this many boxes: with all that is said of each, a graph takes at most 2 MB.
-const BOXES_MAX: usize = 4000;
+/// What is left when a graph's boxes take this many bytes is left out. A page has two graphs.
+const BYTES_MAX: usize = 2_000_000;
 /// Names in boxes narrower than this could not be read.
 const NAMED: f64 = 0.02;
 /// Longer names are cut.
@@ -57,16 +57,15 @@ impl Flame {
             by,
             all,
             boxes: String::new(),
-            count: 0,
             left_out: 0,
             rows: 0,
         };
         graph.draw();
         let left_out = match graph.left_out {
             0 => String::new(),
-            1 => " One function is left out: its box would be too narrow or too deep.".to_owned(),
+            1 => " One function, with what it called, is left out: its box would be too narrow or too deep.".to_owned(),
             count => format!(
-                " {} functions are left out: their boxes would be too narrow or too deep.",
+                " {} functions, with what they called, are left out: their boxes would be too narrow or too deep.",
                 grouped(count)
             ),
         };
@@ -121,7 +120,6 @@ struct Graph<'n, 'a> {
     by: By,
     all: f64,
     boxes: String,
-    count: usize,
     left_out: u64,
     rows: usize,
 }
@@ -135,7 +133,7 @@ impl Graph<'_, '_> {
             let mut next = Vec::new();
             for (at, left) in row {
                 let width = self.nodes[at].figure / self.all;
-                if width < NARROWEST || depth >= DEEPEST || self.count >= BOXES_MAX {
+                if width < NARROWEST || depth >= DEEPEST || self.boxes.len() >= BYTES_MAX {
                     self.left_out += 1;
                     continue;
                 }
@@ -190,7 +188,6 @@ impl Graph<'_, '_> {
             depth * ROW,
         )
         .expect("a string takes all");
-        self.count += 1;
         self.rows = self.rows.max(depth + 1);
     }
 }
