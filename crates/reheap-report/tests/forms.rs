@@ -345,7 +345,13 @@ proptest! {
         for results in [fixtures::small(), fixtures::one_round()] {
             let text = text(&renamed(results, &names), style);
             for block in text.split("\n\n") {
-                let mut words = block.split([' ', '+', ',', '[', '\n']);
+                // `1,234` is one word.
+                let digit = |at: usize| block.as_bytes().get(at).is_some_and(u8::is_ascii_digit);
+                let is_in_number = |at: usize| at > 0 && digit(at - 1) && digit(at + 1);
+                let signs = block.char_indices();
+                let signs = signs.map(|(at, sign)| if sign == ',' && is_in_number(at) { '_' } else { sign });
+                let joined: String = signs.collect();
+                let mut words = joined.split([' ', '+', ',', '[', '\n']);
                 // The sign behind the word, and the gap before it.
                 let has_wide = words.any(|word| word.width() + 3 > room);
                 for line in block.lines() {

@@ -291,27 +291,37 @@ fn longest_piece(text: &str) -> usize {
 }
 
 /// The parts of a text that may stand on lines of their own. Of signs in a row, the last one ends a part: `g++` is one.
-/// So is `2 %`.
+/// So are `2 %` and `1,234`.
 fn pieces(text: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut start = 0;
-    let mut characters = text.char_indices().peekable();
-    while let Some((at, character)) = characters.next() {
+    let mut before = ' ';
+    for (at, character) in text.char_indices() {
         let end = at + character.len_utf8();
-        let next = characters.peek().map(|(_, next)| *next);
-        let ends = match next {
+        let rest = &text[end..];
+        let ends = match rest.chars().next() {
             Some('[') => true,
-            // `1,234` is one too.
-            Some(next) if character == ',' && next.is_ascii_digit() => false,
-            Some(next) => SIGNS.contains(&character) && !SIGNS.contains(&next) && next != '%',
+            Some(next) if SIGNS.contains(&next) || !SIGNS.contains(&character) => false,
+            Some(next) => {
+                let is_in_number =
+                    character == ',' && before.is_ascii_digit() && next.is_ascii_digit();
+                !(is_in_number || character == ' ' && is_percent(before, rest))
+            }
             None => true,
         };
         if ends {
             pieces.push(&text[start..end]);
             start = end;
         }
+        before = character;
     }
     pieces
+}
+
+/// Whether what follows a space is the percent sign of the number before it.
+fn is_percent(before: char, rest: &str) -> bool {
+    let behind = rest.strip_prefix('%').map(|rest| rest.chars().next());
+    before.is_ascii_digit() && behind.is_some_and(|next| !next.is_some_and(char::is_alphanumeric))
 }
 
 pub(crate) fn padded(text: &str, width: usize) -> String {
@@ -356,6 +366,13 @@ mod tests {
             ["install g++ or", "clang++"]
         );
         assert_eq!(wrapped("", 3), [""]);
+    }
+
+    #[test]
+    fn a_number_stays_with_its_percent_sign_and_its_thousands() {
+        assert_eq!(wrapped("of 1,234,567", 6), ["of", "1,234,567"]);
+        assert_eq!(wrapped("about 12 % more", 8), ["about", "12 %", "more"]);
+        assert_eq!(wrapped("a+%b", 2), ["a+", "%b"]);
     }
 
     #[test]
