@@ -106,6 +106,7 @@ static int begin(const char *path, u32 access) {
         shared = NULL;
         return -1;
     }
+    cautious = access == INJECTED && shared->cautious;
     latest_place = place;
     page->place = place;
     __atomic_store_n(&local, page, __ATOMIC_RELEASE);
@@ -125,7 +126,7 @@ RARE struct slot *claim_slot(struct place *place, u64 pointer) {
         struct slot *slot = slot_at(place, index);
         u64 owner = 0;
         if (__atomic_compare_exchange_n(&slot->owner, &owner, pointer, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-            slot->tid = quiet ? 0 : (u64)system_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
+            slot->tid = quiet | cautious ? 0 : (u64)system_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
             slot->mark = LIVE | (u64)index << SIZE_BITS;
             slot->random = pointer * 0xD1342543DE82EF95 + slot->tid;
             begin_sampling(slot);

@@ -73,10 +73,11 @@ static int capture_can_read(uint64_t address) {
 
 // Copies at most `bytes` (a multiple of 8) from the address on; how many could be read. The address is a stack pointer,
 // and the return address was below it: so its own page is there, unless it is at the very beginning of one.
-static uint32_t capture_stack(void *to, uint64_t from, uint32_t bytes) {
+// Without permission to look further, it ends with that page.
+static uint32_t capture_stack(void *to, uint64_t from, uint32_t bytes, int may_look) {
     uint64_t wanted = from + bytes;
     uint64_t end = (from + CAPTURE_PAGE_BYTES - 1) / CAPTURE_PAGE_BYTES * CAPTURE_PAGE_BYTES;
-    while (end < wanted && capture_can_read(end)) end += CAPTURE_PAGE_BYTES;
+    while (end < wanted && may_look && capture_can_read(end)) end += CAPTURE_PAGE_BYTES;
     if (end > wanted) end = wanted;
     uint64_t words = (end - from) / 8;
     const uint64_t *source = (const uint64_t *)from;

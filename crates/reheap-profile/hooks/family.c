@@ -188,23 +188,29 @@ static long find_syscall(long number, long a, long b, long c, long d, long e, lo
 
 // --- The hooks.
 
-EXPORTED void *HOOK(malloc)(size_t size) {
-    struct caller caller = enter(MALLOC, STACK);
-    if (unlikely(!caller.slot)) return NEXT(malloc)(size);
-    void *block = INSIDE(caller, STACK, NEXT(malloc)(size));
-    allocated(caller.place, caller.slot, block, size, FRAME);
-    return block;
-}
+// Allocators' own functions have the same shapes as those of the family, so each shape is here once.
+#define MALLOC_HOOK(name, function) \
+    EXPORTED void *HOOK(name)(size_t size) { \
+        struct caller caller = enter(function, STACK); \
+        if (unlikely(!caller.slot)) return NEXT(name)(size); \
+        void *block = INSIDE(caller, STACK, NEXT(name)(size)); \
+        allocated(caller.place, caller.slot, block, size, FRAME); \
+        return block; \
+    }
 
-EXPORTED void *HOOK(calloc)(size_t many, size_t size) {
-    struct caller caller = enter(CALLOC, STACK);
-    if (unlikely(!caller.slot)) return NEXT(calloc)(many, size);
-    void *block = INSIDE(caller, STACK, NEXT(calloc)(many, size));
-    size_t bytes;
-    if (__builtin_mul_overflow(many, size, &bytes)) bytes = SIZE_MAX;
-    allocated(caller.place, caller.slot, block, bytes, FRAME);
-    return block;
-}
+#define CALLOC_HOOK(name, function) \
+    EXPORTED void *HOOK(name)(size_t many, size_t size) { \
+        struct caller caller = enter(function, STACK); \
+        if (unlikely(!caller.slot)) return NEXT(name)(many, size); \
+        void *block = INSIDE(caller, STACK, NEXT(name)(many, size)); \
+        size_t bytes; \
+        if (__builtin_mul_overflow(many, size, &bytes)) bytes = SIZE_MAX; \
+        allocated(caller.place, caller.slot, block, bytes, FRAME); \
+        return block; \
+    }
+
+MALLOC_HOOK(malloc, MALLOC)
+CALLOC_HOOK(calloc, CALLOC)
 
 // Counts a block as freed before the allocator gets it, because then another thread may.
 #define FREE_BLOCK(function, block, call) \
@@ -218,10 +224,13 @@ EXPORTED void *HOOK(calloc)(size_t many, size_t size) {
         (void)INSIDE(caller, STACK, (call, 0)); \
     } while (0)
 
-EXPORTED void HOOK(free)(void *block) {
-    if (unlikely(is_early(block))) return;
-    FREE_BLOCK(FREE, block, NEXT(free)(block));
-}
+#define FREE_HOOK(name, function) \
+    EXPORTED void HOOK(name)(void *block) { \
+        if (unlikely(is_early(block))) return; \
+        FREE_BLOCK(function, block, NEXT(name)(block)); \
+    }
+
+FREE_HOOK(free, FREE)
 
 EXPORTED void HOOK(free_sized)(void *block, size_t size) {
     if (unlikely(is_early(block))) return;
@@ -289,15 +298,18 @@ static void reallocated(struct caller caller, void *old, struct entry entry, voi
     }
 }
 
-EXPORTED void *HOOK(realloc)(void *block, size_t size) {
-    if (unlikely(is_early(block))) return move_early(block, size);
-    struct caller caller = enter(REALLOC, STACK);
-    if (unlikely(!caller.slot)) return NEXT(realloc)(block, size);
-    struct entry entry = block ? take_entry(block) : (struct entry){0};
-    void *moved = INSIDE(caller, STACK, NEXT(realloc)(block, size));
-    reallocated(caller, block, entry, moved, size, FRAME);
-    return moved;
-}
+#define REALLOC_HOOK(name, function) \
+    EXPORTED void *HOOK(name)(void *block, size_t size) { \
+        if (unlikely(is_early(block))) return move_early(block, size); \
+        struct caller caller = enter(function, STACK); \
+        if (unlikely(!caller.slot)) return NEXT(name)(block, size); \
+        struct entry entry = block ? take_entry(block) : (struct entry){0}; \
+        void *moved = INSIDE(caller, STACK, NEXT(name)(block, size)); \
+        reallocated(caller, block, entry, moved, size, FRAME); \
+        return moved; \
+    }
+
+REALLOC_HOOK(realloc, REALLOC)
 
 EXPORTED void *HOOK(reallocarray)(void *block, size_t many, size_t size) {
     size_t bytes;
@@ -316,47 +328,42 @@ INLINE void aligned(struct caller caller, size_t alignment, void *block, size_t 
     allocated(caller.place, caller.slot, block, size, frame);
 }
 
-EXPORTED void *HOOK(aligned_alloc)(size_t alignment, size_t size) {
-    struct caller caller = enter(ALIGNED_ALLOC, STACK);
-    if (unlikely(!caller.slot)) return NEXT(aligned_alloc)(alignment, size);
-    void *block = INSIDE(caller, STACK, NEXT(aligned_alloc)(alignment, size));
-    aligned(caller, alignment, block, size, FRAME);
-    return block;
-}
+#define ALIGNED_HOOK(name, function) \
+    EXPORTED void *HOOK(name)(size_t alignment, size_t size) { \
+        struct caller caller = enter(function, STACK); \
+        if (unlikely(!caller.slot)) return NEXT(name)(alignment, size); \
+        void *block = INSIDE(caller, STACK, NEXT(name)(alignment, size)); \
+        aligned(caller, alignment, block, size, FRAME); \
+        return block; \
+    }
 
-EXPORTED void *HOOK(memalign)(size_t alignment, size_t size) {
-    struct caller caller = enter(MEMALIGN, STACK);
-    if (unlikely(!caller.slot)) return NEXT(memalign)(alignment, size);
-    void *block = INSIDE(caller, STACK, NEXT(memalign)(alignment, size));
-    aligned(caller, alignment, block, size, FRAME);
-    return block;
-}
+#define POSIX_MEMALIGN_HOOK(name, function) \
+    EXPORTED int HOOK(name)(void **out, size_t alignment, size_t size) { \
+        struct caller caller = enter(function, STACK); \
+        if (unlikely(!caller.slot)) return NEXT(name)(out, alignment, size); \
+        int error = INSIDE(caller, STACK, NEXT(name)(out, alignment, size)); \
+        aligned(caller, alignment, error ? NULL : *out, size, FRAME); \
+        return error; \
+    }
 
-EXPORTED int HOOK(posix_memalign)(void **out, size_t alignment, size_t size) {
-    struct caller caller = enter(POSIX_MEMALIGN, STACK);
-    if (unlikely(!caller.slot)) return NEXT(posix_memalign)(out, alignment, size);
-    int error = INSIDE(caller, STACK, NEXT(posix_memalign)(out, alignment, size));
-    aligned(caller, alignment, error ? NULL : *out, size, FRAME);
-    return error;
-}
+ALIGNED_HOOK(aligned_alloc, ALIGNED_ALLOC)
+ALIGNED_HOOK(memalign, MEMALIGN)
+POSIX_MEMALIGN_HOOK(posix_memalign, POSIX_MEMALIGN)
 
 enum { PAGE = 4096 };
 
-EXPORTED void *HOOK(valloc)(size_t size) {
-    struct caller caller = enter(VALLOC, STACK);
-    if (unlikely(!caller.slot)) return NEXT(valloc)(size);
-    void *block = INSIDE(caller, STACK, NEXT(valloc)(size));
-    aligned(caller, PAGE, block, size, FRAME);
-    return block;
-}
+// valloc and pvalloc.
+#define PAGES_HOOK(name, function) \
+    EXPORTED void *HOOK(name)(size_t size) { \
+        struct caller caller = enter(function, STACK); \
+        if (unlikely(!caller.slot)) return NEXT(name)(size); \
+        void *block = INSIDE(caller, STACK, NEXT(name)(size)); \
+        aligned(caller, PAGE, block, size, FRAME); \
+        return block; \
+    }
 
-EXPORTED void *HOOK(pvalloc)(size_t size) {
-    struct caller caller = enter(PVALLOC, STACK);
-    if (unlikely(!caller.slot)) return NEXT(pvalloc)(size);
-    void *block = INSIDE(caller, STACK, NEXT(pvalloc)(size));
-    aligned(caller, PAGE, block, size, FRAME);
-    return block;
-}
+PAGES_HOOK(valloc, VALLOC)
+PAGES_HOOK(pvalloc, PVALLOC)
 
 // A program that is about to limit its own system calls.
 EXPORTED int HOOK(prctl)(int option, u64 a, u64 b, u64 c, u64 d) {

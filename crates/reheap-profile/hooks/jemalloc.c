@@ -4,9 +4,24 @@
 typedef void *mallocx_like(size_t, int);
 typedef void *rallocx_like(void *, size_t, int);
 typedef void sdallocx_like(void *, size_t, int);
+EXPORTED malloc_like *NEXT(je_malloc);
+EXPORTED calloc_like *NEXT(je_calloc), *NEXT(je_aligned_alloc);
+EXPORTED realloc_like *NEXT(je_realloc);
+EXPORTED free_like *NEXT(je_free);
+EXPORTED posix_memalign_like *NEXT(je_posix_memalign);
+
+MALLOC_HOOK(je_malloc, MALLOC)
+CALLOC_HOOK(je_calloc, CALLOC)
+REALLOC_HOOK(je_realloc, REALLOC)
+FREE_HOOK(je_free, FREE)
+ALIGNED_HOOK(je_aligned_alloc, ALIGNED_ALLOC)
+POSIX_MEMALIGN_HOOK(je_posix_memalign, POSIX_MEMALIGN)
+
 EXPORTED mallocx_like *NEXT(je_mallocx);
 EXPORTED rallocx_like *NEXT(je_rallocx);
 EXPORTED sdallocx_like *NEXT(je_sdallocx);
+typedef void dallocx_like(void *, int);
+EXPORTED dallocx_like *NEXT(je_dallocx);
 
 EXPORTED void *HOOK(je_mallocx)(size_t size, int flags) {
     struct caller caller = enter(MALLOCX, STACK);
@@ -27,4 +42,8 @@ EXPORTED void *HOOK(je_rallocx)(void *block, size_t size, int flags) {
 
 EXPORTED void HOOK(je_sdallocx)(void *block, size_t size, int flags) {
     FREE_BLOCK(SDALLOCX, block, NEXT(je_sdallocx)(block, size, flags));
+}
+
+EXPORTED void HOOK(je_dallocx)(void *block, int flags) {
+    FREE_BLOCK(DALLOCX, block, NEXT(je_dallocx)(block, flags));
 }

@@ -1,5 +1,16 @@
 // mimalloc's own functions, which Rust programs call that have it as their global allocator (mimalloc.h).
 
+EXPORTED malloc_like *NEXT(mi_malloc), *NEXT(mi_zalloc);
+EXPORTED calloc_like *NEXT(mi_calloc);
+EXPORTED realloc_like *NEXT(mi_realloc);
+EXPORTED free_like *NEXT(mi_free);
+
+MALLOC_HOOK(mi_malloc, MALLOC)
+MALLOC_HOOK(mi_zalloc, CALLOC)
+CALLOC_HOOK(mi_calloc, CALLOC)
+REALLOC_HOOK(mi_realloc, REALLOC)
+FREE_HOOK(mi_free, FREE)
+
 typedef void *mi_realloc_aligned_like(void *, size_t, size_t);
 EXPORTED calloc_like *NEXT(mi_malloc_aligned);
 EXPORTED calloc_like *NEXT(mi_zalloc_aligned);

@@ -28,6 +28,7 @@ struct header {
     u32 closed;                 // 1: nobody reads any more
     u32 refused;                // processes that found no place
     u32 taken[PLACES];          // 0: free; otherwise it is in use until reheap has read it
+    u32 cautious;               // 1: see `cautious` in system.c
 };
 
 struct pair { u64 blocks, bytes; };
@@ -98,6 +99,7 @@ AT(header, now, 16);
 AT(header, every, 24);
 AT(header, closed, 32);
 AT(header, taken, 40);
+AT(header, cautious, 4136);
 AT(place, began, 16);
 AT(place, live_bytes, 24);
 AT(place, inherited_bytes, 48);

@@ -90,7 +90,7 @@ RARE int sample(struct place *place, struct slot *slot, const void *block, u64 s
         lose_stack(place);
         return 0;
     }
-    note_maps(place);
+    if (!cautious) note_maps(place);
     u32 bytes = sizeof(struct ring_record) + STACK_BYTES_MAX;
     struct ring_record *record = reserve(place, bytes);
     if (!record) {
@@ -103,7 +103,7 @@ RARE int sample(struct place *place, struct slot *slot, const void *block, u64 s
     record->block = (u64)block;
     record->size = size;
     for (int i = 0; i < 3; i++) record->registers[i] = frame.registers[i];
-    record->stack_bytes = capture_stack(record + 1, frame.registers[1], STACK_BYTES_MAX);
+    record->stack_bytes = capture_stack(record + 1, frame.registers[1], STACK_BYTES_MAX, !cautious);
     __atomic_store_n(&record->kind, SAMPLED_BLOCK, __ATOMIC_RELEASE);
     return 1;
 }

@@ -78,6 +78,9 @@ enum {
 
 // 1: the program limits its own system calls (seccomp(2)), and may be killed for one of ours. From then on there are none.
 static u32 quiet;
+// 1: nothing will show when it does, as in a stripped program. So there are none once it runs, but for those that every
+// process makes that has forked.
+static u32 cautious;
 
 static int is_error(long result) { return (unsigned long)result > -4096UL; }
 

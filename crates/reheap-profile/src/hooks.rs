@@ -33,5 +33,8 @@ pub const EXPORTS: &[&str] = exports! {
         "malloc" "calloc" "realloc" "free" "aligned_alloc" "posix_memalign" "memalign" "valloc" "pvalloc" "reallocarray"
         "free_sized" "free_aligned_sized" "prctl" "syscall";
     hooked:
-        "je_mallocx" "je_rallocx" "je_sdallocx" "mi_malloc_aligned" "mi_zalloc_aligned" "mi_realloc_aligned"
+        "je_malloc" "je_calloc" "je_realloc" "je_free" "je_aligned_alloc" "je_posix_memalign"
+        "je_mallocx" "je_rallocx" "je_sdallocx" "je_dallocx"
+        "mi_malloc" "mi_zalloc" "mi_calloc" "mi_realloc" "mi_free"
+        "mi_malloc_aligned" "mi_zalloc_aligned" "mi_realloc_aligned"
 };

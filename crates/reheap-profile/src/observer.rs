@@ -348,6 +348,7 @@ impl Watched {
         for tid in inside {
             match process::thread_state(self.pid, tid) {
                 Some(b'R') => self.inside += 1,
+                None if tid == 0 => self.inside += 1, // it could not be asked for its number
                 Some(b'S' | b'D') => self.waiting += 1,
                 _ => {}
             }

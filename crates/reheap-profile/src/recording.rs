@@ -39,6 +39,7 @@ const EVERY: usize = 24;
 const CLOSED: usize = 32;
 const REFUSED: usize = 36;
 const TAKEN: usize = 40;
+const CAUTIOUS: usize = 4136;
 
 // Offsets in a place.
 const PID: usize = 0;
@@ -69,7 +70,7 @@ const MAPS_BYTES_MAX: usize = 256 << 10;
 const CHUNK_BYTES: u64 = 64 << 20;
 
 /// The functions that are counted, in the order of their counters.
-const FUNCTIONS: [&str; 15] = [
+const FUNCTIONS: [&str; 16] = [
     "malloc",
     "calloc",
     "realloc",
@@ -85,6 +86,7 @@ const FUNCTIONS: [&str; 15] = [
     "mallocx",
     "rallocx",
     "sdallocx",
+    "dallocx",
 ];
 
 // A slot, in words.
@@ -161,6 +163,12 @@ impl Recording {
         let ticks = since_start.as_nanos() / TICK.as_nanos();
         // 2^64 ticks are 73 million years.
         self.memory.word(NOW).store(ticks as u64, Ordering::Relaxed);
+    }
+
+    /// Tells the hooks in a program's code that nothing will show when the program limits its own system calls, so they
+    /// must make none once it runs.
+    pub fn be_cautious(&self) {
+        self.memory.half(CAUTIOUS).store(1, Ordering::Relaxed);
     }
 
     /// Tells the hooks that nobody reads stacks any more.

@@ -157,6 +157,9 @@ fn start(
     let hooks = HooksLibrary::parse(&hooks).with_context(cannot)?;
     let bytes = fs::read(&program.route.file).with_context(cannot)?;
     let located = inject::locate(&*bytes).with_context(cannot)?;
+    if program.identity.stripped {
+        observer.recording().be_cautious();
+    }
     let recording = observer.recording().path();
     let started = inject::spawn(command, &located, &hooks, &recording).with_context(cannot)?;
     observer.injected(injected(&started.injection));

@@ -132,14 +132,13 @@ impl ProfileArguments {
         Some(path.display().to_string())
     }
 
-    /// What is violated.
-    fn violations(&self, profile: &Profile, old: Option<&Profile>) -> anyhow::Result<Vec<String>> {
-        let mut violations = Vec::new();
-        for threshold in &self.fail_if {
-            let violation = threshold.violation(old, profile);
-            violations.extend(violation.with_context(|| format!("cannot check `{threshold}`"))?);
-        }
-        Ok(violations)
+    /// What is violated, or cannot be checked.
+    fn violations(&self, profile: &Profile, old: Option<&Profile>) -> Vec<String> {
+        let violation = |threshold: &Threshold| match threshold.violation(old, profile) {
+            Ok(violation) => violation,
+            Err(unchecked) => Some(format!("{threshold}: {unchecked}")),
+        };
+        self.fail_if.iter().filter_map(violation).collect()
     }
 }
 
@@ -161,9 +160,9 @@ pub(crate) fn run(arguments: &ProfileArguments) -> anyhow::Result<ExitCode> {
     arguments.write(&profile)?;
     let style = output::style(std::io::stderr(), arguments.verbose);
     ui::beside(&report::text(&profile, arguments.file().as_deref(), style));
-    let violations = arguments.violations(&profile, old.as_ref())?;
+    let violations = arguments.violations(&profile, old.as_ref());
     for violation in &violations {
-        ui::note(violation);
+        ui::note(&format!("violated: {violation}"));
     }
     Ok(match violations.is_empty() {
         true => exit_code(&profile),

@@ -1,7 +1,8 @@
 //! The names of what is hooked, and of the symbols where it is.
 
-/// The malloc family by its names in C, which are also the names of the hooks.
-pub(crate) const FAMILY: [&str; 13] = [
+/// The malloc family by its names in C, which are also the names of the hooks; and the functions by which a program limits
+/// its own system calls, because the hooks must make none from then on.
+pub(crate) const FAMILY: [&str; 15] = [
     "malloc",
     "calloc",
     "realloc",
@@ -15,6 +16,8 @@ pub(crate) const FAMILY: [&str; 13] = [
     "free_sized",
     "free_aligned_sized",
     "malloc_usable_size",
+    "prctl",
+    "syscall",
 ];
 
 /// The family's functions that make a block by themselves: `reallocarray` is a call of `realloc` everywhere.
@@ -74,7 +77,7 @@ pub(super) const OWN_ENTRY_POINTS: [OwnEntryPoints; 2] = [
 pub(super) const REHEAP_PREFIX: &str = "__reheap_";
 
 /// All names of hooks: of two for one address, the first fits better.
-pub(super) const IN_ORDER_OF_FITNESS: [&str; 32] = [
+pub(super) const IN_ORDER_OF_FITNESS: [&str; 34] = [
     "malloc",
     "calloc",
     "realloc",
@@ -88,6 +91,8 @@ pub(super) const IN_ORDER_OF_FITNESS: [&str; 32] = [
     "free_sized",
     "free_aligned_sized",
     "malloc_usable_size",
+    "prctl",
+    "syscall",
     "je_malloc",
     "je_calloc",
     "je_realloc",
@@ -143,5 +148,5 @@ pub(crate) fn is_hooked(name: &str) -> bool {
 /// Whether a symbol of this name may matter here; an executable has a hundred thousand others.
 pub(super) fn concerns(name: &str) -> bool {
     const PARTS: [&str; 5] = ["alloc", "free", "memalign", "malloc_usable_size", "dallocx"];
-    PARTS.iter().any(|part| name.contains(part))
+    FAMILY.contains(&name) || PARTS.iter().any(|part| name.contains(part))
 }
