@@ -1,0 +1,219 @@
+//! The recorder's side of the memory that hooks/trace.h describes.
+//!
+//! The program can write anything into that memory, also while it is read. So it is words that are loaded one by one,
+//! and a ring that makes no sense is given up.
+
+use super::RawEvent;
+use super::sys;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How many calls of a thread wait for the recorder; `REHEAP_TRACE_EVENTS`.
+pub const RING_EVENTS: usize = 4096;
+/// The words of `struct reheap_trace`.
+pub const AREA_WORDS: usize = 16;
+/// The words of `struct reheap_trace_ring`.
+pub const RING_WORDS: usize = RING_HEADER_WORDS + RING_EVENTS * EVENT_WORDS;
+
+const RING_HEADER_WORDS: usize = 16;
+const EVENT_WORDS: usize = 4;
+const HEAD: usize = 0;
+const LOST: usize = 2;
+const WAITS: usize = 3;
+const TAIL: usize = 8;
+
+const CLOCK_AND_STATE: usize = 0;
+const BEGAN: usize = 1;
+const PATIENCE: usize = 2;
+const HEARTBEAT: usize = 8;
+
+/// After so long without a recorder that moves, the program goes on without it.
+const PATIENCE_DEFAULT: Duration = Duration::from_secs(5);
+
+/// What all threads of a process share: `struct reheap_trace`.
+#[derive(Debug, Clone, Copy)]
+pub struct Area<'a>(&'a [AtomicU64]);
+
+/// Whether calls are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// They are.
+    On,
+    /// They are no longer: a thread waited in vain for the recorder.
+    Abandoned,
+    /// They are not, because the recorder said so.
+    Off,
+}
+
+impl<'a> Area<'a> {
+    /// Takes the first [`AREA_WORDS`] of some memory.
+    ///
+    /// # Panics
+    /// When there are fewer.
+    pub fn new(words: &'a [AtomicU64]) -> Self {
+        Self(&words[..AREA_WORDS])
+    }
+
+    /// Sets it up, before any thread gets a ring.
+    pub fn begin(&self, clock: &Clock) {
+        self.begin_with_patience(clock, PATIENCE_DEFAULT);
+    }
+
+    /// The same, with the time without a heartbeat after which threads no longer wait.
+    pub fn begin_with_patience(&self, clock: &Clock, patience: Duration) {
+        self.0[BEGAN].store(clock.began, Ordering::Relaxed);
+        let patience = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
+        self.0[PATIENCE].store(patience, Ordering::Relaxed);
+        let kind = u64::from(clock.kind == ClockKind::Counter);
+        self.0[CLOCK_AND_STATE].store(kind, Ordering::Release);
+    }
+
+    /// To be called at least twice a second while anything is recorded.
+    pub fn beat(&self) {
+        self.0[HEARTBEAT].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// No further call is recorded, and no thread waits.
+    pub fn end(&self) {
+        let clock = self.0[CLOCK_AND_STATE].load(Ordering::Relaxed) & 0xffff_ffff;
+        self.0[CLOCK_AND_STATE].store(2 << 32 | clock, Ordering::Release);
+    }
+
+    /// Whether calls are recorded.
+    pub fn state(&self) -> State {
+        match self.0[CLOCK_AND_STATE].load(Ordering::Acquire) >> 32 {
+            0 => State::On,
+            1 => State::Abandoned,
+            _ => State::Off,
+        }
+    }
+}
+
+/// The calls of one thread: `struct reheap_trace_ring`.
+#[derive(Debug, Clone, Copy)]
+pub struct Ring<'a>(&'a [AtomicU64]);
+
+/// A ring says that it has more calls than it can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Garbled;
+
+impl<'a> Ring<'a> {
+    /// Takes the first [`RING_WORDS`] of some memory.
+    ///
+    /// # Panics
+    /// When there are fewer.
+    pub fn new(words: &'a [AtomicU64]) -> Self {
+        Self(&words[..RING_WORDS])
+    }
+
+    /// Takes out what is there. The clock is that of [`Area::begin`].
+    ///
+    /// # Errors
+    /// When the program has written over the ring.
+    pub fn drain(&self, clock: &Clock, into: &mut Vec<RawEvent>) -> Result<(), Garbled> {
+        let head = self.0[HEAD].load(Ordering::Acquire);
+        let tail = self.0[TAIL].load(Ordering::Relaxed);
+        let waiting = head.wrapping_sub(tail);
+        if waiting > RING_EVENTS as u64 {
+            return Err(Garbled);
+        }
+        for position in 0..waiting {
+            let place = tail.wrapping_add(position) % RING_EVENTS as u64;
+            let at = RING_HEADER_WORDS + place as usize * EVENT_WORDS;
+            let word = |word: usize| self.0[at + word].load(Ordering::Relaxed);
+            let time_and_function = word(0);
+            into.push(RawEvent {
+                nanoseconds: clock.nanoseconds(time_and_function >> 8),
+                block: word(1),
+                size: word(2),
+                alignment: word(3),
+                function: (time_and_function & 0xff) as u32,
+            });
+        }
+        self.0[TAIL].store(head, Ordering::Release);
+        Ok(())
+    }
+
+    /// Calls that could not be recorded.
+    pub fn lost(&self) -> u64 {
+        self.0[LOST].load(Ordering::Relaxed)
+    }
+
+    /// How often the thread had to wait for the recorder.
+    pub fn waits(&self) -> u64 {
+        self.0[WAITS].load(Ordering::Relaxed)
+    }
+}
+
+/// The clock that all threads read, and the recorder too.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    kind: ClockKind,
+    began: u64,
+    /// Nanoseconds for 2^32 of its steps.
+    scale: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ClockKind {
+    /// CLOCK_MONOTONIC by a system call: there is no vDSO without a libc.
+    SystemCall,
+    /// The processor's counter.
+    Counter,
+}
+
+/// How long the processor's counter is compared with the system's clock. Errors of 100 ns at both ends are then 20 ppm.
+const CALIBRATION: Duration = Duration::from_millis(10);
+
+impl Clock {
+    /// The processor's counter where it runs at the same rate on all cores and in all states; else the system's clock.
+    pub fn of_this_machine() -> Self {
+        match sys::counter() {
+            Some(began) if sys::counter_is_steady() => Self::of_counter(began),
+            _ => Self::of_system(),
+        }
+    }
+
+    /// The system's clock: right everywhere, and slower.
+    pub fn of_system() -> Self {
+        Self {
+            kind: ClockKind::SystemCall,
+            began: sys::monotonic(),
+            scale: 1 << 32,
+        }
+    }
+
+    fn of_counter(began: u64) -> Self {
+        let start = Instant::now();
+        let mut elapsed = Duration::ZERO;
+        while elapsed < CALIBRATION {
+            std::thread::sleep(CALIBRATION - elapsed);
+            elapsed = start.elapsed();
+        }
+        let steps = sys::counter().unwrap_or(began).wrapping_sub(began);
+        if steps == 0 {
+            return Self::of_system();
+        }
+        let scale = (elapsed.as_nanos() << 32) / u128::from(steps);
+        Self {
+            kind: ClockKind::Counter,
+            began,
+            scale: u64::try_from(scale).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Since the beginning. What happened before and is not in its ring now happened to a block that nobody has used
+    /// since: see [`super::writer`].
+    pub fn now(&self) -> u64 {
+        let now = match self.kind {
+            ClockKind::SystemCall => sys::monotonic(),
+            ClockKind::Counter => sys::counter().unwrap_or(self.began),
+        };
+        self.nanoseconds(now.wrapping_sub(self.began))
+    }
+
+    fn nanoseconds(&self, steps: u64) -> u64 {
+        let scaled = (u128::from(steps) * u128::from(self.scale)) >> 32;
+        u64::try_from(scaled).unwrap_or(u64::MAX)
+    }
+}
