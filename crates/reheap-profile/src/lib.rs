@@ -12,5 +12,6 @@ pub mod profile;
 mod samples;
 mod sys;
 pub mod recording;
+pub mod replay;
 pub mod stacks;
 pub mod trace;

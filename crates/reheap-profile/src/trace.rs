@@ -17,6 +17,7 @@ mod sys;
 pub mod writer;
 
 use serde::{Deserialize, Serialize};
+use std::hash::Hasher;
 use std::io;
 
 /// Times are multiples of this.
@@ -258,4 +259,29 @@ pub enum TraceError {
         /// What is wrong there.
         what: &'static str,
     },
+}
+
+/// Addresses and numbers of blocks are spread well by a multiplication.
+#[derive(Debug, Default)]
+pub(crate) struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        let mixed = (self.0.rotate_left(29) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }

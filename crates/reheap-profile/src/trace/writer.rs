@@ -9,12 +9,12 @@
 use super::columns::{self, Call, EVENTS_MAX, Lane};
 use super::format::{Chunk, Kind, file_header};
 use super::{
-    Block, Effect, Function, INTO_REALLOC, Process, RawEvent, Stream, TICK_NANOSECONDS, Taken,
-    Totals, TraceError,
+    AddressHasher, Block, Effect, Function, INTO_REALLOC, Process, RawEvent, Stream,
+    TICK_NANOSECONDS, Taken, Totals, TraceError,
 };
 use serde::Serialize;
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::io::Write;
 
 /// A chunk is written when it has so many events, if nobody asks for it before.
@@ -414,26 +414,5 @@ fn call(tick: u64, function: Function, event: &RawEvent, taken: Taken, failed: b
         alignment: event.alignment,
         taken,
         failed,
-    }
-}
-
-/// Addresses are spread well by a multiplication.
-#[derive(Debug, Default)]
-struct AddressHasher(u64);
-
-impl Hasher for AddressHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ (mixed >> 32);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
     }
 }
