@@ -1,5 +1,7 @@
 //! Makes the first inputs of the fuzz targets with the compilers of this machine: `cargo run --example seeds`.
 
+use reheap_profile::trace::writer::Writer;
+use reheap_profile::trace::{Function, Process, RawEvent};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -96,9 +98,48 @@ fn main() {
         bytes[60..64].fill(0); // e_shnum, e_shstrndx
         write("identify", &format!("{name}-without-sections"), &bytes);
     }
+    write("trace", "calls", &chunks_of_a_trace());
     write(
         "derive",
         "libc-and-allocator",
         &[&length[..], &libc, &read("allocator.o")].concat(),
     );
+}
+
+/// What the target `trace` makes a file of: of each chunk the kind, its length, and its payload.
+fn chunks_of_a_trace() -> Vec<u8> {
+    let mut writer = Writer::new(Vec::new()).expect("memory can be written");
+    let process = Process::default();
+    let stream = writer.begin_process(&process);
+    let stream = stream.expect("memory can be written");
+    let event = |time: u64, function: Function, block| RawEvent {
+        nanoseconds: time * 1000,
+        block,
+        size: 16 << (time % 5),
+        alignment: 64,
+        function: function as u32,
+    };
+    for round in 0..50 {
+        use Function::{AlignedAlloc, Free, Malloc, Realloc};
+        let block = 1000 + round;
+        let calls = [
+            event(4 * round, Malloc, block),
+            event(4 * round + 1, AlignedAlloc, 2 * block),
+            event(4 * round + 2, Realloc, 3 * block),
+        ];
+        writer.push(stream, 0, &calls);
+        writer.push(stream, 1, &[event(4 * round + 3, Free, block)]);
+    }
+    let ended = writer.end_process(stream, 0);
+    ended.expect("memory can be written");
+    let (trace, _) = writer.finish().expect("memory can be written");
+    let mut chunks = Vec::new();
+    let mut rest = &trace[16..];
+    while let Some((head, after)) = rest.split_at_checked(20) {
+        let length = usize::from(u16::from_le_bytes([head[12], head[13]]));
+        chunks.extend_from_slice(&[head[4], head[12], head[13]]);
+        chunks.extend_from_slice(&after[..length]);
+        rest = &after[length..];
+    }
+    chunks
 }

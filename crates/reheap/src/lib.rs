@@ -20,6 +20,7 @@ mod profiling;
 mod program;
 mod project;
 mod pulse;
+mod replaying;
 mod sys;
 mod system;
 mod ui;

@@ -49,6 +49,7 @@ fn every_command_is_found() {
         "bench",
         "bench compare",
         "recommend",
+        "replay",
         "report",
         "list",
         "doctor",

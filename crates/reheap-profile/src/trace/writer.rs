@@ -199,7 +199,7 @@ struct Recording {
     /// Events that other threads' may still have to come before, with their threads.
     waiting: Vec<(u32, RawEvent)>,
     /// The threads of now: the place in `threads`.
-    places: HashMap<u32, usize>,
+    places: HashMap<u32, usize, BuildHasherDefault<AddressHasher>>,
     threads: Vec<Thread>,
     live: HashMap<u64, Live, BuildHasherDefault<AddressHasher>>,
     /// The parts of the next chunk, and how many events are in them.

@@ -15,6 +15,7 @@ mod link_names;
 mod list;
 mod profile;
 mod recommend;
+mod replay;
 mod report;
 mod run;
 mod status;
@@ -76,9 +77,12 @@ enum Command {
     /// Find out which allocator is best for a command
     #[command(after_help = recommend::EXAMPLES)]
     Recommend(Box<recommend::RecommendArguments>),
-    /// Show how a command allocates: sizes, lifetimes, threads, memory over time
     #[command(after_help = profile::EXAMPLES)]
+    #[command(after_help = replay::EXAMPLES)]
+    /// Make the calls of a recorded program again, under another allocator
+    /// Show how a command allocates: sizes, lifetimes, threads, memory over time
     Profile(profile::ProfileArguments),
+    Replay(replay::ReplayArguments),
     /// Make reports from the results of `reheap bench --json`
     #[command(after_help = report::EXAMPLES)]
     Report(report::ReportingArguments),
@@ -159,6 +163,7 @@ pub(crate) fn run_reheap(arguments: Vec<OsString>) -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Recommend(arguments) => recommend::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),

@@ -1,0 +1,178 @@
+//! Makes what performs a trace: the plan, and the replayer with an allocator in it or in front of it.
+
+use crate::choice::Choice;
+use crate::env_vars;
+use crate::preloading;
+use crate::program::Program;
+use crate::ui::{self, Failure};
+use crate::workshop::{Network, Workshop};
+use anyhow::Context as _;
+use reheap_allocators::cache::{CacheError, sha256};
+use reheap_allocators::compiler::{Compiler, Language, LinkError, Pie, Purpose, Search};
+use reheap_allocators::target::{Libc, Target};
+use reheap_profile::replay::{self, COMPILER_FLAGS, Options, Plan, SOURCE, Speed, Touch};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// How a trace is performed.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct PerformingArguments {
+    /// Which memory of each block to write: none, its ends, also each page, or all
+    #[arg(long, value_name = "HOW", default_value = "pages")]
+    touch: TouchName,
+    /// When to make the calls: as soon as possible, or not before they were made in the recording
+    #[arg(long, value_name = "SPEED", default_value = "max")]
+    speed: SpeedName,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum TouchName {
+    None,
+    Ends,
+    Pages,
+    All,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum SpeedName {
+    Max,
+    Recorded,
+}
+
+impl PerformingArguments {
+    /// The same for the crate that does it.
+    pub(crate) fn options(self) -> Options {
+        Options {
+            touch: match self.touch {
+                TouchName::None => Touch::None,
+                TouchName::Ends => Touch::Ends,
+                TouchName::Pages => Touch::Pages,
+                TouchName::All => Touch::All,
+            },
+            speed: match self.speed {
+                SpeedName::Max => Speed::Max,
+                SpeedName::Recorded => Speed::Recorded,
+            },
+        }
+    }
+}
+
+/// A plan in a directory of its own, which is removed with this.
+pub(crate) struct Prepared {
+    pub(crate) plan: Plan,
+    pub(crate) file: PathBuf,
+    pub(crate) directory: tempfile::TempDir,
+}
+
+/// Makes the plan of a trace.
+pub(crate) fn prepare(trace: &Path, options: &Options) -> anyhow::Result<Prepared> {
+    let directory = tempfile::Builder::new().prefix("reheap-replay-").tempdir();
+    let directory = directory.context("cannot make a temporary directory")?;
+    let file = directory.path().join("plan");
+    let shown = trace.display();
+    let work = || replay::prepare(trace, options, &file);
+    let plan = ui::while_spinning(&format!("reading {shown}"), work);
+    let plan = plan.with_context(|| format!("cannot replay `{shown}`"))?;
+    Ok(Prepared {
+        plan,
+        file,
+        directory,
+    })
+}
+
+/// A replayer that is ready to run, with the variables to set.
+pub(crate) struct Replayer {
+    pub(crate) program: PathBuf,
+    pub(crate) environment: Vec<(OsString, OsString)>,
+}
+
+/// The dynamic replayer with an allocator preloaded.
+pub(crate) fn preloaded(choice: &Choice) -> anyhow::Result<Replayer> {
+    let workshop = Workshop::new(Network::AsConfigured);
+    let program = dynamic(&workshop)?;
+    let resolved = Program::resolve(program.as_os_str())?;
+    let library = preloading::library(choice, &resolved, &workshop)?;
+    Ok(Replayer {
+        program,
+        environment: preloading::environment(choice, library.as_deref()),
+    })
+}
+
+/// The dynamic replayer, for the libc of this system's programs.
+pub(crate) fn dynamic(workshop: &Workshop) -> anyhow::Result<PathBuf> {
+    let shell = Program::resolve(OsStr::new("sh"))?;
+    let libc = shell.target().map_or(Libc::Musl, |target| target.libc());
+    let target = Target::of_this_machine(libc).context("there is no replayer for this machine")?;
+    let compiler = workshop.compiler(&target, Language::C, Purpose::Objects)?;
+    compile(&target, &compiler, &[], workshop)
+}
+
+/// The static replayer, with an allocator in its libc.
+pub(crate) fn linked(choice: &Choice) -> anyhow::Result<Replayer> {
+    let workshop = Workshop::new(Network::AsConfigured);
+    let target = crate::choice::musl_target(None)?;
+    let compiler = workshop.compiler(&target, Language::C, Purpose::Programs)?;
+    let original = match compiler.original_libc(workshop.search()) {
+        Err(LinkError::NoLibcOfItsOwn { .. }) => workshop.libc_of_rust(&target)?,
+        result => result?,
+    };
+    let directory = match workshop.derived_directory(choice, &target, &original)? {
+        Some(directory) => directory,
+        None => original.parent().unwrap_or(Path::new(".")).to_owned(),
+    };
+    let scripts = workshop.cache()?.directory("compilers")?;
+    let arguments = compiler.link_arguments(&directory, Pie::Yes, &scripts)?;
+    Ok(Replayer {
+        program: compile(&target, &compiler, &arguments, &workshop)?,
+        environment: Vec::new(),
+    })
+}
+
+/// The replayer from the cache, or compiled now.
+fn compile(
+    target: &Target,
+    compiler: &Compiler,
+    arguments: &[OsString],
+    workshop: &Workshop,
+) -> anyhow::Result<PathBuf> {
+    let mut ingredients = format!("{SOURCE}\n{COMPILER_FLAGS:?}\n{}\n", compiler.identity);
+    // The derived libc's directory, whose name says what is in it.
+    ingredients.push_str(&format!("{arguments:?}"));
+    let name = format!(
+        "replayer-{target}-{}",
+        &sha256(ingredients.as_bytes())[..16]
+    );
+    let make = |directory: &Path| -> Result<(), Failed> {
+        let source = directory.join("replayer.c");
+        fs::write(&source, SOURCE).map_err(|error| Failed(error.into()))?;
+        let mut command = compiler.command_in(&Search::new(env_vars::all()));
+        command.args(arguments).args(COMPILER_FLAGS).arg(&source);
+        command.arg("-o").arg(directory.join("replayer"));
+        run(&mut command).map_err(Failed)
+    };
+    let entry = workshop.cache()?.entry("replayers", &name, make);
+    Ok(entry.map_err(|Failed(error)| error)?.join("replayer"))
+}
+
+/// An error on the way through the cache, which adds its own.
+struct Failed(anyhow::Error);
+
+impl From<CacheError> for Failed {
+    fn from(error: CacheError) -> Self {
+        Failed(error.into())
+    }
+}
+
+fn run(command: &mut Command) -> anyhow::Result<()> {
+    let program = command.get_program().display().to_string();
+    let output = command.output();
+    let output = output.with_context(|| format!("cannot start `{program}`"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let text = format!("cannot compile the replayer with `{program}`: {said}");
+    Err(Failure::failed(text.trim_end()).into())
+}
