@@ -12,6 +12,7 @@ pub use plan::{Live, Plan, prepare};
 use crate::trace::TraceError;
 use serde::{Deserialize, Serialize};
 use std::io;
+use std::path::PathBuf;
 
 /// The replayer.
 pub const SOURCE: &str = include_str!("../replayer/replayer.c");
@@ -114,6 +115,8 @@ pub struct Outcome {
     pub resident_bytes_at_live_peak: u64,
     /// What the replayer takes for itself, in memory that is not anonymous.
     pub own_bytes: u64,
+    /// The file that its malloc was in.
+    pub malloc_in: PathBuf,
     /// Nanoseconds since the first call, resident anonymous bytes, and which of [`Plan::epochs`] were over.
     pub points: Vec<(u64, u64, u64)>,
 }

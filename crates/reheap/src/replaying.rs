@@ -4,8 +4,9 @@ use crate::choice::Choice;
 use crate::env_vars;
 use crate::preloading;
 use crate::program::Program;
+use crate::project::proof::{self, Proof};
 use crate::ui::{self, Failure};
-use crate::workshop::{Network, Workshop};
+use crate::workshop::Workshop;
 use anyhow::Context as _;
 use reheap_allocators::cache::{CacheError, sha256};
 use reheap_allocators::compiler::{Compiler, Language, LinkError, Pie, Purpose, Search};
@@ -19,12 +20,13 @@ use std::process::Command;
 /// How a trace is performed.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct PerformingArguments {
-    /// Which memory of each block to write: none, its ends, also each page, or all
-    #[arg(long, value_name = "HOW", default_value = "pages")]
-    touch: TouchName,
-    /// When to make the calls: as soon as possible, or not before they were made in the recording
-    #[arg(long, value_name = "SPEED", default_value = "max")]
-    speed: SpeedName,
+    /// What to write of each block of a trace: nothing, the first byte and the last, also a byte of each
+    /// page, or all of it [default: pages]
+    #[arg(long, value_name = "WHAT")]
+    touch: Option<TouchName>,
+    /// When to make a trace's calls: as soon as possible, or not before the recorded time [default: max]
+    #[arg(long, value_name = "SPEED")]
+    speed: Option<SpeedName>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -46,21 +48,56 @@ impl PerformingArguments {
     pub(crate) fn options(self) -> Options {
         Options {
             touch: match self.touch {
-                TouchName::None => Touch::None,
-                TouchName::Ends => Touch::Ends,
-                TouchName::Pages => Touch::Pages,
-                TouchName::All => Touch::All,
+                Some(TouchName::None) => Touch::None,
+                Some(TouchName::Ends) => Touch::Ends,
+                Some(TouchName::Pages) | None => Touch::Pages,
+                Some(TouchName::All) => Touch::All,
             },
             speed: match self.speed {
-                SpeedName::Max => Speed::Max,
-                SpeedName::Recorded => Speed::Recorded,
+                Some(SpeedName::Max) | None => Speed::Max,
+                Some(SpeedName::Recorded) => Speed::Recorded,
             },
         }
     }
 }
 
+/// A trace in place of a command.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct TraceArguments {
+    /// Make the calls of this trace of `reheap profile --trace`, instead of running a command
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["command", "server"])]
+    trace: Option<PathBuf>,
+    #[command(flatten)]
+    performing: PerformingArguments,
+}
+
+impl TraceArguments {
+    /// The plan of the trace, if there is one.
+    pub(crate) fn prepare(&self) -> anyhow::Result<Option<Prepared>> {
+        let PerformingArguments { touch, speed } = self.performing;
+        match &self.trace {
+            Some(trace) => Ok(Some(prepare(trace, &self.performing.options())?)),
+            None if touch.is_some() || speed.is_some() => {
+                let text = "--touch and --speed are about a trace";
+                Err(Failure::usage(text).hint("name one: --trace <file>").into())
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+impl Prepared {
+    /// The command that performs it with what is preloaded.
+    pub(crate) fn words(&self, workshop: &Workshop) -> anyhow::Result<Vec<OsString>> {
+        let program = dynamic(workshop)?;
+        Ok(vec![program.into(), self.file.clone().into()])
+    }
+}
+
 /// A plan in a directory of its own, which is removed with this.
 pub(crate) struct Prepared {
+    /// What reports call it.
+    pub(crate) name: String,
     pub(crate) plan: Plan,
     pub(crate) file: PathBuf,
     pub(crate) directory: tempfile::TempDir,
@@ -75,7 +112,9 @@ pub(crate) fn prepare(trace: &Path, options: &Options) -> anyhow::Result<Prepare
     let work = || replay::prepare(trace, options, &file);
     let plan = ui::while_spinning(&format!("reading {shown}"), work);
     let plan = plan.with_context(|| format!("cannot replay `{shown}`"))?;
+    let name = trace.file_name().unwrap_or(trace.as_os_str()).display();
     Ok(Prepared {
+        name: format!("replay of {name}"),
         plan,
         file,
         directory,
@@ -86,22 +125,36 @@ pub(crate) fn prepare(trace: &Path, options: &Options) -> anyhow::Result<Prepare
 pub(crate) struct Replayer {
     pub(crate) program: PathBuf,
     pub(crate) environment: Vec<(OsString, OsString)>,
+    /// The file name of what malloc must be in; `None` if anything will do.
+    pub(crate) malloc_in: Option<OsString>,
+}
+
+impl Replayer {
+    /// One whose allocator was seen in it.
+    pub(crate) fn of_static(program: PathBuf) -> Self {
+        Self {
+            program,
+            environment: Vec::new(),
+            malloc_in: None,
+        }
+    }
 }
 
 /// The dynamic replayer with an allocator preloaded.
-pub(crate) fn preloaded(choice: &Choice) -> anyhow::Result<Replayer> {
-    let workshop = Workshop::new(Network::AsConfigured);
-    let program = dynamic(&workshop)?;
+pub(crate) fn preloaded(choice: &Choice, workshop: &Workshop) -> anyhow::Result<Replayer> {
+    let program = dynamic(workshop)?;
     let resolved = Program::resolve(program.as_os_str())?;
-    let library = preloading::library(choice, &resolved, &workshop)?;
+    let library = preloading::library(choice, &resolved, workshop)?;
+    let malloc_in = library.as_deref().and_then(Path::file_name);
     Ok(Replayer {
         program,
+        malloc_in: malloc_in.map(OsStr::to_owned),
         environment: preloading::environment(choice, library.as_deref()),
     })
 }
 
 /// The dynamic replayer, for the libc of this system's programs.
-pub(crate) fn dynamic(workshop: &Workshop) -> anyhow::Result<PathBuf> {
+fn dynamic(workshop: &Workshop) -> anyhow::Result<PathBuf> {
     let shell = Program::resolve(OsStr::new("sh"))?;
     let libc = shell.target().map_or(Libc::Musl, |target| target.libc());
     let target = Target::of_this_machine(libc).context("there is no replayer for this machine")?;
@@ -109,9 +162,8 @@ pub(crate) fn dynamic(workshop: &Workshop) -> anyhow::Result<PathBuf> {
     compile(&target, &compiler, &[], workshop)
 }
 
-/// The static replayer, with an allocator in its libc.
-pub(crate) fn linked(choice: &Choice) -> anyhow::Result<Replayer> {
-    let workshop = Workshop::new(Network::AsConfigured);
+/// The static replayer, with an allocator in its libc, and what shows that.
+pub(crate) fn linked(choice: &Choice, workshop: &Workshop) -> anyhow::Result<(PathBuf, Proof)> {
     let target = crate::choice::musl_target(None)?;
     let compiler = workshop.compiler(&target, Language::C, Purpose::Programs)?;
     let original = match compiler.original_libc(workshop.search()) {
@@ -124,10 +176,9 @@ pub(crate) fn linked(choice: &Choice) -> anyhow::Result<Replayer> {
     };
     let scripts = workshop.cache()?.directory("compilers")?;
     let arguments = compiler.link_arguments(&directory, Pie::Yes, &scripts)?;
-    Ok(Replayer {
-        program: compile(&target, &compiler, &arguments, &workshop)?,
-        environment: Vec::new(),
-    })
+    let program = compile(&target, &compiler, &arguments, workshop)?;
+    let proof = proof::of_executable(&program, choice)?;
+    Ok((program, proof))
 }
 
 /// The replayer from the cache, or compiled now.

@@ -9,6 +9,7 @@ pub(crate) mod outputs;
 pub(crate) mod preloaded;
 pub(crate) mod progress;
 pub(crate) mod ready;
+pub(crate) mod replayed;
 pub(crate) mod search;
 pub(crate) mod sweep;
 mod twins;

@@ -6,9 +6,11 @@ use crate::bench::measure::{self, Measurement};
 use crate::bench::options::{MeasuringArguments, ServerArguments};
 use crate::bench::outputs::OutputArguments;
 use crate::bench::preloaded;
+use crate::bench::replayed;
 use crate::bench::sweep;
 use crate::bench::variants::{self, Typed};
 use crate::cli::compare;
+use crate::replaying::TraceArguments;
 use crate::ui::Failure;
 use crate::workshop::{Network, Workshop};
 use std::ffi::OsString;
@@ -19,6 +21,7 @@ pub(crate) const EXAMPLES: &str = "Examples:\n  \
     reheap bench -- python3 script.py\n  \
     reheap bench --variant glibc,jemalloc,mimalloc --rounds 20 --html report.html -- ./app --selftest\n  \
     reheap bench --variant old='./old {threads}' --variant new='./new {threads}' -L threads=1,2,4\n  \
+    reheap bench --trace calls.rht --variant glibc,jemalloc,musl+mimalloc\n  \
     reheap bench --server './server -p 7777' --ready-port 7777 --load './load 127.0.0.1:7777'";
 
 #[derive(Debug, clap::Args)]
@@ -39,6 +42,8 @@ pub(crate) struct BenchArguments {
     /// What reports call it [default: the command]
     #[arg(long)]
     name: Option<String>,
+    #[command(flatten)]
+    trace: TraceArguments,
     #[command(flatten)]
     measuring: MeasuringArguments,
     #[command(flatten)]
@@ -63,21 +68,26 @@ pub(crate) fn run(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
     let server = arguments.server.check()?;
     let outputs = arguments.output.check()?;
     let measuring = arguments.measuring.check()?;
-    let words = match &server {
-        Some(server) => server.words.clone(),
-        None => arguments.command.clone(),
+    let workshop = Workshop::new(Network::AsConfigured);
+    let replay = arguments.trace.prepare()?;
+    let words = match (&server, &replay) {
+        (Some(server), _) => server.words.clone(),
+        (None, Some(replay)) => replay.words(&workshop)?,
+        (None, None) => arguments.command.clone(),
     };
     refuse_wrong_words(&typed, &words)?;
     let load = server.iter().flat_map(|server| &server.load);
     let own = variants::words_of_own(&typed);
     sweep::refuse_unused(&measuring.sweep, words.iter().chain(load).chain(&own))?;
-    let name = arguments
-        .name
-        .clone()
-        .unwrap_or_else(|| shown(&words, &typed));
+    let name = arguments.name.clone().unwrap_or_else(|| match &replay {
+        Some(replay) => replay.name.clone(),
+        None => shown(&words, &typed),
+    });
     let measurement = Measurement::new(measuring, name, server)?;
-    let workshop = Workshop::new(Network::AsConfigured);
-    let (ready, left_out) = preloaded::prepare(&typed, &words, &measurement, &workshop)?;
+    let (ready, left_out) = match &replay {
+        Some(replay) => replayed::prepare(&typed, replay, &measurement, &workshop)?,
+        None => preloaded::prepare(&typed, &words, &measurement, &workshop)?,
+    };
     let results = measurement.run(&ready, &left_out)?;
     measure::finish(&results, &outputs)
 }

@@ -11,6 +11,7 @@ use crate::bench::write;
 use crate::choice::Choice;
 use crate::exit;
 use crate::project::Session;
+use crate::replaying::TraceArguments;
 use crate::ui::{self, Failure};
 use crate::workshop::{Network, Workshop};
 use reheap_allocators::target::Libc;
@@ -23,6 +24,7 @@ use std::process::ExitCode;
 
 pub(crate) const EXAMPLES: &str = "Examples:\n  \
     reheap recommend -- python3 script.py\n  \
+    reheap recommend --trace calls.rht\n  \
     reheap recommend --goal memory --budget 300 --html report.html -- ./server --selftest";
 pub(crate) const CARGO_EXAMPLES: &str = "Examples:\n  \
     cargo reheap recommend -- --input data.txt\n  \
@@ -33,6 +35,8 @@ pub(crate) struct RecommendArguments {
     /// The command, with work as it has every day
     #[arg(last = true)]
     command: Vec<OsString>,
+    #[command(flatten)]
+    trace: TraceArguments,
     #[command(flatten)]
     wish: WishArguments,
     #[command(flatten)]
@@ -74,24 +78,32 @@ pub(crate) fn run(arguments: &RecommendArguments) -> anyhow::Result<ExitCode> {
     let outputs = arguments.wish.output.check()?;
     let measuring = for_one_setting(&arguments.wish.measuring)?;
     let server = arguments.server.check()?;
-    let words = match &server {
-        Some(server) => server.words.clone(),
-        None => arguments.command.clone(),
+    let workshop = Workshop::new(Network::AsConfigured);
+    let replay = arguments.trace.prepare()?;
+    let words = match (&server, &replay) {
+        (Some(server), _) => server.words.clone(),
+        (None, Some(replay)) => replay.words(&workshop)?,
+        (None, None) => arguments.command.clone(),
     };
     if words.is_empty() {
         let failure = Failure::usage("there is no command to recommend an allocator for");
         return Err(failure.hint("reheap recommend -- COMMAND").into());
     }
-    let name = super::bench::shown(&words, &[]);
+    let name = match &replay {
+        Some(replay) => replay.name.clone(),
+        None => super::bench::shown(&words, &[]),
+    };
     let load = server.iter().flat_map(|server| &server.load);
     sweep::refuse_unused(&measuring.sweep, words.iter().chain(load))?;
     let measurement = Measurement::new(measuring, name, server)?;
-    let workshop = Workshop::new(Network::AsConfigured);
     let program = Dynamic::resolve(&words, &measurement, &workshop)?;
-    let typed: Vec<String> = words
-        .iter()
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
+    let typed: Vec<String> = match &replay {
+        Some(replay) => replay.plan.process.command.clone(),
+        None => words
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
+    };
     let commands = Commands {
         apply: Box::new(|choice| {
             format!(

@@ -4,6 +4,7 @@ use crate::choice::{AllocatorArguments, Choice};
 use crate::interrupt;
 use crate::replaying::{self, PerformingArguments, Prepared, Replayer};
 use crate::ui::{self, Failure};
+use crate::workshop::{Network, Workshop};
 use anyhow::Context as _;
 use reheap_profile::replay::{Outcome, Plan};
 use reheap_profile::trace::reader::Ending;
@@ -44,11 +45,13 @@ pub(crate) fn run(arguments: &ReplayArguments) -> anyhow::Result<ExitCode> {
     let choice = arguments.allocator.check()?;
     let interrupted = interrupt::on_signals()?;
     let prepared = replaying::prepare(&arguments.trace, &arguments.performing.options())?;
+    let workshop = Workshop::new(Network::AsConfigured);
     let replayer = match arguments.r#static {
-        true => replaying::linked(&choice)?,
-        false => replaying::preloaded(&choice)?,
+        true => Replayer::of_static(replaying::linked(&choice, &workshop)?.0),
+        false => replaying::preloaded(&choice, &workshop)?,
     };
     let outcome = perform(&replayer, &prepared, &interrupted)?;
+    check_allocator(&replayer, &outcome, &choice)?;
     let replay = Replay {
         arguments,
         choice: &choice,
@@ -71,7 +74,12 @@ fn perform(
     let program = replayer.program.display();
     let child = Command::new(&replayer.program)
         .args([&prepared.file, &report])
-        .envs(replayer.environment.iter().map(|(name, value)| (name, value)))
+        .envs(
+            replayer
+                .environment
+                .iter()
+                .map(|(name, value)| (name, value)),
+        )
         .spawn();
     let mut child = child.with_context(|| format!("cannot start `{program}`"))?;
     let status = ui::while_spinning("replaying", || wait(&mut child, interrupted))?;
@@ -86,6 +94,17 @@ fn perform(
             Err(Failure::failed(text).into())
         }
     }
+}
+
+/// reheap says whose figures these are only after it saw whose malloc it was.
+fn check_allocator(replayer: &Replayer, outcome: &Outcome, choice: &Choice) -> anyhow::Result<()> {
+    let seen = outcome.malloc_in.file_name();
+    if replayer.malloc_in.is_some() && seen != replayer.malloc_in.as_deref() {
+        let (name, file) = (choice.allocator.name, outcome.malloc_in.display());
+        let text = format!("the replayer did not get {name}: its malloc was in `{file}`");
+        return Err(Failure::failed(text).into());
+    }
+    Ok(())
 }
 
 fn wait(child: &mut Child, interrupted: &AtomicBool) -> anyhow::Result<std::process::ExitStatus> {
