@@ -144,11 +144,7 @@ impl LibcChoiceArguments {
     /// Checks the flags, and the environment variables where a flag is missing, for a static executable.
     pub(crate) fn check(&self) -> anyhow::Result<Choice> {
         let mut choice = self.allocator.check()?;
-        if choice.is_stock() && !choice.tuning.is_empty() {
-            let text =
-                "`stock` in a static executable is musl's allocator, which has no tuning options";
-            return Err(Failure::usage(text).into());
-        }
+        choice.check_for_static()?;
         let whose = match self.memory_functions {
             Some(whose) => Some(whose),
             None => memory_functions_of_environment()?,
@@ -196,6 +192,16 @@ impl Choice {
             tuning,
             memory_functions: MemoryFunctions::Fast,
         })
+    }
+
+    /// Refuses tuning that nothing in a static executable would heed.
+    pub(crate) fn check_for_static(&self) -> anyhow::Result<()> {
+        if self.is_stock() && !self.tuning.is_empty() {
+            let text =
+                "`stock` in a static executable is musl's allocator, which has no tuning options";
+            return Err(Failure::usage(text).into());
+        }
+        Ok(())
     }
 
     /// Whether the libc stays as it is.

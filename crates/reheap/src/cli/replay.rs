@@ -43,6 +43,9 @@ pub(crate) struct ReplayArguments {
 /// Performs a trace and says what was seen.
 pub(crate) fn run(arguments: &ReplayArguments) -> anyhow::Result<ExitCode> {
     let choice = arguments.allocator.check()?;
+    if arguments.r#static {
+        choice.check_for_static()?;
+    }
     let interrupted = interrupt::on_signals()?;
     let prepared = replaying::prepare(&arguments.trace, &arguments.performing.options())?;
     let workshop = Workshop::new(Network::AsConfigured);
@@ -204,10 +207,12 @@ impl Replay<'_> {
     fn remarks(&self) -> Vec<String> {
         let (plan, outcome) = (self.plan, self.outcome);
         let mut remarks = Vec::new();
-        if let Ending::CutOff { bytes } = plan.ending {
-            remarks.push(format!(
+        match plan.ending {
+            Ending::Finished => {}
+            Ending::CutOff { bytes: 0 } => remarks.push("the recording was cut off".to_owned()),
+            Ending::CutOff { bytes } => remarks.push(format!(
                 "the recording was cut off; its last {bytes} bytes are left out"
-            ));
+            )),
         }
         if plan.processes > 1 {
             let (pid, processes) = (plan.process.pid, plan.processes);

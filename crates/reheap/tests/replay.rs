@@ -1,0 +1,186 @@
+//! `reheap replay`, and traces in place of commands: what is performed, what is said of it, and what is refused.
+
+mod common;
+
+use common::{Outcome, reheap, run};
+use reheap_profile::trace::writer::Writer;
+use reheap_profile::trace::{Function, Process, RawEvent};
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+
+/// A recording: one thread makes blocks, another frees half of them, and the rest is live at the end.
+struct Recording {
+    directory: tempfile::TempDir,
+}
+
+const BLOCKS: u64 = 20_000;
+const SIZE: u64 = 1000;
+
+impl Recording {
+    fn new() -> Self {
+        let mut writer = Writer::new(Vec::new()).unwrap();
+        let process = Process {
+            pid: 77,
+            command: vec!["/opt/service".to_owned(), "--all".to_owned()],
+            ..Process::default()
+        };
+        let stream = writer.begin_process(&process).unwrap();
+        let event = |nanoseconds, function: Function, block| RawEvent {
+            nanoseconds,
+            block,
+            size: SIZE,
+            alignment: 0,
+            function: function as u32,
+        };
+        for block in 1..=BLOCKS {
+            let made = event(block * 1000, Function::Malloc, block);
+            writer.push(stream, 0, &[made]);
+            if block % 2 == 0 {
+                let freed = event(block * 1000 + 500, Function::Free, block);
+                writer.push(stream, 1, &[freed]);
+            }
+        }
+        writer.end_process(stream, 0).unwrap();
+        let recording = Self {
+            directory: tempfile::tempdir().unwrap(),
+        };
+        fs::write(recording.path(), writer.finish().unwrap().0).unwrap();
+        recording
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("calls.rht")
+    }
+
+    fn replay(&self, flags: &str) -> Outcome {
+        run(reheap(&format!("replay {flags}"))
+            .env_remove("LD_PRELOAD")
+            .arg(self.path()))
+    }
+}
+
+/// What a replay says as JSON, after checks of what is the same everywhere.
+fn figures(outcome: Outcome, allocator: &str) -> Value {
+    let figures: Value = serde_json::from_str(&outcome.succeeded().stdout).unwrap();
+    assert_eq!(figures["allocator"], allocator);
+    assert_eq!(figures["process"]["command"][0], "/opt/service");
+    assert_eq!(figures["threads"], 2);
+    assert_eq!(figures["calls"], BLOCKS + BLOCKS / 2);
+    let performed = &figures["outcome"];
+    assert_eq!(performed["allocations"]["calls"], BLOCKS);
+    assert_eq!(performed["frees"]["calls"], BLOCKS / 2);
+    assert_eq!(performed["damaged"], 0);
+    let live = BLOCKS / 2 * SIZE;
+    assert_eq!(figures["live_at_end"]["bytes"], live);
+    let peak = figures["live_peak"]["bytes"].as_u64().unwrap();
+    assert!((live..live + 2 * SIZE).contains(&peak), "{peak}");
+    let resident = performed["resident_bytes_peak"].as_u64().unwrap();
+    assert!(resident >= live, "{figures:#}");
+    figures
+}
+
+#[test]
+fn a_trace_is_performed_under_preloaded_and_static_allocators() {
+    let recording = Recording::new();
+    let preloaded = figures(recording.replay("-a mimalloc --json"), "mimalloc");
+    let library = preloaded["outcome"]["malloc_in"].as_str().unwrap();
+    assert!(library.ends_with("/libmimalloc-2.3.2.so"), "{library}");
+    let linked = figures(recording.replay("-a mimalloc --static --json"), "mimalloc");
+    let program = linked["outcome"]["malloc_in"].as_str().unwrap();
+    assert!(program.ends_with("/replayer"), "{program}");
+    let stock = figures(recording.replay("-a stock --json"), "stock");
+    let libc = stock["outcome"]["malloc_in"].as_str().unwrap();
+    assert!(libc.contains("libc"), "{libc}");
+}
+
+#[test]
+fn one_screen_says_what_was_seen() {
+    let recording = Recording::new();
+    let outcome = recording.replay("-a stock").succeeded();
+    let lines: Vec<&str> = outcome.stdout.lines().collect();
+    assert_eq!(
+        lines[0],
+        "stock: 30000 calls of service on 2 threads, recorded in 20.0 ms"
+    );
+    for (line, begins) in lines[2..].iter().zip([
+        "time            ",
+        "in allocator    ",
+        "peak memory     ",
+        "average memory  ",
+        "waiting         ",
+    ]) {
+        assert!(line.starts_with(begins), "{lines:#?}");
+    }
+    assert_eq!(lines.len(), 7, "{lines:#?}");
+}
+
+#[test]
+fn a_trace_that_was_cut_off_is_performed_as_far_as_it_goes() {
+    let recording = Recording::new();
+    let whole = fs::read(recording.path()).unwrap();
+    fs::write(recording.path(), &whole[..whole.len() - 7]).unwrap();
+    let text = "note: the recording was cut off; its last 13 bytes are left out";
+    let stdout = recording.replay("-a stock").succeeded().stdout;
+    assert_eq!(stdout.lines().nth(1), Some(text), "{stdout}");
+}
+
+#[test]
+fn what_is_no_trace_is_refused() {
+    let recording = Recording::new();
+    let refused = |bytes: &[u8], reason: &str| {
+        fs::write(recording.path(), bytes).unwrap();
+        let shown = recording.path();
+        let text = format!("cannot replay `{}`: {reason}", shown.display());
+        recording.replay("-a stock").ended_with(1).said(&[&text]);
+    };
+    let mut trace = fs::read(recording.path()).unwrap();
+    let middle = trace.len() / 2;
+    trace[middle] ^= 1;
+    refused(&trace, "it is damaged at byte ");
+    trace[8] = 2;
+    refused(
+        &trace,
+        "it has format 2; this version of reheap reads format 1",
+    );
+    refused(b"#!/bin/sh\n", "it is not a trace of reheap's");
+    fs::remove_file(recording.path()).unwrap();
+    recording.replay("").ended_with(1).said(&["No such file"]);
+}
+
+#[test]
+fn a_static_replayer_has_no_stock_allocator_to_tune() {
+    let recording = Recording::new();
+    let text = "`stock` in a static executable is musl's allocator, which has no tuning options";
+    let outcome = recording.replay("--static -a stock -t arena_max=1");
+    outcome.ended_with(2).said(&[text]);
+}
+
+#[test]
+fn bench_runs_a_trace_under_preloaded_and_static_allocators() {
+    let recording = Recording::new();
+    let results = recording.directory.path().join("results.json");
+    let variants = "glibc,musl+mimalloc,glibc+mimalloc";
+    let mut command = reheap(&format!("bench --rounds 2 --variant {variants} --json"));
+    command.env_remove("LD_PRELOAD").arg(&results);
+    run(command.arg("--trace").arg(recording.path())).succeeded();
+    let results: Value = serde_json::from_str(&fs::read_to_string(results).unwrap()).unwrap();
+    let benchmark = &results["benchmarks"][0];
+    assert_eq!(benchmark["name"], "replay of calls.rht", "{results:#}");
+    let names: Vec<&str> = benchmark["variants"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|variant| variant["name"].as_str())
+        .filter(|name| !name.contains("again"))
+        .collect();
+    assert_eq!(names, ["glibc", "musl+mimalloc", "glibc+mimalloc"]);
+}
+
+#[test]
+fn flags_about_a_trace_need_one() {
+    let text = "--touch and --speed are about a trace";
+    for command in ["bench --touch all -- true", "recommend --speed max -- true"] {
+        run(&mut reheap(command)).ended_with(2).said(&[text]);
+    }
+}
