@@ -456,6 +456,41 @@ fn memory_that_is_given_out_again_was_freed() {
     assert_eq!(events[4].taken, Taken::Unknown);
 }
 
+/// A thread was held up between its look at the clock and its buffer, while the recorder emptied all buffers.
+#[test]
+fn a_free_that_comes_late_is_still_before_the_next_owner() {
+    let event = |nanoseconds, function: Function, block| RawEvent {
+        nanoseconds,
+        block,
+        size: 10,
+        alignment: 0,
+        function: function as u32,
+    };
+    let mut writer = Writer::new(Vec::new()).unwrap();
+    let stream = writer.begin_process(&Process::default()).unwrap();
+    let early = [
+        event(50_000, Function::Malloc, 77),
+        event(95_000, Function::Malloc, 88),
+    ];
+    writer.push(stream, 0, &early);
+    writer.advance(stream, 100_000).unwrap();
+    writer.flush().unwrap();
+    writer.push(stream, 0, &[event(150_000, Function::Malloc, 77)]);
+    writer.push(stream, 1, &[event(90_000, Function::Free, 77)]);
+    writer.end_process(stream, 0).unwrap();
+    let (bytes, written) = writer.finish().unwrap();
+    assert_eq!(written.totals.out_of_order, 1);
+    assert_eq!(
+        (written.totals.lost_frees, written.totals.unknown_frees),
+        (0, 0)
+    );
+    let (events, _) = events_of(&bytes);
+    assert_in_order(&events);
+    let functions: Vec<Function> = events.iter().map(|event| event.function).collect();
+    use Function::{Free, Malloc};
+    assert_eq!(functions, [Malloc, Malloc, Free, Malloc]);
+}
+
 #[test]
 fn several_processes_share_a_file() {
     let mut writer = Writer::new(Vec::new()).unwrap();
