@@ -9,6 +9,8 @@ static struct local nowhere;
 static struct local *local = &nowhere;
 
 static struct header *shared;
+// NULL unless every call is recorded.
+static struct reheap_trace *trace;
 // Not wiped: where a forked child finds what its parent had.
 static struct place *latest_place;
 // 0 while nobody attaches, 1 while somebody does, 2 when there is nothing to attach to.
@@ -18,7 +20,7 @@ static struct place *claim_place(u32 access) {
     for (u32 i = 0; i < PLACES; i++) {
         u32 free = 0;
         if (__atomic_compare_exchange_n(&shared->taken[i], &free, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-            struct place *place = (struct place *)((char *)shared + HEADER_BYTES + i * PLACE_BYTES);
+            struct place *place = (struct place *)((char *)shared + HEADER_BYTES + i * place_bytes(shared));
             place->parent = (u32)system_call(SYS_getppid, 0, 0, 0, 0, 0, 0);
             place->access = access;
             place->tables = (u64)tables;
@@ -79,15 +81,20 @@ RARE struct place *attach(void) {
 static struct header *map_recording(const char *path) {
     int file = open_file(path, O_RDWR);
     if (file < 0) return NULL;
-    u64 bytes = HEADER_BYTES + PLACES * PLACE_BYTES;
-    long result = system_call(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
-    system_call(SYS_close, file, 0, 0, 0, 0, 0);
-    if (is_error(result)) return NULL;
-    struct header *header = (struct header *)result;
-    if (header->magic != MAGIC || header->bytes != bytes) {
-        system_call(SYS_munmap, result, (long)bytes, 0, 0, 0, 0);
-        return NULL;
+    // The header says how much there is.
+    long result = system_call(SYS_mmap, 0, HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    u64 bytes = 0;
+    if (!is_error(result)) {
+        struct header *header = (struct header *)result;
+        if (header->magic == MAGIC) bytes = header->bytes;
+        if (bytes != HEADER_BYTES + PLACES * place_bytes(header)) bytes = 0;
+        system_call(SYS_munmap, result, HEADER_BYTES, 0, 0, 0, 0);
+        int protection = PROT_READ | PROT_WRITE;
+        if (bytes) result = system_call(SYS_mmap, 0, (long)bytes, protection, MAP_SHARED | MAP_NORESERVE, file, 0);
     }
+    system_call(SYS_close, file, 0, 0, 0, 0, 0);
+    if (!bytes || is_error(result)) return NULL;
+    struct header *header = (struct header *)result;
     system_call(SYS_madvise, result, (long)bytes, MADV_DONTDUMP, 0, 0, 0);
     return header;
 }
@@ -106,6 +113,7 @@ static int begin(const char *path, u32 access) {
         shared = NULL;
         return -1;
     }
+    if (shared->tracing) trace = &shared->trace;
     cautious = access == INJECTED && shared->cautious;
     latest_place = place;
     page->place = place;

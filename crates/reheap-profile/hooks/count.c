@@ -7,6 +7,26 @@ enum function {
 };
 _Static_assert((int)FUNCTIONS <= (int)FUNCTIONS_MAX, "there is a counter for each function");
 
+// The same in a trace.
+static const u8 traced_as[FUNCTIONS] = {
+    [MALLOC] = REHEAP_TRACED_MALLOC,
+    [CALLOC] = REHEAP_TRACED_CALLOC,
+    [REALLOC] = REHEAP_TRACED_REALLOC,
+    [FREE] = REHEAP_TRACED_FREE,
+    [ALIGNED_ALLOC] = REHEAP_TRACED_ALIGNED_ALLOC,
+    [POSIX_MEMALIGN] = REHEAP_TRACED_POSIX_MEMALIGN,
+    [MEMALIGN] = REHEAP_TRACED_MEMALIGN,
+    [VALLOC] = REHEAP_TRACED_VALLOC,
+    [PVALLOC] = REHEAP_TRACED_PVALLOC,
+    [REALLOCARRAY] = REHEAP_TRACED_REALLOCARRAY,
+    [FREE_SIZED] = REHEAP_TRACED_FREE,
+    [FREE_ALIGNED_SIZED] = REHEAP_TRACED_FREE,
+    [MALLOCX] = REHEAP_TRACED_MALLOCX,
+    [RALLOCX] = REHEAP_TRACED_RALLOCX,
+    [SDALLOCX] = REHEAP_TRACED_SDALLOCX,
+    [DALLOCX] = REHEAP_TRACED_FREE,
+};
+
 enum {
     HUGE_BYTES_LOG2 = 25,       // HUGE_BYTES in profile.rs
     STEP_BYTES = 32 << 10,      // how much live memory a thread keeps to itself before it tells its process
@@ -44,6 +64,16 @@ INLINE struct caller enter(enum function function, u64 frame) {
     __atomic_store_n(&(caller).slot->inside, 0, __ATOMIC_RELAXED); \
     result; \
 })
+
+RARE void trace_it(struct caller caller, enum reheap_traced as, const void *block, u64 size, u64 alignment) {
+    trace_call(trace, trace_ring_at(caller.place, slot_of(caller.slot->mark)), as, block, size, alignment);
+}
+
+// An allocation after the allocator gave the block, a free before it gets it.
+#define TRACE(caller, function, block, size, alignment) \
+    do { \
+        if (unlikely(trace)) trace_it(caller, traced_as[function], block, size, alignment); \
+    } while (0)
 
 // 0, then steps of 8 bytes, then four for each power of two.
 INLINE u32 bucket_of_size(u64 size) {

@@ -194,6 +194,7 @@ static long find_syscall(long number, long a, long b, long c, long d, long e, lo
         struct caller caller = enter(function, STACK); \
         if (unlikely(!caller.slot)) return NEXT(name)(size); \
         void *block = INSIDE(caller, STACK, NEXT(name)(size)); \
+        TRACE(caller, function, block, size, 0); \
         allocated(caller.place, caller.slot, block, size, FRAME); \
         return block; \
     }
@@ -205,6 +206,7 @@ static long find_syscall(long number, long a, long b, long c, long d, long e, lo
         void *block = INSIDE(caller, STACK, NEXT(name)(many, size)); \
         size_t bytes; \
         if (__builtin_mul_overflow(many, size, &bytes)) bytes = SIZE_MAX; \
+        TRACE(caller, function, block, bytes, 0); \
         allocated(caller.place, caller.slot, block, bytes, FRAME); \
         return block; \
     }
@@ -220,6 +222,7 @@ CALLOC_HOOK(calloc, CALLOC)
             call; \
             return; \
         } \
+        TRACE(caller, function, block, 0, 0); \
         if (likely(block)) freed(caller.place, caller.slot, block); \
         (void)INSIDE(caller, STACK, (call, 0)); \
     } while (0)
@@ -250,6 +253,13 @@ static void *move_early(void *block, size_t size) {
         for (size_t i = 0; i < size && i < to_end; i++) ((volatile char *)moved)[i] = ((char *)block)[i];
     }
     return moved;
+}
+
+// The block as it was recorded; from now on it is not, because the allocator may give it to another thread.
+INLINE struct entry before_realloc(struct caller caller, void *block) {
+    if (!block) return (struct entry){0};
+    if (unlikely(trace)) trace_it(caller, REHEAP_TRACED_INTO_REALLOC, block, 0, 0);
+    return take_entry(block);
 }
 
 // What realloc did with `old`, which was recorded as `entry` until before the call.
@@ -303,8 +313,9 @@ static void reallocated(struct caller caller, void *old, struct entry entry, voi
         if (unlikely(is_early(block))) return move_early(block, size); \
         struct caller caller = enter(function, STACK); \
         if (unlikely(!caller.slot)) return NEXT(name)(block, size); \
-        struct entry entry = block ? take_entry(block) : (struct entry){0}; \
+        struct entry entry = before_realloc(caller, block); \
         void *moved = INSIDE(caller, STACK, NEXT(name)(block, size)); \
+        TRACE(caller, function, moved, size, 0); \
         reallocated(caller, block, entry, moved, size, FRAME); \
         return moved; \
     }
@@ -317,8 +328,9 @@ EXPORTED void *HOOK(reallocarray)(void *block, size_t many, size_t size) {
     if (unlikely(is_early(block))) return move_early(block, bytes);
     struct caller caller = enter(REALLOCARRAY, STACK);
     if (unlikely(!caller.slot)) return NEXT(reallocarray)(block, many, size);
-    struct entry entry = block ? take_entry(block) : (struct entry){0};
+    struct entry entry = before_realloc(caller, block);
     void *moved = INSIDE(caller, STACK, NEXT(reallocarray)(block, many, size));
+    TRACE(caller, REALLOCARRAY, moved, bytes, 0);
     reallocated(caller, block, entry, moved, bytes, FRAME);
     return moved;
 }
@@ -333,6 +345,7 @@ INLINE void aligned(struct caller caller, size_t alignment, void *block, size_t 
         struct caller caller = enter(function, STACK); \
         if (unlikely(!caller.slot)) return NEXT(name)(alignment, size); \
         void *block = INSIDE(caller, STACK, NEXT(name)(alignment, size)); \
+        TRACE(caller, function, block, size, alignment); \
         aligned(caller, alignment, block, size, FRAME); \
         return block; \
     }
@@ -342,6 +355,7 @@ INLINE void aligned(struct caller caller, size_t alignment, void *block, size_t 
         struct caller caller = enter(function, STACK); \
         if (unlikely(!caller.slot)) return NEXT(name)(out, alignment, size); \
         int error = INSIDE(caller, STACK, NEXT(name)(out, alignment, size)); \
+        TRACE(caller, function, error ? NULL : *out, size, alignment); \
         aligned(caller, alignment, error ? NULL : *out, size, FRAME); \
         return error; \
     }
@@ -358,6 +372,7 @@ enum { PAGE = 4096 };
         struct caller caller = enter(function, STACK); \
         if (unlikely(!caller.slot)) return NEXT(name)(size); \
         void *block = INSIDE(caller, STACK, NEXT(name)(size)); \
+        TRACE(caller, function, block, size, PAGE); \
         aligned(caller, PAGE, block, size, FRAME); \
         return block; \
     }

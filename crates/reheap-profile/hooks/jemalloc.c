@@ -27,6 +27,7 @@ EXPORTED void *HOOK(je_mallocx)(size_t size, int flags) {
     struct caller caller = enter(MALLOCX, STACK);
     if (unlikely(!caller.slot)) return NEXT(je_mallocx)(size, flags);
     void *block = INSIDE(caller, STACK, NEXT(je_mallocx)(size, flags));
+    TRACE(caller, MALLOCX, block, size, (u64)1 << (flags & 63));
     aligned(caller, (size_t)1 << (flags & 63), block, size, FRAME);
     return block;
 }
@@ -34,8 +35,9 @@ EXPORTED void *HOOK(je_mallocx)(size_t size, int flags) {
 EXPORTED void *HOOK(je_rallocx)(void *block, size_t size, int flags) {
     struct caller caller = enter(RALLOCX, STACK);
     if (unlikely(!caller.slot)) return NEXT(je_rallocx)(block, size, flags);
-    struct entry entry = block ? take_entry(block) : (struct entry){0};
+    struct entry entry = before_realloc(caller, block);
     void *moved = INSIDE(caller, STACK, NEXT(je_rallocx)(block, size, flags));
+    TRACE(caller, RALLOCX, moved, size, (u64)1 << (flags & 63));
     reallocated(caller, block, entry, moved, size, FRAME);
     return moved;
 }

@@ -20,6 +20,7 @@ EXPORTED void *HOOK(mi_malloc_aligned)(size_t size, size_t alignment) {
     struct caller caller = enter(ALIGNED_ALLOC, STACK);
     if (unlikely(!caller.slot)) return NEXT(mi_malloc_aligned)(size, alignment);
     void *block = INSIDE(caller, STACK, NEXT(mi_malloc_aligned)(size, alignment));
+    TRACE(caller, ALIGNED_ALLOC, block, size, alignment);
     aligned(caller, alignment, block, size, FRAME);
     return block;
 }
@@ -28,6 +29,7 @@ EXPORTED void *HOOK(mi_zalloc_aligned)(size_t size, size_t alignment) {
     struct caller caller = enter(CALLOC, STACK);
     if (unlikely(!caller.slot)) return NEXT(mi_zalloc_aligned)(size, alignment);
     void *block = INSIDE(caller, STACK, NEXT(mi_zalloc_aligned)(size, alignment));
+    TRACE(caller, ALIGNED_ALLOC, block, size, alignment);
     aligned(caller, alignment, block, size, FRAME);
     return block;
 }
@@ -35,8 +37,9 @@ EXPORTED void *HOOK(mi_zalloc_aligned)(size_t size, size_t alignment) {
 EXPORTED void *HOOK(mi_realloc_aligned)(void *block, size_t size, size_t alignment) {
     struct caller caller = enter(REALLOC, STACK);
     if (unlikely(!caller.slot)) return NEXT(mi_realloc_aligned)(block, size, alignment);
-    struct entry entry = block ? take_entry(block) : (struct entry){0};
+    struct entry entry = before_realloc(caller, block);
     void *moved = INSIDE(caller, STACK, NEXT(mi_realloc_aligned)(block, size, alignment));
+    TRACE(caller, REALLOC, moved, size, alignment);
     reallocated(caller, block, entry, moved, size, FRAME);
     return moved;
 }

@@ -29,6 +29,9 @@ struct header {
     u32 refused;                // processes that found no place
     u32 taken[PLACES];          // 0: free; otherwise it is in use until reheap has read it
     u32 cautious;               // 1: see `cautious` in system.c
+    u32 tracing;                // 1: each slot has a ring for its calls as well
+    u64 unused[26];
+    struct reheap_trace trace;
 };
 
 struct pair { u64 blocks, bytes; };
@@ -84,9 +87,16 @@ enum {
 _Static_assert(sizeof(struct header) <= HEADER_BYTES, "the header fits into its bytes");
 _Static_assert(sizeof(struct place) <= PLACE_HEAD_BYTES, "a place's head fits into its bytes");
 #define PLACE_BYTES ((u64)PLACE_HEAD_BYTES + (u64)SLOTS * SLOT_BYTES + RING_BYTES)
+#define TRACED_PLACE_BYTES (PLACE_BYTES + (u64)SLOTS * sizeof(struct reheap_trace_ring))
 
 INLINE struct slot *slot_at(struct place *place, u32 index) {
     return (struct slot *)((char *)place + PLACE_HEAD_BYTES + (u64)index * SLOT_BYTES);
+}
+
+INLINE u64 place_bytes(const struct header *header) { return header->tracing ? TRACED_PLACE_BYTES : PLACE_BYTES; }
+
+INLINE struct reheap_trace_ring *trace_ring_at(struct place *place, u32 index) {
+    return (struct reheap_trace_ring *)((char *)place + PLACE_BYTES) + index;
 }
 
 INLINE u8 *ring_of(struct place *place) {
@@ -100,6 +110,9 @@ AT(header, every, 24);
 AT(header, closed, 32);
 AT(header, taken, 40);
 AT(header, cautious, 4136);
+AT(header, tracing, 4140);
+AT(header, trace, 4352);
+_Static_assert(sizeof(struct reheap_trace_ring) == 131200, "TRACE_RING_BYTES in recording.rs");
 AT(place, began, 16);
 AT(place, live_bytes, 24);
 AT(place, inherited_bytes, 48);

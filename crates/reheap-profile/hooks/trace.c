@@ -10,7 +10,6 @@
 // A thread whose ring is full waits for the recorder. If that is gone, tracing ends for the whole process, and the
 // recording says so.
 
-#include "trace.h"
 
 #if defined(__x86_64__)
 #define TRACE_SCHED_YIELD 24

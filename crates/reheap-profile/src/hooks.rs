@@ -3,6 +3,8 @@
 /// One C source, from the files in `hooks/`.
 pub const SOURCE: &str = concat!(
     include_str!("../hooks/system.c"),
+    include_str!("../hooks/trace.h"),
+    include_str!("../hooks/trace.c"),
     include_str!("../hooks/recording.c"),
     include_str!("../hooks/blocks.c"),
     include_str!("../hooks/attach.c"),

@@ -8,8 +8,14 @@ use crate::process::{self, Usage};
 use crate::profile::{Access, Live, Peak, Point, Process, Sites, TimeShares};
 use crate::recording::{How, LiveNow, Place, Recording, STEP_BYTES};
 use crate::samples::{Batch, ProcessId, Sampler};
+use crate::trace::TraceError;
+use crate::trace::ring::Clock;
+use crate::trace::writer::Written;
+use crate::tracer::Tracer;
 use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The time between two looks.
@@ -26,7 +32,8 @@ const THREADS_MAX: u64 = 256;
 /// Watches the processes of a command.
 #[derive(Debug)]
 pub struct Observer {
-    recording: Recording,
+    recording: Arc<Recording>,
+    tracer: Option<Tracer>,
     start: Instant,
     looks: u64,
     watched: BTreeMap<Place, Watched>,
@@ -96,7 +103,8 @@ impl Observer {
     pub fn new(recording: Recording) -> Self {
         let sampler = recording.every().map(Sampler::start);
         Self {
-            recording,
+            recording: Arc::new(recording),
+            tracer: None,
             start: Instant::now(),
             looks: 0,
             watched: BTreeMap::new(),
@@ -107,6 +115,11 @@ impl Observer {
             injected: Injected::default(),
             before: None,
         }
+    }
+
+    /// Writes every call into that file from now on. The recording was made with this clock.
+    pub fn trace(&mut self, clock: Clock, file: File) {
+        self.tracer = Some(Tracer::start(Arc::clone(&self.recording), clock, file));
     }
 
     /// The command begins now.
@@ -223,6 +236,9 @@ impl Observer {
                 number,
                 watched.finish(&self.recording, place, ended, &self.injected),
             ));
+            if let Some(tracer) = &self.tracer {
+                tracer.end(place);
+            }
             // If it cannot be emptied, it stays taken, and there is one place less.
             let _ = self.recording.release(place);
         }
@@ -255,6 +271,7 @@ impl Observer {
         Observed {
             unseen: unseen.map(|(_, program)| program).collect(),
             refused: self.recording.refused(),
+            traced: self.tracer.map(Tracer::finish),
             processes,
             time: seconds,
         }
@@ -270,6 +287,8 @@ pub struct Observed {
     pub unseen: Vec<PathBuf>,
     /// How many processes found no place.
     pub refused: u32,
+    /// What of a trace was written, if there is one.
+    pub traced: Option<Result<Written, TraceError>>,
     /// How long it was watched.
     pub time: Duration,
 }
@@ -419,10 +438,9 @@ impl Watched {
             thread.name = self.names.get(&thread.tid).cloned();
         }
         let how = recording.how(place);
-        let parent = recording.parent(place);
         Process {
             pid: self.pid,
-            parent: (how == How::Forked).then_some(parent),
+            parent: recording.forked_by(place),
             program: recording.program(place),
             access: match how {
                 How::Injected => injected.access,

@@ -6,6 +6,7 @@ use crate::profile::{
     SizeBucket, Thread, Usable,
 };
 use crate::sys::SharedMemory;
+use crate::trace::ring::{AREA_WORDS, Area, Clock, RING_WORDS, Ring};
 use rustix::fs::FallocateFlags;
 use std::ffi::OsString;
 use std::io;
@@ -26,7 +27,7 @@ const RING_BYTES: usize = 8 << 20;
 const HEADER_BYTES: usize = 8192;
 const PLACE_HEAD_BYTES: usize = 512 << 10;
 const PLACE_BYTES: usize = PLACE_HEAD_BYTES + SLOTS * SLOT_BYTES + RING_BYTES;
-const BYTES: usize = HEADER_BYTES + PLACES * PLACE_BYTES;
+const TRACE_RING_BYTES: usize = 131_200;
 
 /// One unit of the recording's clock.
 const TICK: Duration = Duration::from_micros(125);
@@ -40,6 +41,8 @@ const CLOSED: usize = 32;
 const REFUSED: usize = 36;
 const TAKEN: usize = 40;
 const CAUTIOUS: usize = 4136;
+const TRACING: usize = 4140;
+const TRACE: usize = 4352;
 
 // Offsets in a place.
 const PID: usize = 0;
@@ -119,6 +122,7 @@ const WORDS: usize = USABLE + 3 * SIZES_MAX;
 #[derive(Debug)]
 pub struct Recording {
     memory: SharedMemory,
+    place_bytes: usize,
 }
 
 /// How the hooks got into a process.
@@ -135,16 +139,29 @@ pub(crate) enum How {
 pub struct Place(usize);
 
 impl Recording {
-    /// An empty one. `every` is the mean distance between two sampled stacks, in allocated bytes; 0 for none.
+    /// An empty one. `every` is the mean distance between two sampled stacks, in allocated bytes; 0 for none. With a
+    /// clock, every call is recorded too, in rings that must be emptied.
     ///
     /// # Errors
     /// When the system gives no such memory.
-    pub fn create(every: u64) -> io::Result<Self> {
-        let memory = SharedMemory::create("reheap-profile", BYTES)?;
+    pub fn create(every: u64, clock: Option<&Clock>) -> io::Result<Self> {
+        let place_bytes = match clock {
+            Some(_) => PLACE_BYTES + SLOTS * TRACE_RING_BYTES,
+            None => PLACE_BYTES,
+        };
+        let bytes = HEADER_BYTES + PLACES * place_bytes;
+        let memory = SharedMemory::create("reheap-profile", bytes)?;
+        if let Some(clock) = clock {
+            Area::new(memory.words(TRACE, AREA_WORDS)).begin(clock);
+            memory.half(TRACING).store(1, Ordering::Relaxed);
+        }
         memory.word(EVERY).store(every, Ordering::Relaxed);
-        memory.word(8).store(BYTES as u64, Ordering::Relaxed);
+        memory.word(8).store(bytes as u64, Ordering::Relaxed);
         memory.word(0).store(MAGIC, Ordering::Release);
-        Ok(Self { memory })
+        Ok(Self {
+            memory,
+            place_bytes,
+        })
     }
 
     /// Mean distance between two sampled stacks, in allocated bytes.
@@ -195,28 +212,34 @@ impl Recording {
     /// When the system cannot empty it; then it stays taken.
     pub(crate) fn release(&self, place: Place) -> io::Result<()> {
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        let start = offset(place) as u64;
-        rustix::fs::fallocate(self.memory.file(), hole, start, PLACE_BYTES as u64)?;
+        let start = self.offset(place) as u64;
+        rustix::fs::fallocate(self.memory.file(), hole, start, self.place_bytes as u64)?;
         let taken = self.memory.half(TAKEN + 4 * place.0);
         taken.store(0, Ordering::Release);
         Ok(())
     }
 
+    fn offset(&self, place: Place) -> usize {
+        HEADER_BYTES + place.0 * self.place_bytes
+    }
+
     fn half(&self, place: Place, field: usize) -> u32 {
-        let word = self.memory.half(offset(place) + field);
+        let word = self.memory.half(self.offset(place) + field);
         word.load(Ordering::Acquire)
     }
 
     fn word(&self, place: Place, field: usize) -> u64 {
-        self.memory.load(offset(place) + field)
+        self.memory.load(self.offset(place) + field)
     }
 
     pub(crate) fn pid(&self, place: Place) -> u32 {
         self.half(place, PID)
     }
 
-    pub(crate) fn parent(&self, place: Place) -> u32 {
-        self.half(place, PARENT)
+    /// The process that forked it; `None` for one that was executed, or that reheap put the hooks into.
+    pub(crate) fn forked_by(&self, place: Place) -> Option<u32> {
+        let is_forked = self.how(place) == How::Forked;
+        is_forked.then(|| self.half(place, PARENT))
     }
 
     pub(crate) fn how(&self, place: Place) -> How {
@@ -233,7 +256,7 @@ impl Recording {
 
     /// The file that the process executes.
     pub(crate) fn program(&self, place: Place) -> PathBuf {
-        let mut bytes = self.memory.read(offset(place) + PROGRAM, PATH_BYTES);
+        let mut bytes = self.memory.read(self.offset(place) + PROGRAM, PATH_BYTES);
         if let Some(end) = bytes.iter().position(|&byte| byte == 0) {
             bytes.truncate(end);
         }
@@ -245,10 +268,16 @@ impl Recording {
         let threads = (self.half(place, THREADS) as usize).min(SLOTS);
         (0..threads).filter_map(move |order| {
             let index = self.half(place, CLAIMED + 4 * order).checked_sub(1)?;
-            let base =
-                offset(place) + PLACE_HEAD_BYTES + (index as usize).min(SLOTS - 1) * SLOT_BYTES;
+            let index = (index as usize).min(SLOTS - 1);
+            let base = self.offset(place)
+                + PLACE_HEAD_BYTES
+                + (index as usize).min(SLOTS - 1) * SLOT_BYTES;
             let memory = &self.memory;
-            Some(Slot { memory, base })
+            Some(Slot {
+                memory,
+                base,
+                index,
+            })
         })
     }
 
@@ -302,14 +331,14 @@ impl Recording {
     pub(crate) fn maps(&self, place: Place) -> Vec<u8> {
         let bytes = (self.word(place, MAPS_BYTES) as usize).saturating_sub(1);
         self.memory
-            .read(offset(place) + MAPS, bytes.min(MAPS_BYTES_MAX))
+            .read(self.offset(place) + MAPS, bytes.min(MAPS_BYTES_MAX))
     }
 
     /// Takes the samples that were written until now.
     pub(crate) fn take_samples(&self, place: Place) -> Vec<Sample> {
         let mut samples = Vec::new();
-        let ring = offset(place) + PLACE_HEAD_BYTES + SLOTS * SLOT_BYTES;
-        let tail = self.memory.word(offset(place) + RING_TAIL);
+        let ring = self.offset(place) + PLACE_HEAD_BYTES + SLOTS * SLOT_BYTES;
+        let tail = self.memory.word(self.offset(place) + RING_TAIL);
         let mut at = tail.load(Ordering::Relaxed);
         // A process could write nonsense: what lies outside the ring, or has no length, ends the reading.
         while at < self.word(place, RING_HEAD) {
@@ -326,6 +355,21 @@ impl Recording {
             tail.store(at, Ordering::Release);
         }
         samples
+    }
+
+    /// What the threads of all processes share when every call is recorded.
+    pub(crate) fn trace(&self) -> Area<'_> {
+        Area::new(self.memory.words(TRACE, AREA_WORDS))
+    }
+
+    /// The ring of each thread of a process, with the thread's number.
+    pub(crate) fn trace_rings(&self, place: Place) -> impl Iterator<Item = (u32, Ring<'_>)> + '_ {
+        let rings = self.offset(place) + PLACE_BYTES;
+        self.slots(place).map(move |slot| {
+            let start = rings + slot.index * TRACE_RING_BYTES;
+            let ring = Ring::new(self.memory.words(start, RING_WORDS));
+            (slot.index as u32, ring)
+        })
     }
 
     /// What all threads of a process did together.
@@ -347,10 +391,6 @@ impl Recording {
         });
         threads
     }
-}
-
-fn offset(place: Place) -> usize {
-    HEADER_BYTES + place.0 * PLACE_BYTES
 }
 
 fn seconds(ticks: u64) -> f64 {
@@ -409,6 +449,7 @@ impl Sample {
 pub(crate) struct Slot<'a> {
     memory: &'a SharedMemory,
     base: usize,
+    index: usize,
 }
 
 impl Slot<'_> {
@@ -542,4 +583,5 @@ fn sizes_of(bucket: usize) -> (u64, u64) {
     }
 }
 
+const _: () = assert!(TRACE_RING_BYTES == 8 * RING_WORDS);
 const _: () = assert!(HUGE_BYTES == 1 << 25, "HUGE_BYTES_LOG2 in hooks/count.c");

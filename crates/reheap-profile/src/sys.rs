@@ -21,6 +21,8 @@ pub(crate) struct SharedMemory {
 
 // Safety: all access is atomic, or copies bytes that were read through the file.
 unsafe impl Send for SharedMemory {}
+// Safety: as above.
+unsafe impl Sync for SharedMemory {}
 
 impl SharedMemory {
     /// Makes one of that size, which is zero.
@@ -81,6 +83,19 @@ impl SharedMemory {
         );
         // Safety: as for `word`.
         unsafe { AtomicU32::from_ptr(self.start.byte_add(offset).cast()) }
+    }
+
+    /// Several words.
+    ///
+    /// # Panics
+    /// When they are not all inside, or not aligned.
+    pub(crate) fn words(&self, offset: usize, count: usize) -> &[AtomicU64] {
+        assert!(
+            offset.is_multiple_of(8) && offset + 8 * count <= self.bytes,
+            "{offset}"
+        );
+        // Safety: as for `word`.
+        unsafe { std::slice::from_raw_parts(self.start.byte_add(offset).cast(), count) }
     }
 
     /// Takes words out, and leaves zeroes.

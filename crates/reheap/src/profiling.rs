@@ -9,7 +9,7 @@ mod attached;
 use crate::env_vars;
 use crate::opened::Opened;
 use crate::program::Program;
-use crate::ui::Failure;
+use crate::ui::{self, Failure};
 use crate::workshop::Workshop;
 use anyhow::Context as _;
 use reheap_allocators::catalogue::Glue;
@@ -22,6 +22,9 @@ use reheap_profile::inject::{self, HooksLibrary, Injection};
 use reheap_profile::observer::{INTERVAL, Injected, Observer};
 use reheap_profile::profile::{Access, Ending, FORMAT, Process, Profile, Unseen};
 use reheap_profile::recording::{self, Recording};
+use reheap_profile::trace::TraceError;
+use reheap_profile::trace::ring::Clock;
+use reheap_profile::trace::writer::Written;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -52,6 +55,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) subject: Subject<'a>,
     /// Mean distance between two sampled stacks, in allocated bytes; 0 for none.
     pub(crate) every: u64,
+    /// The file that every call is written to.
+    pub(crate) trace: Option<&'a Path>,
 }
 
 /// A command that is started, or a process that runs.
@@ -62,9 +67,14 @@ pub(crate) enum Subject<'a> {
 
 /// Watches to the end, and says what the hooks saw.
 pub(crate) fn profile(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Profile> {
-    let recording = Recording::create(plan.every);
+    let clock = plan.trace.map(|_| Clock::of_this_machine());
+    let recording = Recording::create(plan.every, clock.as_ref());
     let recording = recording.context("cannot make memory to share with the command")?;
     let mut observer = Observer::new(recording);
+    if let (Some(path), Some(clock)) = (plan.trace, clock) {
+        let cannot = || format!("cannot write the trace `{}`", path.display());
+        observer.trace(clock, File::create(path).with_context(cannot)?);
+    }
     let (command, ending) = match plan.subject {
         Subject::Command(words) => {
             let ending = run(words, &mut observer, workshop)?;
@@ -74,6 +84,9 @@ pub(crate) fn profile(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Pr
         Subject::Process { pid, time } => attached::watch(pid, time, &mut observer, workshop)?,
     };
     let observed = observer.finish();
+    if let (Some(path), Some(traced)) = (plan.trace, observed.traced) {
+        tell_of_trace(path, &traced);
+    }
     let (processes, mut unseen) = identified(observed.processes);
     unseen.extend(observed.unseen.into_iter().map(took_no_hooks));
     if observed.refused > 0 {
@@ -97,6 +110,19 @@ pub(crate) fn profile(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Pr
         processes,
         unseen,
     })
+}
+
+/// The profile is worth having although the trace could not be written.
+fn tell_of_trace(path: &Path, traced: &Result<Written, TraceError>) {
+    let shown = path.display();
+    ui::note(&match traced {
+        Ok(written) => {
+            let (calls, bytes) = (written.totals.calls, written.bytes);
+            let each = bytes as f64 / calls.max(1) as f64;
+            format!("wrote {shown}: {calls} calls in {bytes} bytes, {each:.1} each")
+        }
+        Err(error) => format!("warning: the trace `{shown}` is not whole: {error}"),
+    });
 }
 
 /// Runs the command to its end.

@@ -244,3 +244,75 @@ fn what_the_command_prints_is_its_own() {
     assert_eq!(outcome.stdout, "out\nin\n");
     assert!(outcome.stderr.starts_with("err\n"), "{}", outcome.stderr);
 }
+
+#[test]
+fn every_call_is_in_the_trace_and_can_be_performed_again() {
+    for way in WAYS {
+        let profiled = Profiled::new(way);
+        let trace = profiled.directory.path().join("calls.trace");
+        let mut command = reheap("profile --trace");
+        command.arg(&trace).arg("--").arg(&profiled.program);
+        run(command.args(["threads", "8", "5000", "4"])).succeeded();
+        let replay = run(reheap("replay -a stock --json").arg(&trace)).succeeded();
+        let replay: Value = serde_json::from_str(&replay.stdout).unwrap();
+        let calls = replay["calls"].as_u64().unwrap();
+        assert!(calls >= 2 * 8 * 5000, "{replay:#}");
+    }
+}
+
+#[test]
+fn a_running_process_is_left_as_it_was() {
+    for way in WAYS {
+        let profiled = Profiled::new(way);
+        let mut forever = Command::new(&profiled.program);
+        let mut process = forever.arg("forever").spawn().unwrap();
+        let maps = || std::fs::read_to_string(format!("/proc/{}/maps", process.id())).unwrap();
+        let before = maps();
+        let json = profiled.directory.path().join("profile.json");
+        let mut command = reheap("profile --seconds 0.5 -o");
+        command
+            .arg(&json)
+            .arg("--pid")
+            .arg(process.id().to_string());
+        run(&mut command).succeeded();
+        let after = maps();
+        let profile: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
+        assert!(marked(&processes(&profile)[0]) > 0, "{way}: {profile:#}");
+        assert_eq!(profile["ending"], "detached");
+        assert_eq!(before, after, "{way}");
+        assert!(process.try_wait().unwrap().is_none(), "{way}: it has ended");
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_heap_budget_is_held_against_the_profile_and_an_earlier_one() {
+    let profiled = Profiled::new("cc");
+    let old = profiled.directory.path().join("old.json");
+    let with = |flags: &str, times: &str| {
+        let mut command = reheap(&format!("profile {flags}"));
+        command.arg("--against").arg(&old).arg("-o");
+        command
+            .arg(profiled.directory.path().join("new.json"))
+            .arg("--");
+        command
+            .arg(&profiled.program)
+            .args(["threads", "1", times, "1"]);
+        run(&mut command)
+    };
+    let mut command = reheap("profile -o");
+    command.arg(&old).arg("--").arg(&profiled.program);
+    run(command.args(["threads", "1", "1000", "1"])).succeeded();
+    with("--fail-if calls>+5% --fail-if peak<10GiB", "1000").ended_with(3);
+    with("--fail-if calls>+5%", "1000").succeeded();
+    with("--fail-if calls>+5%", "2000")
+        .ended_with(3)
+        .said(&["violated: calls > +5"]);
+    run(&mut reheap("profile --fail-if calls>+5% -- true"))
+        .ended_with(2)
+        .said(&["--against"]);
+    let new = profiled.directory.path().join("new.json");
+    let diff = run(reheap("profile diff").args([&old, &new])).succeeded();
+    assert!(diff.stdout.contains("calls"), "{}", diff.stdout);
+}

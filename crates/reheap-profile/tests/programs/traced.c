@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../../hooks/trace.h"
 #include "../../hooks/trace.c"
 
 static void *(*next_malloc)(size_t);

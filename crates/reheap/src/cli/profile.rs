@@ -51,6 +51,9 @@ pub(crate) struct ProfileArguments {
     /// Write it as valgrind's DHAT does, for its viewer
     #[arg(long, value_name = "FILE")]
     dhat: Option<PathBuf>,
+    /// Record every call in this file, for `reheap replay`, `bench` and `recommend`
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Watch this running process instead of a command
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     pid: Option<u32>,
@@ -180,6 +183,7 @@ fn plan(arguments: &ProfileArguments) -> Plan<'_> {
             None => Subject::Command(&arguments.command),
         },
         every: arguments.every,
+        trace: arguments.trace.as_deref(),
     }
 }
 

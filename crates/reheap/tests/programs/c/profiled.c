@@ -146,6 +146,13 @@ static void functions(void) {
     kept = malloc(MARK); // stays
 }
 
+static void forever(void) {
+    for (;;) {
+        allocate(1);
+        usleep(100);
+    }
+}
+
 int main(int count, char **words) {
     const char *what = count > 1 ? words[1] : "";
     if (strcmp(what, "threads") == 0) threads(atol(words[2]), atol(words[3]), atol(words[4]));
@@ -155,6 +162,7 @@ int main(int count, char **words) {
     else if (strcmp(what, "limited") == 0) limited();
     else if (strcmp(what, "signals") == 0) signals();
     else if (strcmp(what, "functions") == 0) functions();
+    else if (strcmp(what, "forever") == 0) forever();
     else if (strcmp(what, "killed") == 0) {
         allocate(12345);
         kill(getpid(), SIGKILL);

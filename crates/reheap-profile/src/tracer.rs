@@ -1,0 +1,172 @@
+//! Writes a trace while the program runs, in a thread of its own: what the threads of all processes put into their rings.
+
+use crate::recording::{Place, Recording};
+use crate::trace::ring::Clock;
+use crate::trace::writer::{Writer, Written};
+use crate::trace::{Process, RawEvent, Stream, TraceError};
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::BufWriter;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long to wait when there was nothing in any ring.
+const PAUSE: Duration = Duration::from_micros(200);
+/// How much of a trace is lost at most when reheap is killed.
+const BETWEEN_FLUSHES: Duration = Duration::from_secs(1);
+
+/// The thread that writes.
+#[derive(Debug)]
+pub(crate) struct Tracer {
+    /// Processes that have ended; the answer is that their rings are empty.
+    ends: Sender<(Place, Sender<()>)>,
+    thread: JoinHandle<Result<Written, TraceError>>,
+}
+
+impl Tracer {
+    /// Starts the thread.
+    pub(crate) fn start(recording: Arc<Recording>, clock: Clock, file: File) -> Self {
+        let (ends, ended) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let written =
+                Writing::new(&recording, clock, file).and_then(|w| w.until_the_end(&ended));
+            if written.is_err() {
+                recording.trace().end(); // no thread waits for room in its ring any more
+            }
+            written
+        });
+        Self { ends, thread }
+    }
+
+    /// Takes the last calls of a process that has ended.
+    pub(crate) fn end(&self, place: Place) {
+        let (done, wait) = mpsc::channel();
+        // Where the file could not be written there is no thread, and nothing to wait for.
+        if self.ends.send((place, done)).is_ok() {
+            let _ = wait.recv();
+        }
+    }
+
+    /// What was written.
+    ///
+    /// # Errors
+    /// When the file could not be written.
+    pub(crate) fn finish(self) -> Result<Written, TraceError> {
+        drop(self.ends);
+        let written = self.thread.join();
+        written.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+struct Writing<'a> {
+    recording: &'a Recording,
+    clock: Clock,
+    writer: Writer<BufWriter<File>>,
+    streams: HashMap<Place, Stream>,
+    /// Processes whose recording has ended, and whose places are still taken.
+    ended: HashMap<Place, u32>,
+    events: Vec<RawEvent>,
+}
+
+impl<'a> Writing<'a> {
+    fn new(recording: &'a Recording, clock: Clock, file: File) -> Result<Self, TraceError> {
+        Ok(Self {
+            recording,
+            clock,
+            writer: Writer::new(BufWriter::new(file))?,
+            streams: HashMap::new(),
+            ended: HashMap::new(),
+            events: Vec::new(),
+        })
+    }
+
+    fn until_the_end(
+        mut self,
+        ended: &Receiver<(Place, Sender<()>)>,
+    ) -> Result<Written, TraceError> {
+        let mut flushed = Instant::now();
+        loop {
+            self.recording.trace().beat();
+            let mut taken = 0;
+            for place in self.recording.taken() {
+                if self.ended.get(&place) != Some(&self.recording.pid(place)) {
+                    taken += self.take(place)?;
+                }
+            }
+            match ended.try_recv() {
+                Ok((place, done)) => {
+                    self.end(place)?;
+                    // Nobody waits if the command was given up.
+                    let _ = done.send(());
+                    continue;
+                }
+                Err(TryRecvError::Disconnected) => break,
+                Err(TryRecvError::Empty) => {}
+            }
+            if flushed.elapsed() > BETWEEN_FLUSHES {
+                self.writer.flush()?;
+                flushed = Instant::now();
+            }
+            if taken == 0 {
+                std::thread::sleep(PAUSE);
+            }
+        }
+        self.recording.trace().end();
+        Ok(self.writer.finish()?.1)
+    }
+
+    /// Empties the rings of a process; how many calls were in them.
+    fn take(&mut self, place: Place) -> Result<usize, TraceError> {
+        let stream = match self.streams.get(&place) {
+            Some(stream) => *stream,
+            None => self.begin(place)?,
+        };
+        let now = self.clock.now();
+        let mut taken = 0;
+        for (thread, ring) in self.recording.trace_rings(place) {
+            self.events.clear();
+            // A ring that the program has written over has no calls to take.
+            if ring.drain(&self.clock, &mut self.events).is_ok() && !self.events.is_empty() {
+                taken += self.events.len();
+                self.writer.push(stream, thread, &self.events);
+            }
+        }
+        self.writer.advance(stream, now)?;
+        Ok(taken)
+    }
+
+    fn begin(&mut self, place: Place) -> Result<Stream, TraceError> {
+        let pid = self.recording.pid(place);
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words = words.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+        let mut command: Vec<String> = words.map(|word| word.into_owned()).collect();
+        command.pop(); // each word ends with a zero
+        if command.is_empty() {
+            command.push(self.recording.program(place).display().to_string());
+        }
+        let stream = self.writer.begin_process(&Process {
+            pid,
+            parent: self.recording.forked_by(place),
+            command,
+            began_nanoseconds: self.clock.now(),
+        })?;
+        self.streams.insert(place, stream);
+        Ok(stream)
+    }
+
+    fn end(&mut self, place: Place) -> Result<(), TraceError> {
+        self.take(place)?;
+        self.ended.insert(place, self.recording.pid(place));
+        let lost: u64 = self
+            .recording
+            .trace_rings(place)
+            .map(|(_, ring)| ring.lost())
+            .sum();
+        match self.streams.remove(&place) {
+            Some(stream) => self.writer.end_process(stream, lost),
+            None => Ok(()),
+        }
+    }
+}
