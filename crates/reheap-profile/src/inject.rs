@@ -238,7 +238,9 @@ fn at_start(
     let memory = process::memory(pid)?;
     let bias = process::entry(pid)?.wrapping_sub(located.entry);
     check_code(&memory, located, bias)?;
-    let layout = layout::lay_out(located, bias, hooks, &process::mappings(pid)?, page_bytes())?;
+    let mappings = process::mappings(pid)?;
+    let token = layout::Token::default(); // nobody will look for it
+    let layout = layout::lay_out(located, bias, hooks, &mappings, page_bytes(), token)?;
     let mut tracee = Tracee::borrow(pid, Some(mask))?;
     open_hooks(&mut tracee, &memory, &layout, recording)?;
     for jump in layout.changes() {

@@ -87,9 +87,8 @@ fn lasting_maps(pid: i32) -> Vec<String> {
 
 #[track_caller]
 fn enter(pid: i32, recording: &Recording) -> Attached {
-    let directory = scratch_directory();
     let target = Target::of_process(pid).unwrap_or_else(|error| panic!("{error}"));
-    let hooks = hooks(directory.path());
+    let hooks = hooks();
     attach(&target, &hooks, &recording.path).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -271,4 +270,20 @@ fn an_obstacle_is_named() {
     running.child.kill().unwrap();
     ends(&mut running.child);
     assert_eq!(refusal(running.pid()), Obstacle::NoProcess(running.pid()));
+}
+
+#[test]
+fn leaving_one_process_leaves_the_hooks_in_another_alone() {
+    let directory = scratch_directory();
+    let program = compile("forever", Link::Musl, directory.path());
+    let processes = [Running::start(&program), Running::start(&program)];
+    let recordings = ["a", "b"].map(|name| Recording::new(&directory.path().join(name)));
+    let first = enter(processes[0].pid(), &recordings[0]);
+    let second = enter(processes[1].pid(), &recordings[1]);
+    assert_eq!(leave(first, &recordings[0]), Left::Nothing);
+    let before = recordings[1].count("malloc");
+    wait_until("the other is still counted", || {
+        recordings[1].count("malloc") > before + 1000
+    });
+    assert_eq!(leave(second, &recordings[1]), Left::Nothing);
 }

@@ -17,7 +17,6 @@ const STATIC: [Link; 3] = [Link::Musl, Link::Glibc, Link::GlibcPie];
 
 #[track_caller]
 fn start(program: &Path, arguments: &[&str], recording: &Recording) -> Started {
-    let directory = scratch_directory();
     let bytes = std::fs::read(program).unwrap();
     let located = locate(bytes.as_slice()).unwrap_or_else(|error| panic!("{error}"));
     let mut command = Command::new(program);
@@ -25,7 +24,7 @@ fn start(program: &Path, arguments: &[&str], recording: &Recording) -> Started {
         .args(arguments)
         .stdout(Stdio::piped())
         .stdin(Stdio::null());
-    let hooks = hooks(directory.path());
+    let hooks = hooks();
     spawn(command, &located, &hooks, &recording.path).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -42,6 +41,12 @@ fn counts(
     let arguments = [threads.to_string(), rounds.to_string()];
     let mut started = start(program, &[&arguments[0], &arguments[1]], &recording);
     assert_eq!(started.injection.access, access);
+    let not_located: &[&str] = match (access, program.to_string_lossy().contains("Glibc")) {
+        (Access::Symbols, _) | (Access::Code, false) => &[],
+        (Access::Code, true) => &["valloc", "pvalloc"],
+        (Access::Marker, _) => &["aligned_alloc", "posix_memalign", "memalign", "valloc"],
+    };
+    assert_eq!(started.injection.not_located, not_located);
 
     let mut said = String::new();
     let mut stdout = started.child.stdout.take().unwrap();
@@ -151,7 +156,6 @@ fn allocators_with_names_of_their_own_are_counted_by_them() {
 
 /// What `manners` says when it is started as given, and how it ends.
 fn manners(program: &Path, what: &str, recording: Option<&Recording>) -> (String, ExitStatus) {
-    let directory = scratch_directory();
     let mut command = Command::new(program);
     command
         .arg(what)
@@ -162,7 +166,7 @@ fn manners(program: &Path, what: &str, recording: Option<&Recording>) -> (String
         None => command.spawn().unwrap(),
         Some(recording) => {
             let located = locate(std::fs::read(program).unwrap().as_slice()).unwrap();
-            let hooks = hooks(directory.path());
+            let hooks = hooks();
             let started = spawn(command, &located, &hooks, &recording.path);
             started.unwrap_or_else(|error| panic!("{error}")).child
         }
@@ -203,7 +207,7 @@ fn a_program_of_somebody_else_says_the_same_with_hooks() {
     });
     let located = locate(bytes.as_slice()).unwrap_or_else(|error| panic!("{error}"));
     let directory = scratch_directory();
-    let hooks = hooks(directory.path());
+    let hooks = hooks();
     for (index, script) in [
         "seq 1 20000 | sort -r | tail -n 3",
         "for i in $(seq 1 200); do echo $i; done | wc -l; (exit 3)",
@@ -236,7 +240,7 @@ fn without_its_recording_the_program_does_not_run_at_all() {
     let mut command = Command::new(&program);
     let (mut reader, writer) = std::io::pipe().unwrap();
     command.arg("state").stdout(writer);
-    let hooks = hooks(directory.path());
+    let hooks = hooks();
     let error = spawn(command, &located, &hooks, &directory.path().join("missing")).unwrap_err();
     assert!(
         matches!(error, InjectError::Recording(errno) if errno as i32 == libc::ENOENT),
@@ -256,7 +260,7 @@ fn another_program_than_the_examined_one_is_not_touched() {
     let recording = Recording::new(directory.path());
     let mut command = Command::new(other);
     command.stdout(Stdio::null());
-    let hooks = hooks(directory.path());
+    let hooks = hooks();
     let error = spawn(command, &located, &hooks, &recording.path).unwrap_err();
     assert!(matches!(error, InjectError::OtherCode { .. }), "{error}");
 }
@@ -268,7 +272,7 @@ fn a_missing_program_is_an_ordinary_error() {
     let located = locate(std::fs::read(examined).unwrap().as_slice()).unwrap();
     let recording = Recording::new(directory.path());
     let command = Command::new(directory.path().join("missing"));
-    let hooks = hooks(directory.path());
+    let hooks = hooks();
     let error = spawn(command, &located, &hooks, &recording.path).unwrap_err();
     assert!(
         matches!(&error, InjectError::Spawn(error) if error.kind() == ErrorKind::NotFound),
@@ -290,7 +294,7 @@ fn a_program_that_would_gain_rights_is_refused() {
     let recording = Recording::new(directory.path());
     let mut command = Command::new(&program);
     command.arg("state").stdout(Stdio::null());
-    let hooks = hooks(directory.path());
+    let hooks = hooks();
     match spawn(command, &located, &hooks, &recording.path) {
         Err(error) => assert!(
             is_root && matches!(error, InjectError::Privileged(_)),

@@ -17,17 +17,19 @@ use super::registers;
 use super::sys::{self, Resume, Stop};
 use super::tracee::Tracee;
 use super::{
-    HooksLibrary, InjectError, Injection, Target, check_code, injection, layout, obstacle,
-    open_hooks, page_bytes, process, with_system_calls,
+    HooksLibrary, InjectError, Injection, Obstacle, Target, check_code, injection, layout,
+    obstacle, open_hooks, page_bytes, process, with_system_calls,
 };
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::unistd::Pid;
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How long a thread may take to leave code that is about to change.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -39,7 +41,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 pub struct Attached {
     pid: Pid,
     jumps: Vec<Jump>,
-    /// The first bytes of the block, which no other process has at this address.
+    /// The first bytes of the block, with its token: only forks of the process have them.
     block_start: (u64, Vec<u8>),
     mapped: Vec<Range<u64>>,
     injection: Injection,
@@ -104,7 +106,7 @@ fn enter(
 ) -> Result<Attached, InjectError> {
     let pid = stopped.process;
     let mappings: Vec<Mapping> = process::mappings(pid)?;
-    let layout = layout::lay_out(located, bias, hooks, &mappings, page_bytes())?;
+    let layout = layout::lay_out(located, bias, hooks, &mappings, page_bytes(), token())?;
     let mut tracee = stopped.borrow()?;
     let opened = open_hooks(&mut tracee, memory, &layout, recording);
     stopped.give_back(tracee)?;
@@ -130,6 +132,31 @@ fn enter(
         }
     }
     Ok(attached)
+}
+
+/// Whether something failed because the process ended meanwhile, which may happen at any time.
+fn has_gone(error: &InjectError) -> bool {
+    match error {
+        InjectError::Ended | InjectError::Obstacle(Obstacle::NoProcess(_)) => true,
+        InjectError::Trace { errno, .. } => *errno == Errno::ESRCH,
+        InjectError::Proc { error, .. } => {
+            error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+        }
+        _ => false,
+    }
+}
+
+/// Different for each attachment on this machine.
+fn token() -> layout::Token {
+    static ATTACHMENTS: AtomicU32 = AtomicU32::new(0);
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let nanoseconds = since.map_or(0, |since| since.as_nanos() as u64);
+    let mut token = layout::Token::default();
+    token[..8].copy_from_slice(&nanoseconds.to_le_bytes());
+    token[8..12].copy_from_slice(&std::process::id().to_le_bytes());
+    let number = ATTACHMENTS.fetch_add(1, Ordering::Relaxed);
+    token[12..].copy_from_slice(&number.to_le_bytes());
+    token
 }
 
 fn block_start(layout: &Layout) -> Vec<u8> {
@@ -191,14 +218,16 @@ impl Attached {
         let mut is_restored = false;
         loop {
             let stopped = match Stopped::stop(pid) {
-                Err(InjectError::Ended) => return Ok(Left::NoProcess),
+                Err(error) if has_gone(&error) => return Ok(Left::NoProcess),
                 stopped => stopped?,
             };
             let left = self.leave_stopped(&stopped, inside, &mut is_restored);
             let resumed = stopped.resume();
-            if let Some(left) = left? {
-                resumed?;
-                return Ok(left);
+            match left {
+                Ok(None) => {}
+                Err(error) if has_gone(&error) => return Ok(Left::NoProcess),
+                Err(error) => return Err(error),
+                Ok(Some(left)) => return resumed.map(|()| left),
             }
             resumed?;
             if Instant::now() > deadline {

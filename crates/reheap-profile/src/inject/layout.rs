@@ -19,6 +19,13 @@ pub(super) struct Jump {
     pub(super) jump: Vec<u8>,
 }
 
+/// Tells this block from those that are put into other processes. Two of the same program at a fixed address would be
+/// equal otherwise, and whoever leaves one of them would think that the other is its fork.
+pub(super) type Token = [u8; 16];
+
+/// Behind the code of the caller, in the space of a prologue.
+const TOKEN_OFFSET: usize = 32;
+
 /// The block that goes into a process.
 #[derive(Debug, Clone)]
 pub(super) struct Layout {
@@ -52,6 +59,7 @@ pub(super) fn lay_out(
     library: &HooksLibrary,
     mappings: &[Mapping],
     page_bytes: u64,
+    token: Token,
 ) -> Result<Layout, InjectError> {
     let (hooked, rest): (Vec<&Function>, Vec<&Function>) = located
         .functions
@@ -78,6 +86,7 @@ pub(super) fn lay_out(
         not_hooked: Vec::new(),
     };
     layout.bytes[..registers::CALLER.len()].copy_from_slice(&registers::CALLER);
+    layout.bytes[TOKEN_OFFSET..TOKEN_OFFSET + token.len()].copy_from_slice(&token);
     let mut image = library.image_at(library_base);
     for (index, function) in hooked.into_iter().enumerate() {
         let place = ((index + 1) * prologue::RELOCATED_BYTES_MAX) as u64;

@@ -192,7 +192,10 @@ pub fn locate<'data, R: ReadRef<'data>>(bytes: R) -> Result<Located, LocateError
         return Err(LocateError::Go);
     }
     let symbols = executable.symbols();
-    let mut places = Places::default();
+    let mut places = Places {
+        are_all_named: !symbols.is_empty(),
+        ..Places::default()
+    };
     let marker = executable.marker()?;
     let access = match (&marker, symbols.is_empty()) {
         (Some(marker), _) => {
@@ -224,7 +227,10 @@ pub(crate) fn locate_in_library<'data, R: ReadRef<'data>>(
 ) -> Result<Located, LocateError> {
     let executable = Executable::parse(bytes)?;
     let symbols = executable.dynamic_symbols();
-    let mut places = Places::default();
+    let mut places = Places {
+        are_all_named: true,
+        ..Places::default()
+    };
     places.add_family(&symbols)?;
     places.is_glibc |= symbols.contains_key(names::ONLY_IN_GLIBC);
     if places.by_hook.is_empty() {
@@ -343,11 +349,13 @@ impl<'data, R: ReadRef<'data>> Executable<'data, R> {
             }
         }
         let not_located = match access {
-            Access::Symbols => Vec::new(),
-            Access::Code if !places.is_glibc => Vec::new(), // all of musl's others end in these
-            Access::Marker | Access::Code => names::THAT_ALLOCATE
+            // What is not among the symbols is not there, and all of musl's other functions end in those that are known.
+            _ if places.are_all_named => Vec::new(),
+            Access::Code if !places.is_glibc => Vec::new(),
+            _ => names::THAT_ALLOCATE
                 .into_iter()
                 .filter(|name| !places.by_hook.contains_key(name))
+                .filter(|name| places.is_glibc || *name != names::NOT_IN_MUSL)
                 .collect(),
         };
         let own_frees = match places.is_glibc {
@@ -461,6 +469,8 @@ struct Place {
 struct Places {
     by_hook: BTreeMap<&'static str, Place>,
     is_glibc: bool,
+    /// There is a symbol table.
+    are_all_named: bool,
 }
 
 impl Places {

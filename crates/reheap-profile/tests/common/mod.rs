@@ -11,6 +11,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
+use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -107,22 +108,27 @@ pub(crate) fn compile_with_marker(name: &str, directory: &Path) -> PathBuf {
     output
 }
 
-/// The hooks library of these tests.
+/// The hooks library of these tests, compiled once.
 #[track_caller]
-pub(crate) fn hooks(directory: &Path) -> HooksLibrary {
-    let output = directory.join("hooks.so");
-    let mut command = Command::new("cc");
-    command.args([
-        "-O2",
-        "-fPIC",
-        "-shared",
-        "-nostdlib",
-        "-fvisibility=hidden",
-    ]);
-    command.args(["-fno-stack-protector", "-Wl,-Bsymbolic"]);
-    command.arg(source("hooks.c")).arg("-o").arg(&output);
-    tool(&mut command);
-    HooksLibrary::parse(&std::fs::read(output).unwrap()).unwrap()
+pub(crate) fn hooks() -> HooksLibrary {
+    static HOOKS: OnceLock<HooksLibrary> = OnceLock::new();
+    let library = HOOKS.get_or_init(|| {
+        let directory = scratch_directory();
+        let output = directory.path().join("hooks.so");
+        let mut command = Command::new("cc");
+        command.args([
+            "-O2",
+            "-fPIC",
+            "-shared",
+            "-nostdlib",
+            "-fvisibility=hidden",
+        ]);
+        command.args(["-fno-stack-protector", "-Wl,-Bsymbolic"]);
+        command.arg(source("hooks.c")).arg("-o").arg(&output);
+        tool(&mut command);
+        HooksLibrary::parse(&std::fs::read(output).unwrap()).unwrap()
+    });
+    library.clone()
 }
 
 /// The names of the counters, in the order of the hooks library.

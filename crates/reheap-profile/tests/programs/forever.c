@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -58,6 +59,7 @@ int main(void) {
     if (forks) {
       forks = 0;
       if (fork() == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         dprintf(1, "forked %d\n", getpid());
         work((void *)9);
         _exit(6);

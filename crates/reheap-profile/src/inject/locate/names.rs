@@ -32,6 +32,9 @@ pub(super) const THAT_ALLOCATE: [&str; 8] = [
     "pvalloc",
 ];
 
+/// A function that reheap's own libc and musl do not have.
+pub(super) const NOT_IN_MUSL: &str = "pvalloc";
+
 /// Entry points of one allocator besides the family.
 pub(super) struct OwnEntryPoints {
     /// A name that only this allocator has. What is in front of it is the prefix of all.
