@@ -9,7 +9,13 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-const ALL: [Link; 4] = [Link::Musl, Link::Glibc, Link::GlibcPie, Link::Dynamic];
+const ALL: [Link; 5] = [
+    Link::Musl,
+    Link::Glibc,
+    Link::GlibcPie,
+    Link::Dynamic,
+    Link::MuslDynamic,
+];
 
 /// A program that runs until it is dropped.
 struct Running {
@@ -19,7 +25,10 @@ struct Running {
 
 impl Running {
     fn start(program: &Path) -> Self {
-        let mut command = Command::new(program);
+        Self::start_command(&mut Command::new(program))
+    }
+
+    fn start_command(command: &mut Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
@@ -286,4 +295,20 @@ fn leaving_one_process_leaves_the_hooks_in_another_alone() {
         recordings[1].count("malloc") > before + 1000
     });
     assert_eq!(leave(second, &recordings[1]), Left::Nothing);
+}
+
+#[test]
+fn a_running_program_of_somebody_else_is_left_as_it_was() {
+    const LOOP: &str =
+        r#"$| = 1; print "running\n"; while (1) { my @all = map { "x" x $_ } 1 .. 300; }"#;
+    let mut command = Command::new("perl");
+    let running = Running::start_command(command.args(["-e", LOOP]));
+    let directory = scratch_directory();
+    let (maps_before, code_before) = (lasting_maps(running.pid()), code(running.pid()));
+    let recording = Recording::new(directory.path());
+    let attached = enter(running.pid(), &recording);
+    wait_until("calls are counted", || recording.count("malloc") > 1000);
+    assert_eq!(leave(attached, &recording), Left::Nothing);
+    assert_eq!(lasting_maps(running.pid()), maps_before);
+    assert!(code(running.pid()) == code_before, "the code changed");
 }

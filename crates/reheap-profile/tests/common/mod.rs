@@ -47,6 +47,7 @@ pub(crate) enum Link {
     GlibcPie,
     Musl,
     Dynamic,
+    MuslDynamic,
 }
 
 /// Compiles a C program of these tests; builtins are off, because a compiler may remove a malloc.
@@ -58,6 +59,7 @@ pub(crate) fn compile(name: &str, link: Link, directory: &Path) -> PathBuf {
         Link::GlibcPie => ("cc", "-static-pie"),
         Link::Musl => ("musl-gcc", "-static"),
         Link::Dynamic => ("cc", "-pie"),
+        Link::MuslDynamic => ("musl-gcc", "-pie"),
     };
     let mut command = Command::new(compiler);
     command.args(["-std=gnu11", "-O2", "-fno-builtin", "-pthread", flag]);
