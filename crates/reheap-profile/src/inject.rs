@@ -12,6 +12,17 @@
 //! If something fails after the start, reheap kills the program, which has not executed an instruction yet, and says
 //! why. To run it without hooks is the caller's choice. A running process gets back everything as it was.
 //!
+//! Limits:
+//!
+//! - On aarch64, everything compiles, and tests compare the encodings of moved instructions. No such machine ran it: qemu's
+//!   user mode has no ptrace. Stripped programs without a marker are refused there.
+//! - A static program that executes another program loses the hooks with its memory.
+//! - Attaching interrupts system calls for a moment. The kernel continues them, except the few that ptrace(2) names, such
+//!   as `epoll_wait`: these return EINTR, as they do after Ctrl-Z and `fg`.
+//! - If reheap is killed while it changes a running process, within milliseconds, the process may crash. If it is killed
+//!   between, the hooks stay.
+//! - C++'s `operator new` of an allocator that does not call its own malloc there is not hooked.
+//!
 //! The steps, one module each: `locate` finds the functions in the file; `prologue` shows that a jump can take their
 //! place; `library` reads the hooks; `maps` finds room near the program; `layout` computes every byte; `tracee` makes
 //! system calls inside the process; `attach` stops a running process and leaves it again.

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Link, compile, scratch_directory, strip, tool};
-use reheap_profile::inject::{Access, LocateError, Located, locate};
+use reheap_profile::inject::{Access, HooksLibrary, LibraryError, LocateError, Located, locate};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -187,4 +187,31 @@ fn a_stripped_program_with_a_malloc_of_its_own_is_refused() {
     let program = bare_program("own", text, &["-Wl,-s"], directory.path());
     let error = located(&program).unwrap_err();
     assert_eq!(error, LocateError::Unknown);
+}
+
+#[test]
+fn a_library_that_injected_code_cannot_be_is_refused() {
+    let directory = scratch_directory();
+    let build = |text: &str, arguments: &[&str]| {
+        let (source, output) = (directory.path().join("l.c"), directory.path().join("l.so"));
+        std::fs::write(&source, text).unwrap();
+        let mut command = Command::new("cc");
+        command.args(["-shared", "-fPIC", "-nostdlib", "-fno-stack-protector"]);
+        command.args(arguments).arg(&source).arg("-o").arg(&output);
+        tool(&mut command);
+        HooksLibrary::parse(&std::fs::read(output).unwrap()).map(|_| ())
+    };
+    let attach = "int reheap_hooks_attach(const char *p) { return *p; }\n";
+    assert_eq!(build(attach, &[]), Ok(()));
+    let lacks = LibraryError::Lacks("reheap_hooks_attach");
+    assert_eq!(build("int other;\n", &[]), Err(lacks));
+    for needy in [
+        "int puts(const char *); void f(void) { puts(\"\"); }\n",
+        "_Thread_local int mine; int *f(void) { return &mine; }\n",
+    ] {
+        let error = build(&format!("{attach}{needy}"), &[]).unwrap_err();
+        assert!(matches!(error, LibraryError::Needs(_)), "{error}");
+    }
+    let weak = "void *dlsym(void *, const char *) __attribute__((weak));\nvoid *f(void) { return (void *)dlsym; }\n";
+    assert_eq!(build(&format!("{attach}{weak}"), &[]), Ok(()));
 }

@@ -6,7 +6,9 @@
 //! lock of its own.
 
 use object::elf;
-use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _, Rela as _};
+use object::read::elf::{
+    ElfFile64, FileHeader as _, ProgramHeader as _, Rela as _, SectionHeader as _,
+};
 use object::{LittleEndian, Object as _, ObjectSymbol as _, ObjectSymbolTable as _};
 use reheap_elf::Architecture;
 use std::collections::BTreeMap;
@@ -166,10 +168,15 @@ impl HooksLibrary {
     fn read_relocations(&mut self, file: &File<'_>) -> Result<(), LibraryError> {
         let symbols = file.dynamic_symbol_table();
         let sections = file.elf_section_table();
+        if sections.is_empty() {
+            return Err(LibraryError::Damaged("no section table".to_owned()));
+        }
         for (index, section) in sections.enumerate() {
-            let Some((relocations, _)) =
-                object::read::elf::SectionHeader::rela(section, LittleEndian, file.data())?
-            else {
+            if matches!(section.sh_type(LittleEndian), elf::SHT_RELR | elf::SHT_REL) {
+                let what = "packed relocations (link it with -z nopack-relative-relocs)";
+                return Err(LibraryError::Needs(what.to_owned()));
+            }
+            let Some((relocations, _)) = section.rela(LittleEndian, file.data())? else {
                 continue;
             };
             for relocation in relocations {
