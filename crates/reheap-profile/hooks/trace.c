@@ -7,8 +7,12 @@
 // REHEAP_TRACED_INTO_REALLOC with the old block before the call (not if that is null), and the function with the new
 // block (null if there is none) after it.
 //
+// `trace_call` must not be interrupted by another of the same thread, as by a signal handler that allocates: the caller
+// keeps a flag for that anyway, and such calls stay out of the trace.
+//
 // A thread whose ring is full waits for the recorder. If that is gone, tracing ends for the whole process, and the
-// recording says so.
+// recording says so. Waiting takes two system calls, sched_yield and clock_gettime; under seccomp's strict mode they would
+// end the program, so the recorder must turn tracing off before.
 
 
 #if defined(__x86_64__)

@@ -4,6 +4,7 @@
 #ifndef REHEAP_TRACE_H
 #define REHEAP_TRACE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 // How many calls of a thread wait for the recorder; a power of two. Not an enumerator: the offsets below depend on it.
@@ -65,5 +66,11 @@ struct reheap_trace_ring {
     uint64_t unused_1[7];
     struct reheap_trace_event events[REHEAP_TRACE_EVENTS]; // 128
 };
+
+_Static_assert(sizeof(struct reheap_trace) == 128 && offsetof(struct reheap_trace, heartbeat) == 64,
+               "as src/trace/ring.rs has it");
+_Static_assert(offsetof(struct reheap_trace_ring, tail) == 64 && offsetof(struct reheap_trace_ring, events) == 128,
+               "as src/trace/ring.rs has it");
+_Static_assert((REHEAP_TRACE_EVENTS & (REHEAP_TRACE_EVENTS - 1)) == 0, "a counter that overflows stays in step");
 
 #endif
