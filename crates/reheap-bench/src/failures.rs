@@ -82,16 +82,22 @@ impl fmt::Display for Failures {
 }
 
 /// Whether a program ended as it was made to, be it with an exit code that says no. With 126 and 127 a shell, and what
-/// starts programs as a shell does, says that there was none to start (POSIX, "Exit Status for Commands").
-pub(crate) fn is_an_end(outcome: Outcome) -> bool {
-    matches!(outcome, Outcome::Exited(code) if !matches!(code, 126 | 127))
+/// starts programs as a shell does, says that there was none to start (POSIX, "Exit Status for Commands"). Of a load
+/// ([`Benchmark::served`]), only success is such an end.
+pub(crate) fn is_an_end(outcome: Outcome, served: bool) -> bool {
+    match outcome {
+        Outcome::Exited(code) if served => code == 0,
+        Outcome::Exited(code) => !matches!(code, 126 | 127),
+        _ => false,
+    }
 }
 
 /// How all variants ended, if none of them works: that of the first.
 pub fn nothing_works(benchmark: &Benchmark) -> Option<Outcome> {
     let mut outcomes = benchmark.variants.iter().flat_map(|it| &it.runs);
     let first = outcomes.next()?.outcome;
-    let works = is_an_end(first) || outcomes.any(|run| is_an_end(run.outcome));
+    let works = |outcome| is_an_end(outcome, benchmark.served);
+    let works = works(first) || outcomes.any(|run| works(run.outcome));
     (!works).then_some(first)
 }
 

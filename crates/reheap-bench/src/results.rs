@@ -115,6 +115,10 @@ pub struct Benchmark {
     pub left_out: Vec<LeftOut>,
     /// Why it ended.
     pub ended: Ending,
+    /// Whether the variants are servers under a load. Then only success is expected: a load generator says with its
+    /// exit code that it was not served, and its figures are no longer the server's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub served: bool,
 }
 
 /// In which direction a figure is better.
@@ -460,9 +464,12 @@ impl Benchmark {
         most_frequent(self.baseline()?.runs.iter().map(|run| run.outcome))
     }
 
-    /// What every run is held to: the exit code that the baseline's runs mostly ended with. A crash is nothing to
-    /// expect, nor is to be ended from outside: where the baseline never got as far as an exit code, it is 0.
+    /// What every run is held to: the exit code that the baseline's runs mostly ended with, or 0 for a load. A crash is
+    /// nothing to expect, nor is to be ended from outside: where the baseline never got as far as an exit code, it is 0.
     pub fn expected_outcome(&self) -> Outcome {
+        if self.served {
+            return Outcome::Exited(0);
+        }
         let runs = self.baseline().into_iter().flat_map(|it| &it.runs);
         let exits = runs.map(|run| run.outcome);
         most_frequent(exits.filter(|outcome| matches!(outcome, Outcome::Exited(_))))

@@ -59,6 +59,8 @@ pub struct Limits<'a> {
 pub struct Finished {
     /// How it ended.
     pub outcome: Outcome,
+    /// The program that ended so: of a server under a load, one of both.
+    pub program: PathBuf,
     /// What it cost.
     pub cost: Cost,
     /// Hardware counters, where there are any.
@@ -248,6 +250,7 @@ impl Launcher {
                 _ if was_killed => Outcome::OutOfMemory,
                 _ => outcome(report.wait_status),
             },
+            program: command.program.clone(),
             cost: cost(&report, remains.mean_rss_bytes),
             counters: counters.map(counters::Open::read),
             metrics: BTreeMap::new(),

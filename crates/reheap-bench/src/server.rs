@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 /// How often it is tried whether the server answers.
 const KNOCK_EVERY: Duration = Duration::from_millis(10);
-/// How long a person waits before being told for what.
-const TELL_AFTER: Duration = Duration::from_secs(2);
+/// How often somebody who waits for the server is told how long it has been.
+const TELL_EVERY: Duration = Duration::from_secs(1);
 /// How long a server on this machine may take to accept a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(1);
 
@@ -54,6 +54,15 @@ impl ReadySign {
             ReadySign::Line(pattern) => format!("no line of its output matches `{pattern}` yet"),
         }
     }
+}
+
+/// What somebody who waits for a server is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// It is not ready after so long.
+    For(Duration),
+    /// Nobody has to wait any more.
+    Over,
 }
 
 /// Why a server could not be measured.
@@ -125,8 +134,8 @@ fn why_not_ready(sign: &ReadySign, within: Duration, outcome: Outcome) -> String
 /// Starts a server, runs the load generator when it is ready, and stops the server.
 ///
 /// The outcome is the load generator's; or the server's, if that ended before it was to. The time limit is the load
-/// generator's, the memory limit the server's. `on_wait` is called once if the server needs some seconds to get ready,
-/// because nobody likes to look at a program that says nothing.
+/// generator's, the memory limit the server's. `on_wait` is called every second until the server is ready, and once when
+/// the wait is over, because nobody likes to look at a program that says nothing.
 ///
 /// # Errors
 /// If one of both cannot be started or ended, if somebody pressed Ctrl-C, if another program listens on the port
@@ -138,7 +147,7 @@ pub fn serve(
     load: &Load,
     limits: &Limits<'_>,
     metrics: &[Metric],
-    on_wait: &mut dyn FnMut(),
+    on_wait: &mut dyn FnMut(Waiting),
 ) -> Result<Finished, ServeError> {
     let load_limits = Limits {
         memory: None,
@@ -168,7 +177,7 @@ pub fn rehearse(
     server: &CommandLine,
     load: &Load,
     limits: &Limits<'_>,
-    on_wait: &mut dyn FnMut(),
+    on_wait: &mut dyn FnMut(Waiting),
 ) -> Result<(), ServeError> {
     while_ready(launcher, server, load, limits, on_wait, |_| ()).map(|_| ())
 }
@@ -180,7 +189,7 @@ fn while_ready<T>(
     server: &CommandLine,
     load: &Load,
     limits: &Limits<'_>,
-    on_wait: &mut dyn FnMut(),
+    on_wait: &mut dyn FnMut(Waiting),
     work: impl FnOnce(&dyn Fn() -> bool) -> T,
 ) -> Result<(Ending, Finished, T), ServeError> {
     let program = || server.program.clone();
@@ -266,33 +275,37 @@ fn wait_until_ready(
     load: &Load,
     line_seen: &Receiver<()>,
     limits: &Limits<'_>,
-    on_wait: &mut dyn FnMut(),
+    on_wait: &mut dyn FnMut(Waiting),
 ) -> Readiness {
     let began = Instant::now();
-    let mut was_told = false;
-    loop {
+    let mut tell_at = TELL_EVERY;
+    let readiness = loop {
         if matches!(load.ready, ReadySign::Port(port) if accepts(port)) {
-            return Readiness::Ready;
+            break Readiness::Ready;
         }
         match line_seen.recv_timeout(KNOCK_EVERY) {
-            Ok(()) => return Readiness::Ready,
-            Err(RecvTimeoutError::Disconnected) => return Readiness::Ended,
+            Ok(()) => break Readiness::Ready,
+            Err(RecvTimeoutError::Disconnected) => break Readiness::Ended,
             Err(RecvTimeoutError::Timeout) => {}
         }
         if limits
             .interrupted
             .is_some_and(|it| it.load(Ordering::Relaxed))
         {
-            return Readiness::Interrupted;
+            break Readiness::Interrupted;
         }
         if began.elapsed() > load.ready_within {
-            return Readiness::TooLate;
+            break Readiness::TooLate;
         }
-        if began.elapsed() > TELL_AFTER && !was_told {
-            on_wait();
-            was_told = true;
+        if began.elapsed() >= tell_at {
+            on_wait(Waiting::For(began.elapsed()));
+            tell_at = began.elapsed() + TELL_EVERY;
         }
+    };
+    if tell_at > TELL_EVERY {
+        on_wait(Waiting::Over);
     }
+    readiness
 }
 
 /// Whether something listens on this port, under either version of the address of this machine.

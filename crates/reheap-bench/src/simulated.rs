@@ -74,6 +74,7 @@ pub(crate) fn benchmark(variants: Vec<Variant>) -> Benchmark {
         metrics: BTreeMap::from([("throughput".into(), Direction::Higher)]),
         variants,
         left_out: Vec::new(),
+        served: false,
         ended: Ending::Rounds,
     }
 }

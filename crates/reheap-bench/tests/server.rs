@@ -3,7 +3,7 @@
 use reheap_bench::metrics::Metric;
 use reheap_bench::results::{Direction, Outcome};
 use reheap_bench::run::{CommandLine, Finished, Launcher, Limits, RunError};
-use reheap_bench::server::{Load, ReadySign, ServeError, rehearse, serve};
+use reheap_bench::server::{Load, ReadySign, ServeError, Waiting, rehearse, serve};
 use std::net::TcpListener;
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ fn served(server: &CommandLine, load: &Load) -> Result<Finished, ServeError> {
         load,
         &Limits::default(),
         &metrics,
-        &mut || (),
+        &mut |_| (),
     )
 }
 
@@ -218,7 +218,7 @@ fn a_rehearsal_starts_the_server_and_ends_it_without_any_load() {
     let rehearsed = |script: &str| {
         let launcher = Launcher::new().unwrap();
         let server = python(script, port);
-        rehearse(&launcher, &server, &load, &Limits::default(), &mut || ())
+        rehearse(&launcher, &server, &load, &Limits::default(), &mut |_| ())
     };
     rehearsed(SERVER).unwrap();
     TcpListener::bind(("127.0.0.1", port)).expect("the port is free again");
@@ -227,25 +227,33 @@ fn a_rehearsal_starts_the_server_and_ends_it_without_any_load() {
 }
 
 #[test]
-fn whoever_waits_for_a_slow_server_is_told_once() {
+fn whoever_waits_for_a_slow_server_is_told_until_it_is_ready() {
     let port = free_port();
     let directory = tempfile::tempdir().unwrap();
     let told = directory.path().join("told");
-    // It gets ready when somebody was told, however long that takes.
+    // It gets ready when somebody was told twice, however long that takes.
     let slow = format!(
         "import os, time\nwhile not os.path.exists('{}'): time.sleep(0.01)\n{SERVER}",
         told.display()
     );
     let load = load(python(LOAD, port), ReadySign::Port(port));
     let launcher = Launcher::new().unwrap();
-    let mut count = 0;
-    let mut on_wait = || {
-        count += 1;
-        std::fs::write(&told, "").unwrap();
+    let mut events = Vec::new();
+    let mut on_wait = |waiting| {
+        events.push(waiting);
+        if events.len() == 2 {
+            std::fs::write(&told, "").unwrap();
+        }
     };
     let (server, limits) = (python(&slow, port), Limits::default());
     serve(&launcher, &server, &load, &limits, &[], &mut on_wait).unwrap();
-    assert_eq!(count, 1);
+    let (last, before) = events.split_last().unwrap();
+    assert_eq!(*last, Waiting::Over);
+    let times = before.iter().map(|event| match event {
+        Waiting::For(time) => *time,
+        Waiting::Over => panic!("{before:?}"),
+    });
+    assert!(before.len() >= 2 && times.is_sorted(), "{before:?}");
 }
 
 #[test]

@@ -86,6 +86,7 @@ impl Plan {
             variants: variants.collect(),
             left_out: self.left_out.clone(),
             ended: Ending::Interrupted,
+            served: self.load.is_some(),
         }
     }
 }

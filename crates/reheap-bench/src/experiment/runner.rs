@@ -99,7 +99,7 @@ impl<'a> Runner<'a> {
         let finished = match &self.plan.load {
             None => self.launcher.run(command, &limits, metrics)?,
             Some(load) => {
-                let mut on_wait = || self.watch.waits_for_server(load);
+                let mut on_wait = |waiting| self.watch.waits_for_server(load, waiting);
                 let served = serve(self.launcher, command, load, &limits, metrics, &mut on_wait);
                 match served {
                     // The first one shows whether the command line is right. Of the others it is a result.

@@ -2,7 +2,7 @@
 
 use crate::outlook::ExpectedEnd;
 use crate::run::Finished;
-use crate::server::Load;
+use crate::server::{Load, Waiting};
 use std::time::Duration;
 
 /// Looks on, to tell a person how far it is. All are called between runs, so they may take their time.
@@ -30,9 +30,9 @@ pub trait Watch {
         let _ = (progress, finished);
     }
 
-    /// A server needs some seconds to get ready.
-    fn waits_for_server(&mut self, load: &Load) {
-        let _ = load;
+    /// A server needs some seconds to get ready: called every second, and once when that is over.
+    fn waits_for_server(&mut self, load: &Load, waiting: Waiting) {
+        let _ = (load, waiting);
     }
 }
 

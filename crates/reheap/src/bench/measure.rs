@@ -10,7 +10,7 @@ use crate::bench::sweep::Parameters;
 use crate::bench::write;
 use crate::exit;
 use crate::interrupt;
-use crate::ui::{self, Failure};
+use crate::ui::{self, Failure, Telling};
 use reheap_bench::analysis::ended;
 use reheap_bench::experiment::{self, FirstRun, MeasureError, Plan, PlannedVariant};
 use reheap_bench::failures;
@@ -21,7 +21,7 @@ use reheap_bench::results::{
     Benchmark, Ending, FORMAT, LeftOut, Outcome, OutputCheck, Results, Role, Settings,
 };
 use reheap_bench::run::{CommandLine, Launcher, Limits};
-use reheap_bench::server::{self, ReadySign, ServeError};
+use reheap_bench::server::{self, ReadySign, ServeError, Waiting};
 use std::cell::Cell;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -174,9 +174,10 @@ impl Measurement {
         let mut command = command_line(words, self.first_parameters())?;
         command.input = self.measuring.input.clone();
         let load = server.load(self.first_parameters())?;
-        let mut on_wait = || ui::note(&waiting_for(&load));
         let limits = self.limits_of_trials();
-        let ready = server::rehearse(&self.launcher, &command, &load, &limits, &mut on_wait);
+        let ready = ui::while_spinning(&waiting_for(&load), || {
+            server::rehearse(&self.launcher, &command, &load, &limits, &mut |_| ())
+        });
         self.go_on()?;
         ready.map_err(|error| explained(error.into()))
     }
@@ -189,10 +190,14 @@ impl Measurement {
     pub(crate) fn try_out(&self, name: &str, mut command: CommandLine) -> anyhow::Result<FirstRun> {
         command.input = self.measuring.input.clone();
         let limits = self.limits_of_trials();
-        let run = || match &self.server {
+        let trying_out = format!("trying out {name}");
+        let run = |telling: &Telling| match &self.server {
             Some(server) => {
                 let load = server.load(self.first_parameters())?;
-                let mut on_wait = || ui::note(&format!("{name}: {}", waiting_for(&load)));
+                let mut on_wait = |waiting| match waiting {
+                    Waiting::For(_) => telling.now(&format!("{name}: {}", waiting_for(&load))),
+                    Waiting::Over => telling.now(&trying_out),
+                };
                 match server::serve(&self.launcher, &command, &load, &limits, &[], &mut on_wait) {
                     Err(ServeError::NotReady { finished, .. }) => Ok(*finished),
                     other => other.map_err(|error| explained(error.into())),
@@ -203,8 +208,7 @@ impl Measurement {
                 run.map_err(anyhow::Error::new)
             }
         };
-        let spinning = || ui::while_spinning(&format!("trying out {name}"), run);
-        let (finished, took) = self.clock.count(spinning);
+        let (finished, took) = self.clock.count(|| ui::while_telling(&trying_out, run));
         self.go_on()?;
         let finished = finished?;
         if let Some(too_slow) = self.clock.too_slow(took) {
@@ -410,16 +414,24 @@ fn nothing_works(results: &Results) -> Option<Failure> {
     let benchmarks = results.benchmarks.iter();
     let outcomes: Option<Vec<Outcome>> = benchmarks.map(failures::nothing_works).collect();
     let first = *outcomes?.first()?;
+    let is_server = results.benchmarks.iter().all(|it| it.served);
     let hint = match first {
+        Outcome::Exited(_) if is_server => {
+            "start the server by itself, and run the load against it until it succeeds"
+        }
         Outcome::TimedOut => "a command that only needs longer: --time-limit SECONDS",
         Outcome::OutOfMemory => "use a higher limit: --memory-limit",
         Outcome::Exited(126) => "with 126 a shell says that it cannot execute a program",
         Outcome::Exited(_) => "with 127 a shell says that it does not find a program",
         Outcome::Signalled(_) => "run the command by itself, and measure it when it works",
     };
+    let what = match is_server {
+        true => "the server under its load",
+        false => "the command",
+    };
     let text = match results.benchmarks.iter().all(|it| it.variants.len() <= 2) {
-        true => "there is nothing to measure: the command does not work",
-        false => "there is nothing to measure: the command works with no variant",
+        true => format!("there is nothing to measure: {what} does not work"),
+        false => format!("there is nothing to measure: {what} works with no variant"),
     };
     let failure = Failure::failed(text).code(exit::COMMAND_FAILED);
     Some(failure.hint(hint))

@@ -11,7 +11,7 @@ use reheap_bench::outlook::{ExpectedEnd, duration};
 use reheap_bench::results::{Outcome, Settings};
 use reheap_bench::rounds::ROUNDS_BEFORE_PRECISE;
 use reheap_bench::run::Finished;
-use reheap_bench::server::Load;
+use reheap_bench::server::{Load, Waiting};
 use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
@@ -29,15 +29,17 @@ pub(crate) struct Bar {
     ends: Option<Instant>,
     /// How it stands, as a part of a sentence.
     standing: String,
+    under_way: Option<UnderWay>,
     /// Whether it was said how small a difference will be seen.
     said_visible: bool,
     /// What the first run of the baseline leads to expect.
     expected: Option<Outcome>,
+    /// Whether the variants are servers under a load.
+    is_server: bool,
     /// The variants whose failure was already reported.
     told: BTreeSet<String>,
     /// The metrics of which it was already told that they match no number.
     told_metrics: BTreeSet<String>,
-    was_told_to_wait: bool,
 }
 
 impl Bar {
@@ -56,11 +58,13 @@ impl Bar {
             began: Instant::now(),
             ends: None,
             standing: String::new(),
+            under_way: None,
             said_visible: false,
-            expected: None,
+            // A load generator that fails was not served, so there is nothing to agree on.
+            expected: plan.load.as_ref().map(|_| Outcome::Exited(0)),
+            is_server: plan.load.is_some(),
             told: BTreeSet::new(),
             told_metrics: BTreeSet::new(),
-            was_told_to_wait: false,
         }
     }
 
@@ -75,6 +79,16 @@ impl Bar {
 
     fn say(&self, text: &str) {
         self.bar.suspend(|| ui::note(text));
+    }
+
+    fn shows(&mut self, words: impl Fn(Duration) -> String + Send + 'static) {
+        self.bar.set_message(words(Duration::ZERO));
+        if self.bar.is_hidden() {
+            match &self.pulse {
+                Some(pulse) => pulse.now(words),
+                None => self.pulse = Some(Pulse::start(words)),
+            }
+        }
     }
 
     /// When it ends, at the latest; none if that is not known.
@@ -123,14 +137,8 @@ impl Watch for Bar {
             let share = self.began.elapsed().as_secs_f64() / all.as_secs_f64().max(1e-9);
             self.bar.set_position((share.min(1.0) * 1000.0) as u64);
         }
-        self.bar.set_message(under_way.said(Duration::ZERO));
-        if self.bar.is_hidden() {
-            let words = move |since| under_way.said(since);
-            match &self.pulse {
-                Some(pulse) => pulse.now(words),
-                None => self.pulse = Some(Pulse::start(words)),
-            }
-        }
+        self.under_way = Some(under_way.clone());
+        self.shows(move |since| under_way.said(since));
     }
 
     fn rounds_begin(&mut self, end: &ExpectedEnd, candidates: usize) {
@@ -205,16 +213,31 @@ impl Watch for Bar {
             return;
         }
         let words = last_words::quoted(finished);
-        let mut text = format!("{} {}{words}", progress.variant, ended(outcome));
+        let ended = ended(outcome);
+        let mut text = match self.is_server {
+            true => {
+                let program = finished.program.display();
+                format!("{}: `{program}` {ended}{words}", progress.variant)
+            }
+            false => format!("{} {ended}{words}", progress.variant),
+        };
         if let Some(hint) = last_words::hint(finished) {
             text.push_str(&format!("\nhint: {hint}"));
         }
         self.say(&text);
     }
 
-    fn waits_for_server(&mut self, load: &Load) {
-        if !std::mem::replace(&mut self.was_told_to_wait, true) {
-            self.bar.suspend(|| ui::note(&waiting_for(load)));
+    fn waits_for_server(&mut self, load: &Load, waiting: Waiting) {
+        match (waiting, &self.under_way) {
+            (Waiting::For(elapsed), _) => {
+                let message = format!("{}, {} so far", waiting_for(load), duration(elapsed));
+                self.shows(move |_| message.clone());
+            }
+            (Waiting::Over, Some(under_way)) => {
+                let under_way = under_way.clone();
+                self.shows(move |since| under_way.said(since));
+            }
+            (Waiting::Over, None) => {}
         }
     }
 }
@@ -227,6 +250,7 @@ enum Bound {
 }
 
 /// A run, and what is known meanwhile.
+#[derive(Clone)]
 struct UnderWay {
     end: Option<(Instant, Bound)>,
     stage: String,
@@ -270,9 +294,9 @@ impl UnderWay {
 /// What reheap waits for when a server needs some seconds.
 pub(crate) fn waiting_for(load: &Load) -> String {
     format!(
-        "waiting for the server: {}; reheap waits {} s (--ready-within)",
-        load.ready.missing(),
-        load.ready_within.as_secs_f64()
+        "waiting for the server, at most {} s (--ready-within): {}",
+        load.ready_within.as_secs_f64(),
+        load.ready.missing()
     )
 }
 
