@@ -5,7 +5,7 @@
 // killed, or ends by _exit, has told it nevertheless. A program that defines malloc itself is asked before any preload
 // is: it is known by this probe being loaded, and its malloc not being the one that the program finds.
 //
-// Behind recording.c, in one translation unit.
+// Behind recording.c and programs.c, in one translation unit.
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
@@ -16,12 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PUBLIC __attribute__((visibility("default")))
-
 // The same in probe.rs. Another layout takes another magic.
-#define MAGIC "reheap1"
+#define MAGIC "reheap2"
 enum function { MALLOC, CALLOC, REALLOC, FREE, ALIGNED_ALLOC, POSIX_MEMALIGN, MEMALIGN, FUNCTIONS };
-enum { PATH_BYTES = 4096 };
+enum { PATH_BYTES = 4096, ADD_TIME_EVERY = 1024 };
 
 // The path of a shared object; `written` is 1 while somebody writes it and 2 after that.
 struct object {
@@ -37,11 +35,15 @@ static struct recording {
     _Atomic uint64_t calls[FUNCTIONS];
     struct object provider;       // of the malloc behind the probe, in the first process
     struct object front;          // of the malloc before it, in the first process that has one
+    struct programs programs;
 } *recording;
 
 static void count(enum function function) {
     struct recording *to = __atomic_load_n(&recording, __ATOMIC_ACQUIRE);
-    if (to) atomic_fetch_add_explicit(&to->calls[function], 1, memory_order_relaxed);
+    if (!to) return;
+    uint64_t before = atomic_fetch_add_explicit(&to->calls[function], 1, memory_order_relaxed);
+    // At 1, 2, 4 calls and so on, and from some point on regularly: often enough to know what killed processes took.
+    if ((before & (before + 1)) == 0 || before % ADD_TIME_EVERY == 0) add_own_time();
 }
 
 // --- The functions behind the probe.
@@ -173,10 +175,12 @@ __attribute__((constructor(101))) static void begin(void) {
         if (!note(&opened->provider, (void *)next.malloc)) atomic_fetch_add(&opened->elsewhere, 1);
         // RTLD_DEFAULT would begin with the probe itself: glibc has that so for libraries that are linked -Bsymbolic.
         void *first = dlsym(dlopen(NULL, RTLD_LAZY), "malloc");
-        if (first != (void *)malloc && is_function(first)) {
+        int has_own_malloc = first != (void *)malloc && is_function(first);
+        if (has_own_malloc) {
             atomic_fetch_add(&opened->in_front, 1);
             note(&opened->front, first);
         }
+        begin_programs(&opened->programs, has_own_malloc);
         __atomic_store_n(&recording, opened, __ATOMIC_RELEASE);
     }
     errno = errno_before;

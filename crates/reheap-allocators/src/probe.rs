@@ -3,17 +3,22 @@
 //! `LD_PRELOAD` fails without a word: static programs, other libcs, setuid programs and programs with a malloc of their
 //! own ignore it. `/proc/PID/maps` shows that a library was loaded, not that anybody calls it, and only while the
 //! program runs. So one run that is not timed has a small library in front of the preload, which counts calls, forwards
-//! them, and says whose malloc is behind it (`glue/probe.c`). To record more, change the layout on both sides, and the
-//! magic.
+//! them, and says whose malloc is behind it (`glue/probe.c`). It also tells which programs of the command it did not get
+//! into (`glue/programs.c`): where a shell script starts a static program, the shell alone would look like success. To
+//! record more, change the layout on both sides, and the magic.
+
+mod programs;
 
 use crate::catalogue::Glue;
 use crate::load::{self, LoadFailure, Loading, is_same_file};
 use crate::own_library::{Base, OwnLibrary};
 use crate::recording::{Layout, RecordingError, RecordingFile};
+pub use programs::{Because, Without};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The probe.
 pub const LIBRARY: OwnLibrary = OwnLibrary {
@@ -21,16 +26,18 @@ pub const LIBRARY: OwnLibrary = OwnLibrary {
         name: "reheap-probe",
         source: concat!(
             include_str!("../glue/recording.c"),
+            include_str!("../glue/programs.c"),
             include_str!("../glue/probe.c")
         ),
     },
-    exports: &FUNCTIONS,
+    exports: &EXPORTS,
     entry_point: None,
     base: Base::Libc,
 };
 
-/// The functions that the probe counts, in the order of their counters.
-const FUNCTIONS: [&str; 7] = [
+/// The functions that the probe counts, in the order of their counters, and then those that start programs and end
+/// processes.
+const EXPORTS: [&str; 19] = [
     "malloc",
     "calloc",
     "realloc",
@@ -38,15 +45,29 @@ const FUNCTIONS: [&str; 7] = [
     "aligned_alloc",
     "posix_memalign",
     "memalign",
+    "execve",
+    "execvpe",
+    "fexecve",
+    "execv",
+    "execvp",
+    "execl",
+    "execlp",
+    "execle",
+    "posix_spawn",
+    "posix_spawnp",
+    "_exit",
+    "_Exit",
 ];
+/// How many of these the probe counts.
+const COUNTED: usize = 7;
 
 // The layout of `struct recording` in probe.c.
-const COUNTERS: usize = 3 + FUNCTIONS.len();
+const COUNTERS: usize = 3 + COUNTED;
 const OBJECT_BYTES: usize = 4096;
 const LAYOUT: Layout = Layout {
     variable: "REHEAP_PROBE",
-    magic: b"reheap1\0",
-    bytes: 8 + 8 * COUNTERS + 2 * OBJECT_BYTES,
+    magic: b"reheap2\0",
+    bytes: 8 + 8 * COUNTERS + 2 * OBJECT_BYTES + programs::BYTES,
 };
 const WRITTEN: u32 = 2;
 
@@ -92,6 +113,11 @@ pub struct Observation {
     pub provider: Option<PathBuf>,
     /// The first object that was seen with a malloc in front of the probe's.
     pub front: Option<PathBuf>,
+    /// The programs that run without the preload, as far as one with the probe started them.
+    pub without: Vec<Without>,
+    /// The processor time of the processes that get their memory through the probe. Of killed ones, the last part is
+    /// missing.
+    pub time: Duration,
 }
 
 /// Why a preload is not active.
@@ -137,14 +163,18 @@ impl Observation {
         let [processes, elsewhere, in_front, calls @ ..] = counters.as_slice() else {
             return None;
         };
-        let (provider, front) = objects.split_at_checked(OBJECT_BYTES)?;
+        let (provider, objects) = objects.split_at_checked(OBJECT_BYTES)?;
+        let (front, programs) = objects.split_at_checked(OBJECT_BYTES)?;
+        let (time, without) = programs::parse(programs)?;
         Some(Self {
             processes: *processes,
             elsewhere: *elsewhere,
             in_front: *in_front,
-            calls: FUNCTIONS.into_iter().zip(calls.iter().copied()).collect(),
+            calls: EXPORTS.into_iter().zip(calls.iter().copied()).collect(),
             provider: object(provider),
             front: object(front),
+            without,
+            time,
         })
     }
 
@@ -201,7 +231,12 @@ impl Observation {
 /// The path in a `struct object`, if it was written to its end.
 fn object(bytes: &[u8]) -> Option<PathBuf> {
     let (written, path) = bytes.split_first_chunk::<4>()?;
-    let path = path.split(|&byte| byte == 0).next()?;
-    let is_whole = u32::from_le_bytes(*written) == WRITTEN && !path.is_empty();
-    is_whole.then(|| PathBuf::from(OsStr::from_bytes(path)))
+    let is_whole = u32::from_le_bytes(*written) == WRITTEN;
+    object_path(path).filter(|path| is_whole && !path.as_os_str().is_empty())
+}
+
+/// What stands before the first zero.
+fn object_path(bytes: &[u8]) -> Option<PathBuf> {
+    let path = bytes.split(|&byte| byte == 0).next()?;
+    Some(PathBuf::from(OsStr::from_bytes(path)))
 }

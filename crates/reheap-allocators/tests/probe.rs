@@ -5,11 +5,13 @@ mod common;
 use common::{cache, compile, compiler, program, run, scratch_directory, target};
 use reheap_allocators::catalogue;
 use reheap_allocators::preload;
-use reheap_allocators::probe::{self, Observation, Recording, WhyNot};
+use reheap_allocators::probe::{self, Because, Observation, Recording, WhyNot};
 use reheap_allocators::target::Libc;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
 const BOTH: [Libc; 2] = [Libc::Glibc, Libc::Musl];
 /// What one call of `allocate` in `probed.c` takes.
@@ -205,6 +207,107 @@ fn a_static_program_loads_nothing() {
         assert_eq!(observation.processes, 0);
         let why_not = observation.active(&bench.preload).unwrap_err();
         assert_eq!(why_not, WhyNot::NeverLoaded);
+    }
+}
+
+/// A program that starts others, and some to be started.
+struct Starting {
+    bench: Bench,
+    starter: PathBuf,
+}
+
+impl Starting {
+    fn new(libc: Libc) -> Self {
+        let bench = Bench::new(libc);
+        let starter = bench.directory.path().join("starts");
+        std::fs::rename(bench.compile(&program("starts"), &[]), &starter).unwrap();
+        Self { bench, starter }
+    }
+
+    fn of_static(&self) -> PathBuf {
+        let file = self.bench.directory.path().join("static");
+        let compiled = self.bench.compile(&program("probed"), &["-static"]);
+        std::fs::rename(compiled, &file).unwrap();
+        file
+    }
+
+    /// Names the programs that ran without the preload, when the starter gets these words.
+    fn without(&self, words: &[&str], program: &Path) -> Vec<(PathBuf, Because)> {
+        let recording = self.bench.directory.path().join("recording");
+        let _ = std::fs::remove_file(recording);
+        let mut command = Command::new(&self.starter);
+        command.args(words).arg(program).arg("threads");
+        let (observation, status) = self.bench.observe(&mut command, Some(&self.bench.preload));
+        let exists = program.exists();
+        assert_eq!(status.success(), exists, "{words:?}: {status}");
+        let without = observation.without.into_iter();
+        without.map(|it| (it.program, it.because)).collect()
+    }
+}
+
+const WAYS: [&str; 10] = [
+    "execve",
+    "execv",
+    "execvp",
+    "execvpe",
+    "execl",
+    "execlp",
+    "execle",
+    "fexecve",
+    "posix_spawn",
+    "posix_spawnp",
+];
+
+#[test]
+fn a_program_that_is_started_without_the_preload_is_known_however_it_is_started() {
+    for libc in BOTH {
+        let starting = Starting::new(libc);
+        let of_static = starting.of_static();
+        let worker = starting.bench.compile(&program("probed"), &[]);
+        for way in WAYS {
+            assert_eq!(starting.without(&[way], &worker), [], "{way}");
+            let missing = Path::new("/no/such/program");
+            assert_eq!(starting.without(&[way], missing), [], "{way}");
+            let without = starting.without(&[way], &of_static);
+            assert_eq!(without, [(of_static.clone(), Because::NotLoaded)], "{way}");
+            let without = starting.without(&["nothing", way], &worker);
+            assert_eq!(without, [(worker.clone(), Because::NoVariable)], "{way}");
+        }
+    }
+}
+
+#[test]
+fn a_script_stands_for_its_interpreter() {
+    for libc in BOTH {
+        let starting = Starting::new(libc);
+        let of_static = starting.of_static();
+        let script = starting.bench.directory.path().join("script");
+        std::fs::write(&script, format!("#! {} x\n", of_static.display())).unwrap();
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let without = starting.without(&["execv"], &script);
+        assert_eq!(without, [(of_static, Because::NotLoaded)]);
+    }
+}
+
+#[test]
+fn a_program_with_a_malloc_of_its_own_runs_without_the_preload() {
+    for libc in BOTH {
+        let starting = Starting::new(libc);
+        let own = starting.bench.compile(&program("own_malloc"), &[]);
+        let without = starting.without(&["posix_spawn"], &own);
+        assert_eq!(without, [(own, Because::OwnMalloc)]);
+    }
+}
+
+#[test]
+fn the_processor_time_of_killed_programs_counts_too() {
+    for libc in BOTH {
+        assert_ne!(Bench::new(libc).probed("fork").time, Duration::ZERO);
+        let bench = Bench::new(libc);
+        let program = bench.compile(&program("probed"), &[]);
+        let mut command = Command::new(program);
+        let (observation, _) = bench.observe(command.arg("killed"), Some(&bench.preload));
+        assert_ne!(observation.time, Duration::ZERO);
     }
 }
 

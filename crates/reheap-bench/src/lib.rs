@@ -36,5 +36,6 @@ pub mod stats;
 pub mod sweeps;
 mod sys;
 pub mod threshold;
+pub mod unreached;
 pub mod verdict;
 pub mod warnings;

@@ -166,6 +166,9 @@ pub struct Variant {
     pub executable_bytes: Option<u64>,
     /// How its allocator was seen to be active.
     pub activity: Activity,
+    /// The programs of the command that its allocator did not reach.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unreached: Vec<Unreached>,
     /// Its runs, in the order in which they happened.
     pub runs: Vec<Run>,
     /// Why it ran in fewer rounds than the others; none if it stayed to the end.
@@ -234,6 +237,15 @@ pub enum Activity {
     Seen(String),
     /// There was nothing to show: the variant is a command of the user's, or has its own libc's allocator.
     NothingClaimed,
+}
+
+/// A program of a command that gets its memory from elsewhere than its variant's allocator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unreached {
+    /// The name of its file.
+    pub program: String,
+    /// Why, as a sentence: `it is static`.
+    pub reason: String,
 }
 
 /// A variant that took no part.

@@ -89,6 +89,7 @@ pub(crate) fn variant(name: &str, role: Role, runs: Vec<Run>) -> Variant {
         environment: BTreeMap::new(),
         executable_bytes: None,
         activity: Activity::NothingClaimed,
+        unreached: Vec::new(),
         runs,
         left: None,
     }

@@ -10,6 +10,7 @@ use crate::results::{
 };
 use crate::sharing::Sharing;
 use crate::stats::{Sample, ranks};
+use crate::unreached::Missed;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -127,6 +128,8 @@ pub enum Warning {
         /// In how many runs of it, those of its copy among them.
         runs: usize,
     },
+    /// A program of the command did not get a variant's allocator.
+    Unreached(Missed),
     /// No run of the baseline counts.
     NoBaseline {
         /// The baseline.
@@ -168,6 +171,7 @@ pub(crate) fn warnings(evidence: &Evidence<'_>) -> Vec<Warning> {
     }
     all.extend(varies);
     all.extend(expected_failure(benchmark));
+    all.extend(Missed::all(benchmark).into_iter().map(Warning::Unreached));
     all.extend(metrics_missing(benchmark, failures));
     all.extend(few_rounds(benchmark, &results.settings));
     all.extend(main.and_then(twins_differ));
@@ -420,6 +424,7 @@ impl Warning {
             Warning::NoBaseline { .. } => {
                 "reheap compares the others with the first variant. Choose one that works, or fix this one.".into()
             }
+            Warning::Unreached(missed) => missed.advice(),
             Warning::ExpectedFailure { .. } => {
                 "If that code means a failure, reheap measured the failure. Run the command by itself to see its messages."
                     .into()
@@ -534,6 +539,7 @@ impl fmt::Display for Warning {
                 f,
                 "there is nothing to compare with: no run of `{variant}`, the baseline, counts"
             ),
+            Warning::Unreached(missed) => missed.fmt(f),
             Warning::ExpectedFailure { code } => {
                 write!(f, "the command ends with exit code {code}")
             }

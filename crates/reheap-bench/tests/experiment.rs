@@ -28,6 +28,7 @@ fn variant(name: &str, role: Role, script: &str) -> PlannedVariant {
         },
         executable_bytes: None,
         activity: Activity::NothingClaimed,
+        unreached: Vec::new(),
         first_run: None,
     }
 }

@@ -135,6 +135,25 @@ pub(crate) fn explained(why: WhyNot, program: &Program, library: &Path) -> WhyNo
     why.explained(loading, library)
 }
 
+/// Why a library for this libc does not get into a program, as far as the program's file tells.
+pub(crate) fn unreached_because(program: &Path, libc: Libc) -> Option<String> {
+    let program = Program::resolve(program.as_os_str()).ok()?;
+    let mut obstacles = program.obstacles().into_iter();
+    if let Some(obstacle) = obstacles.find(|it| !it.is_only_risky()) {
+        return Some(obstacle.to_string());
+    }
+    let other = program.target().map(|target| target.libc());
+    let other = other.filter(|other| *other != libc)?;
+    Some(format!(
+        "it is linked with {other}, and the library is for {libc}"
+    ))
+}
+
+/// Why it does not, if its file tells nothing and it was started without the variable.
+pub(crate) const NO_VARIABLE: &str = "it was started without LD_PRELOAD";
+/// Why it does not, if nothing tells more.
+pub(crate) const NOT_LOADED: &str = "its dynamic linker did not load the library";
+
 /// ld.so(8) reads blanks and colons as separators and expands what follows a dollar sign. There is no quoting. A link
 /// in a temporary directory would work, but must stay as long as the program may start others.
 fn check_path(cache: &Path) -> anyhow::Result<()> {

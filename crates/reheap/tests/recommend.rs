@@ -76,6 +76,16 @@ fn where_everything_crashes_it_is_said_of_the_baseline() {
 }
 
 #[test]
+fn where_no_allocator_reaches_the_work_none_is_recommended() {
+    let mut command = recommend("--rounds 1 --");
+    let work = "seq 200000 | env -i sort";
+    run(command.args(["sh", "-c", work])).ended_with(1).said(&[
+        "there is no allocator to recommend: glibc+mimalloc would not be active",
+        "`sort` (it was started without LD_PRELOAD)",
+    ]);
+}
+
+#[test]
 fn what_cannot_be_recommended_for_is_refused() {
     for (line, text) in [
         ("", "there is no command to recommend an allocator for"),

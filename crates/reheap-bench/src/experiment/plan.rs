@@ -2,7 +2,7 @@
 
 use crate::metrics::Metric;
 use crate::results::{
-    Activity, AllocatorVersion, Benchmark, Ending, LeftOut, Role, Settings, Variant,
+    Activity, AllocatorVersion, Benchmark, Ending, LeftOut, Role, Settings, Unreached, Variant,
 };
 use crate::run::{CommandLine, Finished};
 use crate::server::Load;
@@ -71,6 +71,7 @@ impl Plan {
                     .collect(),
                 executable_bytes: planned.executable_bytes,
                 activity: planned.activity.clone(),
+                unreached: planned.unreached.clone(),
                 runs: Vec::new(),
                 left: None,
             }
@@ -108,6 +109,8 @@ pub struct PlannedVariant {
     pub executable_bytes: Option<u64>,
     /// As [`Variant::activity`].
     pub activity: Activity,
+    /// As [`Variant::unreached`].
+    pub unreached: Vec<Unreached>,
     /// Its run before, if there was one: then it needs no warm-up.
     pub first_run: Option<FirstRun>,
 }

@@ -4,6 +4,7 @@
 
 use crate::bench::last_words;
 use crate::bench::measure::Measurement;
+use crate::bench::reach::{self, Reach};
 use crate::bench::ready::{ReadyVariant, command_line};
 use crate::bench::search::VariantSource;
 use crate::bench::variants::{self, OfLibc, OwnCommand, Typed};
@@ -90,6 +91,7 @@ pub(crate) fn own_command(command: &OwnCommand) -> ReadyVariant {
         words: command.words.iter().map(OsString::from).collect(),
         environment: Vec::new(),
         activity: Activity::NothingClaimed,
+        unreached: Vec::new(),
         first_run: None,
     }
 }
@@ -261,15 +263,16 @@ impl<'a> Dynamic<'a> {
         if library.is_none() {
             return self.tried_out(ready);
         }
-        let (seen, first_run) = self.see(&ready, choice)?;
-        ready.activity = Activity::Seen(seen);
+        let (reach, first_run) = self.see(&ready, choice)?;
+        ready.activity = Activity::Seen(reach.seen);
+        ready.unreached = reach.unreached;
         ready.first_run = Some(first_run);
         Ok(ready)
     }
 
-    /// Runs the command once with a probe in front of the library, and says what showed that the library is active,
-    /// and what came of the run.
-    fn see(&self, ready: &ReadyVariant, choice: &Choice) -> anyhow::Result<(String, FirstRun)> {
+    /// Runs the command once with a probe in front of the library, and says how far the library reaches, and what came
+    /// of the run.
+    fn see(&self, ready: &ReadyVariant, choice: &Choice) -> anyhow::Result<(Reach, FirstRun)> {
         let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
         let recording = Recording::create(&directory.path().join("recording"))?;
         let target = self
@@ -285,7 +288,8 @@ impl<'a> Dynamic<'a> {
         environment.extend(recording.environment(&probe, preload.as_deref()));
         command.environment = environment;
         let first_run = measurement.try_out(&ready.name, command)?;
-        let seen = recording.observation()?.active(&library).map_err(|why| {
+        let observation = recording.observation()?;
+        let seen = observation.active(&library).map_err(|why| {
             let why = preloading::explained(why, &self.program, &library);
             let text = format!("{} would not be active: {why}", ready.name);
             // A program that has failed early may not have come as far as to its first allocation.
@@ -295,7 +299,14 @@ impl<'a> Dynamic<'a> {
             };
             Failure::failed(format!("{text}{failed}"))
         })?;
-        Ok((seen, first_run))
+        let unreached = reach::unreached(&observation, self.libc);
+        let reach = Reach { seen, unreached };
+        match reach::share_of_unreached(&observation, &first_run.finished.cost) {
+            share if share > reach::SHARE_MAX && !reach.unreached.is_empty() => {
+                Err(reach.refusal(&ready.name, share).into())
+            }
+            _ => Ok((reach, first_run)),
+        }
     }
 }
 

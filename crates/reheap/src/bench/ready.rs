@@ -6,7 +6,7 @@ use crate::choice::Choice;
 use crate::program::Route;
 use reheap_allocators::target::Libc;
 use reheap_bench::experiment::{FirstRun, PlannedVariant};
-use reheap_bench::results::{Activity, AllocatorVersion, Role};
+use reheap_bench::results::{Activity, AllocatorVersion, Role, Unreached};
 use reheap_bench::run::CommandLine;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -24,6 +24,7 @@ pub(crate) struct ReadyVariant {
     pub(crate) words: Vec<OsString>,
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) activity: Activity,
+    pub(crate) unreached: Vec<Unreached>,
     /// The run in which it was tried out, if it was, with the first values of a sweep.
     pub(crate) first_run: Option<FirstRun>,
 }
@@ -42,6 +43,7 @@ impl ReadyVariant {
             words,
             environment: Vec::new(),
             activity: Activity::NothingClaimed,
+            unreached: Vec::new(),
             first_run: None,
         }
     }
@@ -63,6 +65,7 @@ impl ReadyVariant {
             executable_bytes: fs::metadata(&command.program).ok().map(|file| file.len()),
             command,
             activity: self.activity.clone(),
+            unreached: self.unreached.clone(),
             first_run: None,
         })
     }

@@ -9,11 +9,12 @@ use crate::bench::measure::{Measurement, too_little_time};
 use crate::bench::ready::ReadyVariant;
 use crate::bench::variants;
 use crate::choice::{Choice, Hardened};
-use crate::ui;
+use crate::ui::{self, Failure};
 use reheap_allocators::catalogue;
 use reheap_allocators::target::Libc;
 use reheap_bench::failures::nothing_works;
 use reheap_bench::findings::Findings;
+use reheap_bench::outlook::TooSlow;
 use reheap_bench::recommend::{self, Goal, Wish};
 use reheap_bench::results::{Benchmark, Ending, LeftOut, Results, Role};
 use std::collections::BTreeSet;
@@ -64,6 +65,8 @@ struct StepVariants {
     ready: Vec<ReadyVariant>,
     choices: Vec<(String, Choice)>,
     left_out: Vec<LeftOut>,
+    /// Why the first of those left out would not work, whatever time there is.
+    unusable: Option<String>,
 }
 
 impl StepVariants {
@@ -73,23 +76,30 @@ impl StepVariants {
             ready: Vec::new(),
             choices: Vec::new(),
             left_out: Vec::new(),
+            unusable: None,
         }
     }
 
     /// Adds a choice, if there is time for it, reheap can build it and saw it active.
     fn add(&mut self, search: &AllocatorSearch<'_>, choice: Choice) -> anyhow::Result<()> {
         let (source, measurement) = (search.source, search.measurement);
-        let ready = match measurement.clock.room() {
+        let room = measurement.clock.room();
+        let has_room = room.is_ok();
+        let ready = match room {
             Ok(()) => source.candidate(&choice),
             Err(time) => Err(anyhow::Error::msg(time.reason())),
         };
         measurement.go_on()?;
         match ready {
             Ok(ready) => self.add_ready(search, ready, choice),
-            Err(reason) => self.left_out.push(LeftOut {
-                name: variants::name(source.candidate_libc(), &choice),
-                reason: format!("{reason:#}"),
-            }),
+            Err(error) => {
+                let reason = format!("{error:#}");
+                if has_room && !error.is::<TooSlow>() {
+                    self.unusable.get_or_insert(reason.clone());
+                }
+                let name = variants::name(source.candidate_libc(), &choice);
+                self.left_out.push(LeftOut { name, reason });
+            }
         }
         Ok(())
     }
@@ -136,6 +146,10 @@ impl AllocatorSearch<'_> {
         }
         for choice in choices {
             step.add(self, choice)?;
+        }
+        if let (true, Some(reason)) = (step.ready.is_empty(), &step.unusable) {
+            let text = format!("there is no allocator to recommend: {reason}");
+            return Err(Failure::failed(text).into());
         }
         ui::note("step 1 of 2: allocators");
         let measured = self.measure("allocators", &step, SHARE_OF_ALLOCATORS);

@@ -5,8 +5,8 @@
 
 use crate::env_vars::LD_PRELOAD;
 use crate::limits;
+use crate::preloading::{self, NOT_LOADED};
 use crate::process::{Denial, Process, ProcessError};
-use crate::program::Program;
 use reheap_allocators::load::is_same_file;
 use reheap_allocators::target::Libc;
 use serde::Serialize;
@@ -160,31 +160,16 @@ impl Census {
         if let Some(why) = sight.denial {
             return Some(format!("reheap cannot inspect it: {why}"));
         }
-        if let Ok(program) = Program::resolve(file.as_os_str()) {
-            let obstacle = program
-                .obstacles()
-                .into_iter()
-                .find(|it| !it.is_only_risky());
-            if let Some(obstacle) = obstacle {
-                return Some(obstacle.to_string());
-            }
-            if let Some(libc) = program.target().map(|target| target.libc())
-                && libc != self.libc
-            {
-                let of = self.libc;
-                return Some(format!(
-                    "it is linked with {libc}, and the library is for {of}"
-                ));
-            }
+        if let Some(because) = preloading::unreached_because(file, self.libc) {
+            return Some(because);
         }
         if !sight.has_variable {
-            return Some("it was started without LD_PRELOAD".to_owned());
+            return Some(preloading::NO_VARIABLE.to_owned());
         }
         let limit = sight.limit_bytes.map_or_else(String::new, |bytes| {
             let limit = limits::shown(bytes);
             format!("; its address space limit is {limit} (`ulimit -v`)")
         });
-        (sight.looks >= LOOKS)
-            .then(|| format!("its dynamic linker did not load the library{limit}"))
+        (sight.looks >= LOOKS).then(|| format!("{NOT_LOADED}{limit}"))
     }
 }
