@@ -3,7 +3,7 @@
 mod common;
 
 use common::bench::{Commands, results, variant};
-use common::{Outcome, run};
+use common::{Outcome, run, started_by};
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -80,6 +80,31 @@ fn a_helper_without_the_allocator_is_worth_a_warning() {
     ]);
     let script = "env -i ./worker 10; ./static 10; ./worker";
     assert_eq!(unreached(&commands, script), of_both);
+}
+
+/// What the shell's children read counts as what the shell read, once they have ended (proc_pid_io(5)).
+#[test]
+fn a_large_program_without_the_allocator_is_read_once_for_all_variants() {
+    const BYTES: u64 = 64 << 20;
+    let commands = commands();
+    let source = commands.write(
+        "large.c",
+        "__asm__(\".section .rodata; .fill 8388608, 8, 0x0123456789abcdef; .text\");\n\
+         int main(void) { return 0; }\n",
+    );
+    let mut compile = Command::new("cc");
+    compile.arg("-static").arg(source).arg("-o");
+    run(compile.arg(commands.path("large"))).succeeded();
+    commands.script("work", "./large; ./worker");
+    let line = "--rounds 1 --variant glibc,mimalloc,mimalloc[purge_delay=0] -- ./work";
+    let counting = commands.script("counting", "\"$@\" > /dev/null && cat /proc/$$/io");
+    let mut counted = started_by(counting.to_str().unwrap(), &commands.bench(line));
+    let figures = run(&mut counted).succeeded().stdout;
+    let read = figures
+        .lines()
+        .find_map(|line| line.strip_prefix("rchar: "));
+    let read: u64 = read.unwrap().parse().unwrap();
+    assert!((BYTES..2 * BYTES).contains(&read), "{read} bytes");
 }
 
 #[test]

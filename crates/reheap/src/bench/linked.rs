@@ -1,19 +1,22 @@
 //! Builds the variants of a Rust project: it compiles once for each libc and links again for each allocator.
 
 use crate::bench::measure::Measurement;
-use crate::bench::preloaded::Dynamic;
+use crate::bench::preloaded::{self, Dynamic};
 use crate::bench::ready::ReadyVariant;
 use crate::bench::search::VariantSource;
 use crate::bench::variants;
 use crate::choice::Choice;
+use crate::program::Program;
 use crate::project::{Session, proof, records};
 use crate::ui::{self, Failure};
 use anyhow::Context as _;
 use reheap_allocators::target::Libc;
 use reheap_bench::results::Activity;
+use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// An executable of a variant.
 pub(crate) struct Executable {
@@ -26,6 +29,8 @@ pub(crate) struct Project<'a> {
     session: &'a Session,
     glibc: Option<PathBuf>,
     musl: Option<PathBuf>,
+    /// What is in the executable for glibc, once somebody needed to know.
+    dynamic: OnceCell<Rc<Program>>,
 }
 
 impl Project<'_> {
@@ -44,6 +49,7 @@ impl Project<'_> {
             session,
             glibc: build(Libc::Glibc, &|| session.executables_for_glibc())?,
             musl: build(Libc::Musl, &|| session.executables())?,
+            dynamic: OnceCell::new(),
         })
     }
 
@@ -121,7 +127,14 @@ impl<'a> Project<'a> {
         let mut words = vec![executable.path.into_os_string()];
         words.extend(self.session.program_arguments().iter().cloned());
         if libc == Libc::Glibc {
-            return Dynamic::resolve(&words, measurement, self.session.workshop())?
+            let program = match self.dynamic.get() {
+                Some(read) => Rc::clone(read),
+                None => {
+                    let read = Rc::new(preloaded::read(Path::new(&words[0]), measurement)?);
+                    Rc::clone(self.dynamic.get_or_init(|| read))
+                }
+            };
+            return Dynamic::with(program, &words, measurement, self.session.workshop())?
                 .preloaded(choice);
         }
         Ok(ReadyVariant {

@@ -163,7 +163,7 @@ impl Measurement {
         }
     }
 
-    /// Starts a server once, and stops it when it is ready: before reheap builds anything for it.
+    /// Starts a server once, and stops it when it is ready: before reheap builds anything for it. Its time counts.
     ///
     /// # Errors
     /// If it does not get ready.
@@ -175,9 +175,9 @@ impl Measurement {
         command.input = self.measuring.input.clone();
         let load = server.load(self.first_parameters())?;
         let limits = self.limits_of_trials();
-        let ready = ui::while_spinning(&waiting_for(&load), || {
-            server::rehearse(&self.launcher, &command, &load, &limits, &mut |_| ())
-        });
+        let rehearse = || server::rehearse(&self.launcher, &command, &load, &limits, &mut |_| ());
+        let showing = || ui::while_spinning(&waiting_for(&load), rehearse);
+        let (ready, _) = self.clock.count(showing);
         self.go_on()?;
         ready.map_err(|error| explained(error.into()))
     }

@@ -4,7 +4,7 @@
 
 use crate::bench::last_words;
 use crate::bench::measure::Measurement;
-use crate::bench::reach::{self, Reach};
+use crate::bench::reach::{self, Reach, Unreachable};
 use crate::bench::ready::{ReadyVariant, command_line};
 use crate::bench::search::VariantSource;
 use crate::bench::variants::{self, OfLibc, OwnCommand, Typed};
@@ -22,6 +22,7 @@ use reheap_bench::outlook::TooSlow;
 use reheap_bench::results::{Activity, LeftOut, Role};
 use std::ffi::OsString;
 use std::path::Path;
+use std::rc::Rc;
 
 /// All variants that the user asked for, ready to run, and those that cannot take part.
 ///
@@ -99,8 +100,9 @@ pub(crate) fn own_command(command: &OwnCommand) -> ReadyVariant {
 /// A command whose program loads a preload.
 pub(crate) struct Dynamic<'a> {
     words: &'a [OsString],
-    program: Program,
+    program: Rc<Program>,
     libc: Libc,
+    unreachable: Unreachable,
     measurement: &'a Measurement,
     workshop: &'a Workshop,
 }
@@ -115,6 +117,19 @@ impl<'a> Dynamic<'a> {
     ) -> anyhow::Result<Self> {
         let command = command_line(words, measurement.first_parameters())?;
         let program = read(&command.program, measurement)?;
+        Self::with(Rc::new(program), words, measurement, workshop)
+    }
+
+    /// The same for a program that was read before.
+    ///
+    /// # Errors
+    /// As [`Dynamic::resolve`].
+    pub(crate) fn with(
+        program: Rc<Program>,
+        words: &'a [OsString],
+        measurement: &'a Measurement,
+        workshop: &'a Workshop,
+    ) -> anyhow::Result<Self> {
         if let Some(obstacle) = program.obstacles().into_iter().find(|o| !o.is_only_risky()) {
             let shown = program.route.file.display();
             let text = format!("cannot benchmark `{shown}` with other allocators: {obstacle}");
@@ -135,6 +150,7 @@ impl<'a> Dynamic<'a> {
             words,
             program,
             libc,
+            unreachable: Unreachable::new(libc),
             measurement,
             workshop,
         })
@@ -299,7 +315,7 @@ impl<'a> Dynamic<'a> {
             };
             Failure::failed(format!("{text}{failed}"))
         })?;
-        let unreached = reach::unreached(&observation, self.libc);
+        let unreached = self.unreachable.of(&observation, &measurement.clock);
         let reach = Reach { seen, unreached };
         match reach::share_of_unreached(&observation, &first_run.finished.cost) {
             share if share > reach::SHARE_MAX && !reach.unreached.is_empty() => {
@@ -312,7 +328,7 @@ impl<'a> Dynamic<'a> {
 
 /// Reads the program of a command. This is the only time that it is read, and it counts: an executable of a hundred
 /// megabytes takes a while.
-fn read(program: &Path, measurement: &Measurement) -> anyhow::Result<Program> {
+pub(crate) fn read(program: &Path, measurement: &Measurement) -> anyhow::Result<Program> {
     let what = format!("reading `{}`", program.display());
     let read = || ui::while_spinning(&what, || Program::resolve(program.as_os_str()));
     measurement.clock.count(read).0

@@ -4,13 +4,16 @@
 //! static, or is started by `env -i`, reheap would compare that program with itself and call the result a tie. What
 //! counts is processor time: a helper without the allocator is worth a warning, the main part is not a comparison.
 
+use crate::bench::clock::Clock;
 use crate::preloading;
-use crate::ui::Failure;
-use reheap_allocators::probe::{Because, Observation};
+use crate::ui::{self, Failure};
+use reheap_allocators::probe::{Because, Observation, Without};
 use reheap_allocators::target::Libc;
 use reheap_bench::figures;
 use reheap_bench::results::{Cost, Unreached};
-use std::ffi::OsStr;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 /// The share of the processor time that programs without the allocator may take.
 pub(crate) const SHARE_MAX: f64 = 0.5;
@@ -39,24 +42,50 @@ impl Reach {
     }
 }
 
-/// The programs that ran without the library, and why.
-pub(crate) fn unreached(observation: &Observation, libc: Libc) -> Vec<Unreached> {
-    let reason = |file, because| match because {
-        Because::NoVariable => preloading::NO_VARIABLE.to_owned(),
-        Because::OwnMalloc => "it has a malloc of its own".to_owned(),
-        Because::NotLoaded => preloading::unreached_because(file, libc)
-            .unwrap_or_else(|| preloading::NOT_LOADED.to_owned()),
-    };
-    let without = observation.without.iter();
-    let unreached = without.map(|without| {
-        let file = without.program.as_path();
-        let name = file.file_name().unwrap_or(OsStr::new("?"));
-        Unreached {
-            program: name.to_string_lossy().into_owned(),
-            reason: reason(file, without.because),
+/// Finds the programs that ran without the library. It reads each file once for all variants, and that time counts.
+pub(crate) struct Unreachable {
+    libc: Libc,
+    known: RefCell<BTreeMap<PathBuf, String>>,
+}
+
+impl Unreachable {
+    pub(crate) fn new(libc: Libc) -> Unreachable {
+        Unreachable {
+            libc,
+            known: RefCell::default(),
         }
-    });
-    unreached.collect()
+    }
+
+    /// The programs that ran without the library, and why.
+    pub(crate) fn of(&self, observation: &Observation, clock: &Clock) -> Vec<Unreached> {
+        let without = observation.without.iter();
+        let unreached = without.map(|Without { program, because }| Unreached {
+            program: program
+                .file_name()
+                .unwrap_or_default()
+                .display()
+                .to_string(),
+            reason: match because {
+                Because::NoVariable => preloading::NO_VARIABLE.to_owned(),
+                Because::OwnMalloc => "it has a malloc of its own".to_owned(),
+                Because::NotLoaded => self.not_loaded_because(program, clock),
+            },
+        });
+        unreached.collect()
+    }
+
+    fn not_loaded_because(&self, program: &Path, clock: &Clock) -> String {
+        if let Some(known) = self.known.borrow().get(program) {
+            return known.clone();
+        }
+        let what = format!("reading `{}`", program.display());
+        let read = || preloading::unreached_because(program, self.libc);
+        let (because, _) = clock.count(|| ui::while_spinning(&what, read));
+        let because = because.unwrap_or_else(|| preloading::NOT_LOADED.to_owned());
+        let mut known = self.known.borrow_mut();
+        known.insert(program.to_owned(), because.clone());
+        because
+    }
 }
 
 /// The share of the command's processor time that no process with the library took.
