@@ -3,7 +3,7 @@
 mod common;
 
 use common::bench::Commands;
-use common::{run, started_by};
+use common::{reheap, run, started_by};
 
 /// A server that is ready at once and stays.
 const SERVER: &str = "echo it is ready\nexec sleep 1000";
@@ -22,6 +22,27 @@ fn a_load_that_fails_with_every_variant_measures_nothing() {
         "hint: start the server by itself",
     ]);
     assert_eq!(outcome.stdout, "");
+}
+
+#[test]
+fn a_load_that_fails_with_the_baseline_is_told_before_anything_else_is_tried() {
+    let commands = Commands::new();
+    commands.script("server", SERVER);
+    commands.script(
+        "load",
+        "echo >> loads\necho there is no such page >&2\nexit 22",
+    );
+    let options = "--ready-line ready --server ./server --load ./load";
+    let bench = commands.bench(&format!("--budget 2 --variant glibc,mimalloc {options}"));
+    let mut recommend = reheap(&format!("recommend --budget 2 {options}"));
+    recommend.current_dir(commands.path(""));
+    for (loads, mut command) in [(1, bench), (2, recommend)] {
+        run(&mut command).ended_with(4).said(&[
+            "there is nothing to measure: with glibc, `",
+            "/load` ended with exit code 22; its last output was:\n  there is no such page",
+        ]);
+        assert_eq!(commands.read("loads").lines().count(), loads);
+    }
 }
 
 #[test]

@@ -118,10 +118,15 @@ impl Measurement {
     }
 
     /// Begins to count the time of the first comparison, if the baseline was tried out.
-    pub(crate) fn begin_step(&self, baseline: &ReadyVariant, wanted: usize) {
+    ///
+    /// # Errors
+    /// As [`Measurement::refuse_unserved`].
+    pub(crate) fn begin_step(&self, baseline: &ReadyVariant, wanted: usize) -> anyhow::Result<()> {
+        self.refuse_unserved(baseline)?;
         if let Some(first_run) = &baseline.first_run {
             self.clock.begin_step(self.share(), first_run.took, wanted);
         }
+        Ok(())
     }
 
     /// Measures the variants, the first being the baseline, with each value of the sweep and under each memory limit.
@@ -219,6 +224,26 @@ impl Measurement {
             ui::note(&format!("{name} {ended} when it was tried out"));
         }
         Ok(FirstRun { took, finished })
+    }
+
+    /// Refuses a baseline whose load failed when it was tried out, before reheap builds anything else and asks for more
+    /// time. One value of a sweep that does not work is a result.
+    ///
+    /// # Errors
+    /// With the last words of the load.
+    pub(crate) fn refuse_unserved(&self, baseline: &ReadyVariant) -> anyhow::Result<()> {
+        let Some(FirstRun { finished, .. }) = &baseline.first_run else {
+            return Ok(());
+        };
+        let has_failed = matches!(finished.outcome, Outcome::Exited(code) if code != 0);
+        if self.server.is_none() || self.measuring.comparisons() > 1 || !has_failed {
+            return Ok(());
+        }
+        let (program, ended) = (finished.program.display(), ended(finished.outcome));
+        let (name, words) = (&baseline.name, last_words::quoted(finished));
+        let text = format!("there is nothing to measure: with {name}, `{program}` {ended}{words}");
+        let failure = Failure::failed(text).code(exit::COMMAND_FAILED);
+        Err(failure.hint(UNSERVED_HINT).into())
     }
 
     fn limits_of_trials(&self) -> Limits<'_> {
@@ -409,6 +434,10 @@ pub(crate) fn finish(results: &Results, outputs: &Outputs) -> anyhow::Result<Exi
     })
 }
 
+/// What to do about a load that fails.
+const UNSERVED_HINT: &str =
+    "start the server by itself, and run the load against it until it succeeds";
+
 /// What to say in place of a table of failures, if no variant works in any of the benchmarks.
 fn nothing_works(results: &Results) -> Option<Failure> {
     let benchmarks = results.benchmarks.iter();
@@ -416,9 +445,7 @@ fn nothing_works(results: &Results) -> Option<Failure> {
     let first = *outcomes?.first()?;
     let is_server = results.benchmarks.iter().all(|it| it.served);
     let hint = match first {
-        Outcome::Exited(_) if is_server => {
-            "start the server by itself, and run the load against it until it succeeds"
-        }
+        Outcome::Exited(_) if is_server => UNSERVED_HINT,
         Outcome::TimedOut => "a command that only needs longer: --time-limit SECONDS",
         Outcome::OutOfMemory => "use a higher limit: --memory-limit",
         Outcome::Exited(126) => "with 126 a shell says that it cannot execute a program",

@@ -163,8 +163,8 @@ impl<'a> Dynamic<'a> {
             left_out: Vec::new(),
         };
         let choices = Choice::to_try(Hardened::LeftOut)?;
-        let baseline = &prepared.ready[0];
-        self.measurement.begin_step(baseline, choices.len());
+        self.measurement
+            .begin_step(&prepared.ready[0], choices.len())?;
         for choice in &choices {
             let ready = match self.measurement.clock.room() {
                 Ok(()) => self.preloaded(choice),
@@ -206,7 +206,7 @@ impl<'a> Dynamic<'a> {
     ) -> anyhow::Result<()> {
         if prepared.ready.is_empty() {
             let baseline = self.named(variant)?;
-            self.measurement.begin_step(&baseline, wanted);
+            self.measurement.begin_step(&baseline, wanted)?;
             prepared.ready.push(baseline);
             return Ok(());
         }

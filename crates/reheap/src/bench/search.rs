@@ -134,6 +134,7 @@ impl AllocatorSearch<'_> {
             ..self.source.baseline()?
         };
         self.measurement.go_on()?;
+        self.measurement.refuse_unserved(&baseline)?;
         let hardened = match self.goal {
             Goal::Security => Hardened::Only,
             Goal::Speed | Goal::Memory | Goal::Balanced => Hardened::LeftOut,

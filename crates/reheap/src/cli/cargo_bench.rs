@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &CargoBenchArguments) -> anyhow::Result<ExitCode> {
         match prepared {
             Ok(variant) => {
                 if ready.is_empty() {
-                    measurement.begin_step(&variant, asked.len() - 1);
+                    measurement.begin_step(&variant, asked.len() - 1)?;
                 }
                 ready.push(variant);
             }
