@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 /// How often it is tried whether the server answers.
 const KNOCK_EVERY: Duration = Duration::from_millis(10);
-/// How often somebody who waits for the server is told how long it has been.
-const TELL_EVERY: Duration = Duration::from_secs(1);
+/// How long a server takes to get ready before somebody is told that it is waited for.
+const TELL_AFTER: Duration = Duration::from_secs(1);
 /// How long a server on this machine may take to accept a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(1);
 
@@ -59,8 +59,8 @@ impl ReadySign {
 /// What somebody who waits for a server is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// It is not ready after so long.
-    For(Duration),
+    /// It takes a while, and began then.
+    Since(Instant),
     /// Nobody has to wait any more.
     Over,
 }
@@ -134,8 +134,8 @@ fn why_not_ready(sign: &ReadySign, within: Duration, outcome: Outcome) -> String
 /// Starts a server, runs the load generator when it is ready, and stops the server.
 ///
 /// The outcome is the load generator's; or the server's, if that ended before it was to. The time limit is the load
-/// generator's, the memory limit the server's. `on_wait` is called every second until the server is ready, and once when
-/// the wait is over, because nobody likes to look at a program that says nothing.
+/// generator's, the memory limit the server's. If the server takes a while to get ready, `on_wait` is called when that
+/// is clear and when it is over, because nobody likes to look at a program that says nothing.
 ///
 /// # Errors
 /// If one of both cannot be started or ended, if somebody pressed Ctrl-C, if another program listens on the port
@@ -278,7 +278,7 @@ fn wait_until_ready(
     on_wait: &mut dyn FnMut(Waiting),
 ) -> Readiness {
     let began = Instant::now();
-    let mut tell_at = TELL_EVERY;
+    let mut was_told = false;
     let readiness = loop {
         if matches!(load.ready, ReadySign::Port(port) if accepts(port)) {
             break Readiness::Ready;
@@ -297,12 +297,12 @@ fn wait_until_ready(
         if began.elapsed() > load.ready_within {
             break Readiness::TooLate;
         }
-        if began.elapsed() >= tell_at {
-            on_wait(Waiting::For(began.elapsed()));
-            tell_at = began.elapsed() + TELL_EVERY;
+        if began.elapsed() >= TELL_AFTER && !was_told {
+            on_wait(Waiting::Since(began));
+            was_told = true;
         }
     };
-    if tell_at > TELL_EVERY {
+    if was_told {
         on_wait(Waiting::Over);
     }
     readiness

@@ -1,56 +1,95 @@
-//! Says in a log what is under way, so that nobody has to guess whether something still moves.
+//! Says what is under way, so that nobody has to guess whether something still moves.
 //!
-//! On a terminal a spinner does that. A log keeps each line, so there is one every two seconds in the first minutes, and
-//! later a line when a sixtieth of the time has passed: an hour takes some 300 lines. A thread writes them, because a
-//! command may run for minutes and reheap waits for it.
+//! On a terminal a bar shows it, and the time in its words goes on. A log keeps each line, so there is one every two
+//! seconds in the first minutes, and later a line when a sixtieth of the time has passed: an hour takes some 300 lines. A
+//! thread does that, because a command may run for minutes and reheap waits for it.
 
 use crate::ui;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use indicatif::ProgressBar;
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 const PAUSE: Duration = Duration::from_secs(2);
 const PARTS_OF_THE_TIME: u32 = 60;
+/// How often the words of a bar are renewed, which show seconds.
+const PAUSE_OF_BAR: Duration = Duration::from_secs(1);
 
-/// How long nothing is said after this time.
-fn pause(elapsed: Duration) -> Duration {
-    PAUSE.max(elapsed / PARTS_OF_THE_TIME)
+/// The lines of this process since its first pulse. Much that is short may take long together, so the pause goes on from
+/// one pulse to the next.
+static LINES: LazyLock<Mutex<Lines>> = LazyLock::new(|| {
+    let now = Instant::now();
+    Mutex::new(Lines {
+        began: now,
+        latest: now,
+    })
+});
+
+struct Lines {
+    began: Instant,
+    latest: Instant,
 }
 
-/// What is under way, from how long it has been so.
-type Words = Box<dyn Fn(Duration) -> String + Send>;
+impl Lines {
+    /// When the next one is due.
+    fn next(&self) -> Instant {
+        let elapsed = self.latest - self.began;
+        self.latest + PAUSE.max(elapsed / PARTS_OF_THE_TIME)
+    }
+}
 
-/// Lines in a log until it is dropped.
+fn lines() -> MutexGuard<'static, Lines> {
+    LINES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A line was printed, whatever it says.
+pub(crate) fn line_was_printed() {
+    lines().latest = Instant::now();
+}
+
+/// What is under way, and since when.
+type Words = Box<dyn Fn() -> String + Send>;
+
+/// Says what is under way until it is dropped.
 pub(crate) struct Pulse {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 struct Shared {
+    /// None if there is no terminal, so that it has to be lines.
+    bar: Option<ProgressBar>,
     /// None when it has ended.
-    under_way: Mutex<Option<(Instant, Words)>>,
+    under_way: Mutex<Option<Words>>,
     ended: Condvar,
 }
 
 impl Pulse {
-    /// Says these words from now on.
-    pub(crate) fn start(words: impl Fn(Duration) -> String + Send + 'static) -> Pulse {
+    /// Says these words from now on: in this bar, or in lines where it is hidden.
+    pub(crate) fn start(bar: &ProgressBar, words: impl Fn() -> String + Send + 'static) -> Pulse {
         let shared = Arc::new(Shared {
-            under_way: Mutex::new(Some((Instant::now(), Box::new(words)))),
+            bar: (!bar.is_hidden()).then(|| bar.clone()),
+            under_way: Mutex::new(None),
             ended: Condvar::new(),
         });
-        let of_thread = Arc::clone(&shared);
+        let mut pulse = Pulse {
+            shared: Arc::clone(&shared),
+            thread: None,
+        };
+        pulse.now(words);
+        LazyLock::force(&LINES);
         // Under a low limit of data or processes there is no room for a thread, and the log has no such lines.
-        let thread = thread::Builder::new().spawn(move || of_thread.beat());
-        Pulse {
-            shared,
-            thread: thread.ok(),
-        }
+        pulse.thread = thread::Builder::new().spawn(move || shared.beat()).ok();
+        pulse
     }
 
     /// From now on says other words.
-    pub(crate) fn now(&self, words: impl Fn(Duration) -> String + Send + 'static) {
-        *self.shared.under_way() = Some((Instant::now(), Box::new(words)));
+    pub(crate) fn now(&self, words: impl Fn() -> String + Send + 'static) {
+        let mut under_way = self.shared.under_way();
+        if let Some(bar) = &self.shared.bar {
+            bar.set_message(words());
+        }
+        *under_way = Some(Box::new(words));
     }
 }
 
@@ -65,23 +104,28 @@ impl Drop for Pulse {
 }
 
 impl Shared {
-    fn under_way(&self) -> MutexGuard<'_, Option<(Instant, Words)>> {
+    fn under_way(&self) -> MutexGuard<'_, Option<Words>> {
         self.under_way
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn beat(&self) {
-        let began = Instant::now();
-        let mut due = began + PAUSE;
         let mut under_way = self.under_way();
-        while let Some((since, words)) = &*under_way {
-            let now = Instant::now();
-            if now >= due {
-                ui::note(&words(since.elapsed()));
-                due = now + pause(began.elapsed());
-            }
-            let waited = self.ended.wait_timeout(under_way, due - now);
+        while let Some(words) = &*under_way {
+            let pause = match &self.bar {
+                Some(bar) => {
+                    bar.set_message(words());
+                    PAUSE_OF_BAR
+                }
+                None => {
+                    if Instant::now() >= lines().next() {
+                        ui::note(&words());
+                    }
+                    lines().next().saturating_duration_since(Instant::now())
+                }
+            };
+            let waited = self.ended.wait_timeout(under_way, pause);
             under_way = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -93,13 +137,17 @@ mod tests {
 
     #[test]
     fn a_log_of_an_hour_has_some_hundred_lines_and_none_is_missed_in_the_first_minutes() {
-        let mut elapsed = Duration::ZERO;
-        let mut lines = 0;
-        while elapsed < Duration::from_secs(3600) {
-            assert!(elapsed > Duration::from_secs(120) || pause(elapsed) == PAUSE);
-            elapsed += pause(elapsed);
-            lines += 1;
+        let began = Instant::now();
+        let latest = began;
+        let mut lines = Lines { began, latest };
+        let mut count = 0;
+        while lines.latest - began < Duration::from_secs(3600) {
+            let next = lines.next();
+            let is_early = lines.latest - began <= Duration::from_secs(120);
+            assert!(!is_early || next - lines.latest == PAUSE);
+            lines.latest = next;
+            count += 1;
         }
-        assert!((200..400).contains(&lines), "{lines}");
+        assert!((200..400).contains(&count), "{count}");
     }
 }

@@ -1,16 +1,13 @@
 //! Prints what people see on standard error: errors, notes and progress.
 
 use crate::exit;
-use crate::pulse::Pulse;
+use crate::pulse::{self, Pulse};
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use reheap_bench::outlook::duration;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// An error with a hint, an exit code, or both.
@@ -76,6 +73,7 @@ fn to_stderr(text: &str) {
     let lines: Vec<String> = text.split('\n').map(printable).collect();
     // If standard error is closed, there is nobody left to tell.
     let _ = std::io::stderr().write_all(lines.join("\n").as_bytes());
+    pulse::line_was_printed();
 }
 
 /// A path or other text for one line. Made visible is what moves the cursor of a terminal and more: control characters,
@@ -110,104 +108,49 @@ pub(crate) fn data(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Does something that may take long, and shows since when: a spinner on a terminal, a line elsewhere.
+/// Does something that may take long, and shows since when: a spinner on a terminal, elsewhere a line at once and then
+/// those of a [`Pulse`].
 pub(crate) fn while_showing<T>(what: &str, work: impl FnOnce() -> T) -> T {
-    if !std::io::stderr().is_terminal() {
+    if spinner().is_hidden() {
         note(what);
     }
     while_spinning(what, work)
 }
 
-/// Does something that may take some seconds, and shows it: on a terminal at once, elsewhere by a line now and then, as
-/// soon as it takes longer than a person waits for a sign.
+/// The same for what is mostly done before a person waits for a sign: elsewhere than on a terminal, no line comes at
+/// once.
 pub(crate) fn while_spinning<T>(what: &str, work: impl FnOnce() -> T) -> T {
     while_telling(what, |_| work())
 }
 
 /// The same for work that says in between what it is at.
-pub(crate) fn while_telling<T>(what: &str, work: impl FnOnce(&Telling) -> T) -> T {
-    if !std::io::stderr().is_terminal() {
-        return while_printing(what, work);
+pub(crate) fn while_telling<T>(what: &str, work: impl FnOnce(&Pulse) -> T) -> T {
+    let spinner = spinner();
+    if !spinner.is_hidden() {
+        spinner.enable_steady_tick(TICK);
     }
-    let spinner = ProgressBar::new_spinner()
-        .with_style(
-            ProgressStyle::with_template("{spinner} {msg} ({elapsed})")
-                .expect("the template has only known keys"),
-        )
-        .with_message(what.to_owned());
-    spinner.enable_steady_tick(Duration::from_millis(100));
-    let result = work(&Telling::OnTerminal(spinner.clone()));
+    let pulse = Pulse::start(&spinner, so_far(what, Instant::now()));
+    let result = work(&pulse);
+    drop(pulse); // it would draw the spinner again
     spinner.finish_and_clear();
     result
 }
 
-/// What something that takes long is at.
-pub(crate) enum Telling {
-    OnTerminal(ProgressBar),
-    InLines(Mutex<String>),
+/// How often a bar or a spinner moves.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
+
+/// A spinner with a message. It is hidden where there is no terminal, and on one that cannot move its cursor.
+fn spinner() -> ProgressBar {
+    let style = ProgressStyle::with_template("{spinner} {wide_msg}");
+    ProgressBar::new_spinner().with_style(style.expect("the template has only known keys"))
 }
 
-impl Telling {
-    /// From now on it is at this.
-    pub(crate) fn now(&self, what: &str) {
-        match self {
-            Telling::OnTerminal(spinner) => spinner.set_message(what.to_owned()),
-            Telling::InLines(shown) => {
-                *shown.lock().unwrap_or_else(PoisonError::into_inner) = what.to_owned();
-            }
-        }
-    }
-}
-
-fn while_printing<T>(what: &str, work: impl FnOnce(&Telling) -> T) -> T {
-    let telling = &Telling::InLines(Mutex::new(what.to_owned()));
-    let (work_is_done, done) = channel::<()>();
-    thread::scope(|scope| {
-        let print = move || {
-            let began = Instant::now();
-            let mut pace = Pace::default();
-            while done.recv_timeout(pace.left(began.elapsed())) == Err(RecvTimeoutError::Timeout) {
-                let elapsed = began.elapsed();
-                if let (true, Telling::InLines(shown)) = (pace.is_due(elapsed), telling) {
-                    let shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
-                    note(&format!("{shown}, {} s so far", elapsed.as_secs()));
-                }
-            }
-        };
-        // Under a low limit of processes there is no room for a thread. The work matters more than the lines.
-        let _ = thread::Builder::new().spawn_scoped(scope, print);
-        let _work_is_done = work_is_done; // dropped with the work, which ends the thread, even in a panic
-        work(telling)
-    })
-}
-
-/// When to print a line where nothing moves: after two seconds, then after twice as long, and at least every ten
-/// seconds.
-pub(crate) struct Pace {
-    next: Duration,
-}
-
-impl Default for Pace {
-    fn default() -> Self {
-        let next = Duration::from_secs(2);
-        Self { next }
-    }
-}
-
-impl Pace {
-    /// Whether a line is due after so long. If it is, it counts as printed.
-    pub(crate) fn is_due(&mut self, elapsed: Duration) -> bool {
-        const AT_LEAST_EVERY: Duration = Duration::from_secs(10);
-        let is_due = elapsed >= self.next;
-        if is_due {
-            self.next = elapsed + elapsed.min(AT_LEAST_EVERY);
-        }
-        is_due
-    }
-
-    /// How long it is until the next line.
-    fn left(&self, elapsed: Duration) -> Duration {
-        self.next.saturating_sub(elapsed)
+/// The words for something that began then.
+pub(crate) fn so_far(what: &str, began: Instant) -> impl Fn() -> String + Send + use<> {
+    let what = what.to_owned();
+    move || match began.elapsed() {
+        short if short < Duration::from_secs(1) => what.clone(),
+        long => format!("{what}, {} so far", duration(long)),
     }
 }
 
@@ -219,13 +162,5 @@ mod tests {
     fn control_characters_of_a_hostile_name_do_not_reach_the_terminal() {
         assert_eq!(printable("a\u{1b}[2Jb\n\u{9b}"), "a\\u{1b}[2Jb\\n\\u{9b}");
         assert_eq!(printable("é\u{202e}"), "é\\u{202e}");
-    }
-
-    #[test]
-    fn lines_come_after_two_seconds_and_then_less_and_less_often() {
-        let mut pace = Pace::default();
-        let second = Duration::from_secs(1);
-        let due: Vec<u32> = (0..=40).filter(|&n| pace.is_due(second * n)).collect();
-        assert_eq!(due, [2, 4, 8, 16, 26, 36]);
     }
 }

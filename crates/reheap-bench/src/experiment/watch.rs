@@ -30,7 +30,7 @@ pub trait Watch {
         let _ = (progress, finished);
     }
 
-    /// A server needs some seconds to get ready: called every second, and once when that is over.
+    /// A server takes a while to get ready; called again when that is over.
     fn waits_for_server(&mut self, load: &Load, waiting: Waiting) {
         let _ = (load, waiting);
     }

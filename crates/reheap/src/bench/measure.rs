@@ -10,7 +10,8 @@ use crate::bench::sweep::Parameters;
 use crate::bench::write;
 use crate::exit;
 use crate::interrupt;
-use crate::ui::{self, Failure, Telling};
+use crate::pulse::Pulse;
+use crate::ui::{self, Failure};
 use reheap_bench::analysis::ended;
 use reheap_bench::experiment::{self, FirstRun, MeasureError, Plan, PlannedVariant};
 use reheap_bench::failures;
@@ -27,7 +28,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How to measure, whatever the variants are; checked before reheap builds anything.
 pub(crate) struct Measurement {
@@ -196,12 +197,14 @@ impl Measurement {
         command.input = self.measuring.input.clone();
         let limits = self.limits_of_trials();
         let trying_out = format!("trying out {name}");
-        let run = |telling: &Telling| match &self.server {
+        let began = Instant::now();
+        let run = |pulse: &Pulse| match &self.server {
             Some(server) => {
                 let load = server.load(self.first_parameters())?;
+                let waiting_for = format!("{name}: {}", waiting_for(&load));
                 let mut on_wait = |waiting| match waiting {
-                    Waiting::For(_) => telling.now(&format!("{name}: {}", waiting_for(&load))),
-                    Waiting::Over => telling.now(&trying_out),
+                    Waiting::Since(began) => pulse.now(ui::so_far(&waiting_for, began)),
+                    Waiting::Over => pulse.now(ui::so_far(&trying_out, began)),
                 };
                 match server::serve(&self.launcher, &command, &load, &limits, &[], &mut on_wait) {
                     Err(ServeError::NotReady { finished, .. }) => Ok(*finished),

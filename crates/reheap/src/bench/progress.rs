@@ -13,14 +13,12 @@ use reheap_bench::rounds::ROUNDS_BEFORE_PRECISE;
 use reheap_bench::run::Finished;
 use reheap_bench::server::{Load, Waiting};
 use std::collections::BTreeSet;
-use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
 /// Progress of one comparison.
 pub(crate) struct Bar {
     bar: ProgressBar,
-    /// Where there is no terminal.
-    pulse: Option<Pulse>,
+    pulse: Pulse,
     settings: Settings,
     /// What is compared with.
     baseline: String,
@@ -29,6 +27,7 @@ pub(crate) struct Bar {
     ends: Option<Instant>,
     /// How it stands, as a part of a sentence.
     standing: String,
+    /// The run that began last.
     under_way: Option<UnderWay>,
     /// Whether it was said how small a difference will be seen.
     said_visible: bool,
@@ -44,15 +43,14 @@ pub(crate) struct Bar {
 
 impl Bar {
     pub(crate) fn new(plan: &Plan) -> Bar {
-        let bar = if std::io::stderr().is_terminal() {
-            spinning(plan)
-        } else {
-            ui::note(&describe(plan));
-            ProgressBar::hidden()
-        };
+        let bar = bar(plan);
+        let description = describe(plan);
+        if bar.is_hidden() {
+            ui::note(&description);
+        }
         Bar {
+            pulse: Pulse::start(&bar, move || description.clone()),
             bar,
-            pulse: None,
             settings: plan.settings.clone(),
             baseline: plan.variants[0].name.clone(),
             began: Instant::now(),
@@ -70,6 +68,7 @@ impl Bar {
 
     /// Removes the bar.
     pub(crate) fn finish(self) {
+        drop(self.pulse); // it would draw the bar again
         self.bar.finish_and_clear();
     }
 
@@ -79,16 +78,6 @@ impl Bar {
 
     fn say(&self, text: &str) {
         self.bar.suspend(|| ui::note(text));
-    }
-
-    fn shows(&mut self, words: impl Fn(Duration) -> String + Send + 'static) {
-        self.bar.set_message(words(Duration::ZERO));
-        if self.bar.is_hidden() {
-            match &self.pulse {
-                Some(pulse) => pulse.now(words),
-                None => self.pulse = Some(Pulse::start(words)),
-            }
-        }
     }
 
     /// When it ends, at the latest; none if that is not known.
@@ -123,6 +112,7 @@ impl Bar {
 impl Watch for Bar {
     fn run_begins(&mut self, progress: &Progress<'_>) {
         let under_way = UnderWay {
+            began: Instant::now(),
             end: self.end(),
             stage: match (progress.stage, self.settings.rounds) {
                 (Stage::WarmUp, _) => "warm-up".to_owned(),
@@ -138,7 +128,7 @@ impl Watch for Bar {
             self.bar.set_position((share.min(1.0) * 1000.0) as u64);
         }
         self.under_way = Some(under_way.clone());
-        self.shows(move |since| under_way.said(since));
+        self.pulse.now(move || under_way.said());
     }
 
     fn rounds_begin(&mut self, end: &ExpectedEnd, candidates: usize) {
@@ -149,6 +139,7 @@ impl Watch for Bar {
             self.expect(end);
         }
         self.say(&match self.settings.rounds {
+            Some(1) => format!("{rounds} of {variants} takes about {left}"),
             Some(_) => format!("{rounds} of {variants} take about {left}"),
             None if end.rounds <= ROUNDS_BEFORE_PRECISE => {
                 format!("{variants}; {left} are enough for about {rounds}")
@@ -228,16 +219,15 @@ impl Watch for Bar {
     }
 
     fn waits_for_server(&mut self, load: &Load, waiting: Waiting) {
-        match (waiting, &self.under_way) {
-            (Waiting::For(elapsed), _) => {
-                let message = format!("{}, {} so far", waiting_for(load), duration(elapsed));
-                self.shows(move |_| message.clone());
+        let Some(under_way) = self.under_way.clone() else {
+            return; // only a run waits
+        };
+        match waiting {
+            Waiting::Since(began) => {
+                let what = format!("{}: {}", under_way.variant, waiting_for(load));
+                self.pulse.now(ui::so_far(&what, began));
             }
-            (Waiting::Over, Some(under_way)) => {
-                let under_way = under_way.clone();
-                self.shows(move |since| under_way.said(since));
-            }
-            (Waiting::Over, None) => {}
+            Waiting::Over => self.pulse.now(move || under_way.said()),
         }
     }
 }
@@ -252,6 +242,7 @@ enum Bound {
 /// A run, and what is known meanwhile.
 #[derive(Clone)]
 struct UnderWay {
+    began: Instant,
     end: Option<(Instant, Bound)>,
     stage: String,
     variant: String,
@@ -265,7 +256,8 @@ const LONG_RUN: Duration = Duration::from_secs(2);
 
 impl UnderWay {
     /// What matters most comes first, because a narrow terminal cuts the end.
-    fn said(&self, since: Duration) -> String {
+    fn said(&self) -> String {
+        let since = self.began.elapsed();
         let mut said = String::new();
         if let Some((end, bound)) = self.end {
             let left = end.saturating_duration_since(Instant::now());
@@ -300,7 +292,7 @@ pub(crate) fn waiting_for(load: &Load) -> String {
     )
 }
 
-fn spinning(plan: &Plan) -> ProgressBar {
+fn bar(plan: &Plan) -> ProgressBar {
     let template = "{spinner} {bar:12} {prefix}{wide_msg}";
     let style = ProgressStyle::with_template(template)
         .expect("the template has only known keys")
@@ -308,7 +300,9 @@ fn spinning(plan: &Plan) -> ProgressBar {
     let bar = ProgressBar::new(1000)
         .with_style(style)
         .with_prefix(conditions(plan));
-    bar.enable_steady_tick(Duration::from_millis(100));
+    if !bar.is_hidden() {
+        bar.enable_steady_tick(ui::TICK);
+    }
     bar
 }
 
