@@ -5,7 +5,8 @@
 //! thread does that, because a command may run for minutes and reheap waits for it.
 
 use crate::ui;
-use indicatif::ProgressBar;
+use indicatif::{ProgressBar, ProgressStyle};
+use reheap_bench::outlook::duration;
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -15,36 +16,20 @@ const PARTS_OF_THE_TIME: u32 = 60;
 /// How often the words of a bar are renewed, which show seconds.
 const PAUSE_OF_BAR: Duration = Duration::from_secs(1);
 
-/// The lines of this process since its first pulse. Much that is short may take long together, so the pause goes on from
-/// one pulse to the next.
-static LINES: LazyLock<Mutex<Lines>> = LazyLock::new(|| {
-    let now = Instant::now();
-    Mutex::new(Lines {
-        began: now,
-        latest: now,
-    })
-});
+/// When this process first said what is under way.
+static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-struct Lines {
-    began: Instant,
-    latest: Instant,
+/// When a line is due after the latest one, in a log that began then.
+fn next_line(began: Instant, latest: Instant) -> Instant {
+    latest + PAUSE.max((latest - began) / PARTS_OF_THE_TIME)
 }
 
-impl Lines {
-    /// When the next one is due.
-    fn next(&self) -> Instant {
-        let elapsed = self.latest - self.began;
-        self.latest + PAUSE.max(elapsed / PARTS_OF_THE_TIME)
-    }
-}
-
-fn lines() -> MutexGuard<'static, Lines> {
-    LINES.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A line was printed, whatever it says.
-pub(crate) fn line_was_printed() {
-    lines().latest = Instant::now();
+/// How long it is until the next line. Much that is short may take long together, so that counts from the latest line
+/// of the process and not from the beginning of a pulse.
+fn until_next_line() -> Duration {
+    let began = *BEGAN;
+    let latest = ui::latest().map_or(began, |latest| latest.max(began));
+    next_line(began, latest).saturating_duration_since(Instant::now())
 }
 
 /// What is under way, and since when.
@@ -77,7 +62,7 @@ impl Pulse {
             thread: None,
         };
         pulse.now(words);
-        LazyLock::force(&LINES);
+        LazyLock::force(&BEGAN);
         // Under a low limit of data or processes there is no room for a thread, and the log has no such lines.
         pulse.thread = thread::Builder::new().spawn(move || shared.beat()).ok();
         pulse
@@ -119,15 +104,61 @@ impl Shared {
                     PAUSE_OF_BAR
                 }
                 None => {
-                    if Instant::now() >= lines().next() {
+                    if until_next_line().is_zero() {
                         ui::note(&words());
                     }
-                    lines().next().saturating_duration_since(Instant::now())
+                    until_next_line()
                 }
             };
             let waited = self.ended.wait_timeout(under_way, pause);
             under_way = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+}
+
+/// Does something that may take long, and shows since when: a spinner on a terminal, elsewhere a line at once and then
+/// those of a [`Pulse`].
+pub(crate) fn while_showing<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    if spinner().is_hidden() {
+        ui::note(what);
+    }
+    while_spinning(what, work)
+}
+
+/// The same for what is mostly done before a person waits for a sign: elsewhere than on a terminal, no line comes at
+/// once.
+pub(crate) fn while_spinning<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    while_telling(what, |_| work())
+}
+
+/// The same for work that says in between what it is at.
+pub(crate) fn while_telling<T>(what: &str, work: impl FnOnce(&Pulse) -> T) -> T {
+    let spinner = spinner();
+    if !spinner.is_hidden() {
+        spinner.enable_steady_tick(TICK);
+    }
+    let pulse = Pulse::start(&spinner, so_far(what, Instant::now()));
+    let result = work(&pulse);
+    drop(pulse); // it would draw the spinner again
+    spinner.finish_and_clear();
+    result
+}
+
+/// How often a bar or a spinner moves.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
+
+/// A spinner with a message. It is hidden where there is no terminal, and on one that cannot move its cursor.
+fn spinner() -> ProgressBar {
+    let style = ProgressStyle::with_template("{spinner} {wide_msg}");
+    ProgressBar::new_spinner().with_style(style.expect("the template has only known keys"))
+}
+
+/// The words for something that began then.
+pub(crate) fn so_far(what: &str, began: Instant) -> impl Fn() -> String + Send + use<> {
+    let what = what.to_owned();
+    move || match began.elapsed() {
+        short if short < Duration::from_secs(1) => what.clone(),
+        long => format!("{what}, {} so far", duration(long)),
     }
 }
 
@@ -138,14 +169,13 @@ mod tests {
     #[test]
     fn a_log_of_an_hour_has_some_hundred_lines_and_none_is_missed_in_the_first_minutes() {
         let began = Instant::now();
-        let latest = began;
-        let mut lines = Lines { began, latest };
+        let mut latest = began;
         let mut count = 0;
-        while lines.latest - began < Duration::from_secs(3600) {
-            let next = lines.next();
-            let is_early = lines.latest - began <= Duration::from_secs(120);
-            assert!(!is_early || next - lines.latest == PAUSE);
-            lines.latest = next;
+        while latest - began < Duration::from_secs(3600) {
+            let next = next_line(began, latest);
+            let is_early = latest - began <= Duration::from_secs(120);
+            assert!(!is_early || next - latest == PAUSE);
+            latest = next;
             count += 1;
         }
         assert!((200..400).contains(&count), "{count}");

@@ -1,14 +1,12 @@
-//! Prints what people see on standard error: errors, notes and progress.
+//! Prints what people see on standard error, errors and notes, and data.
 
 use crate::exit;
-use crate::pulse::{self, Pulse};
 use anyhow::Context as _;
-use indicatif::{ProgressBar, ProgressStyle};
-use reheap_bench::outlook::duration;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 /// An error with a hint, an exit code, or both.
 #[derive(Debug, thiserror::Error)]
@@ -68,12 +66,19 @@ pub(crate) fn note(text: &str) {
     to_stderr(&format!("reheap: {text}\n"));
 }
 
+static LATEST: Mutex<Option<Instant>> = Mutex::new(None);
+
+/// When something was printed last, if anything was.
+pub(crate) fn latest() -> Option<Instant> {
+    *LATEST.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Messages may have several lines; no name or foreign output in them moves the cursor or changes colours.
 fn to_stderr(text: &str) {
     let lines: Vec<String> = text.split('\n').map(printable).collect();
     // If standard error is closed, there is nobody left to tell.
     let _ = std::io::stderr().write_all(lines.join("\n").as_bytes());
-    pulse::line_was_printed();
+    *LATEST.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
 }
 
 /// A path or other text for one line. Made visible is what moves the cursor of a terminal and more: control characters,
@@ -105,52 +110,6 @@ pub(crate) fn data(text: &str) -> anyhow::Result<()> {
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         result => result.context("cannot write to standard output"),
-    }
-}
-
-/// Does something that may take long, and shows since when: a spinner on a terminal, elsewhere a line at once and then
-/// those of a [`Pulse`].
-pub(crate) fn while_showing<T>(what: &str, work: impl FnOnce() -> T) -> T {
-    if spinner().is_hidden() {
-        note(what);
-    }
-    while_spinning(what, work)
-}
-
-/// The same for what is mostly done before a person waits for a sign: elsewhere than on a terminal, no line comes at
-/// once.
-pub(crate) fn while_spinning<T>(what: &str, work: impl FnOnce() -> T) -> T {
-    while_telling(what, |_| work())
-}
-
-/// The same for work that says in between what it is at.
-pub(crate) fn while_telling<T>(what: &str, work: impl FnOnce(&Pulse) -> T) -> T {
-    let spinner = spinner();
-    if !spinner.is_hidden() {
-        spinner.enable_steady_tick(TICK);
-    }
-    let pulse = Pulse::start(&spinner, so_far(what, Instant::now()));
-    let result = work(&pulse);
-    drop(pulse); // it would draw the spinner again
-    spinner.finish_and_clear();
-    result
-}
-
-/// How often a bar or a spinner moves.
-pub(crate) const TICK: Duration = Duration::from_millis(100);
-
-/// A spinner with a message. It is hidden where there is no terminal, and on one that cannot move its cursor.
-fn spinner() -> ProgressBar {
-    let style = ProgressStyle::with_template("{spinner} {wide_msg}");
-    ProgressBar::new_spinner().with_style(style.expect("the template has only known keys"))
-}
-
-/// The words for something that began then.
-pub(crate) fn so_far(what: &str, began: Instant) -> impl Fn() -> String + Send + use<> {
-    let what = what.to_owned();
-    move || match began.elapsed() {
-        short if short < Duration::from_secs(1) => what.clone(),
-        long => format!("{what}, {} so far", duration(long)),
     }
 }
 

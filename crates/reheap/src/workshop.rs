@@ -2,7 +2,8 @@
 
 use crate::choice::Choice;
 use crate::env_vars;
-use crate::ui::{self, Failure};
+use crate::pulse;
+use crate::ui::Failure;
 use anyhow::Context as _;
 use reheap_allocators::cache::Cache;
 use reheap_allocators::compiler::{self, Compiler, Language, Purpose, Search};
@@ -240,7 +241,7 @@ impl Workshop {
                 "once; it takes some seconds"
             };
             let name = choice.allocator.name;
-            ui::while_showing(&format!("building {name} for {target} ({once})"), build)
+            pulse::while_showing(&format!("building {name} for {target} ({once})"), build)
         };
         built.map_err(|error| {
             let name = choice.allocator.name;

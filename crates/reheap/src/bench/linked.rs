@@ -1,12 +1,11 @@
 //! Builds the variants of a Rust project: it compiles once for each libc and links again for each allocator.
 
 use crate::bench::measure::Measurement;
-use crate::bench::preloaded::{self, Dynamic};
+use crate::bench::preloaded::{Dynamic, ReadProgram};
 use crate::bench::ready::ReadyVariant;
 use crate::bench::search::VariantSource;
 use crate::bench::variants;
 use crate::choice::Choice;
-use crate::program::Program;
 use crate::project::{Session, proof, records};
 use crate::ui::{self, Failure};
 use anyhow::Context as _;
@@ -30,7 +29,7 @@ pub(crate) struct Project<'a> {
     glibc: Option<PathBuf>,
     musl: Option<PathBuf>,
     /// What is in the executable for glibc, once somebody needed to know.
-    dynamic: OnceCell<Rc<Program>>,
+    dynamic: OnceCell<Rc<ReadProgram>>,
 }
 
 impl Project<'_> {
@@ -130,8 +129,8 @@ impl<'a> Project<'a> {
             let program = match self.dynamic.get() {
                 Some(read) => Rc::clone(read),
                 None => {
-                    let read = Rc::new(preloaded::read(Path::new(&words[0]), measurement)?);
-                    Rc::clone(self.dynamic.get_or_init(|| read))
+                    let read = ReadProgram::read(Path::new(&words[0]), measurement)?;
+                    Rc::clone(self.dynamic.get_or_init(|| Rc::new(read)))
                 }
             };
             return Dynamic::with(program, &words, measurement, self.session.workshop())?

@@ -10,7 +10,7 @@ use crate::bench::sweep::Parameters;
 use crate::bench::write;
 use crate::exit;
 use crate::interrupt;
-use crate::pulse::Pulse;
+use crate::pulse::{self, Pulse};
 use crate::ui::{self, Failure};
 use reheap_bench::analysis::ended;
 use reheap_bench::experiment::{self, FirstRun, MeasureError, Plan, PlannedVariant};
@@ -182,7 +182,7 @@ impl Measurement {
         let load = server.load(self.first_parameters())?;
         let limits = self.limits_of_trials();
         let rehearse = || server::rehearse(&self.launcher, &command, &load, &limits, &mut |_| ());
-        let showing = || ui::while_spinning(&waiting_for(&load), rehearse);
+        let showing = || pulse::while_spinning(&waiting_for(&load), rehearse);
         let (ready, _) = self.clock.count(showing);
         self.go_on()?;
         ready.map_err(|error| explained(error.into()))
@@ -198,13 +198,13 @@ impl Measurement {
         let limits = self.limits_of_trials();
         let trying_out = format!("trying out {name}");
         let began = Instant::now();
-        let run = |pulse: &Pulse| match &self.server {
+        let run = |says: &Pulse| match &self.server {
             Some(server) => {
                 let load = server.load(self.first_parameters())?;
-                let waiting_for = format!("{name}: {}", waiting_for(&load));
+                let waits = format!("{name}: {}", waiting_for(&load));
                 let mut on_wait = |waiting| match waiting {
-                    Waiting::Since(began) => pulse.now(ui::so_far(&waiting_for, began)),
-                    Waiting::Over => pulse.now(ui::so_far(&trying_out, began)),
+                    Waiting::Since(began) => says.now(pulse::so_far(&waits, began)),
+                    Waiting::Over => says.now(pulse::so_far(&trying_out, began)),
                 };
                 match server::serve(&self.launcher, &command, &load, &limits, &[], &mut on_wait) {
                     Err(ServeError::NotReady { finished, .. }) => Ok(*finished),
@@ -216,7 +216,7 @@ impl Measurement {
                 run.map_err(anyhow::Error::new)
             }
         };
-        let (finished, took) = self.clock.count(|| ui::while_telling(&trying_out, run));
+        let (finished, took) = self.clock.count(|| pulse::while_telling(&trying_out, run));
         self.go_on()?;
         let finished = finished?;
         if let Some(too_slow) = self.clock.too_slow(took) {

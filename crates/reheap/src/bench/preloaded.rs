@@ -12,7 +12,8 @@ use crate::choice::{Choice, Hardened};
 use crate::limits::{self, Shortage};
 use crate::preloading;
 use crate::program::Program;
-use crate::ui::{self, Failure};
+use crate::pulse;
+use crate::ui::Failure;
 use crate::workshop::Workshop;
 use anyhow::Context as _;
 use reheap_allocators::probe::Recording;
@@ -97,12 +98,30 @@ pub(crate) fn own_command(command: &OwnCommand) -> ReadyVariant {
     }
 }
 
+/// A program that was read for all variants, and what was found out about those that it starts.
+pub(crate) struct ReadProgram {
+    program: Program,
+    unreachable: Unreachable,
+}
+
+impl ReadProgram {
+    /// Reads the program of a command. The time counts: an executable of a hundred megabytes takes a while.
+    pub(crate) fn read(program: &Path, measurement: &Measurement) -> anyhow::Result<ReadProgram> {
+        let what = format!("reading `{}`", program.display());
+        let read = || pulse::while_spinning(&what, || Program::resolve(program.as_os_str()));
+        let (program, _) = measurement.clock.count(read);
+        Ok(ReadProgram {
+            program: program?,
+            unreachable: Unreachable::default(),
+        })
+    }
+}
+
 /// A command whose program loads a preload.
 pub(crate) struct Dynamic<'a> {
     words: &'a [OsString],
-    program: Rc<Program>,
+    read: Rc<ReadProgram>,
     libc: Libc,
-    unreachable: Unreachable,
     measurement: &'a Measurement,
     workshop: &'a Workshop,
 }
@@ -116,8 +135,8 @@ impl<'a> Dynamic<'a> {
         workshop: &'a Workshop,
     ) -> anyhow::Result<Self> {
         let command = command_line(words, measurement.first_parameters())?;
-        let program = read(&command.program, measurement)?;
-        Self::with(Rc::new(program), words, measurement, workshop)
+        let read = ReadProgram::read(&command.program, measurement)?;
+        Self::with(Rc::new(read), words, measurement, workshop)
     }
 
     /// The same for a program that was read before.
@@ -125,11 +144,12 @@ impl<'a> Dynamic<'a> {
     /// # Errors
     /// As [`Dynamic::resolve`].
     pub(crate) fn with(
-        program: Rc<Program>,
+        read: Rc<ReadProgram>,
         words: &'a [OsString],
         measurement: &'a Measurement,
         workshop: &'a Workshop,
     ) -> anyhow::Result<Self> {
+        let program = &read.program;
         if let Some(obstacle) = program.obstacles().into_iter().find(|o| !o.is_only_risky()) {
             let shown = program.route.file.display();
             let text = format!("cannot benchmark `{shown}` with other allocators: {obstacle}");
@@ -148,9 +168,8 @@ impl<'a> Dynamic<'a> {
         measurement.rehearse(words)?;
         Ok(Self {
             words,
-            program,
+            read,
             libc,
-            unreachable: Unreachable::new(libc),
             measurement,
             workshop,
         })
@@ -184,7 +203,7 @@ impl<'a> Dynamic<'a> {
         }
         if prepared.ready.len() == 1 {
             let reason = &prepared.left_out[0].reason;
-            let shown = self.program.route.file.display();
+            let shown = self.read.program.route.file.display();
             let text = format!("cannot preload another allocator into `{shown}`: {reason}");
             return Err(Failure::failed(text).into());
         }
@@ -249,7 +268,7 @@ impl<'a> Dynamic<'a> {
         if variant.libc.is_some_and(|libc| libc != self.libc) {
             let (asked, shown) = (
                 variants::name(self.libc, &variant.choice),
-                self.program.route.file.display(),
+                self.read.program.route.file.display(),
             );
             let libc = self.libc;
             let text = format!("cannot run `{shown}` with another libc: it is linked with {libc}");
@@ -265,13 +284,13 @@ impl<'a> Dynamic<'a> {
 
     /// The command under an allocator that a run showed to be active.
     pub(crate) fn preloaded(&self, choice: &Choice) -> anyhow::Result<ReadyVariant> {
-        let shortage = limits::shortage(choice.allocator, &self.program, self.libc);
+        let shortage = limits::shortage(choice.allocator, &self.read.program, self.libc);
         if let Some(limit) = shortage.filter(Shortage::prevents_start) {
             let name = variants::name(self.libc, choice);
             let text = format!("cannot run {name}: {limit}");
             return Err(Failure::failed(text).hint(limit.way_out()).into());
         }
-        let library = preloading::library(choice, &self.program, self.workshop)?;
+        let library = preloading::library(choice, &self.read.program, self.workshop)?;
         let mut ready = ReadyVariant {
             environment: preloading::environment(choice, library.as_deref()),
             ..ReadyVariant::new(self.libc, choice, self.words.to_vec())
@@ -292,6 +311,7 @@ impl<'a> Dynamic<'a> {
         let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
         let recording = Recording::create(&directory.path().join("recording"))?;
         let target = self
+            .read
             .program
             .target()
             .context("there is no preload for it")?;
@@ -306,7 +326,7 @@ impl<'a> Dynamic<'a> {
         let first_run = measurement.try_out(&ready.name, command)?;
         let observation = recording.observation()?;
         let seen = observation.active(&library).map_err(|why| {
-            let why = preloading::explained(why, &self.program, &library);
+            let why = preloading::explained(why, &self.read.program, &library);
             let text = format!("{} would not be active: {why}", ready.name);
             // A program that has failed early may not have come as far as to its first allocation.
             let failed = match first_run.finished.outcome.is_success() {
@@ -315,7 +335,8 @@ impl<'a> Dynamic<'a> {
             };
             Failure::failed(format!("{text}{failed}"))
         })?;
-        let unreached = self.unreachable.of(&observation, &measurement.clock);
+        let unreachable = &self.read.unreachable;
+        let unreached = unreachable.of(&observation, self.libc, &measurement.clock);
         let reach = Reach { seen, unreached };
         match reach::share_of_unreached(&observation, &first_run.finished.cost) {
             share if share > reach::SHARE_MAX && !reach.unreached.is_empty() => {
@@ -324,14 +345,6 @@ impl<'a> Dynamic<'a> {
             _ => Ok((reach, first_run)),
         }
     }
-}
-
-/// Reads the program of a command. This is the only time that it is read, and it counts: an executable of a hundred
-/// megabytes takes a while.
-pub(crate) fn read(program: &Path, measurement: &Measurement) -> anyhow::Result<Program> {
-    let what = format!("reading `{}`", program.display());
-    let read = || ui::while_spinning(&what, || Program::resolve(program.as_os_str()));
-    measurement.clock.count(read).0
 }
 
 impl VariantSource for Dynamic<'_> {

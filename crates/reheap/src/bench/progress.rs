@@ -1,7 +1,7 @@
 //! Shows how far a measurement is: a bar on a terminal, lines in a log.
 
 use crate::bench::last_words;
-use crate::pulse::Pulse;
+use crate::pulse::{self, Pulse};
 use crate::ui;
 use indicatif::{ProgressBar, ProgressStyle};
 use reheap_bench::analysis::ended;
@@ -225,7 +225,7 @@ impl Watch for Bar {
         match waiting {
             Waiting::Since(began) => {
                 let what = format!("{}: {}", under_way.variant, waiting_for(load));
-                self.pulse.now(ui::so_far(&what, began));
+                self.pulse.now(pulse::so_far(&what, began));
             }
             Waiting::Over => self.pulse.now(move || under_way.said()),
         }
@@ -301,7 +301,7 @@ fn bar(plan: &Plan) -> ProgressBar {
         .with_style(style)
         .with_prefix(conditions(plan));
     if !bar.is_hidden() {
-        bar.enable_steady_tick(ui::TICK);
+        bar.enable_steady_tick(pulse::TICK);
     }
     bar
 }

@@ -6,7 +6,8 @@
 
 use crate::bench::clock::Clock;
 use crate::preloading;
-use crate::ui::{self, Failure};
+use crate::pulse;
+use crate::ui::Failure;
 use reheap_allocators::probe::{Because, Observation, Without};
 use reheap_allocators::target::Libc;
 use reheap_bench::figures;
@@ -43,21 +44,19 @@ impl Reach {
 }
 
 /// Finds the programs that ran without the library. It reads each file once for all variants, and that time counts.
+#[derive(Default)]
 pub(crate) struct Unreachable {
-    libc: Libc,
     known: RefCell<BTreeMap<PathBuf, String>>,
 }
 
 impl Unreachable {
-    pub(crate) fn new(libc: Libc) -> Unreachable {
-        Unreachable {
-            libc,
-            known: RefCell::default(),
-        }
-    }
-
-    /// The programs that ran without the library, and why.
-    pub(crate) fn of(&self, observation: &Observation, clock: &Clock) -> Vec<Unreached> {
+    /// The programs that ran without the library, which is for this libc, and why.
+    pub(crate) fn of(
+        &self,
+        observation: &Observation,
+        libc: Libc,
+        clock: &Clock,
+    ) -> Vec<Unreached> {
         let without = observation.without.iter();
         let unreached = without.map(|Without { program, because }| Unreached {
             program: program
@@ -68,19 +67,19 @@ impl Unreachable {
             reason: match because {
                 Because::NoVariable => preloading::NO_VARIABLE.to_owned(),
                 Because::OwnMalloc => "it has a malloc of its own".to_owned(),
-                Because::NotLoaded => self.not_loaded_because(program, clock),
+                Because::NotLoaded => self.not_loaded_because(program, libc, clock),
             },
         });
         unreached.collect()
     }
 
-    fn not_loaded_because(&self, program: &Path, clock: &Clock) -> String {
+    fn not_loaded_because(&self, program: &Path, libc: Libc, clock: &Clock) -> String {
         if let Some(known) = self.known.borrow().get(program) {
             return known.clone();
         }
         let what = format!("reading `{}`", program.display());
-        let read = || preloading::unreached_because(program, self.libc);
-        let (because, _) = clock.count(|| ui::while_spinning(&what, read));
+        let read = || preloading::unreached_because(program, libc);
+        let (because, _) = clock.count(|| pulse::while_spinning(&what, read));
         let because = because.unwrap_or_else(|| preloading::NOT_LOADED.to_owned());
         let mut known = self.known.borrow_mut();
         known.insert(program.to_owned(), because.clone());

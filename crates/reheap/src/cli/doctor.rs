@@ -2,7 +2,7 @@
 
 use crate::choice;
 use crate::workshop::{Network, Workshop};
-use crate::{env_vars, exit, ui};
+use crate::{env_vars, exit, pulse, ui};
 use clap::builder::PossibleValuesParser;
 use reheap_allocators::machine::{Check, Finding, Fix, Item, Machine, Rights};
 use serde_json::json;
@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
     let checks: Vec<Check> = if arguments.fix {
         mend(&machine, items)
     } else {
-        ui::while_showing("checking this machine", || {
+        pulse::while_showing("checking this machine", || {
             items.map(|item| machine.check(item)).collect()
         })
     };
@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
 fn mend(machine: &Machine, items: impl Iterator<Item = Item>) -> Vec<Check> {
     let mut failed: Vec<Fix> = Vec::new();
     let check_item = |item: Item| {
-        ui::while_showing(&format!("checking: {}", item.title()), || {
+        pulse::while_showing(&format!("checking: {}", item.title()), || {
             machine.check(item)
         })
     };

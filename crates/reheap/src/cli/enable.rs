@@ -2,6 +2,7 @@
 
 use crate::choice::{AllocatorName, Choice, TuningArguments};
 use crate::interrupt;
+use crate::pulse;
 use crate::system::canary::{By, Canaries, DEADLINE};
 use crate::system::census::{self, Census};
 use crate::system::change::{self, Change, Interrupted};
@@ -76,7 +77,7 @@ pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
         root.check_entry(&libraries.directory_of(libc))?; // it may be there already
     }
     let libcs: Vec<Libc> = libraries.libcs().collect();
-    let census = ui::while_spinning("looking for programs with allocators of their own", || {
+    let census = pulse::while_spinning("looking for programs with allocators of their own", || {
         census::take(&root, &libcs)
     });
 
