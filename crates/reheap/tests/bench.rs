@@ -202,6 +202,20 @@ fn a_log_says_what_runs_while_it_runs() {
     running.finish(EVENT_DEADLINE).succeeded();
 }
 
+/// None of the runs takes two seconds, but both together do.
+#[test]
+fn a_log_says_what_is_under_way_also_where_nothing_takes_long_by_itself() {
+    let commands = Commands::new();
+    commands.script(
+        "app",
+        "echo >> starts; [ $(wc -l < starts) -gt 2 ] || sleep 1.2",
+    );
+    let mut command = commands.bench("--rounds 1 --variant glibc,mimalloc -- ./app");
+    run(&mut command)
+        .succeeded()
+        .said(&["reheap: trying out glibc"]);
+}
+
 #[test]
 fn a_huge_budget_is_announced_with_what_ends_the_rounds_sooner() {
     let mut command = bench("--budget 1000000 --precision 1000000 --variant a=true");
