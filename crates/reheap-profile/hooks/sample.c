@@ -82,6 +82,13 @@ static void note_maps(struct place *place) {
     __atomic_store_n(&place->maps_bytes, filled + 1, __ATOMIC_RELEASE);
 }
 
+// How much of a stack may be looked at. glibc and musl have a thread's control block at the upper end of its stack. What
+// is above may be the stack of another thread, which may unmap it while it is read.
+static u32 bytes_of_stack(u64 from) {
+    u64 end = thread_pointer();
+    return end > from && end - from < STACK_BYTES_MAX ? (u32)(end - from) & ~7U : STACK_BYTES_MAX;
+}
+
 // Whether the stack was recorded.
 RARE int sample(struct place *place, struct slot *slot, const void *block, u64 size, struct caller_frame frame) {
     slot->sample_in = distance(slot, shared->every);
@@ -103,7 +110,7 @@ RARE int sample(struct place *place, struct slot *slot, const void *block, u64 s
     record->block = (u64)block;
     record->size = size;
     for (int i = 0; i < 3; i++) record->registers[i] = frame.registers[i];
-    record->stack_bytes = capture_stack(record + 1, frame.registers[1], STACK_BYTES_MAX, !cautious);
+    record->stack_bytes = capture_stack(record + 1, frame.registers[1], bytes_of_stack(frame.registers[1]), !cautious);
     __atomic_store_n(&record->kind, SAMPLED_BLOCK, __ATOMIC_RELEASE);
     return 1;
 }

@@ -269,9 +269,7 @@ impl Recording {
         (0..threads).filter_map(move |order| {
             let index = self.half(place, CLAIMED + 4 * order).checked_sub(1)?;
             let index = (index as usize).min(SLOTS - 1);
-            let base = self.offset(place)
-                + PLACE_HEAD_BYTES
-                + (index as usize).min(SLOTS - 1) * SLOT_BYTES;
+            let base = self.offset(place) + PLACE_HEAD_BYTES + index * SLOT_BYTES;
             let memory = &self.memory;
             Some(Slot {
                 memory,

@@ -5,7 +5,8 @@ use crate::env_vars;
 use crate::preloading;
 use crate::program::Program;
 use crate::project::proof::{self, Proof};
-use crate::ui::{self, Failure};
+use crate::pulse;
+use crate::ui::Failure;
 use crate::workshop::Workshop;
 use anyhow::Context as _;
 use reheap_allocators::cache::{CacheError, sha256};
@@ -110,7 +111,7 @@ pub(crate) fn prepare(trace: &Path, options: &Options) -> anyhow::Result<Prepare
     let file = directory.path().join("plan");
     let shown = trace.display();
     let work = || replay::prepare(trace, options, &file);
-    let plan = ui::while_spinning(&format!("reading {shown}"), work);
+    let plan = pulse::while_spinning(&format!("reading {shown}"), work);
     let plan = plan.with_context(|| format!("cannot replay `{shown}`"))?;
     let name = trace.file_name().unwrap_or(trace.as_os_str()).display();
     Ok(Prepared {

@@ -5,7 +5,8 @@
 use crate::profile::histogram::{blocks, grouped, scaled, short_bytes};
 use crate::profile::whole::{Whole, calls, share};
 use reheap_bench::figures::{bytes, percent, seconds};
-use reheap_profile::profile::{Access, Ending, HUGE_BYTES, Lost, Point, Process, Profile, Unseen};
+use reheap_profile::profile::{Access, Ending, HUGE_BYTES, Point, Process, Profile, Unseen};
+use std::collections::BTreeSet;
 
 /// Alignments up to this come from plain malloc too.
 const USUAL_ALIGNMENT: u64 = 16;
@@ -281,7 +282,8 @@ fn waited(whole: &Whole<'_>) -> Option<String> {
 }
 
 /// What could not be recorded, as sentences.
-pub(crate) fn lost(lost: &Lost) -> Vec<String> {
+pub(crate) fn lost(whole: &Whole<'_>) -> Vec<String> {
+    let lost = whole.lost;
     let sentences = [
         (
             lost.calls,
@@ -299,7 +301,22 @@ pub(crate) fn lost(lost: &Lost) -> Vec<String> {
     let sentences = sentences.into_iter().filter(|(count, _)| *count > 0);
     sentences
         .map(|(count, said)| format!("{} {said}", grouped(count)))
+        .chain(not_counted(whole.profile))
         .collect()
+}
+
+/// Functions whose calls are not in the counts, as a sentence.
+fn not_counted(profile: &Profile) -> Option<String> {
+    let processes = profile.processes.iter();
+    let names: BTreeSet<&str> = processes
+        .flat_map(|it| &it.not_counted)
+        .map(String::as_str)
+        .collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    let list = names.join(", ");
+    (!names.is_empty()).then(|| {
+        format!("calls of these are not counted, because nothing shows where they are in the program: {list}")
+    })
 }
 
 /// A program that was not watched, as a sentence.

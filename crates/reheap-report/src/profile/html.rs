@@ -145,7 +145,7 @@ struct TableRow {
 fn warnings(whole: &Whole<'_>) -> Vec<String> {
     let unseen = &whole.profile.unseen;
     let told = unseen.iter().take(ROWS_MAX);
-    let mut warnings = facts::lost(&whole.lost);
+    let mut warnings = facts::lost(whole);
     warnings.extend(told.map(|program| cut(&facts::unseen(program))));
     let others = unseen.len().saturating_sub(ROWS_MAX);
     if others > 0 {

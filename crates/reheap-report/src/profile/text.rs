@@ -190,7 +190,7 @@ impl Text {
     }
 
     fn lost(&mut self, whole: &Whole<'_>) {
-        for sentence in facts::lost(&whole.lost) {
+        for sentence in facts::lost(whole) {
             self.screen
                 .paragraph(&format!("warning: {sentence}"), Paint::Plain);
         }

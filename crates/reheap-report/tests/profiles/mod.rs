@@ -59,6 +59,7 @@ pub fn process(pid: u32, program: &str, seconds: f64) -> Process {
         time: None,
         sites: Sites::default(),
         lost: Lost::default(),
+        not_counted: Vec::new(),
     }
 }
 

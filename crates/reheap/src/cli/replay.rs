@@ -2,6 +2,7 @@
 
 use crate::choice::{AllocatorArguments, Choice};
 use crate::interrupt;
+use crate::pulse;
 use crate::replaying::{self, PerformingArguments, Prepared, Replayer};
 use crate::ui::{self, Failure};
 use crate::workshop::{Network, Workshop};
@@ -85,7 +86,7 @@ fn perform(
         )
         .spawn();
     let mut child = child.with_context(|| format!("cannot start `{program}`"))?;
-    let status = ui::while_spinning("replaying", || wait(&mut child, interrupted))?;
+    let status = pulse::while_spinning("replaying", || wait(&mut child, interrupted))?;
     match status.code() {
         Some(0) => read(&report),
         Some(124) => {
