@@ -4,8 +4,9 @@ mod common;
 
 use common::{reheap, run};
 use serde_json::Value;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 /// The size of the blocks in `profiled.c`.
 const MARK: u64 = 70000;
@@ -260,29 +261,60 @@ fn every_call_is_in_the_trace_and_can_be_performed_again() {
     }
 }
 
+/// A program that allocates until it is killed.
+struct Running(Child);
+
+impl Running {
+    fn start(program: &Path) -> Self {
+        let mut command = Command::new(program);
+        let mut running = Self(
+            command
+                .arg("forever")
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap(),
+        );
+        let mut line = [0; 6];
+        running
+            .0
+            .stdout
+            .as_mut()
+            .unwrap()
+            .read_exact(&mut line)
+            .unwrap();
+        running
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It runs until it is killed, and is ours.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn a_running_process_is_left_as_it_was() {
     for way in WAYS {
         let profiled = Profiled::new(way);
-        let mut forever = Command::new(&profiled.program);
-        let mut process = forever.arg("forever").spawn().unwrap();
-        let maps = || std::fs::read_to_string(format!("/proc/{}/maps", process.id())).unwrap();
+        let mut process = Running::start(&profiled.program);
+        let id = process.0.id().to_string();
+        let maps = || std::fs::read_to_string(format!("/proc/{id}/maps")).unwrap();
         let before = maps();
         let json = profiled.directory.path().join("profile.json");
         let mut command = reheap("profile --seconds 0.5 -o");
-        command
-            .arg(&json)
-            .arg("--pid")
-            .arg(process.id().to_string());
+        command.arg(&json).arg("--pid").arg(&id);
         run(&mut command).succeeded();
         let after = maps();
         let profile: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
         assert!(marked(&processes(&profile)[0]) > 0, "{way}: {profile:#}");
         assert_eq!(profile["ending"], "detached");
         assert_eq!(before, after, "{way}");
-        assert!(process.try_wait().unwrap().is_none(), "{way}: it has ended");
-        process.kill().unwrap();
-        process.wait().unwrap();
+        assert!(
+            process.0.try_wait().unwrap().is_none(),
+            "{way}: it has ended"
+        );
     }
 }
 
