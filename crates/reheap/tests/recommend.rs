@@ -52,6 +52,24 @@ fn where_nothing_can_be_told_apart_you_keep_what_you_have() {
 }
 
 #[test]
+fn what_a_profile_says_is_told_below_the_recommendation() {
+    let commands = Commands::new();
+    let profile = commands.path("profile.json");
+    let words = ["--", "sh", "-c", "echo done"];
+    let mut command = reheap("profile -o");
+    run(command.arg(&profile).args(words)).succeeded();
+    let mut command = recommend("--rounds 1 --profile");
+    let outcome = run(command.arg(&profile).args(words)).succeeded();
+    let is_of_it = |line: &str| line.starts_with("  profile    ") && line.contains("never freed");
+    assert!(outcome.stdout.lines().any(is_of_it), "{}", outcome.stdout);
+    fs::write(&profile, "{}").unwrap();
+    let mut command = recommend("--rounds 1 --profile");
+    run(command.arg(&profile).args(words))
+        .ended_with(1)
+        .said(&["cannot read the profile"]);
+}
+
+#[test]
 fn a_command_that_never_prints_the_same_gets_no_recommendation() {
     let commands = Commands::new();
     let script = commands.script("changing", "echo >> count; wc -l < count");

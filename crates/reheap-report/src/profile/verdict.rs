@@ -35,6 +35,8 @@ pub struct Verdict {
     pub samples: u64,
     /// Why another allocator may be worth a try. None if nothing speaks for it.
     pub reason_to_try: Option<Reason>,
+    /// Whether other threads free so many blocks that it costs some allocators much.
+    pub hands_blocks_over: bool,
 }
 
 /// Why another allocator may be worth a try.
@@ -68,6 +70,7 @@ impl Verdict {
                 gain_max: None,
                 samples,
                 reason_to_try: None,
+                hands_blocks_over: false,
             };
         }
         let memory: Vec<String> = [retained(whole), rounded_up(whole)]
@@ -93,6 +96,7 @@ impl Verdict {
             gain_max,
             samples,
             reason_to_try,
+            hands_blocks_over: freed_by_another_thread(whole).is_some(),
         }
     }
 

@@ -57,6 +57,8 @@ pub(crate) struct AllocatorSearch<'a> {
     pub(crate) source: &'a dyn VariantSource,
     pub(crate) measurement: &'a Measurement,
     pub(crate) goal: Goal,
+    /// The name of the allocator to try first, if something speaks for it: later ones are left out when time is short.
+    pub(crate) first: Option<&'static str>,
 }
 
 /// The variants of one step.
@@ -139,7 +141,8 @@ impl AllocatorSearch<'_> {
             Goal::Security => Hardened::Only,
             Goal::Speed | Goal::Memory | Goal::Balanced => Hardened::LeftOut,
         };
-        let choices = Choice::to_try(hardened)?;
+        let mut choices = Choice::to_try(hardened)?;
+        choices.sort_by_key(|choice| Some(choice.allocator.name) != self.first);
         let mut step = StepVariants::new(baseline);
         self.begin(&step, SHARE_OF_ALLOCATORS, choices.len());
         if let Err(time) = self.measurement.clock.room() {

@@ -208,7 +208,8 @@ fn diff(arguments: &DiffArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(path: &Path) -> anyhow::Result<Profile> {
+/// A profile that `-o` wrote.
+pub(super) fn read(path: &Path) -> anyhow::Result<Profile> {
     let cannot = || format!("cannot read the profile `{}`", path.display());
     let text = fs::read_to_string(path).with_context(cannot)?;
     report::from_json(&text).with_context(cannot)

@@ -5,7 +5,7 @@ use crate::bench::measure::{self, Measurement};
 use crate::bench::options::{Measuring, MeasuringArguments, ServerArguments};
 use crate::bench::outputs::{OutputArguments, Outputs};
 use crate::bench::preloaded::Dynamic;
-use crate::bench::search::{AllocatorSearch, VariantSource};
+use crate::bench::search::AllocatorSearch;
 use crate::bench::sweep;
 use crate::bench::write;
 use crate::choice::Choice;
@@ -19,12 +19,15 @@ use reheap_bench::findings::Findings;
 use reheap_bench::overview::Overview;
 use reheap_bench::recommend::{self, Advice, Goal, Reason, Wish};
 use reheap_bench::results::Role;
+use reheap_report::profile::Verdict;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 pub(crate) const EXAMPLES: &str = "Examples:\n  \
     reheap recommend -- python3 script.py\n  \
     reheap recommend --trace calls.rht\n  \
+    reheap recommend --profile profile.json -- ./server --selftest\n  \
     reheap recommend --goal memory --budget 300 --html report.html -- ./server --selftest";
 pub(crate) const CARGO_EXAMPLES: &str = "Examples:\n  \
     cargo reheap recommend -- --input data.txt\n  \
@@ -37,6 +40,9 @@ pub(crate) struct RecommendArguments {
     command: Vec<OsString>,
     #[command(flatten)]
     trace: TraceArguments,
+    /// Begin with what speaks from this profile of it, which `reheap profile -o` wrote
+    #[arg(long, value_name = "FILE", conflicts_with = "trace")]
+    profile: Option<PathBuf>,
     #[command(flatten)]
     wish: WishArguments,
     #[command(flatten)]
@@ -80,6 +86,8 @@ pub(crate) fn run(arguments: &RecommendArguments) -> anyhow::Result<ExitCode> {
     let server = arguments.server.check()?;
     let workshop = Workshop::new(Network::AsConfigured);
     let replay = arguments.trace.prepare()?;
+    let profile = arguments.profile.as_deref().map(super::profile::read);
+    let verdict = profile.transpose()?.map(|profile| Verdict::of(&profile));
     let words = match (&server, &replay) {
         (Some(server), _) => server.words.clone(),
         (None, Some(replay)) => replay.words(&workshop)?,
@@ -114,13 +122,13 @@ pub(crate) fn run(arguments: &RecommendArguments) -> anyhow::Result<ExitCode> {
         }),
         undo: shell_words::join(&typed),
     };
-    recommend(
-        &program,
-        &measurement,
-        arguments.wish.goal,
-        &commands,
-        &outputs,
-    )
+    let search = AllocatorSearch {
+        source: &program,
+        measurement: &measurement,
+        goal: arguments.wish.goal,
+        first: verdict.as_ref().and_then(to_try_first),
+    };
+    recommend(&search, verdict.as_ref(), &commands, &outputs)
 }
 
 /// Recommends an allocator for a Rust project.
@@ -137,13 +145,13 @@ pub(crate) fn run_for_cargo(arguments: &CargoRecommendArguments) -> anyhow::Resu
         undo: "cargo build --release".to_owned(),
     };
     let source = project.to_recommend_for(&measurement);
-    recommend(
-        &source,
-        &measurement,
-        arguments.wish.goal,
-        &commands,
-        &outputs,
-    )
+    let search = AllocatorSearch {
+        source: &source,
+        measurement: &measurement,
+        goal: arguments.wish.goal,
+        first: None,
+    };
+    recommend(&search, None, &commands, &outputs)
 }
 
 /// The flags that a user types for a choice.
@@ -171,18 +179,18 @@ fn for_one_setting(arguments: &MeasuringArguments) -> anyhow::Result<Measuring> 
     Ok(measuring)
 }
 
+/// snmalloc was made for blocks that other threads free: it sends them back in batches (Liétar and others, "snmalloc: A
+/// Message Passing Allocator", ISMM 2019).
+fn to_try_first(verdict: &Verdict) -> Option<&'static str> {
+    verdict.hands_blocks_over.then_some("snmalloc")
+}
+
 fn recommend(
-    source: &dyn VariantSource,
-    measurement: &Measurement,
-    goal: Goal,
+    search: &AllocatorSearch<'_>,
+    profiled: Option<&Verdict>,
     commands: &Commands<'_>,
     outputs: &Outputs,
 ) -> anyhow::Result<ExitCode> {
-    let search = AllocatorSearch {
-        source,
-        measurement,
-        goal,
-    };
     let found = search.run()?;
     let Some(wish) = &found.wish else {
         return measure::finish(&found.results, outputs);
@@ -194,13 +202,21 @@ fn recommend(
     if outputs.to_standard_output() == 0 {
         let tried = write::tried_before_last(&overview, outputs);
         let last = overview.into_last();
-        ui::data(&words(&last.benchmarks[0], wish, &found.choices, commands))?;
+        let mut said = words(&last.benchmarks[0], wish, &found.choices, commands);
+        said.extend(profiled.map(of_profile));
+        ui::data(&said)?;
         ui::data(&format!("\n{tried}\n{}", write::table(&last, outputs)))?;
     }
     Ok(match is_uncertain {
         true => ExitCode::from(exit::COMMAND_FAILED),
         false => ExitCode::SUCCESS,
     })
+}
+
+/// What the profile said, and how much there was to gain.
+fn of_profile(verdict: &Verdict) -> String {
+    let gain = verdict.most_to_gain().unwrap_or_default();
+    format!("  profile    {} {gain}\n", verdict.sentence())
 }
 
 /// The verdict, what it costs, and how to apply and undo it.
