@@ -215,3 +215,19 @@ fn a_library_that_injected_code_cannot_be_is_refused() {
     let weak = "void *dlsym(void *, const char *) __attribute__((weak));\nvoid *f(void) { return (void *)dlsym; }\n";
     assert_eq!(build(&format!("{attach}{weak}"), &[]), Ok(()));
 }
+
+#[test]
+fn a_program_that_only_makes_system_calls_has_no_malloc() {
+    let directory = scratch_directory();
+    let (source, program) = (
+        directory.path().join("calls.c"),
+        directory.path().join("calls"),
+    );
+    let text = "#include <unistd.h>\nint main(void) { return syscall(39) <= 0; }\n";
+    std::fs::write(&source, text).unwrap();
+    let mut compiler = Command::new("musl-gcc");
+    compiler.arg("-static").arg(&source).arg("-o").arg(&program);
+    tool(&mut compiler);
+    let error = located(&program).unwrap_err();
+    assert!(matches!(error, LocateError::NoMalloc), "{error}");
+}

@@ -211,7 +211,7 @@ pub fn locate<'data, R: ReadRef<'data>>(bytes: R) -> Result<Located, LocateError
     places.add_family(&symbols)?;
     places.add_own_entry_points(&symbols)?;
     places.is_glibc |= symbols.contains_key(names::ONLY_IN_GLIBC);
-    if places.by_hook.is_empty() {
+    if !places.has_malloc() {
         return Err(executable.interpreter().unwrap_or(LocateError::NoMalloc));
     }
     places.check_complete()?;
@@ -233,7 +233,7 @@ pub(crate) fn locate_in_library<'data, R: ReadRef<'data>>(
     };
     places.add_family(&symbols)?;
     places.is_glibc |= symbols.contains_key(names::ONLY_IN_GLIBC);
-    if places.by_hook.is_empty() {
+    if !places.has_malloc() {
         return Err(LocateError::NoMalloc);
     }
     executable.located(Access::Symbols, &places)
@@ -474,6 +474,12 @@ struct Places {
 }
 
 impl Places {
+    /// Whether there is more than what limits system calls.
+    fn has_malloc(&self) -> bool {
+        let mut names = self.by_hook.keys();
+        names.any(|name| !names::THAT_LIMIT.contains(name))
+    }
+
     fn add_marker(&mut self, marker: &marker::FoundMarker) {
         for function in &marker.functions {
             let address = function.program;

@@ -20,6 +20,9 @@ pub(crate) const FAMILY: [&str; 15] = [
     "syscall",
 ];
 
+/// Those of them that are not of malloc.
+pub(super) const THAT_LIMIT: [&str; 2] = ["prctl", "syscall"];
+
 /// The family's functions that make a block by themselves: `reallocarray` is a call of `realloc` everywhere.
 pub(super) const THAT_ALLOCATE: [&str; 8] = [
     "malloc",
