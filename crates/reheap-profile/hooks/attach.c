@@ -1,9 +1,11 @@
 // How a process and its threads find their places in the shared memory.
 
 // Of this process. The page that it points to becomes zero in a forked child (MADV_WIPEONFORK, since Linux 4.14), so the
-// child notices at its next call that it has no place yet: also one that was forked past the libc, by a system call.
+// child notices at its next call that it has no place yet: also one that was forked past the libc, by a system call, or
+// while another thread attached.
 struct local {
     struct place *place;
+    u32 attaching; // 1: somebody does; 2: there is nothing to attach to
 };
 static struct local nowhere;
 static struct local *local = &nowhere;
@@ -13,8 +15,6 @@ static struct header *shared;
 static struct reheap_trace *trace;
 // Not wiped: where a forked child finds what its parent had.
 static struct place *latest_place;
-// 0 while nobody attaches, 1 while somebody does, 2 when there is nothing to attach to.
-static u32 attaching;
 
 static struct place *claim_place(u32 access) {
     for (u32 i = 0; i < PLACES; i++) {
@@ -57,16 +57,18 @@ static void inherit(struct place *place, const struct place *parent) {
 
 // A place for this process, if it has none; NULL if there is none to have.
 RARE struct place *attach(void) {
+    // Before the constructor ran, and where there is no recording.
+    if (!shared) return NULL;
     for (;;) {
         struct place *place = __atomic_load_n(&local->place, __ATOMIC_ACQUIRE);
         if (place) return place;
         u32 nobody = 0;
-        if (__atomic_compare_exchange_n(&attaching, &nobody, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) break;
+        if (__atomic_compare_exchange_n(&local->attaching, &nobody, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) break;
         if (nobody == 2) return NULL;
-        system_call(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+        if (!quiet) system_call(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
     }
     struct place *place = __atomic_load_n(&local->place, __ATOMIC_ACQUIRE);
-    if (!place && shared && !quiet) {
+    if (!place && !quiet) {
         place = claim_place(FORKED);
         if (place) {
             inherit(place, latest_place);
@@ -74,7 +76,7 @@ RARE struct place *attach(void) {
             __atomic_store_n(&local->place, place, __ATOMIC_RELEASE);
         }
     }
-    __atomic_store_n(&attaching, place ? 0 : 2, __ATOMIC_RELEASE);
+    __atomic_store_n(&local->attaching, place ? 0 : 2, __ATOMIC_RELEASE);
     return place;
 }
 
