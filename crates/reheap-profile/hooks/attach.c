@@ -51,7 +51,7 @@ static void inherit(struct place *place, const struct place *parent) {
     place->chunks = parent->chunks;
     place->parent = parent->pid;
     place->inherited_bytes = place->live_bytes = place->peak_bytes = parent->live_bytes;
-    place->inherited_blocks = live_blocks(parent);
+    place->inherited_blocks = place->live_blocks = place->peak_blocks = live_blocks(parent);
     place->peak_at = place->began;
 }
 
@@ -105,13 +105,18 @@ static struct header *map_recording(const char *path) {
 static int begin(const char *path, u32 access) {
     enum { PAGE_BYTES_MAX = 64 << 10 };
     if (shared) return 0;
-    struct local *page = map_anonymous(PAGE_BYTES_MAX);
-    if (!page || is_error(system_call(SYS_madvise, (long)page, PAGE_BYTES_MAX, MADV_WIPEONFORK, 0, 0, 0))) return -1;
-    if (!make_tables()) return -1;
+    // Whatever fails leaves nothing behind.
     shared = map_recording(path);
     if (!shared) return -1;
-    struct place *place = claim_place(access);
+    struct place *place = NULL;
+    struct local *page = map_anonymous(PAGE_BYTES_MAX);
+    if (page && !is_error(system_call(SYS_madvise, (long)page, PAGE_BYTES_MAX, MADV_WIPEONFORK, 0, 0, 0)) && make_tables()) {
+        place = claim_place(access);
+    }
     if (!place) {
+        unmap(page, PAGE_BYTES_MAX);
+        unmap_tables();
+        unmap(shared, shared->bytes);
         shared = NULL;
         return -1;
     }

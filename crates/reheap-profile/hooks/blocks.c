@@ -56,6 +56,13 @@ static int make_tables(void) {
     return 0;
 }
 
+static void unmap_tables(void) {
+    unmap(directory, 2 * DIRECTORY_ENTRIES * sizeof(struct entry *));
+    unmap(tables, chunks_max * CHUNK_ENTRIES * sizeof(struct entry));
+    directory = NULL;
+    tables = NULL;
+}
+
 INLINE struct entry **chunk_of(u64 address) {
     return directory + (address >> CHUNK_SHIFT & (DIRECTORY_ENTRIES - 1)) * 2 + (address >> 3 & 1);
 }

@@ -90,12 +90,16 @@ INLINE u32 bucket_of(u64 value, u32 buckets) {
 }
 
 RARE void tell_place(struct place *place, struct slot *slot) {
-    i64 bytes = slot->pending_bytes;
+    i64 bytes = slot->pending_bytes, blocks = (i64)slot->allocations;
     __atomic_store_n(&slot->pending_bytes, 0, __ATOMIC_RELAXED);
+    for (u32 bucket = 0; bucket < TIMES; bucket++) blocks -= (i64)slot->times[bucket].blocks;
+    i64 live_blocks = __atomic_add_fetch(&place->live_blocks, blocks - slot->told_blocks, __ATOMIC_RELAXED);
+    slot->told_blocks = blocks;
     i64 live = __atomic_add_fetch(&place->live_bytes, bytes, __ATOMIC_RELAXED);
     i64 peak = __atomic_load_n(&place->peak_bytes, __ATOMIC_RELAXED);
     while (live > peak) {
         if (__atomic_compare_exchange_n(&place->peak_bytes, &peak, live, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+            __atomic_store_n(&place->peak_blocks, live_blocks, __ATOMIC_RELAXED);
             __atomic_store_n(&place->peak_at, __atomic_load_n(&shared->now, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
             break;
         }

@@ -56,6 +56,7 @@ struct slot {
     struct pair distances[DISTANCES]; // the same, by allocations
     struct pair sizes[SIZES];   // of requests
     struct usable usable[SIZES];
+    i64 told_blocks;            // live blocks that the place knows of
 };
 _Static_assert(sizeof(struct slot) <= SLOT_BYTES, "a slot fits into its bytes");
 
@@ -76,6 +77,7 @@ struct place {
     u32 claimed[SLOTS];         // the slots, in the order in which they were taken
     char program[PATH_BYTES];
     char maps[MAPS_BYTES];      // /proc/self/maps when the first stack was sampled
+    i64 live_blocks, peak_blocks; // as live_bytes and peak_bytes
 };
 
 enum access { PRELOADED, INJECTED, FORKED };
@@ -123,6 +125,7 @@ AT(place, maps_bytes, 120);
 AT(place, claimed, 128);
 AT(place, program, 65664);
 AT(place, maps, 69760);
+AT(place, peak_blocks, 331912);
 AT(slot, inside, 8 * 2);
 AT(slot, pending_bytes, 8 * 4);
 AT(slot, calls, 8 * 8);

@@ -93,6 +93,10 @@ static void *map_anonymous(size_t bytes) {
     return (void *)result;
 }
 
+static void unmap(void *start, size_t bytes) {
+    if (start) system_call(SYS_munmap, (long)start, (long)bytes, 0, 0, 0, 0);
+}
+
 static int open_file(const char *path, int flags) {
     return (int)system_call(SYS_openat, AT_FDCWD, (long)path, flags | O_CLOEXEC, 0, 0, 0);
 }

@@ -344,6 +344,9 @@ impl Watched {
     }
 
     fn pass_samples(&self, recording: &Recording, place: Place, sampler: &Sampler) {
+        if sampler.is_behind() {
+            return; // what finds no room in the ring is counted as lost
+        }
         let samples = recording.take_samples(place);
         if !samples.is_empty() {
             sampler.take(Batch {
@@ -451,7 +454,10 @@ impl Watched {
             ended,
             counts: recording.counts(place),
             peak: self.peak(&now),
-            live_at_end: now.live,
+            live_at_end: Live {
+                blocks: now.live.blocks.saturating_sub(now.inherited.blocks),
+                bytes: now.live.bytes.saturating_sub(now.inherited.bytes),
+            },
             time: self.time(),
             curve: self.points,
             threads,
@@ -468,17 +474,8 @@ impl Watched {
     fn peak(&self, now: &LiveNow) -> Peak {
         let within_bytes = now.threads * STEP_BYTES;
         if now.peak_bytes > self.highest.live.bytes {
-            let by_time = |point: &&Point| {
-                let distance = (point.seconds - now.peak_seconds).abs();
-                (distance * 1e9) as u64
-            };
-            let blocks = self
-                .points
-                .iter()
-                .min_by_key(by_time)
-                .map_or(0, |point| point.live.blocks);
             let live = Live {
-                blocks,
+                blocks: now.peak_blocks,
                 bytes: now.peak_bytes,
             };
             return Peak {

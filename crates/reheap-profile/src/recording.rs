@@ -31,6 +31,8 @@ const TRACE_RING_BYTES: usize = 131_200;
 
 /// One unit of the recording's clock.
 const TICK: Duration = Duration::from_micros(125);
+/// How many samples are taken out of a ring in one look.
+const SAMPLES_AT_A_TIME: usize = 32;
 /// How much live memory each thread may not have told of yet.
 pub(crate) const STEP_BYTES: u64 = 32 << 10;
 
@@ -53,6 +55,7 @@ const BEGAN: usize = 16;
 const LIVE_BYTES: usize = 24;
 const PEAK_BYTES: usize = 32;
 const PEAK_AT: usize = 40;
+const INHERITED_BYTES: usize = 48;
 const INHERITED_BLOCKS: usize = 56;
 const LOST_CALLS: usize = 64;
 const LOST_BLOCKS: usize = 72;
@@ -68,6 +71,7 @@ const PROGRAM: usize = 65_664;
 const PATH_BYTES: usize = 4096;
 const MAPS: usize = 69_760;
 const MAPS_BYTES_MAX: usize = 256 << 10;
+const PEAK_BLOCKS: usize = 331_912;
 
 /// The address space that entries for 64 MiB take.
 const CHUNK_BYTES: u64 = 64 << 20;
@@ -300,7 +304,12 @@ impl Recording {
             allocations,
             threads,
             peak_bytes: (self.word(place, PEAK_BYTES) as i64).max(0) as u64,
+            peak_blocks: (self.word(place, PEAK_BLOCKS) as i64).max(0) as u64,
             peak_seconds: seconds(self.word(place, PEAK_AT)),
+            inherited: Live {
+                blocks: self.word(place, INHERITED_BLOCKS),
+                bytes: self.word(place, INHERITED_BYTES),
+            },
         }
     }
 
@@ -338,8 +347,10 @@ impl Recording {
         let ring = self.offset(place) + PLACE_HEAD_BYTES + SLOTS * SLOT_BYTES;
         let tail = self.memory.word(self.offset(place) + RING_TAIL);
         let mut at = tail.load(Ordering::Relaxed);
+        // A program can write as fast as this reads, and the clock must go on.
+        let head = self.word(place, RING_HEAD);
         // A process could write nonsense: what lies outside the ring, or has no length, ends the reading.
-        while at < self.word(place, RING_HEAD) {
+        while at < head && samples.len() < SAMPLES_AT_A_TIME {
             let start = (at % RING_BYTES as u64) as usize;
             let head = self.memory.load(ring + start);
             let (kind, bytes) = (head as u32, (head >> 32) as usize);
@@ -402,7 +413,10 @@ pub(crate) struct LiveNow {
     pub(crate) allocations: u64,
     pub(crate) threads: u64,
     pub(crate) peak_bytes: u64,
+    pub(crate) peak_blocks: u64,
     pub(crate) peak_seconds: f64,
+    /// What a forked child has from its parent.
+    pub(crate) inherited: Live,
 }
 
 /// A record in a ring.

@@ -5,8 +5,13 @@ use crate::profile::Sites;
 use crate::recording::Sample;
 use crate::stacks::{Machine, Modules, Registers, SiteId, SiteTable, Symbols, Unwinder, Weight};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
+
+/// Each sample takes up to 16 KiB.
+const WAITING_MAX: usize = 2048;
 
 /// A process, by the number that the observer gave it.
 pub(crate) type ProcessId = usize;
@@ -15,6 +20,8 @@ pub(crate) type ProcessId = usize;
 #[derive(Debug)]
 pub(crate) struct Sampler {
     batches: Sender<Batch>,
+    /// Samples that wait for the thread.
+    waiting: Arc<AtomicUsize>,
     thread: JoinHandle<HashMap<ProcessId, Sites>>,
 }
 
@@ -32,11 +39,24 @@ impl Sampler {
     /// Starts the thread.
     pub(crate) fn start(every: u64) -> Self {
         let (batches, received) = mpsc::channel();
-        let thread = std::thread::spawn(move || work(&received, every));
-        Self { batches, thread }
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let of_thread = Arc::clone(&waiting);
+        let thread = std::thread::spawn(move || work(&received, every, &of_thread));
+        Self {
+            batches,
+            waiting,
+            thread,
+        }
+    }
+
+    /// Whether so many samples wait that more would only take memory.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > WAITING_MAX
     }
 
     pub(crate) fn take(&self, batch: Batch) {
+        self.waiting
+            .fetch_add(batch.samples.len(), Ordering::Relaxed);
         // Only a panic ends the thread before, and `finish` passes that on.
         let _ = self.batches.send(batch);
     }
@@ -50,7 +70,7 @@ impl Sampler {
     }
 }
 
-fn work(batches: &Receiver<Batch>, every: u64) -> HashMap<ProcessId, Sites> {
+fn work(batches: &Receiver<Batch>, every: u64, waiting: &AtomicUsize) -> HashMap<ProcessId, Sites> {
     let mut modules = Modules::new();
     let mut processes: HashMap<ProcessId, Sampled> = HashMap::new();
     for batch in batches {
@@ -59,6 +79,7 @@ fn work(batches: &Receiver<Batch>, every: u64) -> HashMap<ProcessId, Sites> {
             .or_insert_with(|| Sampled::new(&mut modules, &batch));
         for sample in batch.samples {
             sampled.add(&mut modules, sample, every);
+            waiting.fetch_sub(1, Ordering::Relaxed);
         }
     }
     let mut symbols = Symbols::new();

@@ -31,6 +31,12 @@ impl SharedMemory {
     /// When the system has no such files, or no room for the mapping.
     pub(crate) fn create(name: &str, bytes: usize) -> io::Result<Self> {
         let file = File::from(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?);
+        // Beyond the limit of file sizes, a signal would end this process (setrlimit(2)).
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+        if limit.is_some_and(|limit| limit < bytes as u64) {
+            let text = "the limit of file sizes is too low (`ulimit -f`)";
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+        }
         file.set_len(bytes as u64)?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED | MapFlags::NORESERVE;

@@ -7,7 +7,7 @@ use crate::escape::shell;
 use crate::profile::histogram::{grouped, short_seconds};
 use crate::profile::whole::{Whole, share};
 use reheap_bench::figures::{bytes, number, percent, seconds};
-use reheap_profile::profile::Profile;
+use reheap_profile::profile::{Ending, Profile};
 
 /// From which part on something is worth a word.
 const WORTH_A_WORD: f64 = 0.1;
@@ -213,6 +213,9 @@ fn copied(whole: &Whole<'_>) -> Option<String> {
 
 /// Memory that is resident although little is live, at the time when most was resident.
 fn retained(whole: &Whole<'_>) -> Option<String> {
+    if whole.profile.ending == Ending::Detached {
+        return None; // what was allocated before is not known
+    }
     let process = whole.largest?;
     let (point, resident) = crate::profile::facts::most_resident(process)?;
     let live = point.live.bytes;

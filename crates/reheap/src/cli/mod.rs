@@ -77,11 +77,11 @@ enum Command {
     /// Find out which allocator is best for a command
     #[command(after_help = recommend::EXAMPLES)]
     Recommend(Box<recommend::RecommendArguments>),
-    #[command(after_help = profile::EXAMPLES)]
-    #[command(after_help = replay::EXAMPLES)]
-    /// Make the calls of a recorded program again, under another allocator
     /// Show how a command allocates: sizes, lifetimes, threads, memory over time
+    #[command(after_help = profile::EXAMPLES)]
     Profile(profile::ProfileArguments),
+    /// Make the calls of a recorded program again, under another allocator
+    #[command(after_help = replay::EXAMPLES)]
     Replay(replay::ReplayArguments),
     /// Make reports from the results of `reheap bench --json`
     #[command(after_help = report::EXAMPLES)]

@@ -160,9 +160,9 @@ pub(crate) fn run(arguments: &ProfileArguments) -> anyhow::Result<ExitCode> {
     let old = arguments.against.as_deref().map(read).transpose()?;
     let workshop = Workshop::new(Network::AsConfigured);
     let profile = profiling::profile(&plan(arguments), &workshop)?;
-    arguments.write(&profile)?;
     let style = output::style(std::io::stderr(), arguments.verbose);
     ui::beside(&report::text(&profile, arguments.file().as_deref(), style));
+    arguments.write(&profile)?;
     let violations = arguments.violations(&profile, old.as_ref());
     for violation in &violations {
         ui::note(&format!("violated: {violation}"));

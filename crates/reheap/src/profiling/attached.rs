@@ -2,6 +2,7 @@
 
 use super::{HOOKS_PATIENCE, injected, library};
 use crate::interrupt;
+use crate::ui::{self, Failure};
 use crate::workshop::Workshop;
 use anyhow::Context as _;
 use reheap_profile::inject::{self, HooksLibrary, Left};
@@ -24,6 +25,7 @@ pub(super) fn watch(
     let hooks = HooksLibrary::parse(&hooks).with_context(cannot)?;
     let command = command_line(pid);
     let target = inject::Target::of_process(pid as i32).with_context(cannot)?;
+    refuse_another_user(pid)?;
     let interrupted = interrupt::on_signals()?;
     let recording = observer.recording().path();
     observer.attaches_to(pid);
@@ -39,11 +41,31 @@ pub(super) fn watch(
     let left = attached.detach(&inside, HOOKS_PATIENCE);
     match left.with_context(|| format!("cannot leave process {pid}"))? {
         Left::Nothing | Left::NoProcess => {}
-        Left::Memory { bytes } => crate::ui::note(&format!(
+        Left::Memory { bytes } => ui::note(&format!(
             "warning: a thread of process {pid} waits inside malloc, so {bytes} bytes of address space stay mapped in it"
         )),
     }
     Ok((command, Ending::Detached))
+}
+
+/// A process opens what it shares with reheap as itself, which the kernel allows only to the same user.
+fn refuse_another_user(pid: u32) -> anyhow::Result<()> {
+    let cannot = || format!("cannot read what is known of process {pid}");
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).with_context(cannot)?;
+    let user = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    // The effective one (proc_pid_status(5)).
+    let user: Option<u32> = user.and_then(|ids| ids.split_whitespace().nth(1)?.parse().ok());
+    let own = rustix::process::geteuid().as_raw();
+    match user {
+        Some(user) if user != own => {
+            let text = format!(
+                "cannot profile process {pid}: it runs as the user {user}, and reheap as {own}"
+            );
+            let hint = format!("sudo -u '#{user}' reheap profile --pid {pid}");
+            Err(Failure::failed(text).hint(hint).into())
+        }
+        _ => Ok(()),
+    }
 }
 
 fn command_line(pid: u32) -> Vec<String> {
