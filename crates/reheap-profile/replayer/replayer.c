@@ -623,7 +623,7 @@ static void report(const char *path, uint64_t took, const struct rusage *before,
     field(",\"epoch_wait_nanoseconds\":", all->epoch_wait_nanoseconds);
     field(",\"resident_bytes_before\":", resident_before);
     field(",\"resident_bytes_peak\":", state->peak_bytes);
-    field(",\"resident_bytes_average\":", (uint64_t)(state->byte_seconds / ((double)took * 1e-9)));
+    field(",\"resident_bytes_average\":", (uint64_t)(state->byte_seconds / ((double)state->last_point * 1e-9))); // until the last look
     field(",\"resident_bytes_at_live_peak\":", state->looked_bytes);
     field(",\"own_bytes\":", header.slots * sizeof *slots + header.epochs * sizeof *remaining);
     say(",\"malloc_in\":\"");
