@@ -344,6 +344,9 @@ fn a_heap_budget_is_held_against_the_profile_and_an_earlier_one() {
     run(&mut reheap("profile --fail-if calls>+5% -- true"))
         .ended_with(2)
         .said(&["--against"]);
+    run(&mut reheap("profile -o one --trace one -- true"))
+        .ended_with(2)
+        .said(&["`one` is to be written twice"]);
     let new = profiled.directory.path().join("new.json");
     let diff = run(reheap("profile diff").args([&old, &new])).succeeded();
     assert!(diff.stdout.contains("calls"), "{}", diff.stdout);

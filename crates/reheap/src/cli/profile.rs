@@ -8,6 +8,7 @@ use crate::workshop::{Network, Workshop};
 use anyhow::Context as _;
 use reheap_profile::profile::{Ending, Profile};
 use reheap_report::profile::{self as report, By, Threshold};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -129,6 +130,27 @@ impl ProfileArguments {
         Ok(())
     }
 
+    /// Each file gets one thing.
+    fn check_files(&self) -> Result<(), Failure> {
+        let named = [
+            &self.output,
+            &self.html,
+            &self.pprof,
+            &self.folded,
+            &self.firefox,
+            &self.dhat,
+            &self.trace,
+        ];
+        let mut seen = BTreeSet::new();
+        match named.into_iter().flatten().find(|path| !seen.insert(*path)) {
+            Some(twice) => {
+                let text = format!("`{}` is to be written twice", twice.display());
+                Err(Failure::usage(text))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// The profile's file, as the user would name it again.
     fn file(&self) -> Option<String> {
         let path = self.output.as_ref()?;
@@ -157,6 +179,7 @@ pub(crate) fn run(arguments: &ProfileArguments) -> anyhow::Result<ExitCode> {
         let failure = Failure::usage(text).hint("give an earlier profile: --against <file>");
         return Err(failure.into());
     }
+    arguments.check_files()?;
     let old = arguments.against.as_deref().map(read).transpose()?;
     let workshop = Workshop::new(Network::AsConfigured);
     let profile = profiling::profile(&plan(arguments), &workshop)?;
