@@ -50,11 +50,16 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
 fn findings(workspace: &Workspace) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     let files = files(&workspace.root)?;
+    for path in &files {
+        // Measurements and snapshots too: what wrote them may have kept where it ran.
+        let bytes = fs::read(workspace.root.join(path))
+            .with_context(|| format!("cannot read `{}`", path.display()))?;
+        findings.extend(check_machine_paths(path, &String::from_utf8_lossy(&bytes)));
+    }
     for path in files.iter().filter(|path| is_written_by_people(path)) {
         let text = fs::read_to_string(workspace.root.join(path))
             .with_context(|| format!("cannot read `{}`", path.display()))?;
         findings.extend(check_length(path, &text));
-        findings.extend(check_machine_paths(path, &text));
         if path.extension().is_some_and(|suffix| suffix == "md") {
             findings.extend(check_links(&workspace.root, path, &text));
         }

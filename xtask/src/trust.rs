@@ -176,8 +176,10 @@ fn peaks(workspace: &Workspace, progress: &Progress, churn: &Path) -> Result<Vec
         let gnu_time_kib = (0..PEAK_RUNS)
             .map(|_| gnu_time(&baseline.command))
             .collect::<Result<_>>()?;
+        // Where the checkout is means nothing on another machine.
+        let root = format!("{}/", workspace.root.display());
         peaks.push(Peak {
-            command,
+            command: command.replace(&root, ""),
             reheap_kib,
             gnu_time_kib,
         });

@@ -33,7 +33,6 @@ pub fn allocator() -> Option<String> {
 pub fn expected() -> Option<String> { std::env::var("EXPECTED").ok() }
 
 #[test] fn unit() { assert_eq!(allocator(), expected()); }
-#[test] #[ignore] fn ignored_unit() {}
 #[cfg(feature = "extra")] #[test] fn of_the_feature() {}
 "#;
 const MAIN: &str = r#"
@@ -256,7 +255,7 @@ fn how_things_are_built_is_cargos() {
     }
 }
 
-const SHOWING: [&str; 25] = [
+const SHOWING: [&str; 24] = [
     "-q",
     "--quiet --lib",
     "-qr --lib",
@@ -279,7 +278,6 @@ const SHOWING: [&str; 25] = [
     "nothing-has-this-name",
     "-- --test-threads=1",
     "--lib -- --list",
-    "--lib -- --include-ignored unit",
     "--lib -- --ignored --nocapture",
     "--lib -- --exact unit",
 ];
