@@ -18,6 +18,7 @@ mod memory_functions;
 mod memory_plot;
 mod pages;
 mod prerequisites;
+mod profiles;
 mod programs;
 mod progress;
 mod table;
@@ -73,6 +74,17 @@ enum Task {
         #[arg(long, value_name = "DIRECTORY")]
         raw: Option<std::path::PathBuf>,
     },
+    /// Measure what `reheap profile` costs beside other heap profilers, and how true a replay is
+    MeasureProfile {
+        /// How often every variant runs
+        #[arg(long, value_name = "N", default_value_t = 10)]
+        rounds: usize,
+        /// Name of this machine in the directory's name [default: architecture and number of processors]
+        #[arg(long, value_name = "NAME")]
+        machine: Option<String>,
+        /// Only `cost`, or the replays of these programs
+        only: Vec<String>,
+    },
     /// Fetch and build files that bring allocators, inspect them, and write verdicts beside the truth
     InspectCorpus {
         /// Where the tables are written, from the root of the workspace
@@ -109,6 +121,11 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Pages => pages::run(&workspace),
         Task::MeasureMemory { machine } => memory_functions::run(&workspace, machine),
         Task::MeasureTrust { machine, raw } => trust::run(&workspace, machine, raw),
+        Task::MeasureProfile {
+            rounds,
+            machine,
+            only,
+        } => profiles::run(&workspace, rounds, machine, &only),
         Task::InspectCorpus { directory } => inspect_corpus::run(&workspace, &directory),
         Task::Trials(options) => trials::run(&workspace, &options),
         Task::UpdateSources => update_sources::run(&workspace),

@@ -13,6 +13,7 @@ mod chart;
 mod ratios;
 
 use crate::figures::Figures;
+use crate::profiles;
 use crate::trust::Trust;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail};
@@ -65,7 +66,7 @@ pub(crate) fn write(workspace: &Workspace, directory: &Path) -> Result<()> {
 /// Everything that is made from the raw data of a directory, as it has to be.
 pub(crate) fn pages(workspace: &Workspace, directory: &Path) -> Result<Vec<Page>> {
     let measurements = Measurements::read(directory)?;
-    let mut pages = Vec::new();
+    let mut pages = profiles::pages(directory)?;
     let mut page = |name: &str, text: String| {
         pages.push(Page {
             path: directory.join(name),
