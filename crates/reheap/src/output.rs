@@ -5,22 +5,37 @@ use anyhow::Context as _;
 use reheap_allocators::cache::write_by_rename;
 use reheap_report::{Colour, Style};
 use std::fs;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write as _};
 use std::os::fd::AsFd;
 use std::path::Path;
 use terminal_size::{Width, terminal_size_of};
 
-/// Writes a file that the user named, whole or not at all.
+/// Writes a file that the user named, whole or not at all. Where a link leads to a file, that file is written, and the
+/// link stays.
 ///
 /// # Errors
 /// When it cannot be written.
 pub(crate) fn write(path: &Path, contents: impl AsRef<[u8]>) -> anyhow::Result<()> {
-    if path.exists() && !path.is_file() {
-        // Renaming a file into place would replace `/dev/null`.
+    if is_of_the_system(path) {
         let cannot = || format!("cannot write `{}`", path.display());
-        return fs::write(path, contents).with_context(cannot);
+        let mut file = fs::OpenOptions::new()
+            .append(true)
+            .open(path)
+            .with_context(cannot)?;
+        return file.write_all(contents.as_ref()).with_context(cannot);
     }
-    Ok(write_by_rename(path, contents.as_ref(), 0o644)?)
+    let file = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    Ok(write_by_rename(&file, contents.as_ref(), 0o644)?)
+}
+
+/// Whether renaming a file into place would take something away from everybody: `/dev/null` is a device, and
+/// `/dev/stdout` a link that leads to a file whenever standard output does.
+pub(crate) fn is_of_the_system(path: &Path) -> bool {
+    let directory = path
+        .parent()
+        .and_then(|parent| fs::canonicalize(parent).ok());
+    let is_in = |system: &str| directory.as_ref().is_some_and(|it| it.starts_with(system));
+    (path.exists() && !path.is_file()) || is_in("/proc") || (is_in("/dev") && path.is_symlink())
 }
 
 /// How text looks there: coloured and as wide as the terminal, or neither.

@@ -3,7 +3,7 @@
 mod common;
 
 use common::bench::{Commands, bench};
-use common::{Outcome, run};
+use common::{Outcome, cache, reheap, run};
 use reheap_bench::memory_limit::MemoryLimit;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -152,6 +152,29 @@ fn a_device_is_written_to_and_not_replaced() {
     let before = kind();
     run(&mut bench("--variant a=true --rounds 1 --json /dev/null")).succeeded();
     assert_eq!(kind(), before);
+}
+
+/// The link leads to a file when standard output does, and renaming a file over it would harm every program.
+#[test]
+fn the_link_of_standard_output_stays_and_leads_to_the_report() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("out");
+    for line in [
+        "bench --variant a=true --rounds 1 --json /dev/stdout",
+        "profile -o /dev/stdout -- true",
+    ] {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "exec \"$@\" > \"$0\""]).arg(&file);
+        let reheap = reheap(line);
+        shell.arg(reheap.get_program()).args(reheap.get_args());
+        run(shell.env("REHEAP_CACHE_DIR", cache())).succeeded();
+        assert!(fs::symlink_metadata("/dev/stdout").unwrap().is_symlink());
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(
+            text.trim_start().starts_with('{') && text.trim_end().ends_with('}'),
+            "{text}"
+        );
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Checks where results and reports go before anything runs. A mistake found later would lose hours of measuring.
 
 use crate::bench::twins::first_twin;
+use crate::output;
 use crate::ui::Failure;
 use anyhow::Context as _;
 use std::fs::File;
@@ -141,8 +142,8 @@ fn writable(form: Form, path: &Path) -> anyhow::Result<PathBuf> {
     if path.is_dir() {
         refuse("it is a directory".to_owned())?;
     }
-    if path.exists() && !path.is_file() {
-        return Ok(path); // a device or a pipe
+    if output::is_of_the_system(&path) {
+        return Ok(path); // a device, a pipe, `/dev/stdout`
     }
     // reheap follows a link: it writes to the target, not in place of the link.
     let path = path.canonicalize().unwrap_or_else(|_| path.clone());
