@@ -34,8 +34,12 @@ struct caller_frame {
     uint64_t registers[3];
 };
 
+// The stack pointer when the function began, less what a call pushes. Clang's __builtin_dwarf_cfa leaves out the saved
+// registers on aarch64, and what Clang has there for the same is unknown to GCC.
 #if defined(__clang__) && defined(__aarch64__)
-#error "clang's __builtin_dwarf_cfa ignores saved registers on aarch64: compile the hooks with GCC"
+#define CAPTURE_STACK_POINTER() __builtin_sponentry()
+#else
+#define CAPTURE_STACK_POINTER() __builtin_dwarf_cfa()
 #endif
 
 // The registers of the caller of the function that this is in. It must be in the hook itself, or in a function that is
@@ -44,7 +48,7 @@ struct caller_frame {
     do {                                                             \
         uint64_t *capture_frame = __builtin_frame_address(0);        \
         (registers)[0] = (uint64_t)__builtin_return_address(0);      \
-        (registers)[1] = (uint64_t)__builtin_dwarf_cfa();            \
+        (registers)[1] = (uint64_t)CAPTURE_STACK_POINTER();          \
         (registers)[2] = capture_frame[0];                           \
     } while (0)
 

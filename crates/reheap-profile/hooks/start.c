@@ -43,3 +43,7 @@ __attribute__((constructor(101))) static void start(int count, char **arguments,
     next_usable_size = (size_t(*)(void *))find("malloc_usable_size");
     begin(path, PRELOADED);
 }
+
+#if defined(__aarch64__) && defined(__clang__)
+#pragma clang attribute pop
+#endif

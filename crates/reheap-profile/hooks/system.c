@@ -3,6 +3,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// On aarch64, compilers call functions of their own library for atomic operations, because old processors lack the
+// instructions, and not every compiler has a flag against that. The end of start.c ends this.
+#if defined(__aarch64__) && defined(__clang__)
+#pragma clang attribute push(__attribute__((target("no-outline-atomics"))), apply_to = function)
+#elif defined(__aarch64__)
+#pragma GCC target("no-outline-atomics")
+#endif
+
 #define HIDDEN __attribute__((visibility("hidden")))
 #define EXPORTED __attribute__((visibility("default")))
 #define INLINE static inline __attribute__((always_inline))
@@ -14,6 +22,17 @@ typedef uint64_t u64;
 typedef int64_t i64;
 typedef uint32_t u32;
 typedef uint8_t u8;
+
+// Compilers may make calls of these from plain loops and assignments, also for code that has no libc.
+HIDDEN void *memcpy(void *to, const void *from, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++) ((volatile u8 *)to)[i] = ((const u8 *)from)[i];
+    return to;
+}
+
+HIDDEN void *memset(void *block, int value, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++) ((volatile u8 *)block)[i] = (u8)value;
+    return block;
+}
 
 #if defined(__x86_64__)
 // Linux, arch/x86/entry/syscalls/syscall_64.tbl.

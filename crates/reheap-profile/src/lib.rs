@@ -16,3 +16,6 @@ pub mod stacks;
 mod sys;
 pub mod trace;
 mod tracer;
+
+#[cfg(test)]
+mod emulated;
