@@ -10,7 +10,7 @@
 //! A process that forked meanwhile has given the jumps to its child, which reheap cleans in the same way.
 
 use super::layout::{Jump, Layout};
-use super::locate::Located;
+use super::locate::{Function, Located};
 use super::maps::Mapping;
 use super::memory::{Memory, write_code};
 use super::registers;
@@ -18,7 +18,7 @@ use super::sys::{self, Resume, Stop};
 use super::tracee::Tracee;
 use super::{
     HooksLibrary, InjectError, Injection, Obstacle, Target, check_code, injection, layout,
-    obstacle, open_hooks, page_bytes, process, with_system_calls,
+    obstacle, open_hooks, page_bytes, process, prologue, with_system_calls,
 };
 use nix::errno::Errno;
 use nix::sys::ptrace;
@@ -88,12 +88,12 @@ pub fn attach(
 
 /// The middles of the instructions that jumps take: no thread may be there.
 fn taken_bytes(located: &Located, bias: u64) -> Vec<Range<u64>> {
-    let bytes = super::prologue::jump_bytes(located.architecture) as u64;
-    let functions = located.functions.iter();
-    functions
-        .map(|function| function.address.wrapping_add(bias))
-        .map(|address| address + 1..address + bytes)
-        .collect()
+    let taken = |function: &Function| {
+        let bytes = prologue::taken_bytes(located.architecture, &function.code);
+        let address = function.address.wrapping_add(bias);
+        address + 1..address + bytes as u64
+    };
+    located.functions.iter().map(taken).collect()
 }
 
 fn enter(

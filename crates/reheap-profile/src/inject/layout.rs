@@ -129,7 +129,8 @@ impl Layout {
         let hook = library
             .hook(&function.name)
             .expect("only functions with hooks come here");
-        let jump = prologue::jump(architecture, address, library_base + hook);
+        let jump =
+            prologue::replacement(architecture, &function.code, address, library_base + hook);
         let jump = jump.ok_or(InjectError::NoRoom {
             bytes: self.bytes.len() as u64,
         })?;

@@ -1,4 +1,10 @@
 //! The memory of another process.
+//!
+//! An aarch64 processor may run old instructions from its cache after new ones were written. The kernel sees to that for
+//! both ways to write here: each goes through `access_remote_vm`, which empties the caches for executable memory
+//! (`copy_to_user_page` in arch/arm64/mm/flush.c). For memory that becomes executable later, mprotect does it. A thread
+//! that stopped comes back through the kernel, and so fetches its next instructions again. process_vm_writev(2) does
+//! nothing of that: it must not write code.
 
 use super::InjectError;
 use nix::errno::Errno;

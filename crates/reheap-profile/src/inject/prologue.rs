@@ -44,11 +44,11 @@ pub enum PrologueError {
 /// The most bytes that a relocated prologue takes.
 pub(crate) const RELOCATED_BYTES_MAX: usize = 160;
 
-/// The bytes that the jump takes.
-pub(crate) fn jump_bytes(architecture: Architecture) -> usize {
+/// How many bytes of a function that begins with `code` its replacement takes.
+pub(crate) fn taken_bytes(architecture: Architecture, code: &[u8]) -> usize {
     match architecture {
         Architecture::X86_64 => x86_64::JUMP_BYTES,
-        Architecture::Aarch64 => aarch64::JUMP_BYTES,
+        Architecture::Aarch64 => aarch64::taken_bytes(code),
     }
 }
 
@@ -93,11 +93,17 @@ pub(crate) fn relocate(
     Ok(relocated)
 }
 
-/// A jump from `address` to `target`; `None` if it is out of reach.
-pub(crate) fn jump(architecture: Architecture, address: u64, target: u64) -> Option<Vec<u8>> {
+/// What takes the place of the first bytes of a function at `address`, whose code begins with `code`: a jump to
+/// `target`. `None` if that is out of reach.
+pub(crate) fn replacement(
+    architecture: Architecture,
+    code: &[u8],
+    address: u64,
+    target: u64,
+) -> Option<Vec<u8>> {
     match architecture {
         Architecture::X86_64 => x86_64::jump(address, target),
-        Architecture::Aarch64 => aarch64::jump(address, target),
+        Architecture::Aarch64 => aarch64::replacement(code, address, target),
     }
 }
 
@@ -108,14 +114,13 @@ pub(crate) fn calls_of(
     address: u64,
     target: u64,
 ) -> Vec<(u64, Vec<u8>)> {
-    let step = match architecture {
-        Architecture::X86_64 => 1,
-        Architecture::Aarch64 => 4,
+    let (bytes, step) = match architecture {
+        Architecture::X86_64 => (x86_64::JUMP_BYTES, 1),
+        Architecture::Aarch64 => (aarch64::JUMP_BYTES, 4),
     };
     let is_call = |&(place, bytes): &(u64, &[u8])| {
         call(architecture, place, target).is_some_and(|call| call == bytes)
     };
-    let bytes = jump_bytes(architecture);
     (address..)
         .zip(code.windows(bytes))
         .step_by(step)
@@ -124,12 +129,10 @@ pub(crate) fn calls_of(
         .collect()
 }
 
-/// A call of `target` at `address`, as long as a jump; `None` if it is out of reach.
+/// A call of `target` at `address`; `None` if it is out of reach.
 pub(crate) fn call(architecture: Architecture, address: u64, target: u64) -> Option<Vec<u8>> {
-    let mut call = jump(architecture, address, target)?;
     match architecture {
-        Architecture::X86_64 => call[0] = 0xe8,
-        Architecture::Aarch64 => call[3] |= 0x80,
+        Architecture::X86_64 => x86_64::call(address, target),
+        Architecture::Aarch64 => aarch64::call(address, target),
     }
-    Some(call)
 }

@@ -89,6 +89,8 @@ mod here {
     pub(in super::super) const CALLER: [u8; 12] = [
         0x20, 0x01, 0x3f, 0xd6, 0x88, 0x15, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4,
     ];
+    /// The thread came by an indirect branch, and must land where that is allowed (`BTYPE`).
+    const COMES_BY_BRANCH: u64 = 3 << 10;
 
     pub(in super::super) fn program_counter(registers: &Registers) -> u64 {
         registers.pc
@@ -107,6 +109,7 @@ mod here {
         arguments: [u64; 6],
     ) {
         registers.pc = site;
+        registers.pstate &= !COMES_BY_BRANCH;
         registers.regs[8] = number as u64;
         registers.regs[..6].copy_from_slice(&arguments);
     }
@@ -130,6 +133,7 @@ mod here {
         stack: u64,
     ) {
         registers.pc = caller;
+        registers.pstate &= !COMES_BY_BRANCH;
         registers.regs[9] = function;
         registers.regs[0] = argument;
         registers.sp = stack;

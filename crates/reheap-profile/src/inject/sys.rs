@@ -132,18 +132,30 @@ pub(super) fn set_signal_mask(pid: Pid, mask: u64) -> Result<(), Errno> {
     Errno::result(result).map(drop)
 }
 
-/// The vector and floating-point registers of a stopped thread, as the kernel lays them out.
+/// The vector and floating-point registers of a stopped thread: which set, and as the kernel lays it out.
 #[derive(Debug, Clone)]
-pub(super) struct VectorRegisters(Vec<u8>);
+pub(super) struct VectorRegisters(usize, Vec<u8>);
 
-/// NT_X86_XSTATE, and NT_PRFPREG: all that a C function may change (not SVE's, which hooks do not use).
+/// The sets that have all of them; the first that the machine has counts. A system call zeroes what SVE has beyond 128 bits,
+/// which glibc's memcpy uses, so the older set (NT_PRFPREG) is enough only where there is no SVE.
 #[cfg(target_arch = "x86_64")]
-const VECTORS: usize = 0x202;
+const VECTOR_SETS: [usize; 1] = [0x202]; // NT_X86_XSTATE
 #[cfg(target_arch = "aarch64")]
-const VECTORS: usize = 2;
+const VECTOR_SETS: [usize; 2] = [0x405, 2]; // NT_ARM_SVE, NT_PRFPREG
 
 /// Reads the vector registers of a stopped thread.
 pub(super) fn vector_registers(pid: Pid) -> Result<VectorRegisters, Errno> {
+    let mut result = Err(Errno::EINVAL);
+    for set in VECTOR_SETS {
+        result = register_set(pid, set).map(|bytes| VectorRegisters(set, bytes));
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
+}
+
+fn register_set(pid: Pid, set: usize) -> Result<Vec<u8>, Errno> {
     // The largest state known, with AMX tiles, has 11 KiB.
     let mut bytes = vec![0_u8; 64 << 10];
     let mut range = libc::iovec {
@@ -155,27 +167,28 @@ pub(super) fn vector_registers(pid: Pid) -> Result<VectorRegisters, Errno> {
         libc::ptrace(
             libc::PTRACE_GETREGSET as _,
             pid.as_raw(),
-            ptr::without_provenance_mut::<libc::c_void>(VECTORS),
+            ptr::without_provenance_mut::<libc::c_void>(set),
             ptr::from_mut(&mut range).cast::<libc::c_void>(),
         )
     };
     Errno::result(result)?;
     bytes.truncate(range.iov_len);
-    Ok(VectorRegisters(bytes))
+    Ok(bytes)
 }
 
 /// Sets the vector registers of a stopped thread.
 pub(super) fn set_vector_registers(pid: Pid, registers: &VectorRegisters) -> Result<(), Errno> {
+    let VectorRegisters(set, bytes) = registers;
     let mut range = libc::iovec {
-        iov_base: registers.0.as_ptr().cast_mut().cast(),
-        iov_len: registers.0.len(),
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
     };
     // Safety: the kernel reads `iov_len` bytes from `iov_base`, the buffer of `registers`.
     let result = unsafe {
         libc::ptrace(
             libc::PTRACE_SETREGSET as _,
             pid.as_raw(),
-            ptr::without_provenance_mut::<libc::c_void>(VECTORS),
+            ptr::without_provenance_mut::<libc::c_void>(*set),
             ptr::from_mut(&mut range).cast::<libc::c_void>(),
         )
     };

@@ -1,15 +1,49 @@
 //! aarch64: every instruction has four bytes, and so has a jump.
 //!
-//! One instruction moves. The encodings are those of the Arm Architecture Reference Manual, C4.1 "A64 instruction set
-//! encoding". No machine with this processor ran this so far; the tests here compare encodings.
+//! One instruction moves, or two if the first marks where indirect branches may land (`bti c`, `paciasp`): in a page that
+//! is guarded, the processor ends a program whose call through a pointer lands on anything else. So a landing pad stays, and
+//! the jump follows it. `paciasp` also signs the return address, and the hook needs that as it is: so `bti c` takes its
+//! place, and the signing moves. The relocated prologue needs no landing pad, because its page is not guarded.
+//!
+//! The encodings are those of the Arm Architecture Reference Manual, C4.1 "A64 instruction set encoding".
 
 use super::PrologueError;
 
 /// `b imm26`.
-pub(crate) const JUMP_BYTES: usize = 4;
+pub(super) const JUMP_BYTES: usize = 4;
+/// `bti c`, where calls and jumps by `x16` and `x17` may land. Older processors do nothing there.
+const LANDING_PAD: u32 = 0xd503_245f;
+/// `bti c`, `bti jc`, `paciasp` and `pacibsp`.
+const LANDING_PADS: [u32; 4] = [LANDING_PAD, 0xd503_24df, 0xd503_233f, 0xd503_237f];
 
-/// See [`super::jump`].
-pub(super) fn jump(address: u64, target: u64) -> Option<Vec<u8>> {
+/// See [`super::taken_bytes`].
+pub(super) fn taken_bytes(code: &[u8]) -> usize {
+    match begins_with_landing_pad(code) {
+        true => 2 * JUMP_BYTES,
+        false => JUMP_BYTES,
+    }
+}
+
+fn begins_with_landing_pad(code: &[u8]) -> bool {
+    word_at(code, 0).is_some_and(|word| LANDING_PADS.contains(&word))
+}
+
+/// See [`super::replacement`].
+pub(super) fn replacement(code: &[u8], address: u64, target: u64) -> Option<Vec<u8>> {
+    if begins_with_landing_pad(code) {
+        let jump = jump(address.wrapping_add(4), target)?;
+        return Some([&LANDING_PAD.to_le_bytes()[..], &jump].concat());
+    }
+    jump(address, target)
+}
+
+/// See [`super::call`].
+pub(super) fn call(address: u64, target: u64) -> Option<Vec<u8>> {
+    let word = branch(address, target)?;
+    Some((word | 0x8000_0000).to_le_bytes().to_vec())
+}
+
+fn jump(address: u64, target: u64) -> Option<Vec<u8>> {
     branch(address, target).map(|word| word.to_le_bytes().to_vec())
 }
 
@@ -19,16 +53,40 @@ fn branch(address: u64, target: u64) -> Option<u32> {
     in_reach.then_some(0x1400_0000 | (distance >> 2) as u32 & 0x03ff_ffff)
 }
 
-fn first_word(code: &[u8], address: u64) -> Result<u32, PrologueError> {
-    let bytes = code.first_chunk::<4>();
-    bytes
-        .map(|bytes| u32::from_le_bytes(*bytes))
-        .ok_or(PrologueError::NoInstruction(address))
+fn word_at(code: &[u8], index: usize) -> Option<u32> {
+    let bytes = code.get(4 * index..)?.first_chunk::<4>()?;
+    Some(u32::from_le_bytes(*bytes))
 }
 
-/// See [`super::check`]. Nothing can go into the middle of one instruction.
-pub(super) fn check(code: &[u8], address: u64, _size: Option<u64>) -> Result<(), PrologueError> {
+/// See [`super::check`].
+pub(super) fn check(code: &[u8], address: u64, size: Option<u64>) -> Result<(), PrologueError> {
+    let taken = taken_bytes(code);
+    let size = size.filter(|&size| size > 0).map(|size| size as usize);
+    if let Some(size) = size.filter(|&size| size < taken) {
+        return Err(PrologueError::Short(size, taken));
+    }
+    let extent = size.map_or(code, |size| &code[..size.min(code.len())]);
+    check_branches(extent, address, address + taken as u64)?;
     relocate(code, address, address.wrapping_add(0x10_0000)).map(|_| ())
+}
+
+/// Looks for branches that go behind the first instruction, but not behind the last that is taken. What looks like one and
+/// is data would only make reheap refuse.
+fn check_branches(code: &[u8], address: u64, behind: u64) -> Result<(), PrologueError> {
+    let places = (address..).step_by(4);
+    for (branch, bytes) in places.zip(code.chunks_exact(4)) {
+        let word = u32::from_le_bytes(bytes.try_into().expect("four bytes"));
+        let target = match meaning(word, branch) {
+            Ok(Meaning::Jump(target) | Meaning::Call(target) | Meaning::Condition(_, target)) => {
+                target
+            }
+            _ => continue,
+        };
+        if (address + 1..behind).contains(&target) {
+            return Err(PrologueError::BranchInto { branch, target });
+        }
+    }
+    Ok(())
 }
 
 /// The field of `word` from bit `low`, `bits` wide, with its sign.
@@ -36,7 +94,7 @@ fn signed(word: u32, low: u32, bits: u32) -> i64 {
     i64::from((word << (32 - low - bits)) as i32 >> (32 - bits))
 }
 
-/// What the first instruction does that depends on where it is.
+/// What an instruction does that depends on where it is.
 enum Meaning {
     /// Nothing: it can be copied.
     Anywhere,
@@ -57,9 +115,9 @@ fn meaning(word: u32, address: u64) -> Result<Meaning, PrologueError> {
     let immovable = |reason: &str| Err(PrologueError::Immovable(address, reason.to_owned()));
     let register = word & 31;
     Ok(match word {
-        // BTI, PACIASP and PACIBSP: where indirect branches may land. A jump may not take that place.
-        0xd503_245f | 0xd503_24df | 0xd503_233f | 0xd503_237f => {
-            return immovable("it marks where indirect branches may land");
+        // PACIASPPC and the like.
+        _ if word & 0xffff_dbff == 0xdac1_83fe => {
+            return immovable("it signs the return address with its own address");
         }
         _ if word & 0xfc00_0000 == 0x1400_0000 => Meaning::Jump(to(signed(word, 0, 26) * 4)),
         _ if word & 0xfc00_0000 == 0x9400_0000 => Meaning::Call(to(signed(word, 0, 26) * 4)),
@@ -113,38 +171,54 @@ fn put_address(words: &mut Vec<u32>, register: u32, value: u64) {
 
 /// See [`super::relocate`].
 pub(super) fn relocate(code: &[u8], address: u64, place: u64) -> Result<Vec<u8>, PrologueError> {
-    const LINK: u32 = 30;
-    let word = first_word(code, address)?;
-    let behind = address.wrapping_add(4);
     let mut words = Vec::new();
-    let goes_to = match meaning(word, address)? {
+    let mut goes_to = address;
+    for index in 0..taken_bytes(code) / 4 {
+        let address = address.wrapping_add(4 * index as u64);
+        let word = word_at(code, index).ok_or(PrologueError::NoInstruction(address))?;
+        // A landing pad, the only one that another follows, is copied, and goes on behind itself.
+        goes_to = put_instruction(&mut words, word, address, place)?;
+    }
+    let end = place + 4 * words.len() as u64;
+    words.push(branch_or_error(end, goes_to, address)?);
+    Ok(words.into_iter().flat_map(u32::to_le_bytes).collect())
+}
+
+/// Moves one instruction from `address` to the end of the words at `place`. Says where it goes on.
+fn put_instruction(
+    words: &mut Vec<u32>,
+    word: u32,
+    address: u64,
+    place: u64,
+) -> Result<u64, PrologueError> {
+    const LINK: u32 = 30;
+    let behind = address.wrapping_add(4);
+    Ok(match meaning(word, address)? {
         Meaning::Anywhere => {
             words.push(word);
             behind
         }
         Meaning::Jump(target) => target,
         Meaning::Call(target) => {
-            put_address(&mut words, LINK, behind);
+            put_address(words, LINK, behind);
             target
         }
         Meaning::Condition(word, target) => {
             words.push(word);
-            words.push(branch_or_error(place + 4, behind, address)?);
+            let here = place + 4 * words.len() as u64;
+            words.push(branch_or_error(here, behind, address)?);
             target
         }
         Meaning::Address(register, value) => {
-            put_address(&mut words, register, value);
+            put_address(words, register, value);
             behind
         }
         Meaning::Load(register, value, load) => {
-            put_address(&mut words, register, value);
+            put_address(words, register, value);
             words.push(load);
             behind
         }
-    };
-    let end = place + 4 * words.len() as u64;
-    words.push(branch_or_error(end, goes_to, address)?);
-    Ok(words.into_iter().flat_map(u32::to_le_bytes).collect())
+    })
 }
 
 fn branch_or_error(from: u64, to: u64, address: u64) -> Result<u32, PrologueError> {
@@ -160,12 +234,26 @@ mod tests {
     const ADDRESS: u64 = 0x40_1000;
     const PLACE: u64 = 0x3f_0000;
 
-    fn moved(word: u32) -> Vec<u32> {
-        let bytes = relocate(&word.to_le_bytes(), ADDRESS, PLACE).unwrap();
-        let words = bytes.chunks_exact(4);
-        words
-            .map(|word| u32::from_le_bytes(word.try_into().unwrap()))
+    const BTI_C: u32 = 0xd503_245f;
+    const PACIASP: u32 = 0xd503_233f;
+    const STP: u32 = 0xa9be_7bfd; // stp x29, x30, [sp, #-32]!
+
+    fn bytes(words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    fn words(bytes: &[u8]) -> Vec<u32> {
+        (0..bytes.len() / 4)
+            .map(|index| word_at(bytes, index).unwrap())
             .collect()
+    }
+
+    fn moved_all(code: &[u32]) -> Vec<u32> {
+        words(&relocate(&bytes(code), ADDRESS, PLACE).unwrap())
+    }
+
+    fn moved(word: u32) -> Vec<u32> {
+        moved_all(&[word])
     }
 
     /// Where the branch at an index goes.
@@ -181,8 +269,8 @@ mod tests {
 
     #[test]
     fn most_instructions_are_copied() {
-        let words = moved(0xa9be_7bfd); // stp x29, x30, [sp, #-32]!
-        assert_eq!(words[0], 0xa9be_7bfd);
+        let words = moved(STP);
+        assert_eq!(words[0], STP);
         assert_eq!(target(&words, 1), ADDRESS + 4);
     }
 
@@ -219,8 +307,59 @@ mod tests {
     }
 
     #[test]
+    fn a_landing_pad_stays_and_the_jump_follows_it() {
+        for first in [BTI_C, PACIASP] {
+            let code = bytes(&[first, STP, STP]);
+            assert_eq!(taken_bytes(&code), 8);
+            let there = words(&replacement(&code, ADDRESS, PLACE).unwrap());
+            assert_eq!(there[0], BTI_C);
+            let target = (ADDRESS + 4).wrapping_add_signed(signed(there[1], 0, 26) * 4);
+            assert_eq!((there.len(), target), (2, PLACE));
+            assert_eq!(check(&code, ADDRESS, Some(12)), Ok(()));
+        }
+    }
+
+    #[test]
+    fn what_signs_the_return_address_moves_with_the_instruction_behind_it() {
+        let words = moved_all(&[PACIASP, STP]);
+        assert_eq!(words[..2], [PACIASP, STP]);
+        assert_eq!(target(&words, 2), ADDRESS + 8);
+        let words = moved_all(&[BTI_C, 0xb400_0080]); // cbz x0, +0x10
+        assert_eq!(words[..2], [BTI_C, 0xb400_0040]);
+        assert_eq!(target(&words, 2), ADDRESS + 8);
+        assert_eq!(target(&words, 3), ADDRESS + 0x14);
+    }
+
+    #[test]
+    fn a_loop_that_begins_behind_the_landing_pad_is_refused() {
+        const BACK: u32 = 0xb5ff_ffe0; // cbnz x0, -4
+        let into = Err(PrologueError::BranchInto {
+            branch: ADDRESS + 8,
+            target: ADDRESS + 4,
+        });
+        let code = bytes(&[BTI_C, STP, BACK, STP]);
+        assert_eq!(check(&code, ADDRESS, Some(16)), into);
+        assert_eq!(check(&code, ADDRESS, None), into);
+        assert_eq!(
+            check(&code, ADDRESS, Some(8)),
+            Ok(()),
+            "behind the function"
+        );
+        assert_eq!(check(&bytes(&[STP, STP, BACK]), ADDRESS, None), Ok(()));
+    }
+
+    #[test]
+    fn a_function_that_is_only_a_landing_pad_is_refused() {
+        let code = bytes(&[BTI_C, STP]);
+        let short = Err(PrologueError::Short(4, 8));
+        assert_eq!(check(&code, ADDRESS, Some(4)), short);
+        assert!(check(&code[..4], ADDRESS, None).is_err());
+    }
+
+    #[test]
     fn what_cannot_move_is_refused() {
-        for word in [0xd503_245f_u32, 0xd503_233f, 0xd63f_0100, 0x9c00_0080, 0] {
+        // blr x8; ldr d0, +16; paciasppc; pacnbibsppc; nothing
+        for word in [0xd63f_0100_u32, 0x9c00_0080, 0xdac1_a3fe, 0xdac1_87fe, 0] {
             assert!(
                 relocate(&word.to_le_bytes(), ADDRESS, PLACE).is_err(),
                 "{word:#x}"

@@ -8,11 +8,18 @@ use iced_x86::{
 use std::collections::BTreeSet;
 
 /// `jmp rel32`.
-pub(crate) const JUMP_BYTES: usize = 5;
+pub(super) const JUMP_BYTES: usize = 5;
 /// More than any allocator's function has. A branch back to the beginning of a longer one is not seen.
 const INSTRUCTIONS_MAX: usize = 20_000;
 
-/// See [`super::jump`].
+/// See [`super::call`].
+pub(super) fn call(address: u64, target: u64) -> Option<Vec<u8>> {
+    let mut call = jump(address, target)?;
+    call[0] = 0xe8;
+    Some(call)
+}
+
+/// See [`super::replacement`].
 pub(super) fn jump(address: u64, target: u64) -> Option<Vec<u8>> {
     let distance = target.wrapping_sub(address.wrapping_add(JUMP_BYTES as u64)) as i64;
     let distance = i32::try_from(distance).ok()?;
