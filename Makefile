@@ -1,7 +1,7 @@
 # Everything is in xtask; these are short names for it. Not `cargo xtask`, which is silent while it builds itself.
 XTASK = cargo run --package xtask --
 
-.PHONY: demo demo-all test ci bench
+.PHONY: demo demo-all test test-targets ci bench
 
 demo: ; $(XTASK) demo
 
@@ -11,5 +11,9 @@ demo-all: ; $(XTASK) demo --all
 test ci:
 	@xtask/prepare
 	$(XTASK) ci
+
+test-targets:
+	@xtask/prepare
+	$(XTASK) test-targets
 
 bench: ; $(XTASK) measure

@@ -22,6 +22,7 @@ mod profiles;
 mod programs;
 mod progress;
 mod table;
+mod targets;
 mod tidy;
 mod trials;
 mod trust;
@@ -93,6 +94,8 @@ enum Task {
     },
     /// Run real programs under every allocator, and the test suites of static ones, and write how they compare
     Trials(trials::Options),
+    /// Run the tests for AArch64 in emulated machines, which takes minutes
+    TestTargets,
     /// Renew the lock file of the packages that allocators are built from
     UpdateSources,
 }
@@ -128,6 +131,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         } => profiles::run(&workspace, rounds, machine, &only),
         Task::InspectCorpus { directory } => inspect_corpus::run(&workspace, &directory),
         Task::Trials(options) => trials::run(&workspace, &options),
+        Task::TestTargets => targets::run(&workspace),
         Task::UpdateSources => update_sources::run(&workspace),
     }
 }

@@ -2,11 +2,15 @@
 
 mod common;
 
-use common::{cache, compile, compiler, conformance_program, run, target, toolchain};
+use common::{
+    cache, compile, compiler as compiler_for, conformance_program, run, target, toolchain,
+};
 use reheap_allocators::catalogue::{self, Glue};
+use reheap_allocators::compiler::{self, Language, Purpose, Search};
 use reheap_allocators::own_library::{Base, OwnLibrary};
 use reheap_allocators::preload;
-use reheap_allocators::target::Libc;
+use reheap_allocators::target::{Architecture, Libc, Target};
+use reheap_allocators::upstream::Toolchain;
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
@@ -58,7 +62,7 @@ impl Linked {
         set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
         let copy = directory.path().join(library.file_name().unwrap());
         std::fs::copy(&library, &copy).unwrap();
-        let cc = compiler(&target);
+        let cc = compiler_for(&target);
         if let Some(plugin) = plugin {
             let output = directory.path().join("plugin.so");
             let source = conformance_program(plugin);
@@ -138,5 +142,38 @@ fn a_library_of_one_source_exports_what_it_is_told_to_and_hides_the_rest() {
             format!("{:?}", error).contains("question"),
             "the missing name is named: {error:?}"
         );
+    }
+}
+
+/// Also by Clang, as Zig has it, which does not know each of GCC's flags.
+#[test]
+fn a_library_that_calls_no_libc_is_built_by_each_compiler_for_each_processor() {
+    let library = OwnLibrary {
+        source: Glue {
+            name: "libcless",
+            source: "__attribute__((visibility(\"default\"))) int answer(void) { return 42; }\n",
+        },
+        exports: &["answer"],
+        entry_point: None,
+        base: Base::Nothing,
+    };
+    let here = toolchain(&target(Libc::Glibc));
+    for architecture in Architecture::ALL {
+        let target = Target::new(architecture, Libc::Glibc);
+        for compiler in [
+            format!("{architecture}-linux-gnu-gcc"),
+            format!("python3 -m ziglang cc -target {architecture}-linux-gnu.2.17"),
+        ] {
+            let variable = format!("CC_{}", target.env_suffix());
+            let variables = [(variable.into(), compiler.clone().into())];
+            let search = Search::new(std::env::vars_os().chain(variables));
+            let cc = compiler::find(&target, Language::C, Purpose::Objects, &search);
+            let toolchain = Toolchain {
+                cc: cc.unwrap_or_else(|error| panic!("{error}; run `xtask/prepare install`")),
+                ..here.clone()
+            };
+            let built = library.build(&target, &toolchain, &cache());
+            built.unwrap_or_else(|error| panic!("{compiler}: {error}"));
+        }
     }
 }

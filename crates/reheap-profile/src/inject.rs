@@ -14,9 +14,9 @@
 //!
 //! Limits:
 //!
-//! - On aarch64, tests run programs under qemu's user mode with every byte that reheap would write there: hooks, moved
-//!   instructions, jumps. But that has no ptrace, and no such machine ran it, so the few steps by ptrace are untested.
-//!   Stripped programs without a marker are refused there, and so are those of more than 128 MiB.
+//! - On aarch64, tests run programs under qemu's user mode, with every byte that reheap would write there; ptrace itself is
+//!   tested in an emulated machine (`make test-targets`). No real one ran it. Stripped programs without a marker are
+//!   refused there, and so are those that take more than 128 MiB.
 //! - A static program that executes another program loses the hooks with its memory.
 //! - Attaching interrupts system calls for a moment. The kernel continues them, except the few that ptrace(2) names, such
 //!   as `epoll_wait`: these return EINTR, as they do after Ctrl-Z and `fg`.

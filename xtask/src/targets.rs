@@ -1,0 +1,208 @@
+//! Tests for processors that this machine does not have. They take minutes, so `make test` leaves them out.
+//!
+//! Two kinds of emulation, because neither is enough. qemu's user mode runs a test as if it were a program of this machine;
+//! what needs no ptrace(2) is tested there. A whole machine, with Debian's kernel and nothing else in it, has ptrace, and
+//! so runs the tests of what reheap does to static programs and to running ones. It has no compiler, so their programs are
+//! compiled here.
+
+mod debian;
+mod machine;
+
+use crate::progress::Progress;
+use crate::workspace::Workspace;
+use anyhow::{Context as _, Result, bail};
+use debian::Debian;
+use serde::Deserialize;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const TARGET: &str = "aarch64-unknown-linux-musl";
+const GCC: &[&str] = &["aarch64-linux-gnu-gcc"];
+const MUSL: &[&str] = &[
+    "python3",
+    "-m",
+    "ziglang",
+    "cc",
+    "-g0",
+    "-fno-sanitize=undefined",
+    "-target",
+    "aarch64-linux-musl",
+];
+
+/// The programs of `crates/reheap-profile/tests/programs` that run in the machine.
+const PROGRAMS: [&str; 6] = [
+    "forever",
+    "known_counts",
+    "manners",
+    "own_names",
+    "sandboxed",
+    "waits",
+];
+/// Those that are also dynamic programs of musl.
+const MUSL_DYNAMIC: [&str; 2] = ["forever", "waits"];
+/// How they are linked, by the names of `Link` in the tests.
+const LINKS: [(&str, &[&str], &str); 4] = [
+    ("Glibc", GCC, "-static"),
+    ("GlibcPie", GCC, "-static-pie"),
+    ("Musl", MUSL, "-static"),
+    ("Dynamic", GCC, "-pie"),
+];
+/// As `hooks` in the tests compiles them.
+const HOOKS_FLAGS: [&str; 7] = [
+    "-fPIC",
+    "-shared",
+    "-nostdlib",
+    "-fvisibility=hidden",
+    "-fno-stack-protector",
+    "-mno-outline-atomics",
+    "-Wl,-Bsymbolic",
+];
+
+/// Unit tests that user mode cannot run: those that start it themselves, and one that finds qemu's own files in `/proc`.
+const USER_MODE_WITHOUT: [&str; 2] = [
+    "emulated::",
+    "the_files_of_a_process_and_its_vdso_are_read_once",
+];
+/// The tests that run in the machine, and those of them that cannot: their programs are stripped, which reheap refuses for
+/// this processor, or need a compiler, another user's shell or perl.
+const MACHINE_TESTS: [(&str, &[&str]); 2] = [
+    (
+        "inject",
+        &[
+            "every_call_of_a_stripped_program",
+            "a_program_of_somebody_else",
+        ],
+    ),
+    ("attach", &["a_running_program_of_somebody_else"]),
+];
+
+/// Runs them all.
+pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    let progress = Progress::start();
+    progress.step(
+        "the Rust target",
+        Command::new("rustup").args(["target", "add", TARGET]),
+    )?;
+    let tests = build(workspace, &progress)?;
+    let emulated = |name: &str| -> Result<&Path> {
+        let test = tests.iter().find(|test| test.name == name);
+        Ok(&test
+            .with_context(|| format!("there is no test `{name}`"))?
+            .file)
+    };
+    progress.step(
+        "unit tests in qemu's user mode",
+        Command::new("qemu-aarch64")
+            .args(["-cpu", "max"])
+            .arg(emulated("reheap_profile")?)
+            .args(USER_MODE_WITHOUT.iter().flat_map(|name| ["--skip", name])),
+    )?;
+    let directory = workspace.target.join("aarch64-machine");
+    let _ = fs::remove_dir_all(&directory);
+    let programs = directory.join("programs");
+    fs::create_dir_all(&programs)
+        .with_context(|| format!("cannot make `{}`", programs.display()))?;
+    progress.say("programs for the machine, and its kernel");
+    let debian = Debian::get(workspace.target.join("aarch64-debian"))?;
+    compile_programs(workspace, &debian, &programs)?;
+    let mut machine = machine::Machine::new(&directory, &debian, workspace)?;
+    machine.add_directory(&programs, "programs")?;
+    for (name, without) in MACHINE_TESTS {
+        let skipped = without.iter().flat_map(|name| ["--skip", name]);
+        machine.add_test(emulated(name)?, name, skipped)?;
+    }
+    progress.say("a machine with an AArch64 processor");
+    machine.run()?;
+    progress.say("all passed");
+    Ok(())
+}
+
+/// An executable with tests.
+struct Test {
+    name: String,
+    file: PathBuf,
+}
+
+/// What Cargo says of each thing that it built.
+#[derive(Deserialize)]
+struct Built {
+    target: Option<BuiltTarget>,
+    executable: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct BuiltTarget {
+    name: String,
+}
+
+fn build(workspace: &Workspace, progress: &Progress) -> Result<Vec<Test>> {
+    progress.say("the tests of reheap-profile");
+    let mut command = workspace.cargo();
+    command
+        .args([
+            "test",
+            "--no-run",
+            "--locked",
+            "--package",
+            "reheap-profile",
+        ])
+        .args(["--lib", "--test", "inject", "--test", "attach"])
+        .args(["--target", TARGET, "--message-format", "json"])
+        // Rust brings this linker, and for this target all that it links.
+        .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld")
+        .stderr(Stdio::inherit());
+    let output = command.output().context("cannot start cargo")?;
+    if !output.status.success() {
+        bail!("cannot build the tests for {TARGET}");
+    }
+    let lines = output.stdout.split(|byte| *byte == b'\n');
+    let built = lines.filter_map(|line| serde_json::from_slice::<Built>(line).ok());
+    let tests = built.filter_map(|built| {
+        Some(Test {
+            name: built.target?.name,
+            file: built.executable?,
+        })
+    });
+    Ok(tests.collect())
+}
+
+fn compile_programs(workspace: &Workspace, debian: &Debian, directory: &Path) -> Result<()> {
+    const FLAGS: [&str; 3] = ["-std=gnu11", "-fno-builtin", "-pthread"];
+    let sources = workspace.root.join("crates/reheap-profile/tests/programs");
+    for name in PROGRAMS {
+        let source = sources.join(format!("{name}.c"));
+        for (link, compiler, flag) in LINKS {
+            let mut command = compiler_command(compiler);
+            command.args(FLAGS).arg(flag).arg(&source);
+            compile(&mut command, &directory.join(format!("{name}-{link}")))?;
+        }
+        if MUSL_DYNAMIC.contains(&name) {
+            let (before, behind) = debian.musl_flags();
+            let mut command = compiler_command(GCC);
+            command.args(FLAGS).args(before).arg(source).args(behind);
+            compile(&mut command, &directory.join(format!("{name}-MuslDynamic")))?;
+        }
+    }
+    let mut command = compiler_command(GCC);
+    command.args(HOOKS_FLAGS).arg(sources.join("hooks.c"));
+    compile(&mut command, &directory.join("hooks.so"))
+}
+
+fn compiler_command(compiler: &[&str]) -> Command {
+    let mut command = Command::new(compiler[0]);
+    command.args(&compiler[1..]).args(["-O2", "-w"]);
+    command
+}
+
+fn compile(command: &mut Command, output: &Path) -> Result<()> {
+    command.arg("-o").arg(output);
+    let shown = crate::progress::shown(command);
+    let status = command
+        .status()
+        .with_context(|| format!("cannot start {shown}"))?;
+    if !status.success() {
+        bail!("cannot compile `{}`: {shown} failed", output.display());
+    }
+    Ok(())
+}
