@@ -1,9 +1,12 @@
 // How a process and its threads find their places in the shared memory.
 
-// Of this process. The page that it points to becomes zero in a forked child (MADV_WIPEONFORK, since Linux 4.14), so the
+// Of this process. The pages that it points to become zero in a forked child (MADV_WIPEONFORK, since Linux 4.14), so the
 // child notices at its next call that it has no place yet: also one that was forked past the libc, by a system call, or
 // while another thread attached.
 struct local {
+    // Where most calls find their thread's slot, by its pointer, without a look at the place.
+    u64 threads[SLOTS]; // 0: free; 1: about to be taken
+    struct slot *slots[SLOTS];
     struct place *place;
     u32 attaching; // 1: somebody does; 2: there is nothing to attach to
 };
@@ -35,13 +38,12 @@ static struct place *claim_place(u32 access) {
     return NULL;
 }
 
-static i64 live_blocks(const struct place *place) {
+static i64 live_blocks_of_all(const struct place *place) {
     i64 blocks = place->inherited_blocks;
     for (u32 i = 0; i < place->threads && i < SLOTS; i++) {
         if (!place->claimed[i]) continue;
         struct slot *slot = slot_at((struct place *)place, place->claimed[i] - 1);
-        blocks += (i64)slot->allocations;
-        for (u32 bucket = 0; bucket < TIMES; bucket++) blocks -= (i64)slot->times[bucket].blocks;
+        blocks += (i64)live_blocks_of(slot);
     }
     return blocks;
 }
@@ -50,8 +52,9 @@ static i64 live_blocks(const struct place *place) {
 static void inherit(struct place *place, const struct place *parent) {
     place->chunks = parent->chunks;
     place->parent = parent->pid;
+    place->generation = parent->generation + 1;
     place->inherited_bytes = place->live_bytes = place->peak_bytes = parent->live_bytes;
-    place->inherited_blocks = place->live_blocks = place->peak_blocks = live_blocks(parent);
+    place->inherited_blocks = place->live_blocks = place->peak_blocks = live_blocks_of_all(parent);
     place->peak_at = place->began;
 }
 
@@ -103,18 +106,17 @@ static struct header *map_recording(const char *path) {
 
 // Takes a place in the recording at that path; 0, or -1 if the process goes on unrecorded.
 static int begin(const char *path, u32 access) {
-    enum { PAGE_BYTES_MAX = 64 << 10 };
     if (shared) return 0;
     // Whatever fails leaves nothing behind.
     shared = map_recording(path);
     if (!shared) return -1;
     struct place *place = NULL;
-    struct local *page = map_anonymous(PAGE_BYTES_MAX);
-    if (page && !is_error(system_call(SYS_madvise, (long)page, PAGE_BYTES_MAX, MADV_WIPEONFORK, 0, 0, 0)) && make_tables()) {
+    struct local *own = map_anonymous(sizeof *own);
+    if (own && !is_error(system_call(SYS_madvise, (long)own, sizeof *own, MADV_WIPEONFORK, 0, 0, 0)) && make_tables()) {
         place = claim_place(access);
     }
     if (!place) {
-        unmap(page, PAGE_BYTES_MAX);
+        unmap(own, sizeof *own);
         unmap_tables();
         unmap(shared, shared->bytes);
         shared = NULL;
@@ -123,8 +125,8 @@ static int begin(const char *path, u32 access) {
     if (shared->tracing) trace = &shared->trace;
     cautious = access == INJECTED && shared->cautious;
     latest_place = place;
-    page->place = place;
-    __atomic_store_n(&local, page, __ATOMIC_RELEASE);
+    own->place = place;
+    __atomic_store_n(&local, own, __ATOMIC_RELEASE);
     return 0;
 }
 
@@ -142,7 +144,9 @@ RARE struct slot *claim_slot(struct place *place, u64 pointer) {
         u64 owner = 0;
         if (__atomic_compare_exchange_n(&slot->owner, &owner, pointer, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
             slot->tid = quiet | cautious ? 0 : (u64)system_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
-            slot->mark = LIVE | (u64)index << SIZE_BITS;
+            slot->mark = LIVE | (u64)index << SLOT_SHIFT;
+            // So that no block that a child has from its parent seems to be its own latest.
+            slot->number = slot->first = place->generation % 4 << 30;
             slot->random = pointer * 0xD1342543DE82EF95 + slot->tid;
             begin_sampling(slot);
             u32 order = __atomic_fetch_add(&place->threads, 1, __ATOMIC_ACQ_REL);
@@ -156,12 +160,31 @@ RARE struct slot *claim_slot(struct place *place, u64 pointer) {
     return NULL;
 }
 
+INLINE u32 hash_of(u64 pointer) { return (u32)pointer * 0x9E3779B1 >> (32 - SLOT_BITS); }
+
+// At a thread's first call; and at each of its calls if another thread with the same hash was first.
+static __attribute__((noinline)) struct slot *find_slot(u64 pointer) {
+    struct place *place = __atomic_load_n(&local->place, __ATOMIC_ACQUIRE);
+    if (unlikely(!place)) place = attach();
+    if (unlikely(!place)) return NULL;
+    struct slot *slot = slot_at(place, (u32)(pointer * 0x9E3779B97F4A7C15 >> (64 - SLOT_BITS)));
+    if (__atomic_load_n(&slot->owner, __ATOMIC_RELAXED) != pointer) slot = claim_slot(place, pointer);
+    u64 *thread = &local->threads[hash_of(pointer)], nobody = 0;
+    if (slot && __atomic_load_n(thread, __ATOMIC_RELAXED) == 0 &&
+        __atomic_compare_exchange_n(thread, &nobody, 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+        local->slots[hash_of(pointer)] = slot;
+        __atomic_store_n(thread, pointer, __ATOMIC_RELEASE);
+    }
+    return slot;
+}
+
 // Threads are told apart by their thread pointer, because thread-local storage of our own would need a libc. Threads that
 // have it one after another share a slot.
-INLINE struct slot *slot_of_thread(struct place *place) {
+INLINE struct slot *slot_of_thread(void) {
     u64 pointer = thread_pointer();
-    u32 index = (u32)(pointer * 0x9E3779B97F4A7C15 >> (64 - SLOT_BITS));
-    struct slot *slot = slot_at(place, index);
-    if (likely(__atomic_load_n(&slot->owner, __ATOMIC_RELAXED) == pointer)) return slot;
-    return claim_slot(place, pointer);
+    u32 hash = hash_of(pointer);
+    if (unlikely(local->threads[hash] != pointer)) return find_slot(pointer);
+    struct slot *slot = local->slots[hash];
+    if (!slot) __builtin_unreachable();
+    return slot;
 }

@@ -19,24 +19,24 @@ enum {
 #else
     ADDRESS_BITS = 47,
 #endif
-    SIZE_BITS = 47,
     SLOT_BITS = 14,
+    SLOT_SHIFT = 2,
+    SIZE_SHIFT = 16,
 };
 #define DIRECTORY_ENTRIES ((u64)1 << (ADDRESS_BITS - CHUNK_SHIFT))
 #define CHUNK_ENTRIES ((u64)1 << (CHUNK_SHIFT - GRANULE_SHIFT))
-#define SIZE_MASK (((u64)1 << SIZE_BITS) - 1)
-#define LIVE ((u64)1 << 63)
-#define SAMPLED ((u64)1 << 62)
+#define LIVE ((u64)1)
+#define SAMPLED ((u64)2)
 
 struct entry {
-    u64 block;   // LIVE, SAMPLED, slot, size
+    u64 block;   // size, slot, SAMPLED, LIVE
     u32 tick;    // when it was allocated
     u32 number;  // how many its thread had allocated before, modulo 2^32
 };
 
-// Where each piece of address space has its entries. Allocators with classes of 8 bytes put two blocks into 16 bytes, so
-// those at odd multiples of 8 have entries of their own.
-static struct entry **directory;
+// How far the entries of each piece of address space are from it; 0: it has none. Allocators with classes of 8 bytes put
+// two blocks into 16 bytes, so those at odd multiples of 8 have entries of their own, in the directory's second half.
+static u64 *directory;
 
 // All entries, reserved at once: later there is no system call for them, which a program may have forbidden itself, and
 // nothing new to unmap when the hooks leave. Where address space is limited, less must do.
@@ -44,7 +44,7 @@ static struct entry *tables;
 static u64 chunks, chunks_max;
 
 static int make_tables(void) {
-    directory = map_anonymous(2 * DIRECTORY_ENTRIES * sizeof(struct entry *));
+    directory = map_anonymous(2 * DIRECTORY_ENTRIES * sizeof *directory);
     if (!directory) return 0;
     for (chunks_max = 16384; chunks_max > 0; chunks_max /= 16) {
         size_t bytes = chunks_max * CHUNK_ENTRIES * sizeof(struct entry);
@@ -57,45 +57,65 @@ static int make_tables(void) {
 }
 
 static void unmap_tables(void) {
-    unmap(directory, 2 * DIRECTORY_ENTRIES * sizeof(struct entry *));
+    unmap(directory, 2 * DIRECTORY_ENTRIES * sizeof *directory);
     unmap(tables, chunks_max * CHUNK_ENTRIES * sizeof(struct entry));
     directory = NULL;
     tables = NULL;
 }
 
-INLINE struct entry **chunk_of(u64 address) {
-    return directory + (address >> CHUNK_SHIFT & (DIRECTORY_ENTRIES - 1)) * 2 + (address >> 3 & 1);
+// aarch64 ignores the highest byte of an address, and an allocator may use it.
+INLINE u64 address_of(const void *block) {
+#if defined(__aarch64__)
+    return (u64)block << 8 >> 8;
+#else
+    return (u64)block;
+#endif
 }
 
-INLINE struct entry *entry_in(struct entry *chunk, u64 address) {
-    return chunk + (address >> GRANULE_SHIFT & (CHUNK_ENTRIES - 1));
+INLINE struct entry *entry_at(u64 distance, u64 address) { return (struct entry *)(distance + (address & ~(u64)15)); }
+
+// Where the directory says how far the entry is; NULL for what is no address.
+INLINE u64 *distance_of(u64 address) {
+    u64 index = address >> CHUNK_SHIFT;
+    return likely(index < DIRECTORY_ENTRIES) ? directory + index + (address >> 3 & 1) * DIRECTORY_ENTRIES : NULL;
 }
 
 // The entry of a block that was recorded; NULL if none was anywhere near.
 INLINE struct entry *find_entry(const void *block) {
-    struct entry *chunk = __atomic_load_n(chunk_of((u64)block), __ATOMIC_ACQUIRE);
-    return likely(chunk) ? entry_in(chunk, (u64)block) : NULL;
+    u64 *at = distance_of(address_of(block));
+    u64 distance = likely(at) ? __atomic_load_n(at, __ATOMIC_ACQUIRE) : 0;
+    return likely(distance) ? entry_at(distance, address_of(block)) : NULL;
 }
 
-RARE struct entry *make_chunk(struct place *place, u64 address) {
+// The distance to it, if the block is at a multiple of 16 bytes, and so in the directory's first half; 0 if none was near.
+INLINE u64 distance_quickly(u64 address) {
+    // Where other addresses have zeros, an odd one then has its lowest bits, and seems too high.
+    u64 index = (address >> GRANULE_SHIFT | address << (64 - GRANULE_SHIFT)) >> (CHUNK_SHIFT - GRANULE_SHIFT);
+    return likely(index < DIRECTORY_ENTRIES) ? __atomic_load_n(directory + index, __ATOMIC_ACQUIRE) : 0;
+}
+
+RARE u64 make_chunk(struct place *place, u64 address) {
     u64 index = __atomic_fetch_add(&chunks, 1, __ATOMIC_RELAXED);
     if (index >= chunks_max) {
         __atomic_store_n(&chunks, chunks_max, __ATOMIC_RELAXED);
-        return NULL;
+        return 0;
     }
-    struct entry *made = tables + index * CHUNK_ENTRIES, *nobody = NULL;
+    u64 made = (u64)(tables + index * CHUNK_ENTRIES) - (address >> CHUNK_SHIFT << CHUNK_SHIFT), nobody = 0;
     __atomic_store_n(&place->chunks, index + 1, __ATOMIC_RELAXED);
     // Another thread may have been first. Then this piece stays empty, and takes no memory.
-    __atomic_compare_exchange_n(chunk_of(address), &nobody, made, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    __atomic_compare_exchange_n(distance_of(address), &nobody, made, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
     return nobody ? nobody : made;
 }
 
 // The entry of a block that is about to be recorded; NULL where no memory is left for it.
-INLINE struct entry *entry_for(struct place *place, const void *block) {
-    struct entry *chunk = __atomic_load_n(chunk_of((u64)block), __ATOMIC_ACQUIRE);
-    if (unlikely(!chunk)) chunk = make_chunk(place, (u64)block);
-    return likely(chunk) ? entry_in(chunk, (u64)block) : NULL;
+static struct entry *entry_for(struct place *place, const void *block) {
+    u64 address = address_of(block), *at = distance_of(address);
+    if (unlikely(!at)) return NULL;
+    u64 distance = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+    if (unlikely(!distance)) distance = make_chunk(place, address);
+    return likely(distance) ? entry_at(distance, address) : NULL;
 }
 
-INLINE u64 size_of(u64 block) { return block & SIZE_MASK; }
-INLINE u32 slot_of(u64 block) { return block >> SIZE_BITS & ((1 << SLOT_BITS) - 1); }
+INLINE u64 size_of(u64 block) { return block >> SIZE_SHIFT; }
+INLINE u32 slot_of(u64 block) { return block >> SLOT_SHIFT & ((1 << SLOT_BITS) - 1); }
+INLINE u32 number_of(const struct slot *slot) { return slot_of(slot->mark); }

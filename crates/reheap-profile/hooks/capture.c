@@ -75,20 +75,22 @@ static int capture_can_read(uint64_t address) {
     return result == -EINVAL_;
 }
 
-// Copies at most `bytes` (a multiple of 8) from the address on; how many could be read. The address is a stack pointer,
-// and the return address was below it: so its own page is there, unless it is at the very beginning of one.
-// Without permission to look further, it ends with that page.
-static uint32_t capture_stack(void *to, uint64_t from, uint32_t bytes, int may_look) {
+// How many of the bytes (a multiple of 8) from the address on can be read. The address is a stack pointer, and the return
+// address was below it: so its own page is there, unless it is at the very beginning of one. Without permission to look
+// further, it ends with that page.
+static uint32_t capture_length(uint64_t from, uint32_t bytes, int may_look) {
     uint64_t wanted = from + bytes;
     uint64_t end = (from + CAPTURE_PAGE_BYTES - 1) / CAPTURE_PAGE_BYTES * CAPTURE_PAGE_BYTES;
     while (end < wanted && may_look && capture_can_read(end)) end += CAPTURE_PAGE_BYTES;
     if (end > wanted) end = wanted;
-    uint64_t words = (end - from) / 8;
+    return (uint32_t)(end - from) & ~7U;
+}
+
+static void capture_stack(void *to, uint64_t from, uint32_t bytes) {
     const uint64_t *source = (const uint64_t *)from;
     uint64_t *target = to;
-    for (uint64_t i = 0; i < words; i++) {
+    for (uint32_t i = 0; i < bytes / 8; i++) {
         target[i] = source[i];
         __asm__ volatile("" ::: "memory"); // otherwise compilers make it a call of memcpy
     }
-    return (uint32_t)(words * 8);
 }

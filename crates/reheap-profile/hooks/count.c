@@ -32,70 +32,58 @@ enum {
     STEP_BYTES = 32 << 10,      // how much live memory a thread keeps to itself before it tells its process
     USABLE_EVERY = 64,          // of each bucket, one block of so many is asked for its usable size
     TICKS_PER_MILLISECOND_LOG2 = 3,
-    FINE_BYTES = 256,           // up to this size, a bucket for each 8 bytes
 };
 
 static size_t (*next_usable_size)(void *);
 
-// A thread in its place.
-struct caller {
-    struct place *place;
-    struct slot *slot; // NULL if the call is passed on uncounted
-};
+// dlsym may allocate itself (glibc before 2.34 does), while it is being asked for the functions that do that.
+static char early_memory[64 << 10] __attribute__((aligned(64)));
 
-// The thread's place and slot, or none if this call is passed on as it is: there is no place for it, or it comes from inside the
+INLINE int is_early(const void *block) { return (u64)block - (u64)early_memory < sizeof early_memory; }
+
+// In a hook: a place in its part of the stack.
+#define STACK ((u64)__builtin_frame_address(0))
+
+// The slot of the thread, or none if this call is passed on as it is: there is no place for it, or it comes from inside the
 // allocator. A call that was left by longjmp does not count as the outer one for ever: the stack shows it is over.
-INLINE struct caller enter(enum function function, u64 frame) {
-    struct place *place = local->place;
-    if (unlikely(!place)) {
-        place = attach();
-        if (!place) return (struct caller){0};
-    }
-    struct slot *slot = slot_of_thread(place);
-    if (unlikely(!slot || frame < slot->inside)) return (struct caller){0};
-    ADD(slot->calls[function], 1);
-    return (struct caller){place, slot};
+INLINE struct slot *enter(void) {
+    struct slot *slot = slot_of_thread();
+    return likely(slot && STACK >= slot->inside) ? slot : NULL;
 }
 
 // Around the allocator's own function, and nothing of ours: reheap looks at this to see how long the allocator takes.
-#define INSIDE(caller, frame, call) ({ \
-    __atomic_store_n(&(caller).slot->inside, (u64)(frame), __ATOMIC_RELAXED); \
+#define INSIDE(slot, call) ({ \
+    __atomic_store_n(&(slot)->inside, STACK, __ATOMIC_RELAXED); \
     __auto_type result = (call); \
-    __atomic_store_n(&(caller).slot->inside, 0, __ATOMIC_RELAXED); \
+    __atomic_store_n(&(slot)->inside, 0, __ATOMIC_RELAXED); \
     result; \
 })
 
-RARE void trace_it(struct caller caller, enum reheap_traced as, const void *block, u64 size, u64 alignment) {
-    trace_call(trace, trace_ring_at(caller.place, slot_of(caller.slot->mark)), as, block, size, alignment);
+// A call as it is traced: an allocation after the allocator gave the block, a free before it gets it.
+RARE void trace_it(struct slot *slot, enum reheap_traced as, const void *block, u64 size, u64 alignment) {
+    trace_call(trace, trace_ring_at(place_of(slot), number_of(slot)), as, block, size, alignment);
 }
-
-// An allocation after the allocator gave the block, a free before it gets it.
-#define TRACE(caller, function, block, size, alignment) \
-    do { \
-        if (unlikely(trace)) trace_it(caller, traced_as[function], block, size, alignment); \
-    } while (0)
 
 // 0, then steps of 8 bytes, then four for each power of two.
 INLINE u32 bucket_of_size(u64 size) {
     if (likely(size <= FINE_BYTES)) return (u32)(size + 7) / 8;
     u32 log2 = 63 - (u32)__builtin_clzll(size - 1);
-    u32 bucket = FINE_BYTES / 8 + 1 + (log2 - 8) * 4 + (u32)((size - 1) >> (log2 - 2) & 3);
+    u32 bucket = FINE_SIZES + (log2 - 8) * 4 + (u32)((size - 1) >> (log2 - 2) & 3);
     return bucket < SIZES ? bucket : SIZES - 1;
 }
 
 // 0 for 0, and otherwise one more than the logarithm.
-INLINE u32 bucket_of(u64 value, u32 buckets) {
-    u32 bucket = value ? 64 - (u32)__builtin_clzll(value) : 0;
-    return bucket < buckets ? bucket : buckets - 1;
-}
+INLINE u32 bucket_of(u32 value) { return (u32)__builtin_clzll(2 * (u64)value + 1) ^ 63; }
 
-RARE void tell_place(struct place *place, struct slot *slot) {
-    i64 bytes = slot->pending_bytes, blocks = (i64)slot->allocations;
-    __atomic_store_n(&slot->pending_bytes, 0, __ATOMIC_RELAXED);
-    for (u32 bucket = 0; bucket < TIMES; bucket++) blocks -= (i64)slot->times[bucket].blocks;
-    i64 live_blocks = __atomic_add_fetch(&place->live_blocks, blocks - slot->told_blocks, __ATOMIC_RELAXED);
+INLINE u32 ticks_now(void) { return (u32)__atomic_load_n(&shared->now, __ATOMIC_RELAXED); }
+
+static void tell_place(struct place *place, struct slot *slot) {
+    u64 bytes = bytes_of(&slot->allocated) - bytes_of(&slot->freed), blocks = live_blocks_of(slot);
+    i64 more_bytes = (i64)(bytes - slot->told_bytes), more_blocks = (i64)(blocks - slot->told_blocks);
+    slot->told_bytes = bytes;
     slot->told_blocks = blocks;
-    i64 live = __atomic_add_fetch(&place->live_bytes, bytes, __ATOMIC_RELAXED);
+    i64 live_blocks = __atomic_add_fetch(&place->live_blocks, more_blocks, __ATOMIC_RELAXED);
+    i64 live = __atomic_add_fetch(&place->live_bytes, more_bytes, __ATOMIC_RELAXED);
     i64 peak = __atomic_load_n(&place->peak_bytes, __ATOMIC_RELAXED);
     while (live > peak) {
         if (__atomic_compare_exchange_n(&place->peak_bytes, &peak, live, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
@@ -106,10 +94,17 @@ RARE void tell_place(struct place *place, struct slot *slot) {
     }
 }
 
-INLINE void change_live(struct place *place, struct slot *slot, i64 bytes) {
-    i64 pending = slot->pending_bytes + bytes;
-    __atomic_store_n(&slot->pending_bytes, pending, __ATOMIC_RELAXED);
-    if (unlikely((u64)(pending + STEP_BYTES) > 2 * STEP_BYTES)) tell_place(place, slot);
+// After a change of live memory: tells the place where it is much, and says for how many bytes the next ones need no look
+// at it. Where every call is traced, each has more to do than to count.
+static void look_at_live(struct slot *slot) {
+    i64 pending = (i64)(bytes_of(&slot->allocated) - bytes_of(&slot->freed) - slot->told_bytes);
+    if (unlikely((u64)(pending + STEP_BYTES) > 2 * STEP_BYTES)) {
+        tell_place(place_of(slot), slot);
+        pending = 0;
+    }
+    u64 until_sample = slot->sample_at - bytes_of(&slot->allocated), until_told = (u64)(STEP_BYTES - pending);
+    grant(&slot->allocated, trace ? (u64)-1 : until_told < until_sample ? until_told : until_sample);
+    grant(&slot->freed, trace ? (u64)-1 : (u64)(STEP_BYTES + pending));
 }
 
 RARE void look_at_usable(struct slot *slot, u32 bucket, void *block, u64 size) {
@@ -120,47 +115,108 @@ RARE void look_at_usable(struct slot *slot, u32 bucket, void *block, u64 size) {
     ADD(usable->blocks, 1);
 }
 
-RARE void note_failure(struct slot *slot, u64 size) {
-    ADD(slot->failed, size != 0);
-}
-
 // Writes down what belongs to the block from now on.
-INLINE void record_block(struct place *place, struct slot *slot, const void *block, u64 size, struct caller_frame frame) {
+static void record_block(struct slot *slot, const void *block, u64 size) {
     u64 sampled = 0;
-    slot->sample_in -= (i64)(size | !size); // an empty block counts as a byte
-    if (unlikely(slot->sample_in < 0) && shared->every) {
-        sampled = sample(place, slot, block, size, frame) ? SAMPLED : 0;
+    ADD(slot->allocated.left, -size);
+    slot->sample_at -= size == 0; // an empty block counts as a byte
+    if (unlikely(bytes_of(&slot->allocated) >= slot->sample_at) && shared->every) {
+        sampled = sample(slot, block, size) ? SAMPLED : 0;
     }
+    struct place *place = place_of(slot);
     struct entry *entry = entry_for(place, block);
     if (unlikely(!entry)) {
+        ADD(slot->allocated.left, size);
         __atomic_fetch_add(&place->lost_blocks, 1, __ATOMIC_RELAXED);
         return;
     }
-    change_live(place, slot, (i64)size);
-    entry->tick = (u32)__atomic_load_n(&shared->now, __ATOMIC_RELAXED);
-    entry->number = (u32)slot->allocations;
-    entry->block = slot->mark | sampled | (size & SIZE_MASK);
+    entry->tick = ticks_now();
+    entry->number = (u32)slot->number;
+    entry->block = slot->mark | sampled | size << SIZE_SHIFT;
+    look_at_live(slot);
 }
 
-INLINE void note_size(struct slot *slot, void *block, u64 size) {
+static void note_size(struct slot *slot, void *block, u64 size) {
     u32 bucket = bucket_of_size(size);
-    ADD(slot->sizes[bucket].blocks, 1);
-    ADD(slot->sizes[bucket].bytes, size);
+    u64 before;
+    if (likely(size <= FINE_BYTES)) {
+        before = slot->small[size]++;
+    } else {
+        struct pair *large = &slot->large[bucket - FINE_SIZES];
+        before = large->blocks++;
+        ADD(large->bytes, size);
+    }
     if (unlikely(size >> HUGE_BYTES_LOG2)) ADD(slot->huge, 1);
-    if (unlikely(size == 0)) ADD(slot->zero_size, 1);
-    if (unlikely(slot->sizes[bucket].blocks % USABLE_EVERY == 1)) look_at_usable(slot, bucket, block, size);
+    if (unlikely(before % USABLE_EVERY == 0)) look_at_usable(slot, bucket, block, size);
 }
 
 // A new block, or none.
-INLINE void allocated(struct place *place, struct slot *slot, void *block, u64 size, struct caller_frame frame) {
+static void note_block(struct slot *slot, void *block, u64 size) {
     if (unlikely(!block)) {
-        note_failure(slot, size);
+        ADD(slot->failed, size != 0);
         return;
     }
     note_size(slot, block, size);
-    ADD(slot->allocations, 1);
-    slot->latest = (u64)block;
-    record_block(place, slot, block, size, frame);
+    ADD(slot->number, 1);
+    record_block(slot, block, size);
+}
+
+INLINE int spend(struct budget *budget, u64 bytes) {
+    budget->left -= (i64)bytes;
+    if (likely(budget->left >= 0)) return 1;
+    budget->left += (i64)bytes;
+    return 0;
+}
+
+// What most allocations need: a new small block, and nothing to do but to count. Otherwise 0, and nothing is counted yet.
+INLINE int note_block_quickly(struct slot *slot, const void *block, u64 size) {
+    if (unlikely(!block || size - 1 >= FINE_BYTES)) return 0;
+    u64 before = slot->small[size], distance = distance_quickly(address_of(block));
+    if (unlikely(!distance || before % USABLE_EVERY == 0)) return 0;
+    struct entry *entry = (struct entry *)(distance + address_of(block));
+    if (unlikely(!spend(&slot->allocated, size))) return 0;
+    slot->small[size] = before + 1;
+    entry->tick = ticks_now();
+    entry->number = (u32)++slot->number;
+    entry->block = slot->mark | size << SIZE_SHIFT;
+    return 1;
+}
+
+// malloc and free have no counters of their own: in most programs, each block that is allocated or freed is a call of
+// theirs. Calls of other functions are subtracted, after the block is counted, so that the difference is never negative.
+INLINE void count_allocation(struct slot *slot, enum function function, int made) {
+    if (function == MALLOC) {
+        if (unlikely(!made)) ADD(slot->calls[MALLOC], 1);
+        return;
+    }
+    ADD(slot->calls[function], 1);
+    if (likely(made)) ADD(slot->calls[MALLOC], -1);
+}
+
+INLINE void count_free(struct slot *slot, enum function function, int is_freed) {
+    if (function == FREE) {
+        if (unlikely(!is_freed)) ADD(slot->calls[FREE], 1);
+        return;
+    }
+    ADD(slot->calls[function], 1);
+    if (likely(is_freed)) ADD(slot->calls[FREE], -1);
+}
+
+RARE void trace_allocation(struct slot *slot, enum function function, const void *block, u64 size, u64 alignment) {
+    // A trace has no function for zeroed and aligned memory; mimalloc has.
+    if (function == CALLOC && alignment) function = ALIGNED_ALLOC;
+    trace_it(slot, traced_as[function], block, size, alignment);
+}
+
+// An alignment of 0: the function has none. Returns the block, so that the hook need not keep it meanwhile. The slot has
+// the hook's caller.
+static __attribute__((noinline)) void *note_allocation(struct slot *slot, enum function function, void *block, u64 size,
+                                                       u64 alignment) {
+    if (unlikely(trace)) trace_allocation(slot, function, block, size, alignment);
+    note_block(slot, block, size);
+    if (block && alignment) ADD(slot->alignments[(63 - (u32)__builtin_clzll(alignment)) % ALIGNMENTS], 1);
+    count_allocation(slot, function, block != NULL);
+    return block;
 }
 
 // The block as it was recorded, which it is no longer; 0 if it was not.
@@ -172,31 +228,56 @@ INLINE struct entry take_entry(const void *block) {
     return taken;
 }
 
-// A block that is about to be freed.
-INLINE void freed(struct place *place, struct slot *slot, const void *block) {
+// How long the block lived. `allocations` is how many others its thread allocated meanwhile.
+INLINE void note_life(struct slot *slot, struct entry entry, u32 allocations) {
+    u32 time = bucket_of((ticks_now() - entry.tick) >> TICKS_PER_MILLISECOND_LOG2);
+    struct pair *lived = &slot->lived[time * DISTANCES + bucket_of(allocations)];
+    ADD(lived->blocks, 1);
+    ADD(lived->bytes, size_of(entry.block));
+    ADD(slot->frees, 1);
+}
+
+// A block that is about to be freed; 0 if it was not recorded.
+static int note_free(struct slot *slot, const void *block) {
     struct entry entry = take_entry(block);
     if (unlikely(!(entry.block & LIVE))) {
         ADD(slot->unknown_frees, 1);
-        return;
+        return 0;
     }
     u64 size = size_of(entry.block);
-    change_live(place, slot, -(i64)size);
     struct slot *of_block = slot;
-    if (unlikely((entry.block ^ slot->mark) << 2 >> (SIZE_BITS + 2))) {
+    if (slot_of(entry.block) != number_of(slot)) of_block = slot_at(place_of(slot), slot_of(entry.block));
+    u32 allocations = (u32)__atomic_load_n(&of_block->number, __ATOMIC_RELAXED) - entry.number;
+    if (of_block != slot) {
         ADD(slot->of_others.blocks, 1);
         ADD(slot->of_others.bytes, size);
-        of_block = slot_at(place, slot_of(entry.block));
-    } else if (slot->latest == (u64)block) {
-        ADD(slot->temporaries, 1);
-        slot->latest = 0;
+        ADD(slot->of_others_at_once, allocations == 0);
     }
-    u32 ticks = (u32)__atomic_load_n(&shared->now, __ATOMIC_RELAXED) - entry.tick;
-    struct pair *time = &slot->times[bucket_of(ticks >> TICKS_PER_MILLISECOND_LOG2, TIMES)];
-    ADD(time->blocks, 1);
-    ADD(time->bytes, size);
-    u32 others = (u32)__atomic_load_n(&of_block->allocations, __ATOMIC_RELAXED) - entry.number;
-    struct pair *distance = &slot->distances[bucket_of(others, DISTANCES)];
-    ADD(distance->blocks, 1);
-    ADD(distance->bytes, size);
-    if (unlikely(entry.block & SAMPLED)) sampled_is_freed(place, block);
+    ADD(slot->freed.left, -size);
+    note_life(slot, entry, allocations);
+    look_at_live(slot);
+    if (unlikely(entry.block & SAMPLED)) sampled_is_freed(place_of(slot), block);
+    return 1;
+}
+
+// What most frees need: a block of this thread that was not sampled, and nothing to do but to count. Otherwise 0, and
+// nothing is counted yet.
+INLINE int note_free_quickly(struct slot *slot, const void *block) {
+    u64 distance = distance_quickly(address_of(block));
+    struct entry *entry = (struct entry *)(distance + address_of(block));
+    if (unlikely(!distance || (uint16_t)entry->block != (uint16_t)slot->mark)) return 0;
+    struct entry taken = *entry;
+    if (unlikely(!spend(&slot->freed, size_of(taken.block)))) return 0;
+    entry->block = 0;
+    note_life(slot, taken, (u32)slot->number - taken.number);
+    return 1;
+}
+_Static_assert(SIZE_SHIFT == 16 && SLOT_SHIFT + SLOT_BITS <= SIZE_SHIFT, "16 bits say whose block it is");
+
+// Returns the block, so that its hook need not keep it meanwhile.
+static __attribute__((noinline)) void *note_freeing(struct slot *slot, enum function function, void *block) {
+    if (unlikely(is_early(block))) return NULL; // there is nothing to free
+    if (unlikely(trace)) trace_it(slot, traced_as[function], block, 0, 0);
+    count_free(slot, function, block && note_free(slot, block));
+    return block;
 }

@@ -4,20 +4,19 @@
 // next of that name, so no call has to ask whether it was found. In a static program reheap writes the address of the
 // original's relocated beginning there, before anything calls it.
 
-#define NEXT(name) reheap_next_##name
+#define NEXT(name) next_##name
+// What stands behind a hook. reheap knows it by another name: what has only a hidden name needs no look-up in a table.
+#define DECLARE_NEXT(type, name, first) \
+    HIDDEN type *NEXT(name) = first; \
+    EXPORTED extern type *reheap_next_##name __attribute__((alias("next_" #name)))
 #define HOOK(name) reheap_hook_##name
-#define STACK ((u64)__builtin_frame_address(0))
-// Of the hook's caller. Only a sample looks at it, so nothing is computed otherwise.
-#define FRAME ({ struct caller_frame frame_; CAPTURE_CALLER(frame_.registers); frame_; })
 
 // --- Finding what is behind, in a preload.
 
 extern void *dlsym(void *, const char *) __attribute__((weak));
 #define RTLD_NEXT ((void *)-1L)
 
-// dlsym may allocate itself (glibc before 2.34 does), while it is being asked for the functions that do that.
-static char early_memory[64 << 10] __attribute__((aligned(64)));
-static u64 early_used;
+static u64 early_used; // of early_memory
 static u64 searching; // the thread that searches, by its pointer; 0: none
 
 static void *early(size_t size) {
@@ -26,8 +25,6 @@ static void *early(size_t size) {
     u64 before = __atomic_fetch_add(&early_used, rounded, __ATOMIC_RELAXED);
     return before <= sizeof early_memory - rounded ? early_memory + before : NULL;
 }
-
-INLINE int is_early(const void *block) { return (u64)block - (u64)early_memory < sizeof early_memory; }
 
 typedef void *malloc_like(size_t);
 typedef void *calloc_like(size_t, size_t);
@@ -38,6 +35,7 @@ typedef void *reallocarray_like(void *, size_t, size_t);
 typedef void free_sized_like(void *, size_t);
 typedef void free_aligned_sized_like(void *, size_t, size_t);
 typedef int prctl_like(int, u64, u64, u64, u64);
+typedef size_t usable_size_like(void *);
 typedef long syscall_like(long, long, long, long, long, long, long);
 
 static malloc_like find_malloc, find_valloc, find_pvalloc;
@@ -51,21 +49,21 @@ static free_aligned_sized_like find_free_aligned_sized;
 static prctl_like find_prctl;
 static syscall_like find_syscall;
 
-EXPORTED malloc_like *NEXT(malloc) = find_malloc;
-EXPORTED malloc_like *NEXT(valloc) = find_valloc;
-EXPORTED malloc_like *NEXT(pvalloc) = find_pvalloc;
-EXPORTED calloc_like *NEXT(calloc) = find_calloc;
-EXPORTED calloc_like *NEXT(aligned_alloc) = find_aligned_alloc;
-EXPORTED calloc_like *NEXT(memalign) = find_memalign;
-EXPORTED realloc_like *NEXT(realloc) = find_realloc;
-EXPORTED free_like *NEXT(free) = find_free;
-EXPORTED posix_memalign_like *NEXT(posix_memalign) = find_posix_memalign;
-EXPORTED reallocarray_like *NEXT(reallocarray) = find_reallocarray;
-EXPORTED free_sized_like *NEXT(free_sized) = find_free_sized;
-EXPORTED free_aligned_sized_like *NEXT(free_aligned_sized) = find_free_aligned_sized;
-EXPORTED prctl_like *NEXT(prctl) = find_prctl;
-EXPORTED syscall_like *NEXT(syscall) = find_syscall;
-EXPORTED size_t (*NEXT(malloc_usable_size))(void *);
+DECLARE_NEXT(malloc_like, malloc, find_malloc);
+DECLARE_NEXT(malloc_like, valloc, find_valloc);
+DECLARE_NEXT(malloc_like, pvalloc, find_pvalloc);
+DECLARE_NEXT(calloc_like, calloc, find_calloc);
+DECLARE_NEXT(calloc_like, aligned_alloc, find_aligned_alloc);
+DECLARE_NEXT(calloc_like, memalign, find_memalign);
+DECLARE_NEXT(realloc_like, realloc, find_realloc);
+DECLARE_NEXT(free_like, free, find_free);
+DECLARE_NEXT(posix_memalign_like, posix_memalign, find_posix_memalign);
+DECLARE_NEXT(reallocarray_like, reallocarray, find_reallocarray);
+DECLARE_NEXT(free_sized_like, free_sized, find_free_sized);
+DECLARE_NEXT(free_aligned_sized_like, free_aligned_sized, find_free_aligned_sized);
+DECLARE_NEXT(prctl_like, prctl, find_prctl);
+DECLARE_NEXT(syscall_like, syscall, find_syscall);
+DECLARE_NEXT(usable_size_like, malloc_usable_size, NULL);
 
 // The next function of that name, or NULL if there is none, or if this thread is just about to find out.
 static void *find(const char *name) {
@@ -188,27 +186,35 @@ static long find_syscall(long number, long a, long b, long c, long d, long e, lo
 
 // --- The hooks.
 
+#define NOTE_ALLOCATION(slot, function, block, size, alignment) ({ \
+    CAPTURE_CALLER((slot)->caller.registers); \
+    note_allocation(slot, function, block, size, alignment); \
+})
+
+#define RETURN_ALLOCATED(slot, function, block, size) \
+    do { \
+        if (unlikely(!note_block_quickly(slot, block, size))) return NOTE_ALLOCATION(slot, function, block, size, 0); \
+        count_allocation(slot, function, 1); \
+        return block; \
+    } while (0)
+
 // Allocators' own functions have the same shapes as those of the family, so each shape is here once.
 #define MALLOC_HOOK(name, function) \
     EXPORTED void *HOOK(name)(size_t size) { \
-        struct caller caller = enter(function, STACK); \
-        if (unlikely(!caller.slot)) return NEXT(name)(size); \
-        void *block = INSIDE(caller, STACK, NEXT(name)(size)); \
-        TRACE(caller, function, block, size, 0); \
-        allocated(caller.place, caller.slot, block, size, FRAME); \
-        return block; \
+        struct slot *slot = enter(); \
+        if (unlikely(!slot)) return NEXT(name)(size); \
+        void *block = INSIDE(slot, NEXT(name)(size)); \
+        RETURN_ALLOCATED(slot, function, block, size); \
     }
 
 #define CALLOC_HOOK(name, function) \
     EXPORTED void *HOOK(name)(size_t many, size_t size) { \
-        struct caller caller = enter(function, STACK); \
-        if (unlikely(!caller.slot)) return NEXT(name)(many, size); \
-        void *block = INSIDE(caller, STACK, NEXT(name)(many, size)); \
+        struct slot *slot = enter(); \
+        if (unlikely(!slot)) return NEXT(name)(many, size); \
+        void *block = INSIDE(slot, NEXT(name)(many, size)); \
         size_t bytes; \
         if (__builtin_mul_overflow(many, size, &bytes)) bytes = SIZE_MAX; \
-        TRACE(caller, function, block, bytes, 0); \
-        allocated(caller.place, caller.slot, block, bytes, FRAME); \
-        return block; \
+        RETURN_ALLOCATED(slot, function, block, bytes); \
     }
 
 MALLOC_HOOK(malloc, MALLOC)
@@ -217,31 +223,26 @@ CALLOC_HOOK(calloc, CALLOC)
 // Counts a block as freed before the allocator gets it, because then another thread may.
 #define FREE_BLOCK(function, block, call) \
     do { \
-        struct caller caller = enter(function, STACK); \
-        if (unlikely(!caller.slot)) { \
-            call; \
+        struct slot *slot = enter(); \
+        if (unlikely(!slot)) { \
+            if (!is_early(block)) call; \
             return; \
         } \
-        TRACE(caller, function, block, 0, 0); \
-        if (likely(block)) freed(caller.place, caller.slot, block); \
-        (void)INSIDE(caller, STACK, (call, 0)); \
+        if (likely(note_free_quickly(slot, block))) count_free(slot, function, 1); \
+        else block = note_freeing(slot, function, block); \
+        (void)INSIDE(slot, (call, 0)); \
     } while (0)
 
 #define FREE_HOOK(name, function) \
-    EXPORTED void HOOK(name)(void *block) { \
-        if (unlikely(is_early(block))) return; \
-        FREE_BLOCK(function, block, NEXT(name)(block)); \
-    }
+    EXPORTED void HOOK(name)(void *block) { FREE_BLOCK(function, block, NEXT(name)(block)); }
 
 FREE_HOOK(free, FREE)
 
 EXPORTED void HOOK(free_sized)(void *block, size_t size) {
-    if (unlikely(is_early(block))) return;
     FREE_BLOCK(FREE_SIZED, block, NEXT(free_sized)(block, size));
 }
 
 EXPORTED void HOOK(free_aligned_sized)(void *block, size_t alignment, size_t size) {
-    if (unlikely(is_early(block))) return;
     FREE_BLOCK(FREE_ALIGNED_SIZED, block, NEXT(free_aligned_sized)(block, alignment, size));
 }
 
@@ -256,67 +257,80 @@ static void *move_early(void *block, size_t size) {
 }
 
 // The block as it was recorded; from now on it is not, because the allocator may give it to another thread.
-INLINE struct entry before_realloc(struct caller caller, void *block) {
+INLINE struct entry before_realloc(struct slot *slot, void *block) {
     if (!block) return (struct entry){0};
-    if (unlikely(trace)) trace_it(caller, REHEAP_TRACED_INTO_REALLOC, block, 0, 0);
+    if (unlikely(trace)) trace_it(slot, REHEAP_TRACED_INTO_REALLOC, block, 0, 0);
     return take_entry(block);
 }
 
-// What realloc did with `old`, which was recorded as `entry` until before the call.
-static void reallocated(struct caller caller, void *old, struct entry entry, void *block, u64 size, struct caller_frame frame) {
-    struct place *place = caller.place;
-    struct slot *slot = caller.slot;
+// It did nothing, so what was known of the block is so again.
+static void give_back_entry(const void *block, struct entry entry) {
+    struct entry *again = find_entry(block);
+    if (again) *again = entry;
+}
+
+struct allocation {
+    enum function function;
+    void *block;
+    u64 size, alignment;
+};
+
+// What a call of realloc did with `old`, which was recorded as `entry` until then. Its new size is in `it`.
+static void reallocated(struct slot *slot, void *old, struct entry entry, struct allocation it) {
     if (!old) {
-        allocated(place, slot, block, size, frame);
+        (void)note_allocation(slot, it.function, it.block, it.size, it.alignment);
         return;
     }
-    if (!block) {
-        if (size == 0) {
-            // glibc frees the block. musl and others give a block of no bytes, and do not come here.
-            ADD(slot->zero_size, 1);
-            struct entry *again = find_entry(old);
-            if (again) *again = entry;
-            freed(place, slot, old);
+    if (unlikely(trace)) trace_allocation(slot, it.function, it.block, it.size, it.alignment);
+    ADD(slot->calls[it.function], 1);
+    if (!it.block) {
+        give_back_entry(old, entry);
+        if (it.size != 0) {
+            ADD(slot->failed, 1);
             return;
         }
-        ADD(slot->failed, 1);
-        struct entry *again = find_entry(old);
-        if (again) *again = entry;
+        // glibc frees the block. musl and others give a block of no bytes, and do not come here.
+        ADD(slot->emptied, 1);
+        if (note_free(slot, old)) ADD(slot->calls[FREE], -1);
         return;
     }
     u64 before = size_of(entry.block);
-    note_size(slot, block, size);
-    if (block == old) {
+    note_size(slot, it.block, it.size);
+    if (it.block == old) {
         ADD(slot->in_place, 1);
     } else {
         ADD(slot->moved, 1);
-        ADD(slot->copied_bytes, before < size ? before : size);
+        ADD(slot->copied_bytes, before < it.size ? before : it.size);
     }
     if (!(entry.block & LIVE)) {
         ADD(slot->unknown_frees, 1);
     } else {
-        change_live(place, slot, -(i64)before);
-        if (entry.block & SAMPLED) sampled_is_freed(place, old);
+        ADD(slot->freed.left, -before);
+        if (entry.block & SAMPLED) sampled_is_freed(place_of(slot), old);
     }
-    if (slot->latest == (u64)old) slot->latest = (u64)block;
-    record_block(place, slot, block, size, frame);
+    record_block(slot, it.block, it.size);
     // The block goes on living since its first allocation.
-    struct entry *recorded = find_entry(block);
+    struct entry *recorded = find_entry(it.block);
     if (recorded && entry.block & LIVE) {
         recorded->tick = entry.tick;
         recorded->number = entry.number;
     }
 }
 
+#define REALLOCATED(slot, function, old, entry, block, size, alignment) \
+    do { \
+        CAPTURE_CALLER((slot)->caller.registers); \
+        reallocated(slot, old, entry, (struct allocation){function, block, size, alignment}); \
+    } while (0)
+
 #define REALLOC_HOOK(name, function) \
     EXPORTED void *HOOK(name)(void *block, size_t size) { \
         if (unlikely(is_early(block))) return move_early(block, size); \
-        struct caller caller = enter(function, STACK); \
-        if (unlikely(!caller.slot)) return NEXT(name)(block, size); \
-        struct entry entry = before_realloc(caller, block); \
-        void *moved = INSIDE(caller, STACK, NEXT(name)(block, size)); \
-        TRACE(caller, function, moved, size, 0); \
-        reallocated(caller, block, entry, moved, size, FRAME); \
+        struct slot *slot = enter(); \
+        if (unlikely(!slot)) return NEXT(name)(block, size); \
+        struct entry entry = before_realloc(slot, block); \
+        void *moved = INSIDE(slot, NEXT(name)(block, size)); \
+        REALLOCATED(slot, function, block, entry, moved, size, 0); \
         return moved; \
     }
 
@@ -326,37 +340,28 @@ EXPORTED void *HOOK(reallocarray)(void *block, size_t many, size_t size) {
     size_t bytes;
     if (__builtin_mul_overflow(many, size, &bytes)) bytes = SIZE_MAX;
     if (unlikely(is_early(block))) return move_early(block, bytes);
-    struct caller caller = enter(REALLOCARRAY, STACK);
-    if (unlikely(!caller.slot)) return NEXT(reallocarray)(block, many, size);
-    struct entry entry = before_realloc(caller, block);
-    void *moved = INSIDE(caller, STACK, NEXT(reallocarray)(block, many, size));
-    TRACE(caller, REALLOCARRAY, moved, bytes, 0);
-    reallocated(caller, block, entry, moved, bytes, FRAME);
+    struct slot *slot = enter();
+    if (unlikely(!slot)) return NEXT(reallocarray)(block, many, size);
+    struct entry entry = before_realloc(slot, block);
+    void *moved = INSIDE(slot, NEXT(reallocarray)(block, many, size));
+    REALLOCATED(slot, REALLOCARRAY, block, entry, moved, bytes, 0);
     return moved;
-}
-
-INLINE void aligned(struct caller caller, size_t alignment, void *block, size_t size, struct caller_frame frame) {
-    if (block) ADD(caller.slot->alignments[alignment ? (63 - (u32)__builtin_clzll(alignment)) % ALIGNMENTS : 0], 1);
-    allocated(caller.place, caller.slot, block, size, frame);
 }
 
 #define ALIGNED_HOOK(name, function) \
     EXPORTED void *HOOK(name)(size_t alignment, size_t size) { \
-        struct caller caller = enter(function, STACK); \
-        if (unlikely(!caller.slot)) return NEXT(name)(alignment, size); \
-        void *block = INSIDE(caller, STACK, NEXT(name)(alignment, size)); \
-        TRACE(caller, function, block, size, alignment); \
-        aligned(caller, alignment, block, size, FRAME); \
-        return block; \
+        struct slot *slot = enter(); \
+        if (unlikely(!slot)) return NEXT(name)(alignment, size); \
+        void *block = INSIDE(slot, NEXT(name)(alignment, size)); \
+        return NOTE_ALLOCATION(slot, function, block, size, alignment); \
     }
 
 #define POSIX_MEMALIGN_HOOK(name, function) \
     EXPORTED int HOOK(name)(void **out, size_t alignment, size_t size) { \
-        struct caller caller = enter(function, STACK); \
-        if (unlikely(!caller.slot)) return NEXT(name)(out, alignment, size); \
-        int error = INSIDE(caller, STACK, NEXT(name)(out, alignment, size)); \
-        TRACE(caller, function, error ? NULL : *out, size, alignment); \
-        aligned(caller, alignment, error ? NULL : *out, size, FRAME); \
+        struct slot *slot = enter(); \
+        if (unlikely(!slot)) return NEXT(name)(out, alignment, size); \
+        int error = INSIDE(slot, NEXT(name)(out, alignment, size)); \
+        (void)NOTE_ALLOCATION(slot, function, error ? NULL : *out, size, alignment); \
         return error; \
     }
 
@@ -369,12 +374,10 @@ enum { PAGE = 4096 };
 // valloc and pvalloc.
 #define PAGES_HOOK(name, function) \
     EXPORTED void *HOOK(name)(size_t size) { \
-        struct caller caller = enter(function, STACK); \
-        if (unlikely(!caller.slot)) return NEXT(name)(size); \
-        void *block = INSIDE(caller, STACK, NEXT(name)(size)); \
-        TRACE(caller, function, block, size, PAGE); \
-        aligned(caller, PAGE, block, size, FRAME); \
-        return block; \
+        struct slot *slot = enter(); \
+        if (unlikely(!slot)) return NEXT(name)(size); \
+        void *block = INSIDE(slot, NEXT(name)(size)); \
+        return NOTE_ALLOCATION(slot, function, block, size, PAGE); \
     }
 
 PAGES_HOOK(valloc, VALLOC)

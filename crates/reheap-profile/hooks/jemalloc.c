@@ -4,11 +4,12 @@
 typedef void *mallocx_like(size_t, int);
 typedef void *rallocx_like(void *, size_t, int);
 typedef void sdallocx_like(void *, size_t, int);
-EXPORTED malloc_like *NEXT(je_malloc);
-EXPORTED calloc_like *NEXT(je_calloc), *NEXT(je_aligned_alloc);
-EXPORTED realloc_like *NEXT(je_realloc);
-EXPORTED free_like *NEXT(je_free);
-EXPORTED posix_memalign_like *NEXT(je_posix_memalign);
+DECLARE_NEXT(malloc_like, je_malloc, NULL);
+DECLARE_NEXT(calloc_like, je_calloc, NULL);
+DECLARE_NEXT(calloc_like, je_aligned_alloc, NULL);
+DECLARE_NEXT(realloc_like, je_realloc, NULL);
+DECLARE_NEXT(free_like, je_free, NULL);
+DECLARE_NEXT(posix_memalign_like, je_posix_memalign, NULL);
 
 MALLOC_HOOK(je_malloc, MALLOC)
 CALLOC_HOOK(je_calloc, CALLOC)
@@ -17,28 +18,25 @@ FREE_HOOK(je_free, FREE)
 ALIGNED_HOOK(je_aligned_alloc, ALIGNED_ALLOC)
 POSIX_MEMALIGN_HOOK(je_posix_memalign, POSIX_MEMALIGN)
 
-EXPORTED mallocx_like *NEXT(je_mallocx);
-EXPORTED rallocx_like *NEXT(je_rallocx);
-EXPORTED sdallocx_like *NEXT(je_sdallocx);
+DECLARE_NEXT(mallocx_like, je_mallocx, NULL);
+DECLARE_NEXT(rallocx_like, je_rallocx, NULL);
+DECLARE_NEXT(sdallocx_like, je_sdallocx, NULL);
 typedef void dallocx_like(void *, int);
-EXPORTED dallocx_like *NEXT(je_dallocx);
+DECLARE_NEXT(dallocx_like, je_dallocx, NULL);
 
 EXPORTED void *HOOK(je_mallocx)(size_t size, int flags) {
-    struct caller caller = enter(MALLOCX, STACK);
-    if (unlikely(!caller.slot)) return NEXT(je_mallocx)(size, flags);
-    void *block = INSIDE(caller, STACK, NEXT(je_mallocx)(size, flags));
-    TRACE(caller, MALLOCX, block, size, (u64)1 << (flags & 63));
-    aligned(caller, (size_t)1 << (flags & 63), block, size, FRAME);
-    return block;
+    struct slot *slot = enter();
+    if (unlikely(!slot)) return NEXT(je_mallocx)(size, flags);
+    void *block = INSIDE(slot, NEXT(je_mallocx)(size, flags));
+    return NOTE_ALLOCATION(slot, MALLOCX, block, size, (u64)1 << (flags & 63));
 }
 
 EXPORTED void *HOOK(je_rallocx)(void *block, size_t size, int flags) {
-    struct caller caller = enter(RALLOCX, STACK);
-    if (unlikely(!caller.slot)) return NEXT(je_rallocx)(block, size, flags);
-    struct entry entry = before_realloc(caller, block);
-    void *moved = INSIDE(caller, STACK, NEXT(je_rallocx)(block, size, flags));
-    TRACE(caller, RALLOCX, moved, size, (u64)1 << (flags & 63));
-    reallocated(caller, block, entry, moved, size, FRAME);
+    struct slot *slot = enter();
+    if (unlikely(!slot)) return NEXT(je_rallocx)(block, size, flags);
+    struct entry entry = before_realloc(slot, block);
+    void *moved = INSIDE(slot, NEXT(je_rallocx)(block, size, flags));
+    REALLOCATED(slot, RALLOCX, block, entry, moved, size, (u64)1 << (flags & 63));
     return moved;
 }
 

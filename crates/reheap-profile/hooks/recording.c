@@ -4,18 +4,20 @@
 // It is one file without a name (memfd_create(2)), mapped whole: a child that was forked gets it from its parent, also
 // when it has closed all descriptors, changed its root or its user. Each process takes a place in it, and each thread of
 // the process a slot in that. All pages that nobody wrote to take no memory.
-#define MAGIC 0x3150706165686572 /* "reheapP1" */
+#define MAGIC 0x3250706165686572 /* "reheapP2" */
 
 enum {
     PLACES = 1024,            // processes at a time
     SLOTS = 16384,            // threads of a process; 14 bits in a block's entry
-    SLOT_BYTES = 8192,
+    SLOT_BYTES = 24 << 10,
     RING_BYTES = 8 << 20,
     FUNCTIONS_MAX = 16,
     SIZES = 160,
     ALIGNMENTS = 32,
-    TIMES = 24,
-    DISTANCES = 32,
+    TIMES = 30,               // of milliseconds, which are less than 2^29
+    DISTANCES = 33,           // of 32 bits
+    FINE_BYTES = 256,         // up to this size each size has a counter
+    FINE_SIZES = FINE_BYTES / 8 + 1,
     PATH_BYTES = 4096,
     MAPS_BYTES = 256 << 10,
 };
@@ -42,21 +44,30 @@ struct slot {
     u64 tid;
     u64 inside;                 // 0: not in the allocator; otherwise where its stack was when it went in
     u64 mark;                   // what its blocks are marked with: LIVE, and the slot's number
-    i64 pending_bytes;          // live memory that the place does not know of yet
-    u64 latest;                 // the block that it allocated last
-    i64 sample_in;              // bytes until the next sampled stack
+    // A thread counts bytes down, and looks up when none are left. So what it allocated is `granted` less `left`.
+    struct budget {
+        u64 granted;
+        i64 left;
+    } allocated, freed;
+    u64 number;                 // of the latest recorded block: `first`, and one more for each
+    u64 frees;
+    u64 first;
+    u64 calls[FUNCTIONS_MAX];   // of malloc and free: how many more than blocks were allocated and freed
+    u64 told_bytes, told_blocks; // live memory that the place knows of
+    u64 sample_at;              // how many bytes are allocated when the next stack is sampled
     u64 random;
-    u64 calls[FUNCTIONS_MAX];
-    u64 allocations, failed, zero_size, huge;
+    struct caller_frame caller; // of the hook that is about to sample its stack
+    u64 failed, emptied, huge;  // emptied: freed by a realloc to no bytes
     struct pair of_others;      // blocks of other threads that it freed
-    u64 temporaries, unknown_frees;
+    u64 of_others_at_once;      // those whose thread allocated no other block meanwhile
+    u64 unknown_frees;
     u64 in_place, moved, copied_bytes;
     u64 alignments[ALIGNMENTS]; // by log2
-    struct pair times[TIMES];   // of freed blocks, by how long they lived
-    struct pair distances[DISTANCES]; // the same, by allocations
-    struct pair sizes[SIZES];   // of requests
+    u64 small[FINE_BYTES + 1];  // requests, by size
+    // Of freed blocks, by how long they lived, in time and in allocations: one counter to change instead of two.
+    struct pair lived[TIMES * DISTANCES];
+    struct pair large[SIZES - FINE_SIZES]; // requests of more than FINE_BYTES
     struct usable usable[SIZES];
-    i64 told_blocks;            // live blocks that the place knows of
 };
 _Static_assert(sizeof(struct slot) <= SLOT_BYTES, "a slot fits into its bytes");
 
@@ -78,6 +89,7 @@ struct place {
     char program[PATH_BYTES];
     char maps[MAPS_BYTES];      // /proc/self/maps when the first stack was sampled
     i64 live_blocks, peak_blocks; // as live_bytes and peak_bytes
+    u64 generation;             // forks between the process and the one that has the hooks from reheap
 };
 
 enum access { PRELOADED, INJECTED, FORKED };
@@ -93,6 +105,21 @@ _Static_assert(sizeof(struct place) <= PLACE_HEAD_BYTES, "a place's head fits in
 
 INLINE struct slot *slot_at(struct place *place, u32 index) {
     return (struct slot *)((char *)place + PLACE_HEAD_BYTES + (u64)index * SLOT_BYTES);
+}
+
+INLINE u64 bytes_of(const struct budget *budget) { return budget->granted - (u64)budget->left; }
+
+INLINE void grant(struct budget *budget, u64 bytes) {
+    budget->granted = bytes_of(budget) + bytes;
+    budget->left = (i64)bytes;
+}
+
+INLINE u64 live_blocks_of(const struct slot *slot) { return slot->number - slot->first - slot->frees; }
+
+INLINE u32 number_of(const struct slot *slot);
+
+INLINE struct place *place_of(struct slot *slot) {
+    return (struct place *)((char *)slot - PLACE_HEAD_BYTES - (u64)number_of(slot) * SLOT_BYTES);
 }
 
 INLINE u64 place_bytes(const struct header *header) { return header->tracing ? TRACED_PLACE_BYTES : PLACE_BYTES; }
@@ -127,11 +154,16 @@ AT(place, program, 65664);
 AT(place, maps, 69760);
 AT(place, peak_blocks, 331912);
 AT(slot, inside, 8 * 2);
-AT(slot, pending_bytes, 8 * 4);
-AT(slot, calls, 8 * 8);
-AT(slot, allocations, 8 * 24);
-AT(slot, alignments, 8 * 35);
-AT(slot, times, 8 * 67);
-AT(slot, distances, 8 * 115);
-AT(slot, sizes, 8 * 179);
-AT(slot, usable, 8 * 499);
+AT(slot, allocated, 8 * 4);
+AT(slot, freed, 8 * 6);
+AT(slot, number, 8 * 8);
+AT(slot, calls, 8 * 11);
+AT(slot, told_bytes, 8 * 27);
+AT(slot, failed, 8 * 34);
+AT(slot, of_others, 8 * 37);
+AT(slot, in_place, 8 * 41);
+AT(slot, alignments, 8 * 44);
+AT(slot, small, 8 * 76);
+AT(slot, lived, 8 * 333);
+AT(slot, large, 8 * 2313);
+AT(slot, usable, 8 * 2567);

@@ -28,7 +28,7 @@ INLINE u64 next_random(struct slot *slot) {
 
 // An exponential distance with that mean. -ln(u) for a u of 64 random bits: the leading zeros give whole powers of two,
 // and log2(1 + f) is 4 f (1 - f / 4) / 3 to within 1 %, corrected so that the mean is exact to 0.1 %.
-static i64 distance(struct slot *slot, u64 mean) {
+static u64 distance(struct slot *slot, u64 mean) {
     u64 random = next_random(slot) | 1;
     int zeros = __builtin_clzll(random);
     u64 fraction = random << zeros << 1 >> 48;              // f in 1/65536
@@ -37,12 +37,12 @@ static i64 distance(struct slot *slot, u64 mean) {
     u64 minus_ln = minus_log2 * 45426 >> 16;                // ln 2 in 1/65536
     // mean is below 2^47 and the logarithm below 2^22: the product may not fit, so the mean goes first.
     u64 bytes = mean < (u64)1 << 40 ? mean * minus_ln >> 16 : (mean >> 16) * minus_ln;
-    return (i64)(bytes + 1);
+    return bytes + 1;
 }
 
 static void begin_sampling(struct slot *slot) {
     u64 every = shared->every;
-    slot->sample_in = every ? distance(slot, every) : INT64_MAX;
+    slot->sample_at = every ? bytes_of(&slot->allocated) + distance(slot, every) : UINT64_MAX;
 }
 
 // Room for a record, or NULL if reheap has not read enough of what is there.
@@ -90,15 +90,18 @@ static u32 bytes_of_stack(u64 from) {
 }
 
 // Whether the stack was recorded.
-RARE int sample(struct place *place, struct slot *slot, const void *block, u64 size, struct caller_frame frame) {
-    slot->sample_in = distance(slot, shared->every);
+RARE int sample(struct slot *slot, const void *block, u64 size) {
+    struct place *place = place_of(slot);
+    begin_sampling(slot);
     if (__atomic_load_n(&shared->closed, __ATOMIC_RELAXED)) return 0;
     if (quiet) {
         lose_stack(place);
         return 0;
     }
     if (!cautious) note_maps(place);
-    u32 bytes = sizeof(struct ring_record) + STACK_BYTES_MAX;
+    u64 stack = slot->caller.registers[1];
+    u32 stack_bytes = capture_length(stack, bytes_of_stack(stack), !cautious);
+    u32 bytes = sizeof(struct ring_record) + stack_bytes;
     struct ring_record *record = reserve(place, bytes);
     if (!record) {
         lose_stack(place);
@@ -106,11 +109,12 @@ RARE int sample(struct place *place, struct slot *slot, const void *block, u64 s
     }
     record->bytes = bytes;
     record->tick = (u32)__atomic_load_n(&shared->now, __ATOMIC_RELAXED);
-    record->slot = slot_of(slot->mark);
+    record->slot = number_of(slot);
     record->block = (u64)block;
     record->size = size;
-    for (int i = 0; i < 3; i++) record->registers[i] = frame.registers[i];
-    record->stack_bytes = capture_stack(record + 1, frame.registers[1], bytes_of_stack(frame.registers[1]), !cautious);
+    for (int i = 0; i < 3; i++) record->registers[i] = slot->caller.registers[i];
+    record->stack_bytes = stack_bytes;
+    capture_stack(record + 1, stack, stack_bytes);
     __atomic_store_n(&record->kind, SAMPLED_BLOCK, __ATOMIC_RELEASE);
     return 1;
 }

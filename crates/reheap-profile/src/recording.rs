@@ -8,6 +8,7 @@ use crate::profile::{
 use crate::sys::SharedMemory;
 use crate::trace::ring::{AREA_WORDS, Area, Clock, RING_WORDS, Ring};
 use rustix::fs::FallocateFlags;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStringExt as _;
@@ -18,11 +19,11 @@ use std::time::Duration;
 /// Names the recording to the hooks of a preload.
 pub const VARIABLE: &str = "REHEAP_PROFILE";
 
-const MAGIC: u64 = u64::from_le_bytes(*b"reheapP1");
+const MAGIC: u64 = u64::from_le_bytes(*b"reheapP2");
 /// How many processes can be watched at a time.
 const PLACES: usize = 1024;
 const SLOTS: usize = 16384;
-const SLOT_BYTES: usize = 8192;
+const SLOT_BYTES: usize = 24 << 10;
 const RING_BYTES: usize = 8 << 20;
 const HEADER_BYTES: usize = 8192;
 const PLACE_HEAD_BYTES: usize = 512 << 10;
@@ -99,28 +100,39 @@ const FUNCTIONS: [&str; 16] = [
 // A slot, in words.
 const OWNER_TID: usize = 1;
 const INSIDE: usize = 2;
-const PENDING_BYTES: usize = 4;
-const CALLS: usize = 8;
-const ALLOCATIONS: usize = 24;
-const FAILED: usize = 25;
-const ZERO_SIZE: usize = 26;
-const HUGE: usize = 27;
-const OF_OTHERS: usize = 28;
-const TEMPORARIES: usize = 30;
-const UNKNOWN_FREES: usize = 31;
-const IN_PLACE: usize = 32;
-const MOVED: usize = 33;
-const COPIED_BYTES: usize = 34;
-const ALIGNMENTS: usize = 35;
+const ALLOCATED: usize = 4;
+const FREED: usize = 6;
+const NUMBER: usize = 8;
+const FREES: usize = 9;
+const FIRST: usize = 10;
+const CALLS: usize = 11;
+const TOLD_BYTES: usize = 27;
+const FAILED: usize = 34;
+const EMPTIED: usize = 35;
+const HUGE: usize = 36;
+const OF_OTHERS: usize = 37;
+const OF_OTHERS_AT_ONCE: usize = 39;
+const UNKNOWN_FREES: usize = 40;
+const IN_PLACE: usize = 41;
+const MOVED: usize = 42;
+const COPIED_BYTES: usize = 43;
+const ALIGNMENTS: usize = 44;
 const ALIGNMENTS_MAX: usize = 32;
-const TIMES: usize = 67;
-const TIMES_MAX: usize = 24;
-const DISTANCES: usize = 115;
-const DISTANCES_MAX: usize = 32;
-const SIZES: usize = 179;
+const SMALL: usize = 76;
+const FINE_BYTES: usize = 256;
+const FINE_SIZES: usize = FINE_BYTES / 8 + 1;
+const LIVED: usize = SMALL + FINE_BYTES + 1;
+const LIVED_TIMES: usize = 30;
+const LIVED_DISTANCES: usize = 33;
+const LARGE: usize = LIVED + 2 * LIVED_TIMES * LIVED_DISTANCES;
 const SIZES_MAX: usize = 160;
-const USABLE: usize = 499;
+const USABLE: usize = LARGE + 2 * (SIZES_MAX - FINE_SIZES);
 const WORDS: usize = USABLE + 3 * SIZES_MAX;
+const _: () = assert!(8 * WORDS <= SLOT_BYTES);
+
+// Of these, the last one has all that is more.
+const TIMES_MAX: usize = 24;
+const DISTANCES_MAX: usize = 32;
 
 /// The memory that all processes of a command share with reheap.
 #[derive(Debug)]
@@ -290,10 +302,10 @@ impl Recording {
         let mut allocations = 0;
         let mut threads = 0;
         for slot in self.slots(place) {
-            bytes += slot.word(PENDING_BYTES) as i64;
-            let allocated = slot.word(ALLOCATIONS);
+            bytes += slot.pending_bytes();
+            let allocated = slot.allocations();
             allocations += allocated;
-            blocks += allocated as i64 - slot.freed().blocks as i64;
+            blocks += allocated as i64 - slot.word(FREES) as i64;
             threads += 1;
         }
         LiveNow {
@@ -385,8 +397,8 @@ impl Recording {
     pub(crate) fn counts(&self, place: Place) -> Counts {
         let mut sum = vec![0_u64; WORDS];
         for slot in self.slots(place) {
-            for (word, sum) in sum.iter_mut().enumerate() {
-                *sum = sum.wrapping_add(slot.word(word));
+            for (sum, word) in sum.iter_mut().zip(slot.words()) {
+                *sum = sum.wrapping_add(word);
             }
         }
         counts(&sum)
@@ -479,57 +491,122 @@ impl Slot<'_> {
         self.word(INSIDE) != 0
     }
 
-    fn freed(&self) -> Live {
-        (0..TIMES_MAX).fold(Live::default(), |sum, bucket| Live {
-            blocks: sum.blocks + self.word(TIMES + 2 * bucket),
-            bytes: sum.bytes + self.word(TIMES + 2 * bucket + 1),
-        })
+    /// What it allocated more than it freed, and the place does not know of.
+    fn pending_bytes(&self) -> i64 {
+        let bytes = |budget| self.word(budget).wrapping_sub(self.word(budget + 1));
+        let live = bytes(ALLOCATED).wrapping_sub(bytes(FREED));
+        live.wrapping_sub(self.word(TOLD_BYTES)) as i64
+    }
+
+    fn allocations(&self) -> u64 {
+        self.word(NUMBER).wrapping_sub(self.word(FIRST))
+    }
+
+    fn words(&self) -> Vec<u64> {
+        (0..WORDS).map(|word| self.word(word)).collect()
     }
 
     fn thread(&self) -> Thread {
-        let bytes = (0..SIZES_MAX).map(|bucket| self.word(SIZES + 2 * bucket + 1));
+        let words = self.words();
         Thread {
             tid: self.tid(),
             name: None,
             allocated: Live {
-                blocks: self.word(ALLOCATIONS),
-                bytes: bytes.sum(),
+                blocks: self.allocations(),
+                bytes: sizes(&words).map(|size| size.bytes).sum(),
             },
-            freed: self.freed(),
-            freed_of_others: Live {
-                blocks: self.word(OF_OTHERS),
-                bytes: self.word(OF_OTHERS + 1),
-            },
+            freed: lived(&words).fold(Live::default(), |sum, (_, _, freed)| add(sum, freed)),
+            freed_of_others: pair(&words, OF_OTHERS),
         }
     }
 }
 
+fn pair(slot: &[u64], at: usize) -> Live {
+    Live {
+        blocks: slot[at],
+        bytes: slot[at + 1],
+    }
+}
+
+fn add(a: Live, b: Live) -> Live {
+    Live {
+        blocks: a.blocks + b.blocks,
+        bytes: a.bytes + b.bytes,
+    }
+}
+
+/// The freed blocks, with the numbers of their lifetimes in time and in allocations.
+fn lived(slot: &[u64]) -> impl Iterator<Item = (usize, usize, Live)> {
+    (0..LIVED_TIMES * LIVED_DISTANCES).map(|cell| {
+        let time = (cell / LIVED_DISTANCES).min(TIMES_MAX - 1);
+        let distance = (cell % LIVED_DISTANCES).min(DISTANCES_MAX - 1);
+        (time, distance, pair(slot, LIVED + 2 * cell))
+    })
+}
+
+/// The requests of each bucket.
+fn sizes(slot: &[u64]) -> impl Iterator<Item = Live> {
+    (0..SIZES_MAX).map(|bucket| match bucket.checked_sub(FINE_SIZES) {
+        Some(large) => pair(slot, LARGE + 2 * large),
+        None => {
+            let (from, to) = sizes_of(bucket);
+            (from..=to).fold(Live::default(), |sum, size| {
+                let blocks = slot[SMALL + size as usize];
+                let bytes = blocks * size;
+                add(sum, Live { blocks, bytes })
+            })
+        }
+    })
+}
+
+/// How often each function was called.
+fn calls(slot: &[u64]) -> BTreeMap<String, u64> {
+    let calls = FUNCTIONS.iter().enumerate().map(|(function, name)| {
+        let counted = slot[CALLS + function];
+        let calls = match *name {
+            "malloc" => allocations(slot).wrapping_add(counted),
+            "free" => slot[FREES].wrapping_add(counted),
+            _ => counted,
+        };
+        ((*name).to_owned(), calls)
+    });
+    calls.filter(|(_, calls)| *calls > 0).collect()
+}
+
+fn allocations(slot: &[u64]) -> u64 {
+    slot[NUMBER].wrapping_sub(slot[FIRST])
+}
+
 fn counts(slot: &[u64]) -> Counts {
-    let calls = FUNCTIONS
-        .iter()
-        .zip(&slot[CALLS..])
-        .filter(|(_, calls)| **calls > 0);
-    let sizes: Vec<SizeBucket> = (0..SIZES_MAX)
-        .filter_map(|i| size_bucket(slot, i))
+    let mut times = [Live::default(); TIMES_MAX];
+    let mut distances = [Live::default(); DISTANCES_MAX];
+    for (time, distance, blocks) in lived(slot) {
+        times[time] = add(times[time], blocks);
+        distances[distance] = add(distances[distance], blocks);
+    }
+    let sizes: Vec<SizeBucket> = sizes(slot)
+        .enumerate()
+        .filter_map(|(bucket, requests)| size_bucket(slot, bucket, requests))
         .collect();
     let alignments = (0..ALIGNMENTS_MAX).map(|i| (1 << i, slot[ALIGNMENTS + i]));
-    let lifetimes = (0..TIMES_MAX).map(|i| LifetimeBucket {
+    let lifetimes = times.iter().enumerate().map(|(i, freed)| LifetimeBucket {
         below_seconds: (i + 1 < TIMES_MAX).then(|| f64::from(1_u32 << i) / 1000.0),
-        blocks: slot[TIMES + 2 * i],
-        bytes: slot[TIMES + 2 * i + 1],
+        blocks: freed.blocks,
+        bytes: freed.bytes,
     });
-    let distances = (0..DISTANCES_MAX).map(|i| LifetimeInAllocationsBucket {
+    let in_allocations = distances.iter().enumerate();
+    let in_allocations = in_allocations.map(|(i, freed)| LifetimeInAllocationsBucket {
         below_allocations: (i + 1 < DISTANCES_MAX).then_some(1 << i),
-        blocks: slot[DISTANCES + 2 * i],
-        bytes: slot[DISTANCES + 2 * i + 1],
+        blocks: freed.blocks,
+        bytes: freed.bytes,
     });
     Counts {
-        calls: calls.map(|(name, n)| ((*name).to_owned(), *n)).collect(),
-        allocations: slot[ALLOCATIONS],
-        frees: (0..TIMES_MAX).map(|i| slot[TIMES + 2 * i]).sum(),
+        calls: calls(slot),
+        allocations: allocations(slot),
+        frees: slot[FREES],
         requested_bytes: sizes.iter().map(|bucket| bucket.requested_bytes).sum(),
         failed: slot[FAILED],
-        zero_size: slot[ZERO_SIZE],
+        zero_size: slot[SMALL] + slot[EMPTIED],
         huge: slot[HUGE],
         sizes,
         alignments: alignments.filter(|(_, blocks)| *blocks > 0).collect(),
@@ -539,12 +616,10 @@ fn counts(slot: &[u64]) -> Counts {
             copied_bytes: slot[COPIED_BYTES],
         },
         lifetimes: until_the_last(lifetimes, |bucket| bucket.blocks > 0),
-        lifetimes_in_allocations: until_the_last(distances, |bucket| bucket.blocks > 0),
-        temporaries: slot[TEMPORARIES],
-        freed_by_another_thread: Live {
-            blocks: slot[OF_OTHERS],
-            bytes: slot[OF_OTHERS + 1],
-        },
+        lifetimes_in_allocations: until_the_last(in_allocations, |bucket| bucket.blocks > 0),
+        // Its thread allocated no other block meanwhile, and freed it itself.
+        temporaries: distances[0].blocks.saturating_sub(slot[OF_OTHERS_AT_ONCE]),
+        freed_by_another_thread: pair(slot, OF_OTHERS),
         unknown_frees: slot[UNKNOWN_FREES],
     }
 }
@@ -557,9 +632,8 @@ fn until_the_last<T>(items: impl Iterator<Item = T>, has: impl Fn(&T) -> bool) -
     items
 }
 
-fn size_bucket(slot: &[u64], bucket: usize) -> Option<SizeBucket> {
-    let blocks = slot[SIZES + 2 * bucket];
-    if blocks == 0 {
+fn size_bucket(slot: &[u64], bucket: usize, requests: Live) -> Option<SizeBucket> {
+    if requests.blocks == 0 {
         return None;
     }
     let (from, to) = sizes_of(bucket);
@@ -568,8 +642,8 @@ fn size_bucket(slot: &[u64], bucket: usize) -> Option<SizeBucket> {
     Some(SizeBucket {
         from,
         to,
-        blocks,
-        requested_bytes: slot[SIZES + 2 * bucket + 1],
+        blocks: requests.blocks,
+        requested_bytes: requests.bytes,
         usable: (looked_at > 0).then_some(Usable {
             blocks: looked_at,
             requested_bytes,
@@ -580,7 +654,7 @@ fn size_bucket(slot: &[u64], bucket: usize) -> Option<SizeBucket> {
 
 /// The smallest and the largest size of a bucket: `bucket_of_size` in `hooks/count.c`, the other way round.
 fn sizes_of(bucket: usize) -> (u64, u64) {
-    const FINE: usize = 256 / 8;
+    const FINE: usize = FINE_BYTES / 8;
     let upper = |bucket: usize| match bucket {
         0..=FINE => 8 * bucket as u64,
         _ => {

@@ -45,7 +45,8 @@ static void write_record(void) {
 
 __attribute__((noinline)) PROBE {
     CAPTURE_CALLER(captured.registers);
-    captured.stack_bytes = capture_stack(captured.stack, captured.registers[1], CAPTURED_STACK_BYTES_MAX, 1);
+    captured.stack_bytes = capture_length(captured.registers[1], CAPTURED_STACK_BYTES_MAX, 1);
+    capture_stack(captured.stack, captured.registers[1], captured.stack_bytes);
     write_record();
     return PROBE_RESULT;
 }
