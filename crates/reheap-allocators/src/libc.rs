@@ -6,7 +6,7 @@ use crate::memory::{BuiltMemoryFunctions, MemoryFunctions};
 use crate::tuning::{Tuning, presets};
 use crate::upstream::BuiltAllocator;
 use reheap_elf::derive::{self, DeriveError, DerivedLibc, OriginalLibc};
-use reheap_elf::marker::Marker;
+use reheap_elf::marker::{self, Marker};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -139,14 +139,15 @@ impl Original {
         replacement: &Replacement<'_>,
         cache: &Cache,
     ) -> Result<PathBuf, LibcError> {
-        let marker = serde_json::to_vec(&self.marker(replacement))
+        let text = serde_json::to_vec(&self.marker(replacement))
             .expect("a struct of strings is always JSON");
         let memory_functions = replacement.memory_functions.map(BuiltMemoryFunctions::key);
         let key = hash([
             replacement.built.key().as_bytes(),
             memory_functions.unwrap_or_default().as_bytes(),
             presets(replacement.allocator).as_bytes(),
-            &marker,
+            &text,
+            &marker::LAYOUT.to_le_bytes(),
         ]);
         let name = format!(
             "{}-{}-{}",

@@ -24,6 +24,9 @@ pub const PUBLIC: [&str; 12] = [
 /// The four functions that are aliases of the allocator's own, with no wrapper between.
 pub const CORE: [&str; 4] = ["malloc", "calloc", "realloc", "free"];
 
+/// The functions that give aligned blocks. A marker names them after those of [`CORE`].
+pub const ALIGNED: [&str; 4] = ["aligned_alloc", "posix_memalign", "memalign", "valloc"];
+
 /// The names under which musl (since 1.2.2) calls its own allocator, so that a program's own malloc never sees the
 /// libc's blocks: those of `atexit`, `aio`, `dlerror`, locales, time zones, `posix_spawn_file_actions_*` and others.
 pub const LIBC_INTERNAL: [&str; 4] = [

@@ -422,11 +422,10 @@ fn linked_marker(image: &Image<'_>) -> Result<Option<MarkerIdentity>, ElfError> 
     else {
         return Ok(None);
     };
-    let found = marker::parse_description(&note.description, note.address).map_err(|error| {
-        ElfError::Marker {
+    let found = marker::parse_description(note.note_type, &note.description, note.address)
+        .map_err(|error| ElfError::Marker {
             reason: error.to_string(),
-        }
-    })?;
+        })?;
     Ok(Some(MarkerIdentity {
         marker: found.marker,
         replaced: found.replaced,

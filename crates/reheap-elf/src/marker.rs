@@ -1,12 +1,17 @@
 //! The marker: the ELF note that reheap leaves in what it links.
 //!
 //! It says as JSON which allocator, version and tuning reheap put in. It also *proves* whether the program uses them.
-//! Eight 64-bit words precede the text, two for each of `malloc`, `calloc`, `realloc` and `free`: the distance from the
-//! word to the program's function of that name, and to the allocator's own. The linker fills them in. If both lead to
-//! the same code, the swap is active. If not, the program brought its own malloc. A note is loaded memory, and the
-//! distances need no run-time relocation, so the proof also holds in a stripped static-pie, where no symbol is left.
+//! Twelve 64-bit words precede the text. The first eight are two for each of `malloc`, `calloc`, `realloc` and `free`: the
+//! distance from the word to the program's function of that name, and to the allocator's own. The linker fills them in. If
+//! both lead to the same code, the swap is active. If not, the program brought its own malloc. A note is loaded memory,
+//! and the distances need no run-time relocation, so the proof also holds in a stripped static-pie, where no symbol is
+//! left.
 //!
-//! Layout of the note (ELF gABI "Note Section"): name `reheap`, type 1, description = 8 words, then the text.
+//! The other four lead to the program's aligned functions, so that `reheap profile` finds them. They are weak references:
+//! a marker must bring no function into a program that calls none of them. A word of such a function leads to address 0.
+//!
+//! Layout of the note (ELF gABI "Note Section"): name `reheap`, type 2, description = 12 words, then the text. Type 1,
+//! until reheap 0.1.0, has only the first eight words.
 
 use crate::baked::{Baked, defined_symbol};
 use crate::{Architecture, family};
@@ -53,6 +58,9 @@ pub struct FoundMarker {
     pub replaced: Vec<&'static str>,
     /// Where the functions of [`family::CORE`] are, in that order.
     pub functions: Vec<MarkedFunction>,
+    /// Where the program has the functions of [`family::ALIGNED`], as addresses of the file; `None` for one that it does
+    /// not have. Empty in a marker that does not say.
+    pub aligned: Vec<(&'static str, Option<u64>)>,
 }
 
 /// Where a marker says that a function is, as addresses of the file (before it is loaded somewhere else).
@@ -88,9 +96,14 @@ pub const SYMBOL: &str = "__reheap_marker";
 /// The section that holds the note.
 pub const SECTION: &str = ".note.reheap";
 
+/// The layout of new markers: their note's type.
+pub const LAYOUT: u32 = NOTE_TYPE.0;
+
 const NOTE_NAME: &[u8] = b"reheap\0";
-const NOTE_TYPE: elf::NoteType = elf::NoteType(1);
-const WORDS: usize = 2 * family::CORE.len();
+const NOTE_TYPE: elf::NoteType = elf::NoteType(2);
+const NOTE_TYPE_WITHOUT_ALIGNED: elf::NoteType = elf::NoteType(1);
+const CORE_WORDS: usize = 2 * family::CORE.len();
+const WORDS: usize = CORE_WORDS + family::ALIGNED.len();
 const WORDS_OFFSET: usize = 12 + NOTE_NAME.len().next_multiple_of(4);
 
 /// The relocatable object with the note and the baked-in tuning. `own_name` gives the name of the allocator's function
@@ -148,13 +161,15 @@ fn add_note(
         Architecture::X86_64 => elf::R_X86_64_PC64,
         Architecture::Aarch64 => elf::R_AARCH64_PREL64,
     };
-    let functions = family::CORE
+    let core = family::CORE
         .into_iter()
-        .flat_map(|function| [function.to_owned(), own_name(function)]);
-    for (index, function) in functions.enumerate() {
+        .flat_map(|function| [function.to_owned(), own_name(function)])
+        .map(|function| (function, false));
+    let aligned = family::ALIGNED.map(|function| (function.to_owned(), true));
+    for (index, (function, weak)) in core.chain(aligned).enumerate() {
         let relocation = Relocation {
             offset: (WORDS_OFFSET + index * 8) as u64,
-            symbol: object.add_symbol(undefined_symbol(&function)),
+            symbol: object.add_symbol(undefined_symbol(&function, weak)),
             addend: 0,
             flags: RelocationFlags::Elf { r_type },
         };
@@ -164,14 +179,14 @@ fn add_note(
     }
 }
 
-fn undefined_symbol(name: &str) -> Symbol {
+fn undefined_symbol(name: &str, weak: bool) -> Symbol {
     Symbol {
         name: name.into(),
         value: 0,
         size: 0,
         kind: SymbolKind::Text,
         scope: SymbolScope::Unknown,
-        weak: false,
+        weak,
         section: SymbolSection::Undefined,
         flags: SymbolFlags::None,
     }
@@ -191,13 +206,14 @@ pub fn read(bytes: &[u8]) -> Result<Option<FoundMarker>, MarkerError> {
             continue;
         };
         while let Some(note) = notes.next()? {
-            if note.name() == b"reheap" && note.n_type(LittleEndian) == NOTE_TYPE {
+            let note_type = note.n_type(LittleEndian).0;
+            if is_marker(note.name(), note_type) {
                 let offset = note.desc().as_ptr() as usize - bytes.as_ptr() as usize;
                 let address = segment
                     .p_vaddr(LittleEndian)
                     .wrapping_add(offset as u64)
                     .wrapping_sub(segment.p_offset(LittleEndian));
-                return parse_description(note.desc(), address).map(Some);
+                return parse_description(note_type, note.desc(), address).map(Some);
             }
         }
     }
@@ -213,24 +229,33 @@ pub fn read_unlinked(bytes: &[u8]) -> Option<Marker> {
 
 /// The marker in the section of a relocatable object.
 pub(crate) fn of_section(section: &[u8]) -> Option<Marker> {
+    let note_type = section.get(8..12)?.try_into().ok()?;
     let description = section.get(WORDS_OFFSET..)?;
-    parse_description(description, 0)
+    parse_description(u32::from_le_bytes(note_type), description, 0)
         .ok()
         .map(|found| found.marker)
 }
 
 /// Whether a note of that name and type is a marker.
 pub fn is_marker(name: &[u8], note_type: u32) -> bool {
-    name == b"reheap" && note_type == NOTE_TYPE.0
+    name == b"reheap" && [NOTE_TYPE.0, NOTE_TYPE_WITHOUT_ALIGNED.0].contains(&note_type)
 }
 
-/// Reads the description of a note that is at `address` in memory.
+/// Reads the description of a note of that type that is at `address` in memory.
 ///
 /// # Errors
 /// [`MarkerError::Note`] when it does not have the layout of a marker.
-pub fn parse_description(description: &[u8], address: u64) -> Result<FoundMarker, MarkerError> {
+pub fn parse_description(
+    note_type: u32,
+    description: &[u8],
+    address: u64,
+) -> Result<FoundMarker, MarkerError> {
+    let words = match elf::NoteType(note_type) {
+        NOTE_TYPE_WITHOUT_ALIGNED => CORE_WORDS,
+        _ => WORDS,
+    };
     let (words, text) = description
-        .split_at_checked(WORDS * 8)
+        .split_at_checked(words * 8)
         .ok_or_else(|| MarkerError::Note(format!("{} bytes are too few", description.len())))?;
     let targets: Vec<u64> = words
         .chunks_exact(8)
@@ -242,9 +267,15 @@ pub fn parse_description(description: &[u8], address: u64) -> Result<FoundMarker
                 .wrapping_add(distance)
         })
         .collect();
+    let (core, aligned) = targets.split_at(CORE_WORDS);
+    let aligned = family::ALIGNED
+        .into_iter()
+        .zip(aligned)
+        .map(|(name, &address)| (name, (address != 0).then_some(address)))
+        .collect();
     let functions: Vec<MarkedFunction> = family::CORE
         .into_iter()
-        .zip(targets.chunks_exact(2))
+        .zip(core.chunks_exact(2))
         .map(|(name, pair)| MarkedFunction {
             name,
             program: pair[0],
@@ -262,5 +293,49 @@ pub fn parse_description(description: &[u8], address: u64) -> Result<FoundMarker
         marker,
         replaced,
         functions,
+        aligned,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &[u8] =
+        br#"{"allocator":"a","allocator_version":"1","package":"p","libc":"musl","reheap":"0"}"#;
+
+    /// A description at address 0x1000, whose words lead to these addresses.
+    fn description(targets: &[u64]) -> Vec<u8> {
+        let words = targets.iter().enumerate();
+        let words = words.flat_map(|(index, target)| {
+            let at = 0x1000 + 8 * index as u64;
+            target.wrapping_sub(at).to_le_bytes()
+        });
+        words.chain(TEXT.iter().copied()).collect()
+    }
+
+    #[test]
+    fn a_marker_says_where_the_aligned_functions_are_and_which_the_program_lacks() {
+        let targets = [1, 1, 2, 2, 3, 3, 4, 4, 0x50, 0, 0x70, 0];
+        let found = parse_description(2, &description(&targets), 0x1000).unwrap();
+        assert_eq!(found.replaced, Vec::<&str>::new());
+        let aligned = [
+            ("aligned_alloc", Some(0x50)),
+            ("posix_memalign", None),
+            ("memalign", Some(0x70)),
+            ("valloc", None),
+        ];
+        assert_eq!(found.aligned, aligned);
+    }
+
+    #[test]
+    fn a_marker_of_the_first_type_has_only_the_core() {
+        let targets = [1, 1, 2, 2, 3, 9, 4, 4];
+        let found = parse_description(1, &description(&targets), 0x1000).unwrap();
+        assert_eq!(found.marker.allocator, "a");
+        assert_eq!(found.replaced, ["realloc"]);
+        assert_eq!(found.aligned, []);
+        assert!(is_marker(b"reheap", 1) && is_marker(b"reheap", 2));
+        assert!(!is_marker(b"reheap", 3));
+    }
 }

@@ -3,7 +3,8 @@
 mod common;
 
 use common::{
-    Link, Recording, compile, compile_with_marker, ends, hooks, scratch_directory, strip,
+    Link, Recording, compile, compile_with_marker, compile_with_old_marker, ends, hooks,
+    scratch_directory, strip,
 };
 use reheap_profile::inject::{Access, InjectError, Started, locate, spawn};
 use std::collections::BTreeMap;
@@ -41,10 +42,13 @@ fn counts(
     let arguments = [threads.to_string(), rounds.to_string()];
     let mut started = start(program, &[&arguments[0], &arguments[1]], &recording);
     assert_eq!(started.injection.access, access);
-    let not_located: &[&str] = match (access, program.to_string_lossy().contains("Glibc")) {
-        (Access::Symbols, _) | (Access::Code, false) => &[],
-        (Access::Code, true) => &["valloc", "pvalloc"],
-        (Access::Marker, _) => &["aligned_alloc", "posix_memalign", "memalign", "valloc"],
+    let name = program.to_string_lossy();
+    let not_located: &[&str] = match access {
+        Access::Code if name.contains("Glibc") => &["valloc", "pvalloc"],
+        Access::Marker if name.contains("old") => {
+            &["aligned_alloc", "posix_memalign", "memalign", "valloc"]
+        }
+        _ => &[],
     };
     assert_eq!(started.injection.not_located, not_located);
 
@@ -117,6 +121,14 @@ fn every_call_of_a_stripped_program_is_counted() {
 fn every_call_of_a_stripped_program_with_a_marker_is_counted() {
     let directory = scratch_directory();
     let program = strip(&compile_with_marker("known_counts", directory.path()));
+    counts_exactly(&program, Access::Marker, 1, 10_000);
+    counts_exactly(&program, Access::Marker, 8, 1000);
+}
+
+#[test]
+fn an_old_marker_leads_to_the_four_functions_that_it_names() {
+    let directory = scratch_directory();
+    let program = strip(&compile_with_old_marker("known_counts", directory.path()));
     let without_rounds = counts(&program, Access::Marker, 8, 0);
     let counts = counts(&program, Access::Marker, 8, 1000);
     for (name, each_round) in [("malloc", 1), ("calloc", 1), ("realloc", 1), ("free", 4)] {

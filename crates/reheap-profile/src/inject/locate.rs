@@ -21,7 +21,7 @@ use object::elf;
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
 use object::{LittleEndian, Object as _, ObjectSegment as _, ReadRef};
 use reheap_elf::{Architecture, marker};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 
@@ -294,8 +294,9 @@ impl<'data, R: ReadRef<'data>> Executable<'data, R> {
                 // A note is its header, its name and its description, the last two each filled to four bytes.
                 let filled = |bytes: usize| bytes.next_multiple_of(4) as u64;
                 let description = address + 12 + filled(note.name().len() + 1);
-                if marker::is_marker(note.name(), note.n_type(LittleEndian).0) {
-                    let found = marker::parse_description(note.desc(), description);
+                let note_type = note.n_type(LittleEndian).0;
+                if marker::is_marker(note.name(), note_type) {
+                    let found = marker::parse_description(note_type, note.desc(), description);
                     let found = found.map_err(|error| LocateError::Damaged(error.to_string()))?;
                     return Ok(Some(found));
                 }
@@ -354,7 +355,7 @@ impl<'data, R: ReadRef<'data>> Executable<'data, R> {
             Access::Code if !places.is_glibc => Vec::new(),
             _ => names::THAT_ALLOCATE
                 .into_iter()
-                .filter(|name| !places.by_hook.contains_key(name))
+                .filter(|name| !places.by_hook.contains_key(name) && !places.absent.contains(name))
                 .filter(|name| places.is_glibc || *name != names::NOT_IN_MUSL)
                 .collect(),
         };
@@ -468,6 +469,8 @@ struct Place {
 #[derive(Default)]
 struct Places {
     by_hook: BTreeMap<&'static str, Place>,
+    /// Functions that the executable does not have.
+    absent: BTreeSet<&'static str>,
     is_glibc: bool,
     /// There is a symbol table.
     are_all_named: bool,
@@ -481,15 +484,21 @@ impl Places {
     }
 
     fn add_marker(&mut self, marker: &marker::FoundMarker) {
-        for function in &marker.functions {
-            let address = function.program;
-            self.by_hook.insert(
-                function.name,
-                Place {
-                    address,
-                    size: None,
-                },
-            );
+        let core = marker.functions.iter();
+        let core = core.map(|function| (function.name, Some(function.program)));
+        for (name, address) in core.chain(marker.aligned.iter().copied()) {
+            match address {
+                Some(address) => {
+                    let place = Place {
+                        address,
+                        size: None,
+                    };
+                    self.by_hook.insert(name, place);
+                }
+                None => {
+                    self.absent.insert(name);
+                }
+            }
         }
     }
 

@@ -111,7 +111,29 @@ pub(crate) fn compile_with_marker(name: &str, directory: &Path) -> PathBuf {
     let note = marker::object_file(&marker, &[], architecture.unwrap(), str::to_owned);
     let object = directory.join("marker.o");
     std::fs::write(&object, note).unwrap();
-    let output = directory.join(format!("{name}-marker"));
+    compile_with_object(name, "marker", &object, directory)
+}
+
+/// The same with a marker of the first type, which says nothing of aligned functions.
+#[track_caller]
+pub(crate) fn compile_with_old_marker(name: &str, directory: &Path) -> PathBuf {
+    let words: String = ["malloc", "calloc", "realloc", "free"]
+        .iter()
+        .map(|function| format!(".quad {function}-., {function}-.\n"))
+        .collect();
+    let text = r#"{\"allocator\":\"system\",\"allocator_version\":\"1\",\"package\":\"none\",\"libc\":\"musl\",\"reheap\":\"0\"}"#;
+    let note = format!(
+        ".section .note.reheap,\"a\",%note\n.p2align 2\n.long 7, 2f-1f, 1\n.asciz \"reheap\"\n.p2align 2\n\
+         1:\n{words}.ascii \"{text}\"\n2:\n.p2align 2\n.section .note.GNU-stack,\"\",%progbits\n"
+    );
+    let assembly = directory.join("old-marker.s");
+    std::fs::write(&assembly, note).unwrap();
+    compile_with_object(name, "old-marker", &assembly, directory)
+}
+
+#[track_caller]
+fn compile_with_object(name: &str, way: &str, object: &Path, directory: &Path) -> PathBuf {
+    let output = directory.join(format!("{name}-{way}"));
     let mut command = Command::new("musl-gcc");
     command.args(["-std=gnu11", "-O2", "-fno-builtin", "-pthread", "-static"]);
     command
