@@ -258,6 +258,11 @@ impl Observer {
         let mut sites = self.sampler.map(Sampler::finish).unwrap_or_default();
         let with_sites = |(number, mut process): (ProcessId, Process)| {
             process.sites = sites.remove(&number).unwrap_or_default();
+            let allocated = Live {
+                blocks: process.counts.sizes.iter().map(|size| size.blocks).sum(),
+                bytes: process.counts.requested_bytes,
+            };
+            process.sites.limit(allocated, process.live_at_end);
             process
         };
         let mut processes: Vec<Process> = self.ended.into_iter().map(with_sites).collect();

@@ -299,6 +299,29 @@ impl Sites {
     pub fn is_empty(&self) -> bool {
         self.stacks.is_empty()
     }
+
+    /// Makes the estimates smaller, all in proportion, where together they are above what was counted. A few samples may
+    /// stand for more than there was.
+    pub(crate) fn limit(&mut self, allocated: Live, live: Live) {
+        let stacks = &mut self.stacks;
+        limit(stacks, allocated.blocks, |site| &mut site.allocated_blocks);
+        limit(stacks, allocated.bytes, |site| &mut site.allocated_bytes);
+        limit(stacks, live.blocks, |site| &mut site.live_blocks);
+        limit(stacks, live.bytes, |site| &mut site.live_bytes);
+        for site in stacks {
+            site.live_blocks = site.live_blocks.min(site.allocated_blocks);
+            site.live_bytes = site.live_bytes.min(site.allocated_bytes);
+        }
+    }
+}
+
+fn limit(sites: &mut [Site], counted: u64, figure: impl Fn(&mut Site) -> &mut f64) {
+    let sum: f64 = sites.iter_mut().map(|site| *figure(site)).sum();
+    if sum > counted as f64 {
+        for site in sites {
+            *figure(site) *= counted as f64 / sum;
+        }
+    }
 }
 
 /// A function at a place in a program.
@@ -347,4 +370,47 @@ pub struct Lost {
     pub blocks: u64,
     /// Sampled stacks that found no room.
     pub stacks: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(allocated: f64, live: f64) -> Site {
+        Site {
+            frames: Vec::new(),
+            samples: 1,
+            allocated_blocks: allocated,
+            allocated_bytes: 100.0 * allocated,
+            live_blocks: live,
+            live_bytes: 100.0 * live,
+        }
+    }
+
+    #[test]
+    fn estimates_of_call_sites_are_together_at_most_what_was_counted() {
+        let mut sites = Sites {
+            stacks: vec![site(30.0, 0.0), site(10.0, 8.0)],
+            ..Sites::default()
+        };
+        let of = |blocks, bytes| Live { blocks, bytes };
+        sites.limit(of(20, 10_000), of(6, 600));
+        let figures: Vec<[f64; 4]> = sites
+            .stacks
+            .iter()
+            .map(|it| {
+                [
+                    it.allocated_blocks,
+                    it.allocated_bytes,
+                    it.live_blocks,
+                    it.live_bytes,
+                ]
+            })
+            .collect();
+        // Bytes were counted more than estimated. A site cannot have more blocks now than it allocated.
+        assert_eq!(
+            figures,
+            [[15.0, 3000.0, 0.0, 0.0], [5.0, 1000.0, 5.0, 600.0]]
+        );
+    }
 }
