@@ -58,9 +58,11 @@ static void inherit(struct place *place, const struct place *parent) {
     place->peak_at = place->began;
 }
 
+static void begin_early(void);
+
 // A place for this process, if it has none; NULL if there is none to have.
 RARE struct place *attach(void) {
-    // Before the constructor ran, and where there is no recording.
+    if (!shared) begin_early();
     if (!shared) return NULL;
     for (;;) {
         struct place *place = __atomic_load_n(&local->place, __ATOMIC_ACQUIRE);

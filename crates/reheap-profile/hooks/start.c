@@ -17,8 +17,13 @@ PUBLIC(free_aligned_sized);
 PUBLIC(prctl);
 PUBLIC(syscall);
 
+#define VARIABLE "REHEAP_PROFILE"
+
+static int is_injected;
+
 // Called in a stopped process, on a stack of its own. 0, or -1 if the program must go on without hooks.
 EXPORTED int reheap_hooks_attach(const char *path) {
+    is_injected = 1;
     next_usable_size = NEXT(malloc_usable_size);
     return begin(path, INJECTED);
 }
@@ -34,14 +39,52 @@ static const char *value_of(char **environment, const char *name) {
 
 extern char **environ __attribute__((weak));
 
+// The value of the variable as the kernel has it, where the libc has no environment yet. 0 if there is none.
+static int read_environment(char *value, size_t room) {
+    static const char wanted[] = VARIABLE "=";
+    enum { WHOLE = sizeof wanted - 1, OTHER };
+    int file = open_file("/proc/self/environ", O_RDONLY), is_found = 0;
+    if (file < 0) return 0;
+    char text[1024];
+    size_t matched = 0, length = 0;
+    for (;;) {
+        long bytes = system_call(SYS_read, file, (long)text, sizeof text, 0, 0, 0);
+        if (bytes <= 0) break;
+        for (long i = 0; i < bytes && !is_found; i++) {
+            if (text[i] == 0) {
+                is_found = matched == WHOLE;
+                matched = 0;
+            } else if (matched < WHOLE) {
+                matched = text[i] == wanted[matched] ? matched + 1 : OTHER;
+            } else if (matched == WHOLE && length + 1 < room) {
+                value[length++] = text[i];
+            }
+        }
+    }
+    system_call(SYS_close, file, 0, 0, 0, 0, 0);
+    value[length] = 0;
+    return is_found;
+}
+
+static void begin_at(const char *path) {
+    next_usable_size = (size_t(*)(void *))find("malloc_usable_size");
+    begin(path, PRELOADED);
+}
+
+// At the first call, if that is before the constructor: the functions in a program's .preinit_array come first.
+static void begin_early(void) {
+    static u32 is_tried;
+    if (is_injected || __atomic_exchange_n(&is_tried, 1, __ATOMIC_RELAXED)) return;
+    char path[256];
+    if (read_environment(path, sizeof path)) begin_at(path);
+}
+
 // glibc gives constructors the arguments of main, and may not have set `environ` yet. musl has, and gives them nothing.
 __attribute__((constructor(101))) static void start(int count, char **arguments, char **environment) {
     (void)count, (void)arguments;
     if (&environ && environ) environment = environ;
-    const char *path = value_of(environment, "REHEAP_PROFILE");
-    if (!path) return;
-    next_usable_size = (size_t(*)(void *))find("malloc_usable_size");
-    begin(path, PRELOADED);
+    const char *path = value_of(environment, VARIABLE);
+    if (path) begin_at(path);
 }
 
 #if defined(__aarch64__) && defined(__clang__)

@@ -34,6 +34,15 @@ __attribute__((constructor)) static void before_main(void) {
     if (getenv("BEFORE_MAIN")) allocate(7);
 }
 
+// Earlier than all constructors. musl has no such functions.
+static void before_constructors(int count, char **arguments, char **environment) {
+    (void)count, (void)arguments;
+    for (; environment && *environment; environment++) {
+        if (strncmp(*environment, "BEFORE_CONSTRUCTORS=", 20) == 0) allocate(5);
+    }
+}
+__attribute__((section(".preinit_array"), used)) static void (*first)(int, char **, char **) = before_constructors;
+
 static void *in_thread(void *times) {
     allocate((long)times);
     return NULL;
