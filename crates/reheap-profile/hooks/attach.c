@@ -4,8 +4,10 @@
 // child notices at its next call that it has no place yet: also one that was forked past the libc, by a system call, or
 // while another thread attached.
 struct local {
-    // Where most calls find their thread's slot, by its pointer, without a look at the place.
-    u64 threads[SLOTS]; // 0: free; 1: about to be taken
+    // Where most calls find their thread's slot, by its pointer, without a look at the place. Many processes have one thread.
+    u64 first_thread; // 0: free; 1: about to be taken
+    struct slot *first_slot;
+    u64 threads[SLOTS]; // the same
     struct slot *slots[SLOTS];
     struct place *place;
     u32 attaching; // 1: somebody does; 2: there is nothing to attach to
@@ -164,6 +166,16 @@ RARE struct slot *claim_slot(struct place *place, u64 pointer) {
 
 INLINE u32 hash_of(u64 pointer) { return (u32)pointer * 0x9E3779B1 >> (32 - SLOT_BITS); }
 
+// Whether the entry was free.
+static int remember(u64 *thread, struct slot **slot_of_it, u64 pointer, struct slot *slot) {
+    u64 nobody = 0;
+    if (__atomic_load_n(thread, __ATOMIC_RELAXED) != 0) return 0;
+    if (!__atomic_compare_exchange_n(thread, &nobody, 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return 0;
+    *slot_of_it = slot;
+    __atomic_store_n(thread, pointer, __ATOMIC_RELEASE);
+    return 1;
+}
+
 // At a thread's first call; and at each of its calls if another thread with the same hash was first.
 static __attribute__((noinline)) struct slot *find_slot(u64 pointer) {
     struct place *place = __atomic_load_n(&local->place, __ATOMIC_ACQUIRE);
@@ -171,22 +183,25 @@ static __attribute__((noinline)) struct slot *find_slot(u64 pointer) {
     if (unlikely(!place)) return NULL;
     struct slot *slot = slot_at(place, (u32)(pointer * 0x9E3779B97F4A7C15 >> (64 - SLOT_BITS)));
     if (__atomic_load_n(&slot->owner, __ATOMIC_RELAXED) != pointer) slot = claim_slot(place, pointer);
-    u64 *thread = &local->threads[hash_of(pointer)], nobody = 0;
-    if (slot && __atomic_load_n(thread, __ATOMIC_RELAXED) == 0 &&
-        __atomic_compare_exchange_n(thread, &nobody, 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-        local->slots[hash_of(pointer)] = slot;
-        __atomic_store_n(thread, pointer, __ATOMIC_RELEASE);
+    if (slot && !remember(&local->first_thread, &local->first_slot, pointer, slot)) {
+        u32 hash = hash_of(pointer);
+        remember(&local->threads[hash], &local->slots[hash], pointer, slot);
     }
     return slot;
 }
 
 // Threads are told apart by their thread pointer, because thread-local storage of our own would need a libc. Threads that
-// have it one after another share a slot.
-INLINE struct slot *slot_of_thread(void) {
-    u64 pointer = thread_pointer();
-    u32 hash = hash_of(pointer);
-    if (unlikely(local->threads[hash] != pointer)) return find_slot(pointer);
-    struct slot *slot = local->slots[hash];
+// have it one after another share a slot. NULL if it must be looked for.
+INLINE struct slot *remembered_slot(u64 pointer) {
+    struct local *here = local;
+    struct slot *slot;
+    if (likely(here->first_thread == pointer)) {
+        slot = here->first_slot;
+    } else {
+        u32 hash = hash_of(pointer);
+        if (unlikely(here->threads[hash] != pointer)) return NULL;
+        slot = here->slots[hash];
+    }
     if (!slot) __builtin_unreachable();
     return slot;
 }

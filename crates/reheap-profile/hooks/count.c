@@ -36,18 +36,21 @@ enum {
 
 static size_t (*next_usable_size)(void *);
 
-// dlsym may allocate itself (glibc before 2.34 does), while it is being asked for the functions that do that.
-static char early_memory[64 << 10] __attribute__((aligned(64)));
-
-INLINE int is_early(const void *block) { return (u64)block - (u64)early_memory < sizeof early_memory; }
-
 // In a hook: a place in its part of the stack.
 #define STACK ((u64)__builtin_frame_address(0))
 
 // The slot of the thread, or none if this call is passed on as it is: there is no place for it, or it comes from inside the
 // allocator. A call that was left by longjmp does not count as the outer one for ever: the stack shows it is over.
 INLINE struct slot *enter(void) {
-    struct slot *slot = slot_of_thread();
+    u64 pointer = thread_pointer();
+    struct slot *slot = remembered_slot(pointer);
+    if (unlikely(!slot)) slot = find_slot(pointer);
+    return likely(slot && STACK >= slot->inside) ? slot : NULL;
+}
+
+// The same, or NULL if the slot must be looked for.
+INLINE struct slot *enter_quickly(void) {
+    struct slot *slot = remembered_slot(thread_pointer());
     return likely(slot && STACK >= slot->inside) ? slot : NULL;
 }
 
@@ -274,10 +277,7 @@ INLINE int note_free_quickly(struct slot *slot, const void *block) {
 }
 _Static_assert(SIZE_SHIFT == 16 && SLOT_SHIFT + SLOT_BITS <= SIZE_SHIFT, "16 bits say whose block it is");
 
-// Returns the block, so that its hook need not keep it meanwhile.
-static __attribute__((noinline)) void *note_freeing(struct slot *slot, enum function function, void *block) {
-    if (unlikely(is_early(block))) return NULL; // there is nothing to free
+INLINE void note_freeing(struct slot *slot, enum function function, const void *block) {
     if (unlikely(trace)) trace_it(slot, traced_as[function], block, 0, 0);
     count_free(slot, function, block && note_free(slot, block));
-    return block;
 }

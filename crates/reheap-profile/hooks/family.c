@@ -16,7 +16,9 @@
 extern void *dlsym(void *, const char *) __attribute__((weak));
 #define RTLD_NEXT ((void *)-1L)
 
-static u64 early_used; // of early_memory
+// dlsym may allocate itself (glibc before 2.34 does), while it is being asked for the functions that do that.
+static char early_memory[64 << 10] __attribute__((aligned(64)));
+static u64 early_used;
 static u64 searching; // the thread that searches, by its pointer; 0: none
 
 static void *early(size_t size) {
@@ -25,6 +27,8 @@ static void *early(size_t size) {
     u64 before = __atomic_fetch_add(&early_used, rounded, __ATOMIC_RELAXED);
     return before <= sizeof early_memory - rounded ? early_memory + before : NULL;
 }
+
+INLINE int is_early(const void *block) { return (u64)block - (u64)early_memory < sizeof early_memory; }
 
 typedef void *malloc_like(size_t);
 typedef void *calloc_like(size_t, size_t);
@@ -220,31 +224,34 @@ static long find_syscall(long number, long a, long b, long c, long d, long e, lo
 MALLOC_HOOK(malloc, MALLOC)
 CALLOC_HOOK(calloc, CALLOC)
 
-// Counts a block as freed before the allocator gets it, because then another thread may.
-#define FREE_BLOCK(function, block, call) \
-    do { \
+// Counts a block as freed before the allocator gets it, because then another thread may. What most blocks need is apart from
+// all other code, so that it has little to save on the stack.
+#define FREE_HOOK_OF(name, function, parameters, arguments) \
+    static __attribute__((noinline)) void slowly_##name parameters { \
+        if (unlikely(is_early(block))) return; \
         struct slot *slot = enter(); \
         if (unlikely(!slot)) { \
-            if (!is_early(block)) call; \
+            NEXT(name) arguments; \
             return; \
         } \
-        if (likely(note_free_quickly(slot, block))) count_free(slot, function, 1); \
-        else block = note_freeing(slot, function, block); \
-        (void)INSIDE(slot, (call, 0)); \
-    } while (0)
+        note_freeing(slot, function, block); \
+        (void)INSIDE(slot, (NEXT(name) arguments, 0)); \
+    } \
+    EXPORTED void HOOK(name) parameters { \
+        struct slot *slot = enter_quickly(); \
+        if (unlikely(!slot || !note_free_quickly(slot, block))) { \
+            slowly_##name arguments; \
+            return; \
+        } \
+        count_free(slot, function, 1); \
+        (void)INSIDE(slot, (NEXT(name) arguments, 0)); \
+    }
 
-#define FREE_HOOK(name, function) \
-    EXPORTED void HOOK(name)(void *block) { FREE_BLOCK(function, block, NEXT(name)(block)); }
+#define FREE_HOOK(name, function) FREE_HOOK_OF(name, function, (void *block), (block))
 
 FREE_HOOK(free, FREE)
-
-EXPORTED void HOOK(free_sized)(void *block, size_t size) {
-    FREE_BLOCK(FREE_SIZED, block, NEXT(free_sized)(block, size));
-}
-
-EXPORTED void HOOK(free_aligned_sized)(void *block, size_t alignment, size_t size) {
-    FREE_BLOCK(FREE_ALIGNED_SIZED, block, NEXT(free_aligned_sized)(block, alignment, size));
-}
+FREE_HOOK_OF(free_sized, FREE_SIZED, (void *block, size_t size), (block, size))
+FREE_HOOK_OF(free_aligned_sized, FREE_ALIGNED_SIZED, (void *block, size_t alignment, size_t size), (block, alignment, size))
 
 // An early block cannot be given to a realloc that does not know it.
 static void *move_early(void *block, size_t size) {

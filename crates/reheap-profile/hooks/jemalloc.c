@@ -40,10 +40,5 @@ EXPORTED void *HOOK(je_rallocx)(void *block, size_t size, int flags) {
     return moved;
 }
 
-EXPORTED void HOOK(je_sdallocx)(void *block, size_t size, int flags) {
-    FREE_BLOCK(SDALLOCX, block, NEXT(je_sdallocx)(block, size, flags));
-}
-
-EXPORTED void HOOK(je_dallocx)(void *block, int flags) {
-    FREE_BLOCK(DALLOCX, block, NEXT(je_dallocx)(block, flags));
-}
+FREE_HOOK_OF(je_sdallocx, SDALLOCX, (void *block, size_t size, int flags), (block, size, flags))
+FREE_HOOK_OF(je_dallocx, DALLOCX, (void *block, int flags), (block, flags))
