@@ -10,8 +10,8 @@
 //! The other four lead to the program's aligned functions, so that `reheap profile` finds them. They are weak references:
 //! a marker must bring no function into a program that calls none of them. A word of such a function leads to address 0.
 //!
-//! Layout of the note (ELF gABI "Note Section"): name `reheap`, type 2, description = 12 words, then the text. Type 1,
-//! until reheap 0.1.0, has only the first eight words.
+//! Layout of the note (ELF gABI "Note Section"): name `reheap`, type 2, description = 12 words, then the text. Type 1
+//! is older, and has only the first eight words.
 
 use crate::baked::{Baked, defined_symbol};
 use crate::{Architecture, family};
