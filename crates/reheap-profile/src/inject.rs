@@ -74,6 +74,8 @@ pub struct Injection {
     pub access: Access,
     /// The hooked functions, by the names of their hooks, and where they are in the process.
     pub functions: Vec<(String, u64)>,
+    /// Where the hooks are in the process.
+    pub hooks: Range<u64>,
     /// Functions that were located, but have no hook. Their calls stay uncounted.
     pub not_hooked: Vec<String>,
     /// Functions that the program may have, but whose place nothing shows. Their calls stay uncounted.
@@ -279,6 +281,7 @@ fn injection(located: &Located, layout: &Layout) -> Injection {
             .cloned()
             .zip(addresses)
             .collect(),
+        hooks: layout.range(),
         not_hooked: layout.not_hooked.clone(),
         not_located: located.not_located.clone(),
     }

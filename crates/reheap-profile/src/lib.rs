@@ -4,6 +4,7 @@
 //! into a dynamic program as a preload, and into a static one by a jump in place of the first instructions of its
 //! malloc. What they saw is a [`profile::Profile`], from which `reheap-report` makes every form of report.
 
+mod cpu;
 pub mod hooks;
 pub mod inject;
 pub mod observer;

@@ -4,8 +4,9 @@
 //! The hooks do not look at a clock themselves, because that would cost more than all the rest: reading one takes 7 ns in
 //! a virtual machine. So each lifetime is true to about [`INTERVAL`].
 
+use crate::cpu::Cpu;
 use crate::process::{self, Usage};
-use crate::profile::{Access, Live, Peak, Point, Process, Sites, TimeShares};
+use crate::profile::{Access, Live, Measured, Peak, Point, Process, Sites, TimeShares};
 use crate::recording::{How, LiveNow, Place, Recording, STEP_BYTES};
 use crate::samples::{Batch, ProcessId, Sampler};
 use crate::trace::TraceError;
@@ -14,6 +15,7 @@ use crate::trace::writer::Written;
 use crate::tracer::Tracer;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -43,6 +45,7 @@ pub struct Observer {
     became: Vec<(u32, PathBuf)>,
     processes: ProcessId,
     sampler: Option<Sampler>,
+    cpu: Option<Cpu>,
     injected: Injected,
     /// What a process had used before it was watched.
     before: Option<(u32, Usage)>,
@@ -55,6 +58,10 @@ pub struct Injected {
     pub access: Access,
     /// As [`Process::not_counted`].
     pub not_counted: Vec<String>,
+    /// Where the hooks are in the process.
+    pub hooks: Range<u64>,
+    /// Where the functions are that they are in front of.
+    pub functions: Vec<u64>,
 }
 
 impl Default for Injected {
@@ -62,6 +69,8 @@ impl Default for Injected {
         Self {
             access: Access::Symbols,
             not_counted: Vec::new(),
+            hooks: 0..0,
+            functions: Vec::new(),
         }
     }
 }
@@ -86,7 +95,9 @@ struct Watched {
     censuses: u64,
     running: u64,
     inside: u64,
-    waiting: u64,
+    /// How long threads waited in the allocator, and when one looked last.
+    waited: Duration,
+    looked: Duration,
     /// What looking at resident memory took last time, and when that was.
     resident: (Duration, Duration),
 }
@@ -112,6 +123,7 @@ impl Observer {
             became: Vec::new(),
             processes: 0,
             sampler,
+            cpu: None,
             injected: Injected::default(),
             before: None,
         }
@@ -141,7 +153,17 @@ impl Observer {
 
     /// Says what was put into the code of a program: how its functions were found, and which were not.
     pub fn injected(&mut self, injected: Injected) {
+        if let Some(cpu) = &self.cpu {
+            cpu.hooks_are_at(injected.hooks.clone(), injected.functions.clone());
+        }
         self.injected = injected;
+    }
+
+    /// The command is this process, which has just begun or has just got its hooks: samples where its CPU time goes from
+    /// now on. If the system does not allow that, the looks at its threads tell it.
+    pub fn sample_cpu_time(&mut self, pid: u32) {
+        self.cpu = Cpu::start(pid).ok();
+        self.injected(self.injected.clone());
     }
 
     /// From now on a process that has run for some time is watched: only what it uses from now on counts.
@@ -232,6 +254,9 @@ impl Observer {
                 watched.pass_samples(&self.recording, place, sampler);
             }
             let number = watched.number;
+            if let Some(cpu) = &self.cpu {
+                cpu.end(watched.pid, number);
+            }
             self.ended.push((
                 number,
                 watched.finish(&self.recording, place, ended, &self.injected),
@@ -256,6 +281,7 @@ impl Observer {
             self.end(place, ended);
         }
         let mut sites = self.sampler.map(Sampler::finish).unwrap_or_default();
+        let mut tallies = self.cpu.map(Cpu::finish).unwrap_or_default();
         let with_sites = |(number, mut process): (ProcessId, Process)| {
             process.sites = sites.remove(&number).unwrap_or_default();
             let allocated = Live {
@@ -263,6 +289,9 @@ impl Observer {
                 bytes: process.counts.requested_bytes,
             };
             process.sites.limit(allocated, process.live_at_end);
+            if let (Some(tally), Some(time)) = (tallies.remove(&number), &mut process.time) {
+                tally.correct(time);
+            }
             process
         };
         let mut processes: Vec<Process> = self.ended.into_iter().map(with_sites).collect();
@@ -329,7 +358,8 @@ impl Watched {
             censuses: 0,
             running: 0,
             inside: 0,
-            waiting: 0,
+            waited: Duration::ZERO,
+            looked: Duration::from_secs_f64(began),
             resident: (Duration::ZERO, Duration::ZERO),
         }
     }
@@ -341,7 +371,7 @@ impl Watched {
     }
 
     fn look(&mut self, recording: &Recording, place: Place, now: Duration) {
-        self.look_at_threads(recording, place);
+        self.look_at_threads(recording, place, now);
         if now >= self.next_point {
             self.add_point(recording, place, now);
             self.next_point = now + self.step;
@@ -364,7 +394,10 @@ impl Watched {
     }
 
     /// Where the threads are: in the allocator or not, running or waiting.
-    fn look_at_threads(&mut self, recording: &Recording, place: Place) {
+    fn look_at_threads(&mut self, recording: &Recording, place: Place, now: Duration) {
+        // On a busy machine a look may come late.
+        let since = now.saturating_sub(self.looked);
+        self.looked = now;
         self.looks += 1;
         let inside: Vec<u32> = recording
             .slots(place)
@@ -376,7 +409,7 @@ impl Watched {
             match process::thread_state(self.pid, tid) {
                 Some(b'R') => self.inside += 1,
                 None if tid == 0 => self.inside += 1, // it could not be asked for its number
-                Some(b'S' | b'D') => self.waiting += 1,
+                Some(b'S' | b'D') => self.waited += since,
                 _ => {}
             }
         }
@@ -504,10 +537,15 @@ impl Watched {
         Some(TimeShares {
             user_seconds: usage.user_ticks as f64 / per_second,
             system_seconds: usage.system_ticks as f64 / per_second,
+            measured: Measured::Looks,
             samples,
             in_allocator: self.inside.min(samples),
+            in_kernel: None,
+            in_kernel_for_allocator: None,
             in_memory_functions: None,
-            waited_seconds: self.waiting as f64 * INTERVAL.as_secs_f64(),
+            memory_functions: BTreeMap::new(),
+            in_page_faults: None,
+            waited_seconds: self.waited.as_secs_f64(),
             minor_faults: usage.minor_faults,
             major_faults: usage.major_faults,
         })

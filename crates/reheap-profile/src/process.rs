@@ -52,12 +52,19 @@ pub(crate) fn thread_state(pid: u32, tid: u32) -> Option<u8> {
 
 /// How many threads of a process run, or could.
 pub(crate) fn running_threads(pid: u32) -> u64 {
-    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
-        return 0;
-    };
-    let tids = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
+    let tids = threads(pid).into_iter();
     tids.filter(|tid| thread_state(pid, *tid) == Some(b'R'))
         .count() as u64
+}
+
+/// The numbers of the threads that are there now.
+pub(crate) fn threads(pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten();
+    tasks
+        .filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok())
+        .collect()
 }
 
 /// The names of the threads that are there now.

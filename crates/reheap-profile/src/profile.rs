@@ -264,25 +264,55 @@ pub struct Thread {
 }
 
 /// Where the time went: samples of all threads, at regular intervals.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TimeShares {
     /// CPU time of the process, in user mode and in the kernel.
     pub user_seconds: f64,
     /// See there.
     pub system_seconds: f64,
+    /// How the samples were taken.
+    #[serde(default)]
+    pub measured: Measured,
     /// How many samples fell into CPU time.
     pub samples: u64,
-    /// Of these: inside malloc, free and the like, with what the kernel did for them.
+    /// Of these: inside malloc, free and the like, with what they call and what the kernel did for them.
     pub in_allocator: u64,
-    /// Of these: inside memcpy, memset and the like; `None` where these could not be told.
+    /// Of `samples`: in the kernel. Where it could not be sampled, this is what is known of its time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_kernel: Option<u64>,
+    /// Of `in_allocator`: in the kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_kernel_for_allocator: Option<u64>,
+    /// Of `samples`: inside memcpy, memset and the like, without those that the allocator called; `None` where these could
+    /// not be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_memory_functions: Option<u64>,
+    /// The same by function. memmove and mempcpy count as memcpy, because libcs have one piece of code for them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub memory_functions: BTreeMap<String, u64>,
+    /// Of `samples`: in the kernel for a page fault, whoever caused it; `None` where the kernel was not sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_page_faults: Option<u64>,
     /// How long threads waited inside the allocator, together: for its locks, or for the kernel.
     pub waited_seconds: f64,
     /// Page faults that needed no disk, and those that did.
     pub minor_faults: u64,
     /// See there.
     pub major_faults: u64,
+}
+
+/// How samples of CPU time were taken, the least certain first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measured {
+    /// reheap looked each millisecond whether a thread ran, and whether it was in the allocator.
+    #[default]
+    Looks,
+    /// The kernel took a sample in each millisecond of CPU time in user mode. How much of the time in the kernel was for
+    /// the allocator is from looks.
+    UserSamples,
+    /// The kernel took a sample in each millisecond of CPU time.
+    Samples,
 }
 
 /// Call sites: stacks that were sampled, each with what it stands for.

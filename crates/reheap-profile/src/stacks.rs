@@ -30,6 +30,7 @@ pub use modules::{Module, ModuleId, Modules};
 pub use registers::{Captured, Machine, Registers};
 pub use sites::{SiteId, SiteTable, Weight};
 pub use symbols::Symbols;
+pub(crate) use symbols::each_function;
 pub use unwinder::{FRAMES_MAX, Stack, StackEnd, Unwinder};
 
 /// A place in the code of a module.

@@ -17,6 +17,7 @@ mod html;
 mod json;
 mod pprof;
 mod screen;
+mod shares;
 mod sites;
 mod text;
 mod threshold;

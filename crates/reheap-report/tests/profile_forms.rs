@@ -78,7 +78,9 @@ fn a_share_is_as_certain_as_its_samples() {
         let mut profile = profiles::usual();
         let time = profile.processes[0].time.as_mut().unwrap();
         (time.samples, time.in_allocator) = (samples, in_allocator);
-        time.in_memory_functions = None;
+        (time.in_memory_functions, time.in_page_faults) = (None, None);
+        (time.in_kernel, time.in_kernel_for_allocator) = (None, None);
+        time.memory_functions.clear();
         Verdict::of(&profile)
     };
     let few = with(50, 10);

@@ -136,6 +136,7 @@ fn run(words: &[OsString], observer: &mut Observer, workshop: &Workshop) -> anyh
         .map_err(|_| Failure::failed("cannot watch for signals"))?;
     observer.begin();
     let mut child = start(&program, command, &library, observer)?;
+    observer.sample_cpu_time(child.id());
     watch(&child, observer, signals)?;
     observer.look_last();
     ending(&mut child)
@@ -205,6 +206,12 @@ fn injected(injection: &Injection) -> Injected {
             .iter()
             .cloned()
             .chain(not_located)
+            .collect(),
+        hooks: injection.hooks.clone(),
+        functions: injection
+            .functions
+            .iter()
+            .map(|(_, address)| *address)
             .collect(),
     }
 }

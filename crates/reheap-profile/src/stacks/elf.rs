@@ -79,12 +79,12 @@ struct Segment {
 
 /// A section, where it is and what it is called.
 #[derive(Debug, Clone)]
-pub(super) struct Section {
+pub(crate) struct Section {
     pub(super) name: String,
-    pub(super) kind: elf::SectionType,
+    pub(crate) kind: elf::SectionType,
     pub(super) address: u64,
     pub(super) size: u64,
-    pub(super) link: u32,
+    pub(crate) link: u32,
     offset: u64,
     compressed: bool,
 }
@@ -101,7 +101,7 @@ pub struct Elf {
     unwind_sections: OnceLock<UnwindSections>,
 }
 
-pub(super) type UnwindSections = framehop::ExplicitModuleSectionInfo<Arc<[u8]>>;
+pub(crate) type UnwindSections = framehop::ExplicitModuleSectionInfo<Arc<[u8]>>;
 
 impl Elf {
     /// Reads the tables; `None` if the bytes are not such a file.
@@ -180,7 +180,7 @@ impl Elf {
     }
 
     /// That many bytes of code, from an address in the file.
-    pub(super) fn code(&self, address: u64, bytes: u64) -> Option<Vec<u8>> {
+    pub(crate) fn code(&self, address: u64, bytes: u64) -> Option<Vec<u8>> {
         let segment = self.segments.iter().find(|segment| {
             segment.executable
                 && address >= segment.address
@@ -203,11 +203,11 @@ impl Elf {
             .find(|section| section.name == name)
     }
 
-    pub(super) fn sections(&self) -> &[Section] {
+    pub(crate) fn sections(&self) -> &[Section] {
         &self.sections
     }
 
-    pub(super) fn contents(&self, section: &Section) -> Option<Arc<[u8]>> {
+    pub(crate) fn contents(&self, section: &Section) -> Option<Arc<[u8]>> {
         if section.size > SECTION_BYTES_MAX || section.kind == elf::SHT_NOBITS {
             return None;
         }
@@ -224,7 +224,7 @@ impl Elf {
     }
 
     /// What framehop unwinds with.
-    pub(super) fn unwind_sections(&self) -> &UnwindSections {
+    pub(crate) fn unwind_sections(&self) -> &UnwindSections {
         self.unwind_sections
             .get_or_init(|| self.read_unwind_sections())
     }

@@ -10,7 +10,7 @@ mod table;
 
 use super::CodeAddress;
 use super::debug_files;
-use super::modules::{ModuleId, Modules};
+use super::modules::{Module, ModuleId, Modules};
 use crate::profile::Frame;
 use dwarf::{Dwarf, Place};
 use std::collections::HashMap;
@@ -109,6 +109,20 @@ impl Symbols {
             taken -= names.bytes();
             self.files.remove(&oldest);
         }
+    }
+}
+
+/// Looks at all functions that the symbols of a file name: its own and those of its debug file. Each comes with its
+/// address in the file and its size, which is 0 if nobody said it.
+pub(crate) fn each_function(module: &Module, mut look: impl FnMut(&str, u64, u64)) {
+    let Some(elf) = module.elf.as_deref() else {
+        return;
+    };
+    let directory = std::path::Path::new(debug_files::GLOBAL_DIRECTORY);
+    let debug = debug_files::debug_file(elf, &module.path, directory);
+    let table = SymbolTable::read(elf, debug.as_ref().map(|(debug, _)| debug));
+    for (name, address, size) in table.functions() {
+        look(name, address, size);
     }
 }
 

@@ -140,8 +140,24 @@ impl Unwinder {
 
     /// The frames of a stack, from the registers of the hook's caller and the bytes at its stack pointer and above.
     pub fn unwind(&mut self, modules: &mut Modules, registers: &Registers, stack: &[u8]) -> Stack {
-        let mut addresses = Vec::with_capacity(32);
+        let walk = Walk::new(&self.engine, registers, stack);
+        self.walk(modules, walk)
+    }
+
+    /// The same, from the registers of an instruction that was interrupted anywhere.
+    pub fn unwind_interrupted(
+        &mut self,
+        modules: &mut Modules,
+        registers: &Registers,
+        stack: &[u8],
+    ) -> Stack {
         let mut walk = Walk::new(&self.engine, registers, stack);
+        walk.address = FrameAddress::from_instruction_pointer(registers.program_counter);
+        self.walk(modules, walk)
+    }
+
+    fn walk(&mut self, modules: &mut Modules, mut walk: Walk<'_>) -> Stack {
+        let mut addresses = Vec::with_capacity(32);
         let end = loop {
             let Some(range) = self.range_of(modules, walk.address.address_for_lookup()) else {
                 break match walk.ran_out {

@@ -3,6 +3,7 @@
 //! A fact is there only if it was observed, and each of its figures has a unit.
 
 use crate::profile::histogram::{blocks, grouped, scaled, short_bytes};
+use crate::profile::shares;
 use crate::profile::whole::{Whole, calls, share};
 use reheap_bench::figures::{bytes, percent, seconds};
 use reheap_profile::profile::{Access, Ending, HUGE_BYTES, Point, Process, Profile, Unseen};
@@ -32,6 +33,7 @@ pub(crate) fn facts(whole: &Whole<'_>) -> Vec<Fact> {
         ("Realloc", reallocated(whole)),
         ("Requests", requests(whole)),
         ("CPU time", cpu_time(whole)),
+        ("CPU shares", shares::said(whole)),
         ("Waiting", waited(whole)),
     ];
     let facts = said.into_iter();
@@ -254,23 +256,14 @@ fn requests(whole: &Whole<'_>) -> Option<String> {
 fn cpu_time(whole: &Whole<'_>) -> Option<String> {
     let time = whole.time.as_ref()?;
     let (user, system) = (seconds(time.user_seconds), seconds(time.system_seconds));
-    let mut said = vec![format!("{user} user, {system} system")];
-    if let Some(allocator) = whole.allocator_share() {
-        let memory = time.in_memory_functions;
-        let memory = memory.and_then(|samples| share(samples, time.samples));
-        let memory = memory.map_or_else(String::new, |memory| {
-            format!(", {} memory functions", percent(memory))
-        });
-        let allocator = percent(allocator);
-        said.push(format!("{allocator} allocator{memory}"));
-    }
     let faults = grouped(time.minor_faults.saturating_add(time.major_faults));
     let from_disk = match time.major_faults {
         0 => String::new(),
         major => format!(", {} from disk", grouped(major)),
     };
-    said.push(format!("{faults} page faults{from_disk}"));
-    Some(said.join("; "))
+    Some(format!(
+        "{user} user, {system} system; {faults} page faults{from_disk}"
+    ))
 }
 
 fn waited(whole: &Whole<'_>) -> Option<String> {
@@ -341,7 +334,8 @@ pub(crate) fn process_name(process: &Process) -> String {
 pub(crate) fn process_figures(process: &Process) -> [(&'static str, String); 5] {
     let allocator = process
         .time
-        .and_then(|it| share(it.in_allocator, it.samples));
+        .as_ref()
+        .and_then(|it| shares::of_samples(it.in_allocator, it.samples));
     [
         ("calls", grouped(calls(&process.counts))),
         ("allocated", bytes(process.counts.requested_bytes as f64)),

@@ -45,7 +45,7 @@ const fn figure(
 }
 
 /// All figures, in the order in which they are told.
-pub static FIGURES: [Figure; 21] = [
+pub static FIGURES: [Figure; 23] = [
     figure("calls", "calls", Unit::Count, |it| Some(it.calls() as f64)),
     figure("allocations", "allocations", Unit::Count, |it| {
         Some(it.counts.allocations as f64)
@@ -109,14 +109,29 @@ pub static FIGURES: [Figure; 21] = [
         Unit::Share,
         |it| it.allocator_share(),
     ),
+    figure(
+        "memory_functions",
+        "CPU time in memory functions",
+        Unit::Share,
+        |it| it.memory_functions_share(),
+    ),
+    figure(
+        "page_fault_time",
+        "CPU time for page faults",
+        Unit::Share,
+        |it| it.page_faults_share(),
+    ),
     figure("cpu", "CPU time", Unit::Seconds, |it| {
-        it.time.map(|time| time.user_seconds + time.system_seconds)
+        it.time
+            .as_ref()
+            .map(|time| time.user_seconds + time.system_seconds)
     }),
     figure("waited", "waiting in the allocator", Unit::Seconds, |it| {
-        it.time.map(|time| time.waited_seconds)
+        it.time.as_ref().map(|time| time.waited_seconds)
     }),
     figure("page_faults", "page faults", Unit::Count, |it| {
         it.time
+            .as_ref()
             .map(|time| time.minor_faults.saturating_add(time.major_faults) as f64)
     }),
     figure(

@@ -98,8 +98,16 @@ fn check_time(time: &TimeShares) -> Result<(), ReadError> {
     for seconds in [time.user_seconds, time.system_seconds, time.waited_seconds] {
         check("a time", seconds)?;
     }
-    let parts = [Some(time.in_allocator), time.in_memory_functions];
-    if parts.iter().flatten().any(|part| *part > time.samples) {
+    let named = time.memory_functions.values();
+    let named = named.fold(0u64, |sum, samples| sum.saturating_add(*samples));
+    let memory = time.in_memory_functions.unwrap_or(0).max(named);
+    let parts = [
+        time.in_allocator.saturating_add(memory),
+        time.in_page_faults.unwrap_or(0),
+        time.in_kernel.unwrap_or(0),
+    ];
+    let for_allocator = time.in_kernel_for_allocator.unwrap_or(0);
+    if parts.iter().any(|part| *part > time.samples) || for_allocator > time.in_allocator {
         let said = "more samples are in a part of the program than in all of it";
         return Err(ReadError::Impossible(said.to_owned()));
     }

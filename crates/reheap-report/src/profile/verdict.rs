@@ -17,8 +17,6 @@ const MANY_FREED_BY_ANOTHER_THREAD: f64 = 0.05;
 const MEASURABLE: f64 = 0.01;
 /// With fewer samples a share is only about right.
 const MANY_SAMPLES: u64 = 200;
-/// With fewer than these it says nothing.
-const FEW_SAMPLES: u64 = 20;
 /// Resident memory this many times the live bytes is worth a word, if it is also this much more.
 const RETAINED: (f64, u64) = (1.5, 16 << 20);
 /// Commands that are longer are not repeated.
@@ -35,6 +33,8 @@ pub struct Verdict {
     pub samples: u64,
     /// Why another allocator may be worth a try. None if nothing speaks for it.
     pub reason_to_try: Option<Reason>,
+    /// The share of CPU time in memory functions of musl, which reheap replaces in static executables.
+    pub replaceable_memory_functions: Option<f64>,
     /// Whether other threads free so many blocks that it costs some allocators much.
     pub hands_blocks_over: bool,
 }
@@ -57,9 +57,8 @@ impl Verdict {
     }
 
     pub(crate) fn of_whole(whole: &Whole<'_>) -> Verdict {
-        let samples = whole.time.map_or(0, |time| time.samples);
-        let enough = |_: &f64| samples >= FEW_SAMPLES;
-        let gain_max = whole.allocator_share().filter(enough);
+        let samples = whole.time.as_ref().map_or(0, |time| time.samples);
+        let gain_max = whole.allocator_share();
         if whole.calls() == 0 {
             let said = match whole.profile.processes.len() {
                 0 => "no process was watched",
@@ -70,6 +69,7 @@ impl Verdict {
                 gain_max: None,
                 samples,
                 reason_to_try: None,
+                replaceable_memory_functions: None,
                 hands_blocks_over: false,
             };
         }
@@ -85,6 +85,8 @@ impl Verdict {
         };
         let of_time = [
             time_in_allocator(whole),
+            time_in_memory_functions(whole),
+            time_for_page_faults(whole),
             waited(whole),
             lifetimes(whole),
             freed_by_another_thread(whole),
@@ -96,6 +98,7 @@ impl Verdict {
             gain_max,
             samples,
             reason_to_try,
+            replaceable_memory_functions: replaceable_memory_functions(whole),
             hands_blocks_over: freed_by_another_thread(whole).is_some(),
         }
     }
@@ -109,8 +112,15 @@ impl Verdict {
     /// The most that any allocator could gain, in a sentence.
     pub fn most_to_gain(&self) -> Option<String> {
         let gain = said_share(self.gain_max?, self.samples);
+        let memory = self.replaceable_memory_functions.map(|share| {
+            let share = percent(share);
+            format!(
+                " musl's memory functions take {share}; `reheap cc` and `cargo reheap` link faster ones."
+            )
+        });
+        let memory = memory.unwrap_or_default();
         Some(format!(
-            "An allocator that took no time would save {gain} of CPU time."
+            "An allocator that took no time would save {gain} of CPU time.{memory}"
         ))
     }
 
@@ -137,13 +147,41 @@ impl Verdict {
 
 fn time_in_allocator(whole: &Whole<'_>) -> Option<String> {
     let samples = whole.time.as_ref()?.samples;
-    let part = whole.allocator_share()?;
-    if samples < FEW_SAMPLES {
+    let Some(part) = whole.allocator_share() else {
         let said = "too short a time on the CPU to tell the allocator's share";
         return Some(said.to_owned());
-    }
+    };
     let part = said_share(part, samples);
     Some(format!("{part} of CPU time is in the allocator"))
+}
+
+fn time_in_memory_functions(whole: &Whole<'_>) -> Option<String> {
+    let part = whole.memory_functions_share()?;
+    let part = (part >= WORTH_A_WORD).then(|| percent(part))?;
+    Some(format!(
+        "{part} in memory functions such as {}",
+        most_called(whole)?
+    ))
+}
+
+/// Of programs that all have musl's own allocator, and so its own memory functions.
+fn replaceable_memory_functions(whole: &Whole<'_>) -> Option<f64> {
+    let mut processes = whole.profile.processes.iter();
+    let is_musl = |name: &String| name.starts_with("musl");
+    let are_musl = processes.all(|it| it.allocator.as_ref().is_some_and(is_musl));
+    let share = whole.memory_functions_share()?;
+    (are_musl && share >= WORTH_A_WORD).then_some(share)
+}
+
+fn most_called<'a>(whole: &'a Whole<'_>) -> Option<&'a str> {
+    let functions = whole.time.as_ref()?.memory_functions.iter();
+    let most = functions.max_by_key(|(_, samples)| **samples);
+    most.map(|(name, _)| name.as_str())
+}
+
+fn time_for_page_faults(whole: &Whole<'_>) -> Option<String> {
+    let part = whole.page_faults_share()?;
+    (part >= WORTH_A_WORD).then(|| format!("{} serves page faults", percent(part)))
 }
 
 /// A share, as certain as its samples make it.

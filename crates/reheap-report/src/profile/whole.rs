@@ -3,6 +3,7 @@
 //! Calls, sizes and lifetimes add up. Peaks do not: each process had its own at a time of its own. So memory over time
 //! is that of one process, the one whose peak was highest.
 
+use crate::profile::shares::of_samples;
 use reheap_profile::profile::{
     Counts, LifetimeBucket, LifetimeInAllocationsBucket, Live, Lost, Process, Profile, Realloc,
     SizeBucket, Thread, TimeShares, Usable,
@@ -52,9 +53,9 @@ impl<'a> Whole<'a> {
     fn add(&mut self, process: &'a Process) {
         add_counts(&mut self.counts, &process.counts);
         add_live(&mut self.live_at_end, process.live_at_end);
-        if let Some(time) = process.time {
-            self.time = Some(match self.time {
-                None => time,
+        if let Some(time) = &process.time {
+            self.time = Some(match self.time.take() {
+                None => time.clone(),
                 Some(sum) => added_times(sum, time),
             });
         }
@@ -71,10 +72,22 @@ impl<'a> Whole<'a> {
         calls(&self.counts)
     }
 
-    /// The allocator's share of CPU time, if samples were taken.
+    /// The allocator's share of CPU time, if enough samples were taken.
     pub(crate) fn allocator_share(&self) -> Option<f64> {
         let time = self.time.as_ref()?;
-        share(time.in_allocator, time.samples)
+        of_samples(time.in_allocator, time.samples)
+    }
+
+    /// The share of memory functions, as far as the allocator did not call them.
+    pub(crate) fn memory_functions_share(&self) -> Option<f64> {
+        let time = self.time.as_ref()?;
+        of_samples(time.in_memory_functions?, time.samples)
+    }
+
+    /// The share of page faults.
+    pub(crate) fn page_faults_share(&self) -> Option<f64> {
+        let time = self.time.as_ref()?;
+        of_samples(time.in_page_faults?, time.samples)
     }
 
     /// Of all that the allocator gave, the part that nobody asked for. What was seen of some blocks of a size stands for
@@ -221,16 +234,27 @@ fn added_lifetimes_in_allocations(
     sum.into_values().collect()
 }
 
-fn added_times(one: TimeShares, other: TimeShares) -> TimeShares {
-    let in_memory_functions = one.in_memory_functions.zip(other.in_memory_functions);
-    TimeShares {
-        user_seconds: one.user_seconds + other.user_seconds,
-        system_seconds: one.system_seconds + other.system_seconds,
-        samples: one.samples.saturating_add(other.samples),
-        in_allocator: one.in_allocator.saturating_add(other.in_allocator),
-        in_memory_functions: in_memory_functions.map(|(one, other)| one.saturating_add(other)),
-        waited_seconds: one.waited_seconds + other.waited_seconds,
-        minor_faults: one.minor_faults.saturating_add(other.minor_faults),
-        major_faults: one.major_faults.saturating_add(other.major_faults),
+fn added_times(mut sum: TimeShares, more: &TimeShares) -> TimeShares {
+    sum.user_seconds += more.user_seconds;
+    sum.system_seconds += more.system_seconds;
+    sum.measured = sum.measured.min(more.measured);
+    sum.samples = sum.samples.saturating_add(more.samples);
+    sum.in_allocator = sum.in_allocator.saturating_add(more.in_allocator);
+    sum.in_kernel = added(sum.in_kernel, more.in_kernel);
+    sum.in_kernel_for_allocator = added(sum.in_kernel_for_allocator, more.in_kernel_for_allocator);
+    sum.in_memory_functions = added(sum.in_memory_functions, more.in_memory_functions);
+    for (name, samples) in &more.memory_functions {
+        let of_function = sum.memory_functions.entry(name.clone()).or_default();
+        *of_function = of_function.saturating_add(*samples);
     }
+    sum.in_page_faults = added(sum.in_page_faults, more.in_page_faults);
+    sum.waited_seconds += more.waited_seconds;
+    sum.minor_faults = sum.minor_faults.saturating_add(more.minor_faults);
+    sum.major_faults = sum.major_faults.saturating_add(more.major_faults);
+    sum
+}
+
+/// What was told of both.
+fn added(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    Some(one?.saturating_add(other?))
 }

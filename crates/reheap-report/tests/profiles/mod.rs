@@ -6,9 +6,10 @@ pub mod shaken;
 
 use reheap_profile::profile::{
     Access, Counts, Ending, FORMAT, Frame, LifetimeBucket, LifetimeInAllocationsBucket, Live, Lost,
-    Peak, Point, Process, Profile, Realloc, Site, Sites, SizeBucket, Thread, TimeShares, Unseen,
-    Usable,
+    Measured, Peak, Point, Process, Profile, Realloc, Site, Sites, SizeBucket, Thread, TimeShares,
+    Unseen, Usable,
 };
+use std::collections::BTreeMap;
 use std::f64::consts::TAU;
 
 const MIB: u64 = 1 << 20;
@@ -100,7 +101,16 @@ fn time() -> TimeShares {
         system_seconds: 0.8,
         samples: 11_987,
         in_allocator: 1_083,
+        measured: Measured::Samples,
+        in_kernel: Some(801),
+        in_kernel_for_allocator: Some(96),
         in_memory_functions: Some(477),
+        memory_functions: BTreeMap::from([
+            ("memcpy".to_owned(), 371),
+            ("memset".to_owned(), 102),
+            ("strlen".to_owned(), 4),
+        ]),
+        in_page_faults: Some(203),
         waited_seconds: 0.0,
         minor_faults: 14_321,
         major_faults: 0,
@@ -449,6 +459,7 @@ pub fn wasteful() -> Profile {
     }
     process.time = Some(TimeShares {
         in_allocator: 20,
+        in_kernel_for_allocator: Some(2),
         ..time()
     });
     process.counts.lifetimes.clear();

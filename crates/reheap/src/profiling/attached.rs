@@ -32,6 +32,7 @@ pub(super) fn watch(
     observer.begin();
     let attached = inject::attach(&target, &hooks, &recording).with_context(cannot)?;
     observer.injected(injected(attached.injection()));
+    observer.sample_cpu_time(pid);
     while observer.elapsed() < time && !interrupted.load(Ordering::SeqCst) {
         observer.look();
         thread::sleep(INTERVAL);

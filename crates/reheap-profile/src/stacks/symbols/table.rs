@@ -96,6 +96,16 @@ impl SymbolTable {
             .rev()
             .take(LOOK_BACK)
             .find(|function| address - function.address < function.size)?;
+        self.name(function)
+    }
+
+    /// All functions with their addresses and sizes.
+    pub(super) fn functions(&self) -> impl Iterator<Item = (&str, u64, u64)> {
+        let functions = self.functions.iter();
+        functions.filter_map(|it| Some((self.name(it)?, it.address, it.size)))
+    }
+
+    fn name(&self, function: &Function) -> Option<&str> {
         let names = &self.names[usize::from(function.table)];
         let name = names.get(function.name as usize..)?;
         let end = name.iter().position(|byte| *byte == 0)?;

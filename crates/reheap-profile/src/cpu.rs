@@ -1,0 +1,290 @@
+//! Where the CPU time of the processes goes: samples by the clock of each task, taken by the kernel.
+//!
+//! ```text
+//! Events (rings of the kernel) ─► records ─► Process: where was the thread? ─► Tally
+//! ```
+//!
+//! A sample has registers and a piece of the stack. A thread is in the allocator if a hook called what it runs: then a
+//! return address into the hooks is on its stack. That is so for any allocator, with all that it calls, and needs no
+//! symbols. Time in the hooks themselves is left out: without them, the program would not have it.
+//!
+//! Where the system does not let users sample, the observer's looks at the threads have to do (`observer.rs`). They tell
+//! no memory functions.
+//!
+//! One thread empties the rings, and one looks where the samples are: the tables of a large program take longer to read
+//! than a ring has room.
+
+mod code;
+mod events;
+mod faults;
+mod flow;
+mod frames;
+mod memory_functions;
+mod process;
+mod record;
+mod sys;
+
+use crate::profile::{Measured, TimeShares};
+use crate::samples::ProcessId;
+use crate::stacks::{CodeAddress, Modules};
+use events::{Events, PERIOD_NANOSECONDS};
+use faults::Faults;
+use process::{Files, Process};
+use record::Record;
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// The time between two looks into the rings.
+const PAUSE: Duration = Duration::from_millis(5);
+/// How many of them wait to be worked on. With more, the rings get full, and the kernel counts what it lost.
+const WAITING_MAX: usize = 256;
+/// How the library of the hooks is called where it is a preload.
+const HOOKS_LIBRARY: &[u8] = b"libreheap-hooks";
+/// If nothing tells of this part of the samples whether they are in the allocator, they say too little.
+const UNKNOWN_PART_MAX: f64 = 0.02;
+/// A part of the CPU time that the kernel knows of has to be in the samples: they end where a process may not be looked
+/// into any more.
+const PART_SEEN_MIN: f64 = 0.25;
+/// With less CPU time than this, the kernel's clocks and the samples may differ.
+const SECONDS_TO_COMPARE: f64 = 0.1;
+
+/// The threads that take samples.
+#[derive(Debug)]
+pub(crate) struct Cpu {
+    requests: Sender<Work>,
+    thread: JoinHandle<HashMap<ProcessId, Tally>>,
+}
+
+#[derive(Debug)]
+enum Work {
+    Records(Vec<Record>),
+    /// Where hooks are in code, and in front of which functions.
+    Hooks(Range<u64>, Vec<u64>),
+    /// The samples of this process so far are of that which the observer gave a number.
+    End(u32, ProcessId),
+}
+
+/// Where hooks were put into the code of programs.
+#[derive(Debug, Default)]
+struct Hooks {
+    ranges: Vec<Range<u64>>,
+    /// The functions that they are in front of.
+    functions: Vec<u64>,
+}
+
+/// The samples of one process.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// All but those in the hooks.
+    samples: u64,
+    hooks: u64,
+    kernel: u64,
+    allocator: u64,
+    kernel_for_allocator: u64,
+    /// In the kernel, for page faults.
+    faults: u64,
+    memory_functions: BTreeMap<String, u64>,
+    /// These may be in memory functions.
+    hidden: u64,
+    /// Nothing tells whether these are in the allocator.
+    unknown: u64,
+    /// Whether the kernel was sampled too.
+    with_kernel: bool,
+    with_faults: bool,
+    /// Records of any process that found no room.
+    lost: u64,
+}
+
+impl Cpu {
+    /// Begins to sample a process, with all threads and children that it makes from now on.
+    ///
+    /// # Errors
+    /// When the system does not allow it.
+    pub(crate) fn start(pid: u32) -> io::Result<Self> {
+        let tids = crate::process::threads(pid);
+        let events = Events::open(&tids)?;
+        let kernel = events.kernel;
+        let (requests, received) = mpsc::channel();
+        let (work, waiting) = mpsc::sync_channel(WAITING_MAX);
+        let _reader = std::thread::spawn(move || read(events, &received, &work));
+        let thread = std::thread::spawn(move || Worker::default().work(&waiting, kernel));
+        Ok(Self { requests, thread })
+    }
+
+    /// Tells where hooks are in code, and in front of which functions.
+    pub(crate) fn hooks_are_at(&self, hooks: Range<u64>, functions: Vec<u64>) {
+        self.send(Work::Hooks(hooks, functions));
+    }
+
+    /// The process has ended, or has become another.
+    pub(crate) fn end(&self, pid: u32, number: ProcessId) {
+        self.send(Work::End(pid, number));
+    }
+
+    fn send(&self, request: Work) {
+        // Only a panic ends the thread before, and `finish` passes that on.
+        let _ = self.requests.send(request);
+    }
+
+    /// What was seen of each process.
+    pub(crate) fn finish(self) -> HashMap<ProcessId, Tally> {
+        drop(self.requests);
+        let tallies = self.thread.join();
+        tallies.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+impl Hooks {
+    fn has(&self, modules: &Modules, address: CodeAddress) -> bool {
+        let module = modules.get(address.module);
+        if module.elf.is_none() {
+            // Then the offset is the address.
+            return self
+                .ranges
+                .iter()
+                .any(|range| range.contains(&address.offset));
+        }
+        let name = module.path.file_name().unwrap_or_default();
+        name.as_bytes().starts_with(HOOKS_LIBRARY)
+    }
+}
+
+/// Empties the rings before they are full, whatever the other thread does meanwhile.
+fn read(mut events: Events, requests: &Receiver<Work>, work: &SyncSender<Work>) {
+    loop {
+        let request = requests.recv_timeout(PAUSE);
+        let records = events.take();
+        // Only a panic ends the other thread before.
+        let _ = work.send(Work::Records(records));
+        let _ = match request {
+            Ok(request) => work.send(request),
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => Ok(()),
+        };
+    }
+}
+
+#[derive(Default)]
+struct Worker {
+    hooks: Hooks,
+    files: Files,
+    processes: HashMap<u32, Process>,
+    lost: u64,
+    ended: HashMap<ProcessId, Tally>,
+}
+
+impl Worker {
+    fn work(mut self, received: &Receiver<Work>, kernel: bool) -> HashMap<ProcessId, Tally> {
+        // What comes meanwhile waits.
+        let faults = kernel.then(Faults::of_this_kernel).flatten();
+        for work in received {
+            match work {
+                Work::Hooks(range, functions) => {
+                    self.hooks.ranges.push(range);
+                    self.hooks.functions.extend(functions);
+                }
+                Work::Records(records) => {
+                    for record in records {
+                        self.note(record, faults.as_ref());
+                    }
+                }
+                Work::End(pid, number) => {
+                    let process = self.processes.get_mut(&pid);
+                    let tally = process.map(|it| std::mem::take(&mut it.tally));
+                    let tally = Tally {
+                        with_kernel: kernel,
+                        with_faults: faults.is_some(),
+                        lost: self.lost,
+                        ..tally.unwrap_or_default()
+                    };
+                    self.ended.insert(number, tally);
+                }
+            }
+        }
+        self.ended
+    }
+
+    fn note(&mut self, record: Record, faults: Option<&Faults>) {
+        match record {
+            Record::Sample(sample) => {
+                let process = self.processes.entry(sample.pid).or_default();
+                process.count(&mut self.files, &self.hooks, faults, sample.pid, &sample);
+            }
+            Record::Mapped { pid, mapping } => {
+                self.processes.entry(pid).or_default().mapped(&mapping);
+            }
+            Record::Forked { pid, parent } => {
+                let child = self.processes.get(&parent).map(Process::forked);
+                self.processes.insert(pid, child.unwrap_or_default());
+            }
+            Record::Executed { pid } => self.processes.entry(pid).or_default().executed(),
+            Record::Lost(records) => self.lost += records,
+        }
+    }
+}
+
+impl Tally {
+    /// Puts what the samples show in place of what the looks show; leaves that as it is where the samples show too little.
+    pub(crate) fn correct(self, time: &mut TimeShares) {
+        let seconds = |samples: u64| (samples * PERIOD_NANOSECONDS) as f64 / 1e9;
+        // What found no room is not seen, but did not end early.
+        let all = self.samples + self.hooks + self.lost;
+        let (seen, there) = match self.with_kernel {
+            true => (seconds(all), time.user_seconds + time.system_seconds),
+            false => (seconds(all), time.user_seconds),
+        };
+        let is_whole = there < SECONDS_TO_COMPARE || seen > there * PART_SEEN_MIN;
+        let few = |samples: u64| samples as f64 <= self.samples as f64 * UNKNOWN_PART_MAX;
+        let is_empty = self.samples == 0 && self.lost > 0;
+        if !is_whole || is_empty || !few(self.unknown) {
+            return; // a program that nobody may look into, for example
+        }
+        let memory = self.memory_functions.values().sum();
+        time.in_memory_functions = few(self.hidden).then_some(memory);
+        let (kernel, for_allocator) = match self.with_kernel {
+            true => (self.kernel, self.kernel_for_allocator),
+            false => {
+                let kernel = self.kernel_samples(time);
+                (kernel, self.estimated_for_allocator(time).min(kernel))
+            }
+        };
+        time.measured = match self.with_kernel {
+            true => Measured::Samples,
+            false => Measured::UserSamples,
+        };
+        time.samples = self.samples - self.kernel + kernel;
+        time.in_allocator = self.allocator - self.kernel_for_allocator + for_allocator;
+        (time.in_kernel, time.in_kernel_for_allocator) = (Some(kernel), Some(for_allocator));
+        time.in_page_faults = self.with_faults.then_some(self.faults);
+        time.memory_functions = self.memory_functions;
+    }
+
+    /// How many samples the kernel's time would be, where it may not be sampled.
+    fn kernel_samples(&self, time: &TimeShares) -> u64 {
+        match self.lost {
+            // The kernel knows the sum well, but many kernels divide it by what they see at each tick of a clock.
+            0 => {
+                let all = periods(time.user_seconds + time.system_seconds);
+                all.saturating_sub(self.samples + self.hooks)
+            }
+            _ => periods(time.system_seconds),
+        }
+    }
+
+    /// What the kernel did for the allocator where it may not be sampled: the looks see threads in the allocator with the
+    /// kernel's part, and the samples without it.
+    fn estimated_for_allocator(&self, looks: &TimeShares) -> u64 {
+        let part = looks.in_allocator as f64 / looks.samples.max(1) as f64;
+        let all = looks.user_seconds + looks.system_seconds;
+        periods(part * all).saturating_sub(self.allocator)
+    }
+}
+
+fn periods(seconds: f64) -> u64 {
+    (seconds * 1e9 / PERIOD_NANOSECONDS as f64).round() as u64
+}

@@ -1,0 +1,220 @@
+//! Where the threads of one process were at each sample.
+
+use super::code::Code;
+use super::faults::Faults;
+use super::record::Sample;
+use super::{Hooks, Tally};
+use crate::stacks::{CodeAddress, Mapping, ModuleId, Modules, Registers, Unwinder};
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+
+/// More functions do not call each other in an allocator.
+const CALLS_MAX: usize = 64;
+
+/// The files of all processes.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    modules: Modules,
+    codes: HashMap<ModuleId, Code>,
+}
+
+/// One process.
+#[derive(Debug, Default)]
+pub(super) struct Process {
+    /// What the kernel told of its mappings, as in `/proc/PID/maps`: a process may be gone when its samples are read.
+    maps: Vec<u8>,
+    unwinder: Option<Unwinder>,
+    pub(super) tally: Tally,
+}
+
+/// Where a thread was.
+enum Place {
+    Hooks,
+    Allocator,
+    Memory(&'static str),
+    /// In memory functions or not: nothing names them.
+    Hidden,
+    Elsewhere,
+    /// In the allocator or not: nothing tells.
+    Unknown,
+}
+
+impl Process {
+    /// A child has what its parent had.
+    pub(super) fn forked(&self) -> Self {
+        Self {
+            maps: self.maps.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// Another program begins in it.
+    pub(super) fn executed(&mut self) {
+        self.maps.clear();
+        self.unwinder = None;
+    }
+
+    pub(super) fn mapped(&mut self, mapping: &Mapping) {
+        let Mapping {
+            start,
+            end,
+            offset,
+            inode,
+            path,
+            ..
+        } = mapping;
+        let head = format!("{start:x}-{end:x} r-xp {offset:08x} 00:00 {inode} ");
+        self.maps.extend_from_slice(head.as_bytes());
+        let path = path.as_os_str().as_bytes();
+        for byte in path {
+            match byte {
+                b'\n' => self.maps.extend_from_slice(b"\\012"),
+                byte => self.maps.push(*byte),
+            }
+        }
+        // Writing into a vector cannot fail.
+        let _ = writeln!(self.maps);
+    }
+
+    pub(super) fn count(
+        &mut self,
+        files: &mut Files,
+        hooks: &Hooks,
+        faults: Option<&Faults>,
+        pid: u32,
+        sample: &Sample,
+    ) {
+        let place = match &sample.registers {
+            Some(registers) => self.place(files, hooks, pid, registers, &sample.stack),
+            None => Place::Elsewhere,
+        };
+        let tally = &mut self.tally;
+        match place {
+            Place::Hooks => {
+                tally.hooks += 1;
+                return;
+            }
+            Place::Unknown => tally.unknown += 1,
+            Place::Allocator => {
+                tally.allocator += 1;
+                tally.kernel_for_allocator += u64::from(sample.in_kernel);
+            }
+            Place::Memory(name) if !sample.in_kernel => {
+                *tally.memory_functions.entry(name.to_owned()).or_default() += 1;
+            }
+            Place::Hidden if !sample.in_kernel => tally.hidden += 1,
+            Place::Memory(_) | Place::Hidden | Place::Elsewhere => {}
+        }
+        tally.samples += 1;
+        if sample.in_kernel {
+            tally.kernel += 1;
+            tally.faults += u64::from(faults.is_some_and(|faults| faults.serve(&sample.kernel)));
+        }
+    }
+
+    fn place(
+        &mut self,
+        files: &mut Files,
+        hooks: &Hooks,
+        pid: u32,
+        registers: &Registers,
+        stack: &[u8],
+    ) -> Place {
+        let unwinder = self
+            .unwinder
+            .get_or_insert_with(|| unwinder(&mut files.modules, pid, &self.maps));
+        let Some(here) = unwinder.locate(&mut files.modules, registers.program_counter) else {
+            return Place::Elsewhere;
+        };
+        if hooks.has(&files.modules, here) {
+            return Place::Hooks;
+        }
+        let (in_file, bias) = files.place(here, registers.program_counter);
+        let code = files.code(here.module, hooks, bias);
+        code.look_into(pid, bias);
+        let hides = code.hides_memory_functions();
+        let name = code.memory_function(in_file);
+        match self.is_in_allocator(files, hooks, registers, stack) {
+            Some(true) => Place::Allocator,
+            None => Place::Unknown,
+            Some(false) if hides => Place::Hidden,
+            Some(false) => name.map_or(Place::Elsewhere, Place::Memory),
+        }
+    }
+
+    /// Whether a hook called what runs, which is what the hooks do with the allocator only. `None` where that cannot be
+    /// told.
+    fn is_in_allocator(
+        &mut self,
+        files: &mut Files,
+        hooks: &Hooks,
+        registers: &Registers,
+        stack: &[u8],
+    ) -> Option<bool> {
+        let unwinder = self.unwinder.as_mut()?;
+        let mut at = *registers;
+        for call in 0..CALLS_MAX {
+            let Some(here) = unwinder.locate(&mut files.modules, at.program_counter) else {
+                return Some(false);
+            };
+            if hooks.has(&files.modules, here) {
+                return Some(true);
+            }
+            let (in_file, bias) = files.place(here, at.program_counter);
+            let code = files.code(here.module, hooks, bias);
+            let skipped = usize::try_from(at.stack_pointer - registers.stack_pointer).ok()?;
+            let rest = stack.get(skipped..).unwrap_or_default();
+            // The call may be the last instruction of a function.
+            if code.has_tables(in_file.wrapping_sub(u64::from(call > 0))) {
+                let stack = match call {
+                    0 => unwinder.unwind_interrupted(&mut files.modules, &at, rest),
+                    _ => unwinder.unwind(&mut files.modules, &at, rest),
+                };
+                let mut callers = stack.addresses.iter();
+                return Some(callers.any(|caller| hooks.has(&files.modules, *caller)));
+            }
+            if !code.is_readable() {
+                return None;
+            }
+            let Some(depth) = code.depth(in_file) else {
+                return Some(false);
+            };
+            let depth = usize::try_from(depth).ok()?;
+            let Some(caller) = rest.get(depth..).and_then(|rest| rest.first_chunk::<8>()) else {
+                return Some(false);
+            };
+            at.program_counter = u64::from_le_bytes(*caller);
+            at.stack_pointer += depth as u64 + 8;
+        }
+        Some(false)
+    }
+}
+
+fn unwinder(modules: &mut Modules, pid: u32, told: &[u8]) -> Unwinder {
+    let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let maps = if maps.is_empty() { told } else { &maps };
+    Unwinder::from_maps(modules, crate::stacks::Machine::native(), maps, Some(pid))
+}
+
+impl Files {
+    /// The address in the file, and how far from there it is in memory.
+    fn place(&self, here: CodeAddress, address: u64) -> (u64, u64) {
+        let elf = self.modules.get(here.module).elf.as_ref();
+        let first = elf.map_or(0, |elf| elf.first_address());
+        let in_file = first.wrapping_add(here.offset);
+        (in_file, address.wrapping_sub(in_file))
+    }
+
+    fn code(&mut self, module: ModuleId, hooks: &Hooks, bias: u64) -> &mut Code {
+        let modules = &self.modules;
+        let code = self
+            .codes
+            .entry(module)
+            .or_insert_with(|| Code::of(modules.get(module)));
+        let hooked = hooks.functions.iter();
+        let in_file: Vec<u64> = hooked.map(|address| address.wrapping_sub(bias)).collect();
+        code.begin_at(&in_file);
+        code
+    }
+}
