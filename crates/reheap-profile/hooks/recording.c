@@ -20,6 +20,16 @@ enum {
     FINE_SIZES = FINE_BYTES / 8 + 1,
     PATH_BYTES = 4096,
     MAPS_BYTES = 256 << 10,
+    PROGRAMS = 128,           // files of programs that are started
+    PROGRAM_PATH_BYTES = 1008,
+};
+
+// A program's file, and how often it was started and loaded the hooks (programs.c).
+struct program {
+    u32 written;                // 1: somebody fills it in; 2: it has a path
+    u32 started, loaded;
+    u32 without_variable;       // of those that were started
+    char path[PROGRAM_PATH_BYTES];
 };
 
 struct header {
@@ -34,6 +44,10 @@ struct header {
     u32 tracing;                // 1: each slot has a ring for its calls as well
     u64 unused[26];
     struct reheap_trace trace;
+    u64 unused_behind[463];
+    u32 programs_refused;       // that found no place below
+    u32 unused_end;
+    struct program programs[PROGRAMS];
 };
 
 struct pair { u64 blocks, bytes; };
@@ -95,7 +109,7 @@ struct place {
 enum access { PRELOADED, INJECTED, FORKED };
 
 enum {
-    HEADER_BYTES = 8192,
+    HEADER_BYTES = 136 << 10,
     PLACE_HEAD_BYTES = 512 << 10,
 };
 _Static_assert(sizeof(struct header) <= HEADER_BYTES, "the header fits into its bytes");
@@ -141,6 +155,9 @@ AT(header, taken, 40);
 AT(header, cautious, 4136);
 AT(header, tracing, 4140);
 AT(header, trace, 4352);
+AT(header, programs_refused, 8184);
+AT(header, programs, 8192);
+_Static_assert(sizeof(struct program) == 1024, "PROGRAM_BYTES in recording.rs");
 _Static_assert(sizeof(struct reheap_trace_ring) == 131200, "TRACE_RING_BYTES in recording.rs");
 AT(place, began, 16);
 AT(place, live_bytes, 24);

@@ -21,23 +21,22 @@ PUBLIC(syscall);
 
 static int is_injected;
 
+// The program that this process executes has hooks now.
+static int began(int result) {
+    char path[PROGRAM_PATH_BYTES];
+    long length = system_call(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)path, sizeof path - 1, 0, 0);
+    if (result || is_error(length)) return result;
+    path[length] = 0;
+    began_program(path);
+    return 0;
+}
+
 // Called in a stopped process, on a stack of its own. 0, or -1 if the program must go on without hooks.
 EXPORTED int reheap_hooks_attach(const char *path) {
     is_injected = 1;
     next_usable_size = NEXT(malloc_usable_size);
-    return begin(path, INJECTED);
+    return began(begin(path, INJECTED));
 }
-
-static const char *value_of(char **environment, const char *name) {
-    for (; environment && *environment; environment++) {
-        const char *text = *environment, *wanted = name;
-        while (*wanted && *text == *wanted) text++, wanted++;
-        if (!*wanted && *text == '=') return text + 1;
-    }
-    return NULL;
-}
-
-extern char **environ __attribute__((weak));
 
 // The value of the variable as the kernel has it, where the libc has no environment yet. 0 if there is none.
 static int read_environment(char *value, size_t room) {
@@ -67,8 +66,9 @@ static int read_environment(char *value, size_t room) {
 }
 
 static void begin_at(const char *path) {
+    if (shared) return; // it began at the first call
     next_usable_size = (size_t(*)(void *))find("malloc_usable_size");
-    begin(path, PRELOADED);
+    began(begin(path, PRELOADED));
 }
 
 // At the first call, if that is before the constructor: the functions in a program's .preinit_array come first.
@@ -83,6 +83,7 @@ static void begin_early(void) {
 __attribute__((constructor(101))) static void start(int count, char **arguments, char **environment) {
     (void)count, (void)arguments;
     if (&environ && environ) environment = environ;
+    find_starters();
     const char *path = value_of(environment, VARIABLE);
     if (path) begin_at(path);
 }

@@ -38,7 +38,7 @@ HIDDEN void *memset(void *block, int value, size_t bytes) {
 // Linux, arch/x86/entry/syscalls/syscall_64.tbl.
 enum {
     SYS_read = 0, SYS_close = 3, SYS_fstat = 5, SYS_mmap = 9, SYS_munmap = 11, SYS_sched_yield = 24, SYS_madvise = 28,
-    SYS_getpid = 39, SYS_getppid = 110, SYS_gettid = 186, SYS_openat = 257, SYS_readlinkat = 267, SYS_process_vm_readv = 310, SYS_seccomp = 317,
+    SYS_getpid = 39, SYS_getppid = 110, SYS_gettid = 186, SYS_openat = 257, SYS_readlinkat = 267, SYS_faccessat = 269, SYS_process_vm_readv = 310, SYS_seccomp = 317,
 };
 
 static long system_call(long number, long a, long b, long c, long d, long e, long f) {
@@ -62,7 +62,7 @@ INLINE u64 thread_pointer(void) {
 #elif defined(__aarch64__)
 // Linux, include/uapi/asm-generic/unistd.h.
 enum {
-    SYS_openat = 56, SYS_close = 57, SYS_read = 63, SYS_readlinkat = 78, SYS_fstat = 80, SYS_sched_yield = 124,
+    SYS_faccessat = 48, SYS_openat = 56, SYS_close = 57, SYS_read = 63, SYS_readlinkat = 78, SYS_fstat = 80, SYS_sched_yield = 124,
     SYS_getpid = 172, SYS_getppid = 173, SYS_gettid = 178, SYS_munmap = 215, SYS_mmap = 222, SYS_madvise = 233,
     SYS_process_vm_readv = 270, SYS_seccomp = 277,
 };
@@ -92,7 +92,7 @@ enum {
     PROT_READ = 1, PROT_WRITE = 2,
     MAP_SHARED = 1, MAP_PRIVATE = 2, MAP_ANONYMOUS = 0x20, MAP_NORESERVE = 0x4000,
     MADV_NOHUGEPAGE = 15, MADV_DONTDUMP = 16, MADV_WIPEONFORK = 18,
-    AT_FDCWD = -100, O_RDONLY = 0, O_RDWR = 2, O_CLOEXEC = 02000000,
+    AT_FDCWD = -100, O_RDONLY = 0, O_RDWR = 2, O_NONBLOCK = 04000, O_CLOEXEC = 02000000,
 };
 
 // 1: the program limits its own system calls (seccomp(2)), and may be killed for one of ours. From then on there are none.

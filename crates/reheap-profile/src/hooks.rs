@@ -12,6 +12,7 @@ pub const SOURCE: &str = concat!(
     include_str!("../hooks/sample.c"),
     include_str!("../hooks/count.c"),
     include_str!("../hooks/family.c"),
+    include_str!("../hooks/programs.c"),
     include_str!("../hooks/jemalloc.c"),
     include_str!("../hooks/mimalloc.c"),
     include_str!("../hooks/start.c"),
@@ -22,6 +23,7 @@ macro_rules! exports {
         &[
             "reheap_hooks_attach",
             "reheap_next_malloc_usable_size",
+            "execve", "execv", "execvp", "execvpe", "execl", "execlp", "execle", "fexecve", "posix_spawn", "posix_spawnp",
             $($replaced, concat!("reheap_hook_", $replaced), concat!("reheap_next_", $replaced),)*
             $(concat!("reheap_hook_", $hooked), concat!("reheap_next_", $hooked),)*
         ]

@@ -8,6 +8,7 @@ mod cpu;
 pub mod hooks;
 pub mod inject;
 pub mod observer;
+pub mod others;
 mod process;
 pub mod profile;
 pub mod recording;

@@ -5,6 +5,7 @@
 //! a virtual machine. So each lifetime is true to about [`INTERVAL`].
 
 use crate::cpu::Cpu;
+use crate::others::{Other, Others, Starts};
 use crate::process::{self, Usage};
 use crate::profile::{Access, Live, Measured, Peak, Point, Process, Sites, TimeShares};
 use crate::recording::{How, LiveNow, Place, Recording, STEP_BYTES};
@@ -41,8 +42,9 @@ pub struct Observer {
     watched: BTreeMap<Place, Watched>,
     /// The processes that ended, with their numbers.
     ended: Vec<(ProcessId, Process)>,
-    /// Programs that watched processes became, by process number.
-    became: Vec<(u32, PathBuf)>,
+    others: Others,
+    /// The first process of the command.
+    root: Option<u32>,
     processes: ProcessId,
     sampler: Option<Sampler>,
     cpu: Option<Cpu>,
@@ -80,8 +82,10 @@ impl Default for Injected {
 struct Watched {
     number: ProcessId,
     pid: u32,
-    /// What it executed when it was seen first.
+    /// What it executes, as this process sees it.
     program: Option<PathBuf>,
+    /// The same, as the process itself wrote it down.
+    file: PathBuf,
     began: f64,
     points: Vec<Point>,
     step: Duration,
@@ -120,7 +124,8 @@ impl Observer {
             looks: 0,
             watched: BTreeMap::new(),
             ended: Vec::new(),
-            became: Vec::new(),
+            others: Others::default(),
+            root: None,
             processes: 0,
             sampler,
             cpu: None,
@@ -143,7 +148,16 @@ impl Observer {
     /// it.
     pub fn look_last(&mut self) {
         self.notice_processes();
+        if self.root.is_some() {
+            self.others.look(&programs(&self.watched));
+        }
         self.notice_ends();
+    }
+
+    /// The command's first process, with which the search for programs without hooks begins.
+    pub fn begins_with(&mut self, pid: u32) {
+        self.root = Some(pid);
+        self.others.begin(pid);
     }
 
     /// The time since the command began.
@@ -193,6 +207,9 @@ impl Observer {
         if self.looks.is_multiple_of(16) {
             self.notice_ends();
         }
+        if self.root.is_some() && self.others.is_due() {
+            self.others.look(&programs(&self.watched));
+        }
     }
 
     /// How many threads are in a hook's call of the allocator.
@@ -215,10 +232,11 @@ impl Observer {
             if let Some(before) = before.map(|(place, _)| *place) {
                 self.end(before, Some(self.recording.began(place)));
             }
-            let mut watched = Watched::new(self.processes, pid, self.recording.began(place));
+            let mut watched = Watched::new(self.processes, pid, &self.recording, place);
             let before = self.before.filter(|(attached, _)| *attached == pid);
             watched.before = before.map(|(_, usage)| usage).unwrap_or_default();
             self.processes += 1;
+            self.others.has_hooks(pid, &watched.file);
             self.watched.insert(place, watched);
         }
     }
@@ -230,7 +248,7 @@ impl Observer {
                 return true;
             }
             let other = watched.other_program();
-            became.extend(other.clone().map(|program| (watched.pid, program)));
+            became.extend(other.as_ref().map(|_| watched.pid));
             other.is_some()
         };
         let ended: Vec<Place> = self
@@ -239,7 +257,7 @@ impl Observer {
             .filter(|(_, w)| gone(w))
             .map(|(place, _)| *place)
             .collect();
-        self.became.extend(became);
+        became.into_iter().for_each(|pid| self.others.became(pid));
         let now = self.elapsed().as_secs_f64();
         for place in ended {
             self.end(place, Some(now));
@@ -297,13 +315,11 @@ impl Observer {
         let mut processes: Vec<Process> = self.ended.into_iter().map(with_sites).collect();
         processes.sort_by(|a, b| a.began.total_cmp(&b.began).then(a.pid.cmp(&b.pid)));
         inherit_access(&mut processes);
-        let became = self.became.into_iter();
-        let unseen = became.filter(|(pid, program)| {
-            let is_it = |process: &Process| process.pid == *pid && process.program == *program;
-            !processes.iter().any(is_it)
-        });
+        let first = processes.iter().find(|it| Some(it.pid) == self.root);
+        let starts = without_the_first(self.recording.starts(), first);
         Observed {
-            unseen: unseen.map(|(_, program)| program).collect(),
+            others: self.others.finish(starts),
+            uncounted_starts: self.recording.programs_refused(),
             refused: self.recording.refused(),
             traced: self.tracer.map(Tracer::finish),
             processes,
@@ -317,14 +333,32 @@ impl Observer {
 pub struct Observed {
     /// In the order in which they began. Those that have not ended go on, without being watched.
     pub processes: Vec<Process>,
-    /// Programs that watched processes became, and that took no hooks.
-    pub unseen: Vec<PathBuf>,
+    /// Programs that ran without hooks.
+    pub others: Vec<Other>,
+    /// How often a program was started that found no place among those that are counted.
+    pub uncounted_starts: u32,
     /// How many processes found no place.
     pub refused: u32,
     /// What of a trace was written, if there is one.
     pub traced: Option<Result<Written, TraceError>>,
     /// How long it was watched.
     pub time: Duration,
+}
+
+/// What each watched process executes.
+fn programs(watched: &BTreeMap<Place, Watched>) -> BTreeMap<u32, PathBuf> {
+    let watched = watched.values();
+    let with_file = watched.map(|watched| (watched.pid, watched.file.clone()));
+    with_file.collect()
+}
+
+/// reheap itself started the first program, which no hook counted.
+fn without_the_first(mut starts: Vec<Starts>, first: Option<&Process>) -> Vec<Starts> {
+    let is_first = |starts: &&mut Starts| first.is_some_and(|it| it.program == starts.program);
+    if let Some(starts) = starts.iter_mut().find(is_first) {
+        starts.loaded = starts.loaded.saturating_sub(1);
+    }
+    starts
 }
 
 /// A forked child has its hooks from its parent.
@@ -341,12 +375,19 @@ fn inherit_access(processes: &mut [Process]) {
 }
 
 impl Watched {
-    fn new(number: ProcessId, pid: u32, began: f64) -> Self {
+    fn new(number: ProcessId, pid: u32, recording: &Recording, place: Place) -> Self {
+        let file = recording.program(place);
+        // It may execute another program by now. Its own path of it says so, unless it has another root.
+        let program = match process::has_common_root(pid) {
+            true => Some(file.clone()).filter(|file| file.is_absolute()),
+            false => process::program(pid),
+        };
         Self {
             number,
             pid,
-            program: process::program(pid),
-            began,
+            program,
+            file,
+            began: recording.began(place),
             points: Vec::new(),
             step: FIRST_STEP,
             next_point: Duration::ZERO,

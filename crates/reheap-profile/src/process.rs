@@ -1,10 +1,13 @@
 //! What Linux tells of a running process, in /proc (proc(5)).
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Whether a process has not ended; a zombie has.
 pub(crate) fn is_there(pid: u32) -> bool {
@@ -21,6 +24,75 @@ pub(crate) fn program(pid: u32) -> Option<PathBuf> {
         .as_encoded_bytes()
         .ends_with(b" (deleted)");
     (!is_deleted).then_some(program)
+}
+
+/// Whether a process names files as this one does.
+pub(crate) fn has_common_root(pid: u32) -> bool {
+    let root = |pid: &str| fs::read_link(format!("/proc/{pid}/root"));
+    matches!((root(&pid.to_string()), root("self")), (Ok(there), Ok(here)) if there == here)
+}
+
+/// What can be seen of a process that nobody knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// What it executes; only its name where another user's file is not told. `None` if it has ended.
+    pub(crate) program: Option<PathBuf>,
+    /// When it was forked, in ticks since the system's start: with its number, this tells processes apart.
+    pub(crate) born: u64,
+    /// CPU time, in ticks.
+    pub(crate) ticks: u64,
+    /// It has ended, and nobody has waited for it yet.
+    pub(crate) has_ended: bool,
+}
+
+/// Looks at a process; `None` if it is gone.
+pub(crate) fn seen(pid: u32) -> Option<Seen> {
+    let line = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let rest = after_name(&line)?;
+    let has_ended = matches!(rest.first()?, b'Z' | b'X');
+    let fields: Vec<&str> = std::str::from_utf8(rest)
+        .ok()?
+        .split_ascii_whitespace()
+        .collect();
+    // proc_pid_stat(5): the state is field 3.
+    let field = |number: usize| -> Option<u64> { fields.get(number - 3)?.parse().ok() };
+    let program = match fs::read_link(format!("/proc/{pid}/exe")) {
+        Ok(program) => Some(program),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let start = memchr::memchr(b'(', &line)? + 1;
+            let name = line.get(start..memchr::memrchr(b')', &line)?)?;
+            Some(PathBuf::from(OsString::from_vec(name.to_vec())))
+        }
+        Err(_) => None,
+    };
+    Some(Seen {
+        program,
+        born: field(22)?,
+        ticks: field(14)? + field(15)?,
+        has_ended,
+    })
+}
+
+/// So many ticks of CPU time.
+pub(crate) fn time_of(ticks: u64) -> Duration {
+    Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// The children of a process; of one with many threads, those of its first.
+pub(crate) fn children(pid: u32, threads_max: usize) -> Vec<u32> {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    let of_task = |task: fs::DirEntry| fs::read_to_string(task.path().join("children")).ok();
+    let lists = tasks
+        .take(threads_max)
+        .filter_map(|task| of_task(task.ok()?));
+    lists
+        .flat_map(|list| {
+            let pids = list.split_ascii_whitespace().map(str::parse);
+            pids.flatten().collect::<Vec<u32>>()
+        })
+        .collect()
 }
 
 /// CPU time and page faults so far.

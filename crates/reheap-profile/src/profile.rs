@@ -47,12 +47,18 @@ pub enum Ending {
 }
 
 /// A program that ran and was not watched.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Unseen {
     /// Its file.
     pub program: PathBuf,
     /// Why.
     pub reason: String,
+    /// How often it ran, as far as that was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<u64>,
+    /// The CPU time that it was seen to use. It may have used more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_seconds: Option<f64>,
 }
 
 /// One process, from its start, exec or fork to its end or next exec.

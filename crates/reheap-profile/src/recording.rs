@@ -1,6 +1,7 @@
 //! What the hooks write down, in memory that they share with reheap. `hooks/recording.c` explains it and has the same
 //! layout; the offsets there are checked when it is compiled.
 
+use crate::others::Starts;
 use crate::profile::{
     Counts, HUGE_BYTES, LifetimeBucket, LifetimeInAllocationsBucket, Live, Lost, Realloc,
     SizeBucket, Thread, Usable,
@@ -25,7 +26,7 @@ const PLACES: usize = 1024;
 const SLOTS: usize = 16384;
 const SLOT_BYTES: usize = 24 << 10;
 const RING_BYTES: usize = 8 << 20;
-const HEADER_BYTES: usize = 8192;
+const HEADER_BYTES: usize = 136 << 10;
 const PLACE_HEAD_BYTES: usize = 512 << 10;
 const PLACE_BYTES: usize = PLACE_HEAD_BYTES + SLOTS * SLOT_BYTES + RING_BYTES;
 const TRACE_RING_BYTES: usize = 131_200;
@@ -46,6 +47,10 @@ const TAKEN: usize = 40;
 const CAUTIOUS: usize = 4136;
 const TRACING: usize = 4140;
 const TRACE: usize = 4352;
+const PROGRAMS_REFUSED: usize = 8184;
+const PROGRAMS: usize = 8192;
+const PROGRAMS_MAX: usize = 128;
+const PROGRAM_BYTES: usize = 1024;
 
 // Offsets in a place.
 const PID: usize = 0;
@@ -214,6 +219,40 @@ impl Recording {
         self.memory.half(REFUSED).load(Ordering::Relaxed)
     }
 
+    /// How often each program's file was started by a process with hooks, and loaded them.
+    pub(crate) fn starts(&self) -> Vec<Starts> {
+        let programs = (0..PROGRAMS_MAX).map(|index| PROGRAMS + index * PROGRAM_BYTES);
+        programs
+            .filter_map(|program| {
+                let number = |index: usize| {
+                    self.memory
+                        .half(program + 4 * index)
+                        .load(Ordering::Acquire)
+                };
+                (number(0) == 2).then(|| Starts {
+                    program: self.text(program + 16, PROGRAM_BYTES - 16),
+                    // Counting back comes after counting, so it is never below zero.
+                    started: number(1).into(),
+                    loaded: number(2).into(),
+                    without_variable: number(3).into(),
+                })
+            })
+            .collect()
+    }
+
+    /// Starts of programs whose files found no place.
+    pub(crate) fn programs_refused(&self) -> u32 {
+        self.memory.half(PROGRAMS_REFUSED).load(Ordering::Relaxed)
+    }
+
+    fn text(&self, start: usize, bytes_max: usize) -> PathBuf {
+        let mut bytes = self.memory.read(start, bytes_max);
+        if let Some(end) = bytes.iter().position(|&byte| byte == 0) {
+            bytes.truncate(end);
+        }
+        OsString::from_vec(bytes).into()
+    }
+
     /// The places that a process has taken and filled in.
     pub(crate) fn taken(&self) -> impl Iterator<Item = Place> + '_ {
         (0..PLACES).map(Place).filter(|place| {
@@ -272,11 +311,7 @@ impl Recording {
 
     /// The file that the process executes.
     pub(crate) fn program(&self, place: Place) -> PathBuf {
-        let mut bytes = self.memory.read(self.offset(place) + PROGRAM, PATH_BYTES);
-        if let Some(end) = bytes.iter().position(|&byte| byte == 0) {
-            bytes.truncate(end);
-        }
-        OsString::from_vec(bytes).into()
+        self.text(self.offset(place) + PROGRAM, PATH_BYTES)
     }
 
     /// The threads that took a slot, in the order in which they did.

@@ -5,9 +5,9 @@
 //! to end are passed on to it.
 
 mod attached;
+mod unseen;
 
 use crate::env_vars;
-use crate::opened::Opened;
 use crate::program::Program;
 use crate::ui::{self, Failure};
 use crate::workshop::Workshop;
@@ -16,11 +16,11 @@ use reheap_allocators::catalogue::Glue;
 use reheap_allocators::own_library::{Base, OwnLibrary};
 use reheap_allocators::preload;
 use reheap_allocators::target::{Libc, Target};
-use reheap_elf::identify::{Kind, Provider, identify};
+use reheap_elf::identify::Kind;
 use reheap_profile::hooks;
 use reheap_profile::inject::{self, HooksLibrary, Injection};
 use reheap_profile::observer::{INTERVAL, Injected, Observer};
-use reheap_profile::profile::{Access, Ending, FORMAT, Process, Profile, Unseen};
+use reheap_profile::profile::{Access, Ending, FORMAT, Profile};
 use reheap_profile::recording::{self, Recording};
 use reheap_profile::trace::TraceError;
 use reheap_profile::trace::ring::Clock;
@@ -28,7 +28,6 @@ use reheap_profile::trace::writer::Written;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -87,19 +86,9 @@ pub(crate) fn profile(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Pr
     if let (Some(path), Some(traced)) = (plan.trace, observed.traced) {
         tell_of_trace(path, &traced);
     }
-    let (processes, mut unseen) = identified(observed.processes);
-    unseen.extend(observed.unseen.into_iter().map(took_no_hooks));
-    if observed.refused > 0 {
-        unseen.push(Unseen {
-            program: PathBuf::new(),
-            reason: format!(
-                "{} processes too many at a time found no place",
-                observed.refused
-            ),
-        });
-    }
-    unseen.sort_by(|a, b| (&a.program, &a.reason).cmp(&(&b.program, &b.reason)));
-    unseen.dedup();
+    let (processes, mut unseen) = unseen::identified(observed.processes);
+    unseen.extend(observed.others.iter().map(unseen::without_hooks));
+    unseen.extend(unseen::refused(observed.refused, observed.uncounted_starts));
     Ok(Profile {
         format: FORMAT,
         reheap: env!("CARGO_PKG_VERSION").to_owned(),
@@ -108,7 +97,7 @@ pub(crate) fn profile(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Pr
         ending,
         every_bytes: (plan.every > 0).then_some(plan.every),
         processes,
-        unseen,
+        unseen: unseen::merged(unseen),
     })
 }
 
@@ -137,6 +126,7 @@ fn run(words: &[OsString], observer: &mut Observer, workshop: &Workshop) -> anyh
     observer.begin();
     let mut child = start(&program, command, &library, observer)?;
     observer.sample_cpu_time(child.id());
+    observer.begins_with(child.id());
     watch(&child, observer, signals)?;
     observer.look_last();
     ending(&mut child)
@@ -265,71 +255,6 @@ fn pass_on(command: Pid, signals: &mut Signals) {
         };
         // It may have ended just now.
         let _ = rustix::process::kill_process(command, signal);
-    }
-}
-
-/// Adds the names of allocators, and takes out programs whose own malloc the hooks could not stand in front of.
-fn identified(processes: Vec<Process>) -> (Vec<Process>, Vec<Unseen>) {
-    let mut known: BTreeMap<PathBuf, Malloc> = BTreeMap::new();
-    let (mut seen, mut unseen) = (Vec::new(), Vec::new());
-    for mut process in processes {
-        let program = &process.program;
-        let malloc = known
-            .entry(program.clone())
-            .or_insert_with(|| malloc_of(program));
-        match malloc {
-            Malloc::Own(name) if process.counts.calls.is_empty() => {
-                let reason = format!("it has an allocator of its own: {name}");
-                unseen.push(Unseen {
-                    program: process.program,
-                    reason,
-                });
-            }
-            Malloc::Own(name) | Malloc::Shared(name) => {
-                process.allocator = Some(name.clone());
-                seen.push(process);
-            }
-            Malloc::Unknown => seen.push(process),
-        }
-    }
-    (seen, unseen)
-}
-
-/// A program that a watched process became.
-fn took_no_hooks(program: PathBuf) -> Unseen {
-    let opened = File::open(&program).and_then(Opened::new);
-    let identity = opened.ok().and_then(|opened| identify(&opened).ok());
-    let is_static = identity.is_some_and(|identity| identity.kind != Kind::Dynamic);
-    let reason = match is_static {
-        true => "it is static, and only the first program of a command gets hooks into its code",
-        false => "it was started without LD_PRELOAD, or its dynamic linker ignores that",
-    };
-    Unseen {
-        program,
-        reason: reason.to_owned(),
-    }
-}
-
-/// Where a program gets its malloc from.
-enum Malloc {
-    /// From its own file.
-    Own(String),
-    /// From a library.
-    Shared(String),
-    Unknown,
-}
-
-fn malloc_of(program: &Path) -> Malloc {
-    let opened = File::open(program).and_then(Opened::new);
-    let Some(identity) = opened.ok().and_then(|opened| identify(&opened).ok()) else {
-        return Malloc::Unknown;
-    };
-    match identity.malloc.provider {
-        Provider::Allocator { name } => Malloc::Own(name),
-        Provider::OwnCode => Malloc::Own("one that reheap does not know".to_owned()),
-        Provider::Library { name, .. } => Malloc::Shared(name),
-        Provider::SharedLibc => Malloc::Shared(identity.libc.name.to_string()),
-        Provider::Outside | Provider::Nobody | Provider::Unknown => Malloc::Unknown,
     }
 }
 

@@ -295,7 +295,19 @@ pub(crate) fn lost(whole: &Whole<'_>) -> Vec<String> {
     sentences
         .map(|(count, said)| format!("{} {said}", grouped(count)))
         .chain(not_counted(whole.profile))
+        .chain(went_on(whole.profile))
         .collect()
+}
+
+/// Processes that outlived the command, as a sentence.
+fn went_on(profile: &Profile) -> Option<String> {
+    let went_on = profile.processes.iter().filter(|it| it.ended.is_none());
+    let names: Vec<String> = went_on.map(process_name).collect();
+    let is_told = profile.ending != Ending::Detached && !names.is_empty();
+    is_told.then(|| {
+        let names = names.join(", ");
+        format!("not all processes ended with the command, and what they did afterwards is not counted: {names}")
+    })
 }
 
 /// Functions whose calls are not in the counts, as a sentence.
@@ -314,8 +326,20 @@ fn not_counted(profile: &Profile) -> Option<String> {
 
 /// A program that was not watched, as a sentence.
 pub(crate) fn unseen(unseen: &Unseen) -> String {
+    if unseen.program.as_os_str().is_empty() {
+        return unseen.reason.clone();
+    }
+    let times = unseen.times.filter(|times| *times > 1);
+    let times = times.map(|times| format!("{} runs", grouped(times)));
+    let cpu = unseen.cpu_seconds.filter(|cpu| *cpu > 0.0);
+    let cpu = cpu.map(|cpu| format!("at least {} of CPU time", seconds(cpu)));
+    let figures: Vec<String> = times.into_iter().chain(cpu).collect();
+    let figures = match figures.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", figures.join(", ")),
+    };
     format!(
-        "{} was not watched: {}",
+        "{} was not watched{figures}: {}",
         unseen.program.display(),
         unseen.reason
     )

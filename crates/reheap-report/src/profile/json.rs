@@ -68,6 +68,9 @@ pub fn from_json(text: &str) -> Result<Profile, ReadError> {
     }
     let profile: Profile = serde_json::from_str(text).map_err(ReadError::NotAsExpected)?;
     check("its time", profile.seconds)?;
+    for unseen in &profile.unseen {
+        check("a CPU time", unseen.cpu_seconds.unwrap_or(0.0))?;
+    }
     for process in &profile.processes {
         check_process(process)?;
     }

@@ -407,6 +407,7 @@ fn unseen(program: &str, reason: &str) -> Unseen {
     Unseen {
         program: program.into(),
         reason: reason.to_owned(),
+        ..Unseen::default()
     }
 }
 

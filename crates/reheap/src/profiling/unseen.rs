@@ -1,0 +1,162 @@
+//! The programs of a command that the hooks did not watch, and why.
+//!
+//! A figure that misses the program that does the work is worse than none, so each of them is named.
+
+use crate::opened::Opened;
+use crate::program::{Privilege, Program};
+use reheap_elf::identify::{Identity, Kind, Provider, identify};
+use reheap_profile::others::Other;
+use reheap_profile::profile::{Process, Unseen};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// Programs that ran without hooks.
+pub(super) fn without_hooks(other: &Other) -> Unseen {
+    let mut reason = reason(&other.program, other.without_variable > 0);
+    match other.running {
+        0 => {}
+        1 => reason.push_str("; it still ran when the command ended"),
+        several => reason.push_str(&format!(
+            "; {several} of them still ran when the command ended"
+        )),
+    }
+    Unseen {
+        program: other.program.clone(),
+        reason,
+        times: Some(other.times),
+        cpu_seconds: Some(other.cpu.as_secs_f64()).filter(|seconds| *seconds > 0.0),
+    }
+}
+
+/// Why a program has no hooks, as far as its file and its start tell.
+fn reason(program: &Path, was_without_variable: bool) -> String {
+    let identity = identity(program);
+    let found = identity.as_ref();
+    if found.is_some_and(|identity| identity.kind != Kind::Dynamic) {
+        return "it is static, and only the first program of a command gets hooks into its code"
+            .to_owned();
+    }
+    let other = found.map(|identity| identity.architecture.as_str());
+    if let Some(other) = other.filter(|other| *other != std::env::consts::ARCH) {
+        return format!(
+            "it is for {other}, and the hooks are for {}",
+            std::env::consts::ARCH
+        );
+    }
+    if let Some(privilege) = privilege(program) {
+        return format!("it is {privilege}, so it ignores LD_PRELOAD");
+    }
+    match was_without_variable {
+        true => "it was started without LD_PRELOAD, or its dynamic linker ignores that",
+        false => {
+            "it could not open what it shares with reheap (it ran as another user, in another root directory, \
+             or could open no more files), or ignored LD_PRELOAD"
+        }
+    }
+    .to_owned()
+}
+
+fn privilege(program: &Path) -> Option<Privilege> {
+    let is_path = program.is_absolute();
+    let program = is_path.then(|| Program::resolve(program.as_os_str()));
+    program?.ok()?.privilege
+}
+
+fn identity(program: &Path) -> Option<Identity> {
+    let opened = File::open(program).and_then(Opened::new).ok()?;
+    identify(&opened).ok()
+}
+
+/// What found no place in what the hooks share with reheap.
+pub(super) fn refused(processes: u32, starts: u32) -> Vec<Unseen> {
+    let told = [
+        (processes, "processes too many at a time found no place"),
+        (
+            starts,
+            "starts of programs were not counted, because there were too many different ones",
+        ),
+    ];
+    let told = told.into_iter().filter(|(count, _)| *count > 0);
+    told.map(|(count, what)| Unseen {
+        reason: format!("{count} {what}"),
+        ..Unseen::default()
+    })
+    .collect()
+}
+
+/// In a fixed order, and each reason of a program once.
+pub(super) fn merged(unseen: Vec<Unseen>) -> Vec<Unseen> {
+    let mut merged: BTreeMap<(PathBuf, String), Unseen> = BTreeMap::new();
+    for one in unseen {
+        let key = (one.program.clone(), one.reason.clone());
+        merged
+            .entry(key)
+            .and_modify(|all| {
+                all.times = sum(all.times, one.times, |a, b| a + b);
+                all.cpu_seconds = sum(all.cpu_seconds, one.cpu_seconds, |a, b| a + b);
+            })
+            .or_insert(one);
+    }
+    merged.into_values().collect()
+}
+
+fn sum<T>(a: Option<T>, b: Option<T>, add: impl Fn(T, T) -> T) -> Option<T> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(add(a, b)),
+        (a, b) => a.or(b),
+    }
+}
+
+/// Adds the names of allocators, and takes out programs whose own malloc the hooks could not stand in front of.
+pub(super) fn identified(processes: Vec<Process>) -> (Vec<Process>, Vec<Unseen>) {
+    let mut known: BTreeMap<PathBuf, Malloc> = BTreeMap::new();
+    let (mut seen, mut unseen) = (Vec::new(), Vec::new());
+    for mut process in processes {
+        let program = &process.program;
+        let malloc = known
+            .entry(program.clone())
+            .or_insert_with(|| malloc_of(program));
+        match malloc {
+            Malloc::Own(name) if process.counts.calls.is_empty() => {
+                let reason = format!("it has an allocator of its own: {name}");
+                unseen.push(Unseen {
+                    program: process.program,
+                    reason,
+                    times: Some(1),
+                    cpu_seconds: process
+                        .time
+                        .map(|time| time.user_seconds + time.system_seconds),
+                });
+            }
+            Malloc::Own(name) | Malloc::Shared(name) => {
+                process.allocator = Some(name.clone());
+                seen.push(process);
+            }
+            Malloc::Unknown => seen.push(process),
+        }
+    }
+    (seen, unseen)
+}
+
+/// Where a program gets its malloc from.
+enum Malloc {
+    /// From its own file.
+    Own(String),
+    /// From a library.
+    Shared(String),
+    Unknown,
+}
+
+fn malloc_of(program: &Path) -> Malloc {
+    let Some(identity) = identity(program) else {
+        return Malloc::Unknown;
+    };
+    match identity.malloc.provider {
+        Provider::Allocator { name } => Malloc::Own(name),
+        Provider::OwnCode => Malloc::Own("one that reheap does not know".to_owned()),
+        Provider::Library { name, .. } => Malloc::Shared(name),
+        Provider::SharedLibc => Malloc::Shared(identity.libc.name.to_string()),
+        Provider::Outside | Provider::Nobody | Provider::Unknown => Malloc::Unknown,
+    }
+}
