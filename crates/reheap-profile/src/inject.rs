@@ -30,6 +30,7 @@
 
 mod attach;
 mod layout;
+mod leftover;
 mod library;
 mod locate;
 mod maps;
@@ -97,7 +98,7 @@ pub struct Started {
 pub enum InjectError {
     /// The program could not be started at all.
     #[error("it cannot be started: {0}")]
-    Spawn(#[source] io::Error),
+    Spawn(io::Error),
     /// The hooks are for another processor than this machine's, or the program is.
     #[error("the program and the hooks must be for this machine's processor")]
     Architecture,
@@ -118,7 +119,6 @@ pub enum InjectError {
         /// The file.
         path: String,
         /// Why.
-        #[source]
         error: io::Error,
     },
     /// A system call inside the process failed.
@@ -190,7 +190,21 @@ impl InjectError {
 /// When the program cannot be started, or the hooks cannot get into it. It has not executed an instruction then, and is
 /// gone.
 pub fn spawn(
+    command: Command,
+    located: &Located,
+    hooks: &HooksLibrary,
+    recording: &Path,
+) -> Result<Started, InjectError> {
+    spawn_by(command, |_| {}, located, hooks, recording)
+}
+
+/// The same; `last` is for what the child does after everything else, such as executing the program itself.
+///
+/// # Errors
+/// As [`spawn`].
+pub fn spawn_by(
     mut command: Command,
+    last: impl FnOnce(&mut Command),
     located: &Located,
     hooks: &HooksLibrary,
     recording: &Path,
@@ -200,6 +214,7 @@ pub fn spawn(
     }
     let (mut mask_reader, mask_writer) = io::pipe().map_err(InjectError::Spawn)?;
     sys::trace_from_start(&mut command, mask_writer.into());
+    last(&mut command);
     let child = command.spawn().map_err(InjectError::Spawn)?;
     drop(command);
     let mut mask = [0; 8];

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A file without a name, mapped whole. It takes memory only where somebody wrote.
 #[derive(Debug)]
-pub(crate) struct SharedMemory {
+pub struct SharedMemory {
     file: File,
     start: *mut c_void,
     bytes: usize,
@@ -38,9 +38,21 @@ impl SharedMemory {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
         }
         file.set_len(bytes as u64)?;
+        Self::map(file, bytes)
+    }
+
+    /// Maps so many bytes of a file, which must keep that length: pages of a file that became shorter end a process that
+    /// looks at them.
+    ///
+    /// # Errors
+    /// When the system gives no room for the mapping, or the file is shorter.
+    pub fn map(file: File, bytes: usize) -> io::Result<Self> {
+        if file.metadata()?.len() < bytes as u64 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED | MapFlags::NORESERVE;
-        // Safety: a new mapping, at an address that the kernel chooses, of a file that only grows here.
+        // Safety: a new mapping, at an address that the kernel chooses.
         let start = unsafe { mmap(std::ptr::null_mut(), bytes, protection, flags, &file, 0)? };
         Ok(Self { file, start, bytes })
     }
@@ -95,7 +107,7 @@ impl SharedMemory {
     ///
     /// # Panics
     /// When they are not all inside, or not aligned.
-    pub(crate) fn words(&self, offset: usize, count: usize) -> &[AtomicU64] {
+    pub fn words(&self, offset: usize, count: usize) -> &[AtomicU64] {
         assert!(
             offset.is_multiple_of(8) && offset + 8 * count <= self.bytes,
             "{offset}"

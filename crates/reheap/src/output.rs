@@ -5,7 +5,7 @@ use anyhow::Context as _;
 use reheap_allocators::cache::write_by_rename;
 use reheap_report::{Colour, Style};
 use std::fs;
-use std::io::{IsTerminal, Write as _};
+use std::io::{self, IsTerminal, Write as _};
 use std::os::fd::AsFd;
 use std::path::Path;
 use terminal_size::{Width, terminal_size_of};
@@ -36,6 +36,34 @@ pub(crate) fn is_of_the_system(path: &Path) -> bool {
         .and_then(|parent| fs::canonicalize(parent).ok());
     let is_in = |system: &str| directory.as_ref().is_some_and(|it| it.starts_with(system));
     (path.exists() && !path.is_file()) || is_in("/proc") || (is_in("/dev") && path.is_symlink())
+}
+
+/// Shows that [`write`] will be able to write there, as far as that can be known: a long run's result has to go somewhere.
+///
+/// # Errors
+/// When it will not.
+pub(crate) fn check(path: &Path) -> anyhow::Result<()> {
+    let cannot = || format!("cannot write `{}`", path.display());
+    if path.is_dir() {
+        return Err(io::Error::from(io::ErrorKind::IsADirectory)).with_context(cannot);
+    }
+    if is_of_the_system(path) {
+        return Ok(());
+    }
+    let directory = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let sibling = tempfile::Builder::new().tempfile_in(directory.unwrap_or(Path::new(".")));
+    // The error would name the sibling.
+    let error = |error: io::Error| {
+        let cause = error.get_ref().and_then(|error| error.source());
+        let cause = cause.and_then(|cause| cause.downcast_ref::<io::Error>());
+        match cause.and_then(io::Error::raw_os_error) {
+            Some(number) => io::Error::from_raw_os_error(number),
+            None => error,
+        }
+    };
+    sibling.map(drop).map_err(error).with_context(cannot)
 }
 
 /// How text looks there: coloured and as wide as the terminal, or neither.

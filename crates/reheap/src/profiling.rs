@@ -9,6 +9,7 @@ mod unseen;
 
 use crate::env_vars;
 use crate::program::Program;
+use crate::sys::handover;
 use crate::ui::{self, Failure};
 use crate::workshop::Workshop;
 use anyhow::Context as _;
@@ -118,13 +119,17 @@ fn tell_of_trace(path: &Path, traced: &Result<Written, TraceError>) {
 fn run(words: &[OsString], observer: &mut Observer, workshop: &Workshop) -> anyhow::Result<Ending> {
     let program = Program::to_run(&words[0])?;
     let library = library(program.target(), workshop)?;
-    let command = prepared(&program, words, observer.recording(), &library, workshop)?;
-    let mut signals = Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP]);
+    // A signal that is ignored, as by nohup(1), stays ignored for both.
+    let requests = [SIGINT, SIGQUIT, SIGTERM, SIGHUP];
+    let watched = requests
+        .into_iter()
+        .filter(|signal| !handover::is_ignored(*signal));
+    let mut signals = Signals::new(watched);
     let signals = signals
         .as_mut()
         .map_err(|_| Failure::failed("cannot watch for signals"))?;
     observer.begin();
-    let mut child = start(&program, command, &library, observer)?;
+    let mut child = start(&program, words, &library, observer, workshop)?;
     observer.sample_cpu_time(child.id());
     observer.begins_with(child.id());
     watch(&child, observer, signals)?;
@@ -132,44 +137,62 @@ fn run(words: &[OsString], observer: &mut Observer, workshop: &Workshop) -> anyh
     ending(&mut child)
 }
 
-/// The command with the hooks as its first preload. A static program ignores that, but not the programs that it starts.
-fn prepared(
-    program: &Program,
-    words: &[OsString],
+/// What the command's environment has more: the hooks as its first preload. A static program ignores that, but not the
+/// programs that it starts.
+fn variables(
     recording: &Recording,
     library: &Path,
     workshop: &Workshop,
-) -> anyhow::Result<Command> {
-    let (file, first_arguments) = program.route.launch();
-    let mut command = Command::new(file);
-    command.args(first_arguments).args(&words[1..]);
+) -> anyhow::Result<[(OsString, OsString); 2]> {
     let mut preloads = for_variable(library, workshop)?.into_os_string();
     if let Some(present) = env_vars::variable(env_vars::LD_PRELOAD) {
         preloads.push(":");
         preloads.push(present);
     }
-    command.env(env_vars::LD_PRELOAD, preloads);
-    command.env(recording::VARIABLE, recording.path());
-    Ok(command)
+    Ok([
+        (env_vars::LD_PRELOAD.into(), preloads),
+        (recording::VARIABLE.into(), recording.path().into()),
+    ])
 }
 
 /// Starts the command, with hooks that are in it before its first instruction.
 fn start(
     program: &Program,
-    mut command: Command,
+    words: &[OsString],
     library: &Path,
     observer: &mut Observer,
+    workshop: &Workshop,
 ) -> anyhow::Result<Child> {
     let shown = program.route.file.display();
     if let Some(privilege) = program.privilege {
         let text = format!("cannot profile `{shown}`: it is {privilege}, so it ignores LD_PRELOAD");
         return Err(Failure::failed(text).into());
     }
-    if program.identity.kind == Kind::Dynamic {
+    let variables = variables(observer.recording(), library, workshop)?;
+    let (file, words) = program.route.words(words);
+    let mut command = Command::new(file);
+    let executes = |command: &mut Command| {
         let cannot = || format!("cannot run `{shown}`");
-        return command.spawn().with_context(cannot);
+        handover::execute_in_child(command, file, &words, &variables).with_context(cannot)
+    };
+    if program.identity.kind == Kind::Dynamic {
+        executes(&mut command)?;
+        return command
+            .spawn()
+            .with_context(|| format!("cannot run `{shown}`"));
     }
-    let cannot = || format!("cannot profile `{shown}`");
+    start_static(program, command, executes, library, observer)
+}
+
+/// Starts a static program, and puts the hooks into its code.
+fn start_static(
+    program: &Program,
+    command: Command,
+    executes: impl FnOnce(&mut Command) -> anyhow::Result<()>,
+    library: &Path,
+    observer: &mut Observer,
+) -> anyhow::Result<Child> {
+    let cannot = || format!("cannot profile `{}`", program.route.file.display());
     let hooks = fs::read(library).with_context(cannot)?;
     let hooks = HooksLibrary::parse(&hooks).with_context(cannot)?;
     let bytes = fs::read(&program.route.file).with_context(cannot)?;
@@ -178,7 +201,11 @@ fn start(
         observer.recording().be_cautious();
     }
     let recording = observer.recording().path();
-    let started = inject::spawn(command, &located, &hooks, &recording).with_context(cannot)?;
+    let mut prepared = Ok(());
+    let last = |command: &mut Command| prepared = executes(command);
+    let started = inject::spawn_by(command, last, &located, &hooks, &recording);
+    prepared?;
+    let started = started.with_context(cannot)?;
     observer.injected(injected(&started.injection));
     Ok(started.child)
 }

@@ -18,7 +18,7 @@ use super::sys::{self, Resume, Stop};
 use super::tracee::Tracee;
 use super::{
     HooksLibrary, InjectError, Injection, Obstacle, Target, check_code, injection, layout,
-    obstacle, open_hooks, page_bytes, process, prologue, with_system_calls,
+    leftover, obstacle, open_hooks, page_bytes, process, prologue, with_system_calls,
 };
 use nix::errno::Errno;
 use nix::sys::ptrace;
@@ -45,6 +45,8 @@ pub struct Attached {
     block_start: (u64, Vec<u8>),
     mapped: Vec<Range<u64>>,
     injection: Injection,
+    /// The jumps of an earlier reheap were in it.
+    was_left: bool,
 }
 
 /// What reheap left in a process.
@@ -76,6 +78,7 @@ pub fn attach(
     }
     obstacle::before(pid.as_raw())?;
     let memory = process::memory(*pid)?;
+    let was_left = leftover::take_out(*pid, located, *bias, &memory)?;
     check_code(&memory, located, *bias)?;
     let taken = taken_bytes(located, *bias);
     let stopped = stop_outside(*pid, &taken)?;
@@ -83,7 +86,10 @@ pub fn attach(
     let resumed = stopped.resume();
     let attached = entered?;
     resumed?;
-    Ok(attached)
+    Ok(Attached {
+        was_left,
+        ..attached
+    })
 }
 
 /// The middles of the instructions that jumps take: no thread may be there.
@@ -117,6 +123,7 @@ fn enter(
         block_start: (layout.base, block_start(&layout)),
         mapped,
         injection: injection(located, &layout),
+        was_left: false,
     };
     let thread = stopped.any();
     for (index, jump) in attached.jumps.iter().enumerate() {
@@ -168,6 +175,11 @@ impl Attached {
     /// What is in the process.
     pub fn injection(&self) -> &Injection {
         &self.injection
+    }
+
+    /// Whether reheap first took out the jumps of another that was killed. The memory that they led to is still mapped.
+    pub fn was_left_by_another(&self) -> bool {
+        self.was_left
     }
 
     /// Leaves the process, and every process that it forked meanwhile, as they were before.
@@ -292,6 +304,18 @@ impl Attached {
             self.mapped.iter().try_for_each(|range| calls.unmap(range))
         })
     }
+}
+
+/// Writes code while all threads of a process are stopped.
+pub(super) fn write_stopped<'a>(
+    pid: Pid,
+    mut code: impl Iterator<Item = (u64, &'a [u8])>,
+) -> Result<(), InjectError> {
+    let stopped = Stopped::stop(pid)?;
+    let thread = stopped.any();
+    let written = code.try_for_each(|(address, bytes)| write_code(thread, address, bytes));
+    let resumed = stopped.resume();
+    written.and(resumed)
 }
 
 /// Stops a process while no thread is in one of the ranges.

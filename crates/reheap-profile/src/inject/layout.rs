@@ -24,7 +24,7 @@ pub(super) struct Jump {
 pub(super) type Token = [u8; 16];
 
 /// Behind the code of the caller, in the space of a prologue.
-const TOKEN_OFFSET: usize = 32;
+pub(super) const TOKEN_OFFSET: usize = 32;
 
 /// The block that goes into a process.
 #[derive(Debug, Clone)]

@@ -9,6 +9,12 @@ pub enum Obstacle {
     /// There is no such process.
     #[error("there is no process {0}")]
     NoProcess(i32),
+    /// It is a zombie.
+    #[error("process {0} has ended, and only waits for its parent to notice")]
+    Ended(i32),
+    /// It is a thread of the kernel.
+    #[error("process {0} is a part of the kernel, and executes no program")]
+    Kernel(i32),
     /// It belongs to somebody else.
     #[error("process {pid} belongs to user {owner}, and reheap runs as user {own}")]
     OtherUser {
@@ -26,6 +32,14 @@ pub enum Obstacle {
         pid: i32,
         /// Who traces it.
         tracer: i32,
+    },
+    /// Another reheap watches it.
+    #[error("process {pid} is already watched, by the reheap with the number {by}")]
+    AlreadyWatched {
+        /// The process.
+        pid: i32,
+        /// Who watches it.
+        by: u32,
     },
     /// Yama lets only parents trace their children, only root, or nobody.
     #[error("the system lets {} trace a process (kernel.yama.ptrace_scope is {scope})", yama_lets(*scope))]
@@ -45,9 +59,10 @@ impl Obstacle {
     /// What would allow it, if anything does.
     pub fn way_out(&self) -> Option<String> {
         Some(match self {
-            Self::NoProcess(_) => return None,
+            Self::NoProcess(_) | Self::Ended(_) | Self::Kernel(_) => return None,
             Self::OtherUser { owner, .. } => format!("run reheap as user {owner}, or as root"),
             Self::AlreadyTraced { tracer, .. } => format!("end process {tracer} first"),
+            Self::AlreadyWatched { by, .. } => format!("wait for it, or end it: kill {by}"),
             Self::Yama { scope: 3 } => "only a restart of the system can change that".to_owned(),
             Self::Yama { .. } => {
                 "run reheap as root, or allow it until the next restart: sudo sysctl kernel.yama.ptrace_scope=0"
@@ -71,6 +86,10 @@ fn yama_lets(scope: u32) -> &'static str {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Status {
     user: u32,
+    /// As `ps` shows it.
+    state: Option<char>,
+    /// It has memory of its own, as all but threads of the kernel have, and zombies.
+    has_memory: bool,
     tracer: i32,
     seccomp: u32,
     /// How many filters there are; older kernels do not say.
@@ -85,6 +104,8 @@ fn parse(text: &str) -> Option<Status> {
     let number = |name| field(name)?.parse().ok();
     Some(Status {
         user: number("Uid")?,
+        state: field("State").and_then(|state| state.chars().next()),
+        has_memory: field("VmSize").is_some(),
         tracer: field("TracerPid")?.parse().ok()?,
         seccomp: number("Seccomp").unwrap_or(0),
         filters: number("Seccomp_filters"),
@@ -98,6 +119,12 @@ fn status_of(process: &str) -> Option<Status> {
 /// What is known to keep reheap from tracing a process, before it tries.
 pub(super) fn before(pid: i32) -> Result<(), Obstacle> {
     let there = status_of(&pid.to_string()).ok_or(Obstacle::NoProcess(pid))?;
+    if matches!(there.state, Some('Z' | 'X')) {
+        return Err(Obstacle::Ended(pid));
+    }
+    if !there.has_memory {
+        return Err(Obstacle::Kernel(pid));
+    }
     if there.tracer != 0 {
         let tracer = there.tracer;
         return Err(Obstacle::AlreadyTraced { pid, tracer });

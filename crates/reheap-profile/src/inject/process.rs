@@ -36,7 +36,6 @@ pub enum ProcessError {
         /// The file.
         file: String,
         /// Why.
-        #[source]
         error: io::Error,
     },
 }

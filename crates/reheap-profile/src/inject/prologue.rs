@@ -107,6 +107,25 @@ pub(crate) fn replacement(
     }
 }
 
+/// Where a jump or call at `address` leads, if these bytes are one.
+pub(crate) fn target(architecture: Architecture, address: u64, bytes: &[u8]) -> Option<u64> {
+    match (architecture, bytes) {
+        (Architecture::X86_64, [0xe8 | 0xe9, distance @ ..]) => {
+            let distance = i32::from_le_bytes(distance.try_into().ok()?);
+            let end = address + x86_64::JUMP_BYTES as u64;
+            Some(end.wrapping_add_signed(distance.into()))
+        }
+        (Architecture::X86_64, _) => None,
+        (Architecture::Aarch64, bytes) => {
+            let word = u32::from_le_bytes(bytes.try_into().ok()?);
+            // `b` and `bl`, with a distance of 26 bits in instructions.
+            let is_jump = matches!(word >> 26, 0b00_0101 | 0b10_0101);
+            let distance = i64::from((word << 6) as i32 >> 6) * 4;
+            is_jump.then(|| address.wrapping_add_signed(distance))
+        }
+    }
+}
+
 /// The direct calls of `target` in `code`, which is at `address`: where each is, and its bytes.
 pub(crate) fn calls_of(
     architecture: Architecture,

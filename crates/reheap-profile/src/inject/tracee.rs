@@ -50,7 +50,8 @@ impl Tracee {
         let synchronous = SYNCHRONOUS
             .iter()
             .fold(0, |mask, &signal| mask | bit(signal));
-        tracee.set_signal_mask(!synchronous)?;
+        // A program that handles SIGSEGV may have just raised one, which the kernel has not delivered yet. It waits too.
+        tracee.set_signal_mask(!synchronous | pending_signals(pid))?;
         Ok(tracee)
     }
 
@@ -155,6 +156,13 @@ impl Tracee {
             }
         }
     }
+}
+
+/// The signals that wait for this very thread.
+fn pending_signals(thread: Pid) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
+    let pending = status.lines().find_map(|line| line.strip_prefix("SigPnd:"));
+    pending.map_or(0, |mask| u64::from_str_radix(mask.trim(), 16).unwrap_or(0))
 }
 
 fn bit(signal: i32) -> u64 {

@@ -5,7 +5,7 @@
 
 use super::RawEvent;
 use super::sys;
-pub use super::sys::SharedMemory;
+pub use crate::sys::SharedMemory;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 

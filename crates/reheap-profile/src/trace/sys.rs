@@ -1,67 +1,7 @@
-//! The processor's counter, which `hooks/trace.c` reads too, and memory that a program shares.
+//! The processor's counter, which `hooks/trace.c` reads too.
 #![allow(unsafe_code)]
 
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::time::{ClockId, clock_gettime};
-use std::fs::File;
-use std::io;
-use std::ptr::{self, NonNull};
-use std::sync::atomic::AtomicU64;
-
-/// A file in memory, which other processes have in theirs.
-#[derive(Debug)]
-pub struct SharedMemory {
-    words: NonNull<AtomicU64>,
-    length: usize,
-}
-
-// SAFETY: it is memory of atomics, which any thread may use, and it is unmapped once, when nobody borrows it.
-unsafe impl Send for SharedMemory {}
-// SAFETY: see above.
-unsafe impl Sync for SharedMemory {}
-
-impl SharedMemory {
-    /// Maps the first `length` words of a file, which must be there as long as this is: pages of a file that became
-    /// shorter end a process that looks at them.
-    ///
-    /// # Errors
-    /// When the kernel refuses, or the file is shorter.
-    pub fn map(file: &File, length: usize) -> io::Result<Self> {
-        let bytes = length.checked_mul(8).ok_or(io::ErrorKind::OutOfMemory)?;
-        if file.metadata()?.len() < bytes as u64 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: the kernel chooses a place that nothing else has.
-        let mapped = unsafe {
-            mmap(
-                ptr::null_mut(),
-                bytes,
-                protection,
-                MapFlags::SHARED,
-                file,
-                0,
-            )?
-        };
-        let words = NonNull::new(mapped.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { words, length })
-    }
-
-    /// All of it.
-    pub fn words(&self) -> &[AtomicU64] {
-        // SAFETY: so many words are mapped until `self` is dropped, and pages are aligned for them. Other processes may
-        // change them at any time, as other threads may change atomics.
-        unsafe { std::slice::from_raw_parts(self.words.as_ptr(), self.length) }
-    }
-}
-
-impl Drop for SharedMemory {
-    fn drop(&mut self) {
-        // SAFETY: `map` mapped exactly this, and `words` borrows from `self`.
-        // An error would mean that it is not mapped, and then there is nothing to do.
-        let _ = unsafe { munmap(self.words.as_ptr().cast(), self.length * 8) };
-    }
-}
 
 /// Where it is now; `None` on processors whose counter is not known.
 pub(super) fn counter() -> Option<u64> {

@@ -53,7 +53,7 @@ impl Shared {
         drop(file);
         let file = File::options().read(true).write(true).open(&path);
         let file = file.expect("it was just made");
-        let memory = SharedMemory::map(&file, words).expect("it can be mapped");
+        let memory = SharedMemory::map(file, words * 8).expect("it can be mapped");
         Self {
             path,
             memory,
@@ -63,14 +63,17 @@ impl Shared {
     }
 
     pub(crate) fn area(&self) -> Area<'_> {
-        Area::new(self.memory.words())
+        Area::new(self.memory.words(0, AREA_WORDS))
     }
 
     /// The rings that threads took.
     pub(crate) fn rings(&self) -> Vec<Ring<'_>> {
-        let taken = self.memory.words()[AREA_WORDS].load(Ordering::Acquire);
+        let taken = self.memory.words(8 * AREA_WORDS, 1)[0].load(Ordering::Acquire);
         let taken = (taken as usize).min(self.threads);
-        let ring = |index| Ring::new(&self.memory.words()[2 * AREA_WORDS + index * RING_WORDS..]);
+        let ring = |index| {
+            let start = 8 * (2 * AREA_WORDS + index * RING_WORDS);
+            Ring::new(self.memory.words(start, RING_WORDS))
+        };
         (0..taken).map(ring).collect()
     }
 }

@@ -17,7 +17,7 @@ pub enum ReadError {
     Empty,
     /// Cut short, or something else.
     #[error("it is not JSON, or was cut short ({0})")]
-    NotJson(#[source] serde_json::Error),
+    NotJson(serde_json::Error),
     /// JSON of something else.
     #[error("it is not a profile that `reheap profile -o` wrote")]
     NotAProfile,
@@ -31,7 +31,7 @@ pub enum ReadError {
     },
     /// The format fits, the content does not.
     #[error("it is damaged: {0}")]
-    NotAsExpected(#[source] serde_json::Error),
+    NotAsExpected(serde_json::Error),
     /// A figure that cannot be.
     #[error("it is damaged: {0}")]
     Impossible(String),

@@ -130,8 +130,7 @@ impl ProfileArguments {
         Ok(())
     }
 
-    /// Each file gets one thing.
-    fn check_files(&self) -> Result<(), Failure> {
+    fn files(&self) -> impl Iterator<Item = &PathBuf> {
         let named = [
             &self.output,
             &self.html,
@@ -141,14 +140,25 @@ impl ProfileArguments {
             &self.dhat,
             &self.trace,
         ];
+        named.into_iter().flatten()
+    }
+
+    /// Each file gets one thing, can be written, and will have something in it.
+    fn check_files(&self) -> anyhow::Result<()> {
         let mut seen = BTreeSet::new();
-        match named.into_iter().flatten().find(|path| !seen.insert(*path)) {
-            Some(twice) => {
-                let text = format!("`{}` is to be written twice", twice.display());
-                Err(Failure::usage(text))
-            }
-            None => Ok(()),
+        if let Some(twice) = self.files().find(|path| !seen.insert(*path)) {
+            let text = format!("`{}` is to be written twice", twice.display());
+            return Err(Failure::usage(text).into());
         }
+        let of_sites = [("--pprof", &self.pprof), ("--folded", &self.folded)];
+        let empty = of_sites.into_iter().find(|(_, path)| path.is_some());
+        if let (0, Some((flag, _))) = (self.every, empty) {
+            let text = format!("{flag} writes sampled stacks, and --every 0 samples none");
+            let failure =
+                Failure::usage(text).hint("leave --every away, or give a distance in bytes");
+            return Err(failure.into());
+        }
+        self.files().try_for_each(|path| output::check(path))
     }
 
     /// The profile's file, as the user would name it again.

@@ -498,14 +498,7 @@ fn become_program(
     command: &[OsString],
     environment: &[(OsString, OsString)],
 ) -> anyhow::Result<ExitCode> {
-    let (file, first_arguments) = program.route.launch();
-    let name: &OsStr = match first_arguments.is_empty() {
-        true => &command[0],
-        false => file.as_os_str(),
-    };
-    let mut arguments = vec![name];
-    arguments.extend(first_arguments);
-    arguments.extend(command[1..].iter().map(OsString::as_os_str));
+    let (file, arguments) = program.route.words(command);
     let error = handover::become_program(file, &arguments, environment);
     let code = match error.kind() {
         io::ErrorKind::NotFound => 127, // the interpreter that the file names

@@ -31,6 +31,11 @@ pub(super) fn watch(
     observer.attaches_to(pid);
     observer.begin();
     let attached = inject::attach(&target, &hooks, &recording).with_context(cannot)?;
+    if attached.was_left_by_another() {
+        ui::note(&format!(
+            "an earlier reheap was killed while it watched process {pid}: its hooks are out of the code now, and their memory stays mapped"
+        ));
+    }
     observer.injected(injected(attached.injection()));
     observer.sample_cpu_time(pid);
     while observer.elapsed() < time && !interrupted.load(Ordering::SeqCst) {

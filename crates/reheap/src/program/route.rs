@@ -149,6 +149,21 @@ impl Route {
     }
 }
 
+impl Route {
+    /// The file to execute, and all words that it gets for that command, first its name.
+    pub(crate) fn words<'a>(&'a self, command: &'a [OsString]) -> (&'a Path, Vec<&'a OsStr>) {
+        let (file, first_arguments) = self.launch();
+        let name: &OsStr = match first_arguments.is_empty() {
+            true => &command[0],
+            false => file.as_os_str(),
+        };
+        let mut words = vec![name];
+        words.extend(first_arguments);
+        words.extend(command[1..].iter().map(OsString::as_os_str));
+        (file, words)
+    }
+}
+
 /// The file of a command, as execvp(3) finds it.
 fn find(command: &OsStr) -> Result<PathBuf, NotRunnable> {
     if command.as_bytes().contains(&b'/') {

@@ -14,7 +14,9 @@ use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int};
 use std::io;
 use std::mem;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::process::Command;
 use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -26,6 +28,8 @@ const NOTED: u8 = 1 << 7;
 const IGNORED_SIGPIPE: u8 = 1 << 6;
 /// SIGCHLD was ignored.
 const IGNORED_SIGCHLD: u8 = 1 << 5;
+/// The C library's signal for threads was ignored, as in what glibc's posix_spawn(3) starts.
+const IGNORED_SETXID: u8 = 1 << 4;
 // 1 << N: the standard stream N was closed.
 
 // SAFETY: POSIX declares it so; Rust's `libc` has it for some C libraries only.
@@ -56,7 +60,38 @@ extern "C" fn note() {
         found |= IGNORED_SIGCHLD;
         set(libc::SIGCHLD, libc::SIG_DFL);
     }
+    if is_setxid_ignored() {
+        found |= IGNORED_SETXID;
+    }
     FOUND.store(found, Ordering::Relaxed);
+}
+
+/// glibc handles it itself once there are threads, and lets nobody ask for it (nptl(7)).
+const SIGSETXID: c_int = 33;
+/// As the kernel has it: the handler comes first, and all zeroes are the default (rt_sigaction(2)).
+type KernelAction = [libc::sighandler_t; 4];
+
+fn is_setxid_ignored() -> bool {
+    let mut action = KernelAction::default();
+    let none = ptr::null::<KernelAction>();
+    // SAFETY: a null pointer leaves the action as it is; the other is to as many bytes as the kernel writes.
+    let asked = unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigaction,
+            SIGSETXID,
+            none,
+            &mut action,
+            8_usize,
+        )
+    };
+    asked == 0 && action[0] == libc::SIG_IGN
+}
+
+fn ignore_setxid() {
+    let action: KernelAction = [libc::SIG_IGN, 0, 0, 0];
+    let none = ptr::null_mut::<KernelAction>();
+    // SAFETY: the action is no function that could be called, and the kernel reads as many bytes as there are.
+    unsafe { libc::syscall(libc::SYS_rt_sigaction, SIGSETXID, &action, none, 8_usize) };
 }
 
 /// Whether the signal is ignored.
@@ -82,7 +117,9 @@ pub(crate) fn become_program(
     variables: &[(OsString, OsString)],
 ) -> io::Error {
     match prepared(file, arguments, variables) {
-        Ok((file, arguments, environment)) => execute(&file, &arguments, &environment),
+        Ok((file, arguments, environment)) => {
+            execute(&file, &pointers(&arguments), &pointers(&environment))
+        }
         Err(error) => error,
     }
 }
@@ -98,8 +135,47 @@ fn prepared(
     Ok((text(file.as_os_str())?, arguments?, environment))
 }
 
-fn execute(file: &CStr, arguments: &[CString], environment: &[CString]) -> io::Error {
-    let (arguments, environment) = (pointers(arguments), pointers(environment));
+/// Makes the child of a command execute the file in the same way, instead of what the command says. To be called after
+/// everything else that the child shall do.
+///
+/// `Command` would change more than it must: glibc's posix_spawn(3) leaves two signals ignored, and the environment would
+/// be sorted.
+pub(crate) fn execute_in_child(
+    command: &mut Command,
+    file: &Path,
+    arguments: &[&OsStr],
+    variables: &[(OsString, OsString)],
+) -> io::Result<()> {
+    let (file, arguments, environment) = prepared(file, arguments, variables)?;
+    let lists = Lists(
+        pointers(&arguments),
+        pointers(&environment),
+        [arguments, environment],
+    );
+    // SAFETY: between fork and exec only functions may run that are async-signal-safe, because another thread may have
+    // held any lock when this one forked. `execute` makes system calls, and an error is made without allocating.
+    unsafe {
+        command.pre_exec(move || {
+            let Lists(arguments, environment, _) = &lists;
+            Err(execute(&file, arguments, environment))
+        });
+    }
+    Ok(())
+}
+
+/// Two lists of pointers, and the texts that they lead to.
+struct Lists(
+    Vec<*const c_char>,
+    Vec<*const c_char>,
+    #[expect(dead_code)] [Vec<CString>; 2],
+);
+
+// SAFETY: nobody changes the texts, and they are freed together with the pointers.
+unsafe impl Send for Lists {}
+// SAFETY: as above.
+unsafe impl Sync for Lists {}
+
+fn execute(file: &CStr, arguments: &[*const c_char], environment: &[*const c_char]) -> io::Error {
     let found = FOUND.load(Ordering::Relaxed);
     if found & NOTED != 0 {
         close_at_exec(found);
@@ -109,6 +185,9 @@ fn execute(file: &CStr, arguments: &[CString], environment: &[CString]) -> io::E
         };
         set(libc::SIGPIPE, was(IGNORED_SIGPIPE));
         set(libc::SIGCHLD, was(IGNORED_SIGCHLD));
+        if found & IGNORED_SETXID != 0 {
+            ignore_setxid();
+        }
     }
     // SAFETY: each list ends with a null pointer, and all others are to C strings that live in the caller.
     unsafe { libc::execve(file.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };

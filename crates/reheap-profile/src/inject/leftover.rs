@@ -1,0 +1,107 @@
+//! What a reheap that was killed with SIGKILL left in a process: its jumps, and the block that they lead to.
+//!
+//! The program works on with them, because nothing was unmapped, but nobody can attach again. The file says which bytes
+//! were there. So reheap writes them back, if each change is a jump into a block as [`super::layout`] makes it. The block
+//! stays mapped: nothing tells whether a thread is in it.
+
+use super::layout::TOKEN_OFFSET;
+use super::locate::Located;
+use super::maps::Mapping;
+use super::memory::Memory;
+use super::{InjectError, Obstacle, attach, process, prologue, registers};
+use nix::unistd::Pid;
+use std::fs;
+
+/// How many mappings a block has at most: relocated prologues, and the segments of the hooks.
+const MAPPINGS_MAX: usize = 8;
+
+/// Takes the jumps of a reheap that is gone out of a process. `false` if there are none.
+///
+/// # Errors
+/// When that reheap still runs, or the process cannot be stopped. Changes by somebody else are left alone.
+pub(super) fn take_out(
+    pid: Pid,
+    located: &Located,
+    bias: u64,
+    memory: &Memory,
+) -> Result<bool, InjectError> {
+    let changes = changes(located, bias, memory);
+    if changes.is_empty() {
+        return Ok(false);
+    }
+    let mappings = process::mappings(pid)?;
+    for change in &changes {
+        let target = prologue::target(located.architecture, change.address, &change.found);
+        let block = target.and_then(|target| block_of(target, &mappings, memory));
+        match block {
+            Some(block) => refuse_running(pid, block, memory)?,
+            None => return Ok(false),
+        }
+    }
+    attach::write_stopped(
+        pid,
+        changes
+            .iter()
+            .map(|change| (change.address, change.original)),
+    )?;
+    Ok(true)
+}
+
+/// Code that is not as in the file.
+struct Change<'a> {
+    address: u64,
+    found: Vec<u8>,
+    original: &'a [u8],
+}
+
+fn changes<'a>(located: &'a Located, bias: u64, memory: &Memory) -> Vec<Change<'a>> {
+    let bytes = prologue::jump_bytes(located.architecture);
+    let functions = located.functions.iter().map(|it| (it.address, &it.code));
+    let calls = located.own_frees.iter().map(|it| (it.address, &it.code));
+    functions
+        .chain(calls)
+        .filter_map(|(address, code)| {
+            let address = address.wrapping_add(bias);
+            let original = code.get(..bytes)?;
+            let found = memory.read(address, bytes).ok()?;
+            (found != original).then_some(Change {
+                address,
+                found,
+                original,
+            })
+        })
+        .collect()
+}
+
+/// Where the block begins that an address is in, if it is in one.
+fn block_of(target: u64, mappings: &[Mapping], memory: &Memory) -> Option<u64> {
+    let mut last = mappings.iter().position(|it| it.range.contains(&target))?;
+    for _ in 0..MAPPINGS_MAX {
+        let start = mappings[last].range.start;
+        let code = memory.read(start, registers::CALLER.len()).ok()?;
+        if code == registers::CALLER {
+            return Some(start);
+        }
+        last = last.checked_sub(1)?;
+        if mappings[last].range.end != start {
+            return None;
+        }
+    }
+    None
+}
+
+/// The token names the process that made the block.
+fn refuse_running(pid: Pid, block: u64, memory: &Memory) -> Result<(), InjectError> {
+    let maker = memory.read(block + TOKEN_OFFSET as u64 + 8, 4);
+    let maker = maker.ok().and_then(|bytes| bytes.try_into().ok());
+    let maker = maker.map_or(0, u32::from_le_bytes);
+    let program = fs::read_link(format!("/proc/{maker}/exe")).unwrap_or_default();
+    match program.to_string_lossy().contains("reheap") {
+        true => Err(Obstacle::AlreadyWatched {
+            pid: pid.as_raw(),
+            by: maker,
+        }
+        .into()),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,176 @@
+//! `reheap profile` changes nothing that the program could notice, says at once what cannot work, and gets on with
+//! processes in odd states.
+
+mod common;
+
+use common::{cache, reheap, run};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Builds a program of `tests/programs/c`.
+fn build(name: &str, flags: &[&str], directory: &Path) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/c");
+    let program = directory.join(name);
+    let mut cc = Command::new("cc");
+    cc.args(["-O1", "-fno-builtin", "-pthread", "-w"])
+        .args(flags);
+    cc.arg(source.join(format!("{name}.c")));
+    run(cc.arg("-o").arg(&program)).succeeded();
+    program
+}
+
+/// A program that runs until it is killed.
+struct Running(Child);
+
+impl Running {
+    fn start(program: &Path, words: &[&str]) -> Self {
+        let mut command = Command::new(program);
+        let mut child = command.args(words).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = [0; 5];
+        child
+            .stdout
+            .as_mut()
+            .unwrap()
+            .read_exact(&mut line)
+            .unwrap();
+        Self(child)
+    }
+
+    fn id(&self) -> String {
+        self.0.id().to_string()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It runs until it is killed, and is ours.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_program_inherits_what_it_would_inherit_without_reheap() {
+    for flags in [&[][..], &["-static"]] {
+        let directory = tempfile::tempdir().unwrap();
+        build("inherits", flags, directory.path());
+        let reheap = path_of_reheap();
+        for before in [
+            "",
+            "trap '' INT HUP PIPE CHLD; exec 0<&-; exec 7</dev/null;",
+        ] {
+            let said = |wrapper: &str| {
+                let mut shell = Command::new("env");
+                shell.args(["B=1", "A=2", "odd==", "sh", "-c"]);
+                shell.arg(format!(
+                    "{before} exec {wrapper} ./inherits x 'y z' 2>/dev/null"
+                ));
+                shell.env("REHEAP_CACHE_DIR", cache());
+                run(shell.current_dir(directory.path())).succeeded().stdout
+            };
+            let alone = said("");
+            assert!(alone.contains("word y z"), "{alone}");
+            assert_eq!(alone, said(&format!("'{reheap}' profile --")), "{before}");
+        }
+    }
+}
+
+fn path_of_reheap() -> String {
+    reheap("profile").get_program().to_str().unwrap().to_owned()
+}
+
+#[test]
+fn what_cannot_be_written_is_said_before_the_command_starts() {
+    let directory = tempfile::tempdir().unwrap();
+    let refused = |flags: &str| {
+        let mut command = reheap(&format!("profile {flags} -- touch started"));
+        let outcome = run(command.current_dir(directory.path()));
+        assert!(!directory.path().join("started").exists(), "{flags}");
+        outcome
+    };
+    refused("-o missing/profile.json")
+        .ended_with(1)
+        .said(&["cannot write `missing/profile.json`: No such file"]);
+    refused("--html .")
+        .ended_with(1)
+        .said(&["cannot write `.`"]);
+    for flag in ["--folded", "--pprof"] {
+        refused(&format!("--every 0 {flag} stacks"))
+            .ended_with(2)
+            .said(&["--every 0 samples none"]);
+    }
+}
+
+#[test]
+fn a_small_stack_is_the_commands_affair() {
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(format!(
+        "ulimit -s 128; exec '{}' profile -- sh -c 'ulimit -s'",
+        path_of_reheap()
+    ));
+    let outcome = run(shell.env("REHEAP_CACHE_DIR", cache())).succeeded();
+    assert_eq!(outcome.stdout, "128\n");
+}
+
+#[test]
+fn a_process_that_cannot_be_watched_is_refused_with_one_reason() {
+    let mut ended = Command::new("true").spawn().unwrap();
+    let status = || std::fs::read_to_string(format!("/proc/{}/status", ended.id())).unwrap();
+    while !status().contains("State:\tZ") {
+        std::thread::yield_now();
+    }
+    let id = ended.id();
+    let outcome = run(reheap("profile --pid").arg(id.to_string())).ended_with(1);
+    assert_eq!(
+        outcome.stderr.lines().next().unwrap(),
+        format!(
+            "reheap: cannot profile process {id}: process {id} has ended, and only waits for its parent to notice"
+        )
+    );
+    ended.wait().unwrap();
+}
+
+#[test]
+fn a_program_that_handles_its_own_faults_can_be_watched_at_any_time() {
+    for flags in [&[][..], &["-static"]] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut program = Running::start(&build("faults", flags, directory.path()), &[]);
+        for _ in 0..12 {
+            let mut command = reheap("profile --seconds 0.1 --pid");
+            run(command.arg(program.id())).succeeded();
+        }
+        assert!(program.0.try_wait().unwrap().is_none(), "it has ended");
+    }
+}
+
+#[test]
+fn what_a_killed_reheap_left_in_a_process_is_taken_out() {
+    for flags in [&[][..], &["-static"]] {
+        let directory = tempfile::tempdir().unwrap();
+        let program = build("profiled", flags, directory.path());
+        let mut program = Running::start(&program, &["forever"]);
+        let maps = || std::fs::read_to_string(format!("/proc/{}/maps", program.0.id())).unwrap();
+        let mut command = reheap("profile --seconds 600 --pid");
+        let mut first = command.arg(program.id()).spawn().unwrap();
+        while !maps().contains("memfd:reheap-profile") {
+            assert!(first.try_wait().unwrap().is_none(), "it has ended");
+            std::thread::yield_now();
+        }
+        // The jumps follow; once a second reheap is refused, they are there.
+        let second = || run(reheap("profile --seconds 0.2 --pid").arg(program.id()));
+        let refused = second().ended_with(1);
+        assert!(refused.stderr.contains("already"), "{}", refused.stderr);
+        first.kill().unwrap();
+        first.wait().unwrap();
+        let outcome = second().succeeded();
+        assert!(
+            outcome.stderr.contains("an earlier reheap was killed"),
+            "{}",
+            outcome.stderr
+        );
+        let outcome = second().succeeded();
+        assert!(!outcome.stderr.contains("an earlier"), "{}", outcome.stderr);
+        assert!(program.0.try_wait().unwrap().is_none(), "it has ended");
+    }
+}
