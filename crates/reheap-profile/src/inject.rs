@@ -21,7 +21,7 @@
 //! - Attaching interrupts system calls for a moment. The kernel continues them, except the few that ptrace(2) names, such
 //!   as `epoll_wait`: these return EINTR, as they do after Ctrl-Z and `fg`.
 //! - If reheap is killed while it changes a running process, within milliseconds, the process may crash. If it is killed
-//!   between, the hooks stay.
+//!   between, the hooks stay until the next reheap attaches, which takes them out of the code.
 //! - C++'s `operator new` of an allocator that does not call its own malloc there is not hooked.
 //!
 //! The steps, one module each: `locate` finds the functions in the file; `prologue` shows that a jump can take their
