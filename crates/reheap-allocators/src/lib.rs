@@ -10,12 +10,14 @@
 //! | [`libc`] | putting allocator and memory functions into a libc |
 //! | [`preload`] | linking an allocator to a shared library for `LD_PRELOAD` |
 //! | [`own_library`] | building reheap's own libraries, such as the probe |
+//! | [`program`] | compiling reheap's own small programs |
 //! | [`probe`] | whether a preload is active in a program |
 //! | [`watch`] | which processes of a command a signal ended |
 //! | [`recording`] | the file that these two write into |
 //! | [`load`] | why a dynamic linker does not load a preload |
 //! | [`shell`] | words of the shell's language |
 //! | [`cache`] | keeping what was built |
+//! | [`prebuilt`] | what was built elsewhere and came with the package |
 //! | [`machine`] | what this machine lacks, and how to get it |
 
 pub mod cache;
@@ -29,8 +31,10 @@ pub mod memory;
 pub mod only;
 pub mod options;
 pub mod own_library;
+pub mod prebuilt;
 pub mod preload;
 pub mod probe;
+pub mod program;
 pub mod recording;
 pub mod shell;
 pub mod target;

@@ -4,14 +4,16 @@
 //! not need anyway. The cache holds them once for each target, not once for each allocator.
 
 use crate::cache::{Cache, CacheError, hash};
+use crate::prebuilt::Found;
 use crate::target::Target;
-use crate::upstream::{BuildError, Toolchain, Wrappers, read_objects, run};
+use crate::upstream::{BuildError, Place, Toolchain, Wrappers, read_objects, run};
 use reheap_elf::Architecture;
+use reheap_elf::archive::Member;
 use reheap_elf::derive;
 use reheap_mem::{PREFIX, Source};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Which memory functions a derived libc gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,18 +35,33 @@ impl MemoryFunctions {
     }
 }
 
-/// Assembled memory functions in the cache.
+/// Assembled memory functions.
 #[derive(Debug, Clone)]
 pub struct BuiltMemoryFunctions {
-    directory: PathBuf,
+    place: Place,
     architecture: Architecture,
 }
 
 impl BuiltMemoryFunctions {
-    /// The name of their cache entry. It changes with the text and with the compiler.
+    /// Those that somebody else assembled.
+    pub(crate) fn prebuilt(found: Found, architecture: Architecture) -> Self {
+        Self {
+            place: Place::Prebuilt(found),
+            architecture,
+        }
+    }
+
+    /// A name that changes with the text and with the compiler.
     pub fn key(&self) -> String {
-        let name = self.directory.file_name().unwrap_or_default();
-        name.to_string_lossy().into_owned()
+        self.place.key()
+    }
+
+    /// The files, without the names that lead to them.
+    pub(crate) fn members(&self) -> Result<Vec<Member>, CacheError> {
+        match &self.place {
+            Place::Cache(directory) => read_objects(directory),
+            Place::Prebuilt(found) => found.members(),
+        }
     }
 
     /// Their objects, to derive a libc with.
@@ -60,7 +77,7 @@ impl BuiltMemoryFunctions {
             names.insert(function.name.to_owned(), own);
         }
         Ok(derive::MemoryFunctions {
-            objects: read_objects(&self.directory)?,
+            objects: self.members()?,
             names,
         })
     }
@@ -71,6 +88,17 @@ fn sources(architecture: Architecture) -> &'static [Source] {
         Architecture::X86_64 => reheap_mem::Architecture::X86_64,
         Architecture::Aarch64 => reheap_mem::Architecture::Aarch64,
     })
+}
+
+fn texts<'a>(architecture: Architecture) -> impl Iterator<Item = &'a [u8]> {
+    let sources = sources(architecture).iter();
+    sources.map(|source| source.text.as_bytes())
+}
+
+/// A hash of everything that goes into them, except the compiler. `None` where the libc keeps its own.
+pub(crate) fn key(choice: MemoryFunctions, architecture: Architecture) -> Option<String> {
+    choice.in_marker(architecture)?;
+    Some(hash(texts(architecture)))
 }
 
 /// The functions, assembled for the target now or taken from the cache. `None` where the libc keeps its own.
@@ -88,8 +116,7 @@ pub fn build(
     if choice == MemoryFunctions::Stock || sources.is_empty() {
         return Ok(None);
     }
-    let texts = sources.iter().map(|source| source.text.as_bytes());
-    let key = hash(texts.chain([toolchain.cc.identity.as_bytes()]));
+    let key = hash(texts(architecture).chain([toolchain.cc.identity.as_bytes()]));
     let name = format!("{}-{}", target.triple(), &key[..16]);
     let directory = cache.entry("memory-functions", &name, |unfinished| {
         let build_directory =
@@ -103,7 +130,7 @@ pub fn build(
         Ok::<(), BuildError>(())
     })?;
     Ok(Some(BuiltMemoryFunctions {
-        directory,
+        place: Place::Cache(directory),
         architecture,
     }))
 }

@@ -69,6 +69,19 @@ pub const NOTHING: OwnLibrary = OwnLibrary {
     base: Base::Libc,
 };
 
+/// The hooks of `reheap profile`, from their source: one library, whatever libc a program has.
+pub const fn hooks(source: &'static str, exports: &'static [&'static str]) -> OwnLibrary {
+    OwnLibrary {
+        source: Glue {
+            name: "reheap-hooks",
+            source,
+        },
+        exports,
+        entry_point: None,
+        base: Base::Nothing,
+    }
+}
+
 impl OwnLibrary {
     /// The file for a target, built now or taken from the cache.
     ///
@@ -121,7 +134,7 @@ impl OwnLibrary {
         preload::find(&self.entry_prefix(target), &self.file_name(), cache)
     }
 
-    fn file_name(&self) -> String {
+    pub(crate) fn file_name(&self) -> String {
         format!("lib{}.so", self.source.name)
     }
 
@@ -132,12 +145,16 @@ impl OwnLibrary {
 
     /// How the names of all its entries begin, whichever compiler made them.
     fn entry_prefix(&self, target: &Target) -> String {
-        let Glue { name, source } = self.source;
+        format!("{}-{target}-{}-", self.source.name, &self.key()[..8])
+    }
+
+    /// A hash of everything that goes into it, except the compiler.
+    pub(crate) fn key(&self) -> String {
+        let source = self.source.source;
         let link_flags = LINK_FLAGS.join(" ") + " " + &self.link_flags().join(" ");
         let own_flags = self.base.compiler_flags().join(" ");
         let flags = upstream::glue_flags(LinkKind::Preload).join(" ") + " " + &own_flags;
         let parts = [source, &self.exports.join(" "), &link_flags, &flags];
-        let key = hash(parts.map(str::as_bytes));
-        format!("{name}-{target}-{}-", &key[..8])
+        hash(parts.map(str::as_bytes))
     }
 }

@@ -254,7 +254,7 @@ pub fn glibc_library_directories(architecture: impl std::fmt::Display) -> [Strin
 }
 
 /// A file name that the user recognises in `/proc/PID/maps`.
-fn file_name(allocator: &Allocator) -> String {
+pub(crate) fn file_name(allocator: &Allocator) -> String {
     format!("lib{}-{}.so", allocator.name, allocator.version)
 }
 
@@ -274,6 +274,13 @@ fn entry_name(
 
 /// How the names of all entries of a preload begin, whichever compiler made them.
 fn entry_prefix(allocator: &Allocator, tuning: &Tuning, target: &Target) -> String {
+    let key = key(allocator, tuning, target);
+    let (name, version) = (allocator.name, allocator.version);
+    format!("{name}-{version}-{target}-{}-", &key[..8])
+}
+
+/// A hash of everything that goes into a preload, except the compilers.
+pub(crate) fn key(allocator: &Allocator, tuning: &Tuning, target: &Target) -> String {
     let ingredients = match &allocator.build {
         Some(recipe) => upstream::ingredients(recipe, LinkKind::Preload),
         None => String::new(),
@@ -282,15 +289,13 @@ fn entry_prefix(allocator: &Allocator, tuning: &Tuning, target: &Target) -> Stri
         .expect("a struct of strings is always JSON");
     let names = exports(target.libc()).join(" ");
     let flags = LINK_FLAGS.join(" ");
-    let key = hash([
+    hash([
         ingredients.as_bytes(),
         presets(allocator).as_bytes(),
         &marker,
         names.as_bytes(),
         flags.as_bytes(),
-    ]);
-    let (name, version) = (allocator.name, allocator.version);
-    format!("{name}-{version}-{target}-{}-", &key[..8])
+    ])
 }
 
 fn marker(allocator: &Allocator, tuning: &Tuning, target: &Target) -> Marker {

@@ -10,6 +10,7 @@ use crate::catalogue::{
     Additions, Allocator, Evidence, FAMILY_GLUE, Glue, PRELOAD_GLUE, Package, Recipe,
 };
 use crate::compiler::Compiler;
+use crate::prebuilt::Found;
 use crate::target::Target;
 use reheap_elf::archive::{self, ArchiveError, Member};
 use reheap_elf::derive::AllocatorObjects;
@@ -141,22 +142,57 @@ pub enum BuildError {
     Stock,
 }
 
-/// A built allocator in the cache.
+/// A built allocator.
 #[derive(Debug, Clone)]
 pub struct BuiltAllocator {
-    directory: PathBuf,
+    place: Place,
     recipe: &'static Recipe,
     kind: LinkKind,
 }
 
+/// Where built objects are.
+#[derive(Debug, Clone)]
+pub(crate) enum Place {
+    /// In an entry of the cache.
+    Cache(PathBuf),
+    /// In a prebuilt archive.
+    Prebuilt(Found),
+}
+
+impl Place {
+    /// A name that is another one when the objects are others.
+    pub(crate) fn key(&self) -> String {
+        match self {
+            Self::Cache(directory) => {
+                let name = directory.file_name().unwrap_or_default();
+                name.to_string_lossy().into_owned()
+            }
+            Self::Prebuilt(found) => found.sha256.clone(),
+        }
+    }
+}
+
+/// In a prebuilt archive the names of objects begin with the name of the directory that they have in the cache.
+const UPSTREAM: &str = "upstream";
+const GLUE: &str = "glue";
+
 impl BuiltAllocator {
-    /// The name of its cache entry. It changes with every input of the build.
+    /// One that somebody else built. `None` for `stock`.
+    pub(crate) fn prebuilt(
+        allocator: &'static Allocator,
+        kind: LinkKind,
+        found: Found,
+    ) -> Option<Self> {
+        Some(Self {
+            place: Place::Prebuilt(found),
+            recipe: allocator.build.as_ref()?,
+            kind,
+        })
+    }
+
+    /// A name that changes with every input of the build.
     pub fn key(&self) -> String {
-        self.directory
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned()
+        self.place.key()
     }
 
     /// Its objects, to derive a libc with or to link a preload from.
@@ -173,11 +209,41 @@ impl BuiltAllocator {
         let mut redirects = pairs(self.recipe.redirects);
         redirects.extend(pairs(self.kind.additions(self.recipe).redirects));
         Ok(AllocatorObjects {
-            upstream: read_objects(&self.directory.join("upstream"))?,
-            glue: read_objects(&self.directory.join("glue"))?,
+            upstream: self.objects_in(UPSTREAM)?,
+            glue: self.objects_in(GLUE)?,
             entry_points: pairs(self.recipe.entry_points),
             redirects,
         })
+    }
+
+    fn objects_in(&self, directory: &str) -> Result<Vec<Member>, CacheError> {
+        let found = match &self.place {
+            Place::Cache(entry) => return read_objects(&entry.join(directory)),
+            Place::Prebuilt(found) => found,
+        };
+        let members = found.members()?.into_iter();
+        let of_directory = members.filter_map(|member| {
+            let name = member.name.strip_prefix(directory)?.strip_prefix('-')?;
+            Some(Member {
+                name: name.to_owned(),
+                data: member.data,
+            })
+        });
+        Ok(of_directory.collect())
+    }
+
+    /// All its objects, as an archive holds them for another machine.
+    pub(crate) fn packed(&self) -> Result<Vec<Member>, CacheError> {
+        let mut members = Vec::new();
+        for directory in [UPSTREAM, GLUE] {
+            for object in self.objects_in(directory)? {
+                members.push(Member {
+                    name: format!("{directory}-{}", object.name),
+                    data: object.data,
+                });
+            }
+        }
+        Ok(members)
     }
 }
 
@@ -241,7 +307,7 @@ pub fn build(
         making.make(cache, unfinished)
     })?;
     Ok(BuiltAllocator {
-        directory,
+        place: Place::Cache(directory),
         recipe,
         kind,
     })
@@ -302,6 +368,21 @@ pub(crate) fn ingredients(recipe: &Recipe, kind: LinkKind) -> String {
     hash(parts.map(str::as_bytes))
 }
 
+/// The package that an allocator is built from, with the checksum of the lock file.
+pub(crate) fn origin_with_checksum(recipe: &Recipe) -> String {
+    let name = format!("name = \"{}\"", recipe.package.name);
+    let version = format!("version = \"{}\"", recipe.package.version);
+    let checksum = LOCK.split("[[package]]").find_map(|package| {
+        let is_it = package.contains(&name) && package.contains(&version);
+        let line = package.lines().find(|line| line.starts_with("checksum"));
+        line.filter(|_| is_it)?.split('"').nth(1)
+    });
+    match checksum {
+        Some(checksum) => format!("{}, checksum {checksum}", recipe.origin()),
+        None => recipe.origin(),
+    }
+}
+
 /// A build that is not in the cache yet.
 struct Making<'a> {
     allocator: &'static Allocator,
@@ -321,12 +402,12 @@ impl Making<'_> {
             self.allocator.name
         ))?;
         let wrappers = Wrappers::write(&build_directory, &self.toolchain.cc, self.cxx)?;
-        let upstream = unfinished.join("upstream");
+        let upstream = unfinished.join(UPSTREAM);
         fs::create_dir(&upstream).map_err(CacheError::new("make", &upstream))?;
         let mut glue_flags: Vec<String> = self.allocator_flags().map(str::to_owned).collect();
         let headers = self.make_upstream(&wrappers, &build_directory, &upstream)?;
         glue_flags.push(format!("-I{}", headers.display()));
-        let glue = unfinished.join("glue");
+        let glue = unfinished.join(GLUE);
         fs::create_dir(&glue).map_err(CacheError::new("make", &glue))?;
         let additions = self.kind.additions(self.recipe);
         for source in self

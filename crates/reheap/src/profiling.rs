@@ -13,8 +13,7 @@ use crate::sys::handover;
 use crate::ui::{self, Failure};
 use crate::workshop::Workshop;
 use anyhow::Context as _;
-use reheap_allocators::catalogue::Glue;
-use reheap_allocators::own_library::{Base, OwnLibrary};
+use reheap_allocators::own_library::{self, OwnLibrary};
 use reheap_allocators::preload;
 use reheap_allocators::target::{Libc, Target};
 use reheap_elf::identify::Kind;
@@ -36,16 +35,8 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The hooks: one library, whatever libc a program has.
-const HOOKS: OwnLibrary = OwnLibrary {
-    source: Glue {
-        name: "reheap-hooks",
-        source: hooks::SOURCE,
-    },
-    exports: hooks::EXPORTS,
-    entry_point: None,
-    base: Base::Nothing,
-};
+/// The hooks.
+const HOOKS: OwnLibrary = own_library::hooks(hooks::SOURCE, hooks::EXPORTS);
 
 /// How long to wait for the threads of a process to leave the hooks.
 const HOOKS_PATIENCE: Duration = Duration::from_secs(5);

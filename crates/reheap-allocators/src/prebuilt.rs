@@ -1,0 +1,475 @@
+//! Prebuilt files: what reheap would build here, built elsewhere and installed beside it.
+//!
+//! A machine without a compiler gets its allocators from them. `make dist` makes them ([`produce`]), and a manifest says
+//! of each where it comes from and what its bytes are:
+//!
+//! ```text
+//! manifest.json
+//! preloads/<target>/lib<allocator>-<version>.so
+//! own/<target>/lib<name>.so                        libraries of reheap's own
+//! static/<target>/<allocator>.a                    upstream's objects and the glue, for a derived libc
+//! static/<target>/memory-functions.a
+//! programs/<target>/<name>
+//! ```
+//!
+//! A file is used only if it was made of the same sources with the same flags as one that would be built here: its key
+//! says so. And a file that is not as the manifest says is an error. To build it instead would hide that somebody changed
+//! it, and would fail on the machines that these files are for.
+
+mod produce;
+
+use crate::cache::{CacheError, sha256, write_by_rename};
+use crate::catalogue::Allocator;
+use crate::memory::{self, BuiltMemoryFunctions, MemoryFunctions};
+use crate::own_library::OwnLibrary;
+use crate::preload;
+use crate::program::Program;
+use crate::target::Target;
+use crate::tuning::Tuning;
+use crate::upstream::{self, BuiltAllocator, LinkKind};
+use reheap_elf::Architecture;
+use reheap_elf::archive::{self, Member};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub use produce::{Own, ProduceError, produce};
+
+/// The name of the manifest.
+pub const MANIFEST: &str = "manifest.json";
+/// The version of its format.
+const VERSION: u64 = 1;
+const REHEAP: &str = env!("CARGO_PKG_VERSION");
+const MEMORY_FUNCTIONS: &str = "memory-functions.a";
+
+/// What a directory of prebuilt files says about them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The version of the format.
+    pub version: u64,
+    /// The version of reheap that uses them.
+    pub reheap: String,
+    /// The files, by path.
+    pub files: Vec<File>,
+}
+
+/// A prebuilt file.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct File {
+    /// Where it is in the directory.
+    pub path: String,
+    /// Its SHA-256, in hexadecimal.
+    pub sha256: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// What it is.
+    pub kind: Kind,
+    /// The triple of the target that it is for.
+    pub target: String,
+    /// The allocator in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocator: Option<String>,
+    /// The allocator's version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The options that reheap presets for the allocator.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, String>,
+    /// What it was made of.
+    pub origin: String,
+    /// What it was made with.
+    pub compiler: String,
+    /// A hash of everything that went into it, except the compiler.
+    pub key: String,
+}
+
+/// What a prebuilt file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A shared library with an allocator.
+    Preload,
+    /// A library of reheap's own.
+    Own,
+    /// The objects of an allocator, for a derived libc.
+    Static,
+    /// The memory functions, for a derived libc.
+    MemoryFunctions,
+    /// A program of reheap's own.
+    Program,
+}
+
+impl Kind {
+    fn directory(self) -> &'static str {
+        match self {
+            Self::Preload => "preloads",
+            Self::Own => "own",
+            Self::Static | Self::MemoryFunctions => "static",
+            Self::Program => "programs",
+        }
+    }
+
+    /// The path of a file of this kind, from the directory of the prebuilt files.
+    fn path(self, target: &Target, file_name: &str) -> String {
+        format!("{}/{target}/{file_name}", self.directory())
+    }
+}
+
+/// Why prebuilt files are not used.
+#[derive(Debug, thiserror::Error)]
+pub enum PrebuiltError {
+    /// The manifest is unusable, and so are all files.
+    #[error("cannot use the prebuilt files of `{}`: {reason}", .path.display())]
+    Manifest {
+        /// The manifest.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: ManifestFault,
+    },
+    /// A file is not what the manifest says.
+    #[error("cannot use the prebuilt file `{}`: {reason}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: FileFault,
+    },
+    /// Files cannot be read back or written.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+}
+
+/// What is wrong with a manifest.
+#[derive(Debug, thiserror::Error)]
+pub enum ManifestFault {
+    /// It is not there.
+    #[error("there is no such file")]
+    Missing,
+    /// It cannot be read.
+    #[error("{0}")]
+    Unreadable(io::Error),
+    /// It is not JSON, cut off, or lacks something.
+    #[error("it is damaged ({0})")]
+    Damaged(serde_json::Error),
+    /// Another reheap wrote it.
+    #[error("it has version {found}, and this reheap reads version {VERSION}")]
+    OtherVersion {
+        /// Its version.
+        found: u64,
+    },
+    /// The files belong to another reheap.
+    #[error("they belong to reheap {found}, and this is reheap {REHEAP}")]
+    OtherReheap {
+        /// The version that they belong to.
+        found: String,
+    },
+    /// They are for another processor.
+    #[error("they are for {}, and this machine is {machine}", .found.join(" and "))]
+    OtherMachine {
+        /// The processors that there are files for.
+        found: Vec<String>,
+        /// The machine's.
+        machine: &'static str,
+    },
+}
+
+/// What is wrong with a file.
+#[derive(Debug, thiserror::Error)]
+pub enum FileFault {
+    /// It is not there.
+    #[error("it is missing, and `{MANIFEST}` lists it")]
+    Missing,
+    /// It cannot be read.
+    #[error("{0}")]
+    Unreadable(io::Error),
+    /// It has another size.
+    #[error("it has {found} bytes, and `{MANIFEST}` says {expected}")]
+    Size {
+        /// The size of the file.
+        found: u64,
+        /// The size by the manifest.
+        expected: u64,
+    },
+    /// It has other contents.
+    #[error("somebody changed it: its SHA-256 is {found}, and `{MANIFEST}` says {expected}")]
+    Changed {
+        /// The hash of the file.
+        found: String,
+        /// The hash by the manifest.
+        expected: String,
+    },
+    /// It is for another processor.
+    #[error("it is not for {0}")]
+    OtherProcessor(Architecture),
+}
+
+/// A directory of prebuilt files.
+#[derive(Debug, Clone)]
+pub struct Prebuilt {
+    directory: PathBuf,
+    files: BTreeMap<String, File>,
+}
+
+/// A prebuilt file whose bytes are those of the manifest.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its SHA-256, in hexadecimal.
+    pub sha256: String,
+    /// Its contents.
+    pub bytes: Vec<u8>,
+}
+
+impl Found {
+    /// The files in an archive.
+    pub(crate) fn members(&self) -> Result<Vec<Member>, CacheError> {
+        let damaged = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+        archive::read(&self.bytes)
+            .map_err(damaged)
+            .map_err(CacheError::new("read", &self.path))
+    }
+}
+
+impl Prebuilt {
+    /// Reads the manifest of a directory.
+    ///
+    /// # Errors
+    /// When there is none, or when it belongs to another version of reheap or to another machine.
+    pub fn open(directory: &Path) -> Result<Self, PrebuiltError> {
+        let path = directory.join(MANIFEST);
+        let manifest = fs::read(&path)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => ManifestFault::Missing,
+                _ => ManifestFault::Unreadable(error),
+            })
+            .and_then(|bytes| Manifest::parse(&bytes))
+            .map_err(|reason| PrebuiltError::Manifest { path, reason })?;
+        let files = manifest.files.into_iter();
+        Ok(Self {
+            directory: directory.to_owned(),
+            files: files.map(|file| (file.path.clone(), file)).collect(),
+        })
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Its files.
+    pub fn files(&self) -> impl Iterator<Item = &File> {
+        self.files.values()
+    }
+
+    /// The file of that name, if it was made of what the key says. It is read and compared with the manifest each time.
+    ///
+    /// # Errors
+    /// When the file is not as the manifest says.
+    pub fn find(
+        &self,
+        kind: Kind,
+        target: &Target,
+        file_name: &str,
+        key: &str,
+    ) -> Result<Option<Found>, PrebuiltError> {
+        let Some(file) = self.listed(kind, target, file_name, key) else {
+            return Ok(None);
+        };
+        let path = self.directory.join(&file.path);
+        match read(&path, file, target.arch()) {
+            Ok(bytes) => Ok(Some(Found {
+                path,
+                sha256: file.sha256.clone(),
+                bytes,
+            })),
+            Err(reason) => Err(PrebuiltError::File { path, reason }),
+        }
+    }
+
+    fn listed(&self, kind: Kind, target: &Target, file_name: &str, key: &str) -> Option<&File> {
+        let file = self.files.get(&kind.path(target, file_name))?;
+        (file.kind == kind && file.key == key).then_some(file)
+    }
+
+    /// The preload of an allocator.
+    ///
+    /// # Errors
+    /// Those of [`Prebuilt::find`].
+    pub fn preload(
+        &self,
+        allocator: &Allocator,
+        target: &Target,
+    ) -> Result<Option<Found>, PrebuiltError> {
+        let key = preload::key(allocator, &Tuning::default(), target);
+        self.find(Kind::Preload, target, &preload::file_name(allocator), &key)
+    }
+
+    /// Whether the manifest lists that preload. Nothing is read.
+    pub fn lists_preload(&self, allocator: &Allocator, target: &Target) -> bool {
+        let key = preload::key(allocator, &Tuning::default(), target);
+        let name = preload::file_name(allocator);
+        self.listed(Kind::Preload, target, &name, &key).is_some()
+    }
+
+    /// A library of reheap's own.
+    ///
+    /// # Errors
+    /// Those of [`Prebuilt::find`].
+    pub fn own_library(
+        &self,
+        library: &OwnLibrary,
+        target: &Target,
+    ) -> Result<Option<Found>, PrebuiltError> {
+        self.find(Kind::Own, target, &library.file_name(), &library.key())
+    }
+
+    /// A program of reheap's own.
+    ///
+    /// # Errors
+    /// Those of [`Prebuilt::find`].
+    pub fn program(
+        &self,
+        program: &Program,
+        target: &Target,
+    ) -> Result<Option<Found>, PrebuiltError> {
+        self.find(Kind::Program, target, program.name, &program.key())
+    }
+
+    /// The objects of an allocator, for a derived libc.
+    ///
+    /// # Errors
+    /// Those of [`Prebuilt::find`].
+    pub fn allocator(
+        &self,
+        allocator: &'static Allocator,
+        target: &Target,
+    ) -> Result<Option<BuiltAllocator>, PrebuiltError> {
+        let Some((name, key)) = of_objects(allocator) else {
+            return Ok(None);
+        };
+        let found = self.find(Kind::Static, target, &name, &key)?;
+        Ok(
+            found
+                .and_then(|found| BuiltAllocator::prebuilt(allocator, LinkKind::Executable, found)),
+        )
+    }
+
+    /// Whether the manifest lists these objects. Nothing is read.
+    pub fn lists_allocator(&self, allocator: &Allocator, target: &Target) -> bool {
+        of_objects(allocator)
+            .is_some_and(|(name, key)| self.listed(Kind::Static, target, &name, &key).is_some())
+    }
+
+    /// The memory functions, for a derived libc. The inner `None` is that of [`memory::build`]: the libc keeps its own.
+    ///
+    /// # Errors
+    /// Those of [`Prebuilt::find`].
+    pub fn memory_functions(
+        &self,
+        choice: MemoryFunctions,
+        target: &Target,
+    ) -> Result<Option<Option<BuiltMemoryFunctions>>, PrebuiltError> {
+        let Some(key) = memory::key(choice, target.arch()) else {
+            return Ok(Some(None));
+        };
+        let found = self.find(Kind::MemoryFunctions, target, MEMORY_FUNCTIONS, &key)?;
+        Ok(found.map(|found| Some(BuiltMemoryFunctions::prebuilt(found, target.arch()))))
+    }
+}
+
+/// The file name and the key of an allocator's objects.
+fn of_objects(allocator: &Allocator) -> Option<(String, String)> {
+    let recipe = allocator.build.as_ref()?;
+    let key = upstream::ingredients(recipe, LinkKind::Executable);
+    Some((format!("{}.a", allocator.name), key))
+}
+
+impl Manifest {
+    fn parse(bytes: &[u8]) -> Result<Self, ManifestFault> {
+        // The version comes first: the rest of another version may look different.
+        #[derive(Deserialize)]
+        struct Format {
+            version: u64,
+        }
+        let Format { version } = serde_json::from_slice(bytes).map_err(ManifestFault::Damaged)?;
+        if version != VERSION {
+            return Err(ManifestFault::OtherVersion { found: version });
+        }
+        let manifest: Self = serde_json::from_slice(bytes).map_err(ManifestFault::Damaged)?;
+        if manifest.reheap != REHEAP {
+            let found = manifest.reheap;
+            return Err(ManifestFault::OtherReheap { found });
+        }
+        manifest.check_machine(std::env::consts::ARCH)?;
+        Ok(manifest)
+    }
+
+    /// Refuses files of which none is for this machine. Those for other machines may be among them.
+    fn check_machine(&self, machine: &'static str) -> Result<(), ManifestFault> {
+        let of_triple = |file: &File| file.target.split('-').next().unwrap_or_default().to_owned();
+        let found: BTreeSet<String> = self.files.iter().map(of_triple).collect();
+        if found.is_empty() || found.contains(machine) {
+            return Ok(());
+        }
+        let found = found.into_iter().collect();
+        Err(ManifestFault::OtherMachine { found, machine })
+    }
+}
+
+/// The bytes of a file that is as the manifest says.
+fn read(path: &Path, file: &File, architecture: Architecture) -> Result<Vec<u8>, FileFault> {
+    let bytes = fs::read(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => FileFault::Missing,
+        _ => FileFault::Unreadable(error),
+    })?;
+    let size = bytes.len() as u64;
+    if size != file.size {
+        return Err(FileFault::Size {
+            found: size,
+            expected: file.size,
+        });
+    }
+    let found = sha256(&bytes);
+    if found != file.sha256 {
+        let expected = file.sha256.clone();
+        return Err(FileFault::Changed { found, expected });
+    }
+    if !fits(&bytes, file.kind, architecture) {
+        return Err(FileFault::OtherProcessor(architecture));
+    }
+    Ok(bytes)
+}
+
+/// Whether a library or a program is for the processor. An archive is looked at when a libc is derived with it.
+fn fits(bytes: &[u8], kind: Kind, architecture: Architecture) -> bool {
+    match kind {
+        Kind::Preload | Kind::Own | Kind::Program => {
+            // `e_machine` of the ELF header
+            let machine = bytes.get(18..20).map(|pair| [pair[0], pair[1]]);
+            machine.map(u16::from_le_bytes) == Some(architecture.elf_machine())
+        }
+        Kind::Static | Kind::MemoryFunctions => true,
+    }
+}
+
+/// Writes the manifest of a directory.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write(directory: &Path, mut files: Vec<File>) -> Result<(), PrebuiltError> {
+    files.sort();
+    let manifest = Manifest {
+        version: VERSION,
+        reheap: REHEAP.to_owned(),
+        files,
+    };
+    let mut text = serde_json::to_vec_pretty(&manifest).expect("strings and numbers are JSON");
+    text.push(b'\n');
+    Ok(write_by_rename(&directory.join(MANIFEST), &text, 0o644)?)
+}
+
+#[cfg(test)]
+mod tests;

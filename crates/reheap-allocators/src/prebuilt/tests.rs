@@ -1,0 +1,186 @@
+use super::*;
+use crate::catalogue;
+use crate::target::Libc;
+
+fn target() -> Target {
+    Target::of_this_machine(Libc::Glibc).unwrap()
+}
+
+/// Bytes that begin as an ELF file for this processor does.
+fn library(target: &Target) -> Vec<u8> {
+    let mut bytes = vec![0; 64];
+    bytes[18..20].copy_from_slice(&target.arch().elf_machine().to_le_bytes());
+    bytes
+}
+
+fn file(bytes: &[u8], kind: Kind, target: &Target, name: &str) -> File {
+    File {
+        path: kind.path(target, name),
+        sha256: sha256(bytes),
+        size: bytes.len() as u64,
+        kind,
+        target: target.triple().to_owned(),
+        allocator: None,
+        version: None,
+        options: BTreeMap::new(),
+        origin: "a test".to_owned(),
+        compiler: "none".to_owned(),
+        key: "key".to_owned(),
+    }
+}
+
+/// A directory with one library in it.
+fn directory() -> (tempfile::TempDir, File) {
+    let directory = tempfile::tempdir().unwrap();
+    let (target, bytes) = (target(), library(&target()));
+    let file = file(&bytes, Kind::Own, &target, "libx.so");
+    let path = directory.path().join(&file.path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, &bytes).unwrap();
+    write(directory.path(), vec![file.clone()]).unwrap();
+    (directory, file)
+}
+
+fn find(directory: &Path) -> Result<Option<Found>, PrebuiltError> {
+    Prebuilt::open(directory)?.find(Kind::Own, &target(), "libx.so", "key")
+}
+
+fn refusal(directory: &Path) -> String {
+    find(directory).unwrap_err().to_string()
+}
+
+#[test]
+fn a_file_that_is_as_the_manifest_says_is_found() {
+    let (directory, file) = directory();
+    let found = find(directory.path()).unwrap().unwrap();
+    assert_eq!(found.path, directory.path().join(&file.path));
+    assert_eq!(found.bytes, library(&target()));
+}
+
+#[test]
+fn a_file_that_nobody_lists_or_that_was_made_of_something_else_is_not_found() {
+    let (directory, _) = directory();
+    let prebuilt = Prebuilt::open(directory.path()).unwrap();
+    let none = |kind, name, key| prebuilt.find(kind, &target(), name, key).unwrap().is_none();
+    assert!(none(Kind::Own, "libx.so", "another key"));
+    assert!(none(Kind::Own, "liby.so", "key"));
+    assert!(none(Kind::Preload, "libx.so", "key"));
+    let allocator = catalogue::default_allocator();
+    assert!(prebuilt.preload(allocator, &target()).unwrap().is_none());
+}
+
+#[test]
+fn a_changed_file_is_refused_by_name_with_both_hashes() {
+    let (directory, file) = directory();
+    let path = directory.path().join(&file.path);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[40] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    let refusal = refusal(directory.path());
+    for part in [path.to_str().unwrap(), &file.sha256, &sha256(&bytes)] {
+        assert!(refusal.contains(part), "{refusal}");
+    }
+}
+
+#[test]
+fn a_truncated_file_is_refused_with_both_sizes() {
+    let (directory, file) = directory();
+    let path = directory.path().join(&file.path);
+    fs::write(&path, &fs::read(&path).unwrap()[..20]).unwrap();
+    let refusal = refusal(directory.path());
+    assert!(
+        refusal.ends_with("libx.so`: it has 20 bytes, and `manifest.json` says 64"),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn a_file_that_the_manifest_lists_and_that_is_missing_is_refused() {
+    let (directory, file) = directory();
+    fs::remove_file(directory.path().join(&file.path)).unwrap();
+    let refusal = refusal(directory.path());
+    assert!(refusal.contains("libx.so`: it is missing"), "{refusal}");
+}
+
+#[test]
+fn a_library_for_another_processor_is_refused() {
+    let (directory, mut file) = directory();
+    let mut bytes = library(&target());
+    bytes[18] ^= 1;
+    fs::write(directory.path().join(&file.path), &bytes).unwrap();
+    file.sha256 = sha256(&bytes);
+    write(directory.path(), vec![file]).unwrap();
+    let refusal = refusal(directory.path());
+    let expected = format!("it is not for {}", target().arch());
+    assert!(refusal.ends_with(&expected), "{refusal}");
+}
+
+#[test]
+fn files_of_which_none_is_for_this_machine_are_refused() {
+    let (directory, mut file) = directory();
+    file.target = "riscv64-unknown-linux-gnu".to_owned();
+    write(directory.path(), vec![file.clone()]).unwrap();
+    let refusal = refusal(directory.path());
+    let machine = format!(
+        "they are for riscv64, and this machine is {}",
+        target().arch()
+    );
+    assert!(refusal.ends_with(&machine), "{refusal}");
+    let mut of_this = file.clone();
+    of_this.target = target().triple().to_owned();
+    write(directory.path(), vec![file, of_this]).unwrap();
+    assert!(find(directory.path()).unwrap().is_some());
+}
+
+/// What reheap says of a manifest that was changed like this.
+fn refusal_of_manifest(change: impl Fn(&str) -> String) -> String {
+    let (directory, _) = directory();
+    let path = directory.path().join(MANIFEST);
+    let text = fs::read_to_string(&path).unwrap();
+    let changed = change(&text);
+    assert_ne!(changed, text);
+    fs::write(&path, changed).unwrap();
+    let refusal = refusal(directory.path());
+    assert!(refusal.contains(path.to_str().unwrap()), "{refusal}");
+    refusal
+}
+
+#[test]
+fn a_manifest_of_an_unknown_version_is_refused_whatever_else_is_in_it() {
+    let refusal = refusal_of_manifest(|_| r#"{"version": 2, "archives": []}"#.to_owned());
+    let expected = "it has version 2, and this reheap reads version 1";
+    assert!(refusal.ends_with(expected), "{refusal}");
+}
+
+#[test]
+fn a_manifest_of_another_reheap_is_refused() {
+    let own = format!(r#""reheap": "{REHEAP}""#);
+    let refusal = refusal_of_manifest(|text| text.replace(&own, r#""reheap": "0.0.1""#));
+    let expected = format!("they belong to reheap 0.0.1, and this is reheap {REHEAP}");
+    assert!(refusal.ends_with(&expected), "{refusal}");
+}
+
+#[test]
+fn a_manifest_that_is_cut_off_is_refused() {
+    let refusal = refusal_of_manifest(|text| text[..text.len() / 2].to_owned());
+    assert!(refusal.contains("it is damaged ("), "{refusal}");
+}
+
+#[test]
+fn a_directory_without_a_manifest_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let refusal = refusal(directory.path());
+    assert!(refusal.ends_with("there is no such file"), "{refusal}");
+}
+
+#[test]
+fn the_manifest_lists_files_by_path_whatever_order_they_were_made_in() {
+    let directory = tempfile::tempdir().unwrap();
+    let files: Vec<File> = ["b.so", "a.so", "c.so"]
+        .map(|name| file(b"", Kind::Own, &target(), name))
+        .into();
+    write(directory.path(), files).unwrap();
+    let text = fs::read_to_string(directory.path().join(MANIFEST)).unwrap();
+    let places: Vec<_> = ["a.so", "b.so", "c.so"].map(|name| text.find(name)).into();
+    assert!(places.is_sorted() && places[0].is_some(), "{text}");
+}

@@ -1,0 +1,96 @@
+//! Prebuilt files are what would be built here: a libc that is derived with them has the same bytes.
+
+mod common;
+
+use common::{cache, scratch_directory, target, toolchain};
+use reheap_allocators::catalogue::{Allocator, CATALOGUE};
+use reheap_allocators::libc::{Original, Replacement};
+use reheap_allocators::memory::{self, BuiltMemoryFunctions, MemoryFunctions};
+use reheap_allocators::prebuilt::{self, Own, Prebuilt};
+use reheap_allocators::program::Program;
+use reheap_allocators::target::{Libc, Target};
+use reheap_allocators::tuning::Tuning;
+use reheap_allocators::upstream::{self, BuiltAllocator, LinkKind, Toolchain};
+use reheap_allocators::{canary, preload};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+const PROGRAM: Program = Program {
+    name: "seven",
+    source: "int main(void) { return 7; }\n",
+    compiler_flags: &["-O1"],
+};
+
+fn libc_of_rust(target: &Target) -> PathBuf {
+    let output = Command::new("rustc")
+        .args(["--print", "target-libdir", "--target", target.triple()])
+        .output()
+        .unwrap();
+    let directory = String::from_utf8(output.stdout).unwrap();
+    PathBuf::from(directory.trim()).join("self-contained/libc.a")
+}
+
+fn derive(
+    allocator: &'static Allocator,
+    built: &BuiltAllocator,
+    memory_functions: Option<&BuiltMemoryFunctions>,
+    original: &Original,
+) -> Vec<u8> {
+    let replacement = Replacement {
+        allocator,
+        built,
+        tuning: &Tuning::default(),
+        memory_functions,
+    };
+    original.derive(&replacement).unwrap().bytes
+}
+
+/// The allocators that can be built with that toolchain are all in it, and give the same libc as those of the cache.
+fn compare_libcs(prebuilt: &Prebuilt, target: &Target, toolchain: &Toolchain) {
+    let original = Original::read(&libc_of_rust(target)).unwrap();
+    let fast = MemoryFunctions::Fast;
+    let found = prebuilt.memory_functions(fast, target).unwrap().unwrap();
+    let memory_functions = memory::build(fast, target, toolchain, &cache()).unwrap();
+    for allocator in CATALOGUE.iter().filter(|row| row.build.is_some()) {
+        let kind = LinkKind::Executable;
+        let built = upstream::build(allocator, target, kind, toolchain, &cache()).unwrap();
+        let prebuilt = prebuilt.allocator(allocator, target).unwrap().unwrap();
+        assert_ne!(prebuilt.key(), built.key());
+        let here = derive(allocator, &built, memory_functions.as_ref(), &original);
+        let elsewhere = derive(allocator, &prebuilt, found.as_ref(), &original);
+        assert!(here == elsewhere, "{} differs", allocator.name);
+    }
+}
+
+#[test]
+fn what_was_produced_is_found_and_is_what_would_be_built_here() {
+    let directory = scratch_directory();
+    let target = target(Libc::Musl);
+    let toolchain = toolchain(&target);
+    let own = Own {
+        libraries: &[],
+        programs: &[PROGRAM],
+    };
+    let files = prebuilt::produce(&target, &toolchain, &cache(), directory.path(), &own).unwrap();
+    prebuilt::write(directory.path(), files).unwrap();
+
+    let prebuilt = Prebuilt::open(directory.path()).unwrap();
+    compare_libcs(&prebuilt, &target, &toolchain);
+    for allocator in CATALOGUE.iter().filter(|row| row.build.is_some()) {
+        let found = prebuilt.preload(allocator, &target).unwrap().unwrap();
+        let built = preload::build(allocator, &target, &toolchain, &cache()).unwrap();
+        assert!(found.bytes == fs::read(built).unwrap());
+    }
+    let canary = prebuilt.own_library(&canary::LIBRARY, &target).unwrap();
+    assert!(canary.unwrap().path.is_file());
+    let program = prebuilt.program(&PROGRAM, &target).unwrap().unwrap();
+    let status = Command::new(program.path).status().unwrap();
+    assert_eq!(status.code(), Some(7));
+    for file in prebuilt.files() {
+        assert!(
+            file.origin.contains("checksum") == file.allocator.is_some(),
+            "{file:?}"
+        );
+    }
+}
