@@ -25,7 +25,6 @@ use crate::own_library::OwnLibrary;
 use crate::preload;
 use crate::program::Program;
 use crate::target::Target;
-use crate::tuning::Tuning;
 use crate::upstream::{self, BuiltAllocator, LinkKind};
 use reheap_elf::Architecture;
 use reheap_elf::archive::{self, Member};
@@ -303,13 +302,13 @@ impl Prebuilt {
         allocator: &Allocator,
         target: &Target,
     ) -> Result<Option<Found>, PrebuiltError> {
-        let key = preload::key(allocator, &Tuning::default(), target);
+        let key = preload::key(allocator, target);
         self.find(Kind::Preload, target, &preload::file_name(allocator), &key)
     }
 
     /// Whether the manifest lists that preload. Nothing is read.
     pub fn lists_preload(&self, allocator: &Allocator, target: &Target) -> bool {
-        let key = preload::key(allocator, &Tuning::default(), target);
+        let key = preload::key(allocator, target);
         let name = preload::file_name(allocator);
         self.listed(Kind::Preload, target, &name, &key).is_some()
     }

@@ -14,7 +14,7 @@ use crate::upstream::{self, BuildError, LinkKind, Toolchain, Wrappers};
 use reheap_elf::archive::Member;
 use reheap_elf::derive::DeriveError;
 use reheap_elf::family;
-use reheap_elf::marker::Marker;
+use reheap_elf::marker::{self, Marker, PRELOAD_DESCRIPTION_BYTES, RetuneError};
 use reheap_elf::preload_objects::{AuditError, HEADER_BYTES};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -56,6 +56,14 @@ pub enum PreloadError {
         name: String,
         /// What is wrong with it.
         source: AuditError,
+    },
+    /// A preload cannot have this tuning.
+    #[error("cannot tune the library `{}`", .library.display())]
+    Tune {
+        /// The library.
+        library: PathBuf,
+        /// Why not.
+        source: RetuneError,
     },
     /// The cache is not usable.
     #[error(transparent)]
@@ -108,24 +116,11 @@ pub fn build(
     toolchain: &Toolchain,
     cache: &Cache,
 ) -> Result<PathBuf, PreloadError> {
-    build_tuned(allocator, &Tuning::default(), target, toolchain, cache)
-}
-
-/// The same with options baked in, for programs that get no environment variable. The user's own variables still win.
-///
-/// # Errors
-/// As for [`build`].
-pub fn build_tuned(
-    allocator: &'static Allocator,
-    tuning: &Tuning,
-    target: &Target,
-    toolchain: &Toolchain,
-    cache: &Cache,
-) -> Result<PathBuf, PreloadError> {
     let names = exports(target.libc());
     let file_name = file_name(allocator);
-    let marker = marker(allocator, tuning, target);
-    let entry = entry_name(allocator, tuning, target, toolchain);
+    let tuning = Tuning::default();
+    let marker = marker(allocator, &tuning, target);
+    let entry = entry_name(allocator, target, toolchain);
     let is_whole = |entry: &Path| is_whole(&entry.join(&file_name));
     let directory = cache.whole_entry("preloads", &entry, is_whole, |unfinished| {
         let built = upstream::build(allocator, target, LinkKind::Preload, toolchain, cache)?;
@@ -142,6 +137,25 @@ pub fn build_tuned(
     Ok(directory.join(file_name))
 }
 
+/// The bytes of a preload with options baked in, for programs that get no environment variable. The user's own variables
+/// still win. This needs no linker, so a library that was built elsewhere will do.
+///
+/// # Errors
+/// When the file cannot be read, or is not a preload that this version of reheap made.
+pub fn tuned(
+    library: &Path,
+    allocator: &Allocator,
+    tuning: &Tuning,
+    target: &Target,
+) -> Result<Vec<u8>, PreloadError> {
+    let bytes = fs::read(library).map_err(CacheError::new("read", library))?;
+    let marker = marker(allocator, tuning, target);
+    marker::retune(&bytes, &marker, &tuning.baked(allocator)).map_err(|source| PreloadError::Tune {
+        library: library.to_owned(),
+        source,
+    })
+}
+
 /// Whether the cache has the preload, so that [`build`] returns at once.
 pub fn is_built(
     allocator: &'static Allocator,
@@ -149,7 +163,7 @@ pub fn is_built(
     toolchain: &Toolchain,
     cache: &Cache,
 ) -> bool {
-    let entry = entry_name(allocator, &Tuning::default(), target, toolchain);
+    let entry = entry_name(allocator, target, toolchain);
     let entry = cache.root().join("preloads").join(entry);
     is_whole(&entry.join(file_name(allocator)))
 }
@@ -177,7 +191,7 @@ pub fn find_built(
     target: &Target,
     cache: &Cache,
 ) -> Option<PathBuf> {
-    let prefix = entry_prefix(allocator, &Tuning::default(), target);
+    let prefix = entry_prefix(allocator, target);
     find(&prefix, &file_name(allocator), cache)
 }
 
@@ -258,34 +272,29 @@ pub(crate) fn file_name(allocator: &Allocator) -> String {
     format!("lib{}-{}.so", allocator.name, allocator.version)
 }
 
-fn entry_name(
-    allocator: &'static Allocator,
-    tuning: &Tuning,
-    target: &Target,
-    toolchain: &Toolchain,
-) -> String {
+fn entry_name(allocator: &'static Allocator, target: &Target, toolchain: &Toolchain) -> String {
     let Some(recipe) = &allocator.build else {
         return allocator.name.to_owned(); // reheap never builds `stock`
     };
     let built = upstream::entry_name(allocator, recipe, target, LinkKind::Preload, toolchain);
     let key = hash([built.as_bytes()]);
-    format!("{}{}", entry_prefix(allocator, tuning, target), &key[..16])
+    format!("{}{}", entry_prefix(allocator, target), &key[..16])
 }
 
 /// How the names of all entries of a preload begin, whichever compiler made them.
-fn entry_prefix(allocator: &Allocator, tuning: &Tuning, target: &Target) -> String {
-    let key = key(allocator, tuning, target);
+fn entry_prefix(allocator: &Allocator, target: &Target) -> String {
+    let key = key(allocator, target);
     let (name, version) = (allocator.name, allocator.version);
     format!("{name}-{version}-{target}-{}-", &key[..8])
 }
 
 /// A hash of everything that goes into a preload, except the compilers.
-pub(crate) fn key(allocator: &Allocator, tuning: &Tuning, target: &Target) -> String {
+pub(crate) fn key(allocator: &Allocator, target: &Target) -> String {
     let ingredients = match &allocator.build {
         Some(recipe) => upstream::ingredients(recipe, LinkKind::Preload),
         None => String::new(),
     };
-    let marker = serde_json::to_vec(&marker(allocator, tuning, target))
+    let marker = serde_json::to_vec(&marker(allocator, &Tuning::default(), target))
         .expect("a struct of strings is always JSON");
     let names = exports(target.libc()).join(" ");
     let flags = LINK_FLAGS.join(" ");
@@ -295,6 +304,7 @@ pub(crate) fn key(allocator: &Allocator, tuning: &Tuning, target: &Target) -> St
         &marker,
         names.as_bytes(),
         flags.as_bytes(),
+        &PRELOAD_DESCRIPTION_BYTES.to_le_bytes(),
     ])
 }
 

@@ -38,26 +38,35 @@ impl Baked {
             Self::StringPointer { symbol, text } => {
                 let text_offset =
                     object.append_section_data(strings, format!("{text}\0").as_bytes(), 1);
-                let pointers =
-                    object.add_section(Vec::new(), b".data.rel.ro".to_vec(), SectionKind::Data);
-                let offset = object.append_section_data(pointers, &[0; 8], 8);
-                object.add_symbol(defined_symbol(symbol, pointers, offset, 8));
-                let r_type = match architecture {
-                    Architecture::X86_64 => elf::R_X86_64_64,
-                    Architecture::Aarch64 => elf::R_AARCH64_ABS64,
-                };
-                let relocation = Relocation {
-                    offset,
-                    symbol: object.section_symbol(strings),
-                    addend: text_offset as i64,
-                    flags: RelocationFlags::Elf { r_type },
-                };
-                object
-                    .add_relocation(pointers, relocation)
-                    .expect("the type is one of the architecture's own");
+                add_pointer(object, symbol, (strings, text_offset), architecture);
             }
         }
     }
+}
+
+/// A pointer to a place in a section.
+pub(crate) fn add_pointer(
+    object: &mut Object<'static>,
+    symbol: &str,
+    (section, place): (SectionId, u64),
+    architecture: Architecture,
+) {
+    let pointers = object.add_section(Vec::new(), b".data.rel.ro".to_vec(), SectionKind::Data);
+    let offset = object.append_section_data(pointers, &[0; 8], 8);
+    object.add_symbol(defined_symbol(symbol, pointers, offset, 8));
+    let r_type = match architecture {
+        Architecture::X86_64 => elf::R_X86_64_64,
+        Architecture::Aarch64 => elf::R_AARCH64_ABS64,
+    };
+    let relocation = Relocation {
+        offset,
+        symbol: object.section_symbol(section),
+        addend: place as i64,
+        flags: RelocationFlags::Elf { r_type },
+    };
+    object
+        .add_relocation(pointers, relocation)
+        .expect("the type is one of the architecture's own");
 }
 
 /// A hidden global data symbol.

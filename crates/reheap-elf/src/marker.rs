@@ -11,19 +11,25 @@
 //! a marker must bring no function into a program that calls none of them. A word of such a function leads to address 0.
 //!
 //! Layout of the note (ELF gABI "Note Section"): name `reheap`, type 2, description = 12 words, then the text. Type 1
-//! is older, and has only the first eight words.
+//! is older, and has only the first eight words. In a preload the baked-in tuning follows, and all three parts have room
+//! for more ([`retunable`]).
+
+mod retunable;
+
+pub use retunable::{PRELOAD_DESCRIPTION_BYTES, RetuneError, retune};
 
 use crate::baked::{Baked, defined_symbol};
 use crate::{Architecture, family};
 use object::elf;
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
-use object::write::{Object, Relocation, Symbol, SymbolSection};
+use object::write::{Object, Relocation, SectionId, Symbol, SymbolSection};
 use object::{
     BinaryFormat, Endianness, LittleEndian, RelocationFlags, SectionFlags, SectionKind,
     SymbolFlags, SymbolKind, SymbolScope,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// What the marker says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,29 +120,52 @@ pub fn object_file(
     architecture: Architecture,
     own_name: impl Fn(&str) -> String,
 ) -> Vec<u8> {
-    let mut object = Object::new(
-        BinaryFormat::Elf,
-        architecture.writer_architecture(),
-        Endianness::Little,
-    );
-    // Without this empty section, GNU ld assumes that the object needs an executable stack.
-    object.add_section(Vec::new(), b".note.GNU-stack".to_vec(), SectionKind::Other);
-    add_note(&mut object, marker, architecture, own_name);
+    let mut object = empty_object(architecture);
+    add_note(&mut object, &text(marker), architecture, own_name);
     for baked in tuning {
         baked.add_to(&mut object, architecture);
     }
+    written(&object)
+}
+
+/// The same for a preload. [`retune`] changes what the linked library says and has baked in.
+pub(crate) fn retunable_object_file(
+    marker: &Marker,
+    tuning: &[Baked],
+    architecture: Architecture,
+) -> Vec<u8> {
+    let mut object = empty_object(architecture);
+    let parts = retunable::parts(marker, tuning).expect("what is built has only presets in it");
+    let note = add_note(&mut object, &parts, architecture, str::to_owned);
+    retunable::add_symbols(&mut object, note, tuning, architecture);
+    written(&object)
+}
+
+fn empty_object(architecture: Architecture) -> Object<'static> {
+    let architecture = architecture.writer_architecture();
+    let mut object = Object::new(BinaryFormat::Elf, architecture, Endianness::Little);
+    // Without this empty section, GNU ld assumes that the object needs an executable stack.
+    object.add_section(Vec::new(), b".note.GNU-stack".to_vec(), SectionKind::Other);
+    object
+}
+
+fn written(object: &Object<'static>) -> Vec<u8> {
     object
         .write()
         .expect("an object with one note and some strings is within all limits")
 }
 
+fn text(marker: &Marker) -> Vec<u8> {
+    serde_json::to_vec(marker).expect("a struct of strings is always JSON")
+}
+
+/// Adds the note, with this behind the words.
 fn add_note(
     object: &mut Object<'static>,
-    marker: &Marker,
+    text: &[u8],
     architecture: Architecture,
     own_name: impl Fn(&str) -> String,
-) {
-    let text = serde_json::to_vec(marker).expect("a struct of strings is always JSON");
+) -> SectionId {
     let mut note = Vec::new();
     for field in [
         NOTE_NAME.len() as u32,
@@ -147,7 +176,7 @@ fn add_note(
     }
     note.extend_from_slice(NOTE_NAME);
     note.resize(WORDS_OFFSET + WORDS * 8, 0);
-    note.extend_from_slice(&text);
+    note.extend_from_slice(text);
     note.resize(note.len().next_multiple_of(4), 0);
 
     let section = object.add_section(Vec::new(), SECTION.into(), SectionKind::Note);
@@ -177,6 +206,7 @@ fn add_note(
             .add_relocation(section, relocation)
             .expect("the type is one of the architecture's own");
     }
+    section
 }
 
 fn undefined_symbol(name: &str, weak: bool) -> Symbol {
@@ -197,6 +227,23 @@ fn undefined_symbol(name: &str, weak: bool) -> Symbol {
 /// # Errors
 /// [`MarkerError::Elf`] when the file is not ELF or is damaged, [`MarkerError::Note`] when its marker is.
 pub fn read(bytes: &[u8]) -> Result<Option<FoundMarker>, MarkerError> {
+    let Some(note) = find(bytes)? else {
+        return Ok(None);
+    };
+    parse_description(note.kind, &bytes[note.description], note.address).map(Some)
+}
+
+/// Where the note is.
+struct Note {
+    /// Its type.
+    kind: u32,
+    /// In the file.
+    description: Range<usize>,
+    /// In memory.
+    address: u64,
+}
+
+fn find(bytes: &[u8]) -> Result<Option<Note>, MarkerError> {
     let header = elf::FileHeader64::<LittleEndian>::parse(bytes)?;
     if !header.is_little_endian() {
         return Ok(None);
@@ -213,7 +260,11 @@ pub fn read(bytes: &[u8]) -> Result<Option<FoundMarker>, MarkerError> {
                     .p_vaddr(LittleEndian)
                     .wrapping_add(offset as u64)
                     .wrapping_sub(segment.p_offset(LittleEndian));
-                return parse_description(note_type, note.desc(), address).map(Some);
+                return Ok(Some(Note {
+                    kind: note_type,
+                    description: offset..offset + note.desc().len(),
+                    address,
+                }));
             }
         }
     }

@@ -13,6 +13,8 @@ pub(crate) const MEMORY_FUNCTIONS: &str = "REHEAP_MEMORY_FUNCTIONS";
 pub(crate) const KEEP_DEEPBIND: &str = "REHEAP_KEEP_DEEPBIND";
 /// The cache directory; without it `reheap` in the user's cache directory (XDG base directory specification).
 pub(crate) const CACHE_DIR: &str = "REHEAP_CACHE_DIR";
+/// A directory of prebuilt allocators; without it `share/reheap` beside the directory of this program, if it is there.
+pub(crate) const PREBUILT: &str = "REHEAP_PREBUILT";
 /// What the dynamic linker loads first (ld.so(8)).
 pub(crate) const LD_PRELOAD: &str = "LD_PRELOAD";
 /// No colours, whatever its value (no-color.org).

@@ -63,7 +63,11 @@ pub(crate) fn for_variable(
     target: &Target,
     workshop: &Workshop,
 ) -> anyhow::Result<PathBuf> {
-    let nothing = || nothing(workshop);
+    let prebuilt = match target.libc() {
+        Libc::Musl => prebuilt_nothing(workshop)?,
+        Libc::Glibc => None,
+    };
+    let nothing = || prebuilt.or_else(|| nothing(workshop));
     Ok(preload::path_for_variable(
         library,
         target,
@@ -91,7 +95,15 @@ pub(crate) fn present() -> Option<OsString> {
     env_vars::variable(env_vars::LD_PRELOAD)
 }
 
-/// For the glibc processes that a musl program starts. A system without a compiler for glibc has no such processes.
+/// For the glibc processes that a musl program starts.
+fn prebuilt_nothing(workshop: &Workshop) -> anyhow::Result<Option<PathBuf>> {
+    match Target::of_this_machine(Libc::Glibc) {
+        Some(target) => workshop.prebuilt_own_library(&NOTHING, &target),
+        None => Ok(None),
+    }
+}
+
+/// The same, built here. A system without a compiler for glibc has no such processes.
 fn nothing(workshop: &Workshop) -> Option<PathBuf> {
     let target = Target::of_this_machine(Libc::Glibc)?;
     workshop.own_library(&NOTHING, &target).ok()

@@ -11,12 +11,16 @@ use crate::workshop::Workshop;
 use anyhow::Context as _;
 use reheap_allocators::cache::{CacheError, sha256};
 use reheap_allocators::compiler::{Compiler, Language, LinkError, Pie, Purpose, Search};
+use reheap_allocators::program;
 use reheap_allocators::target::{Libc, Target};
 use reheap_profile::replay::{self, COMPILER_FLAGS, Options, Plan, SOURCE, Speed, Touch};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// What is among the prebuilt files.
+const REPLAYER: program::Program = program::replayer(SOURCE, &COMPILER_FLAGS);
 
 /// How a trace is performed.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -159,6 +163,9 @@ fn dynamic(workshop: &Workshop) -> anyhow::Result<PathBuf> {
     let shell = Program::resolve(OsStr::new("sh"))?;
     let libc = shell.target().map_or(Libc::Musl, |target| target.libc());
     let target = Target::of_this_machine(libc).context("there is no replayer for this machine")?;
+    if let Some(prebuilt) = workshop.prebuilt_program(&REPLAYER, &target)? {
+        return Ok(prebuilt);
+    }
     let compiler = workshop.compiler(&target, Language::C, Purpose::Objects)?;
     compile(&target, &compiler, &[], workshop)
 }

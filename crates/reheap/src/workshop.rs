@@ -2,6 +2,7 @@
 
 use crate::choice::Choice;
 use crate::env_vars;
+use crate::prebuilt;
 use crate::pulse;
 use crate::ui::Failure;
 use anyhow::Context as _;
@@ -9,9 +10,11 @@ use reheap_allocators::cache::Cache;
 use reheap_allocators::compiler::{self, Compiler, Language, Purpose, Search};
 use reheap_allocators::libc::{Original, Replacement};
 use reheap_allocators::machine;
-use reheap_allocators::memory::{self, BuiltMemoryFunctions};
+use reheap_allocators::memory::{self, BuiltMemoryFunctions, MemoryFunctions};
 use reheap_allocators::own_library::OwnLibrary;
+use reheap_allocators::prebuilt::{Prebuilt, PrebuiltError};
 use reheap_allocators::preload::{self, PreloadError};
+use reheap_allocators::program::Program;
 use reheap_allocators::target::{Libc, Target};
 use reheap_allocators::upstream::{self, BuildError, BuiltAllocator, LinkKind, Toolchain};
 use std::cell::{OnceCell, RefCell};
@@ -38,6 +41,7 @@ type Found = Result<Compiler, String>;
 pub(crate) struct Workshop {
     network: Network,
     cache: OnceCell<Cache>,
+    prebuilt: OnceCell<Option<Prebuilt>>,
     search: OnceCell<Search>,
     compilers: RefCell<BTreeMap<(Target, Language, Purpose), Found>>,
     libcs_of_rust: RefCell<BTreeMap<Target, PathBuf>>,
@@ -48,6 +52,7 @@ impl Workshop {
         Self {
             network,
             cache: OnceCell::new(),
+            prebuilt: OnceCell::new(),
             search: OnceCell::new(),
             compilers: RefCell::default(),
             libcs_of_rust: RefCell::default(),
@@ -61,6 +66,26 @@ impl Workshop {
         }
         let cache = find_cache()?;
         Ok(self.cache.get_or_init(|| cache))
+    }
+
+    /// The files that came with this program, or those that the environment names.
+    pub(crate) fn prebuilt(&self) -> anyhow::Result<Option<&Prebuilt>> {
+        if let Some(prebuilt) = self.prebuilt.get() {
+            return Ok(prebuilt.as_ref());
+        }
+        let found = prebuilt::open()?;
+        Ok(self.prebuilt.get_or_init(|| found).as_ref())
+    }
+
+    /// What `find` finds among the prebuilt files.
+    fn find_prebuilt<T>(
+        &self,
+        find: impl FnOnce(&Prebuilt) -> Result<Option<T>, PrebuiltError>,
+    ) -> anyhow::Result<Option<T>> {
+        match self.prebuilt()? {
+            Some(prebuilt) => Ok(find(prebuilt).map_err(prebuilt::failure)?),
+            None => Ok(None),
+        }
     }
 
     /// Where compilers are looked for: the environment, and what `reheap doctor --fix` put into the cache.
@@ -131,23 +156,46 @@ impl Workshop {
         })
     }
 
-    /// The allocator and the memory functions, built for the target, from the cache or now.
+    /// The allocator and the memory functions for the target: prebuilt, from the cache, or built now.
     pub(crate) fn build(&self, choice: &Choice, target: &Target) -> anyhow::Result<Built> {
-        let cache = self.cache()?;
-        let toolchain = self.toolchain(choice, target)?;
-        let kind = LinkKind::Executable;
-        let is_built = upstream::is_built(choice.allocator, target, kind, &toolchain, cache);
-        let allocator = self.while_building(choice, target, is_built, || {
-            upstream::build(choice.allocator, target, kind, &toolchain, cache)
-        })?;
-        let memory_functions = memory::build(choice.memory_functions, target, &toolchain, cache)
-            .map_err(|error| {
-                let text = format!("{:#}", anyhow::Error::new(error));
-                Failure::failed(text).hint("--memory-functions stock keeps the libc's own")
-            })?;
+        let found = self.find_prebuilt(|prebuilt| prebuilt.allocator(choice.allocator, target))?;
+        let allocator = match found {
+            Some(found) => found,
+            None => self.build_allocator(choice, target)?,
+        };
+        let whose = choice.memory_functions;
+        let found = self.find_prebuilt(|prebuilt| prebuilt.memory_functions(whose, target))?;
+        let memory_functions = match found {
+            Some(found) => found,
+            None => self.build_memory_functions(whose, target)?,
+        };
         Ok(Built {
             allocator,
             memory_functions,
+        })
+    }
+
+    fn build_allocator(&self, choice: &Choice, target: &Target) -> anyhow::Result<BuiltAllocator> {
+        let (toolchain, cache) = (self.toolchain(choice, target)?, self.cache()?);
+        let kind = LinkKind::Executable;
+        let is_built = upstream::is_built(choice.allocator, target, kind, &toolchain, cache);
+        self.while_building(choice, target, is_built, || {
+            upstream::build(choice.allocator, target, kind, &toolchain, cache)
+        })
+    }
+
+    fn build_memory_functions(
+        &self,
+        whose: MemoryFunctions,
+        target: &Target,
+    ) -> anyhow::Result<Option<BuiltMemoryFunctions>> {
+        let (toolchain, cache) = (self.toolchain_for_glue(target)?, self.cache()?);
+        memory::build(whose, target, &toolchain, cache).map_err(|error| {
+            let text = format!("{:#}", anyhow::Error::new(error));
+            let failure = Failure::failed(text);
+            failure
+                .hint("--memory-functions stock keeps the libc's own")
+                .into()
         })
     }
 
@@ -169,35 +217,34 @@ impl Workshop {
         ))
     }
 
-    /// The preload of the allocator for the target's libc, from the cache or now.
+    /// The preload of the allocator for the target's libc: prebuilt, from the cache, or built now.
     pub(crate) fn preload(&self, choice: &Choice, target: &Target) -> anyhow::Result<PathBuf> {
+        let allocator = choice.allocator;
+        if let Some(found) = self.find_prebuilt(|prebuilt| prebuilt.preload(allocator, target))? {
+            return Ok(found.path);
+        }
         let cache = self.cache()?;
         if !names_a_compiler()
-            && let Some(library) = preload::find_built(choice.allocator, target, cache)
+            && let Some(library) = preload::find_built(allocator, target, cache)
         {
             return Ok(library);
         }
         let toolchain = self.toolchain(choice, target)?;
-        let is_built = preload::is_built(choice.allocator, target, &toolchain, cache);
+        let is_built = preload::is_built(allocator, target, &toolchain, cache);
         self.while_building(choice, target, is_built, || {
-            preload::build(choice.allocator, target, &toolchain, cache)
+            preload::build(allocator, target, &toolchain, cache)
         })
     }
 
-    /// The same with the options in it, for where no environment variable comes along.
+    /// The bytes of the same with the options in it, for where no environment variable comes along.
     pub(crate) fn tuned_preload(
         &self,
         choice: &Choice,
         target: &Target,
-    ) -> anyhow::Result<PathBuf> {
-        let plain = self.preload(choice, target)?;
-        if choice.tuning.is_empty() {
-            return Ok(plain);
-        }
-        let (toolchain, cache) = (self.toolchain(choice, target)?, self.cache()?);
-        let built =
-            preload::build_tuned(choice.allocator, &choice.tuning, target, &toolchain, cache);
-        Ok(built?)
+    ) -> anyhow::Result<Vec<u8>> {
+        let library = self.preload(choice, target)?;
+        let (allocator, tuning) = (choice.allocator, &choice.tuning);
+        Ok(preload::tuned(&library, allocator, tuning, target)?)
     }
 
     /// A library of reheap's own, such as the probe: one that is there needs no compiler.
@@ -206,6 +253,9 @@ impl Workshop {
         library: &OwnLibrary,
         target: &Target,
     ) -> anyhow::Result<PathBuf> {
+        if let Some(prebuilt) = self.prebuilt_own_library(library, target)? {
+            return Ok(prebuilt);
+        }
         let cache = self.cache()?;
         if !names_a_compiler()
             && let Some(built) = library.find_built(target, cache)
@@ -213,6 +263,26 @@ impl Workshop {
             return Ok(built);
         }
         Ok(library.build(target, &self.toolchain_for_glue(target)?, cache)?)
+    }
+
+    /// The same, if there is a prebuilt one.
+    pub(crate) fn prebuilt_own_library(
+        &self,
+        library: &OwnLibrary,
+        target: &Target,
+    ) -> anyhow::Result<Option<PathBuf>> {
+        let found = self.find_prebuilt(|prebuilt| prebuilt.own_library(library, target))?;
+        Ok(found.map(|found| found.path))
+    }
+
+    /// A program of reheap's own, if there is a prebuilt one.
+    pub(crate) fn prebuilt_program(
+        &self,
+        program: &Program,
+        target: &Target,
+    ) -> anyhow::Result<Option<PathBuf>> {
+        let found = self.find_prebuilt(|prebuilt| prebuilt.program(program, target))?;
+        Ok(found.map(|found| found.path))
     }
 
     /// Builds, and says so if it takes time.

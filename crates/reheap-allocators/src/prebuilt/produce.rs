@@ -8,7 +8,6 @@ use crate::own_library::{NOTHING, OwnLibrary};
 use crate::preload::{self, PreloadError};
 use crate::program::Program;
 use crate::target::{Libc, Target};
-use crate::tuning::Tuning;
 use crate::upstream::{self, BuildError, LinkKind, Toolchain};
 use crate::{canary, only, probe, watch};
 use reheap_elf::archive::{self, Member};
@@ -121,7 +120,7 @@ impl Making<'_> {
                 file.compiler = format!("{}, {}", file.compiler, cxx.identity);
             }
         };
-        let key = preload::key(allocator, &Tuning::default(), target);
+        let key = preload::key(allocator, target);
         let name = preload::file_name(allocator);
         with_allocator(self.add(Kind::Preload, &name, key, &library)?);
         if target.libc() == Libc::Musl

@@ -240,7 +240,7 @@ fn build(choice: &Choice, linkers: &[Linker]) -> anyhow::Result<Libraries> {
         };
         libraries.push(Library {
             libc: linker.libc,
-            bytes: read(workshop.tuned_preload(choice, &target)?)?,
+            bytes: workshop.tuned_preload(choice, &target)?,
             canary: read(workshop.own_library(&canary::LIBRARY, &target)?)?,
         });
     }

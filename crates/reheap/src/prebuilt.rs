@@ -1,0 +1,52 @@
+//! Finds the prebuilt files: those that the environment names, or those that were installed with this program.
+
+use crate::env_vars;
+use crate::ui::Failure;
+use reheap_allocators::prebuilt::{MANIFEST, Prebuilt, PrebuiltError};
+use std::path::{Path, PathBuf};
+
+/// From the directory with the program to the files of its package.
+const BESIDE_PROGRAM: &str = "../share/reheap";
+
+/// Opens them. Without any, reheap builds what it needs.
+pub(crate) fn open() -> anyhow::Result<Option<Prebuilt>> {
+    if let Some(directory) = env_vars::variable(env_vars::PREBUILT) {
+        let directory = std::path::absolute(directory)?;
+        return Ok(Some(open_named(&directory)?));
+    }
+    match of_package() {
+        Some(directory) => Ok(Some(Prebuilt::open(&directory).map_err(failure)?)),
+        None => Ok(None),
+    }
+}
+
+fn open_named(directory: &Path) -> Result<Prebuilt, Failure> {
+    Prebuilt::open(directory).map_err(|error| {
+        let name = env_vars::PREBUILT;
+        let hint =
+            format!("{name} names that directory: set it to one with a `{MANIFEST}`, or unset it");
+        Failure::failed(error.to_string()).hint(hint)
+    })
+}
+
+/// The directory of the package that this program came in. The program may be started through a link.
+fn of_package() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    let program = program.canonicalize().ok()?;
+    let directory = program.parent()?.join(BESIDE_PROGRAM);
+    // A directory without a manifest is somebody else's.
+    let is_ours = directory.join(MANIFEST).symlink_metadata().is_ok();
+    is_ours.then(|| directory.canonicalize().unwrap_or(directory))
+}
+
+/// An error about a file, with the way out.
+pub(crate) fn failure(error: PrebuiltError) -> Failure {
+    let hint = match env_vars::variable(env_vars::PREBUILT) {
+        Some(_) => format!(
+            "{} names where it is: set it to whole files, or unset it",
+            env_vars::PREBUILT
+        ),
+        None => "install reheap again: its package has the right files".to_owned(),
+    };
+    Failure::failed(error.to_string()).hint(hint)
+}
