@@ -261,6 +261,14 @@ pub(crate) fn in_front(library: &Path, others: Option<&OsStr>) -> (OsString, OsS
     ("LD_PRELOAD".into(), list)
 }
 
+/// Whether `LD_PRELOAD` can name that path. ld.so(8) reads blanks and colons as separators and expands what follows a
+/// dollar sign. There is no quoting. A link in a temporary directory would work, but must stay as long as the program may
+/// start others.
+pub fn fits_into_variable(path: &Path) -> bool {
+    let is_special = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b':' | b'$');
+    !path.as_os_str().as_encoded_bytes().iter().any(is_special)
+}
+
 /// What the glibc of each distribution expands `$LIB` to (ld.so(8)).
 pub fn glibc_library_directories(architecture: impl std::fmt::Display) -> [String; 3] {
     let multiarch = format!("lib/{architecture}-linux-gnu");
@@ -268,7 +276,7 @@ pub fn glibc_library_directories(architecture: impl std::fmt::Display) -> [Strin
 }
 
 /// A file name that the user recognises in `/proc/PID/maps`.
-pub(crate) fn file_name(allocator: &Allocator) -> String {
+pub fn file_name(allocator: &Allocator) -> String {
     format!("lib{}-{}.so", allocator.name, allocator.version)
 }
 

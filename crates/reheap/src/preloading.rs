@@ -13,7 +13,6 @@ use reheap_allocators::probe::{self, WhyNot};
 use reheap_allocators::target::{Libc, Target};
 use reheap_allocators::{only, preload};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 /// The library of the chosen allocator for this program's libc, from the cache or built now; `None` for `stock`.
@@ -37,6 +36,12 @@ pub(crate) fn library(
     check_path(workshop.cache()?.root())?;
     let file = workshop.preload(choice, &target)?;
     Ok(Some(for_variable(&file, &target, workshop)?))
+}
+
+/// The libc of this system's programs, by its shell.
+pub(crate) fn libc_of_this_system() -> anyhow::Result<Libc> {
+    let shell = Program::resolve(OsStr::new("sh"))?;
+    Ok(shell.target().map_or(Libc::Musl, |target| target.libc()))
 }
 
 /// All variables to set for a program that passes the library on to one of the programs that it starts, and to no
@@ -166,12 +171,8 @@ pub(crate) const NO_VARIABLE: &str = "it was started without LD_PRELOAD";
 /// Why it does not, if nothing tells more.
 pub(crate) const NOT_LOADED: &str = "its dynamic linker did not load the library";
 
-/// ld.so(8) reads blanks and colons as separators and expands what follows a dollar sign. There is no quoting. A link
-/// in a temporary directory would work, but must stay as long as the program may start others.
 fn check_path(cache: &Path) -> anyhow::Result<()> {
-    let bytes = cache.as_os_str().as_bytes();
-    let is_special = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b':' | b'$');
-    if !bytes.iter().any(is_special) {
+    if preload::fits_into_variable(cache) {
         return Ok(());
     }
     let text = format!(

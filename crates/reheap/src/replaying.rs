@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use reheap_allocators::cache::{CacheError, sha256};
 use reheap_allocators::compiler::{Compiler, Language, LinkError, Pie, Purpose, Search};
 use reheap_allocators::program;
-use reheap_allocators::target::{Libc, Target};
+use reheap_allocators::target::Target;
 use reheap_profile::replay::{self, COMPILER_FLAGS, Options, Plan, SOURCE, Speed, Touch};
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -160,8 +160,7 @@ pub(crate) fn preloaded(choice: &Choice, workshop: &Workshop) -> anyhow::Result<
 
 /// The dynamic replayer, for the libc of this system's programs.
 fn dynamic(workshop: &Workshop) -> anyhow::Result<PathBuf> {
-    let shell = Program::resolve(OsStr::new("sh"))?;
-    let libc = shell.target().map_or(Libc::Musl, |target| target.libc());
+    let libc = preloading::libc_of_this_system()?;
     let target = Target::of_this_machine(libc).context("there is no replayer for this machine")?;
     if let Some(prebuilt) = workshop.prebuilt_program(&REPLAYER, &target)? {
         return Ok(prebuilt);

@@ -99,20 +99,6 @@ const HARMLESS: &str = "
     }
 ";
 
-impl Image {
-    /// A copy of reheap with what it needs to start where this image is the root directory.
-    fn with_reheap(&self) {
-        let program = env!("CARGO_BIN_EXE_reheap");
-        let libraries = run(Command::new("ldd").arg(program)).succeeded().stdout;
-        let files = libraries.split_whitespace();
-        for path in files.filter(|word| word.starts_with('/')) {
-            self.copy(path);
-        }
-        fs::copy(program, self.path("bin/reheap")).unwrap();
-        fs::create_dir(self.path("proc")).unwrap();
-    }
-}
-
 #[test]
 fn this_system_is_refused_as_a_root_directory_whatever_its_name() {
     build("mimalloc");

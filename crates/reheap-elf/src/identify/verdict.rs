@@ -63,24 +63,33 @@ pub(super) fn libc(
     findings: &Findings,
     marker: Option<&MarkerIdentity>,
 ) -> Libc {
-    if let Some(marker) = marker {
-        let (name, version) = marker
-            .marker
-            .libc
-            .split_once(' ')
-            .unwrap_or((&marker.marker.libc, ""));
-        let evidence = vec![Evidence::Note(crate::marker::SECTION.to_owned())];
-        return Libc {
-            name: match name {
-                "musl" => LibcName::Musl,
-                "glibc" => LibcName::Glibc,
-                _ => LibcName::Unknown,
-            },
-            version: (!version.is_empty()).then(|| LibcVersion::Exactly(version.to_owned())),
-            confidence: Some(Confidence::Certain),
-            evidence,
-        };
+    let mut libc = match marker {
+        Some(marker) => libc_of_marker(marker),
+        None => libc_of_file(kind, image, findings),
+    };
+    if libc.name == LibcName::Glibc && libc.version.is_none() {
+        add_needed_glibc(&mut libc, image);
     }
+    libc
+}
+
+/// A preload's marker tells no version: its symbols do.
+fn libc_of_marker(marker: &MarkerIdentity) -> Libc {
+    let libc = &marker.marker.libc;
+    let (name, version) = libc.split_once(' ').unwrap_or((libc, ""));
+    Libc {
+        name: match name {
+            "musl" => LibcName::Musl,
+            "glibc" => LibcName::Glibc,
+            _ => LibcName::Unknown,
+        },
+        version: (!version.is_empty()).then(|| LibcVersion::Exactly(version.to_owned())),
+        confidence: Some(Confidence::Certain),
+        evidence: vec![Evidence::Note(crate::marker::SECTION.to_owned())],
+    }
+}
+
+fn libc_of_file(kind: Kind, image: &Image<'_>, findings: &Findings) -> Libc {
     let mut libc = match kind {
         Kind::Dynamic => libc_of_interpreter(image),
         Kind::SharedLibrary => libc_of_needed(image),
@@ -93,9 +102,6 @@ pub(super) fn libc(
         .is_some_and(|soname| soname.starts_with(b"libc.so"));
     if is_the_libc && libc.version.is_none() {
         libc.version = findings.libc_version.clone().map(LibcVersion::Exactly);
-    }
-    if libc.name == LibcName::Glibc && libc.version.is_none() {
-        add_needed_glibc(&mut libc, image);
     }
     libc
 }

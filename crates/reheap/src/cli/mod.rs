@@ -13,6 +13,7 @@ mod inspect;
 mod libc;
 mod link_names;
 mod list;
+mod preload;
 mod profile;
 mod recommend;
 mod replay;
@@ -70,6 +71,9 @@ enum Command {
     /// Show what is enabled in a system, and which processes have it
     #[command(after_help = status::EXAMPLES)]
     Status(status::StatusArguments),
+    /// Write the library of an allocator, for LD_PRELOAD, into a directory
+    #[command(after_help = preload::EXAMPLES)]
+    Preload(preload::PreloadArguments),
     Inspect(inspect::Arguments),
     /// Run a command under several allocators, side by side, and compare time and memory
     #[command(after_help = bench::EXAMPLES)]
@@ -159,6 +163,7 @@ pub(crate) fn run_reheap(arguments: Vec<OsString>) -> ExitCode {
         Command::Enable(arguments) => enable::run(&arguments),
         Command::Disable(arguments) => disable::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
+        Command::Preload(arguments) => preload::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Recommend(arguments) => recommend::run(&arguments),

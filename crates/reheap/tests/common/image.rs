@@ -53,6 +53,24 @@ impl Image {
         image
     }
 
+    /// A copy of reheap with what it needs to start where this image is the root directory.
+    pub(crate) fn with_reheap(&self) {
+        self.with_reheap_at("bin/reheap");
+        fs::create_dir(self.path("proc")).unwrap();
+    }
+
+    /// The same in another place.
+    pub(crate) fn with_reheap_at(&self, path: &str) {
+        let program = env!("CARGO_BIN_EXE_reheap");
+        let libraries = run(Command::new("ldd").arg(program)).succeeded().stdout;
+        let files = libraries.split_whitespace();
+        for path in files.filter(|word| word.starts_with('/')) {
+            self.copy(path);
+        }
+        fs::create_dir_all(self.path(path).parent().unwrap()).unwrap();
+        fs::copy(program, self.path(path)).unwrap();
+    }
+
     pub(crate) fn copy(&self, file: &str) {
         let to = self.path(file);
         fs::create_dir_all(to.parent().unwrap()).unwrap();

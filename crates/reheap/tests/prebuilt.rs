@@ -1,0 +1,318 @@
+//! Prebuilt files: reheap on a machine that can build nothing, where it looks for them, and that it uses only what is as
+//! the manifest says.
+
+mod common;
+
+use common::image::{Image, in_namespace, musl_linker};
+use common::{Project, allocator_in, cache, reheap, run};
+use reheap_allocators::cache::Cache;
+use reheap_allocators::compiler::{self, Language, Purpose, Search};
+use reheap_allocators::prebuilt::{self, Own};
+use reheap_allocators::target::{Libc, Target};
+use reheap_allocators::upstream::Toolchain;
+use reheap_allocators::{own_library, program};
+use reheap_profile::{hooks, replay};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What `make dist` makes, for this processor, with this machine's compilers.
+fn produce(directory: &Path) {
+    let own = Own {
+        libraries: &[own_library::hooks(hooks::SOURCE, hooks::EXPORTS)],
+        programs: &[program::replayer(replay::SOURCE, &replay::COMPILER_FLAGS)],
+    };
+    let mut files = Vec::new();
+    for libc in [Libc::Glibc, Libc::Musl] {
+        let target = Target::of_this_machine(libc).unwrap();
+        let search = Search::new(std::env::vars_os());
+        let find = |language| compiler::find(&target, language, Purpose::Objects, &search);
+        let toolchain = Toolchain {
+            cargo: "cargo".into(),
+            cc: find(Language::C).unwrap(),
+            cxx: find(Language::Cxx).map_err(|error| error.to_string()),
+            environment: std::env::vars_os().collect(),
+        };
+        let cache = Cache::at(cache());
+        files.extend(prebuilt::produce(&target, &toolchain, &cache, directory, &own).unwrap());
+    }
+    prebuilt::write(directory, files).unwrap();
+}
+
+/// A copy of reheap as a package installs it, with prebuilt files.
+struct Installed(tempfile::TempDir);
+
+impl Installed {
+    fn new() -> Self {
+        let prefix = tempfile::tempdir().unwrap();
+        let installed = Self(prefix);
+        for directory in ["bin", "share/reheap"] {
+            fs::create_dir_all(installed.path(directory)).unwrap();
+        }
+        let program = env!("CARGO_BIN_EXE_reheap");
+        fs::copy(program, installed.path("bin/reheap")).unwrap();
+        produce(&installed.path("share/reheap"));
+        installed
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.0.path().join(path)
+    }
+
+    /// A library in the package.
+    fn preload(&self, name: &str) -> PathBuf {
+        let target = Target::of_this_machine(Libc::Glibc).unwrap();
+        let directory = self.path("share/reheap/preloads").join(target.triple());
+        let mut files = fs::read_dir(directory).unwrap();
+        files
+            .find_map(|entry| {
+                let path = entry.unwrap().path();
+                let file = path.file_name().unwrap().to_string_lossy().into_owned();
+                file.starts_with(&format!("lib{name}-")).then_some(path)
+            })
+            .unwrap()
+    }
+
+    /// `reheap` with these arguments, started by this path.
+    fn reheap_at(&self, program: &Path, line: &str) -> Command {
+        let usual = reheap(line);
+        let mut command = Command::new(program);
+        command.args(usual.get_args());
+        for (name, value) in usual.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command
+    }
+
+    fn reheap(&self, line: &str) -> Command {
+        self.reheap_at(&self.path("bin/reheap"), line)
+    }
+}
+
+const SHOW_MAPS: &str = "run -a jemalloc -- cat /proc/self/maps";
+
+/// The libraries with jemalloc that a process has, by their real paths.
+fn jemalloc_in(maps: &str) -> Vec<PathBuf> {
+    let paths = maps
+        .lines()
+        .filter_map(|line| line.find('/').map(|at| &line[at..]));
+    let mut paths: Vec<PathBuf> = paths
+        .filter(|path| path.contains("/libjemalloc-"))
+        .map(PathBuf::from)
+        .collect();
+    paths.dedup();
+    paths
+}
+
+#[test]
+fn the_environment_comes_first_then_the_package_then_the_cache() {
+    let (package, named) = (Installed::new(), Installed::new());
+    let maps = |command: &mut Command| jemalloc_in(&run(command).succeeded().stdout);
+    let of = |installed: &Installed| vec![installed.preload("jemalloc")];
+
+    assert_eq!(maps(&mut package.reheap(SHOW_MAPS)), of(&package));
+    let directory = named.path("share/reheap");
+    let mut command = package.reheap(SHOW_MAPS);
+    assert_eq!(maps(command.env("REHEAP_PREBUILT", directory)), of(&named));
+
+    let link = package.path("reheap");
+    std::os::unix::fs::symlink(package.path("bin/reheap"), &link).unwrap();
+    assert_eq!(maps(&mut package.reheap_at(&link, SHOW_MAPS)), of(&package));
+
+    fs::remove_dir_all(package.path("share")).unwrap();
+    let of_cache = maps(&mut package.reheap(SHOW_MAPS));
+    assert!(
+        of_cache[0].starts_with(cache().canonicalize().unwrap()),
+        "{of_cache:?}"
+    );
+}
+
+#[test]
+fn a_file_that_is_not_as_the_manifest_says_is_refused_by_name_although_another_could_be_built() {
+    let package = Installed::new();
+    let library = package.preload("jemalloc");
+    let whole = fs::read(&library).unwrap();
+    let mut changed = whole.clone();
+    let middle = changed.len() / 2;
+    changed[middle] ^= 1;
+    for (contents, reason) in [
+        (Some(changed.as_slice()), "somebody changed it"),
+        (Some(&whole[..middle]), "bytes, and `manifest.json` says"),
+        (None, "it is missing, and `manifest.json` lists it"),
+    ] {
+        match contents {
+            Some(contents) => fs::write(&library, contents).unwrap(),
+            None => fs::remove_file(&library).unwrap(),
+        }
+        let name = format!("cannot use the prebuilt file `{}`", library.display());
+        for line in [
+            "run -a jemalloc -- true",
+            "run -a jemalloc --verify -- true",
+            "bench --variant glibc+jemalloc --rounds 2 -- true",
+        ] {
+            run(&mut package.reheap(line)).ended_with(1).said(&[
+                &name,
+                reason,
+                "hint: install reheap again",
+            ]);
+        }
+        // The others are whole.
+        run(&mut package.reheap("run -a mimalloc -- true")).succeeded();
+    }
+}
+
+#[test]
+fn the_environment_must_name_a_directory_of_prebuilt_files() {
+    let empty = tempfile::tempdir().unwrap();
+    let manifest = empty.path().join("manifest.json");
+    let refused = format!("cannot use the prebuilt files of `{}`", manifest.display());
+    let hint = "hint: REHEAP_PREBUILT names that directory";
+    let command = |line: &str| {
+        let mut command = reheap(line);
+        command.env("REHEAP_PREBUILT", empty.path());
+        command
+    };
+    let line = "run -a jemalloc -- true";
+    let missing = run(&mut command(line)).ended_with(1);
+    missing.said(&[&refused, "there is no such file", hint]);
+    fs::write(&manifest, r#"{"version": 7}"#).unwrap();
+    let unknown = run(&mut command(line)).ended_with(1);
+    unknown.said(&[&refused, "it has version 7", hint]);
+    // What needs no library does not look.
+    run(&mut command("run -a stock -- true")).succeeded();
+}
+
+#[test]
+fn the_first_build_of_a_project_compiles_no_allocator() {
+    let package = Installed::new();
+    let project = Project::new("fn main() { println!(\"{}\", vec![1; 1000].len()); }");
+    let cache = tempfile::tempdir().unwrap();
+    for (flags, name) in [("", "mimalloc"), (" -a jemalloc", "jemalloc")] {
+        let mut command = project.cargo_reheap(&format!("build{flags}"));
+        command
+            .env("REHEAP_CACHE_DIR", cache.path())
+            .env("REHEAP_PREBUILT", package.path("share/reheap"));
+        run(&mut command).succeeded().did_not_say("building");
+        assert_eq!(allocator_in(&project.app()), name);
+    }
+    for built in ["allocators", "memory-functions", "build"] {
+        assert!(!cache.path().join(built).exists(), "{built}");
+    }
+}
+
+/// A machine with a shell, `cat`, and reheap with its package; and with another system below `/target`.
+fn bare_machine() -> Image {
+    let (machine, target) = (Image::of_glibc(), Image::of_glibc());
+    for image in [&machine, &target] {
+        image.copy(&musl_linker());
+    }
+    machine.with_reheap_at("opt/reheap/bin/reheap");
+    let package = machine.path("opt/reheap/share/reheap");
+    fs::create_dir_all(&package).unwrap();
+    produce(&package);
+    let of_musl =
+        "#include <stdlib.h>\nint main(void) { void *volatile block = malloc(9); free(block); }\n";
+    let source = machine.path("musl.c");
+    fs::write(&source, of_musl).unwrap();
+    run(Command::new("musl-gcc")
+        .arg(&source)
+        .arg("-o")
+        .arg(machine.path("bin/musl")))
+    .succeeded();
+    for directory in ["proc", "dev", "tmp", "root"] {
+        fs::create_dir(machine.path(directory)).unwrap();
+    }
+    let copied = Command::new("cp")
+        .arg("-a")
+        .arg(target.directory.path())
+        .arg(machine.path("target"))
+        .status();
+    assert!(copied.unwrap().success());
+    machine
+}
+
+/// In a root directory without a compiler and a namespace without a network.
+fn on(machine: &Image, script: &str) -> common::Outcome {
+    fs::write(machine.path("script"), script).unwrap();
+    let around = "
+        chroot=$(command -v chroot)
+        setsid=$(command -v setsid)
+        mount --bind /dev \"$1/dev\"
+        exec unshare -npf --mount-proc=\"$1/proc\" \\
+            env -i PATH=/opt/reheap/bin:/bin HOME=/root \"$setsid\" \"$chroot\" \"$1\" /bin/sh -eu /script";
+    in_namespace(around, &[machine.directory.path()])
+}
+
+#[track_caller]
+fn prints(outcome: &common::Outcome, texts: &[&str]) {
+    assert_eq!(outcome.code(), Some(0), "{outcome:?}");
+    for text in texts {
+        let (stdout, stderr) = (&outcome.stdout, &outcome.stderr);
+        assert!(stdout.contains(text), "no `{text}` in:\n{stdout}\n{stderr}");
+    }
+}
+
+#[test]
+fn programs_run_are_checked_and_are_compared_on_a_machine_that_can_build_nothing() {
+    let machine = bare_machine();
+    let script = "
+        for tool in cargo rustc cc gcc clang zig python3; do
+            ! command -v $tool || exit 70
+        done
+        for allocator in mimalloc jemalloc snmalloc; do
+            reheap run -a $allocator -- cat /proc/self/maps | while read -r line; do
+                case $line in *lib$allocator-*) echo \"cat has $allocator\"; break;; esac
+            done
+            reheap run -a $allocator -- musl && echo \"musl ran with $allocator\"
+        done
+        reheap run --check -a jemalloc -- sh -c 'cat /script'
+        reheap run --check -a jemalloc -- musl
+        reheap run --verify -a mimalloc -- sh -c 'cat /script >/dev/null'
+        reheap bench --rounds 2 --variant glibc,glibc+jemalloc -- cat /script
+        reheap profile --trace /tmp/trace -- cat /script
+        reheap replay --allocator jemalloc /tmp/trace
+        reheap inspect /opt/reheap/share/reheap/preloads/*/libjemalloc-*.so
+        reheap list";
+    prints(
+        &on(&machine, script),
+        &[
+            "cat has mimalloc",
+            "cat has jemalloc",
+            "cat has snmalloc",
+            "musl ran with mimalloc",
+            "musl ran with jemalloc",
+            "musl ran with snmalloc",
+            "verdict    works",
+            "glibc+jemalloc",
+            "jemalloc 5.3.1: ",
+            "shared library, musl",
+            "shared library, glibc",
+        ],
+    );
+}
+
+#[test]
+fn an_allocator_is_put_under_a_system_on_a_machine_that_can_build_nothing() {
+    let machine = bare_machine();
+    let script = "
+        reheap enable jemalloc -t narenas=2 --root /target
+        reheap status --root /target
+        reheap disable --root /target
+        reheap preload -a jemalloc -t narenas=2 -o /tmp
+        reheap preload -a mimalloc --libc musl -o /tmp
+        MALLOC_CONF=stats_print:true LD_PRELOAD=$(echo /tmp/libjemalloc-*.so) cat /script 2>&1
+        LD_PRELOAD=$(echo /tmp/libmimalloc-*.so) MIMALLOC_VERBOSE=1 musl 2>&1";
+    prints(
+        &on(&machine, script),
+        &[
+            "export LD_PRELOAD=/tmp/libjemalloc-",
+            "with narenas=2 in it",
+            "opt.narenas: 2",
+            "mimalloc: process done",
+        ],
+    );
+    on(&machine, "reheap doctor").ended_with(1);
+}
