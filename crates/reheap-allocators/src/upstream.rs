@@ -327,6 +327,27 @@ pub fn is_built(
     })
 }
 
+/// Whether any compiler has built the allocator for static executables, from whatever sources: what [`build`] needs
+/// depends on compilers, and to find those takes long.
+pub fn has_built(allocator: &Allocator, target: &Target, cache: &Cache) -> bool {
+    let prefix = entry_prefix(allocator, target, LinkKind::Executable);
+    let entries = fs::read_dir(cache.root().join("allocators"));
+    let is_one = |name: &str| {
+        // The entries of preloads have a word more in their names.
+        let hash = name.strip_prefix(&prefix);
+        hash.is_some_and(|hash| hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    };
+    entries.is_ok_and(|entries| {
+        let mut names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        names.any(|name| is_one(&name))
+    })
+}
+
+fn entry_prefix(allocator: &Allocator, target: &Target, kind: LinkKind) -> String {
+    let (name, version, suffix) = (allocator.name, allocator.version, kind.suffix());
+    format!("{name}-{version}-{}{suffix}-", target.triple())
+}
+
 /// The cache entry's name, with a hash of everything that goes into the build.
 pub(crate) fn entry_name(
     allocator: &Allocator,
@@ -341,13 +362,7 @@ pub(crate) fn entry_name(
     };
     let parts = [&ingredients(recipe, kind), &toolchain.cc.identity, cxx];
     let key = hash(parts.map(str::as_bytes));
-    let (name, version) = (allocator.name, allocator.version);
-    let suffix = kind.suffix();
-    format!(
-        "{name}-{version}-{}{suffix}-{}",
-        target.triple(),
-        &key[..16]
-    )
+    format!("{}{}", entry_prefix(allocator, target, kind), &key[..16])
 }
 
 /// The compiler flags of all glue. Outside a preload, only the functions of the family are visible.

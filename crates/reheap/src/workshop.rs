@@ -7,6 +7,7 @@ use crate::pulse;
 use crate::ui::Failure;
 use anyhow::Context as _;
 use reheap_allocators::cache::Cache;
+use reheap_allocators::catalogue::Allocator;
 use reheap_allocators::compiler::{self, Compiler, Language, Purpose, Search};
 use reheap_allocators::libc::{Original, Replacement};
 use reheap_allocators::machine;
@@ -29,6 +30,37 @@ pub(crate) enum Network {
     AsConfigured,
     /// The user gave `--offline` or `--frozen`.
     Forbidden,
+}
+
+/// Where an allocator comes from when it is needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The package, or what `REHEAP_PREBUILT` names.
+    Prebuilt,
+    /// The cache.
+    Cache,
+    /// It is built then.
+    Build,
+}
+
+impl Origin {
+    /// For programs.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Prebuilt => "prebuilt",
+            Self::Cache => "cache",
+            Self::Build => "build",
+        }
+    }
+
+    /// For people.
+    pub(crate) fn in_words(self) -> &'static str {
+        match self {
+            Self::Prebuilt => "prebuilt",
+            Self::Cache => "in the cache",
+            Self::Build => "built when it is first used",
+        }
+    }
 }
 
 /// A compiler, or why there is none.
@@ -234,6 +266,48 @@ impl Workshop {
         self.while_building(choice, target, is_built, || {
             preload::build(allocator, target, &toolchain, cache)
         })
+    }
+
+    /// Where [`Workshop::preload`] gets it from.
+    pub(crate) fn origin_of_preload(
+        &self,
+        allocator: &'static Allocator,
+        target: &Target,
+    ) -> anyhow::Result<Origin> {
+        if self
+            .prebuilt()?
+            .is_some_and(|it| it.lists_preload(allocator, target))
+        {
+            return Ok(Origin::Prebuilt);
+        }
+        let cache = self.cache().ok();
+        Ok(
+            match cache.and_then(|it| preload::find_built(allocator, target, it)) {
+                Some(_) => Origin::Cache,
+                None => Origin::Build,
+            },
+        )
+    }
+
+    /// Where [`Workshop::build`] gets the allocator from.
+    pub(crate) fn origin_of_objects(
+        &self,
+        allocator: &'static Allocator,
+        target: &Target,
+    ) -> anyhow::Result<Origin> {
+        if self
+            .prebuilt()?
+            .is_some_and(|it| it.lists_allocator(allocator, target))
+        {
+            return Ok(Origin::Prebuilt);
+        }
+        let cache = self.cache().ok();
+        Ok(
+            match cache.is_some_and(|it| upstream::has_built(allocator, target, it)) {
+                true => Origin::Cache,
+                false => Origin::Build,
+            },
+        )
     }
 
     /// The bytes of the same with the options in it, for where no environment variable comes along.

@@ -58,6 +58,7 @@ fn every_command_is_found() {
         "disable",
         "status",
         "link-names",
+        "preload",
     ] {
         assert!(
             of_reheap.iter().any(|name| name == command),

@@ -12,6 +12,7 @@ use reheap_allocators::target::{Libc, Target};
 use reheap_allocators::upstream::Toolchain;
 use reheap_allocators::{own_library, program};
 use reheap_profile::{hooks, replay};
+use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -128,6 +129,28 @@ fn the_environment_comes_first_then_the_package_then_the_cache() {
         of_cache[0].starts_with(cache().canonicalize().unwrap()),
         "{of_cache:?}"
     );
+}
+
+#[test]
+fn the_catalogue_says_where_each_library_comes_from() {
+    let package = Installed::new();
+    let empty = tempfile::tempdir().unwrap();
+    let of_jemalloc = |command: &mut Command| -> Value {
+        let list = run(command.env("REHEAP_CACHE_DIR", empty.path())).succeeded();
+        let list: Value = serde_json::from_str(&list.stdout).unwrap();
+        let mut rows = list.as_array().unwrap().iter();
+        let row = rows.find(|row| row["name"] == "jemalloc").unwrap();
+        row["comes_from"].clone()
+    };
+    let everywhere = json!({"glibc": "prebuilt", "musl": "prebuilt", "static": "prebuilt"});
+    assert_eq!(of_jemalloc(&mut package.reheap("list --json")), everywhere);
+    let nowhere = json!({"glibc": "build", "musl": "build", "static": "build"});
+    assert_eq!(of_jemalloc(&mut reheap("list --json")), nowhere);
+    run(&mut reheap("run -a jemalloc -- true")).succeeded();
+    let list = run(&mut reheap("list --json")).succeeded().stdout;
+    assert!(list.contains("\"glibc\": \"cache\""), "{list}");
+    let text = run(&mut package.reheap("list")).succeeded().stdout;
+    assert!(text.contains("  library    prebuilt\n"), "{text}");
 }
 
 #[test]
@@ -303,7 +326,7 @@ fn an_allocator_is_put_under_a_system_on_a_machine_that_can_build_nothing() {
         reheap disable --root /target
         reheap preload -a jemalloc -t narenas=2 -o /tmp
         reheap preload -a mimalloc --libc musl -o /tmp
-        MALLOC_CONF=stats_print:true LD_PRELOAD=$(echo /tmp/libjemalloc-*.so) cat /script 2>&1
+        MALLOC_CONF=stats_print:true LD_PRELOAD=$(echo /tmp/libjemalloc-*.so) reheap --version 2>&1
         LD_PRELOAD=$(echo /tmp/libmimalloc-*.so) MIMALLOC_VERBOSE=1 musl 2>&1";
     prints(
         &on(&machine, script),

@@ -2,9 +2,11 @@
 
 use crate::limits;
 use crate::ui;
+use crate::workshop::{Network, Origin, Workshop};
 use reheap_allocators::catalogue::{AddressSpace, Allocator, CATALOGUE, Package};
-use reheap_allocators::target::Libc;
+use reheap_allocators::target::{Libc, Target};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -19,17 +21,54 @@ pub(crate) struct ListArguments {
 
 /// Prints the catalogue.
 pub(crate) fn run(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
+    let workshop = Workshop::new(Network::AsConfigured);
+    let mut rows = Vec::new();
+    for allocator in CATALOGUE {
+        rows.push((allocator, origins(allocator, &workshop)?));
+    }
     if arguments.json {
-        let rows: Vec<_> = CATALOGUE.iter().map(as_json).collect();
+        let rows: Vec<_> = rows.iter().map(|(row, from)| as_json(row, from)).collect();
         ui::data(&format!("{:#}\n", serde_json::Value::from(rows)))?;
     } else {
-        let rows: Vec<String> = CATALOGUE.iter().map(as_text).collect();
+        let rows: Vec<_> = rows.iter().map(|(row, from)| as_text(row, from)).collect();
         ui::data(&rows.join("\n"))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn as_text(allocator: &Allocator) -> String {
+/// Where the allocator comes from, for this machine's processor: by libc in a dynamic program, and in a static one.
+/// `stock` is everywhere.
+type Origins = BTreeMap<&'static str, Origin>;
+
+fn origins(allocator: &'static Allocator, workshop: &Workshop) -> anyhow::Result<Origins> {
+    let mut origins = Origins::new();
+    if allocator.build.is_none() {
+        return Ok(origins);
+    }
+    for (name, libc) in [("glibc", Libc::Glibc), ("musl", Libc::Musl)] {
+        if let Some(target) = Target::of_this_machine(libc) {
+            origins.insert(name, workshop.origin_of_preload(allocator, &target)?);
+        }
+    }
+    if let Some(target) = Target::of_this_machine(Libc::Musl) {
+        origins.insert("static", workshop.origin_of_objects(allocator, &target)?);
+    }
+    Ok(origins)
+}
+
+/// The origins in words: one if all are the same.
+fn in_words(origins: &Origins) -> String {
+    let mut all = origins.values();
+    match all.next() {
+        Some(first) if all.all(|other| other == first) => first.in_words().to_owned(),
+        _ => {
+            let one = |(name, origin): (&&str, &Origin)| format!("{name}: {}", origin.in_words());
+            origins.iter().map(one).collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+fn as_text(allocator: &Allocator, origins: &Origins) -> String {
     let mut text = String::new();
     let mut line = |label: &str, value: &str| {
         let _ = writeln!(text, "  {label:<10} {value}"); // writing to a String cannot fail
@@ -37,6 +76,9 @@ fn as_text(allocator: &Allocator) -> String {
     if let Some(package) = package(allocator) {
         let version = short(package.version);
         line("package", &format!("{} {version}", package.name));
+    }
+    if !origins.is_empty() {
+        line("library", &in_words(origins));
     }
     line("licence", allocator.licence);
     line("hardening", allocator.hardening);
@@ -83,7 +125,11 @@ fn short(version: &str) -> &str {
     version.split('+').next().unwrap_or(version)
 }
 
-fn as_json(allocator: &Allocator) -> serde_json::Value {
+fn as_json(allocator: &Allocator, origins: &Origins) -> serde_json::Value {
+    let comes_from: BTreeMap<_, _> = origins
+        .iter()
+        .map(|(name, origin)| (name, origin.name()))
+        .collect();
     let tuning: Vec<_> = allocator
         .tuning
         .iter()
@@ -110,6 +156,7 @@ fn as_json(allocator: &Allocator) -> serde_json::Value {
             "musl": allocator.address_space.bytes(Libc::Musl),
         },
         "tuning": tuning,
+        "comes_from": comes_from,
         "builds_slowly": allocator.build.as_ref().is_some_and(|r| r.builds_slowly),
     })
 }
