@@ -261,7 +261,13 @@ impl Workshop {
         {
             return Ok(library);
         }
-        let toolchain = self.toolchain(choice, target)?;
+        let toolchain = self.toolchain(choice, target);
+        let toolchain = match self.prebuilt()? {
+            Some(_) => toolchain.with_context(|| {
+                format!("there is no prebuilt {} for `{target}`", allocator.name)
+            })?,
+            None => toolchain?,
+        };
         let is_built = preload::is_built(allocator, target, &toolchain, cache);
         self.while_building(choice, target, is_built, || {
             preload::build(allocator, target, &toolchain, cache)

@@ -338,4 +338,13 @@ fn an_allocator_is_put_under_a_system_on_a_machine_that_can_build_nothing() {
         ],
     );
     on(&machine, "reheap doctor").ended_with(1);
+    let other = match std::env::consts::ARCH {
+        "x86_64" => "aarch64",
+        _ => "x86_64",
+    };
+    let line = format!("reheap preload -a mimalloc --libc glibc --arch {other} -o /tmp");
+    let reason = format!(
+        "there is no prebuilt mimalloc for `{other}-unknown-linux-gnu`: cannot find a C compiler"
+    );
+    on(&machine, &line).ended_with(1).said(&[&reason]);
 }

@@ -11,6 +11,7 @@ use crate::target::{Libc, Target};
 use crate::upstream::{self, BuildError, LinkKind, Toolchain};
 use crate::{canary, only, probe, watch};
 use reheap_elf::archive::{self, Member};
+use reheap_elf::identify;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -20,7 +21,7 @@ use std::path::Path;
 pub struct Own<'a> {
     /// Libraries, beside those of this crate.
     pub libraries: &'a [OwnLibrary],
-    /// Programs.
+    /// Programs. One that the compiler links statically is left out.
     pub programs: &'a [Program],
 }
 
@@ -157,7 +158,11 @@ impl Making<'_> {
         program.compile(self.target, self.toolchain, scratch.path())?;
         let path = scratch.path().join(program.name);
         let bytes = fs::read(&path).map_err(CacheError::new("read", &path))?;
-        self.add(Kind::Program, program.name, program.key(), &bytes)?;
+        // Zig links every program for musl statically, and a static one loads no preload.
+        let identity = identify::identify(&bytes);
+        if identity.is_ok_and(|identity| identity.kind == identify::Kind::Dynamic) {
+            self.add(Kind::Program, program.name, program.key(), &bytes)?;
+        }
         Ok(())
     }
 

@@ -1,0 +1,136 @@
+//! `reheap preload`: the library that it writes, what it says of it, and what it refuses.
+
+mod common;
+
+use common::{readelf, reheap, run};
+use reheap_elf::marker;
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::process::Command;
+
+fn write(line: &str, directory: &Path) -> Value {
+    let mut command = reheap(&format!("preload {line} --json"));
+    let outcome = run(command.arg("-o").arg(directory)).succeeded();
+    serde_json::from_str(&outcome.stdout).unwrap()
+}
+
+fn version(text: &str) -> Vec<u32> {
+    text.split('.').map(|part| part.parse().unwrap()).collect()
+}
+
+/// The latest version of glibc's symbols that a library needs, by another program that reads ELF files.
+fn latest_needed(library: &Path) -> Vec<u32> {
+    let table = readelf("-VW", library);
+    let names = table.split("Name: GLIBC_").skip(1);
+    let numbers = names.filter_map(|name| name.split_whitespace().next());
+    numbers.map(version).max().unwrap()
+}
+
+#[test]
+fn the_library_gives_a_program_the_allocator_with_the_options_in_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let written = write("-a jemalloc -t narenas=3 --libc glibc", directory.path());
+    let library = Path::new(written["path"].as_str().unwrap());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reheap"));
+    command
+        .arg("--version")
+        .env("LD_PRELOAD", library)
+        .env("MALLOC_CONF", "stats_print:true");
+    run(&mut command).succeeded().said(&["opt.narenas: 3"]);
+
+    let bytes = fs::read(library).unwrap();
+    let marker = marker::read(&bytes).unwrap().unwrap().marker;
+    assert_eq!(marker.tuning["narenas"], "3");
+    assert_eq!(written["tuning"]["narenas"], "3");
+    assert_eq!(written["size"], bytes.len());
+    assert_eq!(written["environment"]["LD_PRELOAD"], written["path"]);
+    let oldest = written["libc_at_least"].as_str().unwrap();
+    assert_eq!(version(oldest), latest_needed(library));
+}
+
+#[test]
+fn each_libc_gets_a_library_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let of_musl = write("-a mimalloc --libc musl", directory.path());
+    let library = Path::new(of_musl["path"].as_str().unwrap()).to_owned();
+    assert_eq!(of_musl["libc_at_least"], Value::Null);
+    assert!(!readelf("-VW", &library).contains("GLIBC_"));
+    let first = fs::metadata(&library).unwrap().ino();
+
+    // A program that has it mapped keeps the old file.
+    let mut command = reheap("preload -a mimalloc --libc glibc");
+    let text = run(command.arg("-o").arg(directory.path()))
+        .succeeded()
+        .stdout;
+    assert_ne!(fs::metadata(&library).unwrap().ino(), first);
+    assert!(readelf("-VW", &library).contains("GLIBC_"));
+    let setting = format!("LD_PRELOAD={}", library.display());
+    for line in [
+        format!("export {setting}\n"),
+        format!("Environment={setting}\n"),
+        format!("ENV {setting}\n"),
+        format!("{} with glibc 2.", std::env::consts::ARCH),
+    ] {
+        assert!(text.contains(&line), "no `{line}` in:\n{text}");
+    }
+    let names = fs::read_dir(directory.path()).unwrap().count();
+    assert_eq!(names, 1, "something else was left behind");
+}
+
+#[test]
+fn a_path_that_ld_preload_cannot_name_is_pointed_out() {
+    let parent = tempfile::tempdir().unwrap();
+    let directory = parent.path().join("with blank");
+    fs::create_dir(&directory).unwrap();
+    let mut command = reheap("preload -a mimalloc");
+    run(command.arg("-o").arg(&directory))
+        .succeeded()
+        .said(&["LD_PRELOAD allows no blank, colon or dollar sign in a path"]);
+}
+
+#[test]
+fn what_cannot_be_written_is_refused_and_nothing_is_left() {
+    let directory = tempfile::tempdir().unwrap();
+    for (line, code, text) in [
+        ("-a stock", 2, "cannot write a preload of `stock`"),
+        ("-a jemallok", 2, "did you mean `-a jemalloc`?"),
+        ("-a jemalloc -t narenas=many", 2, "cannot set `narenas`"),
+        (
+            "-a jemalloc --arch mips",
+            2,
+            "possible values: x86_64, aarch64",
+        ),
+        (
+            "-a jemalloc --libc uclibc",
+            2,
+            "possible values: glibc, musl",
+        ),
+    ] {
+        let mut command = reheap(&format!("preload {line}"));
+        run(command.arg("-o").arg(directory.path()))
+            .ended_with(code)
+            .said(&[text]);
+    }
+    let missing = directory.path().join("missing");
+    let hint = format!("hint: mkdir -p {}", missing.display());
+    run(reheap("preload -a mimalloc -o").arg(&missing))
+        .ended_with(1)
+        .said(&["it is not a directory", &hint]);
+    // Another processor than this one's, with neither a prebuilt library nor a compiler.
+    let other = match std::env::consts::ARCH {
+        "x86_64" => "aarch64",
+        _ => "x86_64",
+    };
+    let cache = tempfile::tempdir().unwrap();
+    let mut command = reheap(&format!("preload -a mimalloc --libc glibc --arch {other}"));
+    command
+        .arg("-o")
+        .arg(directory.path())
+        .env("REHEAP_CACHE_DIR", cache.path())
+        .env("PATH", "/nowhere");
+    let target = format!("cannot find a C compiler for `{other}-unknown-linux-gnu`");
+    run(&mut command).ended_with(1).said(&[&target, "hint: "]);
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
