@@ -334,7 +334,8 @@ impl Prebuilt {
         program: &Program,
         target: &Target,
     ) -> Result<Option<Found>, PrebuiltError> {
-        self.find(Kind::Program, target, program.name, &program.key())
+        let key = program.key(target);
+        self.find(Kind::Program, target, program.name, &key)
     }
 
     /// The objects of an allocator, for a derived libc.

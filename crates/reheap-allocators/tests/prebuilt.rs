@@ -12,13 +12,17 @@ use reheap_allocators::target::{Libc, Target};
 use reheap_allocators::tuning::Tuning;
 use reheap_allocators::upstream::{self, BuiltAllocator, LinkKind, Toolchain};
 use reheap_allocators::{canary, preload};
+use reheap_elf::identify::{self, Kind};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
+/// Returns 7 if its words and its environment reach it.
 const PROGRAM: Program = Program {
-    name: "seven",
-    source: "int main(void) { return 7; }\n",
+    name: "words",
+    source: "#include <stdlib.h>\n#include <string.h>\n\
+        int main(int count, char **words) {\n\
+        return count == 3 && !strcmp(words[2], \"two\") && getenv(\"PATH\") ? 7 : 1;\n}\n",
     compiler_flags: &["-O1"],
 };
 
@@ -85,8 +89,10 @@ fn what_was_produced_is_found_and_is_what_would_be_built_here() {
     let canary = prebuilt.own_library(&canary::LIBRARY, &target).unwrap();
     assert!(canary.unwrap().path.is_file());
     let program = prebuilt.program(&PROGRAM, &target).unwrap().unwrap();
-    let status = Command::new(program.path).status().unwrap();
-    assert_eq!(status.code(), Some(7));
+    let identity = identify::identify(&program.bytes).unwrap();
+    assert_eq!(identity.kind, Kind::Dynamic);
+    let status = Command::new(program.path).args(["one", "two"]).status();
+    assert_eq!(status.unwrap().code(), Some(7));
     for file in prebuilt.files() {
         assert!(
             file.origin.contains("checksum") == file.allocator.is_some(),

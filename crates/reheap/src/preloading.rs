@@ -5,7 +5,7 @@ use crate::env_vars;
 use crate::other_preloads;
 use crate::program::Program;
 use crate::ui::Failure;
-use crate::workshop::Workshop;
+use crate::workshop::{Workshop, unusable_cache};
 use anyhow::Context as _;
 use reheap_allocators::load::Loading;
 use reheap_allocators::own_library::NOTHING;
@@ -73,12 +73,8 @@ pub(crate) fn for_variable(
         Libc::Glibc => None,
     };
     let nothing = || prebuilt.or_else(|| nothing(workshop));
-    Ok(preload::path_for_variable(
-        library,
-        target,
-        nothing,
-        workshop.cache()?,
-    )?)
+    let path = preload::path_for_variable(library, target, nothing, workshop.cache()?);
+    Ok(path.map_err(unusable_cache)?)
 }
 
 /// The probe, as `LD_PRELOAD` names it.

@@ -19,7 +19,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What is among the prebuilt files.
+/// The replayer as a dynamic program.
 const REPLAYER: program::Program = program::replayer(SOURCE, &COMPILER_FLAGS);
 
 /// How a trace is performed.
@@ -162,11 +162,7 @@ pub(crate) fn preloaded(choice: &Choice, workshop: &Workshop) -> anyhow::Result<
 fn dynamic(workshop: &Workshop) -> anyhow::Result<PathBuf> {
     let libc = preloading::libc_of_this_system()?;
     let target = Target::of_this_machine(libc).context("there is no replayer for this machine")?;
-    if let Some(prebuilt) = workshop.prebuilt_program(&REPLAYER, &target)? {
-        return Ok(prebuilt);
-    }
-    let compiler = workshop.compiler(&target, Language::C, Purpose::Objects)?;
-    compile(&target, &compiler, &[], workshop)
+    workshop.program(&REPLAYER, &target)
 }
 
 /// The static replayer, with an allocator in its libc, and what shows that.
@@ -188,7 +184,7 @@ pub(crate) fn linked(choice: &Choice, workshop: &Workshop) -> anyhow::Result<(Pa
     Ok((program, proof))
 }
 
-/// The replayer from the cache, or compiled now.
+/// A static replayer from the cache, or linked now.
 fn compile(
     target: &Target,
     compiler: &Compiler,

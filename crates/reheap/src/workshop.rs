@@ -6,7 +6,7 @@ use crate::prebuilt;
 use crate::pulse;
 use crate::ui::Failure;
 use anyhow::Context as _;
-use reheap_allocators::cache::Cache;
+use reheap_allocators::cache::{Cache, CacheError};
 use reheap_allocators::catalogue::Allocator;
 use reheap_allocators::compiler::{self, Compiler, Language, Purpose, Search};
 use reheap_allocators::libc::{Original, Replacement};
@@ -355,14 +355,12 @@ impl Workshop {
         Ok(found.map(|found| found.path))
     }
 
-    /// A program of reheap's own, if there is a prebuilt one.
-    pub(crate) fn prebuilt_program(
-        &self,
-        program: &Program,
-        target: &Target,
-    ) -> anyhow::Result<Option<PathBuf>> {
-        let found = self.find_prebuilt(|prebuilt| prebuilt.program(program, target))?;
-        Ok(found.map(|found| found.path))
+    /// A program of reheap's own: prebuilt, from the cache, or compiled now.
+    pub(crate) fn program(&self, program: &Program, target: &Target) -> anyhow::Result<PathBuf> {
+        if let Some(found) = self.find_prebuilt(|prebuilt| prebuilt.program(program, target))? {
+            return Ok(found.path);
+        }
+        Ok(program.build(target, &self.toolchain_for_glue(target)?, self.cache()?)?)
     }
 
     /// Builds, and says so if it takes time.
@@ -454,11 +452,14 @@ fn find_cache() -> anyhow::Result<Cache> {
 
 /// Checked before reheap announces a long build that would have nowhere to go.
 fn check(cache: &Cache) -> anyhow::Result<()> {
-    cache.check().map_err(|error| {
-        let hint = format!("set another one: {}=<directory>", env_vars::CACHE_DIR);
-        let text = format!("cannot use the cache: {:#}", anyhow::Error::new(error));
-        Failure::failed(text).hint(hint).into()
-    })
+    Ok(cache.check().map_err(unusable_cache)?)
+}
+
+/// The cache keeps nothing, as in a read-only home.
+pub(crate) fn unusable_cache(error: CacheError) -> Failure {
+    let hint = format!("set another one: {}=<directory>", env_vars::CACHE_DIR);
+    let text = format!("cannot use the cache: {:#}", anyhow::Error::new(error));
+    Failure::failed(text).hint(hint)
 }
 
 fn find_libc_of_rust(target: &Target) -> anyhow::Result<PathBuf> {

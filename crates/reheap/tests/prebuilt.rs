@@ -208,6 +208,19 @@ fn the_environment_must_name_a_directory_of_prebuilt_files() {
     run(&mut command("run -a stock -- true")).succeeded();
 }
 
+/// `run` keeps only links there, which lead each libc to its library.
+#[test]
+fn a_cache_that_can_keep_nothing_is_an_error_with_a_way_out() {
+    let package = Installed::new();
+    let mut command = package.reheap("run -a jemalloc -- true");
+    run(command.env("REHEAP_CACHE_DIR", "/proc/reheap"))
+        .ended_with(1)
+        .said(&[
+            "cannot use the cache: cannot make the directory `/proc/reheap/run`",
+            "hint: set another one: REHEAP_CACHE_DIR=<directory>",
+        ]);
+}
+
 #[test]
 fn the_first_build_of_a_project_compiles_no_allocator() {
     let package = Installed::new();

@@ -11,7 +11,6 @@ use crate::target::{Libc, Target};
 use crate::upstream::{self, BuildError, LinkKind, Toolchain};
 use crate::{canary, only, probe, watch};
 use reheap_elf::archive::{self, Member};
-use reheap_elf::identify;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -21,7 +20,7 @@ use std::path::Path;
 pub struct Own<'a> {
     /// Libraries, beside those of this crate.
     pub libraries: &'a [OwnLibrary],
-    /// Programs. One that the compiler links statically is left out.
+    /// Programs.
     pub programs: &'a [Program],
 }
 
@@ -87,7 +86,7 @@ pub fn produce(
         making.own_library(library, cache)?;
     }
     for program in own.programs {
-        making.program(program)?;
+        making.program(program, cache)?;
     }
     Ok(making.files)
 }
@@ -152,17 +151,11 @@ impl Making<'_> {
         Ok(())
     }
 
-    fn program(&mut self, program: &Program) -> Result<(), ProduceError> {
-        let scratch = tempfile::tempdir_in(self.directory)
-            .map_err(CacheError::new("make a directory in", self.directory))?;
-        program.compile(self.target, self.toolchain, scratch.path())?;
-        let path = scratch.path().join(program.name);
+    fn program(&mut self, program: &Program, cache: &Cache) -> Result<(), ProduceError> {
+        let path = program.build(self.target, self.toolchain, cache)?;
         let bytes = fs::read(&path).map_err(CacheError::new("read", &path))?;
-        // Zig links every program for musl statically, and a static one loads no preload.
-        let identity = identify::identify(&bytes);
-        if identity.is_ok_and(|identity| identity.kind == identify::Kind::Dynamic) {
-            self.add(Kind::Program, program.name, program.key(), &bytes)?;
-        }
+        let key = program.key(self.target);
+        self.add(Kind::Program, program.name, key, &bytes)?;
         Ok(())
     }
 
