@@ -31,6 +31,7 @@ pub mod linkage;
 pub mod marker;
 pub mod preload_objects;
 pub mod rewrite;
+pub mod sections;
 pub mod source;
 pub mod symbols;
 mod tables;

@@ -1,0 +1,78 @@
+//! Where an image is made before it appears: files without names beside it, and the wish to stop.
+//!
+//! Layers are compressed before it is known how long they become, so they need a place. That is the file system that
+//! the image goes to: `/tmp` is memory on many machines, and a full disk then stops the command before it replaces
+//! anything. The files have no names, so they are gone whatever ends the process.
+
+use crate::error::{EndOfWork, ImageError};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Where files go while they have no name, and whether to stop.
+#[derive(Debug)]
+pub struct Workplace<'a> {
+    /// `None` for that of the system.
+    directory: Option<PathBuf>,
+    interrupted: &'a AtomicBool,
+}
+
+impl<'a> Workplace<'a> {
+    /// In a directory, until the flag is set.
+    pub fn new(directory: Option<PathBuf>, interrupted: &'a AtomicBool) -> Self {
+        Self {
+            directory,
+            interrupted,
+        }
+    }
+
+    /// A file that nobody else sees.
+    pub(crate) fn file(&self) -> Result<File, ImageError> {
+        match &self.directory {
+            Some(directory) => {
+                tempfile::tempfile_in(directory).map_err(ImageError::io("write in", directory))
+            }
+            None => tempfile::tempfile().map_err(ImageError::io(
+                "write in",
+                Path::new("the temporary directory"),
+            )),
+        }
+    }
+
+    /// Reads exactly that much, in pieces, and stops when the flag is set.
+    pub(crate) fn read<R: Read>(&self, from: R, size: u64) -> Reading<'_, R> {
+        Reading {
+            from: from.take(size),
+            interrupted: self.interrupted,
+        }
+    }
+
+    /// Fails when the flag is set.
+    pub(crate) fn go_on(&self) -> Result<(), ImageError> {
+        match self.interrupted.load(Ordering::SeqCst) {
+            true => Err(ImageError::Interrupted),
+            false => Ok(()),
+        }
+    }
+}
+
+/// A reader of known length.
+pub(crate) struct Reading<'a, R> {
+    from: io::Take<R>,
+    interrupted: &'a AtomicBool,
+}
+
+impl<R: Read> Read for Reading<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.interrupted.load(Ordering::SeqCst) {
+            return Err(io::Error::other(EndOfWork));
+        }
+        match self.from.read(buffer)? {
+            0 if self.from.limit() > 0 && !buffer.is_empty() => {
+                Err(io::Error::other("it shrank while reheap read it"))
+            }
+            bytes => Ok(bytes),
+        }
+    }
+}
