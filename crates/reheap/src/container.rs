@@ -38,8 +38,6 @@ pub(crate) enum ContainerError {
     NoEntryPoint,
     #[error("the image's entry point `{0}` is not in it")]
     NotInImage(String),
-    #[error("a layer of the image is compressed with zstd; save it with gzip or uncompressed")]
-    Zstd,
     #[error("the image has more than {0} files")]
     TooManyFiles(usize),
     #[error("the links of the image hold more than {} MiB", .0 >> 20)]

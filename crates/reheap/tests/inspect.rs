@@ -325,7 +325,7 @@ fn a_damaged_image_is_refused_with_what_is_wrong() {
         "the image's entry point `/app` is not in it",
     );
     let zstd: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd, 0, 0];
-    refused(json!(["a"]), &[("a", zstd)], "compressed with zstd");
+    refused(json!(["a"]), &[("a", zstd)], "the image cannot be read");
     let script = layer(&[("app", b"text")], &[]);
     refused(
         json!(["a"]),

@@ -2,10 +2,12 @@
 
 use super::ContainerError;
 use flate2::read::MultiGzDecoder;
+use reheap_image::layer;
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
+use std::io::{self, BufReader, Read, Seek as _};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 /// Manifests and configurations are some kilobytes.
@@ -112,17 +114,10 @@ impl Store {
 
     /// Reads a part from its beginning, unpacked.
     pub(super) fn open_layer(&self, name: &str) -> Result<Box<dyn Read + '_>, ContainerError> {
-        const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
         let mut beginning = Vec::new();
         self.open_part(name)?.take(4).read_to_end(&mut beginning)?;
         let part = BufReader::with_capacity(1 << 16, self.open_part(name)?);
-        if beginning.starts_with(&ZSTD) {
-            return Err(ContainerError::Zstd);
-        }
-        Ok(match beginning.starts_with(&GZIP) {
-            true => Box::new(MultiGzDecoder::new(part)),
-            false => Box::new(part),
-        })
+        Ok(layer::unpacked(&beginning, part)?)
     }
 
     /// The file that holds a layer uncompressed, and where the layer begins in it.
@@ -131,8 +126,8 @@ impl Store {
         name: &str,
     ) -> Result<Option<(File, u64)>, ContainerError> {
         let mut beginning = Vec::new();
-        self.open_part(name)?.take(2).read_to_end(&mut beginning)?;
-        if beginning == GZIP {
+        self.open_part(name)?.take(4).read_to_end(&mut beginning)?;
+        if layer::is_compressed(&beginning) {
             return Ok(None);
         }
         Ok(Some(match self {
@@ -156,11 +151,33 @@ impl Store {
             Self::Directory(directory) => Ok(Box::new(File::open(self.path_of(directory, name)?)?)),
             Self::Archive { file, parts } => {
                 let &(offset, size) = parts.get(name).ok_or_else(|| missing(name))?;
-                let mut file = file;
-                file.seek(SeekFrom::Start(offset))?;
-                Ok(Box::new(file.take(size)))
+                let part = Part {
+                    file,
+                    offset,
+                    left_bytes: size,
+                };
+                Ok(Box::new(part))
             }
         }
+    }
+}
+
+/// Reads a part of an archive. Parts are read side by side, so the position is the reader's own and not the file's.
+struct Part<'a> {
+    file: &'a File,
+    offset: u64,
+    left_bytes: u64,
+}
+
+impl Read for Part<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = buffer
+            .len()
+            .min(usize::try_from(self.left_bytes).unwrap_or(usize::MAX));
+        let read = self.file.read_at(&mut buffer[..bytes], self.offset)?;
+        self.offset += read as u64;
+        self.left_bytes -= read as u64;
+        Ok(read)
     }
 }
 
