@@ -17,6 +17,8 @@ pub(crate) const CACHE_DIR: &str = "REHEAP_CACHE_DIR";
 pub(crate) const PREBUILT: &str = "REHEAP_PREBUILT";
 /// What the dynamic linker loads first (ld.so(8)).
 pub(crate) const LD_PRELOAD: &str = "LD_PRELOAD";
+/// The time of everything in an image, in seconds since 1970 (reproducible-builds.org).
+pub(crate) const SOURCE_DATE_EPOCH: &str = "SOURCE_DATE_EPOCH";
 /// No colours, whatever its value (no-color.org).
 pub(crate) const NO_COLOR: &str = "NO_COLOR";
 /// What the recording linker must do: a `Plan` of [`crate::project`] as JSON. Set by `cargo reheap`, not by users.

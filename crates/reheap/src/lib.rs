@@ -14,6 +14,7 @@ mod limits;
 mod opened;
 mod other_preloads;
 mod output;
+mod packing;
 mod prebuilt;
 mod preloading;
 mod process;

@@ -16,8 +16,7 @@ use crate::opened::Opened;
 use crate::ui::{self, Failure};
 use anyhow::Context as _;
 use libraries::Libraries;
-use obstacle::LinkAgain;
-pub(crate) use obstacle::{Meeting, Obstacle, Remark};
+pub(crate) use obstacle::{LinkAgain, Meeting, Obstacle, Remark};
 use reheap_allocators::target::{Libc, Target};
 use reheap_elf::identify::{Identity, Kind, LibcName, identify};
 pub(crate) use route::{NotRunnable, Route};
@@ -89,7 +88,7 @@ impl Program {
         let metadata = fs::metadata(file).with_context(cannot)?;
         Ok(Self {
             privilege: privilege(file, &metadata),
-            meeting: Meeting::of(&identity, &real(file), &libraries()),
+            meeting: Meeting::of(&identity, &real(file), &libraries_of_this_system()),
             route,
             identity,
         })
@@ -134,7 +133,7 @@ impl Program {
         let (Some(target), Some(interpreter)) = (self.target(), &self.identity.interpreter) else {
             return 0;
         };
-        libraries().mapped_bytes(
+        libraries_of_this_system().mapped_bytes(
             &real(&self.route.file),
             Path::new(interpreter),
             target.libc(),
@@ -150,13 +149,14 @@ impl Program {
     /// it takes as long as everything else together.
     pub(crate) fn takes_no_malloc(&self) -> Option<Remark> {
         let libc = self.target()?.libc();
-        let libraries = takers::only_libraries(&real(&self.route.file), libc, &libraries())?;
+        let libraries =
+            takers::only_libraries(&real(&self.route.file), libc, &libraries_of_this_system())?;
         Some(Remark::TakesNoMalloc { libraries })
     }
 }
 
 /// Those of this system, as a program started from here would find them.
-fn libraries() -> Libraries<'static> {
+pub(crate) fn libraries_of_this_system() -> Libraries<'static> {
     Libraries::new(|path| fs::File::open(path).ok(), env_vars::library_path())
 }
 

@@ -50,6 +50,7 @@ fn every_command_is_found() {
         "bench compare",
         "recommend",
         "replay",
+        "image",
         "report",
         "list",
         "doctor",
@@ -66,7 +67,15 @@ fn every_command_is_found() {
         );
     }
     let of_cargo = names(cargo_reheap);
-    for command in ["build", "run", "test", "bench", "recommend", "install"] {
+    for command in [
+        "build",
+        "run",
+        "test",
+        "bench",
+        "recommend",
+        "image",
+        "install",
+    ] {
         assert!(
             of_cargo.iter().any(|name| name == command),
             "{command}: {of_cargo:?}"

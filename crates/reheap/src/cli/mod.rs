@@ -9,6 +9,7 @@ mod disable;
 mod doctor;
 mod enable;
 mod generate;
+mod image;
 mod inspect;
 mod libc;
 mod link_names;
@@ -90,6 +91,9 @@ enum Command {
     /// Make reports from the results of `reheap bench --json`
     #[command(after_help = report::EXAMPLES)]
     Report(report::ReportingArguments),
+    /// Make a container image from programs, without a container engine
+    #[command(after_help = image::EXAMPLES)]
+    Image(Box<image::ImageArguments>),
     /// Show the catalogue of allocators
     #[command(after_help = list::EXAMPLES)]
     List(list::ListArguments),
@@ -138,6 +142,9 @@ enum CargoCommand {
     /// Find out which allocator is best for the project's program
     #[command(after_help = recommend::CARGO_EXAMPLES)]
     Recommend(Box<recommend::CargoRecommendArguments>),
+    /// Build static executables and make a container image of them
+    #[command(after_help = image::CARGO_EXAMPLES)]
+    Image(Box<image::CargoImageArguments>),
     /// Install a static executable with another allocator
     #[command(
         after_help = "Examples:\n  cargo reheap install ripgrep\n  cargo reheap install --path . -a jemalloc"
@@ -170,6 +177,7 @@ pub(crate) fn run_reheap(arguments: Vec<OsString>) -> ExitCode {
         Command::Profile(arguments) => profile::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
+        Command::Image(arguments) => image::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
@@ -202,6 +210,7 @@ pub(crate) fn run_cargo_reheap(mut arguments: Vec<OsString>) -> ExitCode {
         CargoCommand::Test(arguments) => cargo::run(Verb::Test, &arguments),
         CargoCommand::Bench(arguments) => cargo_bench::run(&arguments),
         CargoCommand::Recommend(arguments) => recommend::run_for_cargo(&arguments),
+        CargoCommand::Image(arguments) => image::run_for_cargo(&arguments),
         CargoCommand::Install(arguments) => cargo::run(Verb::Install, &arguments),
     })
 }

@@ -37,7 +37,7 @@ pub(crate) enum FileError {
 }
 
 /// Opens a program, library, object or archive.
-pub(super) fn open(path: &Path) -> Result<Opened, FileError> {
+pub(crate) fn open(path: &Path) -> Result<Opened, FileError> {
     let file_type = std::fs::metadata(path).map_err(io_error)?.file_type();
     if !file_type.is_file() {
         return Err(FileError::NotAFile(match () {

@@ -12,6 +12,7 @@ mod text;
 use crate::container;
 use crate::process::ProcessError;
 use file::FileError;
+pub(crate) use file::open;
 use reheap_elf::identify;
 use std::path::{Path, PathBuf};
 

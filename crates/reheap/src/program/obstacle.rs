@@ -72,7 +72,7 @@ fn brings_its_own(identity: &Identity) -> bool {
 }
 
 impl LinkAgain {
-    pub(super) fn of(identity: &Identity) -> Self {
+    pub(crate) fn of(identity: &Identity) -> Self {
         let is_go = |found: &FoundAllocator| found.name == GO;
         let is_rust = identity.rust_global_allocator.is_some();
         match identity.libc.name {

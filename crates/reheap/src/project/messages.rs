@@ -15,6 +15,7 @@ use std::process::{Command, ExitStatus, Stdio};
 /// What Cargo made of one target of a package.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Artifact {
+    pub(crate) package_id: String,
     pub(crate) target: CargoTarget,
     /// The program, if it is one.
     pub(crate) executable: Option<PathBuf>,
@@ -140,7 +141,7 @@ mod tests {
 
     fn artifact(target: serde_json::Value, executable: &str, files: &[&str]) -> Artifact {
         let message = serde_json::json!({
-            "reason": "compiler-artifact", "target": target, "profile": { "test": false },
+            "reason": "compiler-artifact", "package_id": "app", "target": target, "profile": { "test": false },
             "executable": executable, "filenames": files,
         });
         Artifact::of_message(&message.to_string()).unwrap()

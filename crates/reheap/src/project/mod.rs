@@ -10,6 +10,8 @@ mod flags;
 mod install;
 pub(crate) mod linker;
 mod messages;
+mod metadata;
+mod packing;
 mod plan;
 pub(crate) mod proof;
 pub(crate) mod records;
@@ -17,4 +19,5 @@ mod rust_heap;
 mod session;
 
 pub(crate) use flags::separate;
+pub(crate) use packing::Packing;
 pub(crate) use session::{Session, Verb};

@@ -60,6 +60,14 @@ pub(crate) struct Session {
     stack_size_bytes: u64,
 }
 
+/// A program that Cargo built.
+pub(super) struct Built {
+    pub(super) name: String,
+    pub(super) path: PathBuf,
+    /// The ID of its package.
+    pub(super) package: String,
+}
+
 /// What Cargo gets in addition to what the user gave it.
 pub(super) struct Additions {
     variables: Vec<(String, OsString)>,
@@ -117,12 +125,12 @@ impl Session {
         let plan = self.plan_for(&self.choice)?;
         let additions = self.additions(&plan)?;
         match self.verb {
-            Verb::Build => self.build(&plan, &additions),
+            Verb::Build => Ok(self.build(&plan, &additions)?.0),
             Verb::Install => self.install(&plan, &additions),
             // rustdoc compiles doctests and runs them at once: there is nothing to build first.
             Verb::Test if self.flags.has(&["--doc"]) => self.start(&additions),
             Verb::Run | Verb::Test => {
-                let code = self.build(&plan, &additions)?;
+                let (code, _) = self.build(&plan, &additions)?;
                 if code != ExitCode::SUCCESS || self.flags.has(&["--no-run"]) {
                     return Ok(code);
                 }
@@ -275,8 +283,55 @@ impl Session {
         }
     }
 
+    /// Builds the static executables, proves them, and names them. If Cargo fails, this is its exit code.
+    pub(super) fn build_programs(&self) -> anyhow::Result<Result<Vec<Built>, ExitCode>> {
+        let plan = self.plan_for(&self.choice)?;
+        let (code, artifacts) = self.build(&plan, &self.additions(&plan)?)?;
+        if code != ExitCode::SUCCESS {
+            return Ok(Err(code));
+        }
+        let of_target = artifacts.into_iter().filter_map(|artifact| {
+            let path = artifact.executable.clone()?;
+            (artifact.made_for(&path, self.triple()) == MadeFor::Target).then_some(Built {
+                name: artifact.target.name,
+                path,
+                package: artifact.package_id,
+            })
+        });
+        Ok(Ok(of_target.collect()))
+    }
+
+    /// Asks Cargo about the packages that it built.
+    pub(super) fn metadata(&self) -> Command {
+        let mut metadata = cargo();
+        metadata.args(["metadata", "--format-version", "1"]);
+        metadata.args(["--filter-platform", self.triple()]);
+        for flag in ["--manifest-path", "--config", "--lockfile-path"] {
+            let values = self.flags.values(flag);
+            metadata.args(values.iter().map(|value| format!("{flag}={value}")));
+        }
+        for flag in ["--features", "-F"] {
+            let values = self.flags.values(flag);
+            metadata.args(values.iter().map(|value| format!("--features={value}")));
+        }
+        for flag in [
+            "--all-features",
+            "--no-default-features",
+            "--offline",
+            "--locked",
+            "--frozen",
+        ] {
+            metadata.args(self.flags.has(&[flag]).then_some(flag));
+        }
+        metadata
+    }
+
     /// Cargo builds; then every executable is linked as planned, and checked.
-    fn build(&self, plan: &Plan, additions: &Additions) -> anyhow::Result<ExitCode> {
+    fn build(
+        &self,
+        plan: &Plan,
+        additions: &Additions,
+    ) -> anyhow::Result<(ExitCode, Vec<Artifact>)> {
         let mut cargo = self.cargo(
             match self.verb {
                 Verb::Run => "build",
@@ -289,7 +344,7 @@ impl Session {
         }
         let (status, artifacts) = messages::read(cargo, &self.message_format())?;
         if !status.success() {
-            return Ok(exit::passed_on(status));
+            return Ok((exit::passed_on(status), artifacts));
         }
         let mut is_replayed = false;
         for artifact in &artifacts {
@@ -305,9 +360,10 @@ impl Session {
         // Cargo has copied what was there before.
         if is_replayed && self.flags.has(&["--artifact-dir"]) {
             let status = self.cargo("build", additions).status();
-            return Ok(exit::passed_on(status.context("cannot start Cargo")?));
+            let status = status.context("cannot start Cargo")?;
+            return Ok((exit::passed_on(status), artifacts));
         }
-        Ok(ExitCode::SUCCESS)
+        Ok((ExitCode::SUCCESS, artifacts))
     }
 
     /// Makes sure that an executable is linked as planned, and checks it.

@@ -1,0 +1,140 @@
+//! Says what was written: on a terminal and as JSON.
+
+use super::options::{Format, Options};
+use super::{SBOM, Written};
+use crate::ui;
+use reheap_image::Image;
+use reheap_image::scratch::Recipe;
+use serde::Serialize;
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// What was written.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    file: String,
+    format: &'static str,
+    /// Of the manifest, or of the index of several platforms; for Docker the image's ID.
+    digest: String,
+    size_bytes: u64,
+    images: Vec<OfPlatform>,
+}
+
+#[derive(Debug, Serialize)]
+struct OfPlatform {
+    platform: String,
+    /// The digest of its configuration.
+    id: String,
+    manifest: Option<String>,
+    entry_point: Value,
+    certificates: Option<Certificates>,
+    has_sbom: bool,
+    layers: Vec<OfLayer>,
+}
+
+#[derive(Debug, Serialize)]
+struct Certificates {
+    count: usize,
+    /// The file that they are from; none for Mozilla's, which reheap brings.
+    from: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct OfLayer {
+    contents: String,
+    media_type: String,
+    digest: String,
+    diff_id: String,
+    size_bytes: u64,
+}
+
+impl Report {
+    pub(super) fn new(
+        recipes: &[Recipe],
+        images: &[Image],
+        options: &Options,
+        written: Written,
+    ) -> Self {
+        let mut manifests = written.manifests.into_iter();
+        let of_platform = |(recipe, image)| OfPlatform::new(recipe, image, manifests.next());
+        Self {
+            file: options.output.display().to_string(),
+            format: match options.format {
+                Format::Oci => "oci",
+                Format::Docker => "docker",
+            },
+            digest: written.digest,
+            size_bytes: written.size_bytes,
+            images: recipes.iter().zip(images).map(of_platform).collect(),
+        }
+    }
+
+    pub(super) fn json(&self) -> anyhow::Result<String> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// A line for the image, and one for each layer.
+    pub(super) fn text(&self) -> String {
+        let file = ui::printable(&self.file);
+        let mut text = format!("{file}: {}, {}\n", size(self.size_bytes), self.digest);
+        for image in &self.images {
+            let entry_point = image.entry_point.as_array().into_iter().flatten();
+            let words: Vec<&str> = entry_point.filter_map(Value::as_str).collect();
+            let sbom = if image.has_sbom {
+                ""
+            } else {
+                ", without an SBOM"
+            };
+            let starts = ui::printable(words.join(" "));
+            line(
+                &mut text,
+                &format!("  {}: starts {starts}{sbom}", image.platform),
+            );
+            for layer in &image.layers {
+                let contents = ui::printable(&layer.contents);
+                line(
+                    &mut text,
+                    &format!("  {:>9}  {contents}", size(layer.size_bytes)),
+                );
+            }
+        }
+        text
+    }
+}
+
+impl OfPlatform {
+    fn new(recipe: &Recipe, image: &Image, manifest: Option<String>) -> Self {
+        let certificates = recipe.certificates.as_ref().map(|found| Certificates {
+            count: found.count,
+            from: found.from.as_ref().map(|path| path.display().to_string()),
+        });
+        let layers = image.layers.iter().map(|layer| OfLayer {
+            contents: layer.title.clone(),
+            media_type: layer.media_type.to_string(),
+            digest: layer.blob.digest().to_string(),
+            diff_id: layer.diff_id.to_string(),
+            size_bytes: layer.blob.size_bytes(),
+        });
+        Self {
+            platform: image.platform.to_string(),
+            id: image.configuration_file().digest().to_string(),
+            manifest,
+            entry_point: image.configuration["config"]["Entrypoint"].clone(),
+            certificates,
+            has_sbom: image.annotations.contains_key(SBOM),
+            layers: layers.collect(),
+        }
+    }
+}
+
+fn line(text: &mut String, line: &str) {
+    writeln!(text, "{line}").expect("a string takes everything");
+}
+
+/// In the units that registries charge in.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    }
+}
