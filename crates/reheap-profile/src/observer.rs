@@ -377,6 +377,7 @@ fn inherit_access(processes: &mut [Process]) {
 impl Watched {
     fn new(number: ProcessId, pid: u32, recording: &Recording, place: Place) -> Self {
         let file = recording.program(place);
+        let began = recording.began(place);
         // It may execute another program by now. Its own path of it says so, unless it has another root.
         let program = match process::has_common_root(pid) {
             true => Some(file.clone()).filter(|file| file.is_absolute()),
@@ -387,7 +388,7 @@ impl Watched {
             pid,
             program,
             file,
-            began: recording.began(place),
+            began,
             points: Vec::new(),
             step: FIRST_STEP,
             next_point: Duration::ZERO,

@@ -31,7 +31,10 @@ pub(super) fn take_out(
     }
     let mappings = process::mappings(pid)?;
     for change in &changes {
-        let target = prologue::target(located.architecture, change.address, &change.found);
+        // A landing pad stays in front of the jump.
+        let pad = change.found.len() - prologue::jump_bytes(located.architecture);
+        let jump = (change.address + pad as u64, &change.found[pad..]);
+        let target = prologue::target(located.architecture, jump.0, jump.1);
         let block = target.and_then(|target| block_of(target, &mappings, memory));
         match block {
             Some(block) => refuse_running(pid, block, memory)?,
@@ -55,12 +58,18 @@ struct Change<'a> {
 }
 
 fn changes<'a>(located: &'a Located, bias: u64, memory: &Memory) -> Vec<Change<'a>> {
-    let bytes = prologue::jump_bytes(located.architecture);
-    let functions = located.functions.iter().map(|it| (it.address, &it.code));
-    let calls = located.own_frees.iter().map(|it| (it.address, &it.code));
+    let architecture = located.architecture;
+    let functions = located.functions.iter().map(|it| {
+        let taken = prologue::taken_bytes(architecture, &it.code);
+        (it.address, &it.code, taken)
+    });
+    let calls = located.own_frees.iter().map(|it| {
+        let taken = prologue::jump_bytes(architecture);
+        (it.address, &it.code, taken)
+    });
     functions
         .chain(calls)
-        .filter_map(|(address, code)| {
+        .filter_map(|(address, code, bytes)| {
             let address = address.wrapping_add(bias);
             let original = code.get(..bytes)?;
             let found = memory.read(address, bytes).ok()?;

@@ -44,6 +44,14 @@ pub enum PrologueError {
 /// The most bytes that a relocated prologue takes.
 pub(crate) const RELOCATED_BYTES_MAX: usize = 160;
 
+/// The size of a jump or a call.
+pub(crate) fn jump_bytes(architecture: Architecture) -> usize {
+    match architecture {
+        Architecture::X86_64 => x86_64::JUMP_BYTES,
+        Architecture::Aarch64 => aarch64::JUMP_BYTES,
+    }
+}
+
 /// How many bytes of a function that begins with `code` its replacement takes.
 pub(crate) fn taken_bytes(architecture: Architecture, code: &[u8]) -> usize {
     match architecture {
@@ -133,9 +141,10 @@ pub(crate) fn calls_of(
     address: u64,
     target: u64,
 ) -> Vec<(u64, Vec<u8>)> {
-    let (bytes, step) = match architecture {
-        Architecture::X86_64 => (x86_64::JUMP_BYTES, 1),
-        Architecture::Aarch64 => (aarch64::JUMP_BYTES, 4),
+    let bytes = jump_bytes(architecture);
+    let step = match architecture {
+        Architecture::X86_64 => 1,
+        Architecture::Aarch64 => bytes,
     };
     let is_call = |&(place, bytes): &(u64, &[u8])| {
         call(architecture, place, target).is_some_and(|call| call == bytes)
