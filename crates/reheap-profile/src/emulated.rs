@@ -40,7 +40,7 @@ const HOOKS_FLAGS: [&str; 15] = [
 ];
 /// qemu keeps a note of each page that a program reserves. Without this limit, in KiB, it would take gigabytes for the notes
 /// on what the hooks reserve. With it, they reserve less.
-const ADDRESS_SPACE: u64 = 400_000_000;
+const ADDRESS_SPACE: u64 = 600_000_000;
 
 /// A directory with what a test compiles.
 pub(crate) struct Workshop {
