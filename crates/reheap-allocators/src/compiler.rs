@@ -21,7 +21,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-pub use find::{find, find_archiver};
+pub use find::{find, find_archiver, find_zig};
 pub use link::{LinkError, Pie};
 
 use crate::target::Target;
@@ -149,7 +149,7 @@ impl Compiler {
             Language::C => "cc",
             Language::Cxx => "c++",
         };
-        let path = directory.join(format!("{}-{role}", self.target.zig_triple()));
+        let path = directory.join(format!("{}-{role}", self.target.gnu_triple()));
         wrapper::write(&path, &wrapper::compiler_script(self))?;
         Ok(path)
     }
@@ -181,7 +181,7 @@ impl Archiver {
     /// # Errors
     /// When the script cannot be written in `directory`, which must exist.
     pub fn write_wrapper(&self, directory: &Path) -> std::io::Result<PathBuf> {
-        let path = directory.join(format!("{}-ar", self.target.zig_triple()));
+        let path = directory.join(format!("{}-ar", self.target.gnu_triple()));
         wrapper::write(&path, &wrapper::archiver_script(self))?;
         Ok(path)
     }

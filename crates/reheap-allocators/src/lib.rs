@@ -9,6 +9,7 @@
 //! | [`memory`] | assembling the memory functions |
 //! | [`libc`] | putting allocator and memory functions into a libc |
 //! | [`preload`] | linking an allocator to a shared library for `LD_PRELOAD` |
+//! | [`portable`] | whether a library runs with every libc that it is for |
 //! | [`own_library`] | building reheap's own libraries, such as the probe |
 //! | [`program`] | compiling reheap's own small programs |
 //! | [`probe`] | whether a preload is active in a program |
@@ -31,6 +32,7 @@ pub mod memory;
 pub mod only;
 pub mod options;
 pub mod own_library;
+pub mod portable;
 pub mod prebuilt;
 pub mod preload;
 pub mod probe;

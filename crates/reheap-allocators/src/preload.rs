@@ -24,11 +24,13 @@ use std::path::{Path, PathBuf};
 /// Flags for the compiler driver that links.
 ///
 /// With them, calls inside the library bypass the dynamic linker, its tables are read-only once the program runs, and
-/// an undefined symbol is an error now instead of in the program.
-pub(crate) const LINK_FLAGS: [&str; 7] = [
+/// an undefined symbol is an error now instead of in the program. Zig's own runtime library brings debug information,
+/// which is four times as large as an allocator and has paths of the build machine.
+pub(crate) const LINK_FLAGS: [&str; 8] = [
     "-shared",
     "-pthread",
     "-static-libgcc",
+    "-Wl,--strip-debug",
     "-Wl,-Bsymbolic",
     "-Wl,-z,defs",
     "-Wl,-z,now",

@@ -27,6 +27,9 @@ impl fmt::Display for Libc {
     }
 }
 
+/// The oldest glibc that libraries for other machines run with.
+pub const OLDEST_GLIBC: &str = "2.17";
+
 /// A Rust target triple that reheap can link for.
 ///
 /// Only musl targets are parsed from text, because users only name targets of static executables.
@@ -85,13 +88,24 @@ impl Target {
         format!("CARGO_TARGET_{}", self.env_suffix().to_uppercase())
     }
 
-    /// As `zig cc -target` spells it: `x86_64-linux-musl`. The names of GNU cross compilers begin with it too.
-    pub fn zig_triple(&self) -> String {
+    /// As the names of GNU cross compilers begin: `x86_64-linux-musl`.
+    pub fn gnu_triple(&self) -> String {
         let environment = match self.libc {
             Libc::Musl => "musl",
             Libc::Glibc => "gnu",
         };
         format!("{}-linux-{environment}", self.architecture)
+    }
+
+    /// As `zig cc -target` spells it: `x86_64-linux-musl`, and `x86_64-linux-gnu.2.17` for glibc.
+    ///
+    /// Zig links for any version of glibc, and one library for the oldest that is in use serves all later ones. 2.17 is
+    /// that of RHEL 7 and of the `manylinux2014` packages. It is also the first that has aarch64.
+    pub fn zig_triple(&self) -> String {
+        match self.libc {
+            Libc::Musl => self.gnu_triple(),
+            Libc::Glibc => format!("{}.{OLDEST_GLIBC}", self.gnu_triple()),
+        }
     }
 }
 
@@ -190,7 +204,11 @@ mod tests {
             target.cargo_env_prefix(),
             "CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL"
         );
+        assert_eq!(target.gnu_triple(), "x86_64-linux-musl");
         assert_eq!(target.zig_triple(), "x86_64-linux-musl");
+        let target = Target::new(Architecture::Aarch64, Libc::Glibc);
+        assert_eq!(target.gnu_triple(), "aarch64-linux-gnu");
+        assert_eq!(target.zig_triple(), "aarch64-linux-gnu.2.17");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::catalogue::{
 };
 use crate::compiler::Compiler;
 use crate::prebuilt::Found;
-use crate::target::Target;
+use crate::target::{Architecture, Target};
 use reheap_elf::archive::{self, ArchiveError, Member};
 use reheap_elf::derive::AllocatorObjects;
 use std::collections::BTreeMap;
@@ -360,9 +360,22 @@ pub(crate) fn entry_name(
         Ok(cxx) if recipe.needs_cxx => cxx.identity.as_str(),
         _ => "",
     };
-    let parts = [&ingredients(recipe, kind), &toolchain.cc.identity, cxx];
-    let key = hash(parts.map(str::as_bytes));
+    let ingredients = ingredients(recipe, kind);
+    let environment = environment_for(target).iter().map(|(_, value)| *value);
+    let parts = [&ingredients, &toolchain.cc.identity, cxx].into_iter();
+    let key = hash(parts.chain(environment).map(str::as_bytes));
     format!("{}{}", entry_prefix(allocator, target, kind), &key[..16])
+}
+
+/// What build scripts learn from their environment about the machines of a target.
+///
+/// Kernels for aarch64 have pages of 4, 16 or 64 KiB. jemalloc works with pages up to those that it is built for, and
+/// its configure, which cannot look at another machine, would assume 4 KiB.
+fn environment_for(target: &Target) -> &'static [(&'static str, &'static str)] {
+    match target.arch() {
+        Architecture::X86_64 => &[],
+        Architecture::Aarch64 => &[("JEMALLOC_SYS_WITH_LG_PAGE", "16")],
+    }
 }
 
 /// The compiler flags of all glue. Outside a preload, only the functions of the family are visible.
@@ -528,6 +541,7 @@ impl Making<'_> {
         // mimalloc prints its build time. GCC and Clang use this variable as the current time
         // (reproducible-builds.org).
         cargo.env("SOURCE_DATE_EPOCH", "0");
+        cargo.envs(environment_for(target).iter().copied());
         if let Some(cxx) = &wrappers.cxx {
             cargo.env(format!("CXX_{}", target.env_suffix()), cxx);
         }

@@ -15,6 +15,7 @@
 //! | [`marker`] | the ELF note that says what reheap put in, and whether the program uses it |
 //! | [`baked`] | objects that carry baked-in tuning |
 //! | [`bindings`] | where a linked file keeps the address of its malloc |
+//! | [`imports`] | which functions and versions a library takes from its libc |
 //! | [`linkage`] | which libraries and names a linked file takes from others |
 //! | [`error`] | why a file cannot be read as ELF |
 //! | [`source`] | reading bytes on demand, so that a file of any size needs little memory |
@@ -27,6 +28,7 @@ pub mod derive;
 pub mod error;
 pub mod family;
 pub mod identify;
+pub mod imports;
 pub mod linkage;
 pub mod marker;
 pub mod preload_objects;

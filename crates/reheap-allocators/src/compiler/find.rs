@@ -34,37 +34,35 @@ pub fn find(
         purpose,
         search,
     };
-    let mut tried = Vec::new();
-    let passes = [
+    let passes: [Pass; 5] = [
         from_environment,
         native,
         cross,
         musl_gcc,
         host_gcc_with_musl_headers,
-        zig,
-        zig_of_python,
-        zig_of_tools,
     ];
-    for pass in passes {
-        match pass(&trial) {
-            Outcome::Found(compiler) => return Ok(compiler),
-            Outcome::Rejected(rejected) => tried.extend(rejected),
-            Outcome::RejectedForGood(rejected) => {
-                return Err(NoCompiler {
-                    language,
-                    target: *target,
-                    purpose,
-                    tried: vec![rejected],
-                });
-            }
-        }
-    }
-    Err(NoCompiler {
-        language,
+    trial.first_of(passes.into_iter().chain(OF_ZIG))
+}
+
+/// Finds Zig, for libraries that go to other machines.
+///
+/// A system's compiler makes libraries for its own libc and later ones. Zig has every version of glibc, and of musl the
+/// same one on every machine, so its libraries run on old systems and are the same wherever they are made.
+///
+/// # Errors
+/// [`NoCompiler`] lists where Zig was looked for.
+pub fn find_zig(
+    target: &Target,
+    language: Language,
+    search: &Search,
+) -> Result<Compiler, NoCompiler> {
+    let trial = Trial {
         target: *target,
-        purpose,
-        tried,
-    })
+        language,
+        purpose: Purpose::Objects,
+        search,
+    };
+    trial.first_of(OF_ZIG)
 }
 
 /// Finds a program that makes archives of ELF objects for a target.
@@ -85,7 +83,7 @@ pub fn find_archiver(target: &Target, search: &Search) -> Option<Archiver> {
         }
     }
     let names = [
-        format!("{}-ar", target.zig_triple()),
+        format!("{}-ar", target.gnu_triple()),
         "ar".to_owned(),
         "llvm-ar".to_owned(),
     ];
@@ -105,6 +103,10 @@ struct Trial<'a> {
     purpose: Purpose,
     search: &'a Search,
 }
+
+type Pass = fn(&Trial<'_>) -> Outcome;
+
+const OF_ZIG: [Pass; 3] = [zig, zig_of_python, zig_of_tools];
 
 enum Outcome {
     Found(Compiler),
@@ -291,7 +293,7 @@ fn host_gcc_with_musl_headers(trial: &Trial<'_>) -> Outcome {
     let shown = "g++ with the specs of musl-gcc";
     let reject = |reason| Outcome::Rejected(vec![rejected(shown, reason)]);
     let names = [
-        format!("{}-gcc", trial.target.zig_triple()),
+        format!("{}-gcc", trial.target.gnu_triple()),
         "musl-gcc".to_owned(),
     ];
     let found = names.iter().find_map(|name| {
@@ -404,6 +406,24 @@ fn zig_arguments(target: &Target, language: Language) -> Vec<OsString> {
 }
 
 impl Trial<'_> {
+    fn first_of(&self, passes: impl IntoIterator<Item = Pass>) -> Result<Compiler, NoCompiler> {
+        let none = |tried| NoCompiler {
+            language: self.language,
+            target: self.target,
+            purpose: self.purpose,
+            tried,
+        };
+        let mut tried = Vec::new();
+        for pass in passes {
+            match pass(self) {
+                Outcome::Found(compiler) => return Ok(compiler),
+                Outcome::Rejected(rejected) => tried.extend(rejected),
+                Outcome::RejectedForGood(rejected) => return Err(none(vec![rejected])),
+            }
+        }
+        Err(none(tried))
+    }
+
     fn run_zig(&self, program: PathBuf, shown: &str) -> Outcome {
         let arguments = zig_arguments(&self.target, self.language);
         let identity_arguments = without_directories(&arguments);

@@ -143,7 +143,7 @@ impl Compiler {
             }
             (Linking::Specs { specs }, Pie::Yes) => {
                 let text = static_pie_specs(specs)?;
-                let path = support.join(format!("{}-static-pie.specs", self.target.zig_triple()));
+                let path = support.join(format!("{}-static-pie.specs", self.target.gnu_triple()));
                 wrapper::write(&path, text.as_bytes()).map_err(|source| LinkError::Write {
                     path: path.clone(),
                     source,
