@@ -11,7 +11,7 @@ use crate::catalogue::{
 };
 use crate::compiler::Compiler;
 use crate::prebuilt::Found;
-use crate::target::{Architecture, Target};
+use crate::target::{Architecture, Libc, Target};
 use reheap_elf::archive::{self, ArchiveError, Member};
 use reheap_elf::derive::AllocatorObjects;
 use std::collections::BTreeMap;
@@ -361,7 +361,8 @@ pub(crate) fn entry_name(
         _ => "",
     };
     let ingredients = ingredients(recipe, kind);
-    let environment = environment_for(target).iter().map(|(_, value)| *value);
+    let environment = environment_for(target);
+    let environment = environment.iter().flat_map(|(name, value)| [*name, *value]);
     let parts = [&ingredients, &toolchain.cc.identity, cxx].into_iter();
     let key = hash(parts.chain(environment).map(str::as_bytes));
     format!("{}{}", entry_prefix(allocator, target, kind), &key[..16])
@@ -370,12 +371,18 @@ pub(crate) fn entry_name(
 /// What build scripts learn from their environment about the machines of a target.
 ///
 /// Kernels for aarch64 have pages of 4, 16 or 64 KiB. jemalloc works with pages up to those that it is built for, and
-/// its configure, which cannot look at another machine, would assume 4 KiB.
-fn environment_for(target: &Target) -> &'static [(&'static str, &'static str)] {
-    match target.arch() {
-        Architecture::X86_64 => &[],
-        Architecture::Aarch64 => &[("JEMALLOC_SYS_WITH_LG_PAGE", "16")],
+/// its configure, which cannot look at another machine, would assume 4 KiB. It would also take functions from musl that
+/// came after 1.1.24, if the musl that it is built with has them.
+fn environment_for(target: &Target) -> Vec<(&'static str, &'static str)> {
+    let mut variables = Vec::new();
+    if target.arch() == Architecture::Aarch64 {
+        variables.push(("JEMALLOC_SYS_WITH_LG_PAGE", "16"));
     }
+    if target.libc() == Libc::Musl {
+        variables.push(("je_cv_gettid", "no"));
+        variables.push(("je_cv_pthread_getname_np", "no"));
+    }
+    variables
 }
 
 /// The compiler flags of all glue. Outside a preload, only the functions of the family are visible.
@@ -541,7 +548,7 @@ impl Making<'_> {
         // mimalloc prints its build time. GCC and Clang use this variable as the current time
         // (reproducible-builds.org).
         cargo.env("SOURCE_DATE_EPOCH", "0");
-        cargo.envs(environment_for(target).iter().copied());
+        cargo.envs(environment_for(target));
         if let Some(cxx) = &wrappers.cxx {
             cargo.env(format!("CXX_{}", target.env_suffix()), cxx);
         }

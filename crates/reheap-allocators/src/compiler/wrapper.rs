@@ -35,7 +35,8 @@ pub(super) fn archiver_script(archiver: &Archiver) -> Vec<u8> {
 /// Turns GCC's and Clang's spelling of targets and processors into Zig's, because Zig refuses theirs.
 ///
 /// The script drops flags that name the target, which is fixed. Zig looks up `-march` in its own list of processors:
-/// `x86-64-v3` is `x86_64_v3` there, and `armv8.1-a` is `generic+v8_1a`.
+/// `x86-64-v3` is `x86_64_v3` there, and `armv8.1-a` is `generic+v8_1a`. What GCC's `-fno-tree-loop-distribute-patterns`
+/// turns off, Clang turns off with `-fno-builtin`.
 fn zig_rewrites(architecture: Architecture) -> String {
     let march = match architecture {
         Architecture::X86_64 => {
@@ -55,6 +56,7 @@ for argument do
   case $argument in
     -target|--target) skip=1; continue ;;
     --target=*) continue ;;
+    -fno-tree-loop-distribute-patterns) continue ;;
 {march}  esac
   set -- \"$@\" \"$argument\"
 done
