@@ -1,7 +1,7 @@
 # Everything is in xtask; these are short names for it. Not `cargo xtask`, which is silent while it builds itself.
 XTASK = cargo run --package xtask --
 
-.PHONY: demo demo-all test test-targets ci bench
+.PHONY: demo demo-all test test-targets ci bench dist
 
 demo: ; $(XTASK) demo
 
@@ -17,3 +17,7 @@ test-targets:
 	$(XTASK) test-targets
 
 bench: ; $(XTASK) measure
+
+dist:
+	@xtask/prepare dist
+	$(XTASK) dist

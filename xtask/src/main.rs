@@ -10,6 +10,7 @@
 
 mod ci;
 mod demo;
+mod dist;
 mod figures;
 mod inspect_corpus;
 mod machine;
@@ -30,6 +31,7 @@ mod update_sources;
 mod workspace;
 
 use clap::Parser;
+use reheap_allocators::target::Architecture;
 use std::process::ExitCode;
 use workspace::Workspace;
 
@@ -46,6 +48,12 @@ enum Task {
         /// Two programs, with every allocator, and with one thread and two
         #[arg(long)]
         all: bool,
+    },
+    /// Fill dist/ with what users download: archives, packages and wheels with prebuilt allocators
+    Dist {
+        /// Only for these processors [default: all]
+        #[arg(long = "architecture", value_name = "NAME", value_parser = architecture)]
+        architectures: Vec<Architecture>,
     },
     /// Measure everything that the README claims, and write tables and raw data to docs/measurements/
     Measure {
@@ -116,6 +124,10 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Ci => ci::run(&workspace),
         Task::Tidy => tidy::run(&workspace),
         Task::Demo { all } => demo::run(workspace, all),
+        Task::Dist { architectures } if architectures.is_empty() => {
+            dist::run(&workspace, &Architecture::ALL)
+        }
+        Task::Dist { architectures } => dist::run(&workspace, &architectures),
         Task::Measure {
             rounds,
             machine,
@@ -134,4 +146,16 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::TestTargets => targets::run(&workspace),
         Task::UpdateSources => update_sources::run(&workspace),
     }
+}
+
+fn architecture(name: &str) -> Result<Architecture, String> {
+    let known = Architecture::ALL
+        .into_iter()
+        .find(|known| known.name() == name);
+    known.ok_or_else(|| {
+        format!(
+            "it is none of {}",
+            Architecture::ALL.map(Architecture::name).join(", ")
+        )
+    })
 }

@@ -1,0 +1,81 @@
+//! The allocators, built once for every machine: by Zig, for the oldest glibc and musl that are in use.
+
+use super::{Dist, empty};
+use anyhow::{Context as _, Result};
+use reheap_allocators::cache::Cache;
+use reheap_allocators::compiler::{self, Language, Search};
+use reheap_allocators::own_library::{self, OwnLibrary};
+use reheap_allocators::portable;
+use reheap_allocators::prebuilt::{self, File, Kind, Own};
+use reheap_allocators::program;
+use reheap_allocators::target::{Architecture, Libc, Target};
+use reheap_allocators::upstream::Toolchain;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Clang does not compile the hooks for aarch64 yet.
+const HOOKS_ARE_FOR: &[Architecture] = &[Architecture::X86_64];
+
+/// A directory of prebuilt files for each processor, by its name.
+pub(super) fn make(dist: &Dist<'_>, architectures: &[Architecture]) -> Result<PathBuf> {
+    let all = dist.scratch.join("prebuilt");
+    // Nothing that a user's compiler made may get in, so this cache is not the user's.
+    let cache = Cache::at(dist.scratch.join("cache"));
+    for &architecture in architectures {
+        let directory = all.join(architecture.name());
+        empty(&directory)?;
+        let mut files = Vec::new();
+        for libc in [Libc::Glibc, Libc::Musl] {
+            let target = Target::new(architecture, libc);
+            dist.progress.say(format!("allocators for {target}"));
+            files.extend(make_for(&target, &cache, &directory)?);
+        }
+        prebuilt::write(&directory, files)?;
+    }
+    Ok(all)
+}
+
+fn make_for(target: &Target, cache: &Cache, directory: &Path) -> Result<Vec<File>> {
+    let hooks = own_library::hooks(
+        reheap_profile::hooks::SOURCE,
+        reheap_profile::hooks::EXPORTS,
+    );
+    let libraries: &[OwnLibrary] = if HOOKS_ARE_FOR.contains(&target.arch()) {
+        &[hooks]
+    } else {
+        &[]
+    };
+    let replayer = program::replayer(
+        reheap_profile::replay::SOURCE,
+        &reheap_profile::replay::COMPILER_FLAGS,
+    );
+    let own = Own {
+        libraries,
+        programs: &[replayer],
+    };
+    let files = prebuilt::produce(target, &toolchain(target)?, cache, directory, &own)
+        .with_context(|| format!("cannot build what is for {target}"))?;
+    for file in &files {
+        check(&directory.join(&file.path), file.kind, target)?;
+    }
+    Ok(files)
+}
+
+fn toolchain(target: &Target) -> Result<Toolchain> {
+    let search = Search::new(std::env::vars_os());
+    Ok(Toolchain {
+        cargo: std::env::var_os("CARGO").map_or_else(|| "cargo".into(), PathBuf::from),
+        cc: compiler::find_zig(target, Language::C, &search)?,
+        cxx: Ok(compiler::find_zig(target, Language::Cxx, &search)?),
+        environment: std::env::vars_os().collect(),
+    })
+}
+
+/// A library must run with every libc that it is for.
+fn check(path: &Path, kind: Kind, target: &Target) -> Result<()> {
+    if !matches!(kind, Kind::Preload | Kind::Own) {
+        return Ok(());
+    }
+    let bytes = fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    portable::check(&bytes, target).with_context(|| format!("cannot ship `{}`", path.display()))
+}

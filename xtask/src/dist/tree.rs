@@ -1,0 +1,95 @@
+//! The files of a package, below `/usr` or another prefix.
+
+use super::programs::PROGRAMS;
+use super::{Dist, empty, notices::Notices, output_of, write};
+use anyhow::{Context as _, Result};
+use reheap_allocators::target::Architecture;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// Makes the tree for a processor.
+pub(super) fn make(
+    dist: &Dist<'_>,
+    architecture: Architecture,
+    programs: &Path,
+    prebuilt: &Path,
+    notices: &Notices,
+) -> Result<PathBuf> {
+    let tree = dist.scratch.join("tree").join(architecture.name());
+    empty(&tree)?;
+    for name in PROGRAMS {
+        copy(&programs.join(name), &tree.join("bin").join(name))?;
+    }
+    copy_directory(
+        &prebuilt.join(architecture.name()),
+        &tree.join("share/reheap"),
+    )?;
+    write_generated(dist, &tree)?;
+    notices.write(dist, &tree.join("share/doc/reheap"))?;
+    set_attributes(&tree, dist.time()?)?;
+    Ok(tree)
+}
+
+/// Man pages and completions, which the program for this machine prints: they are the same for all.
+fn write_generated(dist: &Dist<'_>, tree: &Path) -> Result<()> {
+    for program in PROGRAMS {
+        let files = [
+            ("man", format!("share/man/man1/{program}.1")),
+            (
+                "bash",
+                format!("share/bash-completion/completions/{program}"),
+            ),
+            ("zsh", format!("share/zsh/site-functions/_{program}")),
+            (
+                "fish",
+                format!("share/fish/vendor_completions.d/{program}.fish"),
+            ),
+        ];
+        for (what, path) in files {
+            let mut reheap = dist.command(dist.workspace.target.join("debug/reheap"));
+            let text = output_of(reheap.args(["generate", what, "--of", program]))?;
+            write(&tree.join(path), text)?;
+        }
+    }
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let bytes = fs::read(from).with_context(|| format!("cannot read `{}`", from.display()))?;
+    write(to, bytes)?;
+    let permissions = from.metadata()?.permissions();
+    fs::set_permissions(to, permissions)
+        .with_context(|| format!("cannot change `{}`", to.display()))
+}
+
+fn copy_directory(from: &Path, to: &Path) -> Result<()> {
+    for entry in fs::read_dir(from).with_context(|| format!("cannot read `{}`", from.display()))? {
+        let path = entry?.path();
+        let place = to.join(path.file_name().unwrap_or_default());
+        if path.is_dir() {
+            copy_directory(&path, &place)?;
+        } else {
+            copy(&path, &place)?;
+        }
+    }
+    Ok(())
+}
+
+/// Every tool takes the permissions from the tree, and the umask must not be in them. nfpm takes the times of directories
+/// too.
+fn set_attributes(path: &Path, time: SystemTime) -> Result<()> {
+    let metadata = path.symlink_metadata()?;
+    let is_for_all = metadata.is_dir() || metadata.permissions().mode() & 0o100 != 0;
+    let mode = if is_for_all { 0o755 } else { 0o644 };
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+    if metadata.is_dir() {
+        for entry in fs::read_dir(path)? {
+            set_attributes(&entry?.path(), time)?;
+        }
+    }
+    let file = fs::File::open(path)?;
+    file.set_modified(time)
+        .with_context(|| format!("cannot set the time of `{}`", path.display()))
+}
