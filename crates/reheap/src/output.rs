@@ -18,6 +18,12 @@ use terminal_size::{Width, terminal_size_of};
 pub(crate) fn write(path: &Path, contents: impl AsRef<[u8]>) -> anyhow::Result<()> {
     if is_of_the_system(path) {
         let cannot = || format!("cannot write `{}`", path.display());
+        if leads_to_standard_output(path) {
+            // A file that is opened once more has its own place to write at: what is printed later would go over this.
+            return io::stdout()
+                .write_all(contents.as_ref())
+                .with_context(cannot);
+        }
         let mut file = fs::OpenOptions::new()
             .append(true)
             .open(path)
@@ -36,6 +42,11 @@ pub(crate) fn is_of_the_system(path: &Path) -> bool {
         .and_then(|parent| fs::canonicalize(parent).ok());
     let is_in = |system: &str| directory.as_ref().is_some_and(|it| it.starts_with(system));
     (path.exists() && !path.is_file()) || is_in("/proc") || (is_in("/dev") && path.is_symlink())
+}
+
+fn leads_to_standard_output(path: &Path) -> bool {
+    const OURS: &str = "/proc/self/fd/1";
+    path == Path::new(OURS) || fs::read_link(path).is_ok_and(|target| target == Path::new(OURS))
 }
 
 /// Shows that [`write`] will be able to write there, as far as that can be known: a long run's result has to go somewhere.
