@@ -104,12 +104,7 @@ impl Judgement {
 pub(crate) fn run(workspace: &Workspace, directory: &Path) -> Result<()> {
     let machine = Machine::describe()?;
     let progress = Progress::start();
-    progress.step(
-        "building reheap",
-        workspace
-            .cargo()
-            .args(["build", "--release", "-p", "reheap"]),
-    )?;
+    workspace.build_reheap(&progress)?;
     let corpus = workspace.target.join("inspect-corpus");
     let mut judged = Vec::new();
     let mut left_out = Vec::new();

@@ -11,7 +11,6 @@ use crate::programs::{self, RustProgram, ServerProgram, SystemProgram};
 use crate::progress::Progress;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result};
-use std::env;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -41,12 +40,7 @@ pub(crate) fn run(
 ) -> Result<()> {
     let progress = Progress::start();
     let machine = Machine::describe()?;
-    progress.step(
-        "building reheap",
-        workspace
-            .cargo()
-            .args(["build", "--release", "-p", "reheap"]),
-    )?;
+    workspace.build_reheap(&progress)?;
     prerequisites::install_missing(workspace, &progress)?;
     prerequisites::install_cxx(workspace, &progress);
     let directory = machine.directory(workspace, machine_name)?;
@@ -138,12 +132,9 @@ impl Measuring<'_> {
             command.arg("--").args(words);
         }
         self.progress.step(&format!("measuring {name}"), command)?;
-        // Where these directories lie is nobody's business, and on another machine they lie elsewhere.
         let text = fs::read_to_string(&file)
             .with_context(|| format!("cannot read `{}`", file.display()))?;
-        let root = format!("{}/", self.workspace.root.display());
-        let home = format!("{}/", env::var("HOME").context("there is no HOME")?);
-        write(&file, &text.replace(&root, "").replace(&home, "~/"))
+        write(&file, &self.workspace.without_places(&text))
     }
 }
 

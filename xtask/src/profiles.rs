@@ -12,7 +12,6 @@ use crate::progress::Progress;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result};
 use reheap_bench::results::{Benchmark, Results, Role, Run, Variant};
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,12 +27,7 @@ pub(crate) fn run(
     only: &[String],
 ) -> Result<()> {
     let progress = Progress::start();
-    progress.step(
-        "building reheap",
-        workspace
-            .cargo()
-            .args(["build", "--release", "-p", "reheap"]),
-    )?;
+    workspace.build_reheap(&progress)?;
     let results = Machine::describe()?.directory(workspace, machine_name)?;
     let session = Session {
         workspace,
@@ -121,12 +115,9 @@ impl Session<'_> {
         }
         self.progress
             .step(&format!("measuring {name}"), &mut bench)?;
-        // Where these directories are means nothing on another machine.
         let text = fs::read_to_string(&file)
             .with_context(|| format!("cannot read `{}`", file.display()))?;
-        let root = format!("{}/", self.workspace.root.display());
-        let home = format!("{}/", env::var("HOME").context("there is no HOME")?);
-        fs::write(&file, text.replace(&root, "").replace(&home, "~/"))
+        fs::write(&file, self.workspace.without_places(&text))
             .with_context(|| format!("cannot write `{}`", file.display()))
     }
 

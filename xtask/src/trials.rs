@@ -65,12 +65,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     let wanted = wanted.chain(built.iter().flat_map(|row| row.packages));
     packages::provide(&wanted.copied().collect::<Vec<_>>(), options.install)?;
     let progress = Progress::start();
-    progress.step(
-        "building reheap",
-        workspace
-            .cargo()
-            .args(["build", "--release", "-p", "reheap"]),
-    )?;
+    workspace.build_reheap(&progress)?;
     let mut session = Session::start(workspace, &progress, options)?;
     session.try_dynamic(&dynamic)?;
     session.try_built(&built)?;

@@ -1,5 +1,6 @@
 //! Where things are, as Cargo tells.
 
+use crate::progress::Progress;
 use anyhow::{Context, Result, ensure};
 use reheap_allocators::target::Target;
 use serde::Deserialize;
@@ -77,6 +78,22 @@ impl Workspace {
         let mut command = cargo();
         command.current_dir(&self.root);
         command
+    }
+
+    /// Builds reheap as users have it.
+    pub(crate) fn build_reheap(&self, progress: &Progress) -> Result<()> {
+        let mut build = self.cargo();
+        build.args(["build", "--release", "-p", "reheap"]);
+        progress.step("building reheap", &mut build)
+    }
+
+    /// The text of results, without the places of directories: these mean nothing on another machine.
+    pub(crate) fn without_places(&self, text: &str) -> String {
+        let text = text.replace(&format!("{}/", self.root.display()), "");
+        match env::var("HOME") {
+            Ok(home) => text.replace(&format!("{home}/"), "~/"),
+            Err(_) => text,
+        }
     }
 
     /// A program of reheap.
