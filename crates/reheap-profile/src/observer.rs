@@ -279,11 +279,11 @@ impl Observer {
                 number,
                 watched.finish(&self.recording, place, ended, &self.injected),
             ));
-            if let Some(tracer) = &self.tracer {
-                tracer.end(place);
+            let is_released = self.tracer.as_ref().is_some_and(|it| it.end(place));
+            if !is_released {
+                // If it cannot be emptied, it stays taken, and there is one place less.
+                let _ = self.recording.release(place);
             }
-            // If it cannot be emptied, it stays taken, and there is one place less.
-            let _ = self.recording.release(place);
         }
     }
 

@@ -4,7 +4,7 @@ use crate::recording::{Place, Recording};
 use crate::trace::ring::Clock;
 use crate::trace::writer::{Writer, Written};
 use crate::trace::{Process, RawEvent, Stream, TraceError};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::BufWriter;
 use std::sync::Arc;
@@ -40,13 +40,11 @@ impl Tracer {
         Self { ends, thread }
     }
 
-    /// Takes the last calls of a process that has ended.
-    pub(crate) fn end(&self, place: Place) {
+    /// Takes the last calls of a process that has ended, and gives its place away; whether it did.
+    pub(crate) fn end(&self, place: Place) -> bool {
         let (done, wait) = mpsc::channel();
         // Where the file could not be written there is no thread, and nothing to wait for.
-        if self.ends.send((place, done)).is_ok() {
-            let _ = wait.recv();
-        }
+        self.ends.send((place, done)).is_ok() && wait.recv().is_ok()
     }
 
     /// What was written.
@@ -65,8 +63,8 @@ struct Writing<'a> {
     clock: Clock,
     writer: Writer<BufWriter<File>>,
     streams: HashMap<Place, Stream>,
-    /// Processes whose recording has ended, and whose places are still taken.
-    ended: HashMap<Place, u32>,
+    /// Places that could not be given away, so nobody writes there any more.
+    lost: HashSet<Place>,
     events: Vec<RawEvent>,
 }
 
@@ -77,7 +75,7 @@ impl<'a> Writing<'a> {
             clock,
             writer: Writer::new(BufWriter::new(file))?,
             streams: HashMap::new(),
-            ended: HashMap::new(),
+            lost: HashSet::new(),
             events: Vec::new(),
         })
     }
@@ -91,7 +89,7 @@ impl<'a> Writing<'a> {
             self.recording.trace().beat();
             let mut taken = 0;
             for place in self.recording.taken() {
-                if self.ended.get(&place) != Some(&self.recording.pid(place)) {
+                if !self.lost.contains(&place) {
                     taken += self.take(place)?;
                 }
             }
@@ -156,14 +154,18 @@ impl<'a> Writing<'a> {
         Ok(stream)
     }
 
+    /// This thread gives the place away itself. If another did, this one could meet it before that, and begin the process a
+    /// second time; or after it, and take the next process for the one that ended: one that is executed keeps the number.
     fn end(&mut self, place: Place) -> Result<(), TraceError> {
         self.take(place)?;
-        self.ended.insert(place, self.recording.pid(place));
         let lost: u64 = self
             .recording
             .trace_rings(place)
             .map(|(_, ring)| ring.lost())
             .sum();
+        if self.recording.release(place).is_err() {
+            self.lost.insert(place);
+        }
         match self.streams.remove(&place) {
             Some(stream) => self.writer.end_process(stream, lost),
             None => Ok(()),

@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::command::{EVENT_DEADLINE, run_within};
 use common::{cache, reheap, run};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -100,6 +101,21 @@ fn what_cannot_be_written_is_said_before_the_command_starts() {
             .ended_with(2)
             .said(&["--every 0 samples none"]);
     }
+}
+
+/// Each program of the chain may get the same place in the recording as the one before the last, with the same number.
+#[test]
+fn a_process_that_executes_one_program_after_another_is_traced_to_its_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = build("chain", &[], directory.path());
+    let mut command = reheap("profile --every 0 --trace");
+    command.arg(directory.path().join("calls.trace"));
+    command.arg("--").arg(program).args(["30", "20000"]);
+    let outcome = run_within(&mut command, EVENT_DEADLINE).succeeded();
+    let calls = outcome.stderr.split(": ").nth(2).unwrap();
+    let calls = calls.split(' ').next().unwrap();
+    let calls: u64 = calls.parse().unwrap();
+    assert!(calls >= 31 * 20000, "{}", outcome.stderr);
 }
 
 #[test]
