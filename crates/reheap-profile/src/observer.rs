@@ -49,8 +49,8 @@ pub struct Observer {
     sampler: Option<Sampler>,
     cpu: Option<Cpu>,
     injected: Injected,
-    /// What a process had used before it was watched.
-    before: Option<(u32, Usage)>,
+    /// What processes had used before they were watched: one that was attached to, and those that execute another program.
+    before: HashMap<u32, Usage>,
 }
 
 /// What was put into the code of a program that takes no preload.
@@ -130,7 +130,7 @@ impl Observer {
             sampler,
             cpu: None,
             injected: Injected::default(),
-            before: None,
+            before: HashMap::new(),
         }
     }
 
@@ -182,7 +182,8 @@ impl Observer {
 
     /// From now on a process that has run for some time is watched: only what it uses from now on counts.
     pub fn attaches_to(&mut self, pid: u32) {
-        self.before = process::usage(pid).map(|usage| (pid, usage));
+        self.before
+            .extend(process::usage(pid).map(|usage| (pid, usage)));
     }
 
     /// What the processes write into.
@@ -230,11 +231,11 @@ impl Observer {
             // The same process with another program: what it was before has ended.
             let before = self.watched.iter().find(|(_, watched)| watched.pid == pid);
             if let Some(before) = before.map(|(place, _)| *place) {
-                self.end(before, Some(self.recording.began(place)));
+                let usage = self.end(before, Some(self.recording.began(place)));
+                self.before.extend(usage.map(|usage| (pid, usage)));
             }
             let mut watched = Watched::new(self.processes, pid, &self.recording, place);
-            let before = self.before.filter(|(attached, _)| *attached == pid);
-            watched.before = before.map(|(_, usage)| usage).unwrap_or_default();
+            watched.before = self.before.remove(&pid).unwrap_or_default();
             self.processes += 1;
             self.others.has_hooks(pid, &watched.file);
             self.watched.insert(place, watched);
@@ -257,34 +258,38 @@ impl Observer {
             .filter(|(_, w)| gone(w))
             .map(|(place, _)| *place)
             .collect();
-        became.into_iter().for_each(|pid| self.others.became(pid));
         let now = self.elapsed().as_secs_f64();
         for place in ended {
-            self.end(place, Some(now));
+            let pid = self.watched[&place].pid;
+            let usage = self.end(place, Some(now));
+            if became.contains(&pid) {
+                self.others.became(pid);
+                self.before.extend(usage.map(|usage| (pid, usage)));
+            }
         }
     }
 
-    /// Keeps what the process wrote down, and gives its place away.
-    fn end(&mut self, place: Place, ended: Option<f64>) {
-        if let Some(mut watched) = self.watched.remove(&place) {
-            watched.add_point(&self.recording, place, self.elapsed());
-            if let Some(sampler) = &self.sampler {
-                watched.pass_samples(&self.recording, place, sampler);
-            }
-            let number = watched.number;
-            if let Some(cpu) = &self.cpu {
-                cpu.end(watched.pid, number);
-            }
-            self.ended.push((
-                number,
-                watched.finish(&self.recording, place, ended, &self.injected),
-            ));
-            let is_released = self.tracer.as_ref().is_some_and(|it| it.end(place));
-            if !is_released {
-                // If it cannot be emptied, it stays taken, and there is one place less.
-                let _ = self.recording.release(place);
-            }
+    /// Keeps what the process wrote down, and gives its place away. What it has used.
+    fn end(&mut self, place: Place, ended: Option<f64>) -> Option<Usage> {
+        let mut watched = self.watched.remove(&place)?;
+        watched.add_point(&self.recording, place, self.elapsed());
+        if let Some(sampler) = &self.sampler {
+            watched.pass_samples(&self.recording, place, sampler);
         }
+        let (number, usage) = (watched.number, watched.usage);
+        if let Some(cpu) = &self.cpu {
+            cpu.end(watched.pid, number);
+        }
+        self.ended.push((
+            number,
+            watched.finish(&self.recording, place, ended, &self.injected),
+        ));
+        let is_released = self.tracer.as_ref().is_some_and(|it| it.end(place));
+        if !is_released {
+            // If it cannot be emptied, it stays taken, and there is one place less.
+            let _ = self.recording.release(place);
+        }
+        usage
     }
 
     /// Ends the watching.

@@ -118,6 +118,26 @@ fn a_process_that_executes_one_program_after_another_is_traced_to_its_end() {
     assert!(calls >= 31 * 20000, "{}", outcome.stderr);
 }
 
+/// The kernel counts for the process, whatever it executes.
+#[test]
+fn the_time_of_a_program_is_not_that_of_the_one_before_in_the_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = build("chain", &[], directory.path());
+    let json = directory.path().join("profile.json");
+    let mut command = reheap("profile -o");
+    command.arg(&json).arg("--").arg(program);
+    run(command.args(["1", "2000"])).succeeded();
+    let profile = std::fs::read_to_string(json).unwrap();
+    let profile: serde_json::Value = serde_json::from_str(&profile).unwrap();
+    let seconds = |index: usize| {
+        let time = &profile["processes"][index]["time"];
+        ["user_seconds", "system_seconds"].map(|part| time[part].as_f64().unwrap())
+    };
+    let [first, second] = [0, 1].map(|index| seconds(index).iter().sum::<f64>());
+    assert!(first > 0.15, "{first}");
+    assert!(second < 0.1, "{second}");
+}
+
 #[test]
 fn a_small_stack_is_the_commands_affair() {
     let mut shell = Command::new("sh");
