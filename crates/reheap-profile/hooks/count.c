@@ -83,8 +83,8 @@ INLINE u32 ticks_now(void) { return (u32)__atomic_load_n(&shared->now, __ATOMIC_
 static void tell_place(struct place *place, struct slot *slot) {
     u64 bytes = bytes_of(&slot->allocated) - bytes_of(&slot->freed), blocks = live_blocks_of(slot);
     i64 more_bytes = (i64)(bytes - slot->told_bytes), more_blocks = (i64)(blocks - slot->told_blocks);
-    slot->told_bytes = bytes;
-    slot->told_blocks = blocks;
+    ADD(slot->told_bytes, more_bytes);
+    ADD(slot->told_blocks, more_blocks);
     i64 live_blocks = __atomic_add_fetch(&place->live_blocks, more_blocks, __ATOMIC_RELAXED);
     i64 live = __atomic_add_fetch(&place->live_bytes, more_bytes, __ATOMIC_RELAXED);
     i64 peak = __atomic_load_n(&place->peak_bytes, __ATOMIC_RELAXED);
@@ -143,10 +143,12 @@ static void note_size(struct slot *slot, void *block, u64 size) {
     u32 bucket = bucket_of_size(size);
     u64 before;
     if (likely(size <= FINE_BYTES)) {
-        before = slot->small[size]++;
+        before = slot->small[size];
+        ADD(slot->small[size], 1);
     } else {
         struct pair *large = &slot->large[bucket - FINE_SIZES];
-        before = large->blocks++;
+        before = large->blocks;
+        ADD(large->blocks, 1);
         ADD(large->bytes, size);
     }
     if (unlikely(size >> HUGE_BYTES_LOG2)) ADD(slot->huge, 1);
@@ -165,9 +167,9 @@ static void note_block(struct slot *slot, void *block, u64 size) {
 }
 
 INLINE int spend(struct budget *budget, u64 bytes) {
-    budget->left -= (i64)bytes;
+    ADD(budget->left, -bytes);
     if (likely(budget->left >= 0)) return 1;
-    budget->left += (i64)bytes;
+    ADD(budget->left, bytes);
     return 0;
 }
 
@@ -178,9 +180,10 @@ INLINE int note_block_quickly(struct slot *slot, const void *block, u64 size) {
     if (unlikely(!distance || before % USABLE_EVERY == 0)) return 0;
     struct entry *entry = (struct entry *)(distance + address_of(block));
     if (unlikely(!spend(&slot->allocated, size))) return 0;
-    slot->small[size] = before + 1;
+    ADD(slot->small[size], 1);
+    ADD(slot->number, 1);
     entry->tick = ticks_now();
-    entry->number = (u32)++slot->number;
+    entry->number = (u32)slot->number;
     entry->block = slot->mark | size << SIZE_SHIFT;
     return 1;
 }

@@ -123,9 +123,11 @@ INLINE struct slot *slot_at(struct place *place, u32 index) {
 
 INLINE u64 bytes_of(const struct budget *budget) { return budget->granted - (u64)budget->left; }
 
+// What a signal handler takes meanwhile stays taken.
 INLINE void grant(struct budget *budget, u64 bytes) {
-    budget->granted = bytes_of(budget) + bytes;
-    budget->left = (i64)bytes;
+    u64 more = bytes - (u64)budget->left;
+    ADD(budget->granted, more);
+    ADD(budget->left, more);
 }
 
 INLINE u64 live_blocks_of(const struct slot *slot) { return slot->number - slot->first - slot->frees; }

@@ -7,8 +7,7 @@
 // REHEAP_TRACED_INTO_REALLOC with the old block before the call (not if that is null), and the function with the new
 // block (null if there is none) after it.
 //
-// `trace_call` must not be interrupted by another of the same thread, as by a signal handler that allocates: the caller
-// keeps a flag for that anyway, and such calls stay out of the trace.
+// A call that a signal handler makes while its thread is in `trace_call` is lost, and counted as such.
 //
 // A thread whose ring is full waits for the recorder. If that is gone, tracing ends for the whole process, and the
 // recording says so. Waiting takes two system calls, sched_yield and clock_gettime; under seccomp's strict mode they would
@@ -108,11 +107,19 @@ static __attribute__((noinline, cold)) int trace_wait(struct reheap_trace *trace
 static inline __attribute__((always_inline)) void
 trace_call(struct reheap_trace *trace, struct reheap_trace_ring *ring, enum reheap_traced function,
            const void *block, uint64_t size, uint64_t alignment) {
+    if (__builtin_expect(ring->busy != 0, 0)) {
+        ring->lost++;
+        return;
+    }
+    // What is relaxed is for the thread's own signal handlers, which need no more than that nothing is moved.
+    __atomic_store_n(&ring->busy, 1, __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     uint64_t head = ring->head;
     if (__builtin_expect(__atomic_load_n(&trace->state, __ATOMIC_RELAXED) != REHEAP_TRACE_ON, 0) ||
         (__builtin_expect(head - ring->tail_seen >= REHEAP_TRACE_EVENTS, 0) &&
          !trace_wait(trace, ring, head))) {
         ring->lost++;
+        __atomic_store_n(&ring->busy, 0, __ATOMIC_RELAXED);
         return;
     }
     int frees = function == REHEAP_TRACED_FREE || function == REHEAP_TRACED_SDALLOCX ||
@@ -125,4 +132,6 @@ trace_call(struct reheap_trace *trace, struct reheap_trace_ring *ring, enum rehe
     event->size = size;
     event->alignment = alignment;
     __atomic_store_n(&ring->head, head + 1, __ATOMIC_RELEASE);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    __atomic_store_n(&ring->busy, 0, __ATOMIC_RELAXED);
 }

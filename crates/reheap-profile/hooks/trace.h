@@ -61,7 +61,8 @@ struct reheap_trace_ring {
     uint64_t tail_seen;    // 8: the writer's copy of tail, so that it seldom takes the reader's cache line
     uint64_t lost;         // 16: calls that could not be recorded
     uint64_t waits;        // 24: how often the ring was full
-    uint64_t unused_0[4];
+    uint64_t busy;         // 32: 1 while a call is put in; not for the reader
+    uint64_t unused_0[3];
     uint64_t tail;         // 64: how many were taken out
     uint64_t unused_1[7];
     struct reheap_trace_event events[REHEAP_TRACE_EVENTS]; // 128

@@ -100,7 +100,11 @@ fn tell_of_trace(path: &Path, traced: &Result<Written, TraceError>) {
         Ok(written) => {
             let (calls, bytes) = (written.totals.calls, written.bytes);
             let each = bytes as f64 / calls.max(1) as f64;
-            format!("wrote {shown}: {calls} calls in {bytes} bytes, {each:.1} each")
+            let missing = match written.totals.lost_calls {
+                0 => String::new(),
+                lost => format!("; {lost} calls are missing"),
+            };
+            format!("wrote {shown}: {calls} calls in {bytes} bytes, {each:.1} each{missing}")
         }
         Err(error) => format!("warning: the trace `{shown}` is not whole: {error}"),
     });

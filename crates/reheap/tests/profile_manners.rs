@@ -138,6 +138,32 @@ fn the_time_of_a_program_is_not_that_of_the_one_before_in_the_process() {
     assert!(second < 0.1, "{second}");
 }
 
+/// Whose handlers may come at any time, because its allocator allows that.
+#[test]
+fn a_program_that_allocates_in_signal_handlers_is_counted_exactly() {
+    let directory = tempfile::tempdir().unwrap();
+    let allocator = build("reentrant", &["-shared", "-fPIC"], directory.path());
+    let flags = ["-Wl,--no-as-needed", allocator.to_str().unwrap()];
+    let program = build("interrupted", &flags, directory.path());
+    let json = directory.path().join("profile.json");
+    for way in ["profile -o", "profile --trace calls.trace -o"] {
+        let mut command = reheap(way);
+        command.current_dir(directory.path());
+        let outcome = run(command.arg(&json).arg("--").arg(&program)).succeeded();
+        let own = outcome.stdout.split_whitespace().map(str::parse::<u64>);
+        let own: Vec<u64> = own.map(Result::unwrap).collect();
+        let profile = std::fs::read_to_string(&json).unwrap();
+        let profile: serde_json::Value = serde_json::from_str(&profile).unwrap();
+        let process = &profile["processes"][0];
+        assert_eq!(process["counts"]["calls"]["malloc"], own[0], "{way}");
+        let live = &process["live_at_end"];
+        let blocks = live["blocks"].as_u64().unwrap();
+        // What the libc and the hooks' own start keep is not many.
+        assert!((own[1]..own[1] + 10).contains(&blocks), "{live} of {own:?}");
+        assert!(live["bytes"].as_u64().unwrap() >= own[1] * 48, "{live}");
+    }
+}
+
 #[test]
 fn a_small_stack_is_the_commands_affair() {
     let mut shell = Command::new("sh");
