@@ -23,7 +23,87 @@ pub struct Blob {
 #[derive(Debug, Clone)]
 enum Place {
     Memory(Arc<[u8]>),
-    File { file: Arc<File>, offset: u64 },
+    File(Region),
+}
+
+/// Bytes in a file that nothing is known of yet.
+#[derive(Debug, Clone)]
+pub struct Region {
+    file: Arc<File>,
+    offset: u64,
+    size_bytes: u64,
+}
+
+impl Region {
+    /// A part of a file.
+    ///
+    /// # Errors
+    /// When the file ends before.
+    pub fn new(file: Arc<File>, offset: u64, size_bytes: u64) -> io::Result<Self> {
+        let end = offset.checked_add(size_bytes);
+        match end.is_some_and(|end| file.metadata().is_ok_and(|there| end <= there.len())) {
+            true => Ok(Self {
+                file,
+                offset,
+                size_bytes,
+            }),
+            false => Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the file ends before",
+            )),
+        }
+    }
+
+    /// How long it is.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// The same bytes, once their digest is known.
+    pub fn named(self, digest: Digest) -> Blob {
+        Blob {
+            digest,
+            size_bytes: self.size_bytes,
+            place: Place::File(self),
+        }
+    }
+
+    /// Reads it from its beginning.
+    pub fn reader(&self) -> impl Read + '_ {
+        RegionReader {
+            region: self,
+            read_bytes: 0,
+        }
+    }
+
+    /// Its first bytes, as many as there are.
+    pub(crate) fn beginning(&self, count: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.reader().take(count).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The file, and where the bytes begin in it.
+    pub(crate) fn place(&self) -> (&File, u64) {
+        (&self.file, self.offset)
+    }
+}
+
+struct RegionReader<'a> {
+    region: &'a Region,
+    read_bytes: u64,
+}
+
+impl Read for RegionReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let region = self.region;
+        let left = usize::try_from(region.size_bytes - self.read_bytes).unwrap_or(usize::MAX);
+        let count = buffer.len().min(left);
+        let offset = region.offset + self.read_bytes;
+        let read = region.file.read_at(&mut buffer[..count], offset)?;
+        self.read_bytes += read as u64;
+        Ok(read)
+    }
 }
 
 impl Blob {
@@ -38,11 +118,12 @@ impl Blob {
 
     /// A region of a file, whose digest is known.
     pub fn in_file(file: Arc<File>, offset: u64, size_bytes: u64, digest: Digest) -> Self {
-        Self {
-            digest,
+        let region = Region {
+            file,
+            offset,
             size_bytes,
-            place: Place::File { file, offset },
-        }
+        };
+        region.named(digest)
     }
 
     /// Its name, `sha256:…`.
@@ -61,36 +142,40 @@ impl Blob {
     }
 
     /// Reads it from its beginning.
-    pub fn reader(&self) -> impl Read + '_ {
-        Reader {
-            blob: self,
-            read_bytes: 0,
+    pub fn reader(&self) -> Box<dyn Read + '_> {
+        match &self.place {
+            Place::Memory(bytes) => Box::new(&bytes[..]),
+            Place::File(region) => Box::new(region.reader()),
         }
     }
-}
 
-/// Readers of one file do not share a position.
-struct Reader<'a> {
-    blob: &'a Blob,
-    read_bytes: u64,
-}
-
-impl Read for Reader<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = self.blob.size_bytes - self.read_bytes;
-        let bytes = buffer
-            .len()
-            .min(usize::try_from(left).unwrap_or(usize::MAX));
-        let buffer = &mut buffer[..bytes];
-        let read = match &self.blob.place {
+    /// The bytes from there on, as many as fit; none at its end.
+    pub(crate) fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        match &self.place {
             Place::Memory(bytes) => {
-                let mut rest = &bytes[self.read_bytes as usize..];
-                rest.read(buffer)?
+                let start = bytes
+                    .len()
+                    .min(usize::try_from(offset).unwrap_or(usize::MAX));
+                (&bytes[start..]).read(buffer)
             }
-            Place::File { file, offset } => file.read_at(buffer, offset + self.read_bytes)?,
-        };
-        self.read_bytes += read as u64;
-        Ok(read)
+            Place::File(region) => {
+                let mut reader = RegionReader {
+                    region,
+                    read_bytes: offset.min(region.size_bytes),
+                };
+                reader.read(buffer)
+            }
+        }
+    }
+
+    /// All of it, for what is known to be small.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn bytes(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.reader().read_to_end(&mut bytes)?;
+        Ok(bytes)
     }
 }
 
@@ -126,6 +211,15 @@ impl<W: Write> Write for Hashed<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.to.flush()
+    }
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.to.read(buffer)?;
+        self.hash.update(&buffer[..read]);
+        self.written_bytes += read as u64;
+        Ok(read)
     }
 }
 

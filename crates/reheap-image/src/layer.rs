@@ -230,7 +230,8 @@ fn place(path: &Path) -> Result<PathBuf, ImageError> {
     }
 }
 
-fn write(
+/// Writes a layer into a file.
+pub(crate) fn write(
     title: &str,
     entries: &BTreeMap<PathBuf, Entry>,
     compression: Compression,
@@ -366,9 +367,13 @@ impl<W: Write> Write for Encoder<W> {
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
-/// Whether a layer that begins with these four bytes is compressed.
-pub fn is_compressed(first_bytes: &[u8]) -> bool {
-    first_bytes.starts_with(GZIP) || first_bytes.starts_with(ZSTD)
+/// How a layer is compressed that begins with these four bytes, if it is.
+pub(crate) fn compression_of(first_bytes: &[u8]) -> Option<Compression> {
+    match () {
+        () if first_bytes.starts_with(GZIP) => Some(Compression::Gzip),
+        () if first_bytes.starts_with(ZSTD) => Some(Compression::Zstd),
+        () => None,
+    }
 }
 
 /// A layer's archive: what is compressed as its first bytes say, unpacked.
@@ -379,12 +384,10 @@ pub fn unpacked<'a>(
     first_bytes: &[u8],
     stored: impl io::BufRead + 'a,
 ) -> io::Result<Box<dyn Read + 'a>> {
-    Ok(match () {
-        () if first_bytes.starts_with(GZIP) => {
-            Box::new(flate2::bufread::MultiGzDecoder::new(stored))
-        }
-        () if first_bytes.starts_with(ZSTD) => Box::new(zstd::Decoder::with_buffer(stored)?),
-        () => Box::new(stored),
+    Ok(match compression_of(first_bytes) {
+        Some(Compression::Gzip) => Box::new(flate2::bufread::MultiGzDecoder::new(stored)),
+        Some(Compression::Zstd) => Box::new(zstd::Decoder::with_buffer(stored)?),
+        None => Box::new(stored),
     })
 }
 

@@ -4,12 +4,17 @@
 //! by digests ([`blob`]). [`scratch`] makes an image from programs alone; [`oci`] and [`docker`] say which files it is
 //! stored in, and [`destination`] writes these as a directory or an archive.
 //!
+//! [`read`] reads images of others, [`tree`] finds files in their layers, [`added`] puts a layer on one and takes it off
+//! again. [`sealed`] is an image whose bytes are settled, and [`registry`] gets images from a registry and brings them
+//! there.
+//!
 //! The configuration is JSON and not a type. Images of others have fields that no specification names, and whoever
 //! changes such an image must keep them: its name is the digest of exactly these bytes. The types of `oci-spec` serve to
 //! make a new one. They keep labels in hash maps, so everything is sorted before it is written ([`json`]).
 //!
 //! This crate is one of its own for the sake of its dependencies: compressors, certificates, and what a registry needs.
 
+pub mod added;
 pub mod blob;
 pub mod certificates;
 pub mod destination;
@@ -17,8 +22,13 @@ pub mod docker;
 mod error;
 pub mod layer;
 pub mod oci;
+pub mod read;
+pub mod registry;
 pub mod sbom;
 pub mod scratch;
+pub mod sealed;
+mod store;
+pub mod tree;
 mod workplace;
 
 pub use error::ImageError;
@@ -51,6 +61,21 @@ pub struct Platform {
     pub architecture: String,
     /// Which kind of it: `v8`.
     pub variant: Option<String>,
+}
+
+impl Platform {
+    /// What this machine runs.
+    pub fn of_this_machine() -> Self {
+        let architecture = match std::env::consts::ARCH {
+            "x86_64" => "amd64",
+            "aarch64" => "arm64",
+            other => other,
+        };
+        Self {
+            architecture: architecture.to_owned(),
+            variant: None,
+        }
+    }
 }
 
 impl fmt::Display for Platform {

@@ -48,6 +48,14 @@ impl<'a> Workplace<'a> {
         }
     }
 
+    /// Reads to the end, and stops when the flag is set.
+    pub(crate) fn until_end<R: Read>(&self, from: R) -> UntilEnd<'_, R> {
+        UntilEnd {
+            from,
+            interrupted: self.interrupted,
+        }
+    }
+
     /// Fails when the flag is set.
     pub(crate) fn go_on(&self) -> Result<(), ImageError> {
         match self.interrupted.load(Ordering::SeqCst) {
@@ -73,6 +81,21 @@ impl<R: Read> Read for Reading<'_, R> {
                 Err(io::Error::other("it shrank while reheap read it"))
             }
             bytes => Ok(bytes),
+        }
+    }
+}
+
+/// A reader of any length.
+pub(crate) struct UntilEnd<'a, R> {
+    from: R,
+    interrupted: &'a AtomicBool,
+}
+
+impl<R: Read> Read for UntilEnd<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.interrupted.load(Ordering::SeqCst) {
+            true => Err(io::Error::other(EndOfWork)),
+            false => self.from.read(buffer),
         }
     }
 }

@@ -1,49 +1,53 @@
 //! Finds the program that a container image starts, in the image's files and without a container engine.
 //!
-//! reheap reads two forms: the OCI image layout (`oci-layout`, `index.json`, `blobs/`) and what `docker save` writes
-//! (`manifest.json`). Each can be a directory or a tar archive, and the archive can be compressed with gzip. Nothing is
-//! unpacked: reheap walks the layers once for their names, then again for the one file. An image is untrusted input, so
-//! nothing in it names a file of this machine. reheap looks blobs up only by their digest or by their name within the
-//! archive, and follows links inside the image.
-
-mod layers;
-mod store;
+//! `reheap-image` reads images and finds files in their layers. Here are the rules by which a container's command becomes
+//! a program: PATH, scripts, and what a shell or an init program starts in its own place.
 
 use crate::opened::Opened;
 use crate::program::script::{self, Line};
-use layers::Layers;
-use serde::Deserialize;
+use reheap_image::Workplace;
+use reheap_image::read::{self, ReadError, Wanted};
+use reheap_image::tree::{Found, Tree};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
-use store::Store;
+use std::sync::atomic::AtomicBool;
+
+pub(crate) use reheap_image::read::is_image;
 
 /// What a shell searches if an image sets no PATH (OCI runtimes agree with Docker on it).
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// How many scripts may follow each other, as for the kernel.
 const SCRIPTS_MAX: usize = 5;
-/// An index may lead to another one.
-const INDEXES_MAX: usize = 4;
+/// How many programs may start each other in their own place: an init program, a script, a shell, `env`.
+const STARTERS_MAX: usize = 6;
+/// Programs that only start another one, whose name is the first of their arguments that is no option.
+const STARTERS: [&str; 12] = [
+    "tini",
+    "tini-static",
+    "dumb-init",
+    "catatonit",
+    "docker-init",
+    "env",
+    "gosu",
+    "su-exec",
+    "setpriv",
+    "nice",
+    "nohup",
+    "exec",
+];
+const SHELLS: [&str; 7] = ["sh", "bash", "dash", "ash", "busybox", "zsh", "ksh"];
 
 /// Why reheap cannot tell the program of an image.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ContainerError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
     #[error("the image cannot be read: {0}")]
     Io(#[from] std::io::Error),
-    #[error("the image's {what} is damaged: {reason}")]
-    Damaged { what: &'static str, reason: String },
-    #[error("the image lacks `{0}`")]
-    Missing(String),
-    #[error("the image has no Linux program for any platform")]
-    NoPlatform,
     #[error("the image has neither an entry point nor a command")]
     NoEntryPoint,
     #[error("the image's entry point `{0}` is not in it")]
     NotInImage(String),
-    #[error("the image has more than {0} files")]
-    TooManyFiles(usize),
-    #[error("the links of the image hold more than {} MiB", .0 >> 20)]
-    TooMuchInLinks(usize),
-    #[error("the links of `{0}` lead in a circle")]
-    LinkLoop(String),
 }
 
 /// The program of an image.
@@ -57,11 +61,11 @@ pub(crate) struct EntryPoint {
     pub(crate) file: Opened,
     /// The environment that the image sets, as `NAME=value`.
     pub(crate) environment: Vec<String>,
-}
-
-/// Whether a path holds an image; only its beginning is read.
-pub(crate) fn is_image(path: &Path) -> bool {
-    Store::is_one(path)
+    /// Its permission bits.
+    pub(crate) mode: u32,
+    /// The user and the group that it belongs to.
+    pub(crate) owner: (u32, u32),
+    pub(crate) has_capabilities: bool,
 }
 
 /// Reads the program that the image at a path starts.
@@ -69,192 +73,156 @@ pub(crate) fn is_image(path: &Path) -> bool {
 /// # Errors
 /// [`ContainerError`]
 pub(crate) fn entry_point(path: &Path) -> Result<EntryPoint, ContainerError> {
-    let store = Store::open(path)?;
-    let (config, layers) = parts(&store)?;
-    let settings: Image = json(&store.read_small(&config)?, "configuration")?;
-    let settings = settings.config.unwrap_or_default();
-    let layers = Layers::read(&store, &layers)?;
-    let command = [settings.entrypoint, settings.cmd].into_iter().flatten();
-    let command = command
-        .flatten()
-        .next()
-        .ok_or(ContainerError::NoEntryPoint)?;
-    let environment = settings.env.unwrap_or_default();
-    let path_variable = environment
-        .iter()
-        .find_map(|line| line.strip_prefix("PATH="));
-    let search = Search {
-        layers: &layers,
-        path: path_variable.unwrap_or(DEFAULT_PATH),
-        directory: Path::new(settings.working_dir.as_deref().unwrap_or("/")),
-    };
-    let mut path = search.find(&command)?;
-    let mut through = Vec::new();
-    loop {
-        let (beginning, file) = layers.open(&store, &path)?;
-        let next = match script::read(&beginning) {
-            Line::Interpreter(interpreter) => search.find(&interpreter.to_string_lossy())?,
-            Line::Env { name, .. } => search.find(&name.to_string_lossy())?,
-            Line::Elf | Line::Text | Line::Binary => {
-                return Ok(EntryPoint {
-                    path,
-                    through,
-                    file,
-                    environment,
-                });
-            }
-        };
-        through.push(std::mem::replace(&mut path, next));
-        if through.len() > SCRIPTS_MAX {
-            return Err(ContainerError::LinkLoop(command));
-        }
-    }
+    let never = AtomicBool::new(false);
+    let workplace = Workplace::new(None, &never);
+    let image = read::open(path, Wanted::First, &workplace)?;
+    let tree = Tree::read(&image.layers, &workplace)?;
+    let settings = image.settings()?;
+    Contents::new(&tree, &settings, &workplace).entry_point()
 }
 
-struct Search<'a> {
-    layers: &'a Layers,
-    path: &'a str,
+/// The files of an image and its configuration.
+pub(crate) struct Contents<'a> {
+    tree: &'a Tree,
+    workplace: &'a Workplace<'a>,
+    /// Entry point and command together: what is executed.
+    command: Vec<String>,
+    environment: Vec<String>,
     directory: &'a Path,
 }
 
-impl Search<'_> {
+impl<'a> Contents<'a> {
+    pub(crate) fn new(tree: &'a Tree, settings: &'a Value, workplace: &'a Workplace<'a>) -> Self {
+        let config = &settings["config"];
+        let words = ["Entrypoint", "Cmd"].into_iter();
+        let words = words.flat_map(|key| config[key].as_array().into_iter().flatten());
+        let words = words.filter_map(Value::as_str).map(str::to_owned);
+        let directory = config["WorkingDir"].as_str().unwrap_or("/");
+        Self {
+            tree,
+            workplace,
+            command: words.collect(),
+            environment: reheap_image::added::environment(config),
+            directory: Path::new(directory),
+        }
+    }
+
+    /// The program that the kernel executes first.
+    pub(crate) fn entry_point(&self) -> Result<EntryPoint, ContainerError> {
+        let command = self.command.first().ok_or(ContainerError::NoEntryPoint)?;
+        self.program_of(command)
+    }
+
+    /// The program that the container is for, as far as the command tells: init programs and scripts of shells execute
+    /// what comes after them.
+    pub(crate) fn main_program(&self) -> Result<EntryPoint, ContainerError> {
+        let mut words = self.command.clone();
+        let mut program = self.entry_point()?;
+        for _ in 0..STARTERS_MAX {
+            let name = |path: &Path| {
+                path.file_name()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned()
+            };
+            let is_shell = SHELLS.contains(&name(&program.path).as_str())
+                || words
+                    .first()
+                    .is_some_and(|word| SHELLS.contains(&name(Path::new(word)).as_str()));
+            let starts = match () {
+                () if is_shell => true,
+                () => STARTERS.contains(&name(&program.path).as_str()),
+            };
+            let rest = words.get(1..).unwrap_or_default();
+            let rest = match rest {
+                [option, text, ..] if is_shell && option == "-c" => {
+                    shell_words::split(text).unwrap_or_default()
+                }
+                rest => rest.to_vec(),
+            };
+            let is_passed_over =
+                |word: &&String| word.starts_with('-') || word.contains('=') || *word == "exec";
+            let skipped = rest.iter().take_while(is_passed_over).count();
+            let Some(next) = rest.get(skipped).filter(|_| starts) else {
+                break;
+            };
+            match self.program_of(next) {
+                Ok(found) => program = found,
+                Err(ContainerError::NotInImage(_)) => break,
+                Err(error) => return Err(error),
+            }
+            words = rest[skipped..].to_vec();
+        }
+        Ok(program)
+    }
+
+    fn program_of(&self, command: &str) -> Result<EntryPoint, ContainerError> {
+        let mut path = self.find(command)?;
+        let mut through = Vec::new();
+        loop {
+            let found = self.open(&path)?;
+            let found =
+                found.ok_or_else(|| ContainerError::NotInImage(path.display().to_string()))?;
+            let next = match script::read(&found.beginning) {
+                Line::Interpreter(interpreter) => self.find(&interpreter.to_string_lossy())?,
+                Line::Env { name, .. } => self.find(&name.to_string_lossy())?,
+                Line::Elf | Line::Text | Line::Binary => {
+                    return Ok(EntryPoint {
+                        path,
+                        through,
+                        mode: found.mode,
+                        owner: found.owner,
+                        has_capabilities: found.has_capabilities,
+                        file: Opened::part(found.file, found.start, found.size_bytes)?,
+                        environment: self.environment.clone(),
+                    });
+                }
+            };
+            through.push(std::mem::replace(&mut path, next));
+            if through.len() > SCRIPTS_MAX {
+                return Err(ReadError::LinkLoop(command.to_owned()).into());
+            }
+        }
+    }
+
     fn find(&self, command: &str) -> Result<PathBuf, ContainerError> {
         let candidates: Vec<PathBuf> = match command.contains('/') {
             true => vec![Path::new("/").join(self.directory).join(command)],
             false => {
-                let directories = self.path.split(':');
+                let path = self.environment.iter();
+                let path = path.filter_map(|line| line.strip_prefix("PATH=")).next();
+                let directories = path.unwrap_or(DEFAULT_PATH).split(':');
                 directories
                     .map(|directory| Path::new("/").join(directory).join(command))
                     .collect()
             }
         };
         for candidate in candidates {
-            if let Some(file) = self.layers.resolve(&candidate)? {
+            if let Some(file) = self.tree.resolve(&candidate)? {
                 return Ok(file);
             }
         }
         Err(ContainerError::NotInImage(command.to_owned()))
     }
-}
 
-#[derive(Deserialize)]
-struct Index {
-    manifests: Vec<Descriptor>,
-}
-
-#[derive(Deserialize)]
-struct Descriptor {
-    digest: String,
-    platform: Option<Platform>,
-}
-
-#[derive(Deserialize)]
-struct Platform {
-    architecture: String,
-    os: String,
-}
-
-/// A manifest, or another index in its place.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Manifest {
-    Image {
-        config: Descriptor,
-        layers: Vec<Descriptor>,
-    },
-    Index(Index),
-}
-
-#[derive(Deserialize)]
-struct DockerManifest {
-    #[serde(rename = "Config")]
-    config: String,
-    #[serde(rename = "Layers")]
-    layers: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct Image {
-    config: Option<Settings>,
-}
-
-#[derive(Deserialize, Default)]
-struct Settings {
-    #[serde(rename = "Entrypoint")]
-    entrypoint: Option<Vec<String>>,
-    #[serde(rename = "Cmd")]
-    cmd: Option<Vec<String>>,
-    #[serde(rename = "Env")]
-    env: Option<Vec<String>>,
-    #[serde(rename = "WorkingDir")]
-    working_dir: Option<String>,
-}
-
-/// The names of the configuration and of the layers, lowest first.
-fn parts(store: &Store) -> Result<(String, Vec<String>), ContainerError> {
-    if !store.has("index.json") {
-        let images: Vec<DockerManifest> = json(&store.read_small("manifest.json")?, "manifest")?;
-        let first = images.into_iter().next();
-        let image = first.ok_or_else(|| ContainerError::Missing("an image".to_owned()))?;
-        return Ok((image.config, image.layers));
+    fn open(&self, path: &Path) -> Result<Option<Found>, ContainerError> {
+        Ok(self.tree.open(path, self.workplace)?)
     }
-    let mut index: Index = json(&store.read_small("index.json")?, "index")?;
-    for _ in 0..INDEXES_MAX {
-        let chosen = choose(&index.manifests).ok_or(ContainerError::NoPlatform)?;
-        match json(&store.read_small(&blob(&chosen.digest)?)?, "manifest")? {
-            Manifest::Index(inner) => index = inner,
-            Manifest::Image { config, layers } => {
-                let layers: Result<_, _> = layers.iter().map(|layer| blob(&layer.digest)).collect();
-                return Ok((blob(&config.digest)?, layers?));
-            }
-        }
+
+    /// A file by any of its paths.
+    pub(crate) fn file(&self, path: &Path) -> Result<Option<Opened>, ContainerError> {
+        let Some(path) = self.tree.resolve(path)? else {
+            return Ok(None);
+        };
+        let Some(found) = self.open(&path)? else {
+            return Ok(None);
+        };
+        Ok(Some(Opened::part(
+            found.file,
+            found.start,
+            found.size_bytes,
+        )?))
     }
-    Err(ContainerError::LinkLoop("index.json".to_owned()))
-}
-
-/// The one for this machine, or else the first for any.
-fn choose(manifests: &[Descriptor]) -> Option<&Descriptor> {
-    let here = match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    };
-    let is_for = |descriptor: &&Descriptor, architecture: &str| {
-        let platform = descriptor.platform.as_ref();
-        platform.is_some_and(|p| p.os == "linux" && p.architecture == architecture)
-    };
-    // Attestations are listed like images, and say that they are for "unknown".
-    let is_an_image = |descriptor: &&Descriptor| {
-        let platform = descriptor.platform.as_ref();
-        platform.is_none_or(|platform| platform.os != "unknown")
-    };
-    let mut all = manifests.iter();
-    let for_here = all.clone().find(|descriptor| is_for(descriptor, here));
-    for_here.or_else(|| all.find(is_an_image))
-}
-
-/// The name of the file that holds the blob with that digest.
-fn blob(digest: &str) -> Result<String, ContainerError> {
-    let damaged = || ContainerError::Damaged {
-        what: "digest",
-        reason: format!("`{}`", digest.escape_debug()),
-    };
-    let (algorithm, hash) = digest.split_once(':').ok_or_else(damaged)?;
-    let is_plain = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric());
-    match is_plain(algorithm) && is_plain(hash) {
-        true => Ok(format!("blobs/{algorithm}/{hash}")),
-        false => Err(damaged()),
-    }
-}
-
-fn json<T: serde::de::DeserializeOwned>(
-    bytes: &[u8],
-    what: &'static str,
-) -> Result<T, ContainerError> {
-    serde_json::from_slice(bytes).map_err(|error| ContainerError::Damaged {
-        what,
-        reason: error.to_string(),
-    })
 }
 
 #[cfg(test)]
@@ -314,20 +282,6 @@ mod tests {
             }
             bytes.truncate(length % (2 * bytes.len()) + 2);
             let _ = entry_point_in(&bytes);
-        }
-    }
-
-    #[test]
-    fn a_digest_cannot_name_a_file_outside_of_the_image() {
-        assert_eq!(blob("sha256:abc123").unwrap(), "blobs/sha256/abc123");
-        for digest in [
-            "sha256:../../etc/passwd",
-            "../x:1",
-            "sha256",
-            "sha256:",
-            ":a",
-        ] {
-            assert!(blob(digest).is_err(), "{digest}");
         }
     }
 }

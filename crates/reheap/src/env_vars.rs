@@ -19,6 +19,12 @@ pub(crate) const PREBUILT: &str = "REHEAP_PREBUILT";
 pub(crate) const LD_PRELOAD: &str = "LD_PRELOAD";
 /// The time of everything in an image, in seconds since 1970 (reproducible-builds.org).
 pub(crate) const SOURCE_DATE_EPOCH: &str = "SOURCE_DATE_EPOCH";
+/// The logins for registries, as podman and skopeo name them (containers-auth.json(5)).
+pub(crate) const REGISTRY_AUTH_FILE: &str = "REGISTRY_AUTH_FILE";
+/// The directory of Docker's logins for registries.
+pub(crate) const DOCKER_CONFIG: &str = "DOCKER_CONFIG";
+/// The certificates that TLS trusts, as OpenSSL names them.
+pub(crate) const SSL_CERT_FILE: &str = "SSL_CERT_FILE";
 /// No colours, whatever its value (no-color.org).
 pub(crate) const NO_COLOR: &str = "NO_COLOR";
 /// What the recording linker must do: a `Plan` of [`crate::project`] as JSON. Set by `cargo reheap`, not by users.

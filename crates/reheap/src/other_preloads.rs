@@ -51,8 +51,12 @@ pub(crate) fn room_beside_audit_libraries() -> Option<(OsString, OsString)> {
 /// If reheap cannot read the file, the dynamic linker does not preload it either.
 fn brings_a_malloc(file: &Path) -> bool {
     let file = File::open(file).and_then(Opened::new).ok();
-    let identity = file.and_then(|file| identify(&file).ok());
-    identity.is_some_and(|identity| {
+    file.is_some_and(|file| has_a_malloc(&file))
+}
+
+/// Whether a library has a malloc of its own that is not one of reheap's.
+pub(crate) fn has_a_malloc(library: &Opened) -> bool {
+    identify(library).is_ok_and(|identity| {
         identity.marker.is_none() && identity.exports.iter().any(|name| name == "malloc")
     })
 }

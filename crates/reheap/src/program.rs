@@ -17,7 +17,7 @@ use crate::ui::{self, Failure};
 use anyhow::Context as _;
 use libraries::Libraries;
 pub(crate) use obstacle::{LinkAgain, Meeting, Obstacle, Remark};
-use reheap_allocators::target::{Libc, Target};
+use reheap_allocators::target::{Architecture, Libc, Target};
 use reheap_elf::identify::{Identity, Kind, LibcName, identify};
 pub(crate) use route::{NotRunnable, Route};
 use std::ffi::OsStr;
@@ -96,36 +96,13 @@ impl Program {
 
     /// What a library for this program is built for; `None` where reheap has none.
     pub(crate) fn target(&self) -> Option<Target> {
-        let libc = match self.identity.libc.name {
-            LibcName::Glibc => Libc::Glibc,
-            LibcName::Musl => Libc::Musl,
-            LibcName::Bionic | LibcName::None | LibcName::Unknown => return None,
-        };
-        let is_for_this_machine = self.identity.architecture == std::env::consts::ARCH;
-        Target::of_this_machine(libc).filter(|_| is_for_this_machine)
+        target_of(&self.identity, &[std::env::consts::ARCH])
     }
 
     /// What stands in the way of preloading, the worst first.
     pub(crate) fn obstacles(&self) -> Vec<Obstacle> {
-        let identity = &self.identity;
-        let mut obstacles = Vec::new();
-        match identity.kind {
-            Kind::Dynamic => {}
-            _ if identity.packed => obstacles.push(Obstacle::Packed),
-            Kind::Static | Kind::StaticPie => {
-                obstacles.push(Obstacle::Static(LinkAgain::of(identity)));
-            }
-            kind => obstacles.push(Obstacle::NotAProgram(kind)),
-        }
-        obstacles.extend(self.privilege.map(Obstacle::Privileged));
-        if identity.architecture != std::env::consts::ARCH {
-            obstacles.push(Obstacle::OtherArchitecture(identity.architecture.clone()));
-        } else if self.target().is_none() && identity.kind == Kind::Dynamic {
-            let libc = identity.libc.name.to_string();
-            obstacles.push(Obstacle::OtherLibc(libc));
-        }
-        obstacles.extend(self.meeting.obstacle.clone());
-        obstacles
+        let here = [std::env::consts::ARCH];
+        obstacles(&self.identity, self.privilege, &self.meeting, &here)
     }
 
     /// The address space that it needs before it does anything: its own file and those that are loaded for it.
@@ -153,6 +130,46 @@ impl Program {
             takers::only_libraries(&real(&self.route.file), libc, &libraries_of_this_system())?;
         Some(Remark::TakesNoMalloc { libraries })
     }
+}
+
+/// What a library for a program is built for, where these processors run it; `None` where reheap has none.
+pub(crate) fn target_of(identity: &Identity, architectures: &[&str]) -> Option<Target> {
+    let libc = match identity.libc.name {
+        LibcName::Glibc => Libc::Glibc,
+        LibcName::Musl => Libc::Musl,
+        LibcName::Bionic | LibcName::None | LibcName::Unknown => return None,
+    };
+    let is_it = |architecture: &Architecture| architecture.name() == identity.architecture;
+    let architecture = Architecture::ALL.into_iter().find(is_it)?;
+    let is_run = architectures.contains(&architecture.name());
+    is_run.then(|| Target::new(architecture, libc))
+}
+
+/// What stands in the way of preloading a program where these processors run it, the worst first.
+pub(crate) fn obstacles(
+    identity: &Identity,
+    privilege: Option<Privilege>,
+    meeting: &Meeting,
+    architectures: &[&str],
+) -> Vec<Obstacle> {
+    let mut obstacles = Vec::new();
+    match identity.kind {
+        Kind::Dynamic => {}
+        _ if identity.packed => obstacles.push(Obstacle::Packed),
+        Kind::Static | Kind::StaticPie => {
+            obstacles.push(Obstacle::Static(LinkAgain::of(identity)));
+        }
+        kind => obstacles.push(Obstacle::NotAProgram(kind)),
+    }
+    obstacles.extend(privilege.map(Obstacle::Privileged));
+    if !architectures.contains(&identity.architecture.as_str()) {
+        obstacles.push(Obstacle::OtherArchitecture(identity.architecture.clone()));
+    } else if target_of(identity, architectures).is_none() && identity.kind == Kind::Dynamic {
+        let libc = identity.libc.name.to_string();
+        obstacles.push(Obstacle::OtherLibc(libc));
+    }
+    obstacles.extend(meeting.obstacle.clone());
+    obstacles
 }
 
 /// Those of this system, as a program started from here would find them.
@@ -191,15 +208,16 @@ fn privilege(file: &Path, metadata: &Metadata) -> Option<Privilege> {
     )
 }
 
-struct Caller {
-    uid: u32,
-    gid: u32,
+/// Who starts a program.
+pub(crate) struct Caller {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
 }
 
 impl Caller {
     /// Secure mode is for programs that get another identity than the caller's (security/commoncap.c). A setuid-root
     /// program that root runs is not in it, and root gains nothing by capabilities.
-    fn gains(
+    pub(crate) fn gains(
         &self,
         mode: u32,
         owner: u32,

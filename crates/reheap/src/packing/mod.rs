@@ -3,9 +3,12 @@
 //! [`options`] checks the flags, [`programs`] the programs, before anything is written. `reheap-image` makes the image,
 //! and [`report`] says what is in it.
 
+pub(crate) mod added;
 mod libraries;
 pub(crate) mod options;
+pub(crate) mod place;
 pub(crate) mod programs;
+mod remote;
 mod report;
 
 use crate::env_vars;
@@ -15,13 +18,13 @@ use anyhow::Context as _;
 use options::{CaCertificates, Format, Options};
 use programs::Packable;
 use reheap_image::certificates::Certificates;
-use reheap_image::destination::Destination;
+use reheap_image::registry::Pushed;
 use reheap_image::sbom::{self, Package};
 use reheap_image::scratch::{Program, Recipe};
 use reheap_image::{Image, ImageError, Platform, Workplace, docker, oci};
 use report::Report;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -52,12 +55,11 @@ pub(crate) fn pack(
         .map(|(platform, programs)| recipe(platform, &programs, options, origin))
         .collect::<anyhow::Result<_>>()?;
     let interrupted = interrupt::on_signals()?;
-    let (images, destination, written) = make(&recipes, options, programs, &interrupted)
-        .map_err(|error| explained(error, &options.output))?;
+    let (images, written) = make(&recipes, options, programs, &interrupted)?;
     let report = Report::new(&recipes, &images, options, written);
-    match (&destination, options.json) {
+    match (options.place.is_stream(), options.json) {
         // Its reader wants the image and nothing else.
-        (Destination::Stream(_), _) => ui::beside(&report.text()),
+        (true, _) => ui::beside(&report.text()),
         (_, true) => ui::data(&report.json()?)?,
         (_, false) => ui::data(&report.text())?,
     }
@@ -69,6 +71,7 @@ struct Written {
     size_bytes: u64,
     digest: String,
     manifests: Vec<String>,
+    pushed: Option<Pushed>,
 }
 
 fn make(
@@ -76,14 +79,13 @@ fn make(
     options: &Options,
     programs: &[Packable],
     interrupted: &Arc<AtomicBool>,
-) -> Result<(Vec<Image>, Destination, Written), ImageError> {
-    let destination = Destination::check(&options.output)?;
-    let parent = destination.parent().map(PathBuf::from);
-    let workplace = Workplace::new(parent, interrupted);
+) -> anyhow::Result<(Vec<Image>, Written)> {
+    let workplace = Workplace::new(options.place.parent(), interrupted);
     let images: Vec<Image> = recipes
         .iter()
         .map(|recipe| recipe.make(&workplace))
-        .collect::<Result<_, _>>()?;
+        .collect::<Result<_, _>>()
+        .map_err(|error| explained(error, Path::new(&options.place.shown())))?;
     let name = programs::image_name(&programs[0].name);
     let (parts, digest, manifests) = match options.format {
         Format::Oci => {
@@ -95,15 +97,18 @@ fn make(
             (docker::parts(&images[0], &name), digest, Vec::new())
         }
     };
+    let layout = || oci::layout(&images, &name).parts;
+    let written = options.place.write(&parts, layout, &workplace)?;
     let written = Written {
-        size_bytes: destination.write(&parts, &workplace)?,
+        size_bytes: written.size_bytes,
         digest,
         manifests,
+        pushed: written.pushed,
     };
-    Ok((images, destination, written))
+    Ok((images, written))
 }
 
-fn explained(error: ImageError, output: &std::path::Path) -> anyhow::Error {
+fn explained(error: ImageError, output: &Path) -> anyhow::Error {
     match &error {
         ImageError::Interrupted => {
             let text = format!("interrupted before `{}` was written", output.display());

@@ -1,6 +1,7 @@
 //! The flags of `reheap image` that say what goes into an image, and where it goes.
 
 use crate::packing;
+use crate::packing::place::{Place, PlaceArguments};
 use crate::ui::Failure;
 use reheap_image::Platform;
 use reheap_image::layer::Compression;
@@ -12,13 +13,12 @@ use std::path::{Path, PathBuf};
 /// What goes into an image, and where it goes.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct PackingArguments {
-    /// Where the image goes: a file whose name ends in .tar, or a directory
-    #[arg(short, long, value_name = "FILE.tar|DIR")]
-    output: PathBuf,
+    #[command(flatten)]
+    pub(crate) place: PlaceArguments,
     /// The form of the image: `oci` for registries, podman, containerd and new versions of Docker,
-    /// `docker` for `docker load` of any version
-    #[arg(long, value_enum, default_value = "oci", hide_possible_values = true)]
-    format: Format,
+    /// `docker` for `docker load` of any version [default: oci, or that of the image given]
+    #[arg(long, value_enum, hide_possible_values = true)]
+    pub(crate) format: Option<Format>,
     /// What starts, with its arguments, in one word for the shell [default: the first program]
     #[arg(long, value_name = "COMMAND")]
     entrypoint: Option<String>,
@@ -50,13 +50,13 @@ pub(crate) struct PackingArguments {
     /// The platform as its name is written, to add a variant such as linux/arm/v7
     /// [default: what the programs are for]
     #[arg(long, value_name = "linux/ARCH[/VARIANT]")]
-    platform: Vec<String>,
+    pub(crate) platform: Vec<String>,
     /// How layers are compressed: `gzip` for every engine and registry, `zstd` for those since 2021
     #[arg(long, value_enum, default_value = "gzip", hide_possible_values = true)]
     compression: HowCompressed,
     /// Print what was written as JSON
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// The form of an image.
@@ -83,7 +83,7 @@ pub(crate) enum CaCertificates {
 /// The checked flags.
 #[derive(Debug)]
 pub(crate) struct Options {
-    pub(crate) output: PathBuf,
+    pub(crate) place: Place,
     pub(crate) format: Format,
     pub(crate) entry_point: Vec<String>,
     pub(crate) environment: Vec<String>,
@@ -104,10 +104,10 @@ pub(crate) struct Options {
 impl PackingArguments {
     /// Checks the flags, and that the image can go where it shall.
     pub(crate) fn check(&self) -> anyhow::Result<Options> {
-        self.check_output()?;
+        let format = self.format.unwrap_or(Format::Oci);
         Ok(Options {
-            output: self.output.clone(),
-            format: self.format,
+            place: self.place.check(format)?,
+            format,
             entry_point: self.entry_point()?,
             environment: pairs("--env", &self.env)?
                 .into_iter()
@@ -133,39 +133,22 @@ impl PackingArguments {
                 .iter()
                 .map(|text| platform(text))
                 .collect::<Result<_, _>>()?,
-            compression: match self.compression {
-                HowCompressed::Gzip => Compression::Gzip,
-                HowCompressed::Zstd => Compression::Zstd,
-            },
+            compression: self.compression(),
             json: self.json,
             time: packing::time()?,
         })
     }
 
+    pub(crate) fn compression(&self) -> Compression {
+        match self.compression {
+            HowCompressed::Gzip => Compression::Gzip,
+            HowCompressed::Zstd => Compression::Zstd,
+        }
+    }
+
     /// Whether the user says what starts.
     pub(crate) fn has_entry_point(&self) -> bool {
         self.entrypoint.is_some()
-    }
-
-    fn check_output(&self) -> anyhow::Result<()> {
-        use reheap_image::destination::Destination;
-        let destination = Destination::check(&self.output)
-            .map_err(|error| packing::explained(error, &self.output))?;
-        if self.format == Format::Docker && matches!(destination, Destination::Directory(_)) {
-            let text = "an image for `docker load` is a file, not a directory";
-            let hint = "give it a name that ends in .tar, or use --format oci";
-            return Err(Failure::usage(text).hint(hint).into());
-        }
-        let parent = destination.parent().filter(|parent| !parent.is_dir());
-        if let Some(parent) = parent {
-            let text = format!(
-                "cannot write `{}`: there is no directory `{}`",
-                self.output.display(),
-                parent.display()
-            );
-            return Err(Failure::failed(text).into());
-        }
-        Ok(())
     }
 
     fn entry_point(&self) -> Result<Vec<String>, Failure> {
@@ -210,10 +193,10 @@ impl PackingArguments {
 
     /// The image of the last time would be in the next one.
     fn refuse_own_output(&self, directory: &Path) -> anyhow::Result<()> {
-        let parent = self
-            .output
-            .parent()
-            .filter(|parent| *parent != Path::new(""));
+        let Some(output) = &self.place.output else {
+            return Ok(());
+        };
+        let parent = output.parent().filter(|parent| *parent != Path::new(""));
         let parent = fs::canonicalize(parent.unwrap_or(Path::new(".")));
         let (Ok(parent), Ok(packed)) = (parent, fs::canonicalize(directory)) else {
             return Ok(());
@@ -223,7 +206,7 @@ impl PackingArguments {
         }
         let text = format!(
             "cannot write `{}`: it is in `{}`, which --file packs",
-            self.output.display(),
+            output.display(),
             directory.display()
         );
         Err(Failure::usage(text)
@@ -262,7 +245,7 @@ fn user(text: &str) -> Result<User, Failure> {
     }
 }
 
-fn platform(text: &str) -> Result<Platform, Failure> {
+pub(crate) fn platform(text: &str) -> Result<Platform, Failure> {
     let words: Vec<&str> = text.split('/').collect();
     let (architecture, variant) = match words[..] {
         ["linux", architecture] => (architecture, None),

@@ -12,7 +12,9 @@ use std::fmt::Write as _;
 /// What was written.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    file: String,
+    /// None if it was only pushed.
+    file: Option<String>,
+    pushed_to: Option<String>,
     format: &'static str,
     /// Of the manifest, or of the index of several platforms; for Docker the image's ID.
     digest: String,
@@ -58,7 +60,8 @@ impl Report {
         let mut manifests = written.manifests.into_iter();
         let of_platform = |(recipe, image)| OfPlatform::new(recipe, image, manifests.next());
         Self {
-            file: options.output.display().to_string(),
+            file: options.place.file(),
+            pushed_to: written.pushed.and(options.place.pushed_to()),
             format: match options.format {
                 Format::Oci => "oci",
                 Format::Docker => "docker",
@@ -75,8 +78,14 @@ impl Report {
 
     /// A line for the image, and one for each layer.
     pub(super) fn text(&self) -> String {
-        let file = ui::printable(&self.file);
-        let mut text = format!("{file}: {}, {}\n", size(self.size_bytes), self.digest);
+        let mut text = String::new();
+        for place in self.file.iter().chain(&self.pushed_to) {
+            let place = ui::printable(place);
+            line(
+                &mut text,
+                &format!("{place}: {}, {}", size(self.size_bytes), self.digest),
+            );
+        }
         for image in &self.images {
             let entry_point = image.entry_point.as_array().into_iter().flatten();
             let words: Vec<&str> = entry_point.filter_map(Value::as_str).collect();
@@ -127,12 +136,12 @@ impl OfPlatform {
     }
 }
 
-fn line(text: &mut String, line: &str) {
+pub(super) fn line(text: &mut String, line: &str) {
     writeln!(text, "{line}").expect("a string takes everything");
 }
 
 /// In the units that registries charge in.
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     match bytes {
         0..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
         _ => format!("{:.1} MB", bytes as f64 / 1e6),

@@ -7,10 +7,10 @@
 use crate::opened::Opened;
 use reheap_allocators::target::Libc;
 use reheap_elf::linkage::{self, Linkage};
+use reheap_elf::source::Source as _;
 use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -20,13 +20,14 @@ const CACHE: &str = "/etc/ld.so.cache";
 const CACHE_BYTES_MAX: u64 = 64 << 20;
 
 /// Opens a file of the system by its path there.
-type Open<'a> = Box<dyn Fn(&Path) -> Option<File> + 'a>;
+type Open<'a> = Box<dyn Fn(&Path) -> Option<Opened> + 'a>;
 
 /// Where libraries are looked for.
 pub(crate) struct Libraries<'a> {
     open: Open<'a>,
     /// `LD_LIBRARY_PATH`.
     first: Vec<PathBuf>,
+    architecture: String,
     cache: OnceCell<HashMap<String, PathBuf>>,
     known: RefCell<HashMap<PathBuf, Option<Rc<Linkage>>>>,
 }
@@ -51,16 +52,27 @@ pub(crate) struct Closure {
 impl<'a> Libraries<'a> {
     /// Those of a system whose files are opened by `open`, with the directories that come before all others.
     pub(crate) fn new(open: impl Fn(&Path) -> Option<File> + 'a, first: Vec<PathBuf>) -> Self {
+        let open = move |path: &Path| Opened::new(open(path)?).ok();
+        Self::of_image(open, first, std::env::consts::ARCH)
+    }
+
+    /// Those of a system that may be for another processor, and whose files may be parts of others.
+    pub(crate) fn of_image(
+        open: impl Fn(&Path) -> Option<Opened> + 'a,
+        first: Vec<PathBuf>,
+        architecture: &str,
+    ) -> Self {
         Self {
             open: Box::new(open),
             first,
+            architecture: architecture.to_owned(),
             cache: OnceCell::new(),
             known: RefCell::default(),
         }
     }
 
     pub(crate) fn open(&self, path: &Path) -> Option<Opened> {
-        Opened::new((self.open)(path)?).ok()
+        (self.open)(path)
     }
 
     /// What the dynamic linker loads for a program: it first, then breadth first what is needed.
@@ -152,14 +164,14 @@ impl<'a> Libraries<'a> {
         self.cache.get_or_init(|| match libc {
             Libc::Glibc => {
                 let bytes = self.text(Path::new(CACHE)).unwrap_or_default();
-                cached(&bytes).unwrap_or_default()
+                cached(&bytes, &self.architecture).unwrap_or_default()
             }
             Libc::Musl => HashMap::new(),
         })
     }
 
     fn usual_directories(&self, libc: Libc) -> Vec<PathBuf> {
-        let arch = std::env::consts::ARCH;
+        let arch = &self.architecture;
         match libc {
             Libc::Glibc => [
                 &format!("/lib/{arch}-linux-gnu"),
@@ -184,9 +196,9 @@ impl<'a> Libraries<'a> {
     }
 
     fn text(&self, path: &Path) -> Option<Vec<u8>> {
-        let mut bytes = Vec::new();
         let file = (self.open)(path)?;
-        file.take(CACHE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+        let mut bytes = vec![0; file.size_bytes().min(CACHE_BYTES_MAX) as usize];
+        file.read_at(0, &mut bytes).ok()?;
         Some(bytes)
     }
 }
@@ -212,15 +224,15 @@ fn listed(list: Option<&str>, file: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The libraries in glibc's cache (`sysdeps/generic/dl-cache.h`: `struct cache_file_new`), for this machine.
-fn cached(bytes: &[u8]) -> Option<HashMap<String, PathBuf>> {
+/// The libraries in glibc's cache (`sysdeps/generic/dl-cache.h`: `struct cache_file_new`), for a processor.
+fn cached(bytes: &[u8], architecture: &str) -> Option<HashMap<String, PathBuf>> {
     const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
     const HEADER_BYTES: usize = 48;
     const ENTRY_BYTES: usize = 24;
-    /// `FLAG_ELF_LIBC6` and that of the architecture.
-    const FLAGS: u32 = match cfg!(target_arch = "aarch64") {
-        true => 0x0a03,
-        false => 0x0303,
+    // `FLAG_ELF_LIBC6` and that of the architecture
+    let flags: u32 = match architecture {
+        "aarch64" => 0x0a03,
+        _ => 0x0303,
     };
     // Before 2.2 there was another table in front of it, and up to 2.32 there still could be.
     let start = bytes.windows(MAGIC.len()).position(|part| part == MAGIC)?;
@@ -238,7 +250,7 @@ fn cached(bytes: &[u8]) -> Option<HashMap<String, PathBuf>> {
     let mut libraries = HashMap::new();
     for entry in 0..count.min(table.len() / ENTRY_BYTES) {
         let at = HEADER_BYTES + entry * ENTRY_BYTES;
-        if number(at)? == FLAGS {
+        if number(at)? == flags {
             let (name, path) = (text(number(at + 4)?)?, text(number(at + 8)?)?);
             // The first is for the most able processor; which of them is taken makes no difference for names.
             libraries
@@ -252,6 +264,7 @@ fn cached(bytes: &[u8]) -> Option<HashMap<String, PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::env::consts::ARCH;
     use std::process::Command;
 
     fn of_this_system() -> Libraries<'static> {
@@ -281,11 +294,11 @@ mod tests {
     #[test]
     fn a_damaged_cache_is_an_empty_one_and_never_a_panic() {
         let cache = std::fs::read(CACHE).unwrap();
-        assert!(cached(&cache).unwrap().contains_key("libc.so.6"));
+        assert!(cached(&cache, ARCH).unwrap().contains_key("libc.so.6"));
         for length in (0..cache.len()).step_by(997) {
-            let _ = cached(&cache[..length]);
+            let _ = cached(&cache[..length], ARCH);
         }
-        assert!(cached(b"text").is_none());
+        assert!(cached(b"text", ARCH).is_none());
     }
 
     #[test]

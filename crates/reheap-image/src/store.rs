@@ -1,17 +1,19 @@
-//! Finds and reads the parts of an image in a directory or a tar archive.
+//! Finds the parts of an image in a directory or a tar archive.
 
-use super::ContainerError;
+use crate::blob::Region;
+use crate::read::ReadError;
+use crate::tree::copy_with_holes;
+use crate::workplace::Workplace;
 use flate2::read::MultiGzDecoder;
-use reheap_image::layer;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Manifests and configurations are some kilobytes.
-const SMALL_BYTES_MAX: u64 = 16 << 20;
+pub(crate) const SMALL_BYTES_MAX: u64 = 16 << 20;
 /// More parts than any image has.
 const PARTS_MAX: usize = 100_000;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -19,10 +21,11 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 const TAR_MAGIC: (usize, &[u8]) = (257, b"ustar");
 
 /// The parts of an image by name.
-pub(super) enum Store {
+#[derive(Debug)]
+pub(crate) enum Store {
     Directory(PathBuf),
     Archive {
-        file: File,
+        file: Arc<File>,
         /// Offset and size of each part.
         parts: HashMap<String, (u64, u64)>,
     },
@@ -30,7 +33,7 @@ pub(super) enum Store {
 
 impl Store {
     /// Whether the path holds an image, as far as its beginning tells.
-    pub(super) fn is_one(path: &Path) -> bool {
+    pub(crate) fn is_one(path: &Path) -> bool {
         if path.is_dir() {
             return path.join("oci-layout").is_file() || path.join("manifest.json").is_file();
         }
@@ -53,7 +56,7 @@ impl Store {
         path.is_file() && is_tar().unwrap_or(false)
     }
 
-    pub(super) fn open(path: &Path) -> Result<Self, ContainerError> {
+    pub(crate) fn open(path: &Path, workplace: &Workplace<'_>) -> Result<Self, ReadError> {
         if path.is_dir() {
             return Ok(Self::Directory(path.to_owned()));
         }
@@ -63,17 +66,20 @@ impl Store {
         file.rewind()?;
         if magic == GZIP {
             // reheap reads parts in another order than they are stored, and a compressed stream does not allow that.
-            let mut unpacked = tempfile::tempfile()?;
-            io::copy(
-                &mut MultiGzDecoder::new(BufReader::new(file)),
-                &mut unpacked,
-            )?;
+            let mut unpacked = workplace.file().map_err(io::Error::other)?;
+            let packed = workplace.until_end(BufReader::new(file));
+            copy_with_holes(&mut MultiGzDecoder::new(packed), &mut unpacked)?;
             unpacked.rewind()?;
             file = unpacked;
         }
+        Self::of_archive(Arc::new(file), workplace)
+    }
+
+    fn of_archive(file: Arc<File>, workplace: &Workplace<'_>) -> Result<Self, ReadError> {
         let mut parts = HashMap::new();
-        for entry in tar::Archive::new(BufReader::new(&file)).entries_with_seek()? {
+        for entry in tar::Archive::new(BufReader::new(&*file)).entries_with_seek()? {
             let entry = entry?;
+            workplace.go_on()?;
             let name = entry.path_bytes().into_owned();
             let name = name.strip_prefix(b"./").unwrap_or(&name);
             let place = (entry.raw_file_position(), entry.size());
@@ -90,13 +96,13 @@ impl Store {
             });
             parts.insert(name, linked.unwrap_or(place));
             if parts.len() > PARTS_MAX {
-                return Err(ContainerError::TooManyFiles(PARTS_MAX));
+                return Err(ReadError::TooManyFiles(PARTS_MAX));
             }
         }
         Ok(Self::Archive { file, parts })
     }
 
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         match self {
             Self::Directory(directory) => directory.join(name).is_file(),
             Self::Archive { parts, .. } => parts.contains_key(name),
@@ -104,85 +110,39 @@ impl Store {
     }
 
     /// Reads a manifest or configuration.
-    pub(super) fn read_small(&self, name: &str) -> Result<Vec<u8>, ContainerError> {
-        let mut bytes = Vec::new();
-        self.open_part(name)?
-            .take(SMALL_BYTES_MAX)
-            .read_to_end(&mut bytes)?;
-        Ok(bytes)
+    pub(crate) fn read_small(&self, name: &str) -> Result<Vec<u8>, ReadError> {
+        Ok(self.part(name)?.beginning(SMALL_BYTES_MAX)?)
     }
 
-    /// Reads a part from its beginning, unpacked.
-    pub(super) fn open_layer(&self, name: &str) -> Result<Box<dyn Read + '_>, ContainerError> {
-        let mut beginning = Vec::new();
-        self.open_part(name)?.take(4).read_to_end(&mut beginning)?;
-        let part = BufReader::with_capacity(1 << 16, self.open_part(name)?);
-        Ok(layer::unpacked(&beginning, part)?)
-    }
-
-    /// The file that holds a layer uncompressed, and where the layer begins in it.
-    pub(super) fn place_of_plain_layer(
-        &self,
-        name: &str,
-    ) -> Result<Option<(File, u64)>, ContainerError> {
-        let mut beginning = Vec::new();
-        self.open_part(name)?.take(4).read_to_end(&mut beginning)?;
-        if layer::is_compressed(&beginning) {
-            return Ok(None);
-        }
-        Ok(Some(match self {
-            Self::Directory(directory) => (File::open(self.path_of(directory, name)?)?, 0),
-            Self::Archive { file, parts } => {
-                let (offset, _) = parts.get(name).ok_or_else(|| missing(name))?;
-                (file.try_clone()?, *offset)
+    /// Where a part is.
+    pub(crate) fn part(&self, name: &str) -> Result<Region, ReadError> {
+        let (file, offset, size) = match self {
+            Self::Directory(directory) => {
+                let file = File::open(self.path_of(directory, name)?)?;
+                let size = file.metadata()?.len();
+                (Arc::new(file), 0, size)
             }
-        }))
+            Self::Archive { file, parts } => {
+                let &(offset, size) = parts.get(name).ok_or_else(|| missing(name))?;
+                (Arc::clone(file), offset, size)
+            }
+        };
+        Region::new(file, offset, size).map_err(|_| ReadError::Damaged {
+            what: "archive",
+            reason: format!("it ends in the middle of `{}`", name.escape_debug()),
+        })
     }
 
     /// `manifest.json` of a directory may name anything; what is outside the directory is not part of the image.
-    fn path_of(&self, directory: &Path, name: &str) -> Result<PathBuf, ContainerError> {
+    fn path_of(&self, directory: &Path, name: &str) -> Result<PathBuf, ReadError> {
         let path = within(Path::new(""), Path::new(name)).map(|path| directory.join(path));
         path.filter(|path| path.is_file())
             .ok_or_else(|| missing(name))
     }
-
-    fn open_part(&self, name: &str) -> Result<Box<dyn Read + '_>, ContainerError> {
-        match self {
-            Self::Directory(directory) => Ok(Box::new(File::open(self.path_of(directory, name)?)?)),
-            Self::Archive { file, parts } => {
-                let &(offset, size) = parts.get(name).ok_or_else(|| missing(name))?;
-                let part = Part {
-                    file,
-                    offset,
-                    left_bytes: size,
-                };
-                Ok(Box::new(part))
-            }
-        }
-    }
 }
 
-/// Reads a part of an archive. Parts are read side by side, so the position is the reader's own and not the file's.
-struct Part<'a> {
-    file: &'a File,
-    offset: u64,
-    left_bytes: u64,
-}
-
-impl Read for Part<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let bytes = buffer
-            .len()
-            .min(usize::try_from(self.left_bytes).unwrap_or(usize::MAX));
-        let read = self.file.read_at(&mut buffer[..bytes], self.offset)?;
-        self.offset += read as u64;
-        self.left_bytes -= read as u64;
-        Ok(read)
-    }
-}
-
-fn missing(name: &str) -> ContainerError {
-    ContainerError::Missing(name.to_owned())
+fn missing(name: &str) -> ReadError {
+    ReadError::Missing(name.escape_debug().to_string())
 }
 
 /// A path without `..`, as seen from a directory; `None` if it leads out.

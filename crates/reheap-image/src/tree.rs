@@ -1,13 +1,15 @@
 //! Builds the file tree that the layers of an image make together (OCI image specification, "Layer Filesystem
 //! Changeset").
 
-use super::ContainerError;
-use super::store::Store;
-use crate::opened::Opened;
+use crate::blob::{Hashed, Region};
+use crate::layer::{compression_of, unpacked};
+use crate::read::{ReadError, StoredLayer};
+use crate::workplace::Workplace;
+use oci_spec::image::Digest;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::hash::{BuildHasher as _, RandomState};
-use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufReader, Read, Seek as _, SeekFrom, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use tar::EntryType;
@@ -19,7 +21,7 @@ const TARGETS_BYTES_MAX: usize = 8 << 20;
 /// reheap reads a larger program only up to this: nobody wants more of an image copied to the disk.
 const FILE_BYTES_MAX: u64 = 2 << 30;
 /// As much as the kernel looks at.
-const BEGINNING_BYTES: u64 = 256;
+pub const BEGINNING_BYTES: u64 = 256;
 /// As many links as Linux follows (path_resolution(7)).
 const LINKS_MAX: usize = 40;
 const WHITEOUT: &[u8] = b".wh.";
@@ -60,61 +62,177 @@ enum Node {
 /// The tree, with paths from `/`. reheap asks for only a few of a million paths, so it keeps each as a hash of eight
 /// bytes. The key of the hash is random, so no image can be made to collide.
 #[derive(Debug, Default)]
-pub(super) struct Layers {
-    names: Vec<String>,
+pub struct Tree {
+    layers: Vec<Region>,
     /// What each layer does, the lowest first, sorted by path.
     acts: Vec<Vec<(u64, Act)>>,
     /// Two bytes of length, then the text of a link.
     targets: Vec<u8>,
     hashes: RandomState,
+    files: usize,
 }
 
-impl Layers {
+/// What to do with a file that is outside of the image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Escaping {
+    LeftOut,
+    Refused,
+}
+
+/// What a layer turned out to be when all of it was read.
+#[derive(Debug, Clone)]
+pub struct Digests {
+    /// Of its stored bytes.
+    pub stored: Digest,
+    /// Of the archive in it.
+    pub diff_id: Digest,
+}
+
+/// A file of an image.
+#[derive(Debug)]
+pub struct Found {
+    /// The file of this machine that holds it, and where it begins there.
+    pub file: File,
+    /// Where it begins in that file.
+    pub start: u64,
+    /// How long it is.
+    pub size_bytes: u64,
+    /// As much as the kernel looks at to tell what it is.
+    pub beginning: Vec<u8>,
+    /// Its permission bits.
+    pub mode: u32,
+    /// The user and the group that it belongs to.
+    pub owner: (u32, u32),
+    /// Whether it has capabilities (capabilities(7)).
+    pub has_capabilities: bool,
+}
+
+impl Tree {
     /// Reads the names of all files.
-    pub(super) fn read(store: &Store, names: &[String]) -> Result<Self, ContainerError> {
-        let mut layers = Self {
-            names: names.to_vec(),
-            ..Self::default()
-        };
-        let mut files = 0;
-        for name in names {
-            let mut archive = tar::Archive::new(store.open_layer(name)?);
-            let mut acts = Vec::new();
-            for (number, entry) in archive.entries()?.enumerate() {
-                let entry = entry?;
-                let Some(path) = from_root(&entry.path_bytes()) else {
-                    continue;
-                };
-                let target = entry.link_name_bytes();
-                let target = target.as_deref().unwrap_or_default();
-                let act = match entry.header().entry_type() {
-                    EntryType::Directory => Act::Directory,
-                    EntryType::Symlink => Act::Link(layers.keep(target)?),
-                    EntryType::Link => match from_root(target) {
-                        Some(target) => Act::SameAs(layers.keep(target.as_os_str().as_bytes())?),
-                        None => continue,
-                    },
-                    EntryType::Regular | EntryType::Continuous => Act::File(number as u32),
-                    _ => continue,
-                };
-                acts.push(layers.act(&path, act));
-                files += 1;
-                if files > FILES_MAX {
-                    return Err(ContainerError::TooManyFiles(FILES_MAX));
-                }
-            }
-            layers.put(acts);
+    ///
+    /// # Errors
+    /// When a layer cannot be read.
+    pub fn read(layers: &[StoredLayer], workplace: &Workplace<'_>) -> Result<Self, ReadError> {
+        let mut tree = Self::default();
+        for layer in layers {
+            let stored = workplace.until_end(layer.stored.reader());
+            let archive = unpacked(&layer.stored.beginning(4)?, BufReader::new(stored))?;
+            tree.read_names(archive, Escaping::LeftOut)?;
+            tree.layers.push(layer.stored.clone());
         }
-        Ok(layers)
+        Ok(tree)
+    }
+
+    /// The same, with every byte of every layer, so that its digests are known.
+    ///
+    /// # Errors
+    /// When a layer is not what its digests say, or a file in it is outside of the image.
+    pub fn check(
+        layers: &[StoredLayer],
+        workplace: &Workplace<'_>,
+    ) -> Result<(Self, Vec<Digests>), ReadError> {
+        let mut tree = Self::default();
+        let mut digests = Vec::new();
+        for layer in layers {
+            let found = tree.check_layer(layer, workplace)?;
+            let is = |expected: &Option<Digest>, found: &Digest| match expected {
+                Some(expected) if expected != found => Err(ReadError::Digest {
+                    expected: expected.to_string(),
+                    found: found.to_string(),
+                }),
+                _ => Ok(()),
+            };
+            is(&layer.digest, &found.stored)?;
+            is(&layer.diff_id, &found.diff_id)?;
+            tree.layers.push(layer.stored.clone());
+            digests.push(found);
+        }
+        Ok((tree, digests))
+    }
+
+    fn check_layer(
+        &mut self,
+        layer: &StoredLayer,
+        workplace: &Workplace<'_>,
+    ) -> Result<Digests, ReadError> {
+        let mut stored = Hashed::new(workplace.until_end(layer.stored.reader()));
+        let mut archive = {
+            let buffered = BufReader::with_capacity(1 << 16, &mut stored);
+            Hashed::new(unpacked(&layer.stored.beginning(4)?, buffered)?)
+        };
+        self.read_names(&mut archive, Escaping::Refused)?;
+        // Neither the end of an archive nor that of a compressed stream is the end of the file.
+        io::copy(&mut archive, &mut io::sink())?;
+        let (decoder, diff_id, _) = archive.finish();
+        drop(decoder);
+        io::copy(&mut stored, &mut io::sink())?;
+        Ok(Digests {
+            stored: stored.finish().1,
+            diff_id,
+        })
+    }
+
+    fn read_names(&mut self, archive: impl Read, escaping: Escaping) -> Result<(), ReadError> {
+        let mut acts = Vec::new();
+        for (number, entry) in tar::Archive::new(archive).entries()?.enumerate() {
+            let entry = entry?;
+            let Some(path) = from_root(&entry.path_bytes()) else {
+                if escaping == Escaping::LeftOut {
+                    continue;
+                }
+                let shown = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+                return Err(ReadError::Damaged {
+                    what: "layer",
+                    reason: format!("`{}` is outside of the image", shown.escape_debug()),
+                });
+            };
+            let target = entry.link_name_bytes();
+            let target = target.as_deref().unwrap_or_default();
+            let act = match entry.header().entry_type() {
+                EntryType::Directory => Act::Directory,
+                EntryType::Symlink => Act::Link(self.keep(target)?),
+                EntryType::Link => match from_root(target) {
+                    Some(target) => Act::SameAs(self.keep(target.as_os_str().as_bytes())?),
+                    None => continue,
+                },
+                EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
+                    Act::File(number as u32)
+                }
+                _ => continue,
+            };
+            acts.push(self.act(&path, act));
+            self.files += 1;
+            if self.files > FILES_MAX {
+                return Err(ReadError::TooManyFiles(FILES_MAX));
+            }
+        }
+        self.put(acts);
+        Ok(())
+    }
+
+    /// Takes the topmost layer off.
+    pub fn pop(&mut self) {
+        self.layers.pop();
+        self.acts.pop();
+    }
+
+    /// How many layers there are.
+    pub fn len(&self) -> usize {
+        self.layers.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.layers.is_empty()
     }
 
     /// Keeps a text, and says where.
-    fn keep(&mut self, text: &[u8]) -> Result<u32, ContainerError> {
+    fn keep(&mut self, text: &[u8]) -> Result<u32, ReadError> {
         let place = self.targets.len();
         let length = u16::try_from(text.len());
-        let length = length.map_err(|_| ContainerError::TooMuchInLinks(TARGETS_BYTES_MAX))?;
+        let length = length.map_err(|_| ReadError::TooMuchInLinks(TARGETS_BYTES_MAX))?;
         if place + 2 + text.len() > TARGETS_BYTES_MAX {
-            return Err(ContainerError::TooMuchInLinks(TARGETS_BYTES_MAX));
+            return Err(ReadError::TooMuchInLinks(TARGETS_BYTES_MAX));
         }
         self.targets.extend(length.to_le_bytes());
         self.targets.extend_from_slice(text);
@@ -197,7 +315,20 @@ impl Layers {
     }
 
     /// The path of the file that a path leads to; `None` if there is none.
-    pub(super) fn resolve(&self, path: &Path) -> Result<Option<PathBuf>, ContainerError> {
+    ///
+    /// # Errors
+    /// When links lead in a circle.
+    pub fn resolve(&self, path: &Path) -> Result<Option<PathBuf>, ReadError> {
+        let at = self.follow(path)?;
+        let is_file = matches!(self.get(&at), Some(Node::File { .. } | Node::SameAs(_)));
+        Ok(is_file.then_some(at))
+    }
+
+    /// Where a path leads, whether or not something is there.
+    ///
+    /// # Errors
+    /// When links lead in a circle.
+    pub fn follow(&self, path: &Path) -> Result<PathBuf, ReadError> {
         let mut links = 0;
         let mut left: Vec<PathBuf> = reversed(path);
         let mut at = PathBuf::from("/");
@@ -217,62 +348,106 @@ impl Layers {
             if let Some(Node::Link(target)) = self.get(&at) {
                 links += 1;
                 if links > LINKS_MAX {
-                    return Err(ContainerError::LinkLoop(path.display().to_string()));
+                    return Err(ReadError::LinkLoop(path.display().to_string()));
                 }
                 at.pop();
                 left.extend(reversed(&target));
             }
         }
-        let is_file = matches!(self.get(&at), Some(Node::File { .. } | Node::SameAs(_)));
-        Ok(is_file.then_some(at))
+        Ok(at)
     }
 
-    /// The file at a path that [`Self::resolve`] gave, and its beginning, which tells what it is.
-    pub(super) fn open(
-        &self,
-        store: &Store,
-        path: &Path,
-    ) -> Result<(Vec<u8>, Opened), ContainerError> {
-        let missing = || ContainerError::NotInImage(path.display().to_string());
+    /// Whether a directory is at a path without links.
+    pub fn is_directory(&self, path: &Path) -> bool {
+        path == Path::new("/") || self.get(path) == Some(Node::Directory)
+    }
+
+    /// The layer that has the file at a path that [`Self::resolve`] gave, counted from the lowest.
+    pub fn layer_of(&self, path: &Path) -> Option<usize> {
+        match self.get(path)? {
+            Node::File { layer, .. } => Some(layer),
+            _ => None,
+        }
+    }
+
+    /// The file at a path that [`Self::resolve`] gave; `None` if it is none.
+    ///
+    /// # Errors
+    /// When the layer cannot be read.
+    pub fn open(&self, path: &Path, workplace: &Workplace<'_>) -> Result<Option<Found>, ReadError> {
         let mut at = path.to_owned();
         for _ in 0..LINKS_MAX {
-            match self.get(&at).ok_or_else(missing)? {
-                Node::SameAs(other) => at = other,
-                Node::File { layer, entry } => {
-                    let name = &self.names[layer];
-                    let mut archive = tar::Archive::new(store.open_layer(name)?);
-                    let entry = archive.entries()?.nth(entry as usize);
-                    return opened(store, name, entry.ok_or_else(missing)??);
+            match self.get(&at) {
+                Some(Node::SameAs(other)) => at = other,
+                Some(Node::File { layer, entry }) => {
+                    return found(&self.layers[layer], entry, workplace);
                 }
-                Node::Directory | Node::Link(_) => return Err(missing()),
+                _ => return Ok(None),
             }
         }
-        Err(ContainerError::LinkLoop(path.display().to_string()))
+        Err(ReadError::LinkLoop(path.display().to_string()))
     }
 }
 
-/// A file in a layer: in its place in the image if the layer is not compressed, else a copy in a file without a name.
-fn opened(
-    store: &Store,
-    layer: &str,
-    mut entry: tar::Entry<'_, Box<dyn Read + '_>>,
-) -> Result<(Vec<u8>, Opened), ContainerError> {
+/// A file in a layer: in its place if the layer is not compressed, else a copy in a file without a name.
+fn found(
+    layer: &Region,
+    number: u32,
+    workplace: &Workplace<'_>,
+) -> Result<Option<Found>, ReadError> {
+    let first_bytes = layer.beginning(4)?;
+    let stored = BufReader::with_capacity(1 << 16, workplace.until_end(layer.reader()));
+    let mut archive = tar::Archive::new(unpacked(&first_bytes, stored)?);
+    let Some(entry) = archive.entries()?.nth(number as usize) else {
+        return Ok(None);
+    };
+    let mut entry = entry?;
+    let header = entry.header();
+    let is_sparse = header.entry_type() == EntryType::GNUSparse;
+    let mode = header.mode()?;
+    let owner = (header.uid()? as u32, header.gid()? as u32);
+    let has_capabilities = has_capabilities(&mut entry)?;
     let (place, size) = (entry.raw_file_position(), entry.size());
     let mut beginning = Vec::new();
     let mut first = entry.by_ref().take(BEGINNING_BYTES);
     first.read_to_end(&mut beginning)?;
-    if let Some((file, start)) = store.place_of_plain_layer(layer)? {
-        let part = Opened::part(file, start.saturating_add(place), size)?;
-        return Ok((beginning, part));
+    let (file, start, size_bytes) = if compression_of(&first_bytes).is_some() || is_sparse {
+        let mut copy = workplace.file().map_err(io::Error::other)?;
+        copy.write_all(&beginning)?;
+        copy_with_holes(&mut entry.take(FILE_BYTES_MAX), &mut copy)?;
+        let size = copy.metadata()?.len();
+        (copy, 0, size)
+    } else {
+        let (file, offset) = layer.place();
+        (file.try_clone()?, offset.saturating_add(place), size)
+    };
+    Ok(Some(Found {
+        file,
+        start,
+        size_bytes,
+        beginning,
+        mode,
+        owner,
+        has_capabilities,
+    }))
+}
+
+/// Docker, BuildKit and GNU tar all keep extended attributes like this.
+fn has_capabilities(entry: &mut tar::Entry<'_, impl Read>) -> io::Result<bool> {
+    const KEY: &[u8] = b"SCHILY.xattr.security.capability";
+    let Some(extensions) = entry.pax_extensions()? else {
+        return Ok(false);
+    };
+    for extension in extensions {
+        if extension?.key_bytes() == KEY {
+            return Ok(true);
+        }
     }
-    let mut copy = tempfile::tempfile()?;
-    copy.write_all(&beginning)?;
-    copy_with_holes(&mut entry.take(FILE_BYTES_MAX), &mut copy)?;
-    Ok((beginning, Opened::new(copy)?))
+    Ok(false)
 }
 
 /// Copies, and leaves out blocks of zeros.
-fn copy_with_holes(from: &mut impl Read, to: &mut File) -> io::Result<()> {
+pub(crate) fn copy_with_holes(from: &mut impl Read, to: &mut File) -> io::Result<()> {
     let mut piece = vec![0; 64 << 10];
     loop {
         let count = from.read(&mut piece)?;
@@ -315,7 +490,7 @@ mod tests {
     use super::*;
 
     /// Puts a layer with links, files (whose number is that of their entry) and directories on top.
-    fn put(layers: &mut Layers, nodes: &[(&str, Option<&str>)]) {
+    fn put(layers: &mut Tree, nodes: &[(&str, Option<&str>)]) {
         let mut acts = Vec::new();
         for (number, (path, target)) in nodes.iter().enumerate() {
             let act = match target {
@@ -330,7 +505,7 @@ mod tests {
 
     #[test]
     fn links_lead_where_they_lead_inside_the_image() {
-        let mut layers = Layers::default();
+        let mut layers = Tree::default();
         put(
             &mut layers,
             &[
@@ -350,13 +525,13 @@ mod tests {
         assert_eq!(layers.resolve(Path::new("/usr/bin")).unwrap(), None);
         assert!(matches!(
             layers.resolve(Path::new("/loop")),
-            Err(ContainerError::LinkLoop(_))
+            Err(ReadError::LinkLoop(_))
         ));
     }
 
     #[test]
     fn an_upper_layer_hides_and_replaces_what_is_below() {
-        let mut layers = Layers::default();
+        let mut layers = Tree::default();
         let below = [
             ("/a", Some("")),
             ("/a/x", None),

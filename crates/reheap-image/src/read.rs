@@ -1,0 +1,623 @@
+//! Reads images that others made: the OCI image layout (`oci-layout`, `index.json`, `blobs/`) and what `docker save`
+//! writes (`manifest.json`), as a directory or a tar archive, which may be compressed with gzip.
+//!
+//! Nothing is unpacked. An image is untrusted input, so nothing in it names a file of this machine: blobs are looked up
+//! only by their digest or by their name within the archive. Layers stay where they are, and [`crate::tree`] reads them
+//! in pieces.
+
+use crate::ImageError;
+use crate::Platform;
+use crate::blob::{Blob, Region};
+use crate::error::EndOfWork;
+use crate::store::{SMALL_BYTES_MAX, Store};
+use crate::workplace::Workplace;
+use oci_spec::image::{Digest, MediaType};
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::str::FromStr as _;
+
+/// An index may lead to another one.
+const INDEXES_MAX: usize = 4;
+/// More than any engine runs, and few enough for the open files that a process may have.
+const LAYERS_MAX: usize = 500;
+
+/// Why an image cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The system refused something.
+    #[error("the image cannot be read: {0}")]
+    Io(io::Error),
+    /// The caller said that it should end.
+    #[error("interrupted")]
+    Interrupted,
+    /// A part is not what it should be.
+    #[error("the image's {what} is damaged: {reason}")]
+    Damaged {
+        /// Which part.
+        what: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A part is not there.
+    #[error("the image lacks `{0}`")]
+    Missing(String),
+    /// Bytes are not those that their digest names.
+    #[error("the image is damaged: what it calls {expected} is {found}")]
+    Digest {
+        /// What the image says.
+        expected: String,
+        /// What the bytes say.
+        found: String,
+    },
+    /// There is no image in it, or only for other systems.
+    #[error("the image has no Linux program for any platform")]
+    NoPlatform,
+    /// It is not for the platform that was asked for.
+    #[error("the image is not for {wanted}, but for {}", .there.join(", "))]
+    OtherPlatform {
+        /// What was asked for.
+        wanted: String,
+        /// What there is.
+        there: Vec<String>,
+    },
+    /// There are several images for one platform.
+    #[error("there are {0} images in it")]
+    SeveralImages(usize),
+    /// The format before 2016.
+    #[error("its manifest has the old format, schema 1")]
+    Schema1,
+    /// Something newer than reheap, or no image at all.
+    #[error("reheap does not know the media type `{0}`")]
+    UnknownMediaType(String),
+    /// A layer that only a key opens.
+    #[error("it has encrypted layers")]
+    Encrypted,
+    /// It would not fit into the memory that reheap allows.
+    #[error("the image has more than {0} files")]
+    TooManyFiles(usize),
+    /// Nor would this.
+    #[error("the image has more than {LAYERS_MAX} layers")]
+    TooManyLayers,
+    /// Nor would these.
+    #[error("the links of the image hold more than {} MiB", .0 >> 20)]
+    TooMuchInLinks(usize),
+    /// A layer cannot be written.
+    #[error(transparent)]
+    Write(ImageError),
+    /// There is nothing of reheap's to take off.
+    #[error("reheap has added nothing to it")]
+    NothingAdded,
+    /// What reheap added is below other layers.
+    #[error("other layers are on top of the one that reheap added")]
+    NotOnTop,
+    /// The kernel would give up, too.
+    #[error("the links of `{0}` lead in a circle")]
+    LinkLoop(String),
+}
+
+impl From<io::Error> for ReadError {
+    fn from(error: io::Error) -> Self {
+        let is = |error: &io::Error| {
+            let inner = error.get_ref();
+            inner.is_some_and(|inner| {
+                inner.is::<EndOfWork>()
+                    || matches!(inner.downcast_ref(), Some(ImageError::Interrupted))
+            })
+        };
+        // The reader of archives adds words to an error, and keeps it as its source.
+        let source = error.get_ref().and_then(|inner| inner.source());
+        let wrapped = source.and_then(|source| source.downcast_ref::<io::Error>());
+        match is(&error) || wrapped.is_some_and(is) {
+            true => Self::Interrupted,
+            false => Self::Io(error),
+        }
+    }
+}
+
+impl From<ImageError> for ReadError {
+    fn from(error: ImageError) -> Self {
+        match error {
+            ImageError::Interrupted => Self::Interrupted,
+            other => Self::Write(other),
+        }
+    }
+}
+
+/// Which image of several.
+#[derive(Debug, Clone, Copy)]
+pub enum Wanted<'a> {
+    /// The one for this machine, or else the first.
+    First,
+    /// The one for this machine, or the only one.
+    TheOnly,
+    /// The one for a platform.
+    For(&'a Platform),
+}
+
+/// A layer as it is stored.
+#[derive(Debug, Clone)]
+pub struct StoredLayer {
+    /// How it is stored, if the image says so.
+    pub media_type: Option<MediaType>,
+    /// Its bytes.
+    pub stored: Region,
+    /// What they should be.
+    pub digest: Option<Digest>,
+    /// What the archive in it should be.
+    pub diff_id: Option<Digest>,
+}
+
+/// In which files an image is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// The OCI image layout.
+    Oci,
+    /// What `docker save` writes.
+    Docker,
+    /// Both, over the same blobs.
+    Both,
+}
+
+/// An image for one platform, as it is stored.
+#[derive(Debug, Clone)]
+pub struct StoredImage {
+    /// In which files.
+    pub form: Form,
+    /// Its manifest; Docker's archive has none.
+    pub manifest: Option<Manifest>,
+    /// Its configuration to the byte.
+    pub configuration: Blob,
+    /// The lowest first.
+    pub layers: Vec<StoredLayer>,
+    /// What it is called: `repository:tag`.
+    pub names: Vec<String>,
+    /// What the index says about it.
+    pub annotations: BTreeMap<String, String>,
+    /// For which other platforms there are images beside it.
+    pub others: Vec<String>,
+}
+
+/// A manifest, to the byte.
+#[derive(Debug, Clone)]
+pub struct Manifest {
+    /// What it is.
+    pub media_type: String,
+    /// Its bytes.
+    pub blob: Blob,
+}
+
+impl StoredImage {
+    /// The configuration, parsed.
+    ///
+    /// # Errors
+    /// When it is not JSON.
+    pub fn settings(&self) -> Result<Value, ReadError> {
+        json(&self.configuration.bytes()?, "configuration")
+    }
+}
+
+/// Whether a path holds an image; only its beginning is read.
+pub fn is_image(path: &Path) -> bool {
+    Store::is_one(path)
+}
+
+/// Finds the parts of an image.
+///
+/// # Errors
+/// When it is damaged, or there is none that fits.
+pub fn open(
+    path: &Path,
+    wanted: Wanted<'_>,
+    workplace: &Workplace<'_>,
+) -> Result<StoredImage, ReadError> {
+    let store = Store::open(path, workplace)?;
+    match store.has("index.json") {
+        true => open_layout(&store, wanted),
+        false => open_docker(&store, wanted),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Index {
+    pub(crate) manifests: Vec<Descriptor>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Descriptor {
+    #[serde(default)]
+    pub(crate) media_type: String,
+    pub(crate) digest: String,
+    #[serde(default)]
+    pub(crate) size: u64,
+    platform: Option<NamedPlatform>,
+    #[serde(default)]
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct NamedPlatform {
+    architecture: String,
+    os: String,
+    variant: Option<String>,
+}
+
+impl NamedPlatform {
+    fn is_for(&self, platform: &Platform) -> bool {
+        let variant = &platform.variant;
+        self.os == "linux"
+            && self.architecture == platform.architecture
+            && (variant.is_none() || self.variant == *variant)
+    }
+
+    fn shown(&self) -> String {
+        let variant = self.variant.iter().map(|variant| format!("/{variant}"));
+        format!(
+            "{}/{}{}",
+            self.os,
+            self.architecture,
+            variant.collect::<String>()
+        )
+    }
+}
+
+/// A manifest, or another index in its place.
+pub(crate) enum Document {
+    Image(ImageParts),
+    Index(Index),
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct ImageParts {
+    pub(crate) config: Descriptor,
+    pub(crate) layers: Vec<Descriptor>,
+}
+
+/// Reads a manifest or an index, and what it is if it does not say so.
+pub(crate) fn document(bytes: &[u8]) -> Result<(Document, String), ReadError> {
+    let value: Value = json(bytes, "manifest")?;
+    let said = value["mediaType"].as_str().unwrap_or_default().to_owned();
+    if value["schemaVersion"] == 1 || said.contains("docker.distribution.manifest.v1") {
+        return Err(ReadError::Schema1);
+    }
+    let damaged = |error: serde_json::Error| ReadError::Damaged {
+        what: "manifest",
+        reason: error.to_string(),
+    };
+    if value.get("manifests").is_some() {
+        let index = serde_json::from_value(value).map_err(damaged)?;
+        return Ok((Document::Index(index), said));
+    }
+    let parts: ImageParts = serde_json::from_value(value).map_err(damaged)?;
+    let said = match said.is_empty() {
+        true => MediaType::ImageManifest.to_string(),
+        false => said,
+    };
+    Ok((Document::Image(parts), said))
+}
+
+/// An image of several in an index.
+pub(crate) struct Chosen {
+    pub(crate) descriptor: Descriptor,
+    /// For which other platforms there are images beside it.
+    pub(crate) others: Vec<String>,
+}
+
+/// Chooses by platform. Attestations are listed like images, and say that they are for "unknown".
+pub(crate) fn choose(index: &Index, wanted: Wanted<'_>) -> Result<Chosen, ReadError> {
+    let is_an_image = |descriptor: &&Descriptor| {
+        let platform = descriptor.platform.as_ref();
+        platform.is_none_or(|platform| platform.os != "unknown")
+    };
+    let images: Vec<&Descriptor> = index.manifests.iter().filter(is_an_image).collect();
+    let shown = |descriptor: &&Descriptor| match &descriptor.platform {
+        Some(platform) => platform.shown(),
+        None => "an unnamed platform".to_owned(),
+    };
+    let fitting = |platform: &Platform| -> Vec<&Descriptor> {
+        let is_for = |of: &&&Descriptor| {
+            let of = of.platform.as_ref();
+            of.is_some_and(|of| of.is_for(platform))
+        };
+        images.iter().filter(is_for).copied().collect()
+    };
+    let candidates = match wanted {
+        Wanted::For(platform) => match fitting(platform) {
+            // It may be the platform all the same: its configuration tells.
+            none if none.is_empty() && images.len() == 1 && images[0].platform.is_none() => {
+                images.clone()
+            }
+            fitting => fitting,
+        },
+        Wanted::First | Wanted::TheOnly => match fitting(&Platform::of_this_machine()) {
+            none if none.is_empty() => images.clone(),
+            fitting => fitting,
+        },
+    };
+    let chosen = match (candidates.first(), wanted) {
+        (None, Wanted::For(platform)) if !images.is_empty() => {
+            return Err(ReadError::OtherPlatform {
+                wanted: platform.to_string(),
+                there: images.iter().map(shown).collect(),
+            });
+        }
+        (None, _) => return Err(ReadError::NoPlatform),
+        (Some(_), Wanted::For(_) | Wanted::TheOnly) if candidates.len() > 1 => {
+            return Err(ReadError::SeveralImages(candidates.len()));
+        }
+        (Some(first), _) => (*first).clone(),
+    };
+    let others = images.iter().filter(|other| other.digest != chosen.digest);
+    Ok(Chosen {
+        others: others.map(shown).collect(),
+        descriptor: chosen,
+    })
+}
+
+fn open_layout(store: &Store, wanted: Wanted<'_>) -> Result<StoredImage, ReadError> {
+    let mut index: Index = json(&store.read_small("index.json")?, "index")?;
+    let mut annotations = BTreeMap::new();
+    let mut others = Vec::new();
+    for _ in 0..INDEXES_MAX {
+        let chosen = choose(&index, wanted)?;
+        let descriptor = chosen.descriptor;
+        if annotations.is_empty() {
+            annotations = descriptor.annotations.clone().unwrap_or_default();
+        }
+        others.extend(chosen.others);
+        let blob = small(store, &descriptor.digest)?;
+        let (found, media_type) = document(&blob.bytes()?)?;
+        let parts = match found {
+            Document::Index(inner) => {
+                index = inner;
+                continue;
+            }
+            Document::Image(parts) => parts,
+        };
+        if !matches!(wanted, Wanted::First) {
+            check_types(&parts)?;
+        }
+        let configuration = small(store, &parts.config.digest)?;
+        let layers = parts.layers.iter().map(|layer| {
+            let stored = store.part(&blob_path(&layer.digest)?)?;
+            stored_layer(layer, stored, wanted)
+        });
+        let mut image = StoredImage {
+            form: match store.has("manifest.json") {
+                true => Form::Both,
+                false => Form::Oci,
+            },
+            manifest: Some(Manifest { media_type, blob }),
+            configuration,
+            layers: layers.collect::<Result<_, _>>()?,
+            names: match store.has("manifest.json") {
+                true => docker_image(store)?.repo_tags.unwrap_or_default(),
+                false => Vec::new(),
+            },
+            annotations,
+            others,
+        };
+        finish(&mut image, wanted)?;
+        return Ok(image);
+    }
+    Err(ReadError::LinkLoop("index.json".to_owned()))
+}
+
+/// A layer of a manifest, whose bytes are there.
+pub(crate) fn stored_layer(
+    layer: &Descriptor,
+    stored: Region,
+    wanted: Wanted<'_>,
+) -> Result<StoredLayer, ReadError> {
+    let digest = digest(&layer.digest);
+    Ok(StoredLayer {
+        media_type: Some(MediaType::from(layer.media_type.as_str())),
+        stored,
+        digest: match wanted {
+            Wanted::First => digest.ok(),
+            Wanted::TheOnly | Wanted::For(_) => Some(digest?),
+        },
+        diff_id: None,
+    })
+}
+
+#[derive(Deserialize)]
+struct DockerImage {
+    #[serde(rename = "Config")]
+    config: String,
+    #[serde(rename = "Layers")]
+    layers: Vec<String>,
+    #[serde(rename = "RepoTags")]
+    repo_tags: Option<Vec<String>>,
+}
+
+fn docker_image(store: &Store) -> Result<DockerImage, ReadError> {
+    let images: Vec<DockerImage> = json(&store.read_small("manifest.json")?, "manifest")?;
+    let first = images.into_iter().next();
+    first.ok_or_else(|| ReadError::Missing("an image".to_owned()))
+}
+
+fn open_docker(store: &Store, wanted: Wanted<'_>) -> Result<StoredImage, ReadError> {
+    let images: Vec<DockerImage> = json(&store.read_small("manifest.json")?, "manifest")?;
+    if images.len() > 1 && !matches!(wanted, Wanted::First) {
+        return Err(ReadError::SeveralImages(images.len()));
+    }
+    let image = docker_image(store)?;
+    let layers = image.layers.iter().map(|name| {
+        Ok(StoredLayer {
+            media_type: None,
+            stored: store.part(name)?,
+            digest: None,
+            diff_id: None,
+        })
+    });
+    let mut stored = StoredImage {
+        form: Form::Docker,
+        manifest: None,
+        configuration: Blob::of_bytes(store.read_small(&image.config)?),
+        layers: layers.collect::<Result<_, ReadError>>()?,
+        names: image.repo_tags.unwrap_or_default(),
+        annotations: BTreeMap::new(),
+        others: Vec::new(),
+    };
+    finish(&mut stored, wanted)?;
+    Ok(stored)
+}
+
+/// Adds what the configuration says.
+pub(crate) fn finish(image: &mut StoredImage, wanted: Wanted<'_>) -> Result<(), ReadError> {
+    if image.layers.len() > LAYERS_MAX {
+        return Err(ReadError::TooManyLayers);
+    }
+    if matches!(wanted, Wanted::First) {
+        return Ok(()); // who only looks can do without
+    }
+    let settings = image.settings()?;
+    let damaged = |reason: String| ReadError::Damaged {
+        what: "configuration",
+        reason,
+    };
+    let os = settings["os"].as_str().unwrap_or("linux");
+    if os != "linux" {
+        return Err(ReadError::NoPlatform);
+    }
+    let architecture = settings["architecture"].as_str().unwrap_or_default();
+    if let Wanted::For(platform) = wanted
+        && architecture != platform.architecture
+    {
+        return Err(ReadError::OtherPlatform {
+            wanted: platform.to_string(),
+            there: vec![format!("linux/{architecture}")],
+        });
+    }
+    let diff_ids = settings["rootfs"]["diff_ids"].as_array();
+    let diff_ids: Vec<&str> = diff_ids
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    if diff_ids.len() != image.layers.len() {
+        return Err(damaged(format!(
+            "it names {} layers, and there are {}",
+            diff_ids.len(),
+            image.layers.len()
+        )));
+    }
+    for (layer, diff_id) in image.layers.iter_mut().zip(diff_ids) {
+        layer.diff_id = Some(digest(diff_id)?);
+    }
+    Ok(())
+}
+
+/// Refuses what reheap would only pass on without knowing what it is.
+pub(crate) fn check_types(parts: &ImageParts) -> Result<(), ReadError> {
+    const CONFIGURATIONS: [&str; 2] = [
+        "application/vnd.oci.image.config.v1+json",
+        "application/vnd.docker.container.image.v1+json",
+    ];
+    const LAYERS: [&str; 8] = [
+        "application/vnd.oci.image.layer.v1.tar",
+        "application/vnd.oci.image.layer.v1.tar+gzip",
+        "application/vnd.oci.image.layer.v1.tar+zstd",
+        "application/vnd.oci.image.layer.nondistributable.v1.tar",
+        "application/vnd.oci.image.layer.nondistributable.v1.tar+gzip",
+        "application/vnd.oci.image.layer.nondistributable.v1.tar+zstd",
+        "application/vnd.docker.image.rootfs.diff.tar.gzip",
+        "application/vnd.docker.image.rootfs.diff.tar",
+    ];
+    let unknown =
+        |media_type: &str| ReadError::UnknownMediaType(media_type.escape_debug().to_string());
+    if !CONFIGURATIONS.contains(&parts.config.media_type.as_str()) {
+        return Err(unknown(&parts.config.media_type));
+    }
+    for layer in &parts.layers {
+        match layer.media_type.as_str() {
+            known if LAYERS.contains(&known) => {}
+            encrypted if encrypted.ends_with("+encrypted") => return Err(ReadError::Encrypted),
+            other => return Err(unknown(other)),
+        }
+    }
+    Ok(())
+}
+
+fn small(store: &Store, name: &str) -> Result<Blob, ReadError> {
+    let path = blob_path(name)?;
+    let size = store.part(&path)?.size_bytes();
+    if size > SMALL_BYTES_MAX {
+        return Err(ReadError::Damaged {
+            what: "manifest",
+            reason: format!("it has {size} bytes"),
+        });
+    }
+    checked(store.read_small(&path)?, name)
+}
+
+/// Bytes that are what their digest says.
+pub(crate) fn checked(bytes: Vec<u8>, expected: &str) -> Result<Blob, ReadError> {
+    let blob = Blob::of_bytes(bytes);
+    match blob.digest().as_ref() == expected || !expected.starts_with("sha256:") {
+        true => Ok(blob),
+        false => Err(ReadError::Digest {
+            expected: expected.to_owned(),
+            found: blob.digest().to_string(),
+        }),
+    }
+}
+
+fn digest(text: &str) -> Result<Digest, ReadError> {
+    let digest = Digest::from_str(text)
+        .ok()
+        .filter(|_| text.starts_with("sha256:"));
+    digest.ok_or_else(|| damaged_digest(text))
+}
+
+fn damaged_digest(text: &str) -> ReadError {
+    ReadError::Damaged {
+        what: "digest",
+        reason: format!("`{}`", text.escape_debug()),
+    }
+}
+
+/// The name of the file that holds the blob with that digest.
+fn blob_path(digest: &str) -> Result<String, ReadError> {
+    let damaged = || damaged_digest(digest);
+    let (algorithm, hash) = digest.split_once(':').ok_or_else(damaged)?;
+    let is_plain = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric());
+    match is_plain(algorithm) && is_plain(hash) {
+        true => Ok(format!("blobs/{algorithm}/{hash}")),
+        false => Err(damaged()),
+    }
+}
+
+pub(crate) fn json<T: serde::de::DeserializeOwned>(
+    bytes: &[u8],
+    what: &'static str,
+) -> Result<T, ReadError> {
+    serde_json::from_slice(bytes).map_err(|error| ReadError::Damaged {
+        what,
+        reason: error.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_cannot_name_a_file_outside_of_the_image() {
+        assert_eq!(blob_path("sha256:abc123").unwrap(), "blobs/sha256/abc123");
+        for digest in [
+            "sha256:../../etc/passwd",
+            "../x:1",
+            "sha256",
+            "sha256:",
+            ":a",
+        ] {
+            assert!(blob_path(digest).is_err(), "{digest}");
+        }
+    }
+}

@@ -1,0 +1,855 @@
+//! Gets an image from a registry, and brings one there (OCI distribution specification 1.1).
+//!
+//! `oci-client` speaks the protocol. It is asynchronous, and everything else here is not, so each function runs it to its
+//! end on this thread. Layers go from the network into files without names and from there to the network, in pieces.
+//! What a registry sends is checked against its digest by reheap itself. A registry that has too much to do gets a few
+//! more tries, with a pause that doubles: `oci-client` does not tell what its Retry-After says.
+
+use crate::Part;
+use crate::blob::{Blob, Hashed};
+use crate::certificates::Certificates;
+use crate::error::ImageError;
+use crate::read::{self, Descriptor, Document, Form, Manifest, ReadError, StoredImage, Wanted};
+use crate::store::SMALL_BYTES_MAX;
+use crate::workplace::Workplace;
+use bytes::Bytes;
+use futures_util::future::{Either, select};
+use futures_util::{Stream, StreamExt as _, stream};
+use oci_client::client::{Certificate, CertificateEncoding, ClientConfig, ClientProtocol};
+use oci_client::errors::{OciDistributionError, OciErrorCode};
+use oci_client::secrets::RegistryAuth;
+use oci_client::{Client, RegistryOperation};
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::pin::pin;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+const MANIFESTS: [&str; 4] = [
+    "application/vnd.oci.image.manifest.v1+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+];
+/// An index may lead to another one.
+const INDEXES_MAX: usize = 4;
+/// How often something is tried that the registry has no time for.
+const TRIES: u32 = 4;
+/// After the first try; it doubles.
+const PAUSE: Duration = Duration::from_secs(1);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Without a single byte.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
+/// How often the wish to stop is looked at.
+const TICK: Duration = Duration::from_millis(50);
+const PIECE_BYTES: usize = 256 << 10;
+/// As much as a person reads of what a server says.
+const MESSAGE_CHARS_MAX: usize = 300;
+
+/// Why an image does not come from a registry, or not get there.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegistryError {
+    /// It is not the name of an image.
+    #[error("`{text}` does not name an image in a registry: {reason}")]
+    Name {
+        /// What was given.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The caller said that it should end.
+    #[error("interrupted")]
+    Interrupted,
+    /// It wants another user, or a user at all.
+    #[error("the registry refuses access{}", match .as_user { Some(user) => format!(" to {user}"), None => " without a login".to_owned() })]
+    Unauthorized {
+        /// Who asked.
+        as_user: Option<String>,
+    },
+    /// It has no such thing.
+    #[error("the registry has no {0}")]
+    NotFound(String),
+    /// It has too much to do.
+    #[error("the registry has no time (HTTP {code}), not even after {TRIES} tries")]
+    Busy {
+        /// What it answered.
+        code: u16,
+    },
+    /// It said something else.
+    #[error("the registry answers HTTP {code}: {message}")]
+    Server {
+        /// The status.
+        code: u16,
+        /// What it said.
+        message: String,
+    },
+    /// It cannot be reached.
+    #[error("cannot connect to {registry}: {reason}")]
+    Connection {
+        /// Which one.
+        registry: String,
+        /// Why not.
+        reason: String,
+    },
+    /// The connection ended in the middle.
+    #[error("the registry sent {got} of the {expected} bytes of {digest}")]
+    CutOff {
+        /// What it was.
+        digest: String,
+        /// How much there is.
+        expected: u64,
+        /// How much came.
+        got: u64,
+    },
+    /// Something else about the protocol.
+    #[error("{0}")]
+    Protocol(String),
+    /// What came is no image that reheap reads.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// There is no place for it.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// What logs in cannot be read.
+    #[error("cannot read the login for {registry}: {reason}")]
+    Credentials {
+        /// For which registry.
+        registry: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// The name of an image in a registry.
+#[derive(Debug, Clone)]
+pub struct Reference(oci_client::Reference);
+
+impl FromStr for Reference {
+    type Err = RegistryError;
+
+    fn from_str(text: &str) -> Result<Self, RegistryError> {
+        let name = text.strip_prefix("docker://").unwrap_or(text);
+        match oci_client::Reference::from_str(name) {
+            Ok(reference) => Ok(Self(reference)),
+            Err(error) => Err(RegistryError::Name {
+                text: text.to_owned(),
+                reason: error.to_string(),
+            }),
+        }
+    }
+}
+
+impl std::fmt::Display for Reference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Reference {
+    /// The registry, as a login names it.
+    pub fn registry(&self) -> &str {
+        self.0.registry()
+    }
+
+    /// The tag, if there is one and no digest.
+    pub fn tag(&self) -> Option<&str> {
+        self.0.tag().filter(|_| self.0.digest().is_none())
+    }
+
+    /// Whether it is on this machine, where nobody else reads along.
+    fn is_local(&self) -> bool {
+        let registry = self.0.resolve_registry();
+        let host = match registry.rsplit_once(':') {
+            Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+            _ => registry,
+        };
+        ["localhost", "127.0.0.1", "[::1]"].contains(&host)
+    }
+
+    fn at(&self, digest: &str) -> oci_client::Reference {
+        let (registry, repository) = (self.0.registry(), self.0.repository());
+        oci_client::Reference::with_digest(
+            registry.to_owned(),
+            repository.to_owned(),
+            digest.to_owned(),
+        )
+    }
+}
+
+/// Who asks.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Login {
+    /// Nobody in particular.
+    Anonymous,
+    /// A user.
+    Password {
+        /// The name.
+        user: String,
+        /// The password, or a token in its place.
+        password: String,
+    },
+}
+
+impl std::fmt::Debug for Login {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Anonymous => f.write_str("Anonymous"),
+            Self::Password { user, .. } => write!(f, "Password({user})"),
+        }
+    }
+}
+
+impl Login {
+    /// The login for a registry in a file like `~/.docker/config.json`; none if it has none. Credential helpers are
+    /// asked.
+    ///
+    /// # Errors
+    /// When the file or what a helper says cannot be read.
+    pub fn of_file(file: &Path, registry: &str) -> Result<Option<Self>, RegistryError> {
+        use docker_credential::{CredentialRetrievalError, DockerCredential};
+        let cannot = |reason: String| RegistryError::Credentials {
+            registry: registry.to_owned(),
+            reason: format!("`{}`: {reason}", file.display()),
+        };
+        let opened = match File::open(file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(|error| cannot(error.to_string()))?,
+        };
+        // Docker Hub's is kept under its oldest address.
+        let key = match registry {
+            "docker.io" => "https://index.docker.io/v1/",
+            other => other,
+        };
+        match docker_credential::get_credential_from_reader(opened, key) {
+            Ok(DockerCredential::UsernamePassword(user, password)) => {
+                Ok(Some(Self::Password { user, password }))
+            }
+            Ok(DockerCredential::IdentityToken(_)) => Err(cannot(
+                "it has an identity token, and reheap needs a user and a password".to_owned(),
+            )),
+            Err(CredentialRetrievalError::NoCredentialConfigured) => Ok(None),
+            Err(CredentialRetrievalError::HelperFailure { stdout, .. })
+                if stdout.contains("credentials not found") =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(cannot(error.to_string().trim().replace('\n', " "))),
+        }
+    }
+}
+
+/// How a registry is reached.
+#[derive(Debug, Clone)]
+pub struct Access {
+    /// Who asks.
+    pub login: Login,
+    /// Whom TLS trusts.
+    pub certificates: Certificates,
+    /// Without TLS, even where it is not this machine.
+    pub plain_http: PlainHttp,
+}
+
+/// Where plain HTTP is enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlainHttp {
+    /// On this machine, where nobody reads along.
+    OnThisMachine,
+    /// Wherever the user says so.
+    Everywhere,
+}
+
+/// How far it is.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// The bytes that went over the network.
+    pub done_bytes: AtomicU64,
+    /// All that will, as far as that is known.
+    pub total_bytes: AtomicU64,
+}
+
+/// What a registry has now.
+#[derive(Debug)]
+pub struct Pushed {
+    /// The digest of the manifest or index that the tag names.
+    pub digest: String,
+    /// How many blobs were sent.
+    pub sent: usize,
+    /// How many were there already.
+    pub present: usize,
+}
+
+/// A connection to the registry of an image.
+struct Session<'a> {
+    client: Client,
+    auth: RegistryAuth,
+    reference: &'a Reference,
+    login: &'a Login,
+    workplace: &'a Workplace<'a>,
+    progress: &'a Arc<Progress>,
+}
+
+/// Gets an image: its manifest, its configuration and all its layers.
+///
+/// # Errors
+/// When the registry does not give it, or gives something else.
+pub fn pull(
+    reference: &Reference,
+    wanted: Wanted<'_>,
+    access: &Access,
+    workplace: &Workplace<'_>,
+    progress: &Arc<Progress>,
+) -> Result<StoredImage, RegistryError> {
+    let session = Session::new(reference, access, workplace, progress)?;
+    session.run(async {
+        session.log_in(RegistryOperation::Pull).await?;
+        session.pull(wanted).await
+    })
+}
+
+/// Brings an image there, whose parts are an OCI layout.
+///
+/// # Errors
+/// When the registry does not take it.
+pub fn push(
+    parts: &[Part],
+    reference: &Reference,
+    access: &Access,
+    workplace: &Workplace<'_>,
+    progress: &Arc<Progress>,
+) -> Result<Pushed, RegistryError> {
+    if reference.tag().is_none() {
+        return Err(RegistryError::Name {
+            text: reference.to_string(),
+            reason: "an image is pushed to a tag, not to a digest".to_owned(),
+        });
+    }
+    let session = Session::new(reference, access, workplace, progress)?;
+    session.run(async {
+        session.log_in(RegistryOperation::Push).await?;
+        session.push(parts).await
+    })
+}
+
+impl<'a> Session<'a> {
+    fn new(
+        reference: &'a Reference,
+        access: &'a Access,
+        workplace: &'a Workplace<'a>,
+        progress: &'a Arc<Progress>,
+    ) -> Result<Self, RegistryError> {
+        // Fails only if something has chosen another before, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let is_plain = access.plain_http == PlainHttp::Everywhere || reference.is_local();
+        let trusted = access.certificates.ders()?.into_iter();
+        let config = ClientConfig {
+            protocol: match is_plain {
+                true => ClientProtocol::Http,
+                false => ClientProtocol::Https,
+            },
+            use_monolithic_push: true,
+            tls_certs_only: trusted
+                .map(|data| Certificate {
+                    encoding: CertificateEncoding::Der,
+                    data,
+                })
+                .collect(),
+            connect_timeout: Some(CONNECT_TIMEOUT),
+            read_timeout: Some(READ_TIMEOUT),
+            user_agent: concat!("reheap/", env!("CARGO_PKG_VERSION")),
+            ..ClientConfig::default()
+        };
+        let client = Client::try_from(config);
+        Ok(Self {
+            client: client.map_err(|error| RegistryError::Protocol(chain(&error)))?,
+            auth: match &access.login {
+                Login::Anonymous => RegistryAuth::Anonymous,
+                Login::Password { user, password } => {
+                    RegistryAuth::Basic(user.clone(), password.clone())
+                }
+            },
+            reference,
+            login: &access.login,
+            workplace,
+            progress,
+        })
+    }
+
+    /// Waits for work, and for the wish to stop.
+    fn run<T>(
+        &self,
+        work: impl Future<Output = Result<T, RegistryError>>,
+    ) -> Result<T, RegistryError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(ImageError::io("wait in", Path::new("a registry's client")))?;
+        let stop = async {
+            while self.workplace.go_on().is_ok() {
+                tokio::time::sleep(TICK).await;
+            }
+        };
+        let result = runtime.block_on(async {
+            match select(pin!(work), pin!(stop)).await {
+                Either::Left((result, _)) => result,
+                Either::Right(_) => Err(RegistryError::Interrupted),
+            }
+        });
+        // A name is looked up on another thread, which may take long and serves nobody any more.
+        runtime.shutdown_background();
+        result
+    }
+
+    /// Does something again while the registry has no time.
+    async fn patiently<T>(
+        &self,
+        what: &str,
+        mut attempt: impl AsyncFnMut() -> Result<T, Trouble>,
+    ) -> Result<T, RegistryError> {
+        let mut pause = PAUSE;
+        for attempts in 1.. {
+            let trouble = match attempt().await {
+                Ok(result) => return Ok(result),
+                Err(Trouble::Ours(error)) => return Err(error),
+                Err(Trouble::Theirs(error)) => self.explained(&error, what),
+            };
+            if !matches!(trouble, RegistryError::Busy { .. }) || attempts == TRIES {
+                return Err(trouble);
+            }
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+        }
+        unreachable!("the last try returns")
+    }
+
+    async fn log_in(&self, operation: RegistryOperation) -> Result<(), RegistryError> {
+        self.patiently("login", async || {
+            let reference = &self.reference.0;
+            self.client.auth(reference, &self.auth, operation).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn pull(&self, wanted: Wanted<'_>) -> Result<StoredImage, RegistryError> {
+        let mut reference = self.reference.0.clone();
+        let mut expected = reference.digest().map(str::to_owned);
+        let mut others = Vec::new();
+        for _ in 0..INDEXES_MAX {
+            let what = format!("image {}", self.reference);
+            let bytes = self
+                .patiently(&what, async || {
+                    let manifest = self
+                        .client
+                        .pull_manifest_raw(&reference, &self.auth, &MANIFESTS);
+                    Ok(manifest.await?.0)
+                })
+                .await?;
+            let blob = match &expected {
+                Some(digest) => read::checked(bytes.to_vec(), digest)?,
+                None => Blob::of_bytes(bytes.to_vec()),
+            };
+            let (document, media_type) = read::document(&bytes)?;
+            let parts = match document {
+                Document::Index(index) => {
+                    let chosen = read::choose(&index, wanted)?;
+                    others.extend(chosen.others);
+                    reference = self.reference.at(&chosen.descriptor.digest);
+                    expected = Some(chosen.descriptor.digest);
+                    continue;
+                }
+                Document::Image(parts) => parts,
+            };
+            read::check_types(&parts)?;
+            let sizes = parts.layers.iter().map(|layer| layer.size);
+            let total = sizes.fold(parts.config.size, u64::saturating_add);
+            self.progress.total_bytes.store(total, Ordering::Relaxed);
+            let configuration = self.pull_small(&parts.config).await?;
+            let mut layers = Vec::new();
+            for layer in &parts.layers {
+                let (file, size) = self.pull_blob(layer).await?;
+                let stored = crate::blob::Region::new(Arc::new(file), 0, size);
+                let stored = stored.map_err(ReadError::from)?;
+                layers.push(read::stored_layer(layer, stored, wanted)?);
+            }
+            let mut image = StoredImage {
+                form: Form::Oci,
+                manifest: Some(Manifest { media_type, blob }),
+                configuration,
+                layers,
+                names: vec![self.reference.to_string()],
+                annotations: BTreeMap::new(),
+                others,
+            };
+            read::finish(&mut image, wanted)?;
+            return Ok(image);
+        }
+        Err(ReadError::LinkLoop(self.reference.to_string()).into())
+    }
+
+    async fn pull_small(&self, descriptor: &Descriptor) -> Result<Blob, RegistryError> {
+        if descriptor.size > SMALL_BYTES_MAX {
+            let reason = format!("it has {} bytes", descriptor.size);
+            let what = "configuration";
+            return Err(ReadError::Damaged { what, reason }.into());
+        }
+        let (file, size) = self.pull_blob(descriptor).await?;
+        let region = crate::blob::Region::new(Arc::new(file), 0, size).map_err(ReadError::from)?;
+        let bytes = region.beginning(SMALL_BYTES_MAX).map_err(ReadError::from)?;
+        Ok(read::checked(bytes, &descriptor.digest)?)
+    }
+
+    async fn pull_blob(&self, descriptor: &Descriptor) -> Result<(File, u64), RegistryError> {
+        let before = self.progress.done_bytes.load(Ordering::Relaxed);
+        self.patiently(&format!("blob {}", descriptor.digest), async || {
+            self.progress.done_bytes.store(before, Ordering::Relaxed);
+            Ok(self.pull_blob_once(descriptor).await?)
+        })
+        .await
+    }
+
+    async fn pull_blob_once(&self, descriptor: &Descriptor) -> Result<(File, u64), Trouble> {
+        let Descriptor { digest, size, .. } = descriptor;
+        let mut to = Hashed::new(self.workplace.file().map_err(RegistryError::from)?);
+        let reference = &self.reference.0;
+        let mut pieces = self
+            .client
+            .pull_blob_stream(reference, digest.as_str())
+            .await?;
+        let mut got = 0;
+        let mut end = Ok(());
+        while let Some(piece) = pieces.next().await {
+            match piece {
+                Ok(piece) => {
+                    got += piece.len() as u64;
+                    if got > *size {
+                        break;
+                    }
+                    let cannot = ImageError::io("write", Path::new("a layer"));
+                    to.write_all(&piece)
+                        .map_err(|error| RegistryError::from(cannot(error)))?;
+                    let done = &self.progress.done_bytes;
+                    done.fetch_add(piece.len() as u64, Ordering::Relaxed);
+                }
+                Err(error) => {
+                    end = Err(error);
+                    break;
+                }
+            }
+        }
+        let (file, found, _) = to.finish();
+        if got < *size {
+            return Err(RegistryError::CutOff {
+                digest: digest.clone(),
+                expected: *size,
+                got,
+            }
+            .into());
+        }
+        if got > *size || found.as_ref() != digest {
+            return Err(RegistryError::from(ReadError::Digest {
+                expected: digest.clone(),
+                found: match got > *size {
+                    true => format!("longer than {size} bytes"),
+                    false => found.to_string(),
+                },
+            })
+            .into());
+        }
+        end.map_err(|error| RegistryError::Protocol(chain(&error)))?;
+        Ok((file, got))
+    }
+
+    async fn push(&self, parts: &[Part]) -> Result<Pushed, RegistryError> {
+        let plan = Plan::of_layout(parts)?;
+        let total = plan.blobs.values().map(|blob| blob.size_bytes()).sum();
+        self.progress.total_bytes.store(total, Ordering::Relaxed);
+        let (mut sent, mut present) = (0, 0);
+        for (digest, blob) in &plan.blobs {
+            if self.has(digest).await? {
+                present += 1;
+            } else {
+                self.push_blob(digest, blob).await?;
+                sent += 1;
+            }
+            let size = blob.size_bytes();
+            self.progress.done_bytes.fetch_add(size, Ordering::Relaxed);
+        }
+        for (media_type, blob) in &plan.manifests {
+            let digest = blob.digest().to_string();
+            self.push_manifest(&self.reference.at(&digest), media_type, blob)
+                .await?;
+        }
+        let (media_type, top) = &plan.top;
+        self.push_manifest(&self.reference.0, media_type, top)
+            .await?;
+        Ok(Pushed {
+            digest: top.digest().to_string(),
+            sent,
+            present,
+        })
+    }
+
+    async fn has(&self, digest: &str) -> Result<bool, RegistryError> {
+        self.patiently(
+            &format!("repository {}", self.reference.0.repository()),
+            async || Ok(self.client.blob_exists(&self.reference.0, digest).await?),
+        )
+        .await
+    }
+
+    async fn push_blob(&self, digest: &str, blob: &Blob) -> Result<(), RegistryError> {
+        self.patiently(
+            &format!("repository {}", self.reference.0.repository()),
+            async || {
+                let (reference, size) = (&self.reference.0, Some(blob.size_bytes()));
+                self.client
+                    .push_blob_stream(reference, pieces(blob.clone()), digest, size)
+                    .await?;
+                Ok(())
+            },
+        )
+        .await
+    }
+
+    async fn push_manifest(
+        &self,
+        reference: &oci_client::Reference,
+        media_type: &str,
+        blob: &Blob,
+    ) -> Result<(), RegistryError> {
+        let bytes = blob.bytes().map_err(ReadError::from)?;
+        let media_type = http::HeaderValue::from_str(media_type)
+            .map_err(|error| RegistryError::Protocol(error.to_string()))?;
+        self.patiently(
+            &format!("repository {}", reference.repository()),
+            async || {
+                let manifest = (bytes.clone(), media_type.clone());
+                self.client
+                    .push_manifest_raw(reference, manifest.0, manifest.1)
+                    .await?;
+                Ok(())
+            },
+        )
+        .await
+    }
+
+    /// What an error of the client means.
+    fn explained(&self, error: &OciDistributionError, what: &str) -> RegistryError {
+        use OciDistributionError as E;
+        match error {
+            E::UnauthorizedError { .. } | E::AuthenticationFailure(_) => self.unauthorized(),
+            E::ImageManifestNotFoundError(_) => RegistryError::NotFound(what.to_owned()),
+            E::ServerError { code, message, .. } => self.of_status(*code, message, what),
+            E::RegistryError { envelope, .. } => match envelope.errors.first() {
+                None => RegistryError::Protocol(chain(error)),
+                Some(first) => match &first.code {
+                    OciErrorCode::Unauthorized | OciErrorCode::Denied => self.unauthorized(),
+                    OciErrorCode::Toomanyrequests => RegistryError::Busy { code: 429 },
+                    OciErrorCode::ManifestUnknown
+                    | OciErrorCode::NameUnknown
+                    | OciErrorCode::BlobUnknown
+                    | OciErrorCode::NotFound => RegistryError::NotFound(what.to_owned()),
+                    _ => RegistryError::Protocol(short(&first.message)),
+                },
+            },
+            E::RequestError(request) => match request.status() {
+                Some(status) => self.of_status(status.as_u16(), "", what),
+                None => RegistryError::Connection {
+                    registry: self.reference.0.resolve_registry().to_owned(),
+                    reason: chain(request.source().unwrap_or(request)),
+                },
+            },
+            other => RegistryError::Protocol(chain(other)),
+        }
+    }
+
+    fn of_status(&self, code: u16, message: &str, what: &str) -> RegistryError {
+        match code {
+            401 | 403 => self.unauthorized(),
+            404 => RegistryError::NotFound(what.to_owned()),
+            429 | 502..=504 => RegistryError::Busy { code },
+            _ => RegistryError::Server {
+                code,
+                message: short(message),
+            },
+        }
+    }
+
+    fn unauthorized(&self) -> RegistryError {
+        RegistryError::Unauthorized {
+            as_user: match self.login {
+                Login::Anonymous => None,
+                Login::Password { user, .. } => Some(user.clone()),
+            },
+        }
+    }
+}
+
+/// What ends a try.
+enum Trouble {
+    /// Something that the client says.
+    Theirs(OciDistributionError),
+    /// Something that another try does not change.
+    Ours(RegistryError),
+}
+
+impl From<OciDistributionError> for Trouble {
+    fn from(error: OciDistributionError) -> Self {
+        Self::Theirs(error)
+    }
+}
+
+impl From<RegistryError> for Trouble {
+    fn from(error: RegistryError) -> Self {
+        Self::Ours(error)
+    }
+}
+
+/// What of a layout goes to a registry, in this order.
+struct Plan {
+    blobs: BTreeMap<String, Blob>,
+    /// Those of the platforms of an index, with their media types.
+    manifests: Vec<(String, Blob)>,
+    /// What the tag names.
+    top: (String, Blob),
+}
+
+impl Plan {
+    fn of_layout(parts: &[Part]) -> Result<Self, ReadError> {
+        let by_path: BTreeMap<&str, &Blob> = parts
+            .iter()
+            .map(|part| (part.path.as_str(), &part.blob))
+            .collect();
+        let at = |path: String| {
+            let blob = by_path.get(path.as_str()).copied();
+            blob.ok_or(ReadError::Missing(path))
+        };
+        let of_digest = |digest: &str| at(format!("blobs/{}", digest.replacen(':', "/", 1)));
+        let index = at("index.json".to_owned())?.bytes()?;
+        let (Document::Index(index), _) = read::document(&index)? else {
+            return Err(ReadError::Missing("an index".to_owned()));
+        };
+        let [only] = index.manifests.as_slice() else {
+            return Err(ReadError::SeveralImages(index.manifests.len()));
+        };
+        let top = of_digest(&only.digest)?;
+        let mut manifests = Vec::new();
+        let (images, top_type) = match read::document(&top.bytes()?)? {
+            (Document::Image(parts), media_type) => (vec![parts], media_type),
+            (Document::Index(inner), media_type) => {
+                let mut images = Vec::new();
+                for manifest in inner.manifests {
+                    let blob = of_digest(&manifest.digest)?;
+                    if let (Document::Image(parts), media_type) = read::document(&blob.bytes()?)? {
+                        images.push(parts);
+                        manifests.push((media_type, blob.clone()));
+                    }
+                }
+                (images, media_type)
+            }
+        };
+        let mut blobs = BTreeMap::new();
+        let all = images
+            .iter()
+            .flat_map(|image| image.layers.iter().chain([&image.config]));
+        let digests: BTreeSet<&str> = all.map(|named| named.digest.as_str()).collect();
+        for digest in digests {
+            blobs.insert(digest.to_owned(), of_digest(digest)?.clone());
+        }
+        Ok(Self {
+            blobs,
+            manifests,
+            top: (top_type, top.clone()),
+        })
+    }
+}
+
+/// A blob in pieces.
+fn pieces(blob: Blob) -> impl Stream<Item = Result<Bytes, OciDistributionError>> + Send + 'static {
+    stream::try_unfold((blob, 0_u64), async |(blob, offset)| {
+        let mut piece = vec![0; PIECE_BYTES];
+        let count = blob.read_at(&mut piece, offset)?;
+        piece.truncate(count);
+        Ok(match count {
+            0 => None,
+            _ => Some((Bytes::from(piece), (blob, offset + count as u64))),
+        })
+    })
+}
+
+/// An error and what it comes from: the client says only "error sending request".
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        source = error.source();
+    }
+    short(&text)
+}
+
+fn short(message: &str) -> String {
+    let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(MESSAGE_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None if line.is_empty() => "nothing more".to_owned(),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_of_a_registry_and_only_this_machine_needs_no_tls() {
+        let of = |text: &str| text.parse::<Reference>().unwrap();
+        assert_eq!(
+            of("docker://alpine").to_string(),
+            "docker.io/library/alpine:latest"
+        );
+        assert_eq!(of("ghcr.io/a/b:1").registry(), "ghcr.io");
+        assert!("docker://Ä".parse::<Reference>().is_err());
+        for (name, is_local) in [
+            ("localhost/a", true),
+            ("localhost:5000/a", true),
+            ("127.0.0.1:5000/a", true),
+            ("127.0.0.1.example.org/a", false),
+            ("ghcr.io/localhost", false),
+        ] {
+            assert_eq!(of(name).is_local(), is_local, "{name}");
+        }
+        let by_digest = format!("ghcr.io/a/b@sha256:{}", "0".repeat(64));
+        assert_eq!(of(&by_digest).tag(), None);
+    }
+
+    #[test]
+    fn a_login_is_that_of_its_registry() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text = r#"{"auths":{"ghcr.io":{"auth":"dXNlcjpzZWNyZXQ="},"https://index.docker.io/v1/":{"auth":"aHViOng="}}}"#;
+        std::fs::write(file.path(), text).unwrap();
+        let user = |registry| match Login::of_file(file.path(), registry).unwrap() {
+            Some(Login::Password { user, .. }) => user,
+            _ => "nobody".to_owned(),
+        };
+        assert_eq!(user("ghcr.io"), "user");
+        assert_eq!(user("docker.io"), "hub");
+        assert_eq!(user("quay.io"), "nobody");
+        assert_eq!(
+            Login::of_file(Path::new("/no/such"), "ghcr.io").unwrap(),
+            None
+        );
+        std::fs::write(file.path(), "{").unwrap();
+        assert!(Login::of_file(file.path(), "ghcr.io").is_err());
+    }
+}

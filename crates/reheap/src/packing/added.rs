@@ -1,0 +1,614 @@
+//! An allocator for an image that somebody else built: one layer with the preload for its libc, and the variables that
+//! load it. Also the way back.
+//!
+//! `LD_PRELOAD` fails silently, in an image as anywhere else. So the program that the image starts is found and judged
+//! first, as `reheap run` does. The libraries go to fixed paths below `/usr/lib/reheap`, and the variable names them with
+//! `$LIB`, which only glibc expands: processes of the other libc find nothing there that could end them
+//! ([`preload::path_for_variable`] does the same in the cache).
+
+use super::explained;
+use super::options::{Format, PackingArguments};
+use super::place::{Place, Written};
+use super::remote::{self, Remote};
+use super::report::{line, size};
+use crate::choice::Choice;
+use crate::container::{ContainerError, Contents, EntryPoint};
+use crate::interrupt;
+use crate::opened::Opened;
+use crate::other_preloads;
+use crate::program::libraries::Libraries;
+use crate::program::{self, Caller, Meeting, Obstacle};
+use crate::pulse;
+use crate::ui::{self, Failure};
+use crate::workshop::{Network, Workshop};
+use anyhow::Context as _;
+use reheap_allocators::own_library::NOTHING;
+use reheap_allocators::preload::glibc_library_directories;
+use reheap_allocators::target::{Architecture, Libc, Target};
+use reheap_elf::identify::{Identity, identify};
+use reheap_elf::source::Source as _;
+use reheap_image::added::{Addition, Checked, DIRECTORY, Restored, environment};
+use reheap_image::layer::Entry;
+use reheap_image::read::{self, Form, ReadError, Wanted};
+use reheap_image::sealed::Sealed;
+use reheap_image::{Platform, Workplace};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What the image says about it, in its labels and annotations.
+const LABEL: &str = "io.github.reheap.preload";
+const LD_PRELOAD: &str = "LD_PRELOAD";
+
+/// An image to change, and where the changed one goes.
+pub(crate) struct Change<'a> {
+    /// A path, or a name in a registry.
+    image: &'a Path,
+    platform: Option<Platform>,
+    place: Place,
+    format: Option<Format>,
+    arguments: &'a PackingArguments,
+}
+
+/// What was written.
+#[derive(Debug, Serialize)]
+struct Report {
+    file: Option<String>,
+    pushed_to: Option<String>,
+    format: &'static str,
+    /// Of the manifest; for Docker's archive the image's ID.
+    digest: String,
+    size_bytes: u64,
+    platform: String,
+    /// The digest of its configuration.
+    id: String,
+    /// What was added.
+    allocator: Option<String>,
+    /// What was taken off.
+    removed: Option<String>,
+    /// Whether the digest is the old one again, after taking off.
+    restored: Option<bool>,
+    program: Option<String>,
+    libc: Option<String>,
+    /// The variables that were set.
+    environment: BTreeMap<String, String>,
+    layer: Option<Layer>,
+    /// Platforms of the image that the new one does not have.
+    left_out: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Layer {
+    digest: String,
+    size_bytes: u64,
+}
+
+impl<'a> Change<'a> {
+    /// Checks the flags, and that the image can go where it shall.
+    pub(crate) fn new(image: &'a Path, arguments: &'a PackingArguments) -> anyhow::Result<Self> {
+        let platforms: Vec<Platform> = arguments
+            .platform
+            .iter()
+            .map(|text| super::options::platform(text))
+            .collect::<Result<_, _>>()?;
+        if platforms.len() > 1 {
+            return Err(Failure::usage("give --platform once: one image is changed").into());
+        }
+        let format = arguments.format;
+        Ok(Self {
+            image,
+            platform: platforms.into_iter().next(),
+            place: arguments.place.check(format.unwrap_or(Format::Oci))?,
+            format,
+            arguments,
+        })
+    }
+
+    /// Adds an allocator, in the place of one that reheap has added before.
+    pub(crate) fn add(&self, choice: &Choice, command: String) -> anyhow::Result<()> {
+        let name = choice.allocator.name;
+        if choice.is_stock() {
+            let text = "`stock` is the libc's own allocator, which the image has already";
+            let hint = "to take off what reheap has added: reheap image --remove";
+            return Err(Failure::usage(text).hint(hint).into());
+        }
+        let interrupted = interrupt::on_signals()?;
+        let workplace = Workplace::new(self.place.parent(), &interrupted);
+        let verb = format!("add {name} to");
+        let mut image = self.open(&verb, &workplace)?;
+        let mut removed = None;
+        if let Some(record) = image
+            .record(&workplace)
+            .map_err(|e| self.explained(&verb, e))?
+        {
+            let (before, _) = image
+                .restore(&record)
+                .map_err(|e| self.explained(&verb, e))?;
+            image = before;
+            removed = Some(record.added);
+        }
+        let contents = Contents::new(&image.tree, &image.settings, &workplace);
+        let judged = Judged::of(&contents, &image.settings);
+        let judged = judged.map_err(|error| self.of_container(&verb, error))?;
+        self.refuse(&verb, &judged)?;
+        let target = judged
+            .target
+            .context("a program without obstacles has a target")?;
+        let prepared = Prepared::new(choice, &target, &image.settings, &judged)?;
+        let title = format!("{name} {}", choice.allocator.version);
+        let addition = Addition {
+            title: title.clone(),
+            command,
+            files: prepared.files,
+            environment: prepared.environment.clone(),
+            labels: BTreeMap::from([(LABEL.to_owned(), title.clone())]),
+            compression: self.arguments.compression(),
+            time: super::time()?,
+        };
+        let sealed = image
+            .add(&addition, &workplace)
+            .map_err(|e| self.explained(&verb, e))?;
+        let layer = sealed.layers.last().map(|(_, blob)| Layer {
+            digest: blob.digest().to_string(),
+            size_bytes: blob.size_bytes(),
+        });
+        let written = self.write(&image, &sealed, &workplace)?;
+        self.say(Report {
+            allocator: Some(title),
+            removed,
+            program: Some(judged.program.path.display().to_string()),
+            libc: Some(target.libc().to_string()),
+            environment: prepared.environment.into_iter().collect(),
+            layer,
+            ..self.report(&image, &sealed, &written)
+        })
+    }
+
+    /// Takes off what reheap has added.
+    pub(crate) fn remove(&self) -> anyhow::Result<()> {
+        let interrupted = interrupt::on_signals()?;
+        let workplace = Workplace::new(self.place.parent(), &interrupted);
+        let verb = "remove what reheap added to";
+        let cannot = |error| self.explained(verb, error);
+        let image = self.open(verb, &workplace)?;
+        let record = image.record(&workplace).map_err(cannot)?;
+        let record = record.ok_or(ReadError::NothingAdded).map_err(cannot)?;
+        let (image, restored) = image.restore(&record).map_err(cannot)?;
+        let sealed = image.seal();
+        let written = self.write(&image, &sealed, &workplace)?;
+        let is_docker = self.form(image.image.form) == Form::Docker;
+        self.say(Report {
+            removed: Some(record.added),
+            restored: Some(is_docker || restored == Restored::Manifest),
+            ..self.report(&image, &sealed, &written)
+        })
+    }
+
+    /// Reads the image, all of it.
+    fn open(&self, verb: &str, workplace: &Workplace<'_>) -> anyhow::Result<Checked> {
+        let wanted = self.platform.as_ref().map_or(Wanted::TheOnly, Wanted::For);
+        let shown = self.image.display().to_string();
+        let stored = if self.image.exists() {
+            read::open(self.image, wanted, workplace).map_err(|e| self.explained(verb, e))?
+        } else {
+            let Some(reference) = remote::named(&shown)? else {
+                let text = format!("cannot {verb} `{shown}`: there is no such file");
+                let hint = format!("an image of Docker Hub: docker://{shown}");
+                let failure = Failure::failed(text);
+                return Err(match shown.contains(['/', '.']) {
+                    true => failure,
+                    false => failure.hint(hint),
+                }
+                .into());
+            };
+            let remote = Remote::new(reference, self.arguments.place.plain_http)?;
+            remote::pull(&remote, wanted, workplace)?
+        };
+        let what = format!("reading {shown}");
+        pulse::while_spinning(&what, || Checked::new(stored, workplace))
+            .map_err(|error| self.explained(verb, error))
+    }
+
+    fn refuse(&self, verb: &str, judged: &Judged) -> anyhow::Result<()> {
+        let Some(obstacle) = judged.obstacles.first() else {
+            return Ok(());
+        };
+        let text = format!(
+            "cannot {verb} `{}`: its program `{}`: {}",
+            self.image.display(),
+            judged.program.path.display(),
+            match obstacle {
+                Obstacle::OtherArchitecture(architecture) => format!(
+                    "it is for {architecture}, and reheap has libraries for {}",
+                    Architecture::ALL.map(Architecture::name).join(" and ")
+                ),
+                other => other.to_string(),
+            }
+        );
+        let failure = Failure::failed(text);
+        // Those hints are about `reheap run`.
+        Err(
+            match obstacle.way_out().filter(|_| !obstacle.is_only_risky()) {
+                Some(hint) => failure.hint(hint),
+                None => failure,
+            }
+            .into(),
+        )
+    }
+
+    fn form(&self, of_image: Form) -> Form {
+        match self.format {
+            Some(Format::Oci) => Form::Oci,
+            Some(Format::Docker) => Form::Docker,
+            None if self.place.is_directory() && of_image == Form::Docker => Form::Oci,
+            None => of_image,
+        }
+    }
+
+    fn write(
+        &self,
+        image: &Checked,
+        sealed: &Sealed,
+        workplace: &Workplace<'_>,
+    ) -> anyhow::Result<Written> {
+        let parts = sealed.parts(self.form(image.image.form));
+        self.place
+            .write(&parts, || sealed.parts(Form::Oci), workplace)
+    }
+
+    fn report(&self, image: &Checked, sealed: &Sealed, written: &Written) -> Report {
+        let form = self.form(image.image.form);
+        let id = sealed.configuration.digest().to_string();
+        Report {
+            file: self.place.file(),
+            pushed_to: written.pushed.as_ref().and(self.place.pushed_to()),
+            format: match form {
+                Form::Docker => "docker",
+                Form::Oci | Form::Both => "oci",
+            },
+            digest: match form {
+                Form::Docker if written.pushed.is_none() => id.clone(),
+                _ => sealed.manifest.blob.digest().to_string(),
+            },
+            size_bytes: written.size_bytes,
+            platform: sealed.platform.to_string(),
+            id,
+            allocator: None,
+            removed: None,
+            restored: None,
+            program: None,
+            libc: None,
+            environment: BTreeMap::new(),
+            layer: None,
+            left_out: image.image.others.clone(),
+        }
+    }
+
+    fn say(&self, report: Report) -> anyhow::Result<()> {
+        match (self.place.is_stream(), self.arguments.json) {
+            (true, _) => ui::beside(&report.text()),
+            (_, true) => ui::data(&(serde_json::to_string_pretty(&report)? + "\n"))?,
+            (_, false) => ui::data(&report.text())?,
+        }
+        Ok(())
+    }
+
+    fn explained(&self, verb: &str, error: ReadError) -> anyhow::Error {
+        let shown = self.image.display();
+        let failure = Failure::failed(format!("cannot {verb} `{shown}`: {error}"));
+        match error {
+            ReadError::Interrupted => {
+                let text = format!("interrupted before `{}` was written", self.place.shown());
+                return interrupt::failure(&text).into();
+            }
+            ReadError::Write(error) => return explained(error, Path::new(&self.place.shown())),
+            ReadError::SeveralImages(_) => failure
+                .hint("copy one of them: skopeo copy docker-archive:FILE:NAME oci-archive:OUT.tar"),
+            ReadError::OtherPlatform { .. } => failure.hint("choose one of these with --platform"),
+            ReadError::Schema1 => {
+                failure.hint("copy it in a form since 2016: skopeo copy --format v2s2 …")
+            }
+            ReadError::NotOnTop => {
+                failure.hint("change the image that they were built on, and build again")
+            }
+            _ => failure,
+        }
+        .into()
+    }
+
+    fn of_container(&self, verb: &str, error: ContainerError) -> anyhow::Error {
+        match error {
+            ContainerError::Read(error) => self.explained(verb, error),
+            error => {
+                let shown = self.image.display();
+                Failure::failed(format!("cannot {verb} `{shown}`: {error}")).into()
+            }
+        }
+    }
+}
+
+impl Report {
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for place in self.file.iter().chain(&self.pushed_to) {
+            let place = ui::printable(place);
+            line(
+                &mut text,
+                &format!("{place}: {}, {}", size(self.size_bytes), self.digest),
+            );
+        }
+        if let (Some(program), Some(libc)) = (&self.program, &self.libc) {
+            let program = ui::printable(program);
+            line(
+                &mut text,
+                &format!("  {}: {program}, {libc}", self.platform),
+            );
+        }
+        let removed = self.removed.as_deref().map(ui::printable);
+        match (&self.allocator, removed, &self.layer) {
+            (Some(allocator), None, Some(layer)) => {
+                line(
+                    &mut text,
+                    &format!("  {:>9}  added {allocator}", size(layer.size_bytes)),
+                );
+            }
+            (Some(allocator), Some(removed), Some(layer)) => {
+                let size = size(layer.size_bytes);
+                line(
+                    &mut text,
+                    &format!("  {size:>9}  added {allocator} in place of {removed}"),
+                );
+            }
+            (_, Some(removed), _) => {
+                line(
+                    &mut text,
+                    &format!("  {}: removed {removed}", self.platform),
+                );
+            }
+            _ => {}
+        }
+        for (name, value) in &self.environment {
+            line(&mut text, &format!("  {name}={}", ui::printable(value)));
+        }
+        if self.restored == Some(false) {
+            line(
+                &mut text,
+                "  the image has its old ID, but another manifest: its layers were compressed again since, or its \
+                 archive had none",
+            );
+        }
+        if !self.left_out.is_empty() {
+            let left_out = self.left_out.iter().map(ui::printable).collect::<Vec<_>>();
+            line(&mut text, &format!("  left out: {}", left_out.join(", ")));
+        }
+        text
+    }
+}
+
+/// The program that an image starts, and what a preload meets in it.
+struct Judged {
+    program: EntryPoint,
+    identity: Identity,
+    target: Option<Target>,
+    obstacles: Vec<Obstacle>,
+    /// The versions of symbols that its glibc has.
+    versions: BTreeSet<Vec<u8>>,
+}
+
+impl Judged {
+    fn of(contents: &Contents<'_>, settings: &Value) -> Result<Self, ContainerError> {
+        let program = contents.main_program()?;
+        let damaged = |error: &dyn std::fmt::Display| ReadError::Damaged {
+            what: "program",
+            reason: format!("`{}`: {error}", program.path.display()),
+        };
+        let identity = identify(&program.file).map_err(|error| damaged(&error))?;
+        let first = program.environment.iter();
+        let first = first.filter_map(|variable| variable.strip_prefix("LD_LIBRARY_PATH="));
+        let first = first.flat_map(std::env::split_paths).collect();
+        let open = |path: &Path| contents.file(path).ok()?;
+        let libraries = Libraries::of_image(open, first, &identity.architecture);
+        let known = Architecture::ALL.map(Architecture::name);
+        let target = program::target_of(&identity, &known);
+        let meeting = Meeting::of(&identity, &program.path, &libraries);
+        let privilege = caller(contents, settings).gains(
+            program.mode,
+            program.owner.0,
+            program.owner.1,
+            || program.has_capabilities,
+        );
+        let mut obstacles = program::obstacles(&identity, privilege, &meeting, &known);
+        obstacles.extend(other_preload(contents, &program.environment));
+        let libc = target.filter(|target| target.libc() == Libc::Glibc);
+        let libc = libc.map(|target| libraries.closure(&program.path, target.libc()));
+        let libc = libc.and_then(|closure| {
+            let mut loaded = closure.loaded.into_iter();
+            loaded.find(|loaded| loaded.name == "libc.so.6")
+        });
+        let libc = libc.and_then(|libc| libraries.open(&libc.path));
+        Ok(Self {
+            versions: libc
+                .map(|libc| versions(&contents_of(&libc)))
+                .unwrap_or_default(),
+            program,
+            identity,
+            target,
+            obstacles,
+        })
+    }
+}
+
+/// Who runs the program, by number; a name is looked up as an engine does.
+fn caller(contents: &Contents<'_>, settings: &Value) -> Caller {
+    let user = settings["config"]["User"].as_str().unwrap_or_default();
+    let (user, group) = match user.split_once(':') {
+        Some((user, group)) => (user, Some(group)),
+        None => (user, None),
+    };
+    let text = |path: &str| {
+        let file = contents.file(Path::new(path)).ok().flatten();
+        file.map(|file| contents_of(&file)).unwrap_or_default()
+    };
+    // name:password:number:…
+    let number = |path: &str, name: &str, field: usize| -> Option<u32> {
+        let text = String::from_utf8_lossy(&text(path)).into_owned();
+        let mut lines = text.lines().map(|line| line.split(':').collect::<Vec<_>>());
+        let found = lines.find(|fields| fields.first() == Some(&name))?;
+        found.get(field)?.parse().ok()
+    };
+    let uid = match user {
+        "" => Some(0),
+        name => name.parse().ok().or_else(|| number("/etc/passwd", name, 2)),
+    };
+    let gid = match group {
+        Some(name) => name.parse().ok().or_else(|| number("/etc/group", name, 2)),
+        None if user.is_empty() => Some(0),
+        None => number("/etc/passwd", user, 3),
+    };
+    // A number that nobody has: whatever a file gives, is gained.
+    Caller {
+        uid: uid.unwrap_or(u32::MAX),
+        gid: gid.unwrap_or(u32::MAX),
+    }
+}
+
+/// The first library in the image's `LD_PRELOAD` that has a malloc of its own.
+fn other_preload(contents: &Contents<'_>, environment: &[String]) -> Option<Obstacle> {
+    let list = environment
+        .iter()
+        .find_map(|line| line.strip_prefix("LD_PRELOAD="))?;
+    let names = list
+        .split([':', ' ', '\t', '\n'])
+        .filter(|name| name.contains('/'));
+    let mut with_malloc = names.filter(|name| {
+        let library = contents.file(Path::new(name)).ok().flatten();
+        library.is_some_and(|library| other_preloads::has_a_malloc(&library))
+    });
+    with_malloc
+        .next()
+        .map(|name| Obstacle::OtherPreload(name.to_owned()))
+}
+
+/// The bytes of a small file, or the beginning of a large one.
+fn contents_of(file: &Opened) -> Vec<u8> {
+    const BYTES_MAX: u64 = 8 << 20;
+    let mut bytes = vec![0; file.size_bytes().min(BYTES_MAX) as usize];
+    match file.read_at(0, &mut bytes) {
+        Ok(()) => bytes,
+        Err(_) => Vec::new(),
+    }
+}
+
+/// The names of versions in a library, such as `GLIBC_2.34`: glibc refuses a library that needs one that it lacks.
+fn versions(bytes: &[u8]) -> BTreeSet<Vec<u8>> {
+    const PREFIX: &[u8] = b"\0GLIBC_2.";
+    let starts = bytes.windows(PREFIX.len()).enumerate();
+    let starts = starts.filter(|(_, part)| *part == PREFIX);
+    let name = |(start, _): (usize, &[u8])| {
+        let rest = &bytes[start + 1..];
+        let end = rest.iter().position(|&byte| byte == 0)?;
+        Some(rest[..end.min(32)].to_vec())
+    };
+    starts.filter_map(name).collect()
+}
+
+/// The files and variables that load an allocator in an image.
+struct Prepared {
+    files: BTreeMap<PathBuf, Entry>,
+    environment: Vec<(String, String)>,
+}
+
+impl Prepared {
+    fn new(
+        choice: &Choice,
+        target: &Target,
+        settings: &Value,
+        judged: &Judged,
+    ) -> anyhow::Result<Self> {
+        let workshop = Workshop::new(Network::AsConfigured);
+        let library = workshop.preload(choice, target)?;
+        check_versions(&library, judged)?;
+        let name = library.file_name().context("a library has a name")?;
+        let mut files = BTreeMap::from([(PathBuf::from(name), Entry::program(&library))]);
+        let link = |to: &Path| Entry::link(Path::new(DIRECTORY).join(to));
+        let of_glibc = match target.libc() {
+            Libc::Glibc => Some(PathBuf::from(name)),
+            Libc::Musl => {
+                files.insert(Path::new("$LIB").join(name), link(name.as_ref()));
+                nothing(target, &workshop, &mut files)
+            }
+        };
+        if let Some(of_glibc) = of_glibc {
+            for directory in glibc_library_directories(target.arch()) {
+                files.insert(Path::new(&directory).join(name), link(&of_glibc));
+            }
+        }
+        let path = Path::new(DIRECTORY).join("$LIB").join(name);
+        Ok(Self {
+            files,
+            environment: variables(choice, &path, settings),
+        })
+    }
+}
+
+/// For the glibc programs in an image whose main one is of musl: glibc complains of a library that is not there.
+fn nothing(
+    target: &Target,
+    workshop: &Workshop,
+    files: &mut BTreeMap<PathBuf, Entry>,
+) -> Option<PathBuf> {
+    let of_glibc = Target::new(target.arch(), Libc::Glibc);
+    let library = workshop.own_library(&NOTHING, &of_glibc).ok()?;
+    let name = PathBuf::from(library.file_name()?);
+    files.insert(name.clone(), Entry::program(&library));
+    Some(name)
+}
+
+/// The new values: those of the image come after `LD_PRELOAD`'s and before those of lists of options, of which the last
+/// one counts.
+fn variables(choice: &Choice, library: &Path, settings: &Value) -> Vec<(String, String)> {
+    let lines = environment(&settings["config"]);
+    let present = |name: &str| {
+        let mut values = lines
+            .iter()
+            .filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        values.next().filter(|value| !value.is_empty())
+    };
+    let mut preload = library.display().to_string();
+    if let Some(others) = present(LD_PRELOAD) {
+        preload.push(':');
+        preload.push_str(others);
+    }
+    let tuning = choice.tuning.variables(choice.allocator).into_iter();
+    let tuning = tuning.map(|(variable, setting)| {
+        let name = variable.name();
+        let value = variable.merged(present(name).map(AsRef::as_ref), &setting);
+        (name.to_owned(), value.to_string_lossy().into_owned())
+    });
+    [(LD_PRELOAD.to_owned(), preload)]
+        .into_iter()
+        .chain(tuning)
+        .collect()
+}
+
+/// A library that was built on this machine may need a later glibc than the image has.
+fn check_versions(library: &Path, judged: &Judged) -> anyhow::Result<()> {
+    if judged.versions.is_empty() {
+        return Ok(());
+    }
+    let bytes =
+        fs::read(library).with_context(|| format!("cannot read `{}`", library.display()))?;
+    let needed = versions(&bytes);
+    let Some(lacking) = needed.difference(&judged.versions).last() else {
+        return Ok(());
+    };
+    let text = format!(
+        "cannot add this library to the image: it needs {}, and the image has an older glibc ({})",
+        String::from_utf8_lossy(lacking),
+        judged.identity.libc.name
+    );
+    let hint = "use prebuilt allocators, which need glibc 2.17 or later";
+    Err(Failure::failed(text).hint(hint).into())
+}
