@@ -116,6 +116,9 @@ pub enum RegistryError {
     /// There is no place for it.
     #[error(transparent)]
     Image(#[from] ImageError),
+    /// Nothing says whom TLS may trust.
+    #[error("this machine has no certificates of authorities for TLS")]
+    NoCertificates,
     /// What logs in cannot be read.
     #[error("cannot read the login for {registry}: {reason}")]
     Credentials {
@@ -345,6 +348,11 @@ impl<'a> Session<'a> {
     ) -> Result<Self, RegistryError> {
         // Fails only if something has chosen another before, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
+        // oci-client first makes a client that trusts the machine's certificates, whatever it is told, and panics where
+        // there are none.
+        if rustls_native_certs::load_native_certs().certs.is_empty() {
+            return Err(RegistryError::NoCertificates);
+        }
         let is_plain = access.plain_http == PlainHttp::Everywhere || reference.is_local();
         let trusted = access.certificates.ders()?.into_iter();
         let config = ClientConfig {

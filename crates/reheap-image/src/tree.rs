@@ -404,8 +404,10 @@ fn found(
     let mut entry = entry?;
     let header = entry.header();
     let is_sparse = header.entry_type() == EntryType::GNUSparse;
-    let mode = header.mode()?;
-    let owner = (header.uid()? as u32, header.gid()? as u32);
+    // Some writers leave out what is zero.
+    let mode = header.mode().unwrap_or(0);
+    let owner = [header.uid(), header.gid()].map(|number| number.unwrap_or(0) as u32);
+    let owner = (owner[0], owner[1]);
     let has_capabilities = has_capabilities(&mut entry)?;
     let (place, size) = (entry.raw_file_position(), entry.size());
     let mut beginning = Vec::new();

@@ -124,6 +124,8 @@ fn explained(error: RegistryError, verb: &str, reference: &Reference) -> anyhow:
                 "log in: docker login {registry}, or podman login {registry}"
             ))
         }
+        RegistryError::NoCertificates => failure
+            .hint("install the package ca-certificates, or name a PEM file: SSL_CERT_FILE=<file>"),
         RegistryError::Busy { .. } => {
             failure.hint("try again later; many registries allow more with a login")
         }
