@@ -98,6 +98,23 @@ fn main() {
         bytes[60..64].fill(0); // e_shnum, e_shstrndx
         write("identify", &format!("{name}-without-sections"), &bytes);
     }
+    run("tar cf layer.tar program.c");
+    let layer = reheap_image::blob::Blob::of_bytes(read("layer.tar"));
+    let configuration = format!(
+        r#"{{"architecture":"amd64","os":"linux","config":{{"Env":["A=b"]}},"history":[{{}}],"rootfs":{{"diff_ids":["{}"]}}}}"#,
+        layer.digest()
+    );
+    let manifest = r#"[{"Config":"config.json","Layers":["layer.tar"],"RepoTags":["app:1"]}]"#;
+    for (name, text) in [
+        ("config.json", configuration.as_str()),
+        ("manifest.json", manifest),
+    ] {
+        fs::write(directory.join(name), text).expect("a temporary file can be written");
+    }
+    run("tar cf image.tar config.json manifest.json layer.tar");
+    run("gzip --keep image.tar");
+    write("image", "docker.tar", &read("image.tar"));
+    write("image", "docker.tar.gz", &read("image.tar.gz"));
     write("trace", "calls", &chunks_of_a_trace());
     write(
         "derive",

@@ -83,8 +83,8 @@ impl Place {
     }
 
     pub(crate) fn file(&self) -> Option<String> {
-        let (_, destination) = self.output.as_ref()?;
-        Some(destination.path().display().to_string())
+        let (path, _) = self.output.as_ref()?;
+        Some(path.display().to_string())
     }
 
     /// The name in the registry.
