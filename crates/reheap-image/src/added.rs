@@ -8,7 +8,7 @@
 //! image's ID.
 
 use crate::blob::Blob;
-use crate::layer::{self, Compression, Entry};
+use crate::layer::{self, Compression, Entry, Layer};
 use crate::read::{self, Document, Manifest, ReadError, StoredImage};
 use crate::sealed::{self, Sealed};
 use crate::tree::Tree;
@@ -24,6 +24,8 @@ use std::path::{Component, Path, PathBuf};
 /// Where everything is that reheap adds.
 pub const DIRECTORY: &str = "/usr/lib/reheap";
 const RECORD: &str = "original-image.json";
+/// What Docker calls a layer that is compressed with gzip.
+const OF_DOCKER: &str = "application/vnd.docker.image.rootfs.diff.tar.gzip";
 /// More than two manifests and configurations.
 const RECORD_BYTES_MAX: u64 = 64 << 20;
 
@@ -194,36 +196,53 @@ impl Checked {
         let title = &addition.title;
         let file = workplace.file()?;
         let layer = layer::write(title, &entries, compression, addition.time, file, workplace)?;
-        let media_type = match is_dockers {
-            true => MediaType::from("application/vnd.docker.image.rootfs.diff.tar.gzip"),
-            false => layer.media_type.clone(),
-        };
+        let mut settings = self.settings_with(addition)?;
+        append_layer(&mut settings, &layer, &addition.command)?;
+        self.with_layers(&[layer], &settings, &addition.labels)
+    }
+
+    /// With more layers, a new configuration that names them, and annotations if the manifest is OCI's.
+    ///
+    /// # Errors
+    /// When the image is not one that can have more.
+    pub(crate) fn with_layers(
+        &self,
+        layers: &[Layer],
+        settings: &Value,
+        annotations: &BTreeMap<String, String>,
+    ) -> Result<Sealed, ReadError> {
         let mut sealed = self.seal();
-        sealed.layers.push((media_type.clone(), layer.blob.clone()));
-        let settings = self.settings_with(addition, &layer.diff_id)?;
-        sealed.configuration = Blob::of_bytes(json(&settings));
-        sealed.manifest = match manifest {
-            None => new_manifest(&sealed.configuration, &sealed.layers),
-            Some(manifest) => {
-                let mut changed: Value = read::json(&manifest.blob.bytes()?, "manifest")?;
-                let configuration = &sealed.configuration;
-                let named = changed.get_mut("config").and_then(Value::as_object_mut);
-                let named =
-                    named.ok_or_else(|| damaged("manifest", "it names no configuration"))?;
-                named.insert("digest".to_owned(), configuration.digest().as_ref().into());
-                named.insert("size".to_owned(), configuration.size_bytes().into());
-                let layers = changed.get_mut("layers").and_then(Value::as_array_mut);
-                let layers =
-                    layers.ok_or_else(|| damaged("manifest", "it has no list of layers"))?;
-                layers.push(sealed::descriptor(&media_type.to_string(), &layer.blob));
-                if !is_dockers {
-                    extend(&mut changed, "annotations", &addition.labels)?;
-                }
-                Manifest {
-                    media_type: manifest.media_type.clone(),
-                    blob: Blob::of_bytes(json(&changed)),
-                }
-            }
+        let old = self.image.manifest.as_ref();
+        let is_dockers = old.is_some_and(|manifest| manifest.media_type.contains("docker"));
+        for layer in layers {
+            let media_type = match (is_dockers, &layer.media_type) {
+                (true, MediaType::ImageLayerGzip) => MediaType::from(OF_DOCKER),
+                (_, other) => other.clone(),
+            };
+            sealed.layers.push((media_type, layer.blob.clone()));
+        }
+        sealed.configuration = Blob::of_bytes(json(settings));
+        let Some(old) = old else {
+            sealed.manifest = new_manifest(&sealed.configuration, &sealed.layers);
+            return Ok(sealed);
+        };
+        let mut changed: Value = read::json(&old.blob.bytes()?, "manifest")?;
+        let configuration = &sealed.configuration;
+        let named = changed.get_mut("config").and_then(Value::as_object_mut);
+        let named = named.ok_or_else(|| damaged("manifest", "it names no configuration"))?;
+        named.insert("digest".to_owned(), configuration.digest().as_ref().into());
+        named.insert("size".to_owned(), configuration.size_bytes().into());
+        let list = changed.get_mut("layers").and_then(Value::as_array_mut);
+        let list = list.ok_or_else(|| damaged("manifest", "it has no list of layers"))?;
+        for (media_type, blob) in &sealed.layers[self.layers.len()..] {
+            list.push(sealed::descriptor(media_type.as_ref(), blob));
+        }
+        if !is_dockers {
+            extend(&mut changed, "annotations", annotations)?;
+        }
+        sealed.manifest = Manifest {
+            media_type: old.media_type.clone(),
+            blob: Blob::of_bytes(json(&changed)),
         };
         Ok(sealed)
     }
@@ -268,40 +287,11 @@ impl Checked {
         })
     }
 
-    fn settings_with(&self, addition: &Addition, diff_id: &Digest) -> Result<Value, ReadError> {
+    fn settings_with(&self, addition: &Addition) -> Result<Value, ReadError> {
         let mut settings = self.settings.clone();
-        let object = settings.as_object_mut();
-        let object = object.ok_or_else(|| damaged("configuration", "it is no object"))?;
-        let config = object.entry("config").or_insert(Value::Null);
-        if config.is_null() {
-            *config = value!({});
-        }
+        let config = config_of(&mut settings)?;
         extend(config, "Labels", &addition.labels)?;
-        let mut lines = environment(config);
-        for (name, value) in &addition.environment {
-            let line = format!("{name}={value}");
-            let is_it = |line: &String| line.split('=').next() == Some(name);
-            match lines.iter_mut().find(|line| is_it(line)) {
-                Some(there) => *there = line,
-                None => lines.push(line),
-            }
-        }
-        let config = config.as_object_mut();
-        let config = config.ok_or_else(|| damaged("configuration", "its `config` is no object"))?;
-        config.insert("Env".to_owned(), value!(lines));
-        let created = settings["created"].clone();
-        let diff_ids = settings.pointer_mut("/rootfs/diff_ids");
-        let diff_ids = diff_ids.and_then(Value::as_array_mut);
-        let diff_ids = diff_ids.ok_or_else(|| damaged("configuration", "it has no diff_ids"))?;
-        diff_ids.push(diff_id.as_ref().into());
-        // A history is for all layers or for none.
-        if let Some(history) = settings.get_mut("history").and_then(Value::as_array_mut) {
-            let mut step = value!({"created_by": addition.command, "comment": addition.title});
-            if created.is_string() {
-                step["created"] = created;
-            }
-            history.push(step);
-        }
+        set_variables(config, &addition.environment)?;
         Ok(settings)
     }
 }
@@ -324,13 +314,70 @@ impl Record {
     }
 }
 
+/// The settings of a configuration, which may have none yet.
+pub(crate) fn config_of(settings: &mut Value) -> Result<&mut Value, ReadError> {
+    let object = settings.as_object_mut();
+    let object = object.ok_or_else(|| damaged("configuration", "it is no object"))?;
+    let config = object.entry("config").or_insert(Value::Null);
+    if config.is_null() {
+        *config = value!({});
+    }
+    match config.is_object() {
+        true => Ok(config),
+        false => Err(damaged("configuration", "its `config` is no object")),
+    }
+}
+
+/// Sets variables, each in the place that it has.
+pub(crate) fn set_variables(
+    config: &mut Value,
+    variables: &[(String, String)],
+) -> Result<(), ReadError> {
+    let mut lines = environment(config);
+    for (name, value) in variables {
+        let line = format!("{name}={value}");
+        let is_it = |line: &String| line.split('=').next() == Some(name);
+        match lines.iter_mut().find(|line| is_it(line)) {
+            Some(there) => *there = line,
+            None => lines.push(line),
+        }
+    }
+    let config = config.as_object_mut();
+    let config = config.ok_or_else(|| damaged("configuration", "its `config` is no object"))?;
+    config.insert("Env".to_owned(), value!(lines));
+    Ok(())
+}
+
+/// Names one more layer.
+pub(crate) fn append_layer(
+    settings: &mut Value,
+    layer: &Layer,
+    command: &str,
+) -> Result<(), ReadError> {
+    let created = settings["created"].clone();
+    let diff_ids = settings.pointer_mut("/rootfs/diff_ids");
+    let diff_ids = diff_ids.and_then(Value::as_array_mut);
+    let diff_ids = diff_ids.ok_or_else(|| damaged("configuration", "it has no diff_ids"))?;
+    diff_ids.push(layer.diff_id.as_ref().into());
+    // A history is for all layers or for none.
+    if let Some(history) = settings.get_mut("history").and_then(Value::as_array_mut) {
+        let mut step = value!({"created_by": command, "comment": layer.title});
+        if created.is_string() {
+            step["created"] = created;
+        }
+        history.push(step);
+    }
+    Ok(())
+}
+
 /// The variables of a `config`.
 pub fn environment(config: &Value) -> Vec<String> {
     let lines = config["Env"].as_array().into_iter().flatten();
     lines.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-fn extend(
+/// Adds to an object in an object.
+pub(crate) fn extend(
     value: &mut Value,
     key: &str,
     entries: &BTreeMap<String, String>,
@@ -351,11 +398,11 @@ fn extend(
 fn new_manifest(configuration: &Blob, layers: &[(MediaType, Blob)]) -> Manifest {
     let media_type = MediaType::ImageManifest.to_string();
     let layers = layers.iter();
-    let layers = layers.map(|(kind, blob)| sealed::descriptor(&kind.to_string(), blob));
+    let layers = layers.map(|(kind, blob)| sealed::descriptor(kind.as_ref(), blob));
     let manifest = value!({
         "schemaVersion": 2,
         "mediaType": media_type,
-        "config": sealed::descriptor(&MediaType::ImageConfig.to_string(), configuration),
+        "config": sealed::descriptor(MediaType::ImageConfig.as_ref(), configuration),
         "layers": layers.collect::<Vec<_>>(),
     });
     Manifest {

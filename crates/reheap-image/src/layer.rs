@@ -5,6 +5,8 @@
 
 use crate::blob::{Blob, Hashed};
 use crate::error::ImageError;
+use crate::read::ReadError;
+use crate::tree::Tree;
 use crate::workplace::Workplace;
 use flate2::write::GzEncoder;
 use oci_spec::image::{Digest, MediaType};
@@ -165,6 +167,29 @@ impl Stack {
         for (_, entries) in &mut self.layers {
             entries.remove(&path);
         }
+    }
+
+    /// Moves everything to where it is on top of other layers: through their links, and without the directories that
+    /// they have.
+    pub(crate) fn fit(self, below: &Tree) -> Result<Self, ReadError> {
+        let mut fitted = Self::default();
+        for (title, entries) in self.layers {
+            fitted.begin(title);
+            for (path, entry) in entries {
+                let path = Path::new("/").join(path);
+                let is_directory = matches!(entry.content, Content::Directory);
+                if is_directory && below.is_directory(&below.follow(&path)?) {
+                    continue;
+                }
+                let directory = below.follow(path.parent().unwrap_or(&path))?;
+                let path = directory.join(path.file_name().unwrap_or_default());
+                if !is_directory && below.is_directory(&path) {
+                    return Err(ImageError::FileAndDirectory(path).into());
+                }
+                fitted.topmost().insert(place(&path)?, entry);
+            }
+        }
+        Ok(fitted)
     }
 
     fn make_directories_above(&mut self, path: &Path) -> Result<(), ImageError> {

@@ -516,7 +516,7 @@ impl<'a> Session<'a> {
         let before = self.progress.done_bytes.load(Ordering::Relaxed);
         self.patiently(&format!("blob {}", descriptor.digest), async || {
             self.progress.done_bytes.store(before, Ordering::Relaxed);
-            Ok(self.pull_blob_once(descriptor).await?)
+            self.pull_blob_once(descriptor).await
         })
         .await
     }

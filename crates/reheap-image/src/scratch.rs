@@ -7,9 +7,12 @@
 //! What changes rarely is in the lowest layers, and the programs are in the last one. So a new version of a program is
 //! one new layer, and images of different programs share the others.
 
+use crate::added::{self, Checked};
 use crate::certificates::{self, Certificates};
 use crate::error::ImageError;
-use crate::layer::{Compression, Content, Entry, Stack};
+use crate::layer::{Compression, Content, Entry, Layer, Stack};
+use crate::read::ReadError;
+use crate::sealed::Sealed;
 use crate::workplace::Workplace;
 use crate::{Image, Platform};
 use oci_spec::image::{ConfigBuilder, ImageConfigurationBuilder};
@@ -113,9 +116,85 @@ impl Recipe {
     fn stack(&self) -> Result<Stack, ImageError> {
         let mut stack = Stack::default();
         self.add_system(&mut stack)?;
+        self.add_own(&mut stack)?;
+        Ok(stack)
+    }
+
+    /// Makes the image on top of another one, which keeps its users, certificates and settings. Its user stays unless
+    /// there is another.
+    ///
+    /// # Errors
+    /// When something cannot be read or written, or the other image has a directory where a file goes.
+    pub fn make_on(
+        &self,
+        base: &Checked,
+        user: Option<User>,
+        workplace: &Workplace<'_>,
+    ) -> Result<(Sealed, Vec<Layer>), ReadError> {
+        let mut stack = Stack::default();
+        self.add_own(&mut stack)?;
+        let layers = stack
+            .fit(&base.tree)?
+            .write(self.compression, self.time, workplace)?;
+        let mut settings = base.settings.clone();
+        self.set_on(added::config_of(&mut settings)?, user)?;
+        settings["created"] = self.created().into();
+        for layer in &layers {
+            added::append_layer(&mut settings, layer, "reheap image")?;
+        }
+        let mut annotations = self.labels.clone();
+        annotations.extend(self.annotations.clone());
+        let sealed = base.with_layers(&layers, &settings, &annotations)?;
+        Ok((sealed, layers))
+    }
+
+    fn set_on(&self, config: &mut serde_json::Value, user: Option<User>) -> Result<(), ReadError> {
+        config["Entrypoint"] = self.command().into();
+        // It would be arguments of the program now.
+        config.as_object_mut().map(|config| config.remove("Cmd"));
+        if let Some(User { uid, gid }) = user {
+            config["User"] = format!("{uid}:{gid}").into();
+        }
+        let variables: Vec<(String, String)> = self
+            .environment
+            .iter()
+            .filter_map(|line| line.split_once('='))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        added::set_variables(config, &variables)?;
+        added::extend(config, "Labels", &self.labels)?;
+        for port in &self.ports {
+            match &mut config["ExposedPorts"] {
+                serde_json::Value::Object(ports) => {
+                    ports.insert(port.clone(), serde_json::json!({}));
+                }
+                none => *none = serde_json::json!({port: {}}),
+            }
+        }
+        Ok(())
+    }
+
+    /// What starts.
+    fn command(&self) -> Vec<String> {
+        let first = self.programs.iter().take(1);
+        match self.entry_point.is_empty() {
+            true => first
+                .map(|program| program.path().display().to_string())
+                .collect(),
+            false => self.entry_point.clone(),
+        }
+    }
+
+    fn created(&self) -> String {
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(self.time);
+        humantime::format_rfc3339_seconds(time).to_string()
+    }
+
+    /// Adds what is not in every image.
+    fn add_own(&self, stack: &mut Stack) -> Result<(), ImageError> {
         if let Some(zones) = &self.time_zones {
             stack.begin("time zones");
-            add_time_zones(&mut stack, zones)?;
+            add_time_zones(stack, zones)?;
         }
         stack.begin("libraries");
         for (path, entry) in &self.libraries {
@@ -123,7 +202,7 @@ impl Recipe {
         }
         stack.begin("files");
         for (source, target) in &self.files {
-            self.add_files(&mut stack, source, target)?;
+            self.add_files(stack, source, target)?;
         }
         let names: Vec<String> = self
             .programs
@@ -134,7 +213,7 @@ impl Recipe {
         for program in &self.programs {
             stack.add(&program.path(), Entry::program(&program.file))?;
         }
-        Ok(stack)
+        Ok(())
     }
 
     fn add_system(&self, stack: &mut Stack) -> Result<(), ImageError> {
@@ -203,15 +282,10 @@ impl Recipe {
         if !environment.iter().any(|line| line.starts_with("PATH=")) {
             environment.insert(0, PATH.to_owned());
         }
-        let first = self.programs.iter().take(1);
-        let first = first.map(|program| program.path().display().to_string());
         let mut config = ConfigBuilder::default()
             .user(format!("{}:{}", self.user.uid, self.user.gid))
             .env(environment)
-            .entrypoint(match self.entry_point.is_empty() {
-                true => first.collect(),
-                false => self.entry_point.clone(),
-            })
+            .entrypoint(self.command())
             .working_dir("/");
         if !self.ports.is_empty() {
             config = config.exposed_ports(self.ports.clone());
@@ -219,9 +293,8 @@ impl Recipe {
         if !self.labels.is_empty() {
             config = config.labels(HashMap::from_iter(self.labels.clone()));
         }
-        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(self.time);
         let configuration = ImageConfigurationBuilder::default()
-            .created(humantime::format_rfc3339_seconds(time).to_string())
+            .created(self.created())
             .os("linux")
             .architecture(self.platform.architecture.as_str())
             .config(config.build().expect("it has all fields"));

@@ -407,6 +407,78 @@ fn flags_that_do_not_fit_are_refused_before_anything_is_read() {
     }
 }
 
+#[test]
+fn a_program_on_a_base_has_its_libraries_settings_and_users() {
+    let place = Place::new();
+    place
+        .made("/bin/cat --with-libraries --env A=base --env B=base --user 0 --port 80 -o base.tar");
+    place.compile("cc", "", "maps", MAPS);
+    place.write("file", "from a file");
+    let line = "maps --base base.tar --env A=own --file file:/etc/file -o app.tar";
+    let made = place.made(line);
+    let layers = made["images"][0]["layers"].as_array().unwrap();
+    let contents: Vec<&str> = layers
+        .iter()
+        .map(|layer| layer["contents"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        contents,
+        ["base", "base", "base", "files", "/usr/local/bin/maps"]
+    );
+    assert_eq!(place.manifest_digest("oci-archive:app.tar"), made["digest"]);
+    let maps = place.podman("", "oci-archive:app.tar", "");
+    assert!(maps.stdout.contains("/usr/local/bin/maps"), "{maps:?}");
+    let cat = "--entrypoint /usr/local/bin/cat";
+    let shown = place.podman(
+        cat,
+        "oci-archive:app.tar",
+        "/etc/file /proc/self/environ /proc/self/status",
+    );
+    for text in ["from a file", "A=own", "B=base", "Uid:\t0\t"] {
+        assert!(shown.stdout.contains(text), "{text}: {shown:?}");
+    }
+    let config = place
+        .tool("skopeo inspect --config oci-archive:app.tar")
+        .stdout;
+    assert!(config.contains("80/tcp"), "{config}");
+    // Directories of the base keep their permissions.
+    let text = place
+        .tool("skopeo inspect --raw oci-archive:app.tar")
+        .stdout;
+    let manifest: Value = serde_json::from_str(&text).unwrap();
+    let own = manifest["layers"][4]["digest"]
+        .as_str()
+        .unwrap()
+        .replace(':', "/");
+    let names =
+        place.tool("tar xf app.tar").stdout + &place.tool(&format!("tar tzf blobs/{own}")).stdout;
+    assert_eq!(names, "usr/local/bin/maps\n");
+}
+
+#[test]
+fn a_base_that_lacks_something_is_refused() {
+    let place = Place::new();
+    place.made("/bin/cat --with-libraries -o base.tar");
+    let sums = "#include <math.h>\n#include <stdio.h>\nint main(int n, char **v) { printf(\"%f\", cos(n)); return 0; }\n";
+    place.compile("cc", "-Wl,--no-as-needed -lm", "sums", sums);
+    run(&mut place.image("sums --base base.tar -o app.tar"))
+        .ended_with(1)
+        .said(&[
+            "cannot pack `sums`: the base lacks libm.so.6, which it needs",
+            "--with-libraries",
+        ]);
+    place.made("sums --base base.tar --with-libraries -o app.tar");
+    place.compile("musl-gcc", "", "maps", MAPS);
+    run(&mut place.image("maps --base base.tar -o app.tar"))
+        .ended_with(1)
+        .said(&["the base lacks /lib/ld-musl-"]);
+    place.compile("aarch64-linux-gnu-gcc", "-static", "foreign", MAPS);
+    run(&mut place.image("foreign --base base.tar -o app.tar"))
+        .ended_with(1)
+        .said(&["the image is not for linux/arm64"]);
+    run(&mut place.image("maps --base base.tar --ca-certificates none -o app.tar")).ended_with(2);
+}
+
 /// Debian's registry on this machine, with one user.
 struct Registry {
     running: Option<Running>,

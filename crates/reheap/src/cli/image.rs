@@ -29,7 +29,8 @@ pub(crate) const CARGO_EXAMPLES: &str = "Examples:\n  \
     --target aarch64-unknown-linux-musl -o app.tar";
 
 /// What only an image of programs can have.
-const OF_PROGRAMS: [&str; 9] = [
+const OF_PROGRAMS: [&str; 10] = [
+    "base",
     "entrypoint",
     "env",
     "port",
@@ -121,7 +122,8 @@ pub(crate) fn run_for_cargo(arguments: &CargoImageArguments) -> anyhow::Result<E
 }
 
 fn pack(files: &[PathBuf], options: &Options, origin: &Origin) -> anyhow::Result<ExitCode> {
-    let dynamic = match options.with_libraries {
+    // The libraries may be in the base.
+    let dynamic = match options.with_libraries || options.base.is_some() {
         true => Dynamic::PackWithLibraries,
         false => Dynamic::Refuse,
     };

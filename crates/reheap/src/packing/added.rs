@@ -6,11 +6,10 @@
 //! `$LIB`, which only glibc expands: processes of the other libc find nothing there that could end them
 //! ([`preload::path_for_variable`] does the same in the cache).
 
-use super::explained;
 use super::options::{Format, PackingArguments};
 use super::place::{Place, Written};
-use super::remote::{self, Remote};
 use super::report::{line, size};
+use super::source::Source;
 use crate::choice::Choice;
 use crate::container::{ContainerError, Contents, EntryPoint};
 use crate::interrupt;
@@ -18,7 +17,6 @@ use crate::opened::Opened;
 use crate::other_preloads;
 use crate::program::libraries::Libraries;
 use crate::program::{self, Caller, Meeting, Obstacle};
-use crate::pulse;
 use crate::ui::{self, Failure};
 use crate::workshop::{Network, Workshop};
 use anyhow::Context as _;
@@ -29,7 +27,7 @@ use reheap_elf::identify::{Identity, identify};
 use reheap_elf::source::Source as _;
 use reheap_image::added::{Addition, Checked, DIRECTORY, Restored, environment};
 use reheap_image::layer::Entry;
-use reheap_image::read::{self, Form, ReadError, Wanted};
+use reheap_image::read::{Form, ReadError};
 use reheap_image::sealed::Sealed;
 use reheap_image::{Platform, Workplace};
 use serde::Serialize;
@@ -46,7 +44,7 @@ const LD_PRELOAD: &str = "LD_PRELOAD";
 pub(crate) struct Change<'a> {
     /// A path, or a name in a registry.
     image: &'a Path,
-    platform: Option<Platform>,
+    source: Source<'a>,
     place: Place,
     format: Option<Format>,
     arguments: &'a PackingArguments,
@@ -97,10 +95,16 @@ impl<'a> Change<'a> {
             return Err(Failure::usage("give --platform once: one image is changed").into());
         }
         let format = arguments.format;
+        let place = arguments.place.check(format.unwrap_or(Format::Oci))?;
         Ok(Self {
             image,
-            platform: platforms.into_iter().next(),
-            place: arguments.place.check(format.unwrap_or(Format::Oci))?,
+            source: Source {
+                image,
+                platform: platforms.into_iter().next(),
+                plain_http: arguments.place.plain_http,
+                place: place.shown(),
+            },
+            place,
             format,
             arguments,
         })
@@ -117,15 +121,15 @@ impl<'a> Change<'a> {
         let interrupted = interrupt::on_signals()?;
         let workplace = Workplace::new(self.place.parent(), &interrupted);
         let verb = format!("add {name} to");
-        let mut image = self.open(&verb, &workplace)?;
+        let mut image = self.source.open(&verb, &workplace)?;
         let mut removed = None;
         if let Some(record) = image
             .record(&workplace)
-            .map_err(|e| self.explained(&verb, e))?
+            .map_err(|e| self.source.explained(&verb, e))?
         {
             let (before, _) = image
                 .restore(&record)
-                .map_err(|e| self.explained(&verb, e))?;
+                .map_err(|e| self.source.explained(&verb, e))?;
             image = before;
             removed = Some(record.added);
         }
@@ -149,7 +153,7 @@ impl<'a> Change<'a> {
         };
         let sealed = image
             .add(&addition, &workplace)
-            .map_err(|e| self.explained(&verb, e))?;
+            .map_err(|e| self.source.explained(&verb, e))?;
         let layer = sealed.layers.last().map(|(_, blob)| Layer {
             digest: blob.digest().to_string(),
             size_bytes: blob.size_bytes(),
@@ -171,8 +175,8 @@ impl<'a> Change<'a> {
         let interrupted = interrupt::on_signals()?;
         let workplace = Workplace::new(self.place.parent(), &interrupted);
         let verb = "remove what reheap added to";
-        let cannot = |error| self.explained(verb, error);
-        let image = self.open(verb, &workplace)?;
+        let cannot = |error| self.source.explained(verb, error);
+        let image = self.source.open(verb, &workplace)?;
         let record = image.record(&workplace).map_err(cannot)?;
         let record = record.ok_or(ReadError::NothingAdded).map_err(cannot)?;
         let (image, restored) = image.restore(&record).map_err(cannot)?;
@@ -184,31 +188,6 @@ impl<'a> Change<'a> {
             restored: Some(is_docker || restored == Restored::Manifest),
             ..self.report(&image, &sealed, &written)
         })
-    }
-
-    /// Reads the image, all of it.
-    fn open(&self, verb: &str, workplace: &Workplace<'_>) -> anyhow::Result<Checked> {
-        let wanted = self.platform.as_ref().map_or(Wanted::TheOnly, Wanted::For);
-        let shown = self.image.display().to_string();
-        let stored = if self.image.exists() {
-            read::open(self.image, wanted, workplace).map_err(|e| self.explained(verb, e))?
-        } else {
-            let Some(reference) = remote::named(&shown)? else {
-                let text = format!("cannot {verb} `{shown}`: there is no such file");
-                let hint = format!("an image of Docker Hub: docker://{shown}");
-                let failure = Failure::failed(text);
-                return Err(match shown.contains(['/', '.']) {
-                    true => failure,
-                    false => failure.hint(hint),
-                }
-                .into());
-            };
-            let remote = Remote::new(reference, self.arguments.place.plain_http)?;
-            remote::pull(&remote, wanted, workplace)?
-        };
-        let what = format!("reading {shown}");
-        pulse::while_spinning(&what, || Checked::new(stored, workplace))
-            .map_err(|error| self.explained(verb, error))
     }
 
     fn refuse(&self, verb: &str, judged: &Judged) -> anyhow::Result<()> {
@@ -295,32 +274,9 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    fn explained(&self, verb: &str, error: ReadError) -> anyhow::Error {
-        let shown = self.image.display();
-        let failure = Failure::failed(format!("cannot {verb} `{shown}`: {error}"));
-        match error {
-            ReadError::Interrupted => {
-                let text = format!("interrupted before `{}` was written", self.place.shown());
-                return interrupt::failure(&text).into();
-            }
-            ReadError::Write(error) => return explained(error, Path::new(&self.place.shown())),
-            ReadError::SeveralImages(_) => failure
-                .hint("copy one of them: skopeo copy docker-archive:FILE:NAME oci-archive:OUT.tar"),
-            ReadError::OtherPlatform { .. } => failure.hint("choose one of these with --platform"),
-            ReadError::Schema1 => {
-                failure.hint("copy it in a form since 2016: skopeo copy --format v2s2 …")
-            }
-            ReadError::NotOnTop => {
-                failure.hint("change the image that they were built on, and build again")
-            }
-            _ => failure,
-        }
-        .into()
-    }
-
     fn of_container(&self, verb: &str, error: ContainerError) -> anyhow::Error {
         match error {
-            ContainerError::Read(error) => self.explained(verb, error),
+            ContainerError::Read(error) => self.source.explained(verb, error),
             error => {
                 let shown = self.image.display();
                 Failure::failed(format!("cannot {verb} `{shown}`: {error}")).into()
@@ -492,7 +448,7 @@ fn other_preload(contents: &Contents<'_>, environment: &[String]) -> Option<Obst
 }
 
 /// The bytes of a small file, or the beginning of a large one.
-fn contents_of(file: &Opened) -> Vec<u8> {
+pub(super) fn contents_of(file: &Opened) -> Vec<u8> {
     const BYTES_MAX: u64 = 8 << 20;
     let mut bytes = vec![0; file.size_bytes().min(BYTES_MAX) as usize];
     match file.read_at(0, &mut bytes) {
@@ -502,7 +458,7 @@ fn contents_of(file: &Opened) -> Vec<u8> {
 }
 
 /// The names of versions in a library, such as `GLIBC_2.34`: glibc refuses a library that needs one that it lacks.
-fn versions(bytes: &[u8]) -> BTreeSet<Vec<u8>> {
+pub(super) fn versions(bytes: &[u8]) -> BTreeSet<Vec<u8>> {
     const PREFIX: &[u8] = b"\0GLIBC_2.";
     let starts = bytes.windows(PREFIX.len()).enumerate();
     let starts = starts.filter(|(_, part)| *part == PREFIX);

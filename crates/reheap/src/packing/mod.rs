@@ -4,12 +4,14 @@
 //! and [`report`] says what is in it.
 
 pub(crate) mod added;
+mod based;
 mod libraries;
 pub(crate) mod options;
 pub(crate) mod place;
 pub(crate) mod programs;
 mod remote;
 mod report;
+mod source;
 
 use crate::env_vars;
 use crate::interrupt;
@@ -20,7 +22,7 @@ use programs::Packable;
 use reheap_image::certificates::Certificates;
 use reheap_image::registry::Pushed;
 use reheap_image::sbom::{self, Package};
-use reheap_image::scratch::{Program, Recipe};
+use reheap_image::scratch::{Program, Recipe, User};
 use reheap_image::{Image, ImageError, Platform, Workplace, docker, oci};
 use report::Report;
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +51,9 @@ pub(crate) fn pack(
     options: &Options,
     origin: &Origin,
 ) -> anyhow::Result<()> {
+    if let Some(base) = &options.base {
+        return based::pack(base, programs, options, origin);
+    }
     let platforms = by_platform(programs, options)?;
     let recipes: Vec<Recipe> = platforms
         .into_iter()
@@ -56,7 +61,10 @@ pub(crate) fn pack(
         .collect::<anyhow::Result<_>>()?;
     let interrupted = interrupt::on_signals()?;
     let (images, written) = make(&recipes, options, programs, &interrupted)?;
-    let report = Report::new(&recipes, &images, options, written);
+    say(&Report::new(&recipes, &images, options, written), options)
+}
+
+fn say(report: &Report, options: &Options) -> anyhow::Result<()> {
     match (options.place.is_stream(), options.json) {
         // Its reader wants the image and nothing else.
         (true, _) => ui::beside(&report.text()),
@@ -188,10 +196,16 @@ fn recipe(
         platform,
         entry_point: entry_point(&packed, options)?,
         programs: packed,
-        libraries: programs::libraries(programs)?,
+        libraries: match options.base.is_none() || options.with_libraries {
+            true => programs::libraries(programs)?,
+            false => Vec::new(),
+        },
         files: options.files.clone(),
-        user: options.user,
-        certificates: certificates(options)?,
+        user: options.user.unwrap_or(User::DEFAULT),
+        certificates: match options.base {
+            Some(_) => None,
+            None => certificates(options)?,
+        },
         time_zones: options.time_zones.then(time_zones).transpose()?,
         environment: options.environment.clone(),
         ports: options.ports.clone(),

@@ -34,9 +34,12 @@ pub(crate) struct PackingArguments {
     /// A file, or what is in a directory, and its path in the image
     #[arg(long, value_name = "SRC:DST")]
     file: Vec<String>,
-    /// The user who runs the program, by number; 0 is root
-    #[arg(long, value_name = "UID[:GID]", default_value = "65532:65532")]
-    user: String,
+    /// The user who runs the program, by number; 0 is root [default: 65532:65532, or that of the base]
+    #[arg(long, value_name = "UID[:GID]")]
+    user: Option<String>,
+    /// What the programs are put on: `scratch`, or an image as a file, a directory or docker://NAME:TAG
+    #[arg(long, value_name = "scratch|IMAGE", default_value = "scratch")]
+    base: PathBuf,
     /// Certificates for TLS: `auto` takes this machine's, and Mozilla's if it has none; a PEM file;
     /// or `none`
     #[arg(long, value_name = "auto|FILE|none", default_value = "auto")]
@@ -90,7 +93,11 @@ pub(crate) struct Options {
     pub(crate) ports: Vec<String>,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) files: Vec<(PathBuf, PathBuf)>,
-    pub(crate) user: User,
+    /// None for the default, or that of the base.
+    pub(crate) user: Option<User>,
+    /// None for no other image.
+    pub(crate) base: Option<PathBuf>,
+    pub(crate) plain_http: bool,
     pub(crate) ca_certificates: CaCertificates,
     pub(crate) time_zones: bool,
     pub(crate) with_libraries: bool,
@@ -105,6 +112,10 @@ impl PackingArguments {
     /// Checks the flags, and that the image can go where it shall.
     pub(crate) fn check(&self) -> anyhow::Result<Options> {
         let format = self.format.unwrap_or(Format::Oci);
+        if self.base != Path::new("scratch") && self.ca_certificates != "auto" {
+            let text = "--ca-certificates is for an image from scratch: a base has its own";
+            return Err(Failure::usage(text).hint("add a file with --file").into());
+        }
         Ok(Options {
             place: self.place.check(format)?,
             format,
@@ -120,7 +131,9 @@ impl PackingArguments {
                 .collect::<Result<_, _>>()?,
             labels: pairs("--label", &self.label)?.into_iter().collect(),
             files: self.files()?,
-            user: user(&self.user)?,
+            user: self.user.as_deref().map(user).transpose()?,
+            base: Some(self.base.clone()).filter(|base| base != Path::new("scratch")),
+            plain_http: self.place.plain_http,
             ca_certificates: match self.ca_certificates.as_str() {
                 "auto" => CaCertificates::Auto,
                 "none" => CaCertificates::None,

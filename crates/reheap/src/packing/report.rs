@@ -4,7 +4,9 @@ use super::options::{Format, Options};
 use super::{SBOM, Written};
 use crate::ui;
 use reheap_image::Image;
+use reheap_image::layer::Layer;
 use reheap_image::scratch::Recipe;
+use reheap_image::sealed::Sealed;
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -72,6 +74,22 @@ impl Report {
         }
     }
 
+    /// Of programs on top of another image.
+    pub(super) fn on_base(
+        recipe: &Recipe,
+        sealed: &Sealed,
+        added: &[Layer],
+        options: &Options,
+        mut written: Written,
+    ) -> Self {
+        let manifest = written.manifests.pop();
+        let mut report = Self::new(&[], &[], options, written);
+        report
+            .images
+            .push(OfPlatform::on_base(recipe, sealed, added, manifest));
+        report
+    }
+
     pub(super) fn json(&self) -> anyhow::Result<String> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
@@ -131,6 +149,42 @@ impl OfPlatform {
             entry_point: image.configuration["config"]["Entrypoint"].clone(),
             certificates,
             has_sbom: image.annotations.contains_key(SBOM),
+            layers: layers.collect(),
+        }
+    }
+}
+
+impl OfPlatform {
+    fn on_base(
+        recipe: &Recipe,
+        sealed: &Sealed,
+        added: &[Layer],
+        manifest: Option<String>,
+    ) -> Self {
+        let configuration = sealed.configuration.bytes().unwrap_or_default();
+        let configuration: Value = serde_json::from_slice(&configuration).unwrap_or_default();
+        let of_base = sealed.layers.len() - added.len();
+        let layers = sealed.layers.iter().enumerate();
+        let layers = layers.map(|(number, (media_type, blob))| OfLayer {
+            contents: match number.checked_sub(of_base) {
+                Some(own) => added[own].title.clone(),
+                None => "base".to_owned(),
+            },
+            media_type: media_type.to_string(),
+            digest: blob.digest().to_string(),
+            diff_id: configuration["rootfs"]["diff_ids"][number]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+            size_bytes: blob.size_bytes(),
+        });
+        Self {
+            platform: sealed.platform.to_string(),
+            id: sealed.configuration.digest().to_string(),
+            manifest,
+            entry_point: configuration["config"]["Entrypoint"].clone(),
+            certificates: None,
+            has_sbom: recipe.annotations.contains_key(SBOM),
             layers: layers.collect(),
         }
     }
