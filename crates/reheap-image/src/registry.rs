@@ -5,6 +5,11 @@
 //! What a registry sends is checked against its digest by reheap itself. A registry that has too much to do gets a few
 //! more tries, with a pause that doubles: `oci-client` does not tell what its Retry-After says.
 
+mod login;
+mod plan;
+
+pub use login::Login;
+
 use crate::Part;
 use crate::blob::{Blob, Hashed};
 use crate::certificates::Certificates;
@@ -19,10 +24,11 @@ use oci_client::client::{Certificate, CertificateEncoding, ClientConfig, ClientP
 use oci_client::errors::{OciDistributionError, OciErrorCode};
 use oci_client::secrets::RegistryAuth;
 use oci_client::{Client, RegistryOperation};
-use std::collections::{BTreeMap, BTreeSet};
+use plan::Plan;
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 use std::pin::pin;
 use std::str::FromStr;
@@ -182,68 +188,6 @@ impl Reference {
             repository.to_owned(),
             digest.to_owned(),
         )
-    }
-}
-
-/// Who asks.
-#[derive(Clone, PartialEq, Eq)]
-pub enum Login {
-    /// Nobody in particular.
-    Anonymous,
-    /// A user.
-    Password {
-        /// The name.
-        user: String,
-        /// The password, or a token in its place.
-        password: String,
-    },
-}
-
-impl std::fmt::Debug for Login {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Anonymous => f.write_str("Anonymous"),
-            Self::Password { user, .. } => write!(f, "Password({user})"),
-        }
-    }
-}
-
-impl Login {
-    /// The login for a registry in a file like `~/.docker/config.json`; none if it has none. Credential helpers are
-    /// asked.
-    ///
-    /// # Errors
-    /// When the file or what a helper says cannot be read.
-    pub fn of_file(file: &Path, registry: &str) -> Result<Option<Self>, RegistryError> {
-        use docker_credential::{CredentialRetrievalError, DockerCredential};
-        let cannot = |reason: String| RegistryError::Credentials {
-            registry: registry.to_owned(),
-            reason: format!("`{}`: {reason}", file.display()),
-        };
-        let opened = match File::open(file) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(|error| cannot(error.to_string()))?,
-        };
-        // Docker Hub's is kept under its oldest address.
-        let key = match registry {
-            "docker.io" => "https://index.docker.io/v1/",
-            other => other,
-        };
-        match docker_credential::get_credential_from_reader(opened, key) {
-            Ok(DockerCredential::UsernamePassword(user, password)) => {
-                Ok(Some(Self::Password { user, password }))
-            }
-            Ok(DockerCredential::IdentityToken(_)) => Err(cannot(
-                "it has an identity token, and reheap needs a user and a password".to_owned(),
-            )),
-            Err(CredentialRetrievalError::NoCredentialConfigured) => Ok(None),
-            Err(CredentialRetrievalError::HelperFailure { stdout, .. })
-                if stdout.contains("credentials not found") =>
-            {
-                Ok(None)
-            }
-            Err(error) => Err(cannot(error.to_string().trim().replace('\n', " "))),
-        }
     }
 }
 
@@ -719,65 +663,6 @@ impl From<RegistryError> for Trouble {
     }
 }
 
-/// What of a layout goes to a registry, in this order.
-struct Plan {
-    blobs: BTreeMap<String, Blob>,
-    /// Those of the platforms of an index, with their media types.
-    manifests: Vec<(String, Blob)>,
-    /// What the tag names.
-    top: (String, Blob),
-}
-
-impl Plan {
-    fn of_layout(parts: &[Part]) -> Result<Self, ReadError> {
-        let by_path: BTreeMap<&str, &Blob> = parts
-            .iter()
-            .map(|part| (part.path.as_str(), &part.blob))
-            .collect();
-        let at = |path: String| {
-            let blob = by_path.get(path.as_str()).copied();
-            blob.ok_or(ReadError::Missing(path))
-        };
-        let of_digest = |digest: &str| at(format!("blobs/{}", digest.replacen(':', "/", 1)));
-        let index = at("index.json".to_owned())?.bytes()?;
-        let (Document::Index(index), _) = read::document(&index)? else {
-            return Err(ReadError::Missing("an index".to_owned()));
-        };
-        let [only] = index.manifests.as_slice() else {
-            return Err(ReadError::SeveralImages(index.manifests.len()));
-        };
-        let top = of_digest(&only.digest)?;
-        let mut manifests = Vec::new();
-        let (images, top_type) = match read::document(&top.bytes()?)? {
-            (Document::Image(parts), media_type) => (vec![parts], media_type),
-            (Document::Index(inner), media_type) => {
-                let mut images = Vec::new();
-                for manifest in inner.manifests {
-                    let blob = of_digest(&manifest.digest)?;
-                    if let (Document::Image(parts), media_type) = read::document(&blob.bytes()?)? {
-                        images.push(parts);
-                        manifests.push((media_type, blob.clone()));
-                    }
-                }
-                (images, media_type)
-            }
-        };
-        let mut blobs = BTreeMap::new();
-        let all = images
-            .iter()
-            .flat_map(|image| image.layers.iter().chain([&image.config]));
-        let digests: BTreeSet<&str> = all.map(|named| named.digest.as_str()).collect();
-        for digest in digests {
-            blobs.insert(digest.to_owned(), of_digest(digest)?.clone());
-        }
-        Ok(Self {
-            blobs,
-            manifests,
-            top: (top_type, top.clone()),
-        })
-    }
-}
-
 /// A blob in pieces.
 fn pieces(blob: Blob) -> impl Stream<Item = Result<Bytes, OciDistributionError>> + Send + 'static {
     stream::try_unfold((blob, 0_u64), async |(blob, offset)| {
@@ -839,25 +724,5 @@ mod tests {
         }
         let by_digest = format!("ghcr.io/a/b@sha256:{}", "0".repeat(64));
         assert_eq!(of(&by_digest).tag(), None);
-    }
-
-    #[test]
-    fn a_login_is_that_of_its_registry() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let text = r#"{"auths":{"ghcr.io":{"auth":"dXNlcjpzZWNyZXQ="},"https://index.docker.io/v1/":{"auth":"aHViOng="}}}"#;
-        std::fs::write(file.path(), text).unwrap();
-        let user = |registry| match Login::of_file(file.path(), registry).unwrap() {
-            Some(Login::Password { user, .. }) => user,
-            _ => "nobody".to_owned(),
-        };
-        assert_eq!(user("ghcr.io"), "user");
-        assert_eq!(user("docker.io"), "hub");
-        assert_eq!(user("quay.io"), "nobody");
-        assert_eq!(
-            Login::of_file(Path::new("/no/such"), "ghcr.io").unwrap(),
-            None
-        );
-        std::fs::write(file.path(), "{").unwrap();
-        assert!(Login::of_file(file.path(), "ghcr.io").is_err());
     }
 }
