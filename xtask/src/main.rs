@@ -83,7 +83,7 @@ enum Task {
         #[arg(long, value_name = "DIRECTORY")]
         raw: Option<std::path::PathBuf>,
     },
-    /// Measure what `reheap profile` costs beside other heap profilers, and how true a replay is
+    /// Measure what `reheap profile` costs beside other heap profilers, and how true a replay is; today's results are kept
     MeasureProfile {
         /// How often every variant runs
         #[arg(long, value_name = "N", default_value_t = 10)]

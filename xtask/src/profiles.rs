@@ -10,12 +10,14 @@ use crate::machine::Machine;
 use crate::pages::Page;
 use crate::progress::Progress;
 use crate::workspace::Workspace;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use reheap_bench::results::{Benchmark, Results, Role, Run, Variant};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// What `reheap bench` ends with if a variant crashed or took too long: another profiler may, and that is a result.
+const A_VARIANT_FAILED: i32 = 4;
 /// Where the results are, in a directory of measurements.
 const DIRECTORY: &str = "profile";
 
@@ -102,9 +104,13 @@ impl Session<'_> {
         self.relative(Path::new(self.workspace.reheap().get_program()))
     }
 
-    /// Lets `reheap bench` measure, with these arguments, and keeps the results under that name.
+    /// Lets `reheap bench` measure, with these arguments, and keeps the results under that name. Results that are there
+    /// already are kept.
     fn bench(&self, name: &str, arguments: &[String], command: &[String]) -> Result<()> {
         let file = self.results.join(format!("{name}.json"));
+        if file.exists() {
+            return Ok(());
+        }
         let mut bench = self.workspace.reheap();
         bench.current_dir(&self.workspace.root);
         bench.args(["bench", "--ignore-output", "--name", name]);
@@ -113,8 +119,12 @@ impl Session<'_> {
         if !command.is_empty() {
             bench.arg("--").args(command);
         }
-        self.progress
-            .step(&format!("measuring {name}"), &mut bench)?;
+        self.progress.say(format!("measuring {name}"));
+        let status = bench.status().context("cannot start reheap")?;
+        ensure!(
+            [Some(0), Some(A_VARIANT_FAILED)].contains(&status.code()),
+            "reheap bench failed ({status})"
+        );
         let text = fs::read_to_string(&file)
             .with_context(|| format!("cannot read `{}`", file.display()))?;
         fs::write(&file, self.workspace.without_places(&text))
