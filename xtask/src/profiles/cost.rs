@@ -271,7 +271,8 @@ fn cell(
         .collect();
     let added = AlignedRanks::of_figures(&rounds)?.shift();
     let interval = added.interval;
-    let estimate = format!("+{}", shown(added.value));
+    let sign = if added.value < 0.0 { "" } else { "+" };
+    let estimate = format!("{sign}{}", shown(added.value));
     Some(match interval.confidence >= 0.95 {
         true => format!(
             "{estimate} [{} to {}]",
