@@ -17,7 +17,7 @@ use crate::tracer::Tracer;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -86,6 +86,7 @@ struct Watched {
     program: Option<PathBuf>,
     /// The same, as the process itself wrote it down.
     file: PathBuf,
+    name: Option<String>,
     began: f64,
     points: Vec<Point>,
     step: Duration,
@@ -366,6 +367,15 @@ fn without_the_first(mut starts: Vec<Starts>, first: Option<&Process>) -> Vec<St
     starts
 }
 
+/// Whether a process's name is not that of its file, and says more. The kernel keeps 15 bytes of it.
+fn is_another_name(name: &str, file: &Path) -> bool {
+    let file = file.file_name().unwrap_or_default().to_string_lossy();
+    match name.len() {
+        15.. => !file.starts_with(name),
+        _ => file != name && name != "exe", // of /proc/self/exe
+    }
+}
+
 /// A forked child has its hooks from its parent.
 fn inherit_access(processes: &mut [Process]) {
     let known: HashMap<u32, Access> = processes
@@ -392,6 +402,7 @@ impl Watched {
             number,
             pid,
             program,
+            name: process::name(pid).filter(|name| is_another_name(name, &file)),
             file,
             began,
             points: Vec::new(),
@@ -530,6 +541,7 @@ impl Watched {
             pid: self.pid,
             parent: recording.forked_by(place),
             program: recording.program(place),
+            name: self.name.clone(),
             access: match how {
                 How::Injected => injected.access,
                 How::Preloaded | How::Forked => Access::Preload,

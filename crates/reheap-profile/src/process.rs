@@ -26,6 +26,12 @@ pub(crate) fn program(pid: u32) -> Option<PathBuf> {
     (!is_deleted).then_some(program)
 }
 
+/// What the system calls a process: at first the name by which its file was executed.
+pub(crate) fn name(pid: u32) -> Option<String> {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    Some(name.trim_end().to_owned()).filter(|name| !name.is_empty())
+}
+
 /// Whether a process names files as this one does.
 pub(crate) fn has_common_root(pid: u32) -> bool {
     let root = |pid: &str| fs::read_link(format!("/proc/{pid}/root"));

@@ -71,6 +71,9 @@ pub struct Process {
     pub parent: Option<u32>,
     /// The file that it executed.
     pub program: PathBuf,
+    /// What the system called it, if it was seen, and is not the file's name: a symbolic link to it, for example.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// How the hooks got in.
     pub access: Access,
     /// The allocator behind the hooks, as `inspect` names it.

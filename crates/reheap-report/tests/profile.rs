@@ -46,3 +46,17 @@ fn whoever_asks_gets_more_rows_and_colours() {
     let text = text(&profiles::threads(), None, style);
     golden!("profile-verbose.txt", text.replace('\u{1b}', "␛"));
 }
+
+#[test]
+fn memory_that_was_seen_long_before_the_end_is_not_that_of_the_end() {
+    let mut profile = profiles::usual();
+    let said = |profile: &_| text(profile, None, Style::default());
+    assert!(said(&profile).contains(" at the end"));
+    assert!(!said(&profile).contains("when last seen"));
+    for point in profile.processes[0].curve.iter_mut().skip(2) {
+        point.resident_bytes = None;
+    }
+    assert!(said(&profile).contains("when last seen, at "));
+    profile.processes[0].time.as_mut().unwrap().user_seconds = 0.0;
+    assert!(said(&profile).contains("CPU time   less than 10 ms user"));
+}

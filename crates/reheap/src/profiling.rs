@@ -123,7 +123,6 @@ fn run(words: &[OsString], observer: &mut Observer, workshop: &Workshop) -> anyh
     let signals = signals
         .as_mut()
         .map_err(|_| Failure::failed("cannot watch for signals"))?;
-    observer.begin();
     let mut child = start(&program, words, &library, observer, workshop)?;
     observer.sample_cpu_time(child.id());
     observer.begins_with(child.id());
@@ -172,6 +171,7 @@ fn start(
     };
     if program.identity.kind == Kind::Dynamic {
         executes(&mut command)?;
+        observer.begin();
         return command
             .spawn()
             .with_context(|| format!("cannot run `{shown}`"));
@@ -197,6 +197,7 @@ fn start_static(
     }
     let recording = observer.recording().path();
     let mut prepared = Ok(());
+    observer.begin();
     let last = |command: &mut Command| prepared = executes(command);
     let started = inject::spawn_by(command, last, &located, &hooks, &recording);
     prepared?;

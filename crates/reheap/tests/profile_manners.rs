@@ -236,3 +236,16 @@ fn what_a_killed_reheap_left_in_a_process_is_taken_out() {
         assert!(program.0.try_wait().unwrap().is_none(), "it has ended");
     }
 }
+
+/// The table has the name that the user knows, also where that is a link to a file with another.
+#[test]
+fn a_program_is_called_as_it_was_started() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = build("chain", &[], directory.path());
+    std::os::unix::fs::symlink(program, directory.path().join("linked")).unwrap();
+    let mut command = reheap("profile -- sh -c");
+    command.arg("./linked 1 20000; :");
+    run(command.current_dir(directory.path()))
+        .succeeded()
+        .said(&[" linked "]);
+}

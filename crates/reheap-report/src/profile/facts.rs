@@ -7,6 +7,7 @@ use crate::profile::shares;
 use crate::profile::whole::{Whole, calls, share};
 use reheap_bench::figures::{bytes, percent, seconds};
 use reheap_profile::profile::{Access, Ending, HUGE_BYTES, Point, Process, Profile, Unseen};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// Alignments up to this come from plain malloc too.
@@ -151,12 +152,22 @@ fn resident(whole: &Whole<'_>) -> Option<String> {
         let live = bytes(point.live.bytes as f64);
         format!("{} (live: {live})", bytes(resident as f64))
     };
+    let when = match looked_near_the_end(process, last.0) {
+        true => "at the end".to_owned(),
+        false => format!("when last seen, at {}", seconds(last.0.seconds)),
+    };
+    let most = match most.0.seconds < last.0.seconds {
+        true => format!("{} at most; ", said(most)),
+        false => String::new(),
+    };
     let process = of_process(whole, process);
-    Some(format!(
-        "{} at most; {} at the end{process}",
-        said(most),
-        said(last)
-    ))
+    Some(format!("{most}{} {when}{process}", said(last)))
+}
+
+/// Whether a process lived for no more than a tenth of its time after that. A short one may end before a second look.
+fn looked_near_the_end(process: &Process, point: &Point) -> bool {
+    let ended = process.ended.unwrap_or(point.seconds);
+    ended - point.seconds <= (ended - process.began) / 10.0
 }
 
 /// The time at which most memory was resident.
@@ -255,7 +266,12 @@ fn requests(whole: &Whole<'_>) -> Option<String> {
 
 fn cpu_time(whole: &Whole<'_>) -> Option<String> {
     let time = whole.time.as_ref()?;
-    let (user, system) = (seconds(time.user_seconds), seconds(time.system_seconds));
+    // The kernel tells whole hundredths of a second of each process.
+    let told = |time: f64| match time > 0.0 {
+        true => seconds(time),
+        false => "less than 10 ms".to_owned(),
+    };
+    let (user, system) = (told(time.user_seconds), told(time.system_seconds));
     let faults = grouped(time.minor_faults.saturating_add(time.major_faults));
     let from_disk = match time.major_faults {
         0 => String::new(),
@@ -347,11 +363,11 @@ pub(crate) fn unseen(unseen: &Unseen) -> String {
 
 /// How a process is called in a table: its number and its program.
 pub(crate) fn process_name(process: &Process) -> String {
-    let file = process
-        .program
-        .file_name()
-        .unwrap_or(process.program.as_os_str());
-    format!("{} {}", process.pid, file.to_string_lossy())
+    let file = process.program.file_name();
+    let file = file.unwrap_or(process.program.as_os_str());
+    let name = process.name.as_deref().map(Cow::Borrowed);
+    let name = name.unwrap_or_else(|| file.to_string_lossy());
+    format!("{} {name}", process.pid)
 }
 
 /// The figures of a process in a table: name of the column and text.
