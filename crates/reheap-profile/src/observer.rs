@@ -7,8 +7,8 @@
 use crate::cpu::Cpu;
 use crate::others::{Other, Others, Starts};
 use crate::process::{self, Usage};
-use crate::profile::{Access, Live, Measured, Peak, Point, Process, Sites, TimeShares};
-use crate::recording::{How, LiveNow, Place, Recording, STEP_BYTES};
+use crate::profile::{Access, Live, Lost, Measured, Peak, Point, Process, Sites, TimeShares};
+use crate::recording::{How, LiveNow, Place, Recording, STEP_BYTES, Sample};
 use crate::samples::{Batch, ProcessId, Sampler};
 use crate::trace::TraceError;
 use crate::trace::ring::Clock;
@@ -103,6 +103,8 @@ struct Watched {
     /// How long threads waited in the allocator, and when one looked last.
     waited: Duration,
     looked: Duration,
+    /// Sampled stacks that found no room here.
+    lost_stacks: u64,
     /// What looking at resident memory took last time, and when that was.
     resident: (Duration, Duration),
 }
@@ -275,7 +277,7 @@ impl Observer {
         let mut watched = self.watched.remove(&place)?;
         watched.add_point(&self.recording, place, self.elapsed());
         if let Some(sampler) = &self.sampler {
-            watched.pass_samples(&self.recording, place, sampler);
+            watched.pass_last_samples(&self.recording, place, sampler);
         }
         let (number, usage) = (watched.number, watched.usage);
         if let Some(cpu) = &self.cpu {
@@ -418,6 +420,7 @@ impl Watched {
             inside: 0,
             waited: Duration::ZERO,
             looked: Duration::from_secs_f64(began),
+            lost_stacks: 0,
             resident: (Duration::ZERO, Duration::ZERO),
         }
     }
@@ -437,10 +440,29 @@ impl Watched {
     }
 
     fn pass_samples(&self, recording: &Recording, place: Place, sampler: &Sampler) {
-        if sampler.is_behind() {
-            return; // what finds no room in the ring is counted as lost
+        // What finds no room in the ring is counted as lost.
+        if !sampler.is_behind() {
+            self.pass(recording, place, sampler, recording.take_samples(place));
         }
-        let samples = recording.take_samples(place);
+    }
+
+    /// The ring goes away with the process, so all that is in it must be passed now.
+    fn pass_last_samples(&mut self, recording: &Recording, place: Place, sampler: &Sampler) {
+        loop {
+            let samples = recording.take_samples(place);
+            if samples.is_empty() {
+                return;
+            }
+            if sampler.is_full() {
+                let stacks = samples.iter().filter(|sample| sample.is_stack());
+                self.lost_stacks += stacks.count() as u64;
+            } else {
+                self.pass(recording, place, sampler, samples);
+            }
+        }
+    }
+
+    fn pass(&self, recording: &Recording, place: Place, sampler: &Sampler, samples: Vec<Sample>) {
         if !samples.is_empty() {
             sampler.take(Batch {
                 process: self.number,
@@ -559,7 +581,10 @@ impl Watched {
             curve: self.points,
             threads,
             sites: Sites::default(),
-            lost: recording.lost(place),
+            lost: Lost {
+                stacks: recording.lost(place).stacks + self.lost_stacks,
+                ..recording.lost(place)
+            },
             not_counted: match how {
                 How::Injected => injected.not_counted.clone(),
                 How::Preloaded | How::Forked => Vec::new(),

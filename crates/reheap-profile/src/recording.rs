@@ -34,7 +34,7 @@ const TRACE_RING_BYTES: usize = 131_200;
 /// One unit of the recording's clock.
 const TICK: Duration = Duration::from_micros(125);
 /// How many samples are taken out of a ring in one look.
-const SAMPLES_AT_A_TIME: usize = 32;
+const SAMPLES_AT_A_TIME: usize = 256;
 /// How much live memory each thread may not have told of yet.
 pub(crate) const STEP_BYTES: u64 = 32 << 10;
 
@@ -481,6 +481,10 @@ pub(crate) enum Sample {
 }
 
 impl Sample {
+    pub(crate) fn is_stack(&self) -> bool {
+        matches!(self, Self::Allocated { .. })
+    }
+
     /// `struct ring_record` in `hooks/sample.c`.
     fn parse(kind: u32, record: &[u8]) -> Option<Self> {
         let (words, _) = record.as_chunks::<8>();

@@ -12,6 +12,8 @@ use std::thread::JoinHandle;
 
 /// Each sample takes up to 16 KiB.
 const WAITING_MAX: usize = 2048;
+/// What a process leaves when it ends cannot wait in its ring, so more of that may wait here.
+const WAITING_AT_ENDS_MAX: usize = 8192;
 
 /// A process, by the number that the observer gave it.
 pub(crate) type ProcessId = usize;
@@ -52,6 +54,11 @@ impl Sampler {
     /// Whether so many samples wait that more would only take memory.
     pub(crate) fn is_behind(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > WAITING_MAX
+    }
+
+    /// The same for what cannot wait.
+    pub(crate) fn is_full(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > WAITING_AT_ENDS_MAX
     }
 
     pub(crate) fn take(&self, batch: Batch) {

@@ -249,3 +249,21 @@ fn a_program_is_called_as_it_was_started() {
         .succeeded()
         .said(&[" linked "]);
 }
+
+/// Each of its blocks is so large that its stack is sampled, and all of them fit into the ring. It ends before reheap has
+/// read them.
+#[test]
+fn the_stacks_of_a_program_that_ends_at_once_are_all_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = build("burst", &[], directory.path());
+    let json = directory.path().join("profile.json");
+    let mut command = reheap("profile -o");
+    run(command.arg(&json).arg("--").arg(program).arg("300")).succeeded();
+    let profile = std::fs::read_to_string(json).unwrap();
+    let profile: serde_json::Value = serde_json::from_str(&profile).unwrap();
+    let process = &profile["processes"][0];
+    let stacks = process["sites"]["stacks"].as_array().unwrap();
+    let samples = stacks.iter().map(|it| it["samples"].as_u64().unwrap());
+    assert!(samples.sum::<u64>() >= 300, "{stacks:?}");
+    assert_eq!(process["lost"]["stacks"], 0);
+}
