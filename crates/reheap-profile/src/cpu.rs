@@ -43,6 +43,8 @@ use std::time::Duration;
 const PAUSE: Duration = Duration::from_millis(5);
 /// How many of them wait to be worked on. With more, the rings get full, and the kernel counts what it lost.
 const WAITING_MAX: usize = 256;
+/// A program that always begins threads is sampled as well as that goes.
+const OPENINGS_MAX: usize = 4;
 /// How the library of the hooks is called where it is a preload.
 const HOOKS_LIBRARY: &[u8] = b"libreheap-hooks";
 /// If nothing tells of this part of the samples whether they are in the allocator, they say too little.
@@ -106,13 +108,18 @@ impl Cpu {
     /// # Errors
     /// When the system does not allow it.
     pub(crate) fn start(pid: u32) -> io::Result<Self> {
-        let tids = crate::process::threads(pid);
-        let events = Events::open(&tids)?;
+        let events = events_of(pid)?;
+        // The kernel tells of what is mapped from now on. The process may be gone before its first sample is looked at.
+        let begun = Process::begun(std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default());
+        let worker = Worker {
+            processes: HashMap::from([(pid, begun)]),
+            ..Worker::default()
+        };
         let kernel = events.kernel;
         let (requests, received) = mpsc::channel();
         let (work, waiting) = mpsc::sync_channel(WAITING_MAX);
         let _reader = std::thread::spawn(move || read(events, &received, &work));
-        let thread = std::thread::spawn(move || Worker::default().work(&waiting, kernel));
+        let thread = std::thread::spawn(move || worker.work(&waiting, kernel));
         Ok(Self { requests, thread })
     }
 
@@ -137,6 +144,20 @@ impl Cpu {
         let tallies = self.thread.join();
         tallies.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
+}
+
+/// The events of all threads. A thread that begins while they are opened may have none, so then they are opened again.
+fn events_of(pid: u32) -> io::Result<Events> {
+    let mut tids = crate::process::threads(pid);
+    for _ in 1..OPENINGS_MAX {
+        let events = Events::open(&tids)?;
+        let now = crate::process::threads(pid);
+        if now.iter().all(|tid| tids.contains(tid)) {
+            return Ok(events);
+        }
+        tids = now;
+    }
+    Events::open(&tids)
 }
 
 impl Hooks {

@@ -198,6 +198,28 @@ fn where_perf_events_are_refused_the_looks_tell_the_allocators_share() {
     assert!(said.contains("looks at its threads"), "{said}");
 }
 
+/// On a busy machine, a program has begun before reheap asks for samples, and has ended before it looks at them.
+#[test]
+fn what_a_short_program_does_on_a_busy_machine_is_known() {
+    let program = Program::of("chain.c", "musl-gcc");
+    std::thread::scope(|scope| {
+        for index in 0..24 {
+            let program = &program;
+            scope.spawn(move || {
+                let json = program.directory.path().join(index.to_string());
+                let mut command = reheap("profile -o");
+                command.arg(&json).arg("--").arg(&program.file);
+                run(command.args(["0", "2000000"])).succeeded();
+                let time = time_in(&json);
+                let is_known =
+                    time["measured"] == "samples" && time["samples"].as_u64() >= Some(10);
+                let allocator = share(&time, &time["in_allocator"]);
+                assert!(!is_known || allocator > Some(0.1), "{time:#}");
+            });
+        }
+    });
+}
+
 #[test]
 fn a_program_that_barely_ran_has_no_shares() {
     let (_, said) = Program::new("cc").profile(&[], "compute", "0");

@@ -22,7 +22,7 @@ pub(super) struct Files {
 /// One process.
 #[derive(Debug, Default)]
 pub(super) struct Process {
-    /// What the kernel told of its mappings, as in `/proc/PID/maps`: a process may be gone when its samples are read.
+    /// What is known of its mappings, as in `/proc/PID/maps`: a process may be gone when its samples are read.
     maps: Vec<u8>,
     unwinder: Option<Unwinder>,
     pub(super) tally: Tally,
@@ -41,6 +41,14 @@ enum Place {
 }
 
 impl Process {
+    /// One that has these mappings already.
+    pub(super) fn begun(maps: Vec<u8>) -> Self {
+        Self {
+            maps,
+            ..Self::default()
+        }
+    }
+
     /// A child has what its parent had.
     pub(super) fn forked(&self) -> Self {
         Self {
@@ -75,6 +83,8 @@ impl Process {
         }
         // Writing into a vector cannot fail.
         let _ = writeln!(self.maps);
+        // It looked at what was mapped before, and the process may be gone when it looks again.
+        self.unwinder = None;
     }
 
     pub(super) fn count(
