@@ -189,6 +189,11 @@ impl Observer {
             .extend(process::usage(pid).map(|usage| (pid, usage)));
     }
 
+    /// Whether a process has not ended.
+    pub fn is_there(pid: u32) -> bool {
+        process::is_there(pid)
+    }
+
     /// What the processes write into.
     pub fn recording(&self) -> &Recording {
         &self.recording

@@ -8,6 +8,7 @@ use common::{cache, reheap, run};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// Builds a program of `tests/programs/c`.
 fn build(name: &str, flags: &[&str], directory: &Path) -> PathBuf {
@@ -266,4 +267,17 @@ fn the_stacks_of_a_program_that_ends_at_once_are_all_there() {
     let samples = stacks.iter().map(|it| it["samples"].as_u64().unwrap());
     assert!(samples.sum::<u64>() >= 300, "{stacks:?}");
     assert_eq!(process["lost"]["stacks"], 0);
+}
+
+#[test]
+fn a_process_that_ends_while_it_is_watched_is_not_waited_for() {
+    let mut process = Command::new("sleep").arg("2").spawn().unwrap();
+    let mut command = reheap("profile --seconds 100 --pid");
+    let outcome = run_within(
+        command.arg(process.id().to_string()),
+        Duration::from_secs(60),
+    );
+    process.wait().unwrap();
+    let outcome = outcome.succeeded().said(&[", and ended"]);
+    outcome.did_not_say("goes on");
 }

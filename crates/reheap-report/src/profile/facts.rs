@@ -49,7 +49,13 @@ pub(crate) fn ended(profile: &Profile) -> String {
     let ending = match profile.ending {
         Ending::Exited(code) => format!("ended with exit code {code} after {time}"),
         Ending::Killed(signal) => format!("was ended by signal {signal} after {time}"),
-        Ending::Detached => format!("was watched for {time} and goes on"),
+        Ending::Detached => {
+            let first = profile.processes.first();
+            match first.and_then(|process| process.ended) {
+                Some(_) => format!("was watched for {time}, and ended"),
+                None => format!("was watched for {time} and goes on"),
+            }
+        }
     };
     match profile.processes.as_slice() {
         [] => ending,

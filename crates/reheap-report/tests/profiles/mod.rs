@@ -356,6 +356,7 @@ pub fn threads() -> Profile {
             thread(31 + at, Some(&name), 1_200_000 / u64::from(at + 1), 90_000)
         })
         .collect();
+    process.ended = None;
     Profile {
         ending: Ending::Detached,
         ..profile(

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-/// Watches for that time, or until Ctrl-C; gives the process's own command line.
+/// Watches for that time, until Ctrl-C, or until the process ends; gives the process's own command line.
 pub(super) fn watch(
     pid: u32,
     time: Duration,
@@ -38,7 +38,8 @@ pub(super) fn watch(
     }
     observer.injected(injected(attached.injection()));
     observer.sample_cpu_time(pid);
-    while observer.elapsed() < time && !interrupted.load(Ordering::SeqCst) {
+    let goes_on = || !interrupted.load(Ordering::SeqCst) && Observer::is_there(pid);
+    while observer.elapsed() < time && goes_on() {
         observer.look();
         thread::sleep(INTERVAL);
     }
