@@ -34,7 +34,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use produce::{Own, ProduceError, produce};
+pub use produce::{Own, ProduceError, Produced, produce};
 
 /// The name of the manifest.
 pub const MANIFEST: &str = "manifest.json";
@@ -52,6 +52,18 @@ pub struct Manifest {
     pub reheap: String,
     /// The files, by path.
     pub files: Vec<File>,
+    /// What could not be built.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
+}
+
+/// What is missing among the prebuilt files, because it could not be built. A machine with a compiler may build it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Where it would be in the directory.
+    pub path: String,
+    /// The end of what the build said.
+    pub reason: String,
 }
 
 /// A prebuilt file.
@@ -209,6 +221,7 @@ pub enum FileFault {
 pub struct Prebuilt {
     directory: PathBuf,
     files: BTreeMap<String, File>,
+    left_out: BTreeMap<String, String>,
 }
 
 /// A prebuilt file whose bytes are those of the manifest.
@@ -247,9 +260,11 @@ impl Prebuilt {
             .and_then(|bytes| Manifest::parse(&bytes))
             .map_err(|reason| PrebuiltError::Manifest { path, reason })?;
         let files = manifest.files.into_iter();
+        let left_out = manifest.left_out.into_iter();
         Ok(Self {
             directory: directory.to_owned(),
             files: files.map(|file| (file.path.clone(), file)).collect(),
+            left_out: left_out.map(|it| (it.path, it.reason)).collect(),
         })
     }
 
@@ -311,6 +326,19 @@ impl Prebuilt {
         let key = preload::key(allocator, target);
         let name = preload::file_name(allocator);
         self.listed(Kind::Preload, target, &name, &key).is_some()
+    }
+
+    /// Why that preload is not among the files, if it could not be built.
+    pub fn preload_left_out(&self, allocator: &Allocator, target: &Target) -> Option<&str> {
+        let path = Kind::Preload.path(target, &preload::file_name(allocator));
+        self.left_out.get(&path).map(String::as_str)
+    }
+
+    /// Why the objects for static programs are not among the files, if they could not be built.
+    pub fn allocator_left_out(&self, allocator: &Allocator, target: &Target) -> Option<&str> {
+        let (name, _) = of_objects(allocator)?;
+        let path = Kind::Static.path(target, &name);
+        self.left_out.get(&path).map(String::as_str)
     }
 
     /// A library of reheap's own.
@@ -459,12 +487,18 @@ fn fits(bytes: &[u8], kind: Kind, architecture: Architecture) -> bool {
 ///
 /// # Errors
 /// When the file cannot be written.
-pub fn write(directory: &Path, mut files: Vec<File>) -> Result<(), PrebuiltError> {
+pub fn write(directory: &Path, produced: Produced) -> Result<(), PrebuiltError> {
+    let Produced {
+        mut files,
+        mut left_out,
+    } = produced;
     files.sort();
+    left_out.sort();
     let manifest = Manifest {
         version: VERSION,
         reheap: REHEAP.to_owned(),
         files,
+        left_out,
     };
     let mut text = serde_json::to_vec_pretty(&manifest).expect("strings and numbers are JSON");
     text.push(b'\n');

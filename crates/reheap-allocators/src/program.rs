@@ -27,6 +27,9 @@ pub const fn replayer(source: &'static str, compiler_flags: &'static [&'static s
     }
 }
 
+/// Zig's own start files bring debug information, with paths of the machine that built them.
+const LINK_FLAGS: [&str; 1] = ["-Wl,--strip-debug"];
+
 /// What a program for musl has besides, because it is linked as a shared library.
 const START: &str = include_str!("../glue/start.c");
 const START_FLAGS: [&str; 3] = ["-fPIC", "-shared", "-Wl,-e,reheap_start"];
@@ -63,6 +66,7 @@ impl Program {
         let mut cc = toolchain.command(&wrappers.cc);
         cc.current_dir(scratch.path())
             .args(self.compiler_flags)
+            .args(LINK_FLAGS)
             .arg("-g0");
         let mut sources = vec![(self.name, self.source)];
         if target.libc() == Libc::Musl {
@@ -82,7 +86,7 @@ impl Program {
 
     /// A hash of everything that goes into it, except the compiler.
     pub(crate) fn key(&self, target: &Target) -> String {
-        let flags = self.compiler_flags.join(" ");
+        let flags = [self.compiler_flags, &LINK_FLAGS].concat().join(" ");
         let start_flags = START_FLAGS.join(" ");
         let start = match target.libc() {
             Libc::Musl => [START, &start_flags],

@@ -76,8 +76,10 @@ fn what_was_produced_is_found_and_is_what_would_be_built_here() {
         libraries: &[],
         programs: &[PROGRAM],
     };
-    let files = prebuilt::produce(&target, &toolchain, &cache(), directory.path(), &own).unwrap();
-    prebuilt::write(directory.path(), files).unwrap();
+    let produced =
+        prebuilt::produce(&target, &toolchain, &cache(), directory.path(), &own).unwrap();
+    assert_eq!(produced.left_out, []);
+    prebuilt::write(directory.path(), produced).unwrap();
 
     let prebuilt = Prebuilt::open(directory.path()).unwrap();
     compare_libcs(&prebuilt, &target, &toolchain);
@@ -99,4 +101,45 @@ fn what_was_produced_is_found_and_is_what_would_be_built_here() {
             "{file:?}"
         );
     }
+}
+
+/// The other files are of use without it, and nothing is silently absent.
+#[test]
+fn what_cannot_be_built_is_left_out_with_the_reason() {
+    let directory = scratch_directory();
+    let target = target(Libc::Musl);
+    let toolchain = Toolchain {
+        cxx: Err("there is no compiler for C++".to_owned()),
+        ..toolchain(&target)
+    };
+    let broken = Program {
+        source: "int main(void) { return nothing; }\n",
+        ..PROGRAM
+    };
+    let own = Own {
+        libraries: &[],
+        programs: &[broken],
+    };
+    let produced =
+        prebuilt::produce(&target, &toolchain, &cache(), directory.path(), &own).unwrap();
+
+    let left_out = |name: &str| {
+        let path_is = |it: &&prebuilt::LeftOut| it.path.contains(name);
+        let found: Vec<_> = produced.left_out.iter().filter(path_is).collect();
+        let reasons = found.iter().map(|it| it.reason.clone());
+        reasons.collect::<Vec<_>>().join("\n")
+    };
+    let reasons = left_out("snmalloc");
+    assert_eq!(reasons.lines().count(), 2, "preload and objects: {reasons}");
+    assert!(reasons.contains("no compiler for C++"), "{reasons}");
+    let reason = left_out("programs/");
+    assert!(reason.contains("cannot compile `words` for"), "{reason}");
+    assert!(reason.contains("error: "), "{reason}");
+    assert!(
+        !reason.contains('\n') && !reason.contains("/tmp"),
+        "{reason}"
+    );
+    let files = &produced.files;
+    assert!(files.iter().any(|file| file.path.contains("libjemalloc")));
+    assert!(!files.iter().any(|file| file.path.contains("snmalloc")));
 }

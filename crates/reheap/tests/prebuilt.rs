@@ -7,7 +7,7 @@ use common::image::{Image, in_namespace, musl_linker};
 use common::{Project, allocator_in, cache, reheap, run};
 use reheap_allocators::cache::Cache;
 use reheap_allocators::compiler::{self, Language, Purpose, Search};
-use reheap_allocators::prebuilt::{self, Own};
+use reheap_allocators::prebuilt::{self, Own, Produced};
 use reheap_allocators::target::{Libc, Target};
 use reheap_allocators::upstream::Toolchain;
 use reheap_allocators::{own_library, program};
@@ -23,7 +23,7 @@ fn produce(directory: &Path) {
         libraries: &[own_library::hooks(hooks::SOURCE, hooks::EXPORTS)],
         programs: &[program::replayer(replay::SOURCE, &replay::COMPILER_FLAGS)],
     };
-    let mut files = Vec::new();
+    let mut produced = Produced::default();
     for libc in [Libc::Glibc, Libc::Musl] {
         let target = Target::of_this_machine(libc).unwrap();
         let search = Search::new(std::env::vars_os());
@@ -35,9 +35,9 @@ fn produce(directory: &Path) {
             environment: std::env::vars_os().collect(),
         };
         let cache = Cache::at(cache());
-        files.extend(prebuilt::produce(&target, &toolchain, &cache, directory, &own).unwrap());
+        produced.extend(prebuilt::produce(&target, &toolchain, &cache, directory, &own).unwrap());
     }
-    prebuilt::write(directory, files).unwrap();
+    prebuilt::write(directory, produced).unwrap();
 }
 
 /// A copy of reheap as a package installs it, with prebuilt files.
@@ -151,6 +151,33 @@ fn the_catalogue_says_where_each_library_comes_from() {
     assert!(list.contains("\"glibc\": \"cache\""), "{list}");
     let text = run(&mut package.reheap("list")).succeeded().stdout;
     assert!(text.contains("  library    prebuilt\n"), "{text}");
+}
+
+#[test]
+fn the_catalogue_says_why_a_library_is_not_prebuilt() {
+    let package = Installed::new();
+    let manifest = package.path("share/reheap/manifest.json");
+    let text = fs::read_to_string(&manifest).unwrap();
+    let mut value: Value = serde_json::from_str(&text).unwrap();
+    let files = value["files"].as_array_mut().unwrap();
+    let is_it = |file: &Value| {
+        let path = file["path"].as_str().unwrap();
+        path.contains("-gnu/libsnmalloc")
+    };
+    let at = files.iter().position(is_it).unwrap();
+    let path = files.remove(at)["path"].clone();
+    value["left_out"] = json!([{"path": path, "reason": "no compiler took it"}]);
+    fs::write(&manifest, value.to_string()).unwrap();
+    let text = run(&mut package.reheap("list")).succeeded().stdout;
+    assert!(
+        text.contains("glibc is not prebuilt: no compiler took it\n"),
+        "{text}"
+    );
+    let list = run(&mut package.reheap("list --json")).succeeded().stdout;
+    assert!(
+        list.contains("\"glibc\": \"no compiler took it\""),
+        "{list}"
+    );
 }
 
 #[test]

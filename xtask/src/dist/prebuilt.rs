@@ -5,16 +5,16 @@ use anyhow::{Context as _, Result};
 use reheap_allocators::cache::Cache;
 use reheap_allocators::compiler::{self, Language, Search};
 use reheap_allocators::own_library::{self, OwnLibrary};
-use reheap_allocators::portable;
-use reheap_allocators::prebuilt::{self, File, Kind, Own};
+use reheap_allocators::portable::{self, NotPortable};
+use reheap_allocators::prebuilt::{self, File, Kind, LeftOut, Own, Produced};
 use reheap_allocators::program;
 use reheap_allocators::target::{Architecture, Libc, Target};
 use reheap_allocators::upstream::Toolchain;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Clang does not compile the hooks for aarch64 yet.
-const HOOKS_ARE_FOR: &[Architecture] = &[Architecture::X86_64];
+/// Those that the hooks are written for.
+const HOOKS_ARE_FOR: &[Architecture] = &[Architecture::X86_64, Architecture::Aarch64];
 
 /// A directory of prebuilt files for each processor, by its name.
 pub(super) fn make(dist: &Dist<'_>, architectures: &[Architecture]) -> Result<PathBuf> {
@@ -24,18 +24,21 @@ pub(super) fn make(dist: &Dist<'_>, architectures: &[Architecture]) -> Result<Pa
     for &architecture in architectures {
         let directory = all.join(architecture.name());
         empty(&directory)?;
-        let mut files = Vec::new();
+        let mut produced = Produced::default();
         for libc in [Libc::Glibc, Libc::Musl] {
             let target = Target::new(architecture, libc);
             dist.progress.say(format!("allocators for {target}"));
-            files.extend(make_for(&target, &cache, &directory)?);
+            produced.extend(make_for(&target, &cache, &directory)?);
         }
-        prebuilt::write(&directory, files)?;
+        for LeftOut { path, reason } in &produced.left_out {
+            dist.progress.say(format!("left out: {path}: {reason}"));
+        }
+        prebuilt::write(&directory, produced)?;
     }
     Ok(all)
 }
 
-fn make_for(target: &Target, cache: &Cache, directory: &Path) -> Result<Vec<File>> {
+fn make_for(target: &Target, cache: &Cache, directory: &Path) -> Result<Produced> {
     let hooks = own_library::hooks(
         reheap_profile::hooks::SOURCE,
         reheap_profile::hooks::EXPORTS,
@@ -53,12 +56,25 @@ fn make_for(target: &Target, cache: &Cache, directory: &Path) -> Result<Vec<File
         libraries,
         programs: &[replayer],
     };
-    let files = prebuilt::produce(target, &toolchain(target)?, cache, directory, &own)
+    let mut produced = prebuilt::produce(target, &toolchain(target)?, cache, directory, &own)
         .with_context(|| format!("cannot build what is for {target}"))?;
-    for file in &files {
-        check(&directory.join(&file.path), file.kind, target)?;
+    let mut files = Vec::new();
+    for file in produced.files {
+        let path = directory.join(&file.path);
+        let bytes = fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        match runs_everywhere(&bytes, &file, target) {
+            Ok(()) => files.push(file),
+            Err(reason) => {
+                fs::remove_file(&path)?;
+                produced.left_out.push(LeftOut {
+                    path: file.path,
+                    reason: reason.to_string(),
+                });
+            }
+        }
     }
-    Ok(files)
+    produced.files = files;
+    Ok(produced)
 }
 
 fn toolchain(target: &Target) -> Result<Toolchain> {
@@ -71,11 +87,10 @@ fn toolchain(target: &Target) -> Result<Toolchain> {
     })
 }
 
-/// A library must run with every libc that it is for.
-fn check(path: &Path, kind: Kind, target: &Target) -> Result<()> {
-    if !matches!(kind, Kind::Preload | Kind::Own) {
-        return Ok(());
+/// A library or a program must run with every libc that it is for.
+fn runs_everywhere(bytes: &[u8], file: &File, target: &Target) -> Result<(), NotPortable> {
+    match file.kind {
+        Kind::Preload | Kind::Own | Kind::Program => portable::check(bytes, target),
+        Kind::Static | Kind::MemoryFunctions => Ok(()),
     }
-    let bytes = fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-    portable::check(&bytes, target).with_context(|| format!("cannot ship `{}`", path.display()))
 }

@@ -1,6 +1,6 @@
 //! Makes the prebuilt files of one target.
 
-use super::{File, Kind, MEMORY_FUNCTIONS, PrebuiltError, REHEAP, of_objects};
+use super::{File, Kind, LeftOut, MEMORY_FUNCTIONS, PrebuiltError, REHEAP, of_objects};
 use crate::cache::{Cache, CacheError, sha256, write_by_rename};
 use crate::catalogue::{Allocator, CATALOGUE, Recipe};
 use crate::memory::{self, MemoryFunctions};
@@ -49,23 +49,40 @@ pub enum ProduceError {
     Prebuilt(#[from] PrebuiltError),
 }
 
-/// Builds everything that reheap would build for a target, and puts it into a directory. The files that it returns are
-/// those of the manifest ([`super::write`]).
+/// What the manifest lists ([`super::write`]).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Produced {
+    /// The files.
+    pub files: Vec<File>,
+    /// What could not be built.
+    pub left_out: Vec<LeftOut>,
+}
+
+impl Produced {
+    /// Adds those of another target.
+    pub fn extend(&mut self, other: Self) {
+        self.files.extend(other.files);
+        self.left_out.extend(other.left_out);
+    }
+}
+
+/// Builds everything that reheap would build for a target, and puts it into a directory. What a compiler cannot build,
+/// or `check` refuses, is left out: the other files are of use without it.
 ///
 /// # Errors
-/// When something cannot be built, or the directory cannot be written.
+/// When the cache or the directory cannot be read or written.
 pub fn produce(
     target: &Target,
     toolchain: &Toolchain,
     cache: &Cache,
     directory: &Path,
     own: &Own<'_>,
-) -> Result<Vec<File>, ProduceError> {
+) -> Result<Produced, ProduceError> {
     let mut making = Making {
         target,
         toolchain,
         directory,
-        files: Vec::new(),
+        produced: Produced::default(),
     };
     for allocator in CATALOGUE {
         if let Some(recipe) = &allocator.build {
@@ -73,7 +90,9 @@ pub fn produce(
         }
     }
     if target.libc() == Libc::Musl {
-        making.memory_functions(cache)?;
+        let place = Kind::MemoryFunctions.path(target, MEMORY_FUNCTIONS);
+        let result = making.memory_functions(cache);
+        making.unless_left_out(place, result)?;
     }
     let of_this_crate = [
         probe::LIBRARY,
@@ -83,22 +102,75 @@ pub fn produce(
         NOTHING,
     ];
     for library in of_this_crate.iter().chain(own.libraries) {
-        making.own_library(library, cache)?;
+        let place = Kind::Own.path(target, &library.file_name());
+        let result = making.own_library(library, cache);
+        making.unless_left_out(place, result)?;
     }
     for program in own.programs {
-        making.program(program, cache)?;
+        let place = Kind::Program.path(target, program.name);
+        let result = making.program(program, cache);
+        making.unless_left_out(place, result)?;
     }
-    Ok(making.files)
+    Ok(making.produced)
+}
+
+impl ProduceError {
+    /// Whether this one file cannot be built, and others may.
+    fn is_of_one_file(&self) -> bool {
+        let of_build = |error: &BuildError| {
+            !matches!(
+                error,
+                BuildError::Cache(_) | BuildError::Start { .. } | BuildError::Stock
+            )
+        };
+        match self {
+            Self::Build(error) | Self::Preload(PreloadError::Build(error)) => of_build(error),
+            Self::Preload(PreloadError::Bind { .. } | PreloadError::Audit { .. }) => true,
+            Self::Archive { .. } => true,
+            Self::Preload(_) | Self::Cache(_) | Self::Prebuilt(_) => false,
+        }
+    }
+
+    /// What a user can understand, in one line and without paths of this machine: what failed, and the first error of a
+    /// compiler.
+    fn reason(&self) -> String {
+        let text = self.to_string();
+        let what = text.lines().next().unwrap_or_default();
+        let of_compiler = text
+            .lines()
+            .find_map(|line| line.find("error: ").map(|at| &line[at..]));
+        let source = std::error::Error::source(self).map(ToString::to_string);
+        match of_compiler.map(str::to_owned).or(source) {
+            Some(detail) => format!("{}: {detail}", what.trim_end_matches(':')),
+            None => what.trim_end_matches(':').to_owned(),
+        }
+    }
 }
 
 struct Making<'a> {
     target: &'a Target,
     toolchain: &'a Toolchain,
     directory: &'a Path,
-    files: Vec<File>,
+    produced: Produced,
 }
 
 impl Making<'_> {
+    /// Notes a file that cannot be built, and goes on.
+    fn unless_left_out(
+        &mut self,
+        path: String,
+        result: Result<(), ProduceError>,
+    ) -> Result<(), ProduceError> {
+        match result {
+            Err(error) if error.is_of_one_file() => {
+                let reason = error.reason();
+                self.produced.left_out.push(LeftOut { path, reason });
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
     /// The allocator's preload; for musl, also its objects for a derived libc.
     fn allocator(
         &mut self,
@@ -106,31 +178,64 @@ impl Making<'_> {
         recipe: &Recipe,
         cache: &Cache,
     ) -> Result<(), ProduceError> {
-        let (target, toolchain) = (self.target, self.toolchain);
-        let library = preload::build(allocator, target, toolchain, cache)?;
-        let library = fs::read(&library).map_err(CacheError::new("read", &library))?;
-        let with_allocator = |file: &mut File| {
-            file.allocator = Some(allocator.name.to_owned());
-            file.version = Some(allocator.version.to_owned());
-            file.options = presets(allocator);
-            file.origin = upstream::origin_with_checksum(recipe);
-            if recipe.needs_cxx
-                && let Ok(cxx) = &toolchain.cxx
-            {
-                file.compiler = format!("{}, {}", file.compiler, cxx.identity);
-            }
-        };
-        let key = preload::key(allocator, target);
-        let name = preload::file_name(allocator);
-        with_allocator(self.add(Kind::Preload, &name, key, &library)?);
-        if target.libc() == Libc::Musl
+        let place = Kind::Preload.path(self.target, &preload::file_name(allocator));
+        let result = self.preload(allocator, recipe, cache);
+        self.unless_left_out(place, result)?;
+        if self.target.libc() == Libc::Musl
             && let Some((name, key)) = of_objects(allocator)
         {
-            let built = upstream::build(allocator, target, LinkKind::Executable, toolchain, cache)?;
-            let bytes = pack(&name, &built.packed()?)?;
-            with_allocator(self.add(Kind::Static, &name, key, &bytes)?);
+            let place = Kind::Static.path(self.target, &name);
+            let result = self.objects(allocator, recipe, &name, key, cache);
+            self.unless_left_out(place, result)?;
         }
         Ok(())
+    }
+
+    fn preload(
+        &mut self,
+        allocator: &'static Allocator,
+        recipe: &Recipe,
+        cache: &Cache,
+    ) -> Result<(), ProduceError> {
+        let library = preload::build(allocator, self.target, self.toolchain, cache)?;
+        let library = fs::read(&library).map_err(CacheError::new("read", &library))?;
+        let key = preload::key(allocator, self.target);
+        let name = preload::file_name(allocator);
+        self.add(Kind::Preload, &name, key, &library)?;
+        self.last_has(allocator, recipe);
+        Ok(())
+    }
+
+    fn objects(
+        &mut self,
+        allocator: &'static Allocator,
+        recipe: &Recipe,
+        name: &str,
+        key: String,
+        cache: &Cache,
+    ) -> Result<(), ProduceError> {
+        let kind = LinkKind::Executable;
+        let built = upstream::build(allocator, self.target, kind, self.toolchain, cache)?;
+        let bytes = pack(name, &built.packed()?)?;
+        self.add(Kind::Static, name, key, &bytes)?;
+        self.last_has(allocator, recipe);
+        Ok(())
+    }
+
+    /// Says of the last file what allocator it has.
+    fn last_has(&mut self, allocator: &Allocator, recipe: &Recipe) {
+        let Some(file) = self.produced.files.last_mut() else {
+            return;
+        };
+        file.allocator = Some(allocator.name.to_owned());
+        file.version = Some(allocator.version.to_owned());
+        file.options = presets(allocator);
+        file.origin = upstream::origin_with_checksum(recipe);
+        if recipe.needs_cxx
+            && let Ok(cxx) = &self.toolchain.cxx
+        {
+            file.compiler = format!("{}, {}", file.compiler, cxx.identity);
+        }
     }
 
     fn memory_functions(&mut self, cache: &Cache) -> Result<(), ProduceError> {
@@ -147,16 +252,14 @@ impl Making<'_> {
     fn own_library(&mut self, library: &OwnLibrary, cache: &Cache) -> Result<(), ProduceError> {
         let path = library.build(self.target, self.toolchain, cache)?;
         let bytes = fs::read(&path).map_err(CacheError::new("read", &path))?;
-        self.add(Kind::Own, &library.file_name(), library.key(), &bytes)?;
-        Ok(())
+        self.add(Kind::Own, &library.file_name(), library.key(), &bytes)
     }
 
     fn program(&mut self, program: &Program, cache: &Cache) -> Result<(), ProduceError> {
         let path = program.build(self.target, self.toolchain, cache)?;
         let bytes = fs::read(&path).map_err(CacheError::new("read", &path))?;
         let key = program.key(self.target);
-        self.add(Kind::Program, program.name, key, &bytes)?;
-        Ok(())
+        self.add(Kind::Program, program.name, key, &bytes)
     }
 
     /// Puts a file into the directory and into the manifest.
@@ -166,7 +269,7 @@ impl Making<'_> {
         file_name: &str,
         key: String,
         bytes: &[u8],
-    ) -> Result<&mut File, ProduceError> {
+    ) -> Result<(), ProduceError> {
         let path = kind.path(self.target, file_name);
         let place = self.directory.join(&path);
         let parent = place.parent().unwrap_or(self.directory);
@@ -176,7 +279,7 @@ impl Making<'_> {
             Kind::Static | Kind::MemoryFunctions => 0o644,
         };
         write_by_rename(&place, bytes, mode)?;
-        self.files.push(File {
+        self.produced.files.push(File {
             path,
             sha256: sha256(bytes),
             size: bytes.len() as u64,
@@ -189,7 +292,7 @@ impl Making<'_> {
             compiler: self.toolchain.cc.identity.clone(),
             key,
         });
-        Ok(self.files.last_mut().expect("one was just added"))
+        Ok(())
     }
 }
 

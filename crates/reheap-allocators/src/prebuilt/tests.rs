@@ -29,6 +29,11 @@ fn file(bytes: &[u8], kind: Kind, target: &Target, name: &str) -> File {
     }
 }
 
+fn write(directory: &Path, files: Vec<File>) {
+    let left_out = Vec::new();
+    super::write(directory, Produced { files, left_out }).unwrap();
+}
+
 /// A directory with one library in it.
 fn directory() -> (tempfile::TempDir, File) {
     let directory = tempfile::tempdir().unwrap();
@@ -37,7 +42,7 @@ fn directory() -> (tempfile::TempDir, File) {
     let path = directory.path().join(&file.path);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, &bytes).unwrap();
-    write(directory.path(), vec![file.clone()]).unwrap();
+    write(directory.path(), vec![file.clone()]);
     (directory, file)
 }
 
@@ -109,7 +114,7 @@ fn a_library_for_another_processor_is_refused() {
     bytes[18] ^= 1;
     fs::write(directory.path().join(&file.path), &bytes).unwrap();
     file.sha256 = sha256(&bytes);
-    write(directory.path(), vec![file]).unwrap();
+    write(directory.path(), vec![file]);
     let refusal = refusal(directory.path());
     let expected = format!("it is not for {}", target().arch());
     assert!(refusal.ends_with(&expected), "{refusal}");
@@ -119,7 +124,7 @@ fn a_library_for_another_processor_is_refused() {
 fn files_of_which_none_is_for_this_machine_are_refused() {
     let (directory, mut file) = directory();
     file.target = "riscv64-unknown-linux-gnu".to_owned();
-    write(directory.path(), vec![file.clone()]).unwrap();
+    write(directory.path(), vec![file.clone()]);
     let refusal = refusal(directory.path());
     let machine = format!(
         "they are for riscv64, and this machine is {}",
@@ -128,7 +133,7 @@ fn files_of_which_none_is_for_this_machine_are_refused() {
     assert!(refusal.ends_with(&machine), "{refusal}");
     let mut of_this = file.clone();
     of_this.target = target().triple().to_owned();
-    write(directory.path(), vec![file, of_this]).unwrap();
+    write(directory.path(), vec![file, of_this]);
     assert!(find(directory.path()).unwrap().is_some());
 }
 
@@ -179,8 +184,31 @@ fn the_manifest_lists_files_by_path_whatever_order_they_were_made_in() {
     let files: Vec<File> = ["b.so", "a.so", "c.so"]
         .map(|name| file(b"", Kind::Own, &target(), name))
         .into();
-    write(directory.path(), files).unwrap();
+    write(directory.path(), files);
     let text = fs::read_to_string(directory.path().join(MANIFEST)).unwrap();
     let places: Vec<_> = ["a.so", "b.so", "c.so"].map(|name| text.find(name)).into();
     assert!(places.is_sorted() && places[0].is_some(), "{text}");
+}
+
+#[test]
+fn the_manifest_says_why_a_library_is_not_there() {
+    let (directory, file) = directory();
+    let jemalloc = catalogue::find("jemalloc").unwrap();
+    let left_out = LeftOut {
+        path: Kind::Preload.path(&target(), &preload::file_name(jemalloc)),
+        reason: "no compiler".to_owned(),
+    };
+    let produced = Produced {
+        files: vec![file],
+        left_out: vec![left_out],
+    };
+    super::write(directory.path(), produced).unwrap();
+    let prebuilt = Prebuilt::open(directory.path()).unwrap();
+    let reason = |name| {
+        prebuilt
+            .preload_left_out(catalogue::find(name).unwrap(), &target())
+            .map(str::to_owned)
+    };
+    assert_eq!(reason("jemalloc").as_deref(), Some("no compiler"));
+    assert_eq!(reason("mimalloc"), None);
 }

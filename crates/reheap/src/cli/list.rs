@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
     let workshop = Workshop::new(Network::AsConfigured);
     let mut rows = Vec::new();
     for allocator in CATALOGUE {
-        rows.push((allocator, origins(allocator, &workshop)?));
+        rows.push((allocator, supply(allocator, &workshop)?));
     }
     if arguments.json {
         let rows: Vec<_> = rows.iter().map(|(row, from)| as_json(row, from)).collect();
@@ -40,20 +40,38 @@ pub(crate) fn run(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
 /// `stock` is everywhere.
 type Origins = BTreeMap<&'static str, Origin>;
 
-fn origins(allocator: &'static Allocator, workshop: &Workshop) -> anyhow::Result<Origins> {
-    let mut origins = Origins::new();
+/// Where an allocator comes from, and why it is not among the prebuilt files, if they say so.
+#[derive(Default)]
+struct Supply {
+    origins: Origins,
+    left_out: BTreeMap<&'static str, String>,
+}
+
+fn supply(allocator: &'static Allocator, workshop: &Workshop) -> anyhow::Result<Supply> {
+    let mut supply = Supply::default();
     if allocator.build.is_none() {
-        return Ok(origins);
+        return Ok(supply);
     }
+    let prebuilt = workshop.prebuilt()?;
+    let mut note = |name, origin, reason: Option<&str>| {
+        supply.origins.insert(name, origin);
+        if let Some(reason) = reason {
+            supply.left_out.insert(name, reason.to_owned());
+        }
+    };
     for (name, libc) in [("glibc", Libc::Glibc), ("musl", Libc::Musl)] {
         if let Some(target) = Target::of_this_machine(libc) {
-            origins.insert(name, workshop.origin_of_preload(allocator, &target)?);
+            let origin = workshop.origin_of_preload(allocator, &target)?;
+            let reason = prebuilt.and_then(|it| it.preload_left_out(allocator, &target));
+            note(name, origin, reason);
         }
     }
     if let Some(target) = Target::of_this_machine(Libc::Musl) {
-        origins.insert("static", workshop.origin_of_objects(allocator, &target)?);
+        let origin = workshop.origin_of_objects(allocator, &target)?;
+        let reason = prebuilt.and_then(|it| it.allocator_left_out(allocator, &target));
+        note("static", origin, reason);
     }
-    Ok(origins)
+    Ok(supply)
 }
 
 /// The origins in words: one if all are the same.
@@ -68,7 +86,7 @@ fn in_words(origins: &Origins) -> String {
     }
 }
 
-fn as_text(allocator: &Allocator, origins: &Origins) -> String {
+fn as_text(allocator: &Allocator, supply: &Supply) -> String {
     let mut text = String::new();
     let mut line = |label: &str, value: &str| {
         let _ = writeln!(text, "  {label:<10} {value}"); // writing to a String cannot fail
@@ -77,8 +95,11 @@ fn as_text(allocator: &Allocator, origins: &Origins) -> String {
         let version = short(package.version);
         line("package", &format!("{} {version}", package.name));
     }
-    if !origins.is_empty() {
-        line("library", &in_words(origins));
+    if !supply.origins.is_empty() {
+        line("library", &in_words(&supply.origins));
+    }
+    for (name, reason) in &supply.left_out {
+        line("", &format!("{name} is not prebuilt: {reason}"));
     }
     line("licence", allocator.licence);
     line("hardening", allocator.hardening);
@@ -125,8 +146,9 @@ fn short(version: &str) -> &str {
     version.split('+').next().unwrap_or(version)
 }
 
-fn as_json(allocator: &Allocator, origins: &Origins) -> serde_json::Value {
-    let comes_from: BTreeMap<_, _> = origins
+fn as_json(allocator: &Allocator, supply: &Supply) -> serde_json::Value {
+    let comes_from: BTreeMap<_, _> = supply
+        .origins
         .iter()
         .map(|(name, origin)| (name, origin.name()))
         .collect();
@@ -157,6 +179,7 @@ fn as_json(allocator: &Allocator, origins: &Origins) -> serde_json::Value {
         },
         "tuning": tuning,
         "comes_from": comes_from,
+        "not_prebuilt": supply.left_out,
         "builds_slowly": allocator.build.as_ref().is_some_and(|r| r.builds_slowly),
     })
 }
