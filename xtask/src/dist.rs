@@ -10,6 +10,7 @@ mod notices;
 mod packages;
 mod prebuilt;
 mod programs;
+mod sbom;
 mod tree;
 
 use crate::progress::Progress;
@@ -21,6 +22,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
+
+/// The file with the hashes of all others.
+const SUMS: &str = "SHA256SUMS";
 
 /// What `make dist` knows before it builds anything.
 struct Dist<'a> {
@@ -48,16 +52,21 @@ pub(crate) fn run(workspace: &Workspace, architectures: &[Architecture]) -> Resu
     };
     let prebuilt = prebuilt::make(&dist, architectures)?;
     programs::prepare(&dist)?;
-    let notices = notices::collect(&dist)?;
+    let sources = sources_of_allocators(&dist)?;
+    let notices = notices::collect(&dist, &sources)?;
+    let bill = sbom::make(&dist, &sources)?;
     empty(&dist.output)?;
+    sbom::write_to(&bill, &dist.output, &dist.version)?;
+    copy(&workspace.root.join("install.sh"), &dist.output)?;
+    let documents = tree::Documents { notices, bill };
     for &architecture in architectures {
         let programs = programs::build(&dist, architecture, &prebuilt)?;
-        let tree = tree::make(&dist, architecture, &programs, &prebuilt, &notices)?;
+        let tree = tree::make(&dist, architecture, &programs, &prebuilt, &documents)?;
         packages::tarball(&dist, architecture, &tree)?;
         packages::system_packages(&dist, architecture, &tree)?;
         packages::wheel(&dist, architecture, &tree)?;
+        write_sums(&dist.output)?;
     }
-    write_sums(&dist.output)?;
     dist.progress
         .say(format!("all is in `{}`", dist.output.display()));
     Ok(())
@@ -75,6 +84,28 @@ impl Dist<'_> {
         command.env("SOURCE_DATE_EPOCH", &self.epoch);
         command
     }
+}
+
+/// The project that Cargo fetches the allocators' sources with.
+fn sources_of_allocators(dist: &Dist<'_>) -> Result<PathBuf> {
+    let sources = dist.workspace.root.join("crates/reheap-allocators/sources");
+    let project = dist.scratch.join("sources");
+    empty(&project)?;
+    for (from, to) in [("manifest.toml", "Cargo.toml"), ("lock.toml", "Cargo.lock")] {
+        let from = sources.join(from);
+        let bytes = fs::read(&from).with_context(|| format!("cannot read `{}`", from.display()))?;
+        write(&project.join(to), bytes)?;
+    }
+    write(&project.join("lib.rs"), "")?;
+    Ok(project)
+}
+
+/// Copies a file into a directory.
+fn copy(file: &Path, directory: &Path) -> Result<()> {
+    let place = directory.join(file.file_name().unwrap_or_default());
+    fs::copy(file, &place)
+        .map(|_| ())
+        .with_context(|| format!("cannot copy `{}`", file.display()))
 }
 
 fn time_of_commit(workspace: &Workspace) -> Result<String> {
@@ -112,12 +143,15 @@ fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<()> {
         .with_context(|| format!("cannot write `{}`", path.display()))
 }
 
-/// `SHA256SUMS`, as `sha256sum --check` reads it.
+/// Hashes, as `sha256sum --check` reads them.
 fn write_sums(directory: &Path) -> Result<()> {
     let mut lines = Vec::new();
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name == SUMS {
+            continue;
+        }
         let bytes = fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
         let digest = Sha256::digest(&bytes);
         let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -128,5 +162,5 @@ fn write_sums(directory: &Path) -> Result<()> {
         .iter()
         .map(|(name, digest)| format!("{digest}  {name}\n"))
         .collect();
-    write(&directory.join("SHA256SUMS"), text)
+    write(&directory.join(SUMS), text)
 }

@@ -61,20 +61,14 @@ The texts of these licences are in LICENSE-MIT and LICENSE-APACHE.
 ";
 
 /// Reads the licences from the sources that Cargo has.
-pub(super) fn collect(dist: &Dist<'_>) -> Result<Notices> {
+pub(super) fn collect(dist: &Dist<'_>, sources_of_allocators: &Path) -> Result<Notices> {
     let mut text = format!("Licences of what is in this package.\n\n{WITHOUT_FILES}");
     let of_programs = metadata(dist, &dist.workspace.root)?;
     let used = used_by(&of_programs, "reheap");
     for package in of_programs.packages.iter().filter(|p| used.contains(&p.id)) {
         push(&mut text, package)?;
     }
-    let sources = dist.workspace.root.join("crates/reheap-allocators/sources");
-    let project = dist.scratch.join("sources");
-    for (from, to) in [("manifest.toml", "Cargo.toml"), ("lock.toml", "Cargo.lock")] {
-        write(&project.join(to), fs::read(sources.join(from))?)?;
-    }
-    write(&project.join("lib.rs"), "")?;
-    let of_allocators = metadata(dist, &project)?;
+    let of_allocators = metadata(dist, sources_of_allocators)?;
     let recipes = CATALOGUE
         .iter()
         .filter_map(|allocator| allocator.build.as_ref());

@@ -1,13 +1,21 @@
 //! The files of a package, below `/usr` or another prefix.
 
-use super::programs::PROGRAMS;
-use super::{Dist, empty, notices::Notices, output_of, write};
-use anyhow::{Context as _, Result};
+use super::notices::Notices;
+use super::programs::{PROGRAMS, cargo_home};
+use super::{Dist, empty, output_of, sbom, write};
+use anyhow::{Context as _, Result, ensure};
 use reheap_allocators::target::Architecture;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+
+/// What is the same for all processors.
+pub(super) struct Documents {
+    pub(super) notices: Notices,
+    /// The bill of materials.
+    pub(super) bill: String,
+}
 
 /// Makes the tree for a processor.
 pub(super) fn make(
@@ -15,7 +23,7 @@ pub(super) fn make(
     architecture: Architecture,
     programs: &Path,
     prebuilt: &Path,
-    notices: &Notices,
+    documents: &Documents,
 ) -> Result<PathBuf> {
     let tree = dist.scratch.join("tree").join(architecture.name());
     empty(&tree)?;
@@ -27,7 +35,10 @@ pub(super) fn make(
         &tree.join("share/reheap"),
     )?;
     write_generated(dist, &tree)?;
-    notices.write(dist, &tree.join("share/doc/reheap"))?;
+    let directory = tree.join("share/doc/reheap");
+    documents.notices.write(dist, &directory)?;
+    sbom::write_to(&documents.bill, &directory, &dist.version)?;
+    refuse_paths(&tree, &paths_of_this_machine(dist)?)?;
     set_attributes(&tree, dist.time()?)?;
     Ok(tree)
 }
@@ -73,6 +84,35 @@ fn copy_directory(from: &Path, to: &Path) -> Result<()> {
         } else {
             copy(&path, &place)?;
         }
+    }
+    Ok(())
+}
+
+/// How paths begin that nobody else has: of the clone, of Cargo's packages, and of tools in the home directory.
+fn paths_of_this_machine(dist: &Dist<'_>) -> Result<Vec<String>> {
+    let mut paths = vec![
+        dist.workspace.root.display().to_string(),
+        cargo_home()?.display().to_string(),
+    ];
+    if let Some(home) = std::env::home_dir() {
+        paths.push(format!("{}/.", home.display()));
+    }
+    Ok(paths)
+}
+
+/// With such a path in a file, another machine would make another file.
+fn refuse_paths(path: &Path, refused: &[String]) -> Result<()> {
+    if path.is_dir() {
+        for entry in fs::read_dir(path)? {
+            refuse_paths(&entry?.path(), refused)?;
+        }
+        return Ok(());
+    }
+    let bytes = fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    for text in refused {
+        let mut windows = bytes.windows(text.len());
+        let contains = windows.any(|window| window == text.as_bytes());
+        ensure!(!contains, "`{}` contains the path `{text}`", path.display());
     }
     Ok(())
 }
