@@ -42,7 +42,11 @@ pub(super) fn build(
         .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
         .env("RUSTFLAGS", rust_flags(dist)?)
         .env("REHEAP_CACHE_DIR", dist.scratch.join("cache"))
-        .env("REHEAP_PREBUILT", prebuilt.join(architecture.name()));
+        .env_remove("REHEAP_PREBUILT");
+    // reheap refuses files that are for another machine. The cache has what they were made of.
+    if architecture.name() == env::consts::ARCH {
+        command.env("REHEAP_PREBUILT", prebuilt.join(architecture.name()));
+    }
     dist.progress
         .step(&format!("reheap for {target}"), &mut command)?;
     let directory = build.join(target.triple()).join("release");
