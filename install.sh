@@ -153,8 +153,8 @@ put_in_place() {
         mkdir -p "$(dirname "$prefix/$file")"
         mv -f "$tree/$file" "$prefix/$file"
     done <"$scratch/ordered"
-    # What the earlier version had and this one has not.
-    LC_ALL=C comm -23 "$scratch/old" "$scratch/files" >"$scratch/gone"
+    # What the earlier version had and this one has not; not with `comm`, which some builds of busybox lack.
+    grep -vxFf "$scratch/files" "$scratch/old" >"$scratch/gone" || true
     remove_listed "$scratch/gone"
     cp "$scratch/files" "$scratch/list"
     mv -f "$scratch/list" "$list"

@@ -185,6 +185,32 @@ fn a_newer_version_replaces_the_files_and_removes_those_that_it_has_not() {
 }
 
 #[test]
+fn busybox_has_everything_that_the_script_needs() {
+    let tools = tempfile::tempdir().unwrap();
+    let mut applets = Command::new("busybox");
+    applets.args(["--install", "-s"]).arg(tools.path());
+    run(&mut applets).succeeded();
+    let first = Release::new("0.1.0", &["share/reheap/old"]);
+    let second = Release::new("0.2.0", &["share/reheap/new"]);
+    let directory = tempfile::tempdir().unwrap();
+    let prefix = directory.path().to_str().unwrap();
+    let with_busybox = |arguments: &[&str]| {
+        let script = script(arguments);
+        let mut command = Command::new(tools.path().join("sh"));
+        command.args(script.get_args());
+        run(command.env_clear().env("PATH", tools.path()))
+    };
+    for release in [&first, &second] {
+        let server = Server::start(release.directory.path());
+        with_busybox(&["--from", &server.address, "--prefix", prefix]).succeeded();
+    }
+    assert!(directory.path().join("share/reheap/new").exists());
+    assert!(!directory.path().join("share/reheap/old").exists());
+    with_busybox(&["--uninstall", "--prefix", prefix]).succeeded();
+    assert_eq!(files(directory.path()), [""; 0]);
+}
+
+#[test]
 fn an_archive_with_another_checksum_is_not_installed() {
     let release = Release::new("0.1.0", &[]);
     let mut archive = fs::OpenOptions::new()
