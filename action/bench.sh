@@ -4,7 +4,18 @@
 # BENCH and CARGO_BENCH have arguments, quoted as in a shell; the results go to RUNNER_TEMP.
 set -euo pipefail
 
+conditions=()
+while IFS= read -r condition; do
+    [ -z "$condition" ] || conditions+=(--fail-if "$condition")
+done <<<"$FAIL_IF"
+# Said before anything is measured. Results that are compared with themselves never changed, so it would never fail.
+if [ -z "$AGAINST" ] && [[ $FAIL_IF == *%* ]]; then
+    echo "::error::a condition about a change needs earlier results: set \`against\`, or write a value: wall>1.5s" >&2
+    exit 2
+fi
+
 results=$RUNNER_TEMP/reheap-results.json
+rm -f "$results"
 if [ -n "$CARGO_BENCH" ]; then
     eval "arguments=($CARGO_BENCH)"
     command=(cargo reheap bench)
@@ -16,15 +27,17 @@ fi
 status=0
 # shellcheck disable=SC2154 # eval sets it
 "${command[@]}" --json "$results" "${arguments[@]}" || status=$?
-[ ! -e "$results" ] || reheap report "$results" --markdown >>"$GITHUB_STEP_SUMMARY"
-[ "$status" -eq 0 ] || exit "$status"
-echo "results=$results" >>"$GITHUB_OUTPUT"
-
-conditions=()
-while IFS= read -r condition; do
-    [ -z "$condition" ] || conditions+=(--fail-if "$condition")
-done <<<"$FAIL_IF"
-if [ -n "$AGAINST" ] || [ ${#conditions[@]} -gt 0 ]; then
-    # Without earlier results, conditions can be about values only: `peak-rss>500MiB`.
-    reheap bench compare "${AGAINST:-$results}" "$results" "${conditions[@]}"
+if [ -e "$results" ]; then
+    reheap report "$results" --markdown >>"$GITHUB_STEP_SUMMARY"
+    echo "results=$results" >>"$GITHUB_OUTPUT"
 fi
+[ "$status" -eq 0 ] || exit "$status"
+
+if [ -n "$AGAINST" ] || [ ${#conditions[@]} -gt 0 ]; then
+    # Without earlier results, conditions are about values only, which the comparison with themselves shows.
+    comparison=$RUNNER_TEMP/reheap-comparison.txt
+    reheap bench compare "${AGAINST:-$results}" "$results" "${conditions[@]}" >"$comparison" 2>&1 || status=$?
+    cat "$comparison"
+    { echo '```text' && cat "$comparison" && echo '```'; } >>"$GITHUB_STEP_SUMMARY"
+fi
+exit "$status"
