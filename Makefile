@@ -1,7 +1,7 @@
 # Everything is in xtask; these are short names for it. Not `cargo xtask`, which is silent while it builds itself.
 XTASK = cargo run --package xtask --
 
-.PHONY: demo demo-all test test-targets ci bench dist
+.PHONY: demo demo-all test test-targets ci bench dist test-dist
 
 demo: ; $(XTASK) demo
 
@@ -21,3 +21,7 @@ bench: ; $(XTASK) measure
 dist:
 	@xtask/prepare dist
 	$(XTASK) dist
+
+test-dist:
+	@xtask/prepare test-dist
+	$(XTASK) test-dist

@@ -24,6 +24,7 @@ mod programs;
 mod progress;
 mod table;
 mod targets;
+mod test_dist;
 mod tidy;
 mod trials;
 mod trust;
@@ -102,6 +103,14 @@ enum Task {
     },
     /// Run real programs under every allocator, and the test suites of static ones, and write how they compare
     Trials(trials::Options),
+    /// Install each package of `dist` into a new root, use it there, and run the recipes and the action
+    TestDist {
+        /// Where the finished files are [default: dist/]
+        directory: Option<std::path::PathBuf>,
+        /// Only this part; may be given several times
+        #[arg(long, value_name = "PART", value_parser = test_dist::names())]
+        only: Vec<String>,
+    },
     /// Run the tests for AArch64 in emulated machines, which takes minutes
     TestTargets,
     /// Renew the lock file of the packages that allocators are built from
@@ -143,6 +152,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         } => profiles::run(&workspace, rounds, machine, &only),
         Task::InspectCorpus { directory } => inspect_corpus::run(&workspace, &directory),
         Task::Trials(options) => trials::run(&workspace, &options),
+        Task::TestDist { directory, only } => test_dist::run(&workspace, directory, &only),
         Task::TestTargets => targets::run(&workspace),
         Task::UpdateSources => update_sources::run(&workspace),
     }

@@ -1,0 +1,124 @@
+//! `install.sh` when something goes wrong: it says what, and what was there before is there after.
+
+use super::TestDist;
+use super::outcome::{self, Outcome};
+use super::server::{Archives, Server};
+use anyhow::{Result, ensure};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+/// In MiB: too small for the archive, for what is in it, and for both.
+const DISKS: [u32; 3] = [4, 14, 30];
+
+pub(super) fn check(test: &TestDist<'_>) -> Result<()> {
+    let whole = Server::start(test, Archives::Whole)?;
+    let prefix = test.new_directory("earlier-")?;
+    outcome::of(&mut install(test, &whole, &prefix))?.succeeded()?;
+    let before = tree(&prefix)?;
+    let unchanged = |what: &str| {
+        ensure!(tree(&prefix)? == before, "{what} changed what was there");
+        outcome::of(Command::new(prefix.join("bin/reheap")).arg("list"))?.succeeded()?;
+        test.saw(&format!("{what}: nothing changed"));
+        Ok(())
+    };
+
+    damaged(test, Archives::CutOff, &prefix)?.said("cannot download")?;
+    unchanged("a download that breaks off")?;
+    damaged(test, Archives::Tampered, &prefix)?.said("SHA256SUMS says")?;
+    unchanged("a tampered archive")?;
+    let mut unknown = install(test, &whole, &prefix);
+    outcome::of(unknown.env("PATH", path_with_other_uname(test)?))?
+        .ended_with(1)?
+        .said("there are no packages for riscv64")?;
+    unchanged("an unknown processor")?;
+    as_nobody(test, &whole, &prefix)?;
+    unchanged("a directory of somebody else")?;
+    for size in DISKS {
+        on_small_disk(test, &whole, size)?;
+    }
+    Ok(())
+}
+
+fn install(test: &TestDist<'_>, server: &Server, prefix: &Path) -> Command {
+    let mut command = Command::new("sh");
+    command
+        .arg(test.source("install.sh"))
+        .args(["--from", &server.address, "--prefix"])
+        .arg(prefix);
+    command
+}
+
+fn damaged(test: &TestDist<'_>, archives: Archives, prefix: &Path) -> Result<Outcome> {
+    let server = Server::start(test, archives)?;
+    outcome::of(&mut install(test, &server, prefix))?.ended_with(1)
+}
+
+/// All files, and what is in them.
+fn tree(directory: &Path) -> Result<String> {
+    let mut find = Command::new("find");
+    find.args([".", "-type", "f", "-exec", "sha256sum", "{}", "+"])
+        .current_dir(directory);
+    let listed = outcome::of(&mut find)?.succeeded()?.stdout;
+    let mut lines: Vec<&str> = listed.lines().collect();
+    lines.sort_unstable();
+    Ok(lines.join("\n"))
+}
+
+fn path_with_other_uname(test: &TestDist<'_>) -> Result<String> {
+    let directory = test.new_directory("uname-")?;
+    let program = directory.join("uname");
+    super::write(
+        &program,
+        "#!/bin/sh\n[ \"$1\" = -s ] && echo Linux || echo riscv64\n",
+    )?;
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
+    let path = std::env::var("PATH").unwrap_or_default();
+    Ok(format!("{}:{path}", directory.display()))
+}
+
+fn as_nobody(test: &TestDist<'_>, server: &Server, prefix: &Path) -> Result<()> {
+    // The way there is open, only writing is not.
+    fs::set_permissions(prefix, fs::Permissions::from_mode(0o755))?;
+    let script = fs::read_to_string(test.source("install.sh"))?;
+    let mut command = Command::new("setpriv");
+    command
+        .args([
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            "sh",
+            "-c",
+        ])
+        .args([&script, "install.sh", "--from", &server.address, "--prefix"])
+        .arg(prefix)
+        .current_dir("/");
+    outcome::of(&mut command)?.ended_with(1)?.said("cannot")?;
+    Ok(())
+}
+
+/// On a file system in memory, which is gone with the command's mounts.
+fn on_small_disk(test: &TestDist<'_>, server: &Server, mebibytes: u32) -> Result<()> {
+    let place = test.new_directory("disk-")?;
+    let script = format!(
+        "mount -t tmpfs -o size={mebibytes}m none \"$1\" && shift && ! sh \"$@\" && find \"$5\" -type f"
+    );
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "sh", "-c", &script, "sh"])
+        .arg(&place)
+        .arg(test.source("install.sh"))
+        .args(["--from", &server.address, "--prefix"])
+        .arg(&place);
+    let left = outcome::of(&mut command)?
+        .succeeded()?
+        .said("install.sh: ")?;
+    ensure!(
+        left.stdout.is_empty(),
+        "a disk of {mebibytes} MiB has: {}",
+        left.stdout
+    );
+    test.saw(&format!("a disk of {mebibytes} MiB: nothing stayed"));
+    Ok(())
+}

@@ -1,0 +1,207 @@
+//! Systems to install into: Debian's smallest, and one with musl and busybox.
+
+use super::TestDist;
+use super::outcome::{self, Outcome};
+use anyhow::{Context as _, Result};
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Prints the memory that it has mapped. busybox cannot: Debian has it only as a static executable.
+const SHOW_MAPS: &str = r#"
+#include <stdio.h>
+int main(void) {
+    FILE *maps = fopen("/proc/self/maps", "r");
+    for (int c; maps && (c = getc(maps)) != EOF;) putchar(c);
+    return maps ? 0 : 1;
+}
+"#;
+/// As in Alpine.
+const PROFILE: &str =
+    "for script in /etc/profile.d/*.sh; do [ ! -r \"$script\" ] || . \"$script\"; done\n";
+/// What logs and package databases keep of their own accord; and a user's cache, which no package may remove.
+const NOT_COMPARED: [&str; 5] = [
+    "./var/lib/dpkg/",
+    "./var/lib/rpm",
+    "./var/log/",
+    "./root/.cache/reheap/",
+    "./tmp/",
+];
+/// Seconds; more than anything here takes, so that nothing waits for ever.
+const TIME_LIMIT: &str = "900";
+
+/// A directory that a program can take for its whole system.
+pub(super) struct Root {
+    directory: PathBuf,
+}
+
+impl Root {
+    /// Debian, with nothing but what dpkg needs.
+    pub(super) fn debian(test: &TestDist<'_>, suite: &str) -> Result<Root> {
+        let archive = debian_archive(test, suite)?;
+        let directory = test.new_directory(suite)?;
+        let mut tar = Command::new("tar");
+        tar.args(["--extract", "--numeric-owner", "--file"])
+            .arg(&archive)
+            .arg("--directory")
+            .arg(&directory);
+        outcome::of(&mut tar)?.succeeded()?;
+        Ok(Root { directory })
+    }
+
+    /// What Alpine has at its core: musl, busybox, no glibc, and `show-maps` for want of a dynamic program.
+    pub(super) fn musl(test: &TestDist<'_>) -> Result<Root> {
+        let root = Root {
+            directory: test.new_directory("musl")?,
+        };
+        for name in ["bin", "lib", "usr/bin", "proc", "dev", "tmp", "etc"] {
+            fs::create_dir_all(root.path(name))?;
+        }
+        fs::set_permissions(&root.directory, fs::Permissions::from_mode(0o755))?;
+        let architecture = std::env::consts::ARCH;
+        copy(
+            Path::new(&format!("/usr/lib/{architecture}-linux-musl/libc.so")),
+            &root.path(&format!("lib/ld-musl-{architecture}.so.1")),
+        )?;
+        root.add_busybox()?;
+        let mut applets = Command::new("chroot");
+        applets
+            .arg(&root.directory)
+            .args(["/bin/busybox", "--install", "-s", "/bin"]);
+        outcome::of(&mut applets)?.succeeded()?;
+        fs::create_dir(root.path("etc/profile.d"))?;
+        super::write(&root.path("etc/profile"), PROFILE)?;
+        let source = test.scratch.path().join("show-maps.c");
+        super::write(&source, SHOW_MAPS)?;
+        let mut compiler = Command::new("musl-gcc");
+        compiler
+            .arg(&source)
+            .arg("-o")
+            .arg(root.path("bin/show-maps"));
+        outcome::of(&mut compiler)?.succeeded()?;
+        let mut node = Command::new("mknod");
+        node.args(["--mode=666"])
+            .arg(root.path("dev/null"))
+            .args(["c", "1", "3"]);
+        outcome::of(&mut node)?.succeeded()?;
+        Ok(root)
+    }
+
+    /// A static busybox as `/bin/busybox`.
+    pub(super) fn add_busybox(&self) -> Result<()> {
+        let found = ["/bin/busybox", "/usr/bin/busybox"]
+            .map(Path::new)
+            .into_iter()
+            .find(|path| path.exists());
+        let busybox = found.context("there is no busybox\n\nhint: xtask/prepare test-dist")?;
+        copy(busybox, &self.path("bin/busybox"))
+    }
+
+    pub(super) fn path(&self, relative: &str) -> PathBuf {
+        self.directory.join(relative.trim_start_matches('/'))
+    }
+
+    /// A command in this root, with processes, mounts and a network of its own, so without a network.
+    fn command(&self, words: &[&str]) -> Command {
+        self.entered(&["--net"], words)
+    }
+
+    fn entered(&self, more: &[&str], words: &[&str]) -> Command {
+        let mut command = Command::new("timeout");
+        command
+            .args(["--kill-after=5", TIME_LIMIT])
+            .args(["unshare", "--mount", "--pid", "--fork", "--kill-child"])
+            .args(["--mount-proc", "--wd=/"])
+            .args(more)
+            .arg(format!("--root={}", self.directory.display()))
+            .args(["env", "-i", "HOME=/root", "LC_ALL=C.UTF-8"])
+            .arg("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+            .args(words);
+        command
+    }
+
+    /// Runs a command in this root, without a network.
+    pub(super) fn run(&self, words: &[&str]) -> Result<Outcome> {
+        outcome::of(&mut self.command(words))
+    }
+
+    /// Runs a command in this root, which reaches servers on this machine.
+    pub(super) fn run_with_network(&self, words: &[&str]) -> Result<Outcome> {
+        outcome::of(&mut self.entered(&[], words))
+    }
+
+    /// Copies a file to this place.
+    pub(super) fn add(&self, file: &Path, place: &str) -> Result<()> {
+        copy(file, &self.path(place))
+    }
+
+    /// All files, to be compared with those at another time.
+    pub(super) fn files(&self) -> Result<BTreeSet<String>> {
+        let mut find = Command::new("find");
+        find.args([".", "-xdev", "-not", "-type", "d"])
+            .current_dir(&self.directory);
+        let found = outcome::of(&mut find)?.succeeded()?;
+        let kept = found
+            .stdout
+            .lines()
+            .filter(|file| !NOT_COMPARED.iter().any(|start| file.starts_with(start)));
+        Ok(kept.map(str::to_owned).collect())
+    }
+
+    /// As an archive, for an image.
+    pub(super) fn archive(&self, file: &Path) -> Result<()> {
+        pack(&self.directory, file)
+    }
+}
+
+/// The archive of a Debian, which debootstrap makes the first time.
+fn debian_archive(test: &TestDist<'_>, suite: &str) -> Result<PathBuf> {
+    let archive = test.cache.join(format!("{suite}.tar"));
+    if !archive.exists() {
+        let directory = test.new_directory(suite)?;
+        let mut debootstrap = Command::new("debootstrap");
+        debootstrap
+            .args(["--variant=minbase", suite])
+            .arg(&directory);
+        test.progress
+            .quietly(&format!("  debootstrap {suite}"), &mut debootstrap)?;
+        let finished = test.scratch.path().join("finished.tar");
+        pack(&directory, &finished)?;
+        fs::rename(&finished, &archive)
+            .with_context(|| format!("cannot write `{}`", archive.display()))?;
+        fs::remove_dir_all(&directory)?;
+    }
+    Ok(archive)
+}
+
+fn pack(directory: &Path, file: &Path) -> Result<()> {
+    let mut tar = Command::new("tar");
+    tar.args(["--create", "--numeric-owner", "--sort=name"])
+        // Downloaded packages and lists, and what only people read.
+        .args([
+            "--exclude=./var/cache/apt/*",
+            "--exclude=./var/lib/apt/lists/*",
+        ])
+        .args([
+            "--exclude=./usr/share/doc/*",
+            "--exclude=./usr/share/locale/*",
+        ])
+        .args(["--exclude=./proc/*", "--exclude=./sys/*", "--file"])
+        .arg(file)
+        .arg("--directory")
+        .arg(directory)
+        .arg(".");
+    outcome::of(&mut tar)?.succeeded()?;
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    if let Some(parent) = to.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::copy(from, to)
+        .with_context(|| format!("cannot copy `{}` to `{}`", from.display(), to.display()))?;
+    Ok(())
+}

@@ -1,0 +1,44 @@
+//! The package for Fedora, RHEL and SUSE. None of them is here, so Debian's rpm installs it into a Debian.
+//!
+//! That is the same program with the same checks; what differs is the system below, and the package needs nothing of it.
+
+use super::installed::{self, Libc};
+use super::outcome::{self, Outcome};
+use super::root::Root;
+use super::{Kind, TestDist};
+use anyhow::Result;
+use std::ffi::OsStr;
+use std::process::Command;
+
+pub(super) fn check(test: &TestDist<'_>) -> Result<()> {
+    let root = Root::debian(test, "bookworm")?;
+    let before = root.files()?;
+    if let Some(foreign) = test.foreign_file(Kind::Rpm)? {
+        rpm(&root, &["--install".as_ref(), foreign.as_os_str()])?
+            .failed()?
+            .said("different architecture")?;
+        let what = "the refused package for another processor";
+        installed::check_unchanged(test, &root, &before, what)?;
+    }
+    let file = test.file(Kind::Rpm)?;
+    // Without `--nodeps`: it must need nothing, because the database of this root is empty.
+    rpm(&root, &["--install".as_ref(), file.as_os_str()])?.succeeded()?;
+    let verified = rpm(&root, &["--verify", "reheap"].map(OsStr::new))?.succeeded()?;
+    verified.did_not_say("share")?;
+    installed::check(test, &root, Libc::Glibc)?;
+    installed::check_enable(test, &root, Libc::Glibc)?;
+    installed::check_documentation(test, &root, "usr")?;
+    rpm(&root, &["--erase", "reheap"].map(OsStr::new))?.succeeded()?;
+    installed::check_unchanged(test, &root, &before, "rpm --erase")
+}
+
+fn rpm(root: &Root, arguments: &[&OsStr]) -> Result<Outcome> {
+    let mut command = Command::new("rpm");
+    command
+        .arg("--root")
+        .arg(root.path(""))
+        // Debian's rpm wants to be asked twice, and has its database elsewhere.
+        .args(["--force-debian", "--dbpath", "/var/lib/rpm"])
+        .args(arguments);
+    outcome::of(&mut command)
+}

@@ -1,0 +1,106 @@
+//! The archive, installed by `install.sh` from a server: where there is glibc, and where there are musl and busybox.
+
+use super::installed::{self, Libc};
+use super::outcome;
+use super::root::Root;
+use super::server::{Archives, Server};
+use super::{Kind, TestDist, foreign_architecture};
+use anyhow::{Context as _, Result, ensure};
+use std::process::Command;
+
+const PREFIX: &str = "/usr/local";
+
+pub(super) fn check(test: &TestDist<'_>) -> Result<()> {
+    check_sums(test)?;
+    let server = Server::start(test, Archives::Whole)?;
+    for suite in ["bookworm", "bullseye"] {
+        test.saw(suite);
+        let root = Root::debian(test, suite)?;
+        let before = root.files()?;
+        // Debian's smallest has nothing that downloads.
+        install(test, &root, &server)?
+            .failed()?
+            .said("neither curl nor wget")?;
+        installed::check_unchanged(test, &root, &before, "a failed download")?;
+        root.add_busybox()?;
+        std::os::unix::fs::symlink("/bin/busybox", root.path("usr/bin/wget"))?;
+        check_in(test, &root, &server, Libc::Glibc)?;
+    }
+    test.saw("musl and busybox");
+    check_in(test, &Root::musl(test)?, &server, Libc::Musl)?;
+    check_foreign(test)
+}
+
+fn check_in(test: &TestDist<'_>, root: &Root, server: &Server, libc: Libc) -> Result<()> {
+    let before = root.files()?;
+    // The second time replaces the first.
+    for _ in 0..2 {
+        install(test, root, server)?
+            .succeeded()?
+            .said("installed reheap")?;
+    }
+    installed::check(test, root, libc)?;
+    installed::check_enable(test, root, libc)?;
+    installed::check_documentation(test, root, PREFIX)?;
+    if matches!(libc, Libc::Glibc) {
+        root.run(&["reheap", "enable", "mimalloc"])?.succeeded()?;
+        root.run(&["sh", "/tmp/install.sh", "--uninstall", "--prefix", PREFIX])?
+            .failed()?
+            .said("reheap disable")?;
+        root.run(&["reheap", "disable"])?.succeeded()?;
+    }
+    root.run(&["sh", "/tmp/install.sh", "--uninstall", "--prefix", PREFIX])?
+        .succeeded()?;
+    installed::check_unchanged(test, root, &before, "install.sh --uninstall")
+}
+
+fn install(test: &TestDist<'_>, root: &Root, server: &Server) -> Result<outcome::Outcome> {
+    root.add(&test.source("install.sh"), "tmp/install.sh")?;
+    let from = ["--from", &server.address, "--prefix", PREFIX];
+    root.run_with_network(&[&["sh", "/tmp/install.sh"][..], &from].concat())
+}
+
+/// Whether SHA256SUMS names every file, with its digest, and `install.sh` is the one that is tested here.
+fn check_sums(test: &TestDist<'_>) -> Result<()> {
+    let mut sums = Command::new("sha256sum");
+    sums.args(["--check", "--strict", "SHA256SUMS"])
+        .current_dir(&test.directory);
+    let checked = outcome::of(&mut sums)?.succeeded()?.stdout;
+    for entry in std::fs::read_dir(&test.directory)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        ensure!(
+            name == "SHA256SUMS" || checked.contains(&format!("{name}: OK")),
+            "SHA256SUMS does not name `{name}`"
+        );
+    }
+    let [packed, tested] =
+        [test.directory.join("install.sh"), test.source("install.sh")].map(std::fs::read);
+    ensure!(
+        packed.context("there is no install.sh")? == tested?,
+        "install.sh has changed since\n\nhint: make dist"
+    );
+    test.saw("SHA256SUMS and install.sh");
+    Ok(())
+}
+
+/// The program for the other processor, by emulation.
+fn check_foreign(test: &TestDist<'_>) -> Result<()> {
+    let Some(archive) = test.foreign_file(Kind::Tarball)? else {
+        return Ok(());
+    };
+    let directory = test.new_directory("foreign-")?;
+    let mut tar = Command::new("tar");
+    tar.args(["--extract", "--strip-components=1", "--file"])
+        .arg(archive)
+        .arg("--directory")
+        .arg(&directory);
+    outcome::of(&mut tar)?.succeeded()?;
+    let architecture = foreign_architecture()?;
+    let mut emulated = Command::new(format!("qemu-{architecture}"));
+    emulated.arg(directory.join("bin/reheap")).arg("list");
+    outcome::of(&mut emulated)?
+        .succeeded()?
+        .said("\njemalloc ")?;
+    test.saw(&format!("the program for {architecture} runs, emulated"));
+    Ok(())
+}
