@@ -26,7 +26,7 @@ const NOT_COMPARED: [&str; 5] = [
     "./var/lib/dpkg/",
     "./var/lib/rpm",
     "./var/log/",
-    "./root/.cache/reheap/",
+    "/.cache/reheap/",
     "./tmp/",
 ];
 /// Seconds; more than anything here takes, so that nothing waits for ever.
@@ -146,7 +146,7 @@ impl Root {
         let kept = found
             .stdout
             .lines()
-            .filter(|file| !NOT_COMPARED.iter().any(|start| file.starts_with(start)));
+            .filter(|file| !NOT_COMPARED.iter().any(|part| file.contains(part)));
         Ok(kept.map(str::to_owned).collect())
     }
 
