@@ -38,6 +38,7 @@ pub(super) fn make(
     let directory = tree.join("share/doc/reheap");
     documents.notices.write(dist, &directory)?;
     sbom::write_to(&documents.bill, &directory, &dist.version)?;
+    require_prebuilt(dist, architecture, &tree)?;
     refuse_paths(&tree, &paths_of_this_machine(dist)?)?;
     set_attributes(&tree, dist.time()?)?;
     Ok(tree)
@@ -83,6 +84,23 @@ fn copy_directory(from: &Path, to: &Path) -> Result<()> {
             copy_directory(&path, &place)?;
         } else {
             copy(&path, &place)?;
+        }
+    }
+    Ok(())
+}
+
+/// The programs must find all allocators that are in the tree: each has a key, which the programs compute, too.
+fn require_prebuilt(dist: &Dist<'_>, architecture: Architecture, tree: &Path) -> Result<()> {
+    if architecture.name() != std::env::consts::ARCH {
+        return Ok(()); // it cannot run here
+    }
+    let mut reheap = dist.command(tree.join("bin/reheap"));
+    let text = output_of(reheap.env_clear().args(["list", "--json"]))?;
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&text)?;
+    for row in rows {
+        for (libc, origin) in row["comes_from"].as_object().into_iter().flatten() {
+            let is_there = origin == "prebuilt" || !row["not_prebuilt"][libc].is_null();
+            ensure!(is_there, "reheap does not find {} for {libc}", row["name"]);
         }
     }
     Ok(())
