@@ -2,9 +2,8 @@
 
 mod common;
 
-use common::{
-    cache, compile, compiler, conformance_program, run, scratch_directory, search, target,
-};
+use common::{compile, compiler, conformance_program, run, scratch_directory, search, target};
+use reheap_allocators::cache::Cache;
 use reheap_allocators::catalogue::{self, Allocator};
 use reheap_allocators::compiler::{self, Language};
 use reheap_allocators::portable::{self, NotPortable};
@@ -12,7 +11,7 @@ use reheap_allocators::preload;
 use reheap_allocators::target::{Architecture, Libc, Target};
 use reheap_allocators::upstream::Toolchain;
 use reheap_elf::linkage;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn toolchain_of_zig(target: &Target) -> Toolchain {
@@ -34,6 +33,12 @@ fn built(target: &Target) -> impl Iterator<Item = &'static Allocator> + use<> {
         .into_iter()
         .chain(with_cxx)
         .map(|name| catalogue::find(name).unwrap())
+}
+
+/// One of its own: other tests take whatever library is in theirs, and small test systems lack the `libpthread.so.0` that
+/// one for old systems names.
+fn cache() -> Cache {
+    Cache::at(Path::new(env!("CARGO_TARGET_TMPDIR")).join("portable-cache"))
 }
 
 fn preload_of(allocator: &'static Allocator, target: &Target) -> PathBuf {
