@@ -10,6 +10,7 @@
 mod answers;
 mod blocks;
 mod chart;
+pub(crate) mod page;
 mod ratios;
 
 use crate::figures::Figures;
@@ -17,6 +18,7 @@ use crate::profiles;
 use crate::trust::Trust;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail};
+use page::Page;
 use ratios::{LINKED, PRELOADED, Ratios};
 use reheap_bench::overview::Overview;
 use reheap_bench::results::Results;
@@ -35,12 +37,6 @@ struct Measurements {
     /// Programs that allocators were only preloaded into.
     preloaded: Vec<(String, Results)>,
     figures: Option<Figures>,
-}
-
-/// A file that is made from the raw data.
-pub(crate) struct Page {
-    pub(crate) path: PathBuf,
-    pub(crate) text: String,
 }
 
 /// Writes everything that is made from raw data.

@@ -7,7 +7,7 @@ mod cost;
 mod fidelity;
 
 use crate::machine::Machine;
-use crate::pages::Page;
+use crate::pages::page::Page;
 use crate::progress::Progress;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, ensure};

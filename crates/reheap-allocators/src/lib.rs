@@ -42,4 +42,5 @@ pub mod shell;
 pub mod target;
 pub mod tuning;
 pub mod upstream;
+mod verified;
 pub mod watch;

@@ -4,9 +4,9 @@
 //! not need anyway. The cache holds them once for each target, not once for each allocator.
 
 use crate::cache::{Cache, CacheError, hash};
-use crate::prebuilt::Found;
 use crate::target::Target;
 use crate::upstream::{BuildError, Place, Toolchain, Wrappers, read_objects, run};
+use crate::verified::Found;
 use reheap_elf::Architecture;
 use reheap_elf::archive::Member;
 use reheap_elf::derive;

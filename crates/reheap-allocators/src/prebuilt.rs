@@ -26,8 +26,8 @@ use crate::preload;
 use crate::program::Program;
 use crate::target::Target;
 use crate::upstream::{self, BuiltAllocator, LinkKind};
+pub use crate::verified::Found;
 use reheap_elf::Architecture;
-use reheap_elf::archive::{self, Member};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -222,27 +222,6 @@ pub struct Prebuilt {
     directory: PathBuf,
     files: BTreeMap<String, File>,
     left_out: BTreeMap<String, String>,
-}
-
-/// A prebuilt file whose bytes are those of the manifest.
-#[derive(Debug, Clone)]
-pub struct Found {
-    /// Where it is.
-    pub path: PathBuf,
-    /// Its SHA-256, in hexadecimal.
-    pub sha256: String,
-    /// Its contents.
-    pub bytes: Vec<u8>,
-}
-
-impl Found {
-    /// The files in an archive.
-    pub(crate) fn members(&self) -> Result<Vec<Member>, CacheError> {
-        let damaged = |error| io::Error::new(io::ErrorKind::InvalidData, error);
-        archive::read(&self.bytes)
-            .map_err(damaged)
-            .map_err(CacheError::new("read", &self.path))
-    }
 }
 
 impl Prebuilt {

@@ -10,8 +10,8 @@ use crate::catalogue::{
     Additions, Allocator, Evidence, FAMILY_GLUE, Glue, PRELOAD_GLUE, Package, Recipe,
 };
 use crate::compiler::Compiler;
-use crate::prebuilt::Found;
 use crate::target::{Architecture, Libc, Target};
+use crate::verified::Found;
 use reheap_elf::archive::{self, ArchiveError, Member};
 use reheap_elf::derive::AllocatorObjects;
 use std::collections::BTreeMap;

@@ -8,8 +8,10 @@
 //! image's ID.
 
 use crate::blob::Blob;
+use crate::compression::compression_of;
+use crate::error::ReadError;
 use crate::layer::{self, Compression, Entry, Layer};
-use crate::read::{self, Document, Manifest, ReadError, StoredImage};
+use crate::read::{self, Document, Manifest, StoredImage};
 use crate::sealed::{self, Sealed};
 use crate::tree::Tree;
 use crate::workplace::Workplace;
@@ -412,7 +414,7 @@ fn new_manifest(configuration: &Blob, layers: &[(MediaType, Blob)]) -> Manifest 
 }
 
 fn media_type_of(first_bytes: &[u8]) -> MediaType {
-    match layer::compression_of(first_bytes) {
+    match compression_of(first_bytes) {
         Some(Compression::Gzip) => MediaType::ImageLayerGzip,
         Some(Compression::Zstd) => MediaType::ImageLayerZstd,
         None => MediaType::ImageLayer,

@@ -1,4 +1,4 @@
-//! Why an image cannot be made.
+//! Why an image cannot be made, or read.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -73,3 +73,106 @@ impl ImageError {
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted")]
 pub(crate) struct EndOfWork;
+
+/// Why an image cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The system refused something.
+    #[error("the image cannot be read: {0}")]
+    Io(io::Error),
+    /// The caller said that it should end.
+    #[error("interrupted")]
+    Interrupted,
+    /// A part is not what it should be.
+    #[error("the image's {what} is damaged: {reason}")]
+    Damaged {
+        /// Which part.
+        what: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A part is not there.
+    #[error("the image lacks `{0}`")]
+    Missing(String),
+    /// Bytes are not those that their digest names.
+    #[error("the image is damaged: what it calls {expected} is {found}")]
+    Digest {
+        /// What the image says.
+        expected: String,
+        /// What the bytes say.
+        found: String,
+    },
+    /// There is no image in it, or only for other systems.
+    #[error("the image has no Linux program for any platform")]
+    NoPlatform,
+    /// It is not for the platform that was asked for.
+    #[error("the image is not for {wanted}, but for {}", .there.join(", "))]
+    OtherPlatform {
+        /// What was asked for.
+        wanted: String,
+        /// What there is.
+        there: Vec<String>,
+    },
+    /// There are several images for one platform.
+    #[error("there are {0} images in it")]
+    SeveralImages(usize),
+    /// The format before 2016.
+    #[error("its manifest has the old format, schema 1")]
+    Schema1,
+    /// Something newer than reheap, or no image at all.
+    #[error("reheap does not know the media type `{0}`")]
+    UnknownMediaType(String),
+    /// A layer that only a key opens.
+    #[error("it has encrypted layers")]
+    Encrypted,
+    /// It would not fit into the memory that reheap allows.
+    #[error("the image has more than {0} files")]
+    TooManyFiles(usize),
+    /// Nor would this.
+    #[error("the image has more than {0} layers")]
+    TooManyLayers(usize),
+    /// Nor would these.
+    #[error("the links of the image hold more than {} MiB", .0 >> 20)]
+    TooMuchInLinks(usize),
+    /// A layer cannot be written.
+    #[error(transparent)]
+    Write(ImageError),
+    /// There is nothing of reheap's to take off.
+    #[error("reheap has added nothing to it")]
+    NothingAdded,
+    /// What reheap added is below other layers.
+    #[error("other layers are on top of the one that reheap added")]
+    NotOnTop,
+    /// The kernel would give up, too.
+    #[error("the links of `{0}` lead in a circle")]
+    LinkLoop(String),
+}
+
+impl From<io::Error> for ReadError {
+    fn from(error: io::Error) -> Self {
+        let is = |error: &io::Error| {
+            let inner = error.get_ref();
+            inner.is_some_and(|inner| {
+                inner.is::<EndOfWork>()
+                    || matches!(inner.downcast_ref(), Some(ImageError::Interrupted))
+            })
+        };
+        // The reader of archives adds words to an error, and keeps it as its source.
+        let source = error.get_ref().and_then(|inner| inner.source());
+        let wrapped = source.and_then(|source| source.downcast_ref::<io::Error>());
+        match is(&error) || wrapped.is_some_and(is) {
+            true => Self::Interrupted,
+            false => Self::Io(error),
+        }
+    }
+}
+
+impl From<ImageError> for ReadError {
+    fn from(error: ImageError) -> Self {
+        match error {
+            ImageError::Interrupted => Self::Interrupted,
+            other => Self::Write(other),
+        }
+    }
+}

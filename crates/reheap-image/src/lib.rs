@@ -17,6 +17,7 @@
 pub mod added;
 pub mod blob;
 pub mod certificates;
+mod compression;
 pub mod destination;
 pub mod docker;
 mod error;

@@ -2,20 +2,18 @@
 //! writes (`manifest.json`), as a directory or a tar archive, which may be compressed with gzip.
 //!
 //! Nothing is unpacked. An image is untrusted input, so nothing in it names a file of this machine: blobs are looked up
-//! only by their digest or by their name within the archive. Layers stay where they are, and [`crate::tree`] reads them
+//! only by their digest or by their name within the archive. Layers stay where they are, and `tree.rs` reads them
 //! in pieces.
 
-use crate::ImageError;
 use crate::Platform;
 use crate::blob::{Blob, Region};
-use crate::error::EndOfWork;
+pub use crate::error::ReadError;
 use crate::store::{SMALL_BYTES_MAX, Store};
 use crate::workplace::Workplace;
 use oci_spec::image::{Digest, MediaType};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io;
 use std::path::Path;
 use std::str::FromStr as _;
 
@@ -23,109 +21,6 @@ use std::str::FromStr as _;
 const INDEXES_MAX: usize = 4;
 /// More than any engine runs, and few enough for the open files that a process may have.
 const LAYERS_MAX: usize = 500;
-
-/// Why an image cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReadError {
-    /// The system refused something.
-    #[error("the image cannot be read: {0}")]
-    Io(io::Error),
-    /// The caller said that it should end.
-    #[error("interrupted")]
-    Interrupted,
-    /// A part is not what it should be.
-    #[error("the image's {what} is damaged: {reason}")]
-    Damaged {
-        /// Which part.
-        what: &'static str,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A part is not there.
-    #[error("the image lacks `{0}`")]
-    Missing(String),
-    /// Bytes are not those that their digest names.
-    #[error("the image is damaged: what it calls {expected} is {found}")]
-    Digest {
-        /// What the image says.
-        expected: String,
-        /// What the bytes say.
-        found: String,
-    },
-    /// There is no image in it, or only for other systems.
-    #[error("the image has no Linux program for any platform")]
-    NoPlatform,
-    /// It is not for the platform that was asked for.
-    #[error("the image is not for {wanted}, but for {}", .there.join(", "))]
-    OtherPlatform {
-        /// What was asked for.
-        wanted: String,
-        /// What there is.
-        there: Vec<String>,
-    },
-    /// There are several images for one platform.
-    #[error("there are {0} images in it")]
-    SeveralImages(usize),
-    /// The format before 2016.
-    #[error("its manifest has the old format, schema 1")]
-    Schema1,
-    /// Something newer than reheap, or no image at all.
-    #[error("reheap does not know the media type `{0}`")]
-    UnknownMediaType(String),
-    /// A layer that only a key opens.
-    #[error("it has encrypted layers")]
-    Encrypted,
-    /// It would not fit into the memory that reheap allows.
-    #[error("the image has more than {0} files")]
-    TooManyFiles(usize),
-    /// Nor would this.
-    #[error("the image has more than {LAYERS_MAX} layers")]
-    TooManyLayers,
-    /// Nor would these.
-    #[error("the links of the image hold more than {} MiB", .0 >> 20)]
-    TooMuchInLinks(usize),
-    /// A layer cannot be written.
-    #[error(transparent)]
-    Write(ImageError),
-    /// There is nothing of reheap's to take off.
-    #[error("reheap has added nothing to it")]
-    NothingAdded,
-    /// What reheap added is below other layers.
-    #[error("other layers are on top of the one that reheap added")]
-    NotOnTop,
-    /// The kernel would give up, too.
-    #[error("the links of `{0}` lead in a circle")]
-    LinkLoop(String),
-}
-
-impl From<io::Error> for ReadError {
-    fn from(error: io::Error) -> Self {
-        let is = |error: &io::Error| {
-            let inner = error.get_ref();
-            inner.is_some_and(|inner| {
-                inner.is::<EndOfWork>()
-                    || matches!(inner.downcast_ref(), Some(ImageError::Interrupted))
-            })
-        };
-        // The reader of archives adds words to an error, and keeps it as its source.
-        let source = error.get_ref().and_then(|inner| inner.source());
-        let wrapped = source.and_then(|source| source.downcast_ref::<io::Error>());
-        match is(&error) || wrapped.is_some_and(is) {
-            true => Self::Interrupted,
-            false => Self::Io(error),
-        }
-    }
-}
-
-impl From<ImageError> for ReadError {
-    fn from(error: ImageError) -> Self {
-        match error {
-            ImageError::Interrupted => Self::Interrupted,
-            other => Self::Write(other),
-        }
-    }
-}
 
 /// Which image of several.
 #[derive(Debug, Clone, Copy)]
@@ -471,7 +366,7 @@ fn open_docker(store: &Store, wanted: Wanted<'_>) -> Result<StoredImage, ReadErr
 /// Adds what the configuration says.
 pub(crate) fn finish(image: &mut StoredImage, wanted: Wanted<'_>) -> Result<(), ReadError> {
     if image.layers.len() > LAYERS_MAX {
-        return Err(ReadError::TooManyLayers);
+        return Err(ReadError::TooManyLayers(LAYERS_MAX));
     }
     if matches!(wanted, Wanted::First) {
         return Ok(()); // who only looks can do without

@@ -10,8 +10,8 @@
 use crate::added::{self, Checked};
 use crate::certificates::{self, Certificates};
 use crate::error::ImageError;
+use crate::error::ReadError;
 use crate::layer::{Compression, Content, Entry, Layer, Stack};
-use crate::read::ReadError;
 use crate::sealed::Sealed;
 use crate::workplace::Workplace;
 use crate::{Image, Platform};

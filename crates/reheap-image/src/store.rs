@@ -1,9 +1,8 @@
 //! Finds the parts of an image in a directory or a tar archive.
 
 use crate::blob::Region;
-use crate::read::ReadError;
-use crate::tree::copy_with_holes;
-use crate::workplace::Workplace;
+use crate::error::ReadError;
+use crate::workplace::{Workplace, copy_with_holes};
 use flate2::read::MultiGzDecoder;
 use std::collections::HashMap;
 use std::fs::File;

@@ -2,14 +2,15 @@
 //! Changeset").
 
 use crate::blob::{Hashed, Region};
-use crate::layer::{compression_of, unpacked};
-use crate::read::{ReadError, StoredLayer};
-use crate::workplace::Workplace;
+use crate::compression::{compression_of, unpacked};
+use crate::error::ReadError;
+use crate::read::StoredLayer;
+use crate::workplace::{Workplace, copy_with_holes};
 use oci_spec::image::Digest;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::hash::{BuildHasher as _, RandomState};
-use std::io::{self, BufReader, Read, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufReader, Read, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use tar::EntryType;
@@ -448,24 +449,6 @@ fn has_capabilities(entry: &mut tar::Entry<'_, impl Read>) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Copies, and leaves out blocks of zeros.
-pub(crate) fn copy_with_holes(from: &mut impl Read, to: &mut File) -> io::Result<()> {
-    let mut piece = vec![0; 64 << 10];
-    loop {
-        let count = from.read(&mut piece)?;
-        if count == 0 {
-            let end = to.stream_position()?;
-            return to.set_len(end);
-        }
-        match piece[..count].iter().all(|&byte| byte == 0) {
-            true => {
-                to.seek(SeekFrom::Current(count as i64))?;
-            }
-            false => to.write_all(&piece[..count])?,
-        }
-    }
-}
-
 /// The components of a path, the last one first.
 fn reversed(path: &Path) -> Vec<PathBuf> {
     let components = path.components().rev();
@@ -568,17 +551,5 @@ mod tests {
         ] {
             assert_eq!(layers.get(Path::new(path)), node, "{path}");
         }
-    }
-
-    #[test]
-    fn a_copy_has_holes_where_nothing_but_zeros_was() {
-        let mut bytes = vec![0; 1 << 20];
-        bytes[700_000] = 7;
-        let mut copy = tempfile::tempfile().unwrap();
-        copy_with_holes(&mut bytes.as_slice(), &mut copy).unwrap();
-        copy.rewind().unwrap();
-        let mut read = Vec::new();
-        copy.read_to_end(&mut read).unwrap();
-        assert!(read == bytes);
     }
 }

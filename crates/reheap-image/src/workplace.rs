@@ -6,7 +6,7 @@
 
 use crate::error::{EndOfWork, ImageError};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -97,5 +97,40 @@ impl<R: Read> Read for UntilEnd<'_, R> {
             true => Err(io::Error::other(EndOfWork)),
             false => self.from.read(buffer),
         }
+    }
+}
+
+/// Copies, and leaves out blocks of zeros.
+pub(crate) fn copy_with_holes(from: &mut impl Read, to: &mut File) -> io::Result<()> {
+    let mut piece = vec![0; 64 << 10];
+    loop {
+        let count = from.read(&mut piece)?;
+        if count == 0 {
+            let end = to.stream_position()?;
+            return to.set_len(end);
+        }
+        match piece[..count].iter().all(|&byte| byte == 0) {
+            true => {
+                to.seek(SeekFrom::Current(count as i64))?;
+            }
+            false => to.write_all(&piece[..count])?,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_has_holes_where_nothing_but_zeros_was() {
+        let mut bytes = vec![0; 1 << 20];
+        bytes[700_000] = 7;
+        let mut copy = tempfile::tempfile().unwrap();
+        copy_with_holes(&mut bytes.as_slice(), &mut copy).unwrap();
+        copy.rewind().unwrap();
+        let mut read = Vec::new();
+        copy.read_to_end(&mut read).unwrap();
+        assert!(read == bytes);
     }
 }

@@ -39,6 +39,7 @@ mod obstacle;
 mod process;
 mod prologue;
 mod registers;
+mod stopped;
 mod sys;
 mod tracee;
 

@@ -83,7 +83,7 @@ const PEAK_BLOCKS: usize = 331_912;
 const CHUNK_BYTES: u64 = 64 << 20;
 
 /// The functions that are counted, in the order of their counters.
-const FUNCTIONS: [&str; 16] = [
+pub(crate) const FUNCTIONS: [&str; 16] = [
     "malloc",
     "calloc",
     "realloc",

@@ -15,6 +15,7 @@ mod folded;
 mod histogram;
 mod html;
 mod json;
+mod number;
 mod pprof;
 mod screen;
 mod shares;

@@ -208,7 +208,7 @@ fn privilege(file: &Path, metadata: &Metadata) -> Option<Privilege> {
     )
 }
 
-/// Who starts a program.
+/// The user and the group that start a program.
 pub(crate) struct Caller {
     pub(crate) uid: u32,
     pub(crate) gid: u32,

@@ -280,18 +280,9 @@ impl Workshop {
         allocator: &'static Allocator,
         target: &Target,
     ) -> anyhow::Result<Origin> {
-        if self
-            .prebuilt()?
-            .is_some_and(|it| it.lists_preload(allocator, target))
-        {
-            return Ok(Origin::Prebuilt);
-        }
-        let cache = self.cache().ok();
-        Ok(
-            match cache.and_then(|it| preload::find_built(allocator, target, it)) {
-                Some(_) => Origin::Cache,
-                None => Origin::Build,
-            },
+        self.origin(
+            |prebuilt| prebuilt.lists_preload(allocator, target),
+            |cache| preload::find_built(allocator, target, cache).is_some(),
         )
     }
 
@@ -301,19 +292,24 @@ impl Workshop {
         allocator: &'static Allocator,
         target: &Target,
     ) -> anyhow::Result<Origin> {
-        if self
-            .prebuilt()?
-            .is_some_and(|it| it.lists_allocator(allocator, target))
-        {
-            return Ok(Origin::Prebuilt);
-        }
-        let cache = self.cache().ok();
-        Ok(
-            match cache.is_some_and(|it| upstream::has_built(allocator, target, it)) {
-                true => Origin::Cache,
-                false => Origin::Build,
-            },
+        self.origin(
+            |prebuilt| prebuilt.lists_allocator(allocator, target),
+            |cache| upstream::has_built(allocator, target, cache),
         )
+    }
+
+    fn origin(
+        &self,
+        is_prebuilt: impl Fn(&Prebuilt) -> bool,
+        is_built: impl Fn(&Cache) -> bool,
+    ) -> anyhow::Result<Origin> {
+        Ok(if self.prebuilt()?.is_some_and(is_prebuilt) {
+            Origin::Prebuilt
+        } else if self.cache().is_ok_and(is_built) {
+            Origin::Cache
+        } else {
+            Origin::Build
+        })
     }
 
     /// The bytes of the same with the options in it, for where no environment variable comes along.

@@ -3,24 +3,12 @@
 use super::flow::Flow;
 use super::frames::Frames;
 use super::memory_functions::{self, MemoryFunction};
+use crate::recording::FUNCTIONS;
 use crate::stacks::{Elf, Machine, Module, each_function};
 use std::sync::Arc;
 
-/// Functions from which an allocator's code is reached.
-const FAMILY: [&str; 12] = [
-    "malloc",
-    "calloc",
-    "realloc",
-    "free",
-    "aligned_alloc",
-    "posix_memalign",
-    "memalign",
-    "valloc",
-    "pvalloc",
-    "reallocarray",
-    "malloc_usable_size",
-    "__libc_free",
-];
+/// Functions from which an allocator's code is reached, besides those that are counted.
+const FURTHER_ROOTS: [&str; 2] = ["malloc_usable_size", "__libc_free"];
 /// How often one looks what glibc chose, before one gives up.
 const TRIES_MAX: u32 = 64;
 
@@ -63,7 +51,7 @@ impl Code {
             code.imports = memory_functions::imports(elf);
             let mut roots = Vec::new();
             each_function(module, |name, address, _| {
-                if FAMILY.contains(&name) {
+                if FUNCTIONS.contains(&name) || FURTHER_ROOTS.contains(&name) {
                     roots.push(address);
                 }
             });

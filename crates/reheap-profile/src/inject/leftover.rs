@@ -8,7 +8,7 @@ use super::layout::TOKEN_OFFSET;
 use super::locate::Located;
 use super::maps::Mapping;
 use super::memory::Memory;
-use super::{InjectError, Obstacle, attach, process, prologue, registers};
+use super::{InjectError, Obstacle, process, prologue, registers, stopped};
 use nix::unistd::Pid;
 use std::fs;
 
@@ -41,7 +41,7 @@ pub(super) fn take_out(
             None => return Ok(false),
         }
     }
-    attach::write_stopped(
+    stopped::write_stopped(
         pid,
         changes
             .iter()

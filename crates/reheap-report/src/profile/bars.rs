@@ -1,6 +1,7 @@
 //! Histograms for a terminal: two beside each other where they find room.
 
-use crate::profile::histogram::{self, Bar, grouped};
+use crate::profile::histogram::{self, Bar};
+use crate::profile::number::grouped;
 use crate::profile::screen::{Screen, cut};
 use crate::profile::whole::Whole;
 use crate::text::{Paint, padded};

@@ -2,7 +2,8 @@
 //!
 //! A fact is there only if it was observed, and each of its figures has a unit.
 
-use crate::profile::histogram::{blocks, grouped, scaled, short_bytes};
+use crate::profile::histogram::{blocks, scaled, short_bytes};
+use crate::profile::number::grouped;
 use crate::profile::shares;
 use crate::profile::whole::{Whole, calls, share};
 use reheap_bench::figures::{bytes, percent, seconds};
@@ -34,7 +35,7 @@ pub(crate) fn facts(whole: &Whole<'_>) -> Vec<Fact> {
         ("Realloc", reallocated(whole)),
         ("Requests", requests(whole)),
         ("CPU time", cpu_time(whole)),
-        ("CPU shares", shares::said(whole)),
+        ("CPU shares", whole.time.as_ref().and_then(shares::said)),
         ("Waiting", waited(whole)),
     ];
     let facts = said.into_iter();

@@ -1,7 +1,7 @@
 //! The figures of a profile that can be compared with another profile, or with a limit, each with the name that users
 //! type.
 
-use crate::profile::histogram::grouped;
+use crate::profile::number::grouped;
 use crate::profile::whole::Whole;
 use reheap_bench::figures;
 

@@ -5,7 +5,7 @@
 
 use crate::escape::html;
 use crate::profile::folded::By;
-use crate::profile::histogram::grouped;
+use crate::profile::number::grouped;
 use crate::profile::sites::{Stacks, place};
 use reheap_bench::figures::{bytes, percent};
 use reheap_profile::profile::Frame;

@@ -4,8 +4,7 @@
 //! shares. The interval is Wilson's ("Probable inference, the law of succession, and statistical inference", 1927): it
 //! holds for small shares too.
 
-use crate::profile::histogram::grouped;
-use crate::profile::whole::Whole;
+use crate::profile::number::grouped;
 use reheap_bench::figures::percent;
 use reheap_profile::profile::{Measured, TimeShares};
 
@@ -32,8 +31,7 @@ pub(crate) fn interval(part: u64, samples: u64) -> (f64, f64) {
 }
 
 /// Where the CPU time went, and how that was seen.
-pub(crate) fn said(whole: &Whole<'_>) -> Option<String> {
-    let time = whole.time.as_ref()?;
+pub(crate) fn said(time: &TimeShares) -> Option<String> {
     let share = percent(of_samples(time.in_allocator, time.samples)?);
     let (least, most) = allocator_interval(time);
     let mut said = vec![format!("{share} ({}) allocator", range(least, most))];

@@ -3,7 +3,7 @@
 use crate::escape::{shell, visible};
 use crate::profile::bars::histograms;
 use crate::profile::facts::{self, ended};
-use crate::profile::histogram::grouped;
+use crate::profile::number::grouped;
 use crate::profile::screen::{Screen, cut, lines};
 use crate::profile::sites::{CallSite, Stacks, short_function};
 use crate::profile::verdict::Verdict;

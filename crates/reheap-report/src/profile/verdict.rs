@@ -4,7 +4,8 @@
 //! the share of CPU time that is spent in it; nobody can promise more from these figures alone.
 
 use crate::escape::shell;
-use crate::profile::histogram::{grouped, short_seconds};
+use crate::profile::histogram::short_seconds;
+use crate::profile::number::grouped;
 use crate::profile::whole::{Whole, share};
 use reheap_bench::figures::{bytes, number, percent, seconds};
 use reheap_profile::profile::{Ending, Profile};

@@ -6,8 +6,8 @@
 //! `$LIB`, which only glibc expands: processes of the other libc find nothing there that could end them
 //! ([`preload::path_for_variable`] does the same in the cache).
 
-use super::options::{Format, PackingArguments};
-use super::place::{Place, Written};
+use super::options::PackingArguments;
+use super::place::{Format, Place, Written};
 use super::report::{line, size};
 use super::source::Source;
 use crate::choice::Choice;

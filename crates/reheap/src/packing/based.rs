@@ -4,7 +4,8 @@
 //! there: an image whose program does not find them would fail only when it runs.
 
 use super::added::{contents_of, versions};
-use super::options::{Format, Options};
+use super::options::Options;
+use super::place::Format;
 use super::programs::Packable;
 use super::report::Report;
 use super::source::Source;

@@ -1,7 +1,7 @@
 //! The flags of `reheap image` that say what goes into an image, and where it goes.
 
 use crate::packing;
-use crate::packing::place::{Place, PlaceArguments};
+use crate::packing::place::{Format, Place, PlaceArguments};
 use crate::ui::Failure;
 use reheap_image::Platform;
 use reheap_image::layer::Compression;
@@ -60,13 +60,6 @@ pub(crate) struct PackingArguments {
     /// Print what was written as JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// The form of an image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Format {
-    Oci,
-    Docker,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

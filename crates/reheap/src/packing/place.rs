@@ -4,13 +4,19 @@
 //! got once, others may have pulled.
 
 use super::explained;
-use super::options::Format;
 use super::remote::{self, Remote};
 use crate::ui::Failure;
 use reheap_image::destination::Destination;
 use reheap_image::registry::{Pushed, Reference};
 use reheap_image::{ImageError, Part, Workplace};
 use std::path::{Path, PathBuf};
+
+/// The form of an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    Oci,
+    Docker,
+}
 
 /// Where an image goes.
 #[derive(Debug, Clone, clap::Args)]

@@ -1,6 +1,7 @@
 //! Says what was written: on a terminal and as JSON.
 
-use super::options::{Format, Options};
+use super::options::Options;
+use super::place::Format;
 use super::{SBOM, Written};
 use crate::ui;
 use reheap_image::Image;
