@@ -2,6 +2,7 @@
 //! else.
 //!
 //! It is a library only so that two executables can be made from it; it has no other users.
+mod adopting;
 mod bench;
 mod choice;
 mod cli;

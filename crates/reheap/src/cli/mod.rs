@@ -1,5 +1,6 @@
 //! The table of contents: one `match` per program, one file per subcommand.
 
+pub(crate) mod adopt;
 mod bench;
 mod cargo;
 mod cargo_bench;
@@ -94,6 +95,9 @@ enum Command {
     /// Make a container image from programs, without a container engine
     #[command(after_help = image::EXAMPLES)]
     Image(Box<image::ImageArguments>),
+    /// Set up a Rust project's allocator, check it, or take it out again
+    #[command(after_help = adopt::EXAMPLES)]
+    Adopt(Box<adopt::AdoptArguments>),
     /// Show the catalogue of allocators
     #[command(after_help = list::EXAMPLES)]
     List(list::ListArguments),
@@ -178,6 +182,7 @@ pub(crate) fn run_reheap(arguments: Vec<OsString>) -> ExitCode {
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Image(arguments) => image::run(&arguments),
+        Command::Adopt(arguments) => adopt::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),

@@ -1,0 +1,3 @@
+//! The rules, one file for each subject.
+
+pub(crate) mod conditions;

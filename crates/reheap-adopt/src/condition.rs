@@ -1,0 +1,170 @@
+//! Conditions, from `cfg(…)` in sources, tables of targets in manifests, and features.
+//!
+//! A condition is a boolean function of a [`World`]: a target, the features that are on, and whatever else a build may
+//! set. `cfg-expr` parses the text and knows rustc's targets.
+
+use cfg_expr::Expression;
+use cfg_expr::expr::{Predicate, TargetMatcher as _, TargetPredicate};
+use cfg_expr::targets::TargetInfo;
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// A boolean function of a build.
+#[derive(Debug, Clone)]
+pub enum Condition {
+    /// What `cfg(…)` says.
+    Cfg(Box<Expression>),
+    /// One target by its name.
+    Triple(String),
+    /// A feature of the package is on.
+    Feature(String),
+    /// Text that is no known condition. It may hold or not.
+    Unknown(String),
+    /// All of these; with none, it always holds.
+    All(Vec<Condition>),
+    /// One of these; with none, it never holds.
+    Any(Vec<Condition>),
+    /// Not this.
+    Not(Box<Condition>),
+}
+
+/// One way to build a package.
+#[derive(Debug, Clone)]
+pub struct World<'a> {
+    /// For which target.
+    pub target: &'static TargetInfo,
+    /// The features that are on, with those that others turned on.
+    pub features: &'a BTreeSet<String>,
+    /// What else is set, such as `test` or `key="value"`.
+    pub others: &'a BTreeSet<String>,
+}
+
+impl Condition {
+    /// It always holds.
+    pub fn always() -> Self {
+        Self::All(Vec::new())
+    }
+
+    /// From the inside of `cfg(…)`.
+    pub fn of_cfg(text: &str) -> Self {
+        match Expression::parse(text) {
+            Ok(expression) => Self::Cfg(Box::new(expression)),
+            Err(_) => Self::Unknown(text.trim().to_owned()),
+        }
+    }
+
+    /// From a key of Cargo's table `target`: a triple, or `cfg(…)`.
+    pub fn of_target_key(key: &str) -> Self {
+        let inside = key.trim().strip_prefix("cfg");
+        let inside = inside.map(str::trim).and_then(|it| it.strip_prefix('('));
+        match inside.and_then(|it| it.strip_suffix(')')) {
+            Some(inside) => Self::of_cfg(inside),
+            None => Self::Triple(key.trim().to_owned()),
+        }
+    }
+
+    /// This and the other.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        match (self.is_always(), other.is_always()) {
+            (true, _) => other.clone(),
+            (_, true) => self.clone(),
+            _ => Self::All(vec![self.clone(), other.clone()]),
+        }
+    }
+
+    /// Whether it is written so that it always holds.
+    pub fn is_always(&self) -> bool {
+        matches!(self, Self::All(parts) if parts.is_empty())
+    }
+
+    /// Whether it holds.
+    pub fn holds(&self, world: &World<'_>) -> bool {
+        match self {
+            Self::Cfg(expression) => expression.eval(|predicate| match predicate {
+                Predicate::Target(predicate) => world.target.matches(predicate),
+                Predicate::Feature(name) => world.features.contains(*name),
+                other => world.others.contains(&name_of(other)),
+            }),
+            Self::Triple(name) => world.target.triple.as_str() == name,
+            Self::Feature(name) => world.features.contains(name),
+            Self::Unknown(text) => world.others.contains(text),
+            Self::All(parts) => parts.iter().all(|part| part.holds(world)),
+            Self::Any(parts) => parts.iter().any(|part| part.holds(world)),
+            Self::Not(part) => !part.holds(world),
+        }
+    }
+
+    /// Adds what it depends on.
+    pub fn add_atoms(&self, atoms: &mut Atoms) {
+        match self {
+            Self::Cfg(expression) => {
+                for predicate in expression.predicates() {
+                    match predicate {
+                        Predicate::Target(predicate) => atoms.targets.push(predicate),
+                        Predicate::Feature(name) => _ = atoms.features.insert(name.to_owned()),
+                        other => _ = atoms.others.insert(name_of(&other)),
+                    }
+                }
+            }
+            Self::Triple(name) => _ = atoms.triples.insert(name.clone()),
+            Self::Feature(name) => _ = atoms.features.insert(name.clone()),
+            Self::Unknown(text) => _ = atoms.others.insert(text.clone()),
+            Self::All(parts) | Self::Any(parts) => {
+                parts.iter().for_each(|part| part.add_atoms(atoms));
+            }
+            Self::Not(part) => part.add_atoms(atoms),
+        }
+    }
+}
+
+/// What conditions depend on.
+#[derive(Debug, Clone, Default)]
+pub struct Atoms {
+    /// Properties of the target.
+    pub targets: Vec<TargetPredicate>,
+    /// Targets by name.
+    pub triples: BTreeSet<String>,
+    /// Features of the package.
+    pub features: BTreeSet<String>,
+    /// What else a build may set.
+    pub others: BTreeSet<String>,
+}
+
+/// How rustc writes a predicate that is neither of a target nor a feature.
+fn name_of(predicate: &Predicate<'_>) -> String {
+    match predicate {
+        Predicate::Test => "test".to_owned(),
+        Predicate::DebugAssertions => "debug_assertions".to_owned(),
+        Predicate::ProcMacro => "proc_macro".to_owned(),
+        Predicate::Flag(name) => (*name).to_owned(),
+        Predicate::KeyValue { key, val } => format!("{key} = \"{val}\""),
+        Predicate::TargetFeature(name) => format!("target_feature = \"{name}\""),
+        Predicate::Feature(name) => format!("feature = \"{name}\""),
+        Predicate::Target(_) => String::new(),
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |f: &mut fmt::Formatter<'_>, name: &str, parts: &[Self]| {
+            write!(f, "{name}(")?;
+            for (index, part) in parts.iter().enumerate() {
+                write!(f, "{}{part}", if index > 0 { ", " } else { "" })?;
+            }
+            write!(f, ")")
+        };
+        match self {
+            Self::Cfg(expression) => {
+                let words: Vec<&str> = expression.original().split_whitespace().collect();
+                write!(f, "{}", words.join(" "))
+            }
+            Self::Triple(name) => write!(f, "{name}"),
+            Self::Feature(name) => write!(f, "feature = \"{name}\""),
+            Self::Unknown(text) => write!(f, "{text}"),
+            Self::All(parts) => list(f, "all", parts),
+            Self::Any(parts) => list(f, "any", parts),
+            Self::Not(part) => write!(f, "not({part})"),
+        }
+    }
+}

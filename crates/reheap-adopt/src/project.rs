@@ -1,0 +1,189 @@
+//! A project: its packages, what they say about allocators, and what they lock.
+
+use crate::error::AdoptError;
+use crate::manifest::Manifest;
+use crate::sources::Sources;
+use crate::text::Text;
+use cargo_metadata::{CrateType, MetadataCommand, TargetKind};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// A workspace, or a package that is one by itself.
+#[derive(Debug)]
+pub struct Project {
+    /// Where its root manifest is.
+    pub root: PathBuf,
+    /// The root manifest.
+    pub manifest: Manifest,
+    /// Its members.
+    pub packages: Vec<Package>,
+    /// What `Cargo.lock` chose, if there is one: package to versions.
+    pub locked: BTreeMap<String, Vec<String>>,
+}
+
+/// A member.
+#[derive(Debug)]
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// Where its manifest is.
+    pub directory: PathBuf,
+    /// Its manifest.
+    pub manifest: Manifest,
+    /// Whether it may be published.
+    pub is_publishable: bool,
+    /// `2015`, `2018` and so on.
+    pub edition: String,
+    /// Whatever Cargo compiles of it.
+    pub targets: Vec<Target>,
+}
+
+/// What Cargo compiles to one file.
+#[derive(Debug)]
+pub struct Target {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// The file that it begins with.
+    pub root: PathBuf,
+    /// Without these features it is not compiled.
+    pub required_features: Vec<String>,
+    /// What its sources say.
+    pub sources: Sources,
+}
+
+/// What a target is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// A program.
+    Program,
+    /// A library that Rust code links.
+    Library {
+        /// A shared library for others is made, too.
+        is_shared: bool,
+    },
+    /// A shared or static library for code in other languages only.
+    ForeignLibrary {
+        /// Whether it is shared: programs load it.
+        is_shared: bool,
+    },
+    /// A procedural macro.
+    ProcMacro,
+    /// An example.
+    Example,
+    /// A test.
+    Test,
+    /// A benchmark.
+    Benchmark,
+    /// A build script.
+    BuildScript,
+}
+
+impl Project {
+    /// Reads the workspace of a manifest. `cargo` is the program to ask.
+    ///
+    /// # Errors
+    /// If Cargo refuses it, or a manifest cannot be read.
+    pub fn read(cargo: &Path, manifest: &Path) -> Result<Self, AdoptError> {
+        let metadata = MetadataCommand::new()
+            .cargo_path(cargo)
+            .manifest_path(manifest)
+            .no_deps()
+            .exec()
+            .map_err(|error| AdoptError::Cargo(in_cargos_words(error)))?;
+        let root: PathBuf = metadata.workspace_root.clone().into();
+        let root_manifest = Manifest::read(&root.join("Cargo.toml"), None)?;
+        let packages = metadata.workspace_packages().into_iter();
+        let packages = packages.map(|package| Package::read(package, &root_manifest));
+        Ok(Self {
+            packages: packages.collect::<Result<_, _>>()?,
+            locked: locked(&root.join("Cargo.lock"))?,
+            manifest: root_manifest,
+            root,
+        })
+    }
+}
+
+impl Package {
+    fn read(package: &cargo_metadata::Package, workspace: &Manifest) -> Result<Self, AdoptError> {
+        let path = package.manifest_path.as_std_path();
+        let targets = package.targets.iter().map(|target| Target {
+            name: target.name.clone(),
+            kind: Kind::of(target),
+            root: target.src_path.clone().into(),
+            required_features: target.required_features.clone(),
+            sources: Sources::of_crate(target.src_path.as_std_path()),
+        });
+        Ok(Self {
+            name: package.name.to_string(),
+            directory: path.parent().unwrap_or(Path::new("")).to_owned(),
+            manifest: Manifest::read(path, Some(workspace))?,
+            is_publishable: package.publish.as_ref().is_none_or(|to| !to.is_empty()),
+            edition: package.edition.to_string(),
+            targets: targets.collect(),
+        })
+    }
+
+    /// Its programs.
+    pub fn programs(&self) -> impl Iterator<Item = &Target> {
+        let targets = self.targets.iter();
+        targets.filter(|target| target.kind == Kind::Program)
+    }
+}
+
+impl Kind {
+    fn of(target: &cargo_metadata::Target) -> Self {
+        let is = |kind: &TargetKind| target.kind.contains(kind);
+        if is(&TargetKind::CustomBuild) {
+            return Self::BuildScript;
+        }
+        for (kind, ours) in [
+            (TargetKind::Bin, Self::Program),
+            (TargetKind::Example, Self::Example),
+            (TargetKind::Test, Self::Test),
+            (TargetKind::Bench, Self::Benchmark),
+            (TargetKind::ProcMacro, Self::ProcMacro),
+        ] {
+            if is(&kind) {
+                return ours;
+            }
+        }
+        let makes = |kind: &CrateType| target.crate_types.contains(kind);
+        let is_shared = makes(&CrateType::CDyLib);
+        let is_for_rust = [CrateType::Lib, CrateType::RLib, CrateType::DyLib];
+        match is_for_rust.iter().any(makes) {
+            true => Self::Library { is_shared },
+            false => Self::ForeignLibrary { is_shared },
+        }
+    }
+}
+
+/// Cargo's message without the words around it.
+fn in_cargos_words(error: cargo_metadata::Error) -> String {
+    match error {
+        cargo_metadata::Error::CargoMetadata { stderr } => {
+            let text = stderr.trim();
+            text.strip_prefix("error: ").unwrap_or(text).to_owned()
+        }
+        other => other.to_string(),
+    }
+}
+
+/// The versions in a lock file; none if it is not there.
+fn locked(path: &Path) -> Result<BTreeMap<String, Vec<String>>, AdoptError> {
+    let mut locked: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    if !path.is_file() {
+        return Ok(locked);
+    }
+    let lock = Manifest::of(Text::read(path)?, None)?;
+    let packages = lock.document.get("package");
+    let packages = packages.and_then(|it| it.as_array_of_tables());
+    for package in packages.into_iter().flat_map(|all| all.iter()) {
+        let field = |name: &str| package.get(name)?.as_str().map(str::to_owned);
+        if let (Some(name), Some(version)) = (field("name"), field("version")) {
+            locked.entry(name).or_default().push(version);
+        }
+    }
+    Ok(locked)
+}

@@ -1,0 +1,290 @@
+//! Where a crate's sources set a global allocator, and under which condition.
+//!
+//! Sources are read as tokens and not as syntax trees: that works for every edition and for unstable syntax, and a token
+//! knows its place in the file. Modules are followed as rustc does (Rust reference, "Modules"). What a macro makes cannot
+//! be known; a `#[global_allocator]` inside a call of one is found, and marked as such. `cfg_if!` is understood.
+
+mod imports;
+mod items;
+
+use crate::condition::Condition;
+use crate::error::AdoptError;
+use crate::text::Text;
+use imports::Imports;
+use items::{Item, ItemKind};
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use std::collections::{BTreeSet, HashSet};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// The attribute.
+const ATTRIBUTE: &str = "global_allocator";
+
+/// A `#[global_allocator]`.
+#[derive(Debug, Clone)]
+pub struct GlobalAllocator {
+    /// The file.
+    pub path: PathBuf,
+    /// Where the attribute is, from 1.
+    pub line: usize,
+    /// The bytes of the item, with its attributes.
+    pub bytes: Range<usize>,
+    /// The paths in its type, as code of this crate would write them in full: the type's own, then those of parameters.
+    pub types: Vec<Vec<String>>,
+    /// When it is compiled.
+    pub condition: Condition,
+    /// Where in the code it is.
+    pub place: Place,
+}
+
+/// Where an item is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// In a module.
+    Module,
+    /// In the body of a function or another item.
+    Body,
+    /// Among the arguments of a macro, which may compile it or not.
+    Macro(String),
+}
+
+/// What the sources of one crate say.
+#[derive(Debug, Default)]
+pub struct Sources {
+    /// The global allocators.
+    pub allocators: Vec<GlobalAllocator>,
+    /// Every identifier in the code.
+    pub identifiers: HashSet<String>,
+    /// The files, the root first.
+    pub files: Vec<PathBuf>,
+    /// Files that are no Rust, or cannot be read.
+    pub unread: Vec<AdoptError>,
+    /// Whether the crate does without the standard library on all targets.
+    pub is_no_std: bool,
+}
+
+/// A module while its items are read.
+struct Module {
+    /// Where the files of its own modules are.
+    directory: PathBuf,
+    condition: Condition,
+    place: Place,
+    imports: Imports,
+}
+
+/// What all modules of a walk share.
+struct Walk {
+    sources: Sources,
+    seen: BTreeSet<PathBuf>,
+}
+
+impl Sources {
+    /// Reads a crate, from the file of its root.
+    pub fn of_crate(root: &Path) -> Self {
+        let mut walk = Walk {
+            sources: Self::default(),
+            seen: BTreeSet::new(),
+        };
+        let directory = root.parent().unwrap_or(Path::new("")).to_owned();
+        walk.file(root, directory, &Condition::always());
+        walk.sources
+    }
+
+    /// The identifiers of one file, whatever includes it.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is no Rust.
+    pub fn identifiers_of(path: &Path) -> Result<HashSet<String>, AdoptError> {
+        let text = Text::read(path)?;
+        let mut identifiers = HashSet::new();
+        add_identifiers(&tokens(&text)?, &mut identifiers);
+        Ok(identifiers)
+    }
+}
+
+impl Walk {
+    fn file(&mut self, path: &Path, directory: PathBuf, condition: &Condition) {
+        if !self.seen.insert(path.to_owned()) {
+            return;
+        }
+        let text = Text::read(path).and_then(|text| Ok((tokens(&text)?, text)));
+        let (tokens, text) = match text {
+            Ok(read) => read,
+            Err(error) => {
+                self.sources.unread.push(error);
+                return;
+            }
+        };
+        let is_root = self.sources.files.is_empty();
+        self.sources.files.push(path.to_owned());
+        add_identifiers(&tokens, &mut self.sources.identifiers);
+        let items = items::of(tokens);
+        let inner = items.iter().filter(|item| item.kind == ItemKind::Inner);
+        let mut condition = condition.clone();
+        for item in inner {
+            condition = condition.and(&item.condition(&text));
+            self.sources.is_no_std |= is_root && item.has_attribute("no_std");
+        }
+        let module = Module {
+            directory,
+            condition,
+            place: Place::Module,
+            imports: Imports::of(&items),
+        };
+        self.items(&text, &items, &module);
+    }
+
+    fn items(&mut self, text: &Text, items: &[Item], module: &Module) {
+        for item in items {
+            let condition = || module.condition.and(&item.condition(text));
+            match &item.kind {
+                ItemKind::Module(name) => self.module(text, item, name, module),
+                ItemKind::Static if item.global_allocator(text).is_some() => {
+                    self.allocator(text, item, module);
+                }
+                ItemKind::Macro(name) if name == "cfg_if" => {
+                    let branches = items::branches_of_cfg_if(item, text);
+                    for (branch, body) in branches {
+                        let inside = Module {
+                            directory: module.directory.clone(),
+                            condition: condition().and(&branch),
+                            place: module.place.clone(),
+                            imports: module.imports.with(&body),
+                        };
+                        self.items(text, &body, &inside);
+                    }
+                }
+                kind if mentions_attribute(&item.tokens) => {
+                    let place = match kind {
+                        ItemKind::Macro(name) => Place::Macro(name.clone()),
+                        _ => Place::Body,
+                    };
+                    self.bodies(text, &item.tokens, &condition(), place, &module.imports);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Looks into whatever is in braces, brackets and parentheses.
+    fn bodies(
+        &mut self,
+        text: &Text,
+        tokens: &[TokenTree],
+        condition: &Condition,
+        place: Place,
+        imports: &Imports,
+    ) {
+        for token in tokens {
+            let TokenTree::Group(group) = token else {
+                continue;
+            };
+            let items = items::of(group.stream());
+            let inside = Module {
+                directory: PathBuf::new(),
+                condition: condition.clone(),
+                place: place.clone(),
+                imports: imports.with(&items),
+            };
+            self.items(text, &items, &inside);
+        }
+    }
+
+    fn module(&mut self, text: &Text, item: &Item, name: &str, parent: &Module) {
+        let condition = parent.condition.and(&item.condition(text));
+        let path = item.path_attribute();
+        if let Some(body) = item.braces() {
+            let items = items::of(body);
+            let inner = items.iter().filter(|item| item.kind == ItemKind::Inner);
+            let inside = Module {
+                directory: parent.directory.join(path.as_deref().unwrap_or(name)),
+                condition: inner.fold(condition, |all, item| all.and(&item.condition(text))),
+                place: parent.place.clone(),
+                imports: Imports::of(&items),
+            };
+            self.items(text, &items, &inside);
+            return;
+        }
+        if let Some(path) = path {
+            // Relative to the file's directory; the files of its own modules are beside it.
+            let file = text.path.parent().unwrap_or(Path::new("")).join(path);
+            let directory = file.parent().unwrap_or(Path::new("")).to_owned();
+            self.file_if_there(&file, directory, &condition);
+            return;
+        }
+        let directory = parent.directory.join(name);
+        let flat = parent.directory.join(format!("{name}.rs"));
+        match flat.is_file() {
+            true => self.file(&flat, directory, &condition),
+            false => self.file_if_there(&directory.join("mod.rs"), directory, &condition),
+        }
+    }
+
+    /// A build script may make a module that is not there yet.
+    fn file_if_there(&mut self, path: &Path, directory: PathBuf, condition: &Condition) {
+        if path.is_file() {
+            self.file(path, directory, condition);
+        }
+    }
+
+    fn allocator(&mut self, text: &Text, item: &Item, module: &Module) {
+        let Some((at, condition)) = item.global_allocator(text) else {
+            return;
+        };
+        let paths = item.type_paths().into_iter();
+        self.sources.allocators.push(GlobalAllocator {
+            path: text.path.clone(),
+            line: text.line(at),
+            bytes: item.bytes(),
+            types: paths.map(|path| module.imports.resolved(path)).collect(),
+            condition: module.condition.and(&item.condition(text)).and(&condition),
+            place: module.place.clone(),
+        });
+    }
+}
+
+/// The tokens of a file; a `#!` line is none.
+fn tokens(text: &Text) -> Result<TokenStream, AdoptError> {
+    let mut contents = text.contents.clone();
+    let is_script = contents.starts_with("#!") && !contents[2..].trim_start().starts_with('[');
+    if is_script || contents.starts_with('\u{feff}') {
+        // As many bytes, so that places stay the same.
+        let end = match is_script {
+            true => contents.find('\n').unwrap_or(contents.len()),
+            false => '\u{feff}'.len_utf8(),
+        };
+        contents.replace_range(..end, &" ".repeat(end));
+    }
+    contents
+        .parse()
+        .map_err(|error: proc_macro2::LexError| AdoptError::Syntax {
+            path: text.path.clone(),
+            line: error.span().start().line,
+            reason: error.to_string(),
+        })
+}
+
+fn add_identifiers(tokens: &TokenStream, identifiers: &mut HashSet<String>) {
+    for token in tokens.clone() {
+        match token {
+            TokenTree::Ident(name) => _ = identifiers.insert(name.to_string()),
+            TokenTree::Group(group) => add_identifiers(&group.stream(), identifiers),
+            _ => {}
+        }
+    }
+}
+
+/// Whether the attribute is anywhere in it.
+fn mentions_attribute(tokens: &[TokenTree]) -> bool {
+    tokens.iter().any(|token| match token {
+        TokenTree::Group(group) => {
+            let inside: Vec<TokenTree> = group.stream().into_iter().collect();
+            let is_it = group.delimiter() == Delimiter::Bracket
+                && inside
+                    .iter()
+                    .any(|token| matches!(token, TokenTree::Ident(name) if name == ATTRIBUTE));
+            is_it || mentions_attribute(&inside)
+        }
+        _ => false,
+    })
+}

@@ -1,0 +1,69 @@
+//! The names that `use` and `extern crate` bring into a module.
+
+use super::items::{Item, ItemKind, is_punctuation, is_word};
+use proc_macro2::TokenTree;
+use std::collections::HashMap;
+
+/// From a name to the path that it is short for.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Imports(HashMap<String, Vec<String>>);
+
+impl Imports {
+    pub(super) fn of(items: &[Item]) -> Self {
+        Self::default().with(items)
+    }
+
+    /// These, and those of an inner block.
+    pub(super) fn with(&self, items: &[Item]) -> Self {
+        let mut all = self.clone();
+        for item in items.iter().filter(|item| item.kind == ItemKind::Import) {
+            let tokens = &item.tokens;
+            let begin = tokens
+                .iter()
+                .position(|it| is_word(Some(it), "use") || is_word(Some(it), "crate"));
+            all.add(&mut Vec::new(), &tokens[begin.map_or(0, |it| it + 1)..]);
+        }
+        all
+    }
+
+    /// The whole path of a path in this module.
+    pub(super) fn resolved(&self, path: Vec<String>) -> Vec<String> {
+        match path.first().and_then(|first| self.0.get(first)) {
+            // A name may be imported under itself: `use mimalloc;`
+            Some(whole) => whole
+                .iter()
+                .cloned()
+                .chain(path.into_iter().skip(1))
+                .collect(),
+            None => path,
+        }
+    }
+
+    /// One tree of `use`, or several with commas between them.
+    fn add(&mut self, prefix: &mut Vec<String>, tokens: &[TokenTree]) {
+        for tree in tokens.split(|token| is_punctuation(token, ',') || is_punctuation(token, ';')) {
+            let depth = prefix.len();
+            let mut alias = None;
+            let mut expects_alias = false;
+            for token in tree {
+                match token {
+                    TokenTree::Ident(name) if name == "as" => expects_alias = true,
+                    TokenTree::Ident(name) if expects_alias => alias = Some(name.to_string()),
+                    TokenTree::Ident(name) if name == "self" && prefix.len() > depth => {}
+                    TokenTree::Ident(name) => prefix.push(name.to_string()),
+                    TokenTree::Group(group) => {
+                        let inside: Vec<TokenTree> = group.stream().into_iter().collect();
+                        self.add(prefix, &inside);
+                    }
+                    _ => {}
+                }
+            }
+            // `use a::{self}` names the module itself.
+            let name = alias.or_else(|| prefix.last().cloned());
+            if let Some(name) = name.filter(|_| !prefix.is_empty()) {
+                self.0.insert(name, prefix.clone());
+            }
+            prefix.truncate(depth);
+        }
+    }
+}

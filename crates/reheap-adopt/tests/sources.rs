@@ -1,0 +1,118 @@
+//! Sources as people write them, and the global allocators that are found in them.
+
+use reheap_adopt::condition::World;
+use reheap_adopt::sources::{GlobalAllocator, Place, Sources};
+use std::collections::BTreeSet;
+use std::fs;
+
+/// What is found in a crate of these files; the first is its root.
+fn sources(files: &[(&str, &str)]) -> Sources {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, contents) in files {
+        let path = directory.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, contents).unwrap();
+    }
+    Sources::of_crate(&directory.path().join(files[0].0))
+}
+
+fn holds(allocator: &GlobalAllocator, triple: &str, features: &[&str]) -> bool {
+    allocator.condition.holds(&World {
+        target: cfg_expr::targets::get_builtin_target_by_triple(triple).unwrap(),
+        features: &features.iter().map(|it| (*it).to_owned()).collect(),
+        others: &BTreeSet::new(),
+    })
+}
+
+const GNU: &str = "x86_64-unknown-linux-gnu";
+const MUSL: &str = "x86_64-unknown-linux-musl";
+
+#[test]
+fn a_static_is_found_with_its_type_and_condition() {
+    let found = sources(&[(
+        "main.rs",
+        "#!/usr/bin/env run\n//! About.\n#![forbid(unsafe_code)]\nuse std::{fmt, mem as m};\nuse mimalloc::MiMalloc;\n\n\
+         #[cfg(all(target_env = \"musl\", /* both */ feature = \"fast\"))]\n#[global_allocator]\n\
+         static GLOBAL: MiMalloc = MiMalloc;\n\nfn main() {}\n",
+    )]);
+    let [allocator] = &found.allocators[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(allocator.types, [["mimalloc", "MiMalloc"]]);
+    assert_eq!((allocator.line, &allocator.place), (8, &Place::Module));
+    assert!(holds(allocator, MUSL, &["fast"]));
+    assert!(!holds(allocator, MUSL, &[]) && !holds(allocator, GNU, &["fast"]));
+}
+
+#[test]
+fn conditions_of_modules_and_of_cfg_if_add_up() {
+    let found = sources(&[
+        ("main.rs", "#[cfg(unix)]\nmod memory;\nfn main() {}\n"),
+        ("memory/mod.rs", "#![cfg(not(miri))]\nmod kinds;\n"),
+        (
+            "memory/kinds.rs",
+            "cfg_if::cfg_if! {\n if #[cfg(target_env = \"musl\")] {\n #[global_allocator]\n\
+             static A: mimalloc::MiMalloc = mimalloc::MiMalloc;\n } else if #[cfg(feature = \"je\")] {\n\
+             use tikv_jemallocator::Jemalloc as J;\n #[global_allocator] static A: J = J;\n } else {\n\
+             #[global_allocator] static A: std::alloc::System = std::alloc::System;\n }\n}\n",
+        ),
+    ]);
+    let [musl, jemalloc, system] = &found.allocators[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(jemalloc.types, [["tikv_jemallocator", "Jemalloc"]]);
+    assert!(holds(musl, MUSL, &[]) && !holds(jemalloc, MUSL, &["je"]));
+    assert!(holds(jemalloc, GNU, &["je"]) && !holds(system, GNU, &["je"]));
+    assert!(holds(system, GNU, &[]) && !holds(system, "x86_64-pc-windows-msvc", &[]));
+}
+
+#[test]
+fn wrapped_types_and_unusual_places_are_found() {
+    let found = sources(&[(
+        "main.rs",
+        "#[cfg_attr(feature = \"count\", global_allocator)]\nstatic A: stats::Counted<mimalloc::MiMalloc> = new();\n\
+         fn main() {\n #[global_allocator]\n static B: own::Heap = own::Heap { size: 3 };\n}\n\
+         choose! { #[global_allocator] static C: D = D; }\n",
+    )]);
+    let [counted, inside, chosen] = &found.allocators[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(
+        counted.types,
+        [["stats", "Counted"], ["mimalloc", "MiMalloc"]]
+    );
+    assert!(holds(counted, GNU, &["count"]) && !holds(counted, GNU, &[]));
+    assert_eq!(inside.place, Place::Body);
+    assert_eq!(chosen.place, Place::Macro("choose".to_owned()));
+}
+
+#[test]
+fn files_are_found_by_path_and_in_nested_modules() {
+    let found = sources(&[
+        (
+            "src/main.rs",
+            "mod a;\nmod b { mod c; }\n#[path = \"../other/d.rs\"] mod d;\nmod generated;\n",
+        ),
+        ("src/a.rs", "mod e;\n"),
+        ("src/a/e.rs", "const X: [u8; 2] = { [1, 2] };\n"),
+        ("src/b/c.rs", "struct C { a: u8 }\nimpl C {}\n"),
+        ("other/d.rs", "mod f;\n"),
+        (
+            "other/f.rs",
+            "const fn f() {}\nunsafe extern \"C\" { fn g(); }\n#[global_allocator]\npub static A: x::Y = x::Y;\n",
+        ),
+    ]);
+    assert_eq!(found.files.len(), 6, "{found:?}");
+    assert_eq!(found.allocators.len(), 1, "{found:?}");
+    assert!(found.unread.is_empty());
+}
+
+#[test]
+fn a_file_that_is_no_rust_is_named_with_its_line() {
+    let found = sources(&[
+        ("main.rs", "mod broken;\n"),
+        ("broken.rs", "fn a() {\n\n}}\n"),
+    ]);
+    let error = found.unread[0].to_string();
+    assert!(error.contains("broken.rs`, line 3"), "{error}");
+}

@@ -1,0 +1,53 @@
+//! What `reheap adopt` does with a project; `reheap-adopt` knows projects.
+
+pub(crate) mod check;
+
+use crate::env_vars;
+use crate::ui::Failure;
+use reheap_adopt::error::AdoptError;
+use reheap_adopt::project::Project;
+use std::path::{Path, PathBuf};
+
+/// The project of a directory or manifest, or the one around the current directory.
+fn project(path: Option<&Path>) -> anyhow::Result<Project> {
+    let manifest = manifest(path)?;
+    let cargo = env_vars::program("CARGO", "cargo");
+    Project::read(Path::new(&cargo), &manifest).map_err(|error| {
+        let failure = Failure::usage(format!("cannot read the project: {error}"));
+        match error {
+            AdoptError::Read { .. } => Failure::failed(error.to_string()),
+            _ => failure,
+        }
+        .into()
+    })
+}
+
+fn manifest(path: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let start = match path {
+        Some(path) if path.is_dir() => path.to_owned(),
+        Some(path) if path.file_name().is_some_and(|name| name == "Cargo.toml") => {
+            return Ok(path.to_owned());
+        }
+        Some(path) => {
+            let text = format!(
+                "`{}` is neither a directory nor a Cargo.toml",
+                path.display()
+            );
+            return Err(Failure::usage(text).into());
+        }
+        None => std::env::current_dir()?,
+    };
+    let found = match path {
+        // What the user names has to be it.
+        Some(_) => Some(start.join("Cargo.toml")).filter(|it| it.is_file()),
+        None => start
+            .ancestors()
+            .map(|directory| directory.join("Cargo.toml"))
+            .find(|manifest| manifest.is_file()),
+    };
+    found.ok_or_else(|| {
+        let text = format!("there is no Cargo.toml in `{}`", start.display());
+        let hint = "name a Cargo project: reheap adopt DIRECTORY";
+        Failure::usage(text).hint(hint).into()
+    })
+}
