@@ -25,6 +25,7 @@ pub mod cache;
 pub mod canary;
 pub mod catalogue;
 pub mod compiler;
+mod foreign;
 pub mod libc;
 pub mod load;
 pub mod machine;

@@ -8,6 +8,7 @@
 
 use crate::cache::{Cache, CacheError, hash};
 use crate::catalogue::{Allocator, Recipe};
+use crate::foreign::{self, Foreign};
 use crate::target::{Libc, Target};
 use crate::tuning::{Tuning, presets};
 use crate::upstream::{self, BuildError, LinkKind, Toolchain, Wrappers};
@@ -214,7 +215,7 @@ pub(crate) fn find(prefix: &str, file_name: &str, cache: &Cache) -> Option<PathB
 /// other libc. A library for the wrong libc ends that process, because its own libraries or symbols are missing. glibc
 /// expands `$LIB` in the variable (ld.so(8)) and musl reads it as a name, so one path means two files. musl silently
 /// ignores a missing file. glibc prints a message in each process, so it gets the library of `nothing`, if there is
-/// one.
+/// one; and glibc for other processors, such as 32-bit ones, gets an empty library ([`foreign`]).
 ///
 /// # Errors
 /// When the links cannot be made in the cache.
@@ -224,8 +225,8 @@ pub fn path_for_variable(
     nothing: impl FnOnce() -> Option<PathBuf>,
     cache: &Cache,
 ) -> Result<PathBuf, CacheError> {
-    let path_of_library = library.as_os_str().as_encoded_bytes();
-    let name = format!("{target}-{}", &hash([path_of_library])[..16]);
+    let foreign = foreign::libraries(target.arch(), Path::new("/"));
+    let name = name_in_run(library, target, &foreign);
     let file_name = library.file_name().unwrap_or_default();
     let entry = cache.entry("run", &name, |unfinished| {
         let link = |directory: &str, file: &Path| {
@@ -242,15 +243,35 @@ pub fn path_for_variable(
                 nothing()
             }
         };
-        let Some(of_glibc) = of_glibc else {
-            return Ok(());
-        };
-        for directory in glibc_library_directories(target.arch()) {
-            link(&directory, &of_glibc)?;
+        let is_own = |directory: &String| !foreign.contains_key(directory.as_str());
+        let own = glibc_library_directories(target.arch());
+        for directory in own.iter().filter(|directory| is_own(directory)) {
+            if let Some(of_glibc) = &of_glibc {
+                link(directory, of_glibc)?;
+            }
+        }
+        for (directory, bytes) in &foreign {
+            write(&unfinished.join(directory), file_name, bytes)?;
         }
         Ok::<(), CacheError>(())
     })?;
     Ok(entry.join("$LIB").join(file_name))
+}
+
+/// Of an entry for [`path_for_variable`]. Another system with the same cache may have other directories.
+fn name_in_run(library: &Path, target: &Target, foreign: &Foreign) -> String {
+    let mut ingredients = vec![library.as_os_str().as_encoded_bytes()];
+    for (directory, bytes) in foreign {
+        ingredients.extend([directory.as_bytes(), bytes]);
+    }
+    format!("{target}-{}", &hash(ingredients)[..16])
+}
+
+fn write(directory: &Path, file_name: &OsStr, bytes: &[u8]) -> Result<(), CacheError> {
+    let path = directory.join(file_name);
+    fs::create_dir_all(directory)
+        .and_then(|()| fs::write(&path, bytes))
+        .map_err(CacheError::new("write", &path))
 }
 
 /// `LD_PRELOAD` with a library in front of the others.

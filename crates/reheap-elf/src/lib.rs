@@ -14,6 +14,7 @@
 //! | [`identify`](mod@identify) | what an ELF file is: kind, libc, allocators, who provides malloc, and how we know |
 //! | [`marker`] | the ELF note that says what reheap put in, and whether the program uses it |
 //! | [`baked`] | objects that carry baked-in tuning |
+//! | [`empty`] | empty libraries for other processors |
 //! | [`bindings`] | where a linked file keeps the address of its malloc |
 //! | [`imports`] | which functions and versions a library takes from its libc |
 //! | [`linkage`] | which libraries and names a linked file takes from others |
@@ -25,6 +26,7 @@ pub mod archive;
 pub mod baked;
 pub mod bindings;
 pub mod derive;
+pub mod empty;
 pub mod error;
 pub mod family;
 pub mod identify;

@@ -162,6 +162,9 @@ fn start(
         let text = format!("cannot profile `{shown}`: it is {privilege}, so it ignores LD_PRELOAD");
         return Err(Failure::failed(text).into());
     }
+    if let Some(reason) = unseen::other_processor(&program.identity) {
+        return Err(Failure::failed(format!("cannot profile `{shown}`: {reason}")).into());
+    }
     let variables = variables(observer.recording(), library, workshop)?;
     let (file, words) = program.route.words(words);
     let mut command = Command::new(file);

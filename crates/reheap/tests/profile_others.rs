@@ -2,12 +2,12 @@
 
 mod common;
 
-use common::{Outcome, reheap, run};
+use common::{Outcome, compile_for_32_bits, reheap, run};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Two programs from one source, one of them static.
+/// Programs from one source: dynamic, static, and for 32 bits.
 struct Workers {
     directory: tempfile::TempDir,
 }
@@ -21,6 +21,7 @@ impl Workers {
             cc.args(["-fno-builtin", "-w", flags]).arg(&source);
             run(cc.arg("-o").arg(directory.path().join(name))).succeeded();
         }
+        compile_for_32_bits(&source, &directory.path().join("narrow"));
         Self { directory }
     }
 
@@ -130,4 +131,72 @@ fn a_process_that_outlives_the_command_is_told() {
     run(Command::new("kill").arg(outcome.stdout.trim())).succeeded();
     let (_, _, reason) = &unseen(&profile)[0];
     assert!(reason.contains("static"), "{reason}");
+}
+
+#[test]
+fn a_32_bit_program_runs_unharmed_and_is_named() {
+    let workers = Workers::new();
+    let line = "./dynamic starts ./narrow 0.3 2>said; ./narrow 0 2>>said; ./dynamic 0";
+    for flags in ["", "--trace calls.trace"] {
+        let mut command = reheap(&format!("profile {flags} -o profile.json -- sh -c"));
+        run(command.arg(line).current_dir(workers.directory.path())).succeeded();
+        let said = std::fs::read_to_string(workers.program("said")).unwrap();
+        assert_eq!(said, "", "`{flags}` changes what the program says");
+        let profile = std::fs::read_to_string(workers.program("profile.json")).unwrap();
+        let profile: Value = serde_json::from_str(&profile).unwrap();
+        let [(name, times, reason)] = &unseen(&profile)[..] else {
+            panic!("{:#}", profile["unseen"]);
+        };
+        assert_eq!((name.as_str(), *times), ("narrow", 2));
+        assert!(reason.contains("it is a 32-bit program"), "{reason}");
+        let cpu = profile["unseen"][0]["cpu_seconds"].as_f64();
+        assert!(cpu.is_some_and(|cpu| cpu > 0.0), "{:#}", profile["unseen"]);
+        let processes = profile["processes"].as_array().unwrap();
+        let of_narrow = |process: &&Value| process["program"].as_str().unwrap().ends_with("narrow");
+        assert_eq!(processes.iter().find(of_narrow), None);
+    }
+}
+
+/// As the kernel starts it where binfmt_misc(5) is set up: the emulator has hooks, and hands its variables on.
+#[test]
+fn an_emulated_program_says_no_more_than_usual() {
+    let workers = Workers::new();
+    let source = workers.program("nothing.c");
+    std::fs::write(&source, "int main(void) { return 7; }\n").unwrap();
+    let mut cc = Command::new("aarch64-linux-gnu-gcc");
+    run(cc.arg(source).arg("-o").arg(workers.program("emulated"))).succeeded();
+    let line = "qemu-aarch64 -L /usr/aarch64-linux-gnu ./emulated 2>said; test $? = 7";
+    workers.shell(line);
+    let said = std::fs::read_to_string(workers.program("said")).unwrap();
+    assert_eq!(said, "");
+}
+
+#[test]
+fn a_32_bit_program_is_refused_as_the_first_one() {
+    let workers = Workers::new();
+    let source = workers.program("stop.c");
+    std::fs::write(&source, "void _start(void) { for (;;); }\n").unwrap();
+    let mut cc = Command::new("cc");
+    cc.args(["-m32", "-static", "-nostdlib"]).arg(source);
+    run(cc.arg("-o").arg(workers.program("stop"))).succeeded();
+    for program in ["narrow", "stop"] {
+        let mut command = reheap("profile --");
+        let outcome = run(command.arg(workers.program(program)).arg("0")).ended_with(1);
+        let text = format!("{program}`: it is a 32-bit program for i686, and the hooks are for");
+        outcome.said(&["cannot profile `", &text]);
+    }
+}
+
+#[test]
+fn a_running_32_bit_process_is_refused_and_goes_on() {
+    let workers = Workers::new();
+    let mut daemon = Command::new(workers.program("narrow"));
+    let pid = run(daemon.arg("daemon")).succeeded().stdout;
+    let pid = pid.trim();
+    let refused = run(&mut reheap(&format!("profile --seconds 1 --pid {pid}"))).ended_with(1);
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    run(Command::new("kill").arg(pid)).succeeded();
+    assert!(status.contains("TracerPid:\t0\n"), "{status}");
+    let text = format!("cannot profile process {pid}: ");
+    refused.said(&[&text, "it is a 32-bit executable"]);
 }

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{cache, reheap, run};
+use common::{cache, compile_for_32_bits, reheap, run};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -127,6 +127,21 @@ fn a_program_finds_all_that_its_caller_left_it() {
             assert_eq!(differ, None, "{how}, {allocator}");
             assert_eq!(lines.len(), usual.len(), "{how}, {allocator}");
         }
+    }
+}
+
+#[test]
+fn a_32_bit_program_that_a_program_starts_says_no_more_than_usual() {
+    let directory = tempfile::tempdir().unwrap();
+    let caller = compile(directory.path(), "caller", CALLER);
+    let narrow = directory.path().join("narrow");
+    compile_for_32_bits(&directory.path().join("caller.c"), &narrow);
+    for allocator in ["mimalloc", "jemalloc"] {
+        let mut command = reheap(&format!("run -a {allocator} --"));
+        command.arg(&caller).arg("as usual").arg(&narrow);
+        // Too few words, which it answers with its exit code alone.
+        let outcome = run(command.env_remove("LD_PRELOAD")).ended_with(2);
+        assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str()), ("", ""));
     }
 }
 

@@ -33,16 +33,12 @@ pub(super) fn without_hooks(other: &Other) -> Unseen {
 fn reason(program: &Path, was_without_variable: bool) -> String {
     let identity = identity(program);
     let found = identity.as_ref();
+    if let Some(reason) = found.and_then(other_processor) {
+        return reason;
+    }
     if found.is_some_and(|identity| identity.kind != Kind::Dynamic) {
         return "it is static, and only the first program of a command gets hooks into its code"
             .to_owned();
-    }
-    let other = found.map(|identity| identity.architecture.as_str());
-    if let Some(other) = other.filter(|other| *other != std::env::consts::ARCH) {
-        return format!(
-            "it is for {other}, and the hooks are for {}",
-            std::env::consts::ARCH
-        );
     }
     if let Some(privilege) = privilege(program) {
         return format!("it is {privilege}, so it ignores LD_PRELOAD");
@@ -51,10 +47,20 @@ fn reason(program: &Path, was_without_variable: bool) -> String {
         true => "it was started without LD_PRELOAD, or its dynamic linker ignores that",
         false => {
             "it could not open what it shares with reheap (it ran as another user, in another root directory, \
-             or could open no more files), or ignored LD_PRELOAD"
+             with a limit of address space, or could open no more files), or ignored LD_PRELOAD"
         }
     }
     .to_owned()
+}
+
+/// That a program is not for the processor of the hooks, if so.
+pub(super) fn other_processor(identity: &Identity) -> Option<String> {
+    let (own, other) = (std::env::consts::ARCH, identity.architecture.as_str());
+    let size = match other {
+        "i686" | "x32" | "arm" | "mips" | "ppc" | "riscv32" => "a 32-bit program ",
+        _ => "",
+    };
+    (own != other).then(|| format!("it is {size}for {other}, and the hooks are for {own}"))
 }
 
 fn privilege(program: &Path) -> Option<Privilege> {

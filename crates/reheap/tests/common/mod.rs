@@ -248,6 +248,19 @@ pub(crate) fn files_below(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// Makes a dynamic 32-bit program from a C source. Debian's compiler brings the 32-bit parts of its own library only in
+/// packages that take away the cross compilers, so this does without them.
+pub(crate) fn compile_for_32_bits(source: &Path, output: &Path) {
+    const LIBRARIES: &str = "/usr/lib32";
+    let of_libc = |name: &str| Path::new(LIBRARIES).join(name);
+    assert!(of_libc("crt1.o").exists(), "no 32-bit libc; {INSTALL}");
+    let mut cc = Command::new("cc");
+    cc.args(["-m32", "-nostdlib", "-fno-builtin", "-w"])
+        .args([of_libc("crt1.o"), of_libc("crti.o")]);
+    cc.arg(source).arg("-lc").arg(of_libc("crtn.o"));
+    run(cc.arg("-o").arg(output)).succeeded();
+}
+
 /// The dynamic linker that programs of glibc name.
 pub(crate) fn glibc_linker() -> &'static str {
     match std::env::consts::ARCH {
