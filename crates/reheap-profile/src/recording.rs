@@ -159,6 +159,19 @@ pub(crate) enum How {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place(usize);
 
+/// What each process that maps a recording needs of address space, with or without every call. Little of it becomes
+/// memory.
+pub const fn bytes(with_calls: bool) -> u64 {
+    (HEADER_BYTES + PLACES * place_bytes(with_calls)) as u64
+}
+
+const fn place_bytes(with_calls: bool) -> usize {
+    match with_calls {
+        true => PLACE_BYTES + SLOTS * TRACE_RING_BYTES,
+        false => PLACE_BYTES,
+    }
+}
+
 impl Recording {
     /// An empty one. `every` is the mean distance between two sampled stacks, in allocated bytes; 0 for none. With a
     /// clock, every call is recorded too, in rings that must be emptied.
@@ -166,23 +179,25 @@ impl Recording {
     /// # Errors
     /// When the system gives no such memory.
     pub fn create(every: u64, clock: Option<&Clock>) -> io::Result<Self> {
-        let place_bytes = match clock {
-            Some(_) => PLACE_BYTES + SLOTS * TRACE_RING_BYTES,
-            None => PLACE_BYTES,
-        };
-        let bytes = HEADER_BYTES + PLACES * place_bytes;
-        let memory = SharedMemory::create("reheap-profile", bytes)?;
+        let place_bytes = place_bytes(clock.is_some());
+        let bytes = bytes(clock.is_some());
+        let memory = SharedMemory::create("reheap-profile", bytes as usize)?;
         if let Some(clock) = clock {
             Area::new(memory.words(TRACE, AREA_WORDS)).begin(clock);
             memory.half(TRACING).store(1, Ordering::Relaxed);
         }
         memory.word(EVERY).store(every, Ordering::Relaxed);
-        memory.word(8).store(bytes as u64, Ordering::Relaxed);
+        memory.word(8).store(bytes, Ordering::Relaxed);
         memory.word(0).store(MAGIC, Ordering::Release);
         Ok(Self {
             memory,
             place_bytes,
         })
+    }
+
+    /// What each process that maps it needs of address space.
+    pub fn bytes(&self) -> u64 {
+        (HEADER_BYTES + PLACES * self.place_bytes) as u64
     }
 
     /// Mean distance between two sampled stacks, in allocated bytes.

@@ -77,6 +77,11 @@ fn limits() -> impl Iterator<Item = Limit> {
     limits.into_iter().filter_map(limit)
 }
 
+/// The limit of address space in bytes, if there is one.
+pub(crate) fn address_space_bytes() -> Option<u64> {
+    getrlimit(Resource::As).current
+}
+
 /// The lower limit of address space in bytes, if there is one.
 pub(crate) fn lowest_bytes() -> Option<u64> {
     limits().map(|limit| limit.bytes).min()

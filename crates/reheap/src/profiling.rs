@@ -8,6 +8,7 @@ mod attached;
 mod unseen;
 
 use crate::env_vars;
+use crate::limits;
 use crate::program::Program;
 use crate::sys::handover;
 use crate::ui::{self, Failure};
@@ -59,9 +60,7 @@ pub(crate) enum Subject<'a> {
 /// Watches to the end, and says what the hooks saw.
 pub(crate) fn profile(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Profile> {
     let clock = plan.trace.map(|_| Clock::of_this_machine());
-    let recording = Recording::create(plan.every, clock.as_ref());
-    let recording = recording.context("cannot make memory to share with the command")?;
-    let mut observer = Observer::new(recording);
+    let mut observer = Observer::new(recording(plan.every, clock.as_ref())?);
     if let (Some(path), Some(clock)) = (plan.trace, clock) {
         let cannot = || format!("cannot write the trace `{}`", path.display());
         observer.trace(clock, File::create(path).with_context(cannot)?);
@@ -90,6 +89,24 @@ pub(crate) fn profile(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Pr
         every_bytes: (plan.every > 0).then_some(plan.every),
         processes,
         unseen: unseen::merged(unseen),
+    })
+}
+
+/// What the command shares with reheap.
+fn recording(every: u64, clock: Option<&Clock>) -> anyhow::Result<Recording> {
+    let needed = recording::bytes(clock.is_some());
+    let limit = limits::address_space_bytes().filter(|limit| *limit < needed);
+    Recording::create(every, clock).map_err(|error| {
+        let text = format!("cannot make memory to share with the command: {error}");
+        let (failure, needed) = (Failure::failed(text), limits::shown(needed));
+        match limit.map(limits::shown) {
+            Some(limit) => failure.hint(format!(
+                "it needs {needed} of address space, though little memory, and the limit is {limit}: lift it with \
+                 `ulimit -v unlimited`"
+            )),
+            None => failure,
+        }
+        .into()
     })
 }
 

@@ -106,6 +106,38 @@ fn what_cannot_be_written_is_said_before_the_command_starts() {
 
 /// Each program of the chain may get the same place in the recording as the one before the last, with the same number.
 #[test]
+fn a_limit_of_address_space_is_named_with_what_is_needed_and_what_lifts_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let shell = |line: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-c", line]).current_dir(directory.path());
+        command.env("REHEAP", path_of_reheap());
+        run(command.env("REHEAP_CACHE_DIR", cache()))
+    };
+    let under = |kib: u64, line: &str| shell(&format!("ulimit -S -v {kib}; {line}"));
+    for flags in ["", "--trace calls.trace"] {
+        let line = format!("\"$REHEAP\" profile {flags} -- touch there");
+        let refused = under(2_000_000, &line).ended_with(1).said(&[
+            "of address space",
+            "the limit is 1953 MiB",
+            "`ulimit -v unlimited`",
+        ]);
+        assert!(!directory.path().join("there").exists());
+        let needed = refused.stderr.split_once("hint: it needs ").unwrap().1;
+        let gib: u64 = needed.split_once(" GiB").unwrap().0.parse().unwrap();
+        let room_for_programs = 8;
+        under((gib + room_for_programs) << 20, &line).succeeded();
+        std::fs::remove_file(directory.path().join("there")).unwrap();
+        under(2_000_000, &format!("ulimit -v unlimited; {line}")).succeeded();
+        std::fs::remove_file(directory.path().join("there")).unwrap();
+    }
+    // A limit that the command sets itself.
+    shell("\"$REHEAP\" profile -- sh -c 'ulimit -v 2000000; exec ls'")
+        .succeeded()
+        .said(&["was not watched", "with a limit of address space"]);
+}
+
+#[test]
 fn a_process_that_executes_one_program_after_another_is_traced_to_its_end() {
     let directory = tempfile::tempdir().unwrap();
     let program = build("chain", &[], directory.path());
@@ -192,6 +224,23 @@ fn a_process_that_cannot_be_watched_is_refused_with_one_reason() {
         )
     );
     ended.wait().unwrap();
+}
+
+#[test]
+fn a_running_process_with_a_limit_of_address_space_is_refused_until_that_is_lifted() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = build("faults", &[], directory.path());
+    let line = format!("ulimit -S -v 2000000; exec {}", program.display());
+    let program = Running::start(Path::new("sh"), &["-c", &line]);
+    let mut command = reheap("profile --seconds 0.1 --pid");
+    command.arg(program.id());
+    let lifting = format!("prlimit --pid {} --as=unlimited", program.id());
+    run(&mut command).ended_with(1).said(&[
+        "of address space, though little memory, and its limit is 1953 MiB",
+        &format!("hint: lift it with `{lifting}`"),
+    ]);
+    run(Command::new("sh").args(["-c", &lifting])).succeeded();
+    run(&mut command).succeeded();
 }
 
 #[test]

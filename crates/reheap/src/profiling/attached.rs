@@ -2,6 +2,7 @@
 
 use super::{HOOKS_PATIENCE, injected, library};
 use crate::interrupt;
+use crate::limits;
 use crate::ui::{self, Failure};
 use crate::workshop::Workshop;
 use anyhow::Context as _;
@@ -26,6 +27,7 @@ pub(super) fn watch(
     let command = command_line(pid);
     let target = inject::Target::of_process(pid as i32).with_context(cannot)?;
     refuse_another_user(pid)?;
+    refuse_too_low_a_limit(pid, observer.recording().bytes())?;
     let interrupted = interrupt::on_signals()?;
     let recording = observer.recording().path();
     observer.attaches_to(pid);
@@ -72,6 +74,29 @@ fn refuse_another_user(pid: u32) -> anyhow::Result<()> {
             Err(Failure::failed(text).hint(hint).into())
         }
         _ => Ok(()),
+    }
+}
+
+/// A process maps all that it shares with reheap.
+fn refuse_too_low_a_limit(pid: u32, needed: u64) -> anyhow::Result<()> {
+    let cannot = || format!("cannot read the limits of process {pid}");
+    let text = fs::read_to_string(format!("/proc/{pid}/limits")).with_context(cannot)?;
+    let limit = text
+        .lines()
+        .find_map(|line| line.strip_prefix("Max address space"));
+    // The one in force (proc_pid_limits(5)); not a number if there is none.
+    let limit = limit.and_then(|columns| columns.split_whitespace().next()?.parse::<u64>().ok());
+    match limit.filter(|limit| *limit < needed) {
+        Some(limit) => {
+            let (needed, limit) = (limits::shown(needed), limits::shown(limit));
+            let text = format!(
+                "cannot profile process {pid}: the hooks need {needed} of address space, though little memory, and its \
+                 limit is {limit}"
+            );
+            let hint = format!("lift it with `prlimit --pid {pid} --as=unlimited`");
+            Err(Failure::failed(text).hint(hint).into())
+        }
+        None => Ok(()),
     }
 }
 
