@@ -10,7 +10,8 @@
 // A call that a signal handler makes while its thread is in `trace_call` is lost, and counted as such.
 //
 // A thread whose ring is full waits for the recorder. If that is gone, tracing ends for the whole process, and the
-// recording says so. Waiting takes two system calls, sched_yield and clock_gettime; under seccomp's strict mode they would
+// recording says so. If it is there and takes nothing out, the program has written over what they share: the thread drops
+// what is in its ring, and goes on. Waiting takes two system calls, sched_yield and clock_gettime; under seccomp's strict mode they would
 // end the program, so the recorder must turn tracing off before.
 
 
@@ -67,14 +68,19 @@ static inline uint64_t trace_time(const struct reheap_trace *trace) {
     return now - trace->began;
 }
 
-enum { TRACE_SPINS = 2000, TRACE_YIELDS_BEFORE_A_LOOK = 16 };
+enum {
+    TRACE_SPINS = 2000,
+    TRACE_YIELDS_BEFORE_A_LOOK = 16,
+    // The recorder counts each time before it goes to all rings. So this one's turn came at least once.
+    TRACE_BEATS_IN_VAIN = 4,
+};
 
-// Waits until the ring has room; 0 if it never will.
+// Waits until the ring has room; 0 if the call cannot be put in.
 static __attribute__((noinline, cold)) int trace_wait(struct reheap_trace *trace,
                                                       struct reheap_trace_ring *ring,
                                                       uint64_t head) {
     uint64_t heartbeat = __atomic_load_n(&trace->heartbeat, __ATOMIC_RELAXED);
-    uint64_t since = 0;
+    uint64_t first = heartbeat, since = 0;
     ring->waits++;
     for (uint64_t turn = 0;; turn++) {
         ring->tail_seen = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
@@ -90,7 +96,13 @@ static __attribute__((noinline, cold)) int trace_wait(struct reheap_trace *trace
         if (turn % TRACE_YIELDS_BEFORE_A_LOOK != 0)
             continue;
         uint64_t now = trace_system_clock();
-        uint64_t beat = __atomic_load_n(&trace->heartbeat, __ATOMIC_RELAXED);
+        uint64_t beat = __atomic_load_n(&trace->heartbeat, __ATOMIC_ACQUIRE);
+        // Only what is read after the beats tells that they were in vain: this thread may not have run for long.
+        if (beat - first >= TRACE_BEATS_IN_VAIN && __atomic_load_n(&ring->tail, __ATOMIC_RELAXED) == ring->tail_seen) {
+            __atomic_fetch_add(&trace->given_up, 1, __ATOMIC_RELAXED);
+            __atomic_store_n(&ring->head, ring->tail_seen, __ATOMIC_RELEASE);
+            return 0;
+        }
         if (beat != heartbeat || since == 0) {
             heartbeat = beat;
             since = now;

@@ -43,7 +43,8 @@ struct reheap_trace {
     uint32_t state;        // 4: REHEAP_TRACE_ON, …
     uint64_t began;        // 8: the counter when the recording began; times are since then
     uint64_t patience;     // 16: nanoseconds without a heartbeat after which the recorder is gone
-    uint64_t unused_0[5];
+    uint64_t given_up;     // 24: rings that the recorder did not empty, and whose calls their threads dropped
+    uint64_t unused_0[4];
     uint64_t heartbeat;    // 64: the recorder counts here while it runs
     uint64_t unused_1[7];
 };

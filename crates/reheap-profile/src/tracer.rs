@@ -63,6 +63,10 @@ struct Writing<'a> {
     clock: Clock,
     writer: Writer<BufWriter<File>>,
     streams: HashMap<Place, Stream>,
+    /// How often a process had written over a ring.
+    garbled: HashMap<Place, u64>,
+    /// How many rings had been given up when a process ended last.
+    given_up: u64,
     /// Places that could not be given away, so nobody writes there any more.
     lost: HashSet<Place>,
     events: Vec<RawEvent>,
@@ -75,6 +79,8 @@ impl<'a> Writing<'a> {
             clock,
             writer: Writer::new(BufWriter::new(file))?,
             streams: HashMap::new(),
+            garbled: HashMap::new(),
+            given_up: 0,
             lost: HashSet::new(),
             events: Vec::new(),
         })
@@ -125,8 +131,9 @@ impl<'a> Writing<'a> {
         let mut taken = 0;
         for (thread, ring) in self.recording.trace_rings(place) {
             self.events.clear();
-            // A ring that the program has written over has no calls to take.
-            if ring.drain(&self.clock, &mut self.events).is_ok() && !self.events.is_empty() {
+            if ring.drain(&self.clock, &mut self.events).is_err() {
+                *self.garbled.entry(place).or_default() += 1;
+            } else if !self.events.is_empty() {
                 taken += self.events.len();
                 self.writer.push(stream, thread, &self.events);
             }
@@ -158,17 +165,23 @@ impl<'a> Writing<'a> {
     /// second time; or after it, and take the next process for the one that ended: one that is executed keeps the number.
     fn end(&mut self, place: Place) -> Result<(), TraceError> {
         self.take(place)?;
-        let lost: u64 = self
-            .recording
-            .trace_rings(place)
-            .map(|(_, ring)| ring.lost())
-            .sum();
+        let missing = self.missing(place);
         if self.recording.release(place).is_err() {
             self.lost.insert(place);
         }
         match self.streams.remove(&place) {
-            Some(stream) => self.writer.end_process(stream, lost),
+            Some(stream) => self.writer.end_process(stream, missing),
             None => Ok(()),
         }
+    }
+
+    /// How many calls of a process are missing at least. One that writes over rings writes over their numbers as well.
+    fn missing(&mut self, place: Place) -> u64 {
+        let rings = self.recording.trace_rings(place);
+        let counted: u64 = rings.map(|(_, ring)| ring.lost()).sum();
+        let garbled = self.garbled.remove(&place).unwrap_or(0);
+        let given_up = self.recording.trace().given_up();
+        let new = given_up.saturating_sub(std::mem::replace(&mut self.given_up, given_up));
+        counted.max(garbled).max(new.min(1))
     }
 }

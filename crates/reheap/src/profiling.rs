@@ -119,7 +119,7 @@ fn tell_of_trace(path: &Path, traced: &Result<Written, TraceError>) {
             let each = bytes as f64 / calls.max(1) as f64;
             let missing = match written.totals.lost_calls {
                 0 => String::new(),
-                lost => format!("; {lost} calls are missing"),
+                lost => format!("; at least {lost} calls are missing"),
             };
             format!("wrote {shown}: {calls} calls in {bytes} bytes, {each:.1} each{missing}")
         }

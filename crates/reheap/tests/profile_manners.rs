@@ -106,6 +106,30 @@ fn what_cannot_be_written_is_said_before_the_command_starts() {
 
 /// Each program of the chain may get the same place in the recording as the one before the last, with the same number.
 #[test]
+fn a_program_that_writes_over_what_the_hooks_share_goes_on_and_its_trace_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let hooks = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../reheap-profile/hooks");
+    let program = build("overwrites_trace", &[hooks], directory.path());
+    let trace = directory.path().join("calls.trace");
+    let traced = |what: &str| {
+        let mut command = reheap("profile --trace");
+        command.arg(&trace).arg("--").arg(&program).arg(what);
+        let outcome = run_within(&mut command, EVENT_DEADLINE).ended_with(7);
+        assert!(outcome.stdout.starts_with("goes on\n"), "{what}");
+        outcome
+    };
+    let whole = traced("nothing");
+    whole.said(&["wrote "]).did_not_say("calls are missing");
+    for what in ["threads", "area", "ring", "both", "tail", "head"] {
+        traced(what).said(&["; at least ", " calls are missing"]);
+    }
+    let mut replay = reheap("replay -a stock");
+    let replayed = run(replay.arg(&trace)).succeeded();
+    let remark = "the recording lacks at least";
+    assert!(replayed.stdout.contains(remark), "{replayed:?}");
+}
+
+#[test]
 fn a_limit_of_address_space_is_named_with_what_is_needed_and_what_lifts_it() {
     let directory = tempfile::tempdir().unwrap();
     let shell = |line: &str| {

@@ -54,6 +54,8 @@ pub struct Plan {
     pub failed: u64,
     /// Frees of blocks that nobody saw allocated, which are left out.
     pub unknown_frees: u64,
+    /// Calls that could not be recorded; at least so many.
+    pub lost_calls: u64,
     /// From the first call to the last, when it was recorded.
     pub recorded_nanoseconds: u64,
     /// When the most bytes were live.
@@ -135,6 +137,7 @@ struct Survey {
     peak_at: u64,
     first_nanoseconds: Option<u64>,
     last_nanoseconds: u64,
+    lost_calls: u64,
 }
 
 /// A block that is live.
@@ -153,9 +156,10 @@ fn survey_all(trace: &Path) -> Result<(BTreeMap<Stream, Survey>, Ending), Replay
                 surveys.entry(stream).or_default().process = process;
             }
             Record::Event(stream, event) => surveys.entry(stream).or_default().add(&event),
-            Record::End(stream, _) => {
-                // Other processes may need the memory.
+            Record::End(stream, totals) => {
                 if let Some(survey) = surveys.get_mut(&stream) {
+                    survey.lost_calls = totals.lost_calls;
+                    // Other processes may need the memory.
                     survey.live = Map::default();
                 }
             }
@@ -649,6 +653,7 @@ impl Planner {
             calls,
             failed: self.failed,
             unknown_frees: self.unknown_frees,
+            lost_calls: survey.lost_calls,
             recorded_nanoseconds: survey.last_nanoseconds - survey.first_nanoseconds.unwrap_or(0),
             peak: survey.peak,
             end: self.now,

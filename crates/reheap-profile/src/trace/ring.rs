@@ -26,7 +26,11 @@ const TAIL: usize = 8;
 const CLOCK_AND_STATE: usize = 0;
 const BEGAN: usize = 1;
 const PATIENCE: usize = 2;
+const GIVEN_UP: usize = 3;
 const HEARTBEAT: usize = 8;
+
+/// A thread would need years for so many.
+const LOST_MAX: u64 = 1 << 48;
 
 /// After so long without a recorder that moves, the program goes on without it.
 const PATIENCE_DEFAULT: Duration = Duration::from_secs(5);
@@ -69,9 +73,15 @@ impl<'a> Area<'a> {
         self.0[CLOCK_AND_STATE].store(kind, Ordering::Release);
     }
 
-    /// To be called at least twice a second while anything is recorded.
+    /// To be called at least twice a second while anything is recorded, each time before all rings are emptied.
     pub fn beat(&self) {
-        self.0[HEARTBEAT].fetch_add(1, Ordering::Relaxed);
+        // A thread that sees this sees what was taken out before.
+        self.0[HEARTBEAT].fetch_add(1, Ordering::Release);
+    }
+
+    /// How many rings were given up by their threads, because nobody took calls out; the recorder may not even see these.
+    pub fn given_up(&self) -> u64 {
+        self.0[GIVEN_UP].load(Ordering::Relaxed)
     }
 
     /// No further call is recorded, and no thread waits.
@@ -94,7 +104,7 @@ impl<'a> Area<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct Ring<'a>(&'a [AtomicU64]);
 
-/// A ring says that it has more calls than it can have.
+/// A ring says that it has more calls than it can have. Those that it has are lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Garbled;
 
@@ -110,12 +120,13 @@ impl<'a> Ring<'a> {
     /// Takes out what is there. The clock is that of [`Area::begin`].
     ///
     /// # Errors
-    /// When the program has written over the ring.
+    /// When the program has written over the ring. The ring is empty then.
     pub fn drain(&self, clock: &Clock, into: &mut Vec<RawEvent>) -> Result<(), Garbled> {
         let head = self.0[HEAD].load(Ordering::Acquire);
         let tail = self.0[TAIL].load(Ordering::Relaxed);
         let waiting = head.wrapping_sub(tail);
         if waiting > RING_EVENTS as u64 {
+            self.0[TAIL].store(head, Ordering::Release);
             return Err(Garbled);
         }
         for position in 0..waiting {
@@ -135,9 +146,10 @@ impl<'a> Ring<'a> {
         Ok(())
     }
 
-    /// Calls that could not be recorded.
+    /// Calls that could not be recorded. If the program has written over their number, there were some.
     pub fn lost(&self) -> u64 {
-        self.0[LOST].load(Ordering::Relaxed)
+        let lost = self.0[LOST].load(Ordering::Relaxed);
+        if lost < LOST_MAX { lost } else { 1 }
     }
 
     /// How often the thread had to wait for the recorder.

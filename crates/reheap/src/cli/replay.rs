@@ -227,6 +227,12 @@ impl Replay<'_> {
                 plan.unknown_frees
             ));
         }
+        if plan.lost_calls > 0 {
+            remarks.push(format!(
+                "the recording lacks at least {} calls",
+                plan.lost_calls
+            ));
+        }
         if outcome.failed > 0 {
             remarks.push(format!("{} calls got no memory", outcome.failed));
         }
@@ -261,6 +267,7 @@ impl Replay<'_> {
             "calls": plan.calls,
             "failed_in_recording": plan.failed,
             "unknown_frees": plan.unknown_frees,
+            "lost_calls": plan.lost_calls,
             "recorded_nanoseconds": plan.recorded_nanoseconds,
             "live_peak": live(plan.peak),
             "live_at_end": live(plan.end),
