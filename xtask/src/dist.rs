@@ -13,6 +13,8 @@ mod programs;
 mod sbom;
 mod tree;
 
+pub(crate) use tree::require_prebuilt;
+
 use crate::progress::Progress;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, ensure};

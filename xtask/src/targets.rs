@@ -5,8 +5,8 @@
 //! so runs the tests of what reheap does to static programs and to running ones. It has no compiler, so their programs are
 //! compiled here.
 
-mod debian;
-mod machine;
+pub(crate) mod debian;
+pub(crate) mod machine;
 
 use crate::progress::Progress;
 use crate::workspace::Workspace;
@@ -108,12 +108,14 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     compile_programs(workspace, &debian, &programs)?;
     let mut machine = machine::Machine::new(&directory, &debian, workspace)?;
     machine.add_directory(&programs, "programs")?;
+    // Where tests expect to write.
+    machine.make_directory(&workspace.target.join(TARGET).join("tmp"));
     for (name, without) in MACHINE_TESTS {
         let skipped = without.iter().flat_map(|name| ["--skip", name]);
         machine.add_test(emulated(name)?, name, skipped)?;
     }
     progress.say("a machine with an AArch64 processor");
-    machine.run()?;
+    eprintln!("{}", machine.run()?);
     progress.say("all passed");
     Ok(())
 }

@@ -9,6 +9,7 @@ mod apk;
 mod container;
 mod deb;
 mod failures;
+mod foreign;
 mod installed;
 mod outcome;
 mod recipes;
@@ -52,12 +53,13 @@ enum Kind {
 type Part = (&'static str, fn(&TestDist<'_>) -> Result<()>);
 
 /// In the order in which one would look for the reason of a failure.
-const PARTS: [Part; 8] = [
+const PARTS: [Part; 9] = [
     ("tarball", tarball::check),
     ("deb", deb::check),
     ("rpm", rpm::check),
     ("apk", apk::check),
     ("wheel", wheel::check),
+    ("foreign", foreign::check),
     ("failures", failures::check),
     ("action", action::check),
     ("recipes", recipes::check),

@@ -8,6 +8,7 @@ use reheap_allocators::target::Architecture;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::SystemTime;
 
 /// What is the same for all processors.
@@ -38,7 +39,7 @@ pub(super) fn make(
     let directory = tree.join("share/doc/reheap");
     documents.notices.write(dist, &directory)?;
     sbom::write_to(&documents.bill, &directory, &dist.version)?;
-    require_prebuilt(dist, architecture, &tree)?;
+    require_prebuilt(architecture, &tree)?;
     refuse_paths(&tree, &paths_of_this_machine(dist)?)?;
     set_attributes(&tree, dist.time()?)?;
     Ok(tree)
@@ -90,19 +91,27 @@ fn copy_directory(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// The programs must find all allocators that are in the tree: each has a key, which the programs compute, too.
-fn require_prebuilt(dist: &Dist<'_>, architecture: Architecture, tree: &Path) -> Result<()> {
-    if architecture.name() != std::env::consts::ARCH {
-        return Ok(()); // it cannot run here
-    }
-    let mut reheap = dist.command(tree.join("bin/reheap"));
+pub(crate) fn require_prebuilt(architecture: Architecture, tree: &Path) -> Result<()> {
+    let program = tree.join("bin/reheap");
+    let mut reheap = if architecture.name() == std::env::consts::ARCH {
+        Command::new(program)
+    } else {
+        let mut emulated = Command::new(format!("qemu-{architecture}"));
+        emulated.arg(program);
+        emulated
+    };
+    // Without variables there is no other place for allocators than the tree.
     let text = output_of(reheap.env_clear().args(["list", "--json"]))?;
     let rows: Vec<serde_json::Value> = serde_json::from_str(&text)?;
+    let mut found = 0;
     for row in rows {
         for (libc, origin) in row["comes_from"].as_object().into_iter().flatten() {
             let is_there = origin == "prebuilt" || !row["not_prebuilt"][libc].is_null();
             ensure!(is_there, "reheap does not find {} for {libc}", row["name"]);
+            found += 1;
         }
     }
+    ensure!(found > 0, "reheap lists no allocator");
     Ok(())
 }
 

@@ -10,13 +10,13 @@ const KERNEL: &str = "linux-image-cloud-arm64";
 const MUSL: [&str; 2] = ["musl", "musl-dev"];
 
 /// Packages that are there.
-pub(super) struct Debian {
+pub(crate) struct Debian {
     directory: PathBuf,
 }
 
 impl Debian {
     /// Gets a kernel and a musl, unless they are there.
-    pub(super) fn get(directory: PathBuf) -> Result<Debian> {
+    pub(crate) fn get(directory: PathBuf) -> Result<Debian> {
         let debian = Debian { directory };
         if debian.kernel().is_ok() && debian.musl().exists() {
             return Ok(debian);
@@ -75,7 +75,7 @@ impl Debian {
     }
 
     /// Flags with which GCC for glibc makes a dynamic program of musl, in front of the source and behind it.
-    pub(super) fn musl_flags(&self) -> (Vec<String>, [String; 3]) {
+    pub(crate) fn musl_flags(&self) -> (Vec<String>, [String; 3]) {
         let path = |path: &str| self.directory.join(path).display().to_string();
         let before = [
             "-fPIE",

@@ -1,5 +1,5 @@
-//! A machine with an AArch64 processor: qemu, the kernel that Debian has for clouds, and a file system in memory with the
-//! tests and one program that runs them.
+//! A machine with an AArch64 processor: qemu, the kernel that Debian has for clouds, and a file system in memory with
+//! programs and one that runs them.
 
 use super::GCC;
 use super::debian::Debian;
@@ -15,23 +15,22 @@ const LIBRARIES: &str = "/usr/aarch64-linux-gnu/lib";
 const SECONDS_MAX: &str = "1800";
 
 /// What goes into the machine.
-pub(super) struct Machine {
+pub(crate) struct Machine {
     directory: PathBuf,
     kernel: PathBuf,
     archive: Archive,
     /// A line for each program that it runs.
-    commands: String,
-    tests: usize,
+    commands: Vec<String>,
 }
 
 impl Machine {
-    pub(super) fn new(directory: &Path, debian: &Debian, workspace: &Workspace) -> Result<Machine> {
+    /// One with glibc and musl. It keeps what it needs in `directory`.
+    pub(crate) fn new(directory: &Path, debian: &Debian, workspace: &Workspace) -> Result<Machine> {
         let mut machine = Machine {
             directory: directory.to_owned(),
             kernel: debian.kernel()?,
             archive: Archive::default(),
-            commands: String::new(),
-            tests: 0,
+            commands: Vec::new(),
         };
         let init = directory.join("init");
         let source = workspace.root.join("xtask/src/targets/init.c");
@@ -40,16 +39,8 @@ impl Machine {
             &init,
         )?;
         machine.add_file(&init, "init")?;
-        // Where tests expect to write.
-        let scratch = workspace.target.join(super::TARGET).join("tmp");
-        for directory in [
-            "proc", "sys", "dev", "tmp", "usr", "lib", "tests", "programs",
-        ] {
+        for directory in ["proc", "sys", "dev", "tmp", "usr", "lib"] {
             machine.archive.directory(directory);
-        }
-        let ancestors: Vec<&Path> = scratch.ancestors().collect();
-        for ancestor in ancestors.iter().rev().skip(1) {
-            machine.archive.directory(without_root(ancestor));
         }
         for library in ["ld-linux-aarch64.so.1", "libc.so.6"] {
             machine.add_file(
@@ -67,12 +58,30 @@ impl Machine {
         Ok(())
     }
 
-    pub(super) fn add_directory(&mut self, directory: &Path, name: &str) -> Result<()> {
+    /// An empty directory, and those that it is in.
+    pub(crate) fn make_directory(&mut self, path: &Path) {
+        let ancestors: Vec<&Path> = path.ancestors().collect();
+        for ancestor in ancestors.iter().rev() {
+            let name = ancestor.to_str().unwrap_or_default().trim_matches('/');
+            if !name.is_empty() {
+                self.archive.directory(name);
+            }
+        }
+    }
+
+    /// A copy of a directory, with all that is in it.
+    pub(crate) fn add_directory(&mut self, directory: &Path, name: &str) -> Result<()> {
+        self.make_directory(Path::new(name));
         let cannot = || format!("cannot read `{}`", directory.display());
         for entry in fs::read_dir(directory).with_context(cannot)? {
-            let entry = entry.with_context(cannot)?;
-            let file = format!("{name}/{}", entry.file_name().to_string_lossy());
-            self.add_file(&entry.path(), &file)?;
+            let path = entry.with_context(cannot)?.path();
+            let last = path.file_name().unwrap_or_default().to_string_lossy();
+            let name = format!("{name}/{last}");
+            if path.is_dir() {
+                self.add_directory(&path, &name)?;
+            } else {
+                self.add_file(&path, &name)?;
+            }
         }
         Ok(())
     }
@@ -83,17 +92,24 @@ impl Machine {
         name: &str,
         arguments: impl Iterator<Item = &'a str>,
     ) -> Result<()> {
+        self.make_directory(Path::new("tests"));
         self.add_file(file, &format!("tests/{name}"))?;
         let arguments: String = arguments.map(|word| format!(" {word}")).collect();
         // One at a time: an emulated processor is slow, and the tests have deadlines.
-        self.commands += &format!("/tests/{name} --test-threads=1{arguments}\n");
-        self.tests += 1;
+        self.add_command(format!("/tests/{name} --test-threads=1{arguments}"));
         Ok(())
     }
 
-    /// Starts it, and waits until it has run all tests and switched itself off.
-    pub(super) fn run(mut self) -> Result<()> {
-        self.archive.file("commands", self.commands.as_bytes());
+    /// A command, with blanks between its words.
+    pub(crate) fn add_command(&mut self, command: impl Into<String>) {
+        self.commands.push(command.into());
+    }
+
+    /// Starts it, and waits until it has run all commands and switched itself off. It returns what they printed; each must
+    /// have succeeded.
+    pub(crate) fn run(mut self) -> Result<String> {
+        let commands = self.commands.join("\n") + "\n";
+        self.archive.file("commands", commands.as_bytes());
         let file_system = self.directory.join("file-system");
         fs::write(&file_system, self.archive.finish())
             .with_context(|| format!("cannot write `{}`", file_system.display()))?;
@@ -118,24 +134,19 @@ impl Machine {
             .output()
             .context("cannot start qemu-system-aarch64: apt-get install qemu-system-arm")?;
         let printed = String::from_utf8_lossy(&output.stdout);
-        eprintln!("{printed}");
         ensure!(
             output.status.success(),
-            "the machine failed: {}",
+            "the machine failed: {}\n{printed}",
             output.status
         );
-        let passed = printed.matches("succeeded: /tests/").count();
+        let succeeded = printed.matches("succeeded: /").count();
+        let expected = self.commands.len();
         ensure!(
-            passed == self.tests,
-            "{passed} of {} executables with tests succeeded in the machine",
-            self.tests
+            succeeded == expected,
+            "{succeeded} of {expected} commands succeeded in the machine:\n{printed}"
         );
-        Ok(())
+        Ok(printed.into_owned())
     }
-}
-
-fn without_root(path: &Path) -> &str {
-    path.to_str().unwrap_or_default().trim_start_matches('/')
 }
 
 /// A file system for the kernel to begin with: the format "newc" of cpio (Documentation/driver-api/early-userspace/

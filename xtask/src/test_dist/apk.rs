@@ -9,9 +9,10 @@ use super::outcome;
 use super::root::Root;
 use super::{Kind, TestDist, this_architecture};
 use anyhow::{Context as _, Result, ensure};
+use reheap_allocators::target::Architecture;
 use sha2::{Digest as _, Sha256};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Writes each member of a gzip file into a file of its own, still compressed. A member ends where the decoder says.
@@ -30,16 +31,8 @@ print(number)
 ";
 
 pub(super) fn check(test: &TestDist<'_>) -> Result<()> {
-    let parts = test.new_directory("apk-")?;
-    let mut split = Command::new("python3");
-    split
-        .args(["-c", SPLIT])
-        .arg(test.file(Kind::Apk)?)
-        .arg(&parts);
-    let number = outcome::of(&mut split)?.succeeded()?.stdout;
-    // With a signature there would be three.
-    ensure!(number.trim() == "2", "the package has {number} parts");
-    check_description(&parts)?;
+    let parts = split(test, &test.file(Kind::Apk)?)?;
+    check_description(&parts, this_architecture()?)?;
     test.saw("the description, and the digest of the contents");
 
     let root = Root::musl(test)?;
@@ -59,8 +52,19 @@ pub(super) fn check(test: &TestDist<'_>) -> Result<()> {
     Ok(())
 }
 
+/// The two archives of a package, in a directory.
+pub(super) fn split(test: &TestDist<'_>, file: &Path) -> Result<PathBuf> {
+    let parts = test.new_directory("apk-")?;
+    let mut split = Command::new("python3");
+    split.args(["-c", SPLIT]).arg(file).arg(&parts);
+    let number = outcome::of(&mut split)?.succeeded()?.stdout;
+    // With a signature there would be three.
+    ensure!(number.trim() == "2", "the package has {number} parts");
+    Ok(parts)
+}
+
 /// `.PKGINFO`: lines of `key = value`.
-fn check_description(parts: &Path) -> Result<()> {
+pub(super) fn check_description(parts: &Path, architecture: Architecture) -> Result<()> {
     let directory = parts.join("description");
     fs::create_dir(&directory)?;
     // The first archive has no end, so that the second continues it; tar tells by its status only if it is cut.
@@ -73,7 +77,6 @@ fn check_description(parts: &Path) -> Result<()> {
         line.with_context(|| format!(".PKGINFO has no `{key}`: {text}"))
     };
     ensure!(value("pkgname")? == "reheap", "another name: {text}");
-    let architecture = this_architecture()?;
     ensure!(
         value("arch")? == architecture.name(),
         "another processor: {text}"

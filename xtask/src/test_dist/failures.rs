@@ -1,9 +1,13 @@
-//! `install.sh` when something goes wrong: it says what, and what was there before is there after.
+//! `install.sh` when something goes wrong: it says what, and what was there before is there after. And `make dist` packs no
+//! programs that would not find their allocators.
 
-use super::TestDist;
 use super::outcome::{self, Outcome};
 use super::server::{Archives, Server};
-use anyhow::{Result, ensure};
+use super::{TestDist, this_architecture};
+use crate::dist;
+use anyhow::{Context as _, Result, ensure};
+use reheap_allocators::target::Architecture;
+use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -13,6 +17,7 @@ use std::process::Command;
 const DISKS: [u32; 3] = [4, 14, 30];
 
 pub(super) fn check(test: &TestDist<'_>) -> Result<()> {
+    not_packed(test)?;
     let whole = Server::start(test, Archives::Whole)?;
     let prefix = test.new_directory("earlier-")?;
     outcome::of(&mut install(test, &whole, &prefix))?.succeeded()?;
@@ -38,6 +43,34 @@ pub(super) fn check(test: &TestDist<'_>) -> Result<()> {
     for size in DISKS {
         on_small_disk(test, &whole, size)?;
     }
+    Ok(())
+}
+
+/// An allocator that another reheap was built for, and none at all.
+fn not_packed(test: &TestDist<'_>) -> Result<()> {
+    let tree = test.unpacked()?;
+    let architecture = this_architecture()?;
+    dist::require_prebuilt(architecture, &tree)?;
+    let path = tree.join("share/reheap/manifest.json");
+    let mut manifest: Value = serde_json::from_slice(&fs::read(&path)?)?;
+    let files = manifest["files"].as_array_mut();
+    let preload = files
+        .into_iter()
+        .flatten()
+        .find(|file| file["allocator"] == "jemalloc");
+    preload.context("there is no jemalloc")?["key"] = "another".into();
+    super::write(&path, manifest.to_string())?;
+    is_refused(architecture, &tree, "does not find \"jemalloc\"")?;
+    fs::remove_file(&path)?;
+    is_refused(architecture, &tree, "does not find")?;
+    test.saw("programs that do not find their allocators are not packed");
+    Ok(())
+}
+
+fn is_refused(architecture: Architecture, tree: &Path, reason: &str) -> Result<()> {
+    let refusal = dist::require_prebuilt(architecture, tree).err();
+    let refusal = refusal.context("`make dist` would pack it")?.to_string();
+    ensure!(refusal.contains(reason), "another refusal: {refusal}");
     Ok(())
 }
 

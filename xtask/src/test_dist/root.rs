@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Prints the memory that it has mapped. busybox cannot: Debian has it only as a static executable.
-const SHOW_MAPS: &str = r#"
+pub(super) const SHOW_MAPS: &str = r#"
 #include <stdio.h>
 int main(void) {
     FILE *maps = fopen("/proc/self/maps", "r");

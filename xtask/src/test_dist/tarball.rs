@@ -1,10 +1,10 @@
 //! The archive, installed by `install.sh` from a server: where there is glibc, and where there are musl and busybox.
 
+use super::TestDist;
 use super::installed::{self, Libc};
 use super::outcome;
 use super::root::Root;
 use super::server::{Archives, Server};
-use super::{Kind, TestDist, foreign_architecture};
 use anyhow::{Context as _, Result, ensure};
 use std::process::Command;
 
@@ -27,8 +27,7 @@ pub(super) fn check(test: &TestDist<'_>) -> Result<()> {
         check_in(test, &root, &server, Libc::Glibc)?;
     }
     test.saw("musl and busybox");
-    check_in(test, &Root::musl(test)?, &server, Libc::Musl)?;
-    check_foreign(test)
+    check_in(test, &Root::musl(test)?, &server, Libc::Musl)
 }
 
 fn check_in(test: &TestDist<'_>, root: &Root, server: &Server, libc: Libc) -> Result<()> {
@@ -80,27 +79,5 @@ fn check_sums(test: &TestDist<'_>) -> Result<()> {
         "install.sh has changed since\n\nhint: make dist"
     );
     test.saw("SHA256SUMS and install.sh");
-    Ok(())
-}
-
-/// The program for the other processor, by emulation.
-fn check_foreign(test: &TestDist<'_>) -> Result<()> {
-    let Some(archive) = test.foreign_file(Kind::Tarball)? else {
-        return Ok(());
-    };
-    let directory = test.new_directory("foreign-")?;
-    let mut tar = Command::new("tar");
-    tar.args(["--extract", "--strip-components=1", "--file"])
-        .arg(archive)
-        .arg("--directory")
-        .arg(&directory);
-    outcome::of(&mut tar)?.succeeded()?;
-    let architecture = foreign_architecture()?;
-    let mut emulated = Command::new(format!("qemu-{architecture}"));
-    emulated.arg(directory.join("bin/reheap")).arg("list");
-    outcome::of(&mut emulated)?
-        .succeeded()?
-        .said("\njemalloc ")?;
-    test.saw(&format!("the program for {architecture} runs, emulated"));
     Ok(())
 }
