@@ -6,7 +6,7 @@ use super::installed::{self, Libc};
 use super::outcome::{self, Outcome};
 use super::root::Root;
 use super::{Kind, TestDist};
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use std::ffi::OsStr;
 use std::process::Command;
 
@@ -21,6 +21,10 @@ pub(super) fn check(test: &TestDist<'_>) -> Result<()> {
         installed::check_unchanged(test, &root, &before, what)?;
     }
     let file = test.file(Kind::Rpm)?;
+    let query = ["--query", "--queryformat", "%{BUILDHOST}", "--package"].map(OsStr::new);
+    let host = rpm(&root, &[&query[..], &[file.as_os_str()]].concat())?.succeeded()?;
+    let is_neutral = host.stdout == "reheap";
+    ensure!(is_neutral, "the package names a machine: {}", host.stdout);
     // Without `--nodeps`: it must need nothing, because the database of this root is empty.
     rpm(&root, &["--install".as_ref(), file.as_os_str()])?.succeeded()?;
     let verified = rpm(&root, &["--verify", "reheap"].map(OsStr::new))?.succeeded()?;
