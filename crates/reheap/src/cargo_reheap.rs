@@ -1,4 +1,28 @@
-//! The program `cargo-reheap`, which Cargo starts for `cargo reheap`.
-fn main() -> std::process::ExitCode {
-    reheap_cli::main_cargo_reheap()
+//! The program `cargo-reheap`, which Cargo starts for `cargo reheap`. It becomes the `reheap` beside it.
+//!
+//! Both commands have most of their code in common, and two executables with all of it would make each package five
+//! megabytes larger and each build minutes longer. A link would do as well, but neither wheels nor `cargo install` have
+//! links.
+
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode};
+
+fn main() -> ExitCode {
+    let reheap = match std::env::current_exe() {
+        Ok(program) => program.with_file_name("reheap"),
+        Err(error) => {
+            eprintln!("reheap: cannot find the path of this program: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut command = Command::new(&reheap);
+    let error = command
+        .arg0("cargo-reheap")
+        .args(std::env::args_os().skip(1))
+        .exec();
+    eprintln!(
+        "reheap: cannot start `{}`: {error}\n\nhint: keep `cargo-reheap` and `reheap` in one directory",
+        reheap.display()
+    );
+    ExitCode::FAILURE
 }

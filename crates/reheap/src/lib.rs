@@ -1,7 +1,7 @@
-//! Holds what the programs `reheap` and `cargo-reheap` share: arguments, plans, terminal output and exit codes. Nothing
+//! Holds what the commands `reheap` and `cargo reheap` are: arguments, plans, terminal output and exit codes. Nothing
 //! else.
 //!
-//! It is a library only so that two executables can be made from it; it has no other users.
+//! One executable has both, and looks at the name that started it. It is the only user of this library.
 mod adopting;
 mod bench;
 mod choice;
@@ -31,9 +31,9 @@ mod workshop;
 
 use std::process::ExitCode;
 
-/// Entry point of `reheap`.
+/// Entry point of `reheap`, which may be called `cargo-reheap`.
 pub fn main_reheap() -> ExitCode {
-    with_stack(|| cli::run_reheap(std::env::args_os().collect()))
+    with_stack(|| cli::run(std::env::args_os().collect()))
 }
 
 /// Does all work in a thread if `ulimit -s` leaves the first one little stack: that limit is meant for the command.
@@ -51,9 +51,4 @@ fn with_stack(work: impl FnOnce() -> ExitCode + Send) -> ExitCode {
             _ => ExitCode::FAILURE,
         }
     })
-}
-
-/// Entry point of `cargo-reheap`.
-pub fn main_cargo_reheap() -> ExitCode {
-    cli::run_cargo_reheap(std::env::args_os().collect())
 }

@@ -306,3 +306,14 @@ fn offline_fetches_nothing_for_an_allocator_either() {
         "hint: reheap has to download its sources once",
     ]);
 }
+
+#[test]
+fn cargo_reheap_alone_says_that_reheap_is_missing_beside_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let alone = directory.path().join("cargo-reheap");
+    std::fs::copy(env!("CARGO_BIN_EXE_cargo-reheap"), &alone).unwrap();
+    let reheap = directory.path().join("reheap").display().to_string();
+    run(Command::new(&alone).args(["reheap", "--version"]))
+        .ended_with(1)
+        .said(&[&format!("cannot start `{reheap}`"), "hint: keep"]);
+}

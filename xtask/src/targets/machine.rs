@@ -11,6 +11,13 @@ use std::process::{Command, Stdio};
 
 /// Where a dynamic program's libc is here, and in the machine.
 const LIBRARIES: &str = "/usr/aarch64-linux-gnu/lib";
+/// All of glibc that programs and preloads need; those built for old versions name libraries that are empty today.
+const GLIBC: [&str; 4] = [
+    "ld-linux-aarch64.so.1",
+    "libc.so.6",
+    "libpthread.so.0",
+    "libdl.so.2",
+];
 /// Far longer than it takes.
 const SECONDS_MAX: &str = "1800";
 
@@ -42,7 +49,7 @@ impl Machine {
         for directory in ["proc", "sys", "dev", "tmp", "usr", "lib"] {
             machine.archive.directory(directory);
         }
-        for library in ["ld-linux-aarch64.so.1", "libc.so.6"] {
+        for library in GLIBC {
             machine.add_file(
                 &Path::new(LIBRARIES).join(library),
                 &format!("lib/{library}"),

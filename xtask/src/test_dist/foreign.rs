@@ -95,7 +95,8 @@ fn check_preloads(test: &TestDist<'_>, tree: &Path, program: &Path) -> Result<()
         let mut preload = Command::new("qemu-aarch64");
         preload
             .arg(tree.join("bin/reheap"))
-            .args(["preload", "--json", "-a", allocator.name, "-o"])
+            .args(["preload", "--json", "--libc", "glibc", "-a"])
+            .args([allocator.name, "-o"])
             .arg(&libraries)
             .env("REHEAP_CACHE_DIR", &cache)
             .env_remove("REHEAP_PREBUILT");

@@ -30,6 +30,7 @@ use crate::ui;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser};
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Give any Linux program a better memory allocator, prove that it has it, and measure what changed
@@ -156,8 +157,19 @@ enum CargoCommand {
     Install(cargo::CargoArguments),
 }
 
-/// Entry point of `reheap`.
-pub(crate) fn run_reheap(arguments: Vec<OsString>) -> ExitCode {
+/// Runs the command that the arguments ask for, with the name of the program in front.
+pub(crate) fn run(arguments: Vec<OsString>) -> ExitCode {
+    if arguments.get(1).is_some_and(|a| a == linker::SUBCOMMAND) {
+        return finish(linker::run(&arguments[2..]));
+    }
+    let called = arguments.first().map(Path::new).and_then(Path::file_name);
+    match called.is_some_and(|name| name == "cargo-reheap") {
+        true => run_cargo_reheap(arguments),
+        false => run_reheap(arguments),
+    }
+}
+
+fn run_reheap(arguments: Vec<OsString>) -> ExitCode {
     let arguments = link_names::spelled_out(arguments);
     if let Some(code) = cc::run_if_asked(&arguments) {
         return finish(code);
@@ -189,11 +201,8 @@ pub(crate) fn run_reheap(arguments: Vec<OsString>) -> ExitCode {
     })
 }
 
-/// Entry point of `cargo-reheap`; Cargo passes `reheap` as the first argument.
-pub(crate) fn run_cargo_reheap(mut arguments: Vec<OsString>) -> ExitCode {
-    if arguments.get(1).is_some_and(|a| a == linker::SUBCOMMAND) {
-        return finish(linker::run(&arguments[2..]));
-    }
+/// Cargo passes `reheap` as the first argument.
+fn run_cargo_reheap(mut arguments: Vec<OsString>) -> ExitCode {
     if arguments.get(1).is_some_and(|a| a == "reheap") {
         arguments.remove(1);
     }

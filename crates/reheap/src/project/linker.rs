@@ -1,6 +1,6 @@
 //! Is the recording linker: it links with a derived libc and records the link.
 //!
-//! reheap gives Cargo a small script as the target's linker. The script starts this module through `cargo-reheap`,
+//! reheap gives Cargo a small script as the target's linker. The script starts this module through `reheap`,
 //! which puts the directory of the derived libc at the front of the link line. Then it runs the linker that would have
 //! run without it. This adds nothing to the user's Rust flags, so it replaces none of them and recompiles nothing. The
 //! rejected alternative is `-L native=<directory>` in RUSTFLAGS. Cargo would take another allocator for another build
@@ -21,7 +21,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// The first argument that tells `cargo-reheap` to be the linker.
+/// The first argument that tells `reheap` to be the linker.
 pub(crate) const SUBCOMMAND: &str = "__link";
 
 /// Writes the script that Cargo calls, and returns its path.
