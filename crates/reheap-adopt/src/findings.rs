@@ -84,6 +84,9 @@ pub fn of(project: &Project) -> Vec<Finding> {
     for package in &project.packages {
         findings.extend(crate::checks::conditions::of(package));
     }
+    findings.extend(crate::checks::untested_target::of(project));
+    findings.extend(crate::checks::patched_libc::of(project));
+    findings.extend(crate::checks::missing_preload::of(project));
     findings.sort();
     findings.dedup();
     findings

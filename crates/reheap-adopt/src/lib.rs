@@ -22,4 +22,5 @@ pub mod manifest;
 pub mod project;
 pub mod sources;
 pub mod text;
+pub mod workflows;
 pub mod worlds;

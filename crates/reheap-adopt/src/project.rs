@@ -4,6 +4,7 @@ use crate::error::AdoptError;
 use crate::manifest::Manifest;
 use crate::sources::Sources;
 use crate::text::Text;
+use crate::workflows::Repository;
 use cargo_metadata::{CrateType, MetadataCommand, TargetKind};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,8 @@ pub struct Project {
     pub packages: Vec<Package>,
     /// What `Cargo.lock` chose, if there is one: package to versions.
     pub locked: BTreeMap<String, Vec<String>>,
+    /// What is around it: CI, Dockerfiles, scripts.
+    pub repository: Repository,
 }
 
 /// A member.
@@ -99,6 +102,7 @@ impl Project {
         Ok(Self {
             packages: packages.collect::<Result<_, _>>()?,
             locked: locked(&root.join("Cargo.lock"))?,
+            repository: Repository::around(&root),
             manifest: root_manifest,
             root,
         })

@@ -1,0 +1,132 @@
+//! Scripts that change the members of a `libc.a`, to get another allocator into static programs.
+//!
+//! The usual lists of members leave symbols defined twice or not at all with another version of musl, and the change
+//! stays in the toolchain for everything that is built with it later.
+
+use crate::findings::{Finding, Rule};
+use crate::project::Project;
+use crate::workflows::shell::{self, Command};
+use crate::workflows::{File, Kind};
+
+/// The kinds of files with commands.
+const WITH_COMMANDS: &[Kind] = &[Kind::Ci, Kind::Dockerfile, Kind::Script];
+
+pub(crate) fn of(project: &Project) -> Vec<Finding> {
+    let files = project.repository.of_kinds(WITH_COMMANDS);
+    let found = files.filter_map(|file| Some((file, place(file)?)));
+    found
+        .map(|(file, (at, how))| Finding {
+            path: file.text.path.clone(),
+            line: file.text.line(at),
+            rule: Rule::PatchedLibc,
+            what: format!("{how}; another version of musl needs another list of members"),
+            fix: "build with `cargo reheap build`, which derives a libc and leaves the toolchain alone"
+                .to_owned(),
+        })
+        .collect()
+}
+
+/// The first command that does it, and how.
+fn place(file: &File) -> Option<(usize, &'static str)> {
+    if !file.text.contents.contains("libc.a") {
+        return None;
+    }
+    let commands = shell::commands(&file.text.contents);
+    let changed = commands.iter().find_map(|it| Some((it.at, change(it)?)));
+    changed.or_else(|| by_script(&commands))
+}
+
+fn change(command: &Command) -> Option<&'static str> {
+    let words = &command.words;
+    let tool = |names: &[&str]| words.iter().position(|word| is_tool(word, names));
+    if let Some(at) = tool(&["ar"]) {
+        let operation = command.word(at + 1).trim_start_matches('-');
+        let is_change = operation.starts_with(['d', 'r', 'q', 'm'])
+            && operation.chars().all(|it| it.is_ascii_alphabetic());
+        // The archive is the first file.
+        if is_change && words[at + 2..].iter().take(2).any(|it| is_libc(it)) {
+            return Some("`ar` changes the members of `libc.a`");
+        }
+    }
+    if let Some(at) = tool(&["objcopy"])
+        && words[at..].iter().any(|word| is_libc(word))
+    {
+        return Some("`objcopy` changes the symbols of `libc.a`");
+    }
+    let is_copy = |word: &String| {
+        matches!(
+            word.as_str(),
+            "cp" | "mv" | "install" | "ln" | "COPY" | "ADD" | "copy"
+        )
+    };
+    let at = words.iter().position(is_copy)?;
+    let mut files = words[at + 1..].iter().filter(|word| !word.starts_with('-'));
+    let to = files.next_back()?;
+    let from: Vec<&String> = files.collect();
+    is_replacement(&from, to).then_some("another `libc.a` is copied over that of the toolchain")
+}
+
+/// With the script on standard input that `ar -M` reads.
+fn by_script(commands: &[Command]) -> Option<(usize, &'static str)> {
+    let says = |command: &Command, what: &str| {
+        let mut words = command.words.iter();
+        words.any(|word| word.split_whitespace().next() == Some(what))
+    };
+    let deletes = |it: &Command| {
+        ["DELETE", "REPLACE", "ADDMOD", "ADDLIB"]
+            .iter()
+            .any(|what| says(it, what))
+    };
+    let opens = |it: &Command| {
+        let is_libc = it
+            .words
+            .iter()
+            .any(|word| word.split_whitespace().any(is_libc));
+        is_libc && (says(it, "CREATE") || says(it, "OPEN") || says(it, "ADDLIB"))
+    };
+    let read = commands.iter().find(|it| {
+        let at = it.words.iter().position(|word| is_tool(word, &["ar"]));
+        at.is_some_and(|at| it.word(at + 1).trim_start_matches('-').starts_with('M'))
+    })?;
+    (commands.iter().any(deletes) && commands.iter().any(opens))
+        .then_some((read.at, "a script of `ar` changes the members of `libc.a`"))
+}
+
+/// `ar`, `llvm-ar`, `/usr/bin/x86_64-linux-musl-ar`, `$AR`.
+fn is_tool(word: &str, names: &[&str]) -> bool {
+    let name = word.rsplit('/').next().unwrap_or(word);
+    names.iter().any(|tool| {
+        let ends = name.strip_suffix(tool);
+        let variable = name.trim_matches(|it| "${}".contains(it)) == tool.to_uppercase();
+        ends.is_some_and(|front| front.is_empty() || front.ends_with('-'))
+            || variable && name.starts_with('$')
+    })
+}
+
+fn is_libc(word: &str) -> bool {
+    word.rsplit('/').next() == Some("libc.a")
+}
+
+/// Whether copying these there replaces a toolchain's `libc.a`. The same path in another image is a copy of a toolchain.
+fn is_replacement(from: &[&String], to: &str) -> bool {
+    let is_of_toolchain = |directory: &str| {
+        let directory = directory.trim_end_matches('/');
+        directory.ends_with("self-contained")
+            || directory == "/usr/lib"
+            || directory == "/lib"
+            || directory.ends_with("-linux-musl/lib")
+            || directory.starts_with("/usr/lib/")
+    };
+    let is_same = from.iter().any(|it| it.as_str() == to);
+    match to.strip_suffix("libc.a") {
+        Some(directory) if directory.is_empty() || directory.ends_with('/') => {
+            is_of_toolchain(directory) && !is_same
+        }
+        Some(_) => false,
+        None => {
+            let same = format!("{}/libc.a", to.trim_end_matches('/'));
+            let libcs = from.iter().filter(|it| is_libc(it) && it.as_str() != same);
+            is_of_toolchain(to) && libcs.count() > 0
+        }
+    }
+}
