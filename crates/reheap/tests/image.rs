@@ -4,6 +4,7 @@
 mod common;
 
 use common::command::{EVENT_DEADLINE, Running, make_fifo, try_until};
+use common::workshop::{HELLO, Workshop, parsed};
 use common::{INSTALL, Outcome, cargo_reheap, files_below, reheap, run};
 use serde_json::Value;
 use std::fs;
@@ -11,100 +12,6 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-
-const HELLO: &str =
-    "#include <stdio.h>\nint main(int n, char **v) { printf(\"hello %d\\n\", n); return 0; }\n";
-
-/// A directory with programs and images.
-struct Workshop(tempfile::TempDir);
-
-impl Workshop {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn write(&self, name: &str, contents: impl AsRef<[u8]>) -> PathBuf {
-        fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
-        fs::write(self.path(name), contents).unwrap();
-        self.path(name)
-    }
-
-    /// A C program.
-    fn compile(&self, compiler: &str, flags: &str, name: &str) -> PathBuf {
-        let source = self.write("hello.c", HELLO);
-        fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
-        let mut command = Command::new(compiler);
-        command.args(common::words(flags)).arg(source).arg("-o");
-        run(command.arg(self.path(name))).succeeded();
-        self.path(name)
-    }
-
-    /// A static program for this machine. glibc's, because that needs nothing to be built.
-    fn hello(&self) -> PathBuf {
-        self.compile("cc", "-static", "hello")
-    }
-
-    /// `reheap image` in this directory.
-    fn image(&self, line: &str) -> Command {
-        let mut command = reheap(&format!("image {line}"));
-        command
-            .current_dir(self.0.path())
-            .env_remove("SOURCE_DATE_EPOCH");
-        command
-    }
-
-    /// What it prints with `--json`.
-    #[track_caller]
-    fn made(&self, line: &str) -> Value {
-        json(
-            &run(&mut self.image(&format!("{line} --json")))
-                .succeeded()
-                .stdout,
-        )
-    }
-
-    /// Runs an image, with containers of its own.
-    fn podman(&self, image: &str, flags: &str, arguments: &str) -> Outcome {
-        let storage = self.path("containers");
-        let mut command = Command::new("podman");
-        command
-            .current_dir(self.0.path())
-            .args(["--storage-driver", "vfs", "--runtime", "runc", "--root"])
-            .arg(storage.join("root"))
-            .arg("--runroot")
-            .arg(storage.join("run"))
-            .args(common::words("run --rm --quiet --network none"))
-            .args(common::words(
-                "--ulimit nofile=1024:1024 --ulimit nproc=1000:1000",
-            ))
-            .args(common::words(flags))
-            .arg(image)
-            .args(common::words(arguments));
-        run(&mut command)
-    }
-
-    fn skopeo(&self, line: &str) -> Outcome {
-        let mut command = Command::new("skopeo");
-        run(command.current_dir(self.0.path()).args(common::words(line))).succeeded()
-    }
-
-    fn inspected(&self, image: &str) -> Value {
-        json(&self.skopeo(&format!("inspect {image}")).stdout)
-    }
-
-    fn configuration(&self, image: &str) -> Value {
-        json(&self.skopeo(&format!("inspect --config {image}")).stdout)
-    }
-}
-
-#[track_caller]
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
-}
 
 /// `workloads/guest`, built and packed once for all tests.
 fn guest() -> &'static Path {
@@ -132,7 +39,7 @@ fn guest() -> &'static Path {
 fn a_rust_program_in_an_image_has_a_user_certificates_and_a_place_to_write() {
     let workshop = Workshop::new();
     let image = format!("oci-archive:{}", guest().display());
-    let told = workshop.podman(&image, "", "").succeeded().stdout;
+    let told = workshop.podman("", &image, "").succeeded().stdout;
     for line in [
         "user 65532:65532",
         "writes to /tmp: true",
@@ -171,14 +78,12 @@ fn an_image_of_a_project_says_what_it_is_and_what_it_was_made_from() {
         of_image("description"),
         "What a program sees inside a container image"
     );
-    let manifest = workshop
-        .skopeo(&format!("inspect --raw oci-archive:{archive}"))
-        .stdout;
-    let annotations = json(&manifest)["annotations"].clone();
+    let manifest = workshop.manifest(&format!("oci-archive:{archive}"));
+    let annotations = &manifest["annotations"];
     assert_eq!(annotations["org.opencontainers.image.title"], "guest");
-    let allocators = json(annotations["io.github.reheap.allocators"].as_str().unwrap());
+    let allocators = parsed(annotations["io.github.reheap.allocators"].as_str().unwrap());
     assert_eq!(allocators["guest"]["allocator"], "mimalloc");
-    let sbom = json(annotations["io.github.reheap.sbom"].as_str().unwrap());
+    let sbom = parsed(annotations["io.github.reheap.sbom"].as_str().unwrap());
     assert_eq!(sbom["bomFormat"], "CycloneDX");
     let components = sbom["components"].as_array().unwrap();
     let named = |name: &str| {
@@ -205,9 +110,9 @@ fn an_image_of_a_project_says_what_it_is_and_what_it_was_made_from() {
 fn a_limit_of_memory_reaches_the_program() {
     let workshop = Workshop::new();
     let image = format!("oci-archive:{}", guest().display());
-    let fits = workshop.podman(&image, "--memory 64m", "16").succeeded();
+    let fits = workshop.podman("--memory 64m", &image, "16").succeeded();
     assert_eq!(fits.stdout, format!("filled {} bytes\n", 16 << 20));
-    let limited = workshop.podman(&image, "--memory 64m --memory-swap 64m", "512");
+    let limited = workshop.podman("--memory 64m --memory-swap 64m", &image, "512");
     assert_eq!(limited.code(), Some(137), "{limited:?}"); // 128 + SIGKILL
 }
 
@@ -225,7 +130,7 @@ fn every_form_runs_and_other_tools_see_the_same_image() {
             "--entrypoint",
             "hello one two",
         ]);
-        json(&run(&mut command).succeeded().stdout)
+        parsed(&run(&mut command).succeeded().stdout)
     };
     let archive = made("image.tar", "");
     let directory = made("image", "");
@@ -238,7 +143,7 @@ fn every_form_runs_and_other_tools_see_the_same_image() {
         "oci-archive:zstd.tar",
     ] {
         assert_eq!(
-            workshop.podman(image, "", "").succeeded().stdout,
+            workshop.podman("", image, "").succeeded().stdout,
             "hello 3\n",
             "{image}"
         );
@@ -268,16 +173,12 @@ fn every_form_runs_and_other_tools_see_the_same_image() {
     );
     assert_eq!(configuration["config"]["Labels"]["a"], "b");
 
-    workshop.skopeo("copy --quiet oci-archive:image.tar oci:copy:latest");
+    workshop.tool("skopeo copy --quiet oci-archive:image.tar oci:copy:latest");
     assert_eq!(
         workshop.inspected("oci:copy:latest")["Digest"],
         archive["digest"]
     );
-    let mut umoci = Command::new("umoci");
-    umoci
-        .current_dir(workshop.0.path())
-        .args(["unpack", "--rootless", "--image", "image:latest"]);
-    run(umoci.arg("bundle")).succeeded();
+    workshop.tool("umoci unpack --rootless --image image:latest bundle");
     let root = workshop.path("bundle/rootfs");
     let mode = |path: &str| fs::metadata(root.join(path)).unwrap().permissions().mode() & 0o7777;
     assert_eq!((mode("tmp"), mode("usr/local/bin/hello")), (0o1777, 0o755));
@@ -290,7 +191,7 @@ fn every_form_runs_and_other_tools_see_the_same_image() {
 
     let lines = run(reheap("inspect --json").arg(workshop.path("zstd.tar"))).succeeded();
     assert_eq!(
-        json(&lines.stdout)[0]["entry_point"],
+        parsed(&lines.stdout)[0]["entry_point"],
         "/usr/local/bin/hello"
     );
 }
@@ -333,8 +234,8 @@ fn programs_for_two_processors_are_one_image_for_two_platforms() {
         _ => ("amd64", "aarch64-linux-gnu-gcc"),
     };
     let workshop = Workshop::new();
-    workshop.compile("cc", "-static", "here/hello");
-    workshop.compile(cross, "-static", "there/hello");
+    workshop.compile("cc", "-static", "here/hello", HELLO);
+    workshop.compile(cross, "-static", "there/hello", HELLO);
     let made = workshop.made("here/hello there/hello -o image.tar");
     let platforms: Vec<&str> = made["images"]
         .as_array()
@@ -343,27 +244,20 @@ fn programs_for_two_processors_are_one_image_for_two_platforms() {
         .map(|i| i["platform"].as_str().unwrap())
         .collect();
     assert_eq!(platforms, ["linux/amd64", "linux/arm64"]);
-    let index = json(
-        &workshop
-            .skopeo("inspect --raw oci-archive:image.tar")
-            .stdout,
-    );
+    let index = workshop.manifest("oci-archive:image.tar");
     assert_eq!(
         index["mediaType"],
         "application/vnd.oci.image.index.v1+json"
     );
     for architecture in ["amd64", "arm64"] {
-        let mut skopeo = Command::new("skopeo");
-        skopeo
-            .current_dir(workshop.0.path())
-            .args(["--override-arch", architecture]);
-        let outcome = run(skopeo.args(["inspect", "oci-archive:image.tar"])).succeeded();
-        assert_eq!(json(&outcome.stdout)["Architecture"], architecture);
+        let line = format!("skopeo --override-arch {architecture} inspect oci-archive:image.tar");
+        let image = parsed(&workshop.tool(&line).stdout);
+        assert_eq!(image["Architecture"], architecture);
     }
-    let image = format!("--platform=linux/{here}");
+    let platform = format!("--platform=linux/{here}");
     assert_eq!(
         workshop
-            .podman("oci-archive:image.tar", &image, "")
+            .podman(&platform, "oci-archive:image.tar", "")
             .succeeded()
             .stdout,
         "hello 1\n"
@@ -383,26 +277,19 @@ fn programs_for_two_processors_are_one_image_for_two_platforms() {
 #[test]
 fn a_dynamic_program_is_refused_with_what_it_needs_or_packed_with_it() {
     let workshop = Workshop::new();
-    workshop.compile("cc", "", "glibc");
-    workshop.compile("musl-gcc", "", "musl");
+    workshop.compile("cc", "", "glibc", HELLO);
+    workshop.compile("musl-gcc", "", "musl", HELLO);
     // Found only beside the program, and so not in an image.
     workshop.write("extra.c", "int extra(void) { return 0; }\n");
-    let mut library = Command::new("cc");
-    library.current_dir(workshop.0.path()).args([
-        "-shared",
-        "-fPIC",
-        "extra.c",
-        "-o",
-        "libextra.so",
-    ]);
-    run(&mut library).succeeded();
+    workshop.tool("cc -shared -fPIC extra.c -o libextra.so");
     workshop.compile(
         "cc",
         &format!(
             "-Wl,--no-as-needed -L{0} -lextra -Wl,-rpath,$ORIGIN",
-            workshop.0.path().display()
+            workshop.directory().display()
         ),
         "origin",
+        HELLO,
     );
 
     run(&mut workshop.image("glibc -o image.tar"))
@@ -417,7 +304,7 @@ fn a_dynamic_program_is_refused_with_what_it_needs_or_packed_with_it() {
     for name in ["glibc", "musl", "origin"] {
         let archive = format!("{name}.tar");
         run(&mut workshop.image(&format!("{name} --with-libraries -o {archive}"))).succeeded();
-        let outcome = workshop.podman(&format!("oci-archive:{archive}"), "", "");
+        let outcome = workshop.podman("", &format!("oci-archive:{archive}"), "");
         assert_eq!(outcome.succeeded().stdout, "hello 1\n", "{name}");
     }
     fs::remove_file(workshop.path("libextra.so")).unwrap();
@@ -429,16 +316,8 @@ fn a_dynamic_program_is_refused_with_what_it_needs_or_packed_with_it() {
 #[test]
 fn musls_own_allocator_is_worth_a_warning_with_the_way_out() {
     let workshop = Workshop::new();
-    let source = workshop.write(
-        "allocates.c",
-        "#include <stdlib.h>\nint main(void) { return malloc(1) == 0; }\n",
-    );
-    run(Command::new("musl-gcc")
-        .arg("-static")
-        .arg(source)
-        .arg("-o")
-        .arg(workshop.path("stock")))
-    .succeeded();
+    let allocates = "#include <stdlib.h>\nint main(void) { return malloc(1) == 0; }\n";
+    workshop.compile("musl-gcc", "-static", "stock", allocates);
     run(&mut workshop.image("stock -o image.tar"))
         .succeeded()
         .said(&["musl's own allocator", "reheap cc"]);
@@ -458,7 +337,7 @@ fn what_cannot_be_packed_is_refused_before_anything_is_written() {
     workshop.write("kept.txt", "text");
     workshop.write("kept/file", "text");
     make_fifo(&workshop.path("data/fifo"));
-    let before = files_below(workshop.0.path());
+    let before = files_below(workshop.directory());
     for (line, code, said) in [
         ("script -o image.tar", 1, "it is not ELF but a script"),
         ("missing -o image.tar", 1, "there is no such file"),
@@ -520,7 +399,7 @@ fn what_cannot_be_packed_is_refused_before_anything_is_written() {
         let outcome = run(&mut workshop.image(line));
         assert!(outcome.stderr.contains(said), "{line}: {outcome:?}");
         outcome.ended_with(code);
-        assert_eq!(files_below(workshop.0.path()), before, "{line}");
+        assert_eq!(files_below(workshop.directory()), before, "{line}");
     }
 }
 
@@ -533,7 +412,8 @@ fn a_full_disk_leaves_the_image_that_was_there() {
         cp \"$1/image.tar\" before; ! \"$REHEAP\" image hello --file noise:/noise -o \"$1/image.tar\"; \
         cmp before \"$1/image.tar\"; ls -A \"$1\"; ! \"$REHEAP\" image hello --file noise:/noise -o \"$1/image\"; ls -A \"$1\"";
     fs::create_dir(workshop.path("disk")).unwrap();
-    let outcome = common::image::in_namespace(script, &[&workshop.path("disk"), workshop.0.path()]);
+    let outcome =
+        common::image::in_namespace(script, &[&workshop.path("disk"), workshop.directory()]);
     let outcome = outcome.succeeded().said(&["No space left on device"]);
     assert_eq!(outcome.stdout, "image.tar\nimage.tar\n");
 }
@@ -557,7 +437,7 @@ fn ctrl_c_while_layers_are_made_leaves_nothing() {
     workshop.hello();
     let sparse = fs::File::create(workshop.path("sparse")).unwrap();
     sparse.set_len(20 << 30).unwrap();
-    let before = files_below(workshop.0.path());
+    let before = files_below(workshop.directory());
     let running = Running::start(&mut workshop.image("hello --file sparse:/sparse -o image.tar"));
     let pid = running.pid();
     try_until("opening the file that is packed", pid, || {
@@ -571,7 +451,7 @@ fn ctrl_c_while_layers_are_made_leaves_nothing() {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let outcome = running.finish(EVENT_DEADLINE).ended_with(130);
     outcome.said(&["interrupted before `image.tar` was written"]);
-    assert_eq!(files_below(workshop.0.path()), before);
+    assert_eq!(files_below(workshop.directory()), before);
 }
 
 #[test]
@@ -596,11 +476,7 @@ fn time_zones_and_mozillas_certificates_are_there_when_asked_for() {
         workshop.configuration("oci:image")["config"]["User"],
         "1000:1000"
     );
-    let mut umoci = Command::new("umoci");
-    umoci
-        .current_dir(workshop.0.path())
-        .args(["unpack", "--rootless", "--image", "image:latest"]);
-    run(umoci.arg("bundle")).succeeded();
+    workshop.tool("umoci unpack --rootless --image image:latest bundle");
     let zone = |root: &str| fs::read(Path::new(root).join("usr/share/zoneinfo/Europe/Berlin"));
     let here = zone("/").unwrap_or_else(|error| panic!("no time zones: {error}; {INSTALL}"));
     let packed = zone(workshop.path("bundle/rootfs").to_str().unwrap()).unwrap();
@@ -610,8 +486,8 @@ fn time_zones_and_mozillas_certificates_are_there_when_asked_for() {
     assert_eq!(none["images"][0]["certificates"], Value::Null);
     let script =
         "mount -t tmpfs none /etc/ssl; cd \"$1\"; \"$REHEAP\" image hello --json -o mozilla.tar";
-    let outcome = common::image::in_namespace(script, &[workshop.0.path()]).succeeded();
-    let certificates = &json(&outcome.stdout)["images"][0]["certificates"];
+    let outcome = common::image::in_namespace(script, &[workshop.directory()]).succeeded();
+    let certificates = &parsed(&outcome.stdout)["images"][0]["certificates"];
     assert!(certificates["count"].as_u64() > Some(50), "{certificates}");
     assert_eq!(certificates["from"], Value::Null);
 }
@@ -623,12 +499,12 @@ fn a_pipe_gets_the_archive_and_nothing_else() {
     let script = "\"$0\" image hello --format docker -o /proc/self/fd/1 | cat > piped.tar";
     let mut shell = Command::new("sh");
     shell
-        .current_dir(workshop.0.path())
+        .current_dir(workshop.directory())
         .args(["-euc", script, env!("CARGO_BIN_EXE_reheap")]);
     run(&mut shell).succeeded().said(&["/usr/local/bin/hello"]);
     assert_eq!(
         workshop
-            .podman("docker-archive:piped.tar", "", "")
+            .podman("", "docker-archive:piped.tar", "")
             .succeeded()
             .stdout,
         "hello 1\n"
@@ -642,18 +518,15 @@ fn what_cargo_auditable_left_in_a_program_is_the_images_sbom() {
     let script = "import zlib; open('list', 'wb').write(zlib.compress(b'{\"packages\": [{\"name\": \"one\", \
         \"version\": \"1.0.0\", \"source\": \"crates.io\"}]}'))";
     let mut python = Command::new("python3");
-    run(python.current_dir(workshop.0.path()).args(["-c", script])).succeeded();
-    let mut objcopy = Command::new("objcopy");
-    objcopy.current_dir(workshop.0.path());
-    run(objcopy.args(["--add-section", ".dep-v0=list", "hello"])).succeeded();
+    run(python
+        .current_dir(workshop.directory())
+        .args(["-c", script]))
+    .succeeded();
+    workshop.tool("objcopy --add-section .dep-v0=list hello");
     let made = run(&mut workshop.image("hello -o image.tar")).succeeded();
     assert!(!made.stdout.contains("without an SBOM"), "{}", made.stdout);
-    let manifest = json(
-        &workshop
-            .skopeo("inspect --raw oci-archive:image.tar")
-            .stdout,
-    );
-    let sbom = json(
+    let manifest = workshop.manifest("oci-archive:image.tar");
+    let sbom = parsed(
         manifest["annotations"]["io.github.reheap.sbom"]
             .as_str()
             .unwrap(),
@@ -670,7 +543,7 @@ fn of_a_projects_programs_the_one_starts_that_cargo_run_would_start() {
         run(command.arg("--compression=zstd"))
     };
     let starts =
-        |outcome: Outcome| json(&outcome.succeeded().stdout)["images"][0]["entry_point"].clone();
+        |outcome: Outcome| parsed(&outcome.succeeded().stdout)["images"][0]["entry_point"].clone();
     assert_eq!(starts(image("")), serde_json::json!(["/usr/local/bin/app"]));
     assert_eq!(
         starts(image("--entrypoint another")),

@@ -15,6 +15,7 @@ pub(crate) mod command;
 pub(crate) mod image;
 pub(crate) mod programs;
 pub(crate) mod suite;
+pub(crate) mod workshop;
 
 pub(crate) use command::{INSTALL, Outcome, run, run_with_input};
 use reheap_elf::marker::{self, FoundMarker};
