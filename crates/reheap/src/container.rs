@@ -9,6 +9,7 @@ use reheap_image::Workplace;
 use reheap_image::read::{self, ReadError, Wanted};
 use reheap_image::tree::{Found, Tree};
 use serde_json::Value;
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -68,17 +69,22 @@ pub(crate) struct EntryPoint {
     pub(crate) has_capabilities: bool,
 }
 
-/// Reads the program that the image at a path starts.
+/// Looks at what is in the image at a path.
 ///
 /// # Errors
-/// [`ContainerError`]
-pub(crate) fn entry_point(path: &Path) -> Result<EntryPoint, ContainerError> {
+/// Those of `look`, and [`ContainerError`] when the image cannot be read.
+pub(crate) fn look_into<T, E: From<ContainerError>>(
+    path: &Path,
+    look: impl FnOnce(&Contents<'_>) -> Result<T, E>,
+) -> Result<T, E> {
     let never = AtomicBool::new(false);
     let workplace = Workplace::new(None, &never);
-    let image = read::open(path, Wanted::First, &workplace)?;
-    let tree = Tree::read(&image.layers, &workplace)?;
-    let settings = image.settings()?;
-    Contents::new(&tree, &settings, &workplace).entry_point()
+    let read = || -> Result<_, ContainerError> {
+        let image = read::open(path, Wanted::First, &workplace)?;
+        Ok((Tree::read(&image.layers, &workplace)?, image.settings()?))
+    };
+    let (tree, settings) = read()?;
+    look(&Contents::new(&tree, &settings, &workplace))
 }
 
 /// The files of an image and its configuration.
@@ -89,6 +95,7 @@ pub(crate) struct Contents<'a> {
     command: Vec<String>,
     environment: Vec<String>,
     directory: &'a Path,
+    failure: RefCell<Option<ContainerError>>,
 }
 
 impl<'a> Contents<'a> {
@@ -104,6 +111,7 @@ impl<'a> Contents<'a> {
             command: words.collect(),
             environment: reheap_image::added::environment(config),
             directory: Path::new(directory),
+            failure: RefCell::default(),
         }
     }
 
@@ -209,6 +217,22 @@ impl<'a> Contents<'a> {
         Ok(self.tree.open(path, self.workplace)?)
     }
 
+    /// A file, for somebody who only asks whether it is there: why it cannot be opened is noted.
+    pub(crate) fn noting(&self, path: &Path) -> Option<Opened> {
+        match self.file(path) {
+            Ok(file) => file,
+            Err(error) => {
+                self.failure.replace(Some(error));
+                None
+            }
+        }
+    }
+
+    /// Why a file could not be opened that is there, as when the disk is full.
+    pub(crate) fn noted(&self) -> Result<(), ContainerError> {
+        self.failure.take().map_or(Ok(()), Err)
+    }
+
     /// A file by any of its paths.
     pub(crate) fn file(&self, path: &Path) -> Result<Option<Opened>, ContainerError> {
         let Some(path) = self.tree.resolve(path)? else {
@@ -258,7 +282,7 @@ mod tests {
     fn entry_point_in(bytes: &[u8]) -> Result<EntryPoint, ContainerError> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), bytes).unwrap();
-        entry_point(file.path())
+        look_into(file.path(), |contents| contents.entry_point())
     }
 
     #[test]

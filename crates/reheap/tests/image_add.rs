@@ -3,9 +3,11 @@
 
 mod common;
 
-use common::image::in_namespace;
-use common::workshop::Workshop;
+use common::image::{in_namespace, musl_linker};
+use common::prebuilt::produce;
+use common::workshop::{File, Workshop, glibc_files, musl_files, parsed};
 use common::{reheap, run};
+use reheap_image::blob::Blob;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -129,15 +131,14 @@ fn a_musl_program_gets_its_library_and_glibc_programs_beside_it_are_left_alone()
 fn scripts_shells_and_init_programs_lead_to_the_program_that_counts() {
     let workshop = Workshop::new();
     workshop.compile("musl-gcc", "", "maps", MAPS);
-    let files = || {
-        let read = |path: &Path| fs::read(path).unwrap();
-        vec![
-            ("bin/dash", 0o755, read(Path::new("/bin/dash"))),
-            ("usr/bin/maps", 0o755, read(&workshop.path("maps"))),
-            ("entry.sh", 0o755, b"#!/bin/dash\nexec \"$@\"\n".to_vec()),
-            ("sbin/tini", 0o755, b"\x7fELF".to_vec()),
-        ]
-    };
+    let read = |path: &Path| fs::read(path).unwrap();
+    let mut files = [glibc_files(), musl_files()].concat();
+    files.extend([
+        ("bin/dash", 0o755, read(Path::new("/bin/dash"))),
+        ("usr/bin/maps", 0o755, read(&workshop.path("maps"))),
+        ("entry.sh", 0o755, b"#!/bin/dash\nexec \"$@\"\n".to_vec()),
+        ("sbin/tini", 0o755, b"\x7fELF".to_vec()),
+    ]);
     for (config, program) in [
         (
             json!({"Entrypoint": ["/entry.sh"], "Cmd": ["maps", "-x"]}),
@@ -153,7 +154,7 @@ fn scripts_shells_and_init_programs_lead_to_the_program_that_counts() {
             "/usr/bin/maps",
         ),
     ] {
-        workshop.docker_archive("base.tar", &files(), config);
+        workshop.docker_archive("base.tar", &files, config);
         assert_eq!(
             workshop.made("--add mimalloc base.tar -o added.tar")["program"],
             program
@@ -164,12 +165,13 @@ fn scripts_shells_and_init_programs_lead_to_the_program_that_counts() {
 #[test]
 fn what_is_in_the_environment_stays_behind_the_allocator() {
     let workshop = Workshop::new();
-    let cat = vec![("bin/cat", 0o755, fs::read("/bin/cat").unwrap())];
+    let mut files = glibc_files();
+    files.push(("bin/cat", 0o755, fs::read("/bin/cat").unwrap()));
     let config = json!({
         "Cmd": ["cat"],
         "Env": ["LD_PRELOAD=/lib/other.so", "MALLOC_CONF=narenas:1", "A=b"],
     });
-    workshop.docker_archive("base.tar", &cat, config);
+    workshop.docker_archive("base.tar", &files, config);
     let added = workshop.made("--add jemalloc base.tar -o added.tar -t narenas=2");
     let environment = &added["environment"];
     assert_eq!(environment["MALLOC_CONF"], "narenas:1,narenas:2");
@@ -237,10 +239,9 @@ fn a_program_that_no_preload_gets_into_is_refused_with_the_reason() {
             "`/none` is not in it",
         ),
     ] {
-        let files = [
-            ("app", mode, program.clone()),
-            ("lib.so", 0o755, other.clone()),
-        ];
+        let mut files = glibc_files();
+        files.push(("app", mode, program.clone()));
+        files.push(("lib.so", 0o755, other.clone()));
         workshop.docker_archive("base.tar", &files, config.clone());
         run(&mut workshop.image("--add mimalloc base.tar -o added.tar"))
             .ended_with(1)
@@ -248,9 +249,113 @@ fn a_program_that_no_preload_gets_into_is_refused_with_the_reason() {
         assert!(!workshop.path("added.tar").exists());
     }
     // Root gains nothing by a file of root's.
-    let files = [("app", 0o4755, dynamic)];
+    let mut files = glibc_files();
+    files.push(("app", 0o4755, dynamic));
     workshop.docker_archive("base.tar", &files, root);
     workshop.made("--add mimalloc base.tar -o added.tar");
+}
+
+/// Puts a library into prebuilt files in the place of mimalloc's.
+fn replace_mimalloc(package: &Path, library: &[u8]) {
+    let manifest = package.join("manifest.json");
+    let mut text = parsed(&fs::read_to_string(&manifest).unwrap());
+    let mut files = text["files"].as_array_mut().unwrap().iter_mut();
+    let of_mimalloc = |file: &&mut Value| {
+        let path = file["path"].as_str().unwrap();
+        path.starts_with("preloads/") && path.contains("linux-gnu/libmimalloc-2")
+    };
+    let file = files.find(of_mimalloc).unwrap();
+    let digest = Blob::of_bytes(library.to_vec()).digest().to_string();
+    file["sha256"] = json!(digest.strip_prefix("sha256:").unwrap());
+    file["size"] = json!(library.len());
+    fs::write(package.join(file["path"].as_str().unwrap()), library).unwrap();
+    fs::write(manifest, text.to_string()).unwrap();
+}
+
+#[test]
+fn an_image_that_lacks_what_the_allocators_library_needs_is_refused_with_its_name() {
+    let workshop = Workshop::new();
+    let package = workshop.path("prebuilt");
+    produce(&package);
+    // As one for glibc 2.17 needs them.
+    let flags = "-shared -fPIC -Wl,--no-as-needed -l:libpthread.so.0 -l:libdl.so.2";
+    let library = workshop.compile("cc", flags, "library.so", "int nothing;\n");
+    replace_mimalloc(&package, &fs::read(library).unwrap());
+    let added = |layers: &[&[File<'_>]]| {
+        let config = json!({"Cmd": ["/app"]});
+        workshop.docker_archive_of_layers("base.tar", layers, config);
+        let mut command = workshop.image("--add mimalloc base.tar -o added.tar");
+        run(command.env("REHEAP_PREBUILT", &package))
+    };
+    let read = |program: PathBuf| fs::read(program).unwrap();
+    let mut files = glibc_files();
+    files.push(("app", 0o755, read(workshop.compile("cc", "", "app", MAPS))));
+    added(&[&files]).succeeded();
+    let removed = [("lib/.wh.libdl.so.2", 0o644, Vec::new())];
+    added(&[&files, &removed]).ended_with(1).said(&[
+        "cannot add mimalloc to `base.tar`: it lacks libdl.so.2, which the allocator's library needs",
+    ]);
+    let removed = [("lib/.wh..wh..opq", 0o644, Vec::new())];
+    added(&[&files, &removed])
+        .ended_with(1)
+        .said(&["it lacks libpthread.so.0 and libdl.so.2 and libc.so.6, which"]);
+    let mut files = musl_files();
+    files.push((
+        "app",
+        0o755,
+        read(workshop.compile("musl-gcc", "", "app", MAPS)),
+    ));
+    added(&[&files]).succeeded();
+    let linker = musl_linker();
+    added(&[&files[1..]]).ended_with(1).said(&[&format!(
+        "it lacks {linker}, which the allocator's library needs"
+    )]);
+}
+
+#[test]
+fn inspect_says_which_allocator_the_configuration_of_an_image_preloads() {
+    let workshop = Workshop::new();
+    let line = |preload: &str, program: &Path| {
+        let mut files = glibc_files();
+        files.push(("app", 0o755, fs::read(program).unwrap()));
+        let config = json!({"Cmd": ["/app"], "Env": [format!("LD_PRELOAD={preload}")]});
+        workshop.docker_archive("base.tar", &files, config);
+        run(reheap("inspect").arg(workshop.path("base.tar")))
+            .succeeded()
+            .stdout
+    };
+    let dynamic = workshop.compile("cc", "", "dynamic", MAPS);
+    let said = line("/lib/libx.so:libdl.so.2", &dynamic);
+    assert!(said.contains(": stock glibc"), "{said}");
+    assert!(
+        said.contains("LD_PRELOAD names `/lib/libx.so`, which is not in the image"),
+        "{said}"
+    );
+    assert!(!said.contains("libdl"), "{said}");
+    let fixed = workshop.compile("cc", "-static", "static", MAPS);
+    let said = line("/lib/libx.so", &fixed);
+    assert!(
+        said.contains("`/lib/libx.so`, which a static program ignores"),
+        "{said}"
+    );
+
+    line("", &dynamic);
+    workshop.made("--add mimalloc base.tar -o added.tar");
+    let added = workshop.path("added.tar");
+    let said = run(reheap("inspect").arg(&added)).succeeded().stdout;
+    assert!(said.contains("app: mimalloc 2"), "{said}");
+    assert!(
+        said.contains(" through LD_PRELOAD; dynamic, glibc"),
+        "{said}"
+    );
+    assert!(!said.contains("not in the image"), "{said}");
+    let said = run(reheap("inspect --verbose").arg(&added))
+        .succeeded()
+        .stdout;
+    assert!(
+        said.contains("  preload     /usr/lib/reheap/$LIB/libmimalloc-2"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -369,9 +474,12 @@ fn a_base_that_lacks_something_is_refused() {
 fn a_full_disk_leaves_what_was_there() {
     let workshop = Workshop::new();
     workshop.made("/bin/cat --with-libraries -o base.tar");
+    workshop.compile("cc", "", "maps", MAPS);
     let script = "mkdir \"$1/small\"; mount -t tmpfs -o size=400k none \"$1/small\"; cd \"$1/small\"; echo old > out.tar
-        ! \"$REHEAP\" image --add mimalloc ../base.tar -o out.tar; cat out.tar; ls -A";
+        ! \"$REHEAP\" image --add mimalloc ../base.tar -o out.tar; cat out.tar; ls -A
+        ! \"$REHEAP\" image ../maps --base ../base.tar -o out.tar; cat out.tar; ls -A";
     let outcome = in_namespace(script, &[workshop.directory()]).succeeded();
-    assert_eq!(outcome.stdout, "old\nout.tar\n");
-    outcome.said(&["No space left on device"]);
+    assert_eq!(outcome.stdout, "old\nout.tar\nold\nout.tar\n");
+    let said = outcome.stderr.matches("No space left on device").count();
+    assert_eq!(said, 2, "{}", outcome.stderr);
 }

@@ -267,7 +267,8 @@ fn the_entry_point_of_a_saved_image_is_found_through_layers_and_links() {
         let identity = inspected(workshop.path(name).to_str().unwrap(), 0);
         assert_eq!(identity["entry_point"], "/usr/bin/app");
         assert_eq!(identity["malloc"]["provider"]["name"], "musl-mallocng");
-        assert_eq!(identity["preload"], json!(["/lib/libx.so"]));
+        let ignored = json!([{"entry": "/lib/libx.so", "state": "ignored"}]);
+        assert_eq!(identity["preload"], ignored);
     }
 }
 

@@ -32,11 +32,22 @@ pub(crate) fn line(report: &Report, columns: Option<usize>) -> String {
 fn facts(report: &Report) -> Vec<String> {
     let mut facts = Vec::new();
     let mut hazards: Vec<&'static str> = match report {
-        Report::File { identity, .. } | Report::Container { identity, .. } => {
+        Report::File { identity, .. } => {
             let malloc = Malloc::of(&identity.malloc, &identity.allocators, &identity.libc);
-            facts.push(malloc.short());
-            facts.extend(others(identity.allocators.iter()));
-            facts.push(what_it_is(identity));
+            facts.extend(of_file(identity, malloc.short()));
+            identity.hazards.iter().filter_map(hazard).collect()
+        }
+        Report::Container {
+            identity, preload, ..
+        } => {
+            let known = text::with_preloaded(&identity.allocators, preload);
+            let malloc = Malloc::of(&identity.malloc, &known, &identity.libc);
+            let through = match text::is_preloaded(&identity.malloc, preload) {
+                true => " through LD_PRELOAD",
+                false => "",
+            };
+            facts.extend(of_file(identity, malloc.short() + through));
+            facts.extend(preload.iter().filter_map(text::trouble_with));
             identity.hazards.iter().filter_map(hazard).collect()
         }
         Report::Process(running) => {
@@ -64,6 +75,13 @@ fn facts(report: &Report) -> Vec<String> {
         _ => "hazards",
     };
     facts.push(format!("{label}: {}", hazards.join(", ")));
+    facts
+}
+
+fn of_file(identity: &Identity, malloc: String) -> Vec<String> {
+    let mut facts = vec![malloc];
+    facts.extend(others(identity.allocators.iter()));
+    facts.push(what_it_is(identity));
     facts
 }
 

@@ -4,6 +4,7 @@
 //! number.
 
 mod file;
+mod image;
 mod line;
 mod report;
 mod running;
@@ -14,7 +15,7 @@ use crate::process::ProcessError;
 use file::FileError;
 pub(crate) use file::open;
 use reheap_elf::identify;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 pub(crate) use line::{columns_of_terminal, line};
 pub(crate) use report::Report;
@@ -53,32 +54,12 @@ pub(crate) fn subject(subject: &Path, files: &Files) -> Result<Report, InspectEr
 fn inspect_file(path: &Path) -> Result<Report, FileError> {
     let file = path.to_string_lossy().into_owned();
     if container::is_image(path) {
-        return inspect_image(path, file);
+        return image::inspect(path, file);
     }
     let opened = file::open(path)?;
     Ok(Report::File {
         file,
         identity: Box::new(identify::identify(&opened)?),
-    })
-}
-
-fn inspect_image(path: &Path, file: String) -> Result<Report, FileError> {
-    let program = container::entry_point(path)?;
-    let identity = identify::identify(&program.file).map_err(|error| FileError::EntryPoint {
-        path: program.path.clone(),
-        error,
-    })?;
-    let text = |path: &PathBuf| path.to_string_lossy().into_owned();
-    let preload = program
-        .environment
-        .iter()
-        .filter_map(|variable| variable.strip_prefix("LD_PRELOAD="));
-    Ok(Report::Container {
-        file,
-        entry_point: text(&program.path),
-        scripts: program.through.iter().map(text).collect(),
-        preload: preload.map(str::to_owned).collect(),
-        identity: Box::new(identity),
     })
 }
 

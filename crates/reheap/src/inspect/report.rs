@@ -1,5 +1,6 @@
 //! Defines the report about a file, a process or a container image.
 
+use super::image::Preload;
 use super::running::Running;
 use crate::ui;
 use reheap_elf::identify::{Identity, MallocVerdict, Provider};
@@ -19,7 +20,7 @@ pub(crate) enum Report {
         file: String,
         entry_point: String,
         scripts: Vec<String>,
-        preload: Vec<String>,
+        preload: Vec<Preload>,
         #[serde(flatten)]
         identity: Box<Identity>,
     },

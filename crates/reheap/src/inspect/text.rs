@@ -3,6 +3,7 @@
 //! A name in a file can hold anything, even sequences that move the cursor of a terminal. So reheap makes control
 //! characters visible.
 
+use super::image::{Preload, State};
 use super::report::Report;
 use super::running::{ProcessHazard, Running, RunningHazard};
 use crate::limits;
@@ -16,6 +17,7 @@ use reheap_elf::identify::{
 };
 use reheap_elf::marker::Marker;
 use std::fmt::{self, Write as _};
+use std::path::Path;
 
 const COLUMNS: usize = 100;
 /// Where the text of a line begins, behind its label.
@@ -27,7 +29,7 @@ pub(crate) fn block(report: &Report) -> String {
         lines: format!("{report}\n"),
     };
     match report {
-        Report::File { identity, .. } => block.add_identity(identity),
+        Report::File { identity, .. } => block.add_identity(identity, &identity.allocators),
         Report::Container {
             identity,
             scripts,
@@ -37,9 +39,9 @@ pub(crate) fn block(report: &Report) -> String {
             if !scripts.is_empty() {
                 block.add("through", scripts.join(", "));
             }
-            block.add_identity(identity);
-            if !preload.is_empty() {
-                block.add("preload", preload.join(", "));
+            block.add_identity(identity, &with_preloaded(&identity.allocators, preload));
+            for preload in preload {
+                block.add("preload", preload_text(preload));
             }
         }
         Report::Process(running) => block.add_running(running),
@@ -61,9 +63,10 @@ impl Block {
         }
     }
 
-    fn add_identity(&mut self, identity: &Identity) {
+    /// With the allocators in its file, and those beside it.
+    fn add_identity(&mut self, identity: &Identity, known: &[FoundAllocator]) {
         self.add("is", what_it_is(identity));
-        let malloc = Malloc::of(&identity.malloc, &identity.allocators, &identity.libc);
+        let malloc = Malloc::of(&identity.malloc, known, &identity.libc);
         self.add("malloc", malloc.long());
         if let Some(new) = &identity.operator_new {
             let new = Malloc::of(new, &identity.allocators, &identity.libc);
@@ -184,6 +187,48 @@ fn memory_text(memory: &Memory) -> String {
         parts.push("huge pages not allowed".to_owned());
     }
     parts.join(", ")
+}
+
+/// The allocators in a file, and those that an image preloads beside it.
+pub(super) fn with_preloaded(own: &[FoundAllocator], preload: &[Preload]) -> Vec<FoundAllocator> {
+    let preloaded = preload.iter().filter_map(|preload| match &preload.state {
+        State::Loaded { allocator, .. } => allocator.as_deref().cloned(),
+        _ => None,
+    });
+    own.iter().cloned().chain(preloaded).collect()
+}
+
+/// Whether the malloc is that of a library which an image preloads.
+pub(super) fn is_preloaded(malloc: &MallocVerdict, preload: &[Preload]) -> bool {
+    let Provider::Library { library, .. } = &malloc.provider else {
+        return false;
+    };
+    let mut states = preload.iter().map(|preload| &preload.state);
+    states.any(|state| matches!(state, State::Loaded { path, .. } if path == Path::new(library)))
+}
+
+/// What keeps an entry of an image's `LD_PRELOAD` from being loaded.
+pub(super) fn trouble_with(preload: &Preload) -> Option<String> {
+    let why = match preload.state {
+        State::Loaded { .. } => return None,
+        State::Missing => "is not in the image",
+        State::OfAnother => "its program cannot load",
+        State::Ignored => "a static program ignores",
+    };
+    Some(format!("LD_PRELOAD names `{}`, which {why}", preload.entry))
+}
+
+fn preload_text(preload: &Preload) -> String {
+    match &preload.state {
+        State::Loaded { path, allocator } => {
+            let allocator = allocator
+                .as_deref()
+                .map(|found| format!(": {}", name_of(found)));
+            let allocator = allocator.unwrap_or_default();
+            format!("{} is `{}`{allocator}", preload.entry, path.display())
+        }
+        _ => trouble_with(preload).unwrap_or_default(),
+    }
 }
 
 fn running_hazard_text(hazard: &RunningHazard) -> String {

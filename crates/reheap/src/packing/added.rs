@@ -12,6 +12,7 @@ use super::report::{line, size};
 use super::source::Source;
 use crate::choice::Choice;
 use crate::container::{ContainerError, Contents, EntryPoint};
+use crate::inspect;
 use crate::interrupt;
 use crate::opened::Opened;
 use crate::other_preloads;
@@ -24,6 +25,7 @@ use reheap_allocators::own_library::NOTHING;
 use reheap_allocators::preload::glibc_library_directories;
 use reheap_allocators::target::{Architecture, Libc, Target};
 use reheap_elf::identify::{Identity, identify};
+use reheap_elf::linkage;
 use reheap_elf::source::Source as _;
 use reheap_image::added::{Addition, Checked, DIRECTORY, Restored, environment};
 use reheap_image::layer::Entry;
@@ -135,12 +137,19 @@ impl<'a> Change<'a> {
         }
         let contents = Contents::new(&image.tree, &image.settings, &workplace);
         let judged = Judged::of(&contents, &image.settings);
-        let judged = judged.map_err(|error| self.of_container(&verb, error))?;
+        let judged = judged.map_err(|error| self.source.of_container(&verb, error))?;
         self.refuse(&verb, &judged)?;
         let target = judged
             .target
             .context("a program without obstacles has a target")?;
-        let prepared = Prepared::new(choice, &target, &image.settings, &judged)?;
+        let workshop = Workshop::new(Network::AsConfigured);
+        let library = workshop.preload(choice, &target)?;
+        let missing = judged.missing(&library, &target)?;
+        contents
+            .noted()
+            .map_err(|error| self.source.of_container(&verb, error))?;
+        self.refuse_library(&verb, &judged, &library, &missing)?;
+        let prepared = Prepared::new(choice, &target, &library, &image.settings, &workshop)?;
         let title = format!("{name} {}", choice.allocator.version);
         let addition = Addition {
             title: title.clone(),
@@ -190,7 +199,7 @@ impl<'a> Change<'a> {
         })
     }
 
-    fn refuse(&self, verb: &str, judged: &Judged) -> anyhow::Result<()> {
+    fn refuse(&self, verb: &str, judged: &Judged<'_>) -> anyhow::Result<()> {
         let Some(obstacle) = judged.obstacles.first() else {
             return Ok(());
         };
@@ -215,6 +224,30 @@ impl<'a> Change<'a> {
             }
             .into(),
         )
+    }
+
+    /// Refuses an image in which the dynamic linker would not find all that a library needs: the program would not start.
+    fn refuse_library(
+        &self,
+        verb: &str,
+        judged: &Judged<'_>,
+        library: &Path,
+        missing: &[String],
+    ) -> anyhow::Result<()> {
+        let cannot = format!("cannot {verb} `{}`", self.image.display());
+        if !missing.is_empty() {
+            let missing = missing.join(" and ");
+            let text = format!("{cannot}: it lacks {missing}, which the allocator's library needs");
+            return Err(Failure::failed(text).into());
+        }
+        let Some(version) = judged.missing_version(library)? else {
+            return Ok(());
+        };
+        let text = format!(
+            "{cannot}: the allocator's library needs {version}, and the image has an older glibc"
+        );
+        let hint = "use prebuilt allocators, which need glibc 2.17 or later";
+        Err(Failure::failed(text).hint(hint).into())
     }
 
     fn form(&self, of_image: Form) -> Form {
@@ -272,16 +305,6 @@ impl<'a> Change<'a> {
             (_, false) => ui::data(&report.text())?,
         }
         Ok(())
-    }
-
-    fn of_container(&self, verb: &str, error: ContainerError) -> anyhow::Error {
-        match error {
-            ContainerError::Read(error) => self.source.explained(verb, error),
-            error => {
-                let shown = self.image.display();
-                Failure::failed(format!("cannot {verb} `{shown}`: {error}")).into()
-            }
-        }
     }
 }
 
@@ -344,17 +367,17 @@ impl Report {
 }
 
 /// The program that an image starts, and what a preload meets in it.
-struct Judged {
+struct Judged<'a> {
     program: EntryPoint,
     identity: Identity,
     target: Option<Target>,
     obstacles: Vec<Obstacle>,
-    /// The versions of symbols that its glibc has.
-    versions: BTreeSet<Vec<u8>>,
+    /// Those of the image.
+    libraries: Libraries<'a>,
 }
 
-impl Judged {
-    fn of(contents: &Contents<'_>, settings: &Value) -> Result<Self, ContainerError> {
+impl<'a> Judged<'a> {
+    fn of(contents: &'a Contents<'_>, settings: &Value) -> Result<Self, ContainerError> {
         let program = contents.main_program()?;
         let damaged = |error: &dyn std::fmt::Display| ReadError::Damaged {
             what: "program",
@@ -364,7 +387,7 @@ impl Judged {
         let first = program.environment.iter();
         let first = first.filter_map(|variable| variable.strip_prefix("LD_LIBRARY_PATH="));
         let first = first.flat_map(std::env::split_paths).collect();
-        let open = |path: &Path| contents.file(path).ok()?;
+        let open = |path: &Path| contents.noting(path);
         let libraries = Libraries::of_image(open, first, &identity.architecture);
         let known = Architecture::ALL.map(Architecture::name);
         let target = program::target_of(&identity, &known);
@@ -377,22 +400,44 @@ impl Judged {
         );
         let mut obstacles = program::obstacles(&identity, privilege, &meeting, &known);
         obstacles.extend(other_preload(contents, &program.environment));
-        let libc = target.filter(|target| target.libc() == Libc::Glibc);
-        let libc = libc.map(|target| libraries.closure(&program.path, target.libc()));
-        let libc = libc.and_then(|closure| {
-            let mut loaded = closure.loaded.into_iter();
-            loaded.find(|loaded| loaded.name == "libc.so.6")
-        });
-        let libc = libc.and_then(|libc| libraries.open(&libc.path));
         Ok(Self {
-            versions: libc
-                .map(|libc| versions(&contents_of(&libc)))
-                .unwrap_or_default(),
             program,
             identity,
             target,
             obstacles,
+            libraries,
         })
+    }
+
+    /// What of the image a library would need that is not there. The program needs its dynamic linker too, which is the
+    /// libc of musl.
+    fn missing(&self, library: &Path, target: &Target) -> anyhow::Result<Vec<String>> {
+        let cannot_read = || format!("cannot read `{}`", library.display());
+        let opened = inspect::open(library).with_context(cannot_read)?;
+        let needed = linkage::read(&opened).with_context(cannot_read)?.needed;
+        let found = |path: &&String| self.libraries.open(Path::new(path)).is_some();
+        let interpreter = self.identity.interpreter.iter();
+        let mut missing: Vec<String> = interpreter.filter(|path| !found(path)).cloned().collect();
+        let program = &self.program.path;
+        let libc = target.libc();
+        missing.extend(self.libraries.missing_for_preload(&needed, program, libc));
+        Ok(missing)
+    }
+
+    /// A version of glibc that a library needs and the image's libc does not have: this machine may have built it.
+    fn missing_version(&self, library: &Path) -> anyhow::Result<Option<String>> {
+        let closure = self.libraries.closure(&self.program.path, Libc::Glibc);
+        let mut loaded = closure.loaded.into_iter();
+        let libc = loaded.find(|loaded| loaded.name == "libc.so.6");
+        let Some(libc) = libc.and_then(|libc| self.libraries.open(&libc.path)) else {
+            return Ok(None);
+        };
+        let present = versions(&contents_of(&libc));
+        let bytes =
+            fs::read(library).with_context(|| format!("cannot read `{}`", library.display()))?;
+        let needed = versions(&bytes);
+        let lacking = needed.difference(&present).last();
+        Ok(lacking.map(|version| String::from_utf8_lossy(version).into_owned()))
     }
 }
 
@@ -480,20 +525,18 @@ impl Prepared {
     fn new(
         choice: &Choice,
         target: &Target,
+        library: &Path,
         settings: &Value,
-        judged: &Judged,
+        workshop: &Workshop,
     ) -> anyhow::Result<Self> {
-        let workshop = Workshop::new(Network::AsConfigured);
-        let library = workshop.preload(choice, target)?;
-        check_versions(&library, judged)?;
         let name = library.file_name().context("a library has a name")?;
-        let mut files = BTreeMap::from([(PathBuf::from(name), Entry::program(&library))]);
+        let mut files = BTreeMap::from([(PathBuf::from(name), Entry::program(library))]);
         let link = |to: &Path| Entry::link(Path::new(DIRECTORY).join(to));
         let of_glibc = match target.libc() {
             Libc::Glibc => Some(PathBuf::from(name)),
             Libc::Musl => {
                 files.insert(Path::new("$LIB").join(name), link(name.as_ref()));
-                nothing(target, &workshop, &mut files)
+                nothing(target, workshop, &mut files)
             }
         };
         if let Some(of_glibc) = of_glibc {
@@ -547,24 +590,4 @@ fn variables(choice: &Choice, library: &Path, settings: &Value) -> Vec<(String, 
         .into_iter()
         .chain(tuning)
         .collect()
-}
-
-/// A library that was built on this machine may need a later glibc than the image has.
-fn check_versions(library: &Path, judged: &Judged) -> anyhow::Result<()> {
-    if judged.versions.is_empty() {
-        return Ok(());
-    }
-    let bytes =
-        fs::read(library).with_context(|| format!("cannot read `{}`", library.display()))?;
-    let needed = versions(&bytes);
-    let Some(lacking) = needed.difference(&judged.versions).last() else {
-        return Ok(());
-    };
-    let text = format!(
-        "cannot add this library to the image: it needs {}, and the image has an older glibc ({})",
-        String::from_utf8_lossy(lacking),
-        judged.identity.libc.name
-    );
-    let hint = "use prebuilt allocators, which need glibc 2.17 or later";
-    Err(Failure::failed(text).hint(hint).into())
 }

@@ -47,7 +47,11 @@ pub(super) fn pack(
     let contents = Contents::new(&base.tree, &base.settings, &workplace);
     if !options.with_libraries {
         for program in &programs {
-            check_libraries(program, &contents)?;
+            let checked = check_libraries(program, &contents);
+            contents
+                .noted()
+                .map_err(|error| source.of_container(verb, error))?;
+            checked?;
         }
     }
     let recipe = recipe(platform, &programs, options, origin)?;
@@ -98,7 +102,7 @@ fn check_libraries(program: &Packable, contents: &Contents<'_>) -> anyhow::Resul
     let place = place.path();
     let open = |path: &Path| match path == place {
         true => inspect::open(&program.file).ok(),
-        false => contents.file(path).ok()?,
+        false => contents.noting(path),
     };
     let libraries = Libraries::of_image(open, Vec::new(), &identity.architecture);
     let closure = libraries.closure(&place, libc);

@@ -2,6 +2,7 @@
 
 use super::explained;
 use super::remote::{self, Remote};
+use crate::container::ContainerError;
 use crate::interrupt;
 use crate::pulse;
 use crate::ui::Failure;
@@ -45,6 +46,16 @@ impl Source<'_> {
         let what = format!("reading {shown}");
         pulse::while_spinning(&what, || Checked::new(stored, workplace))
             .map_err(|error| self.explained(verb, error))
+    }
+
+    pub(super) fn of_container(&self, verb: &str, error: ContainerError) -> anyhow::Error {
+        match error {
+            ContainerError::Read(error) => self.explained(verb, error),
+            error => {
+                let shown = self.image.display();
+                Failure::failed(format!("cannot {verb} `{shown}`: {error}")).into()
+            }
+        }
     }
 
     pub(super) fn explained(&self, verb: &str, error: ReadError) -> anyhow::Error {

@@ -104,6 +104,37 @@ impl<'a> Libraries<'a> {
         closure
     }
 
+    /// The file that the dynamic linker takes for a name in `LD_PRELOAD`, or for one that a preload needs.
+    pub(crate) fn find_preload(&self, name: &str, program: &Path, libc: Libc) -> Option<PathBuf> {
+        let closure = self.closure(program, libc);
+        let mut loaded = closure.loaded.iter();
+        if let Some(loaded) = loaded.find(|loaded| loaded.name == name) {
+            return Some(loaded.path.clone());
+        }
+        // It names no directories of its own.
+        let preload = Loaded {
+            name: String::new(),
+            path: PathBuf::new(),
+            linkage: Rc::default(),
+        };
+        let found = self.find(name, &preload, closure.loaded.first()?, libc)?;
+        Some(found.path)
+    }
+
+    /// Which of the names that a preload needs the dynamic linker would not find for a program.
+    pub(crate) fn missing_for_preload(
+        &self,
+        needed: &[String],
+        program: &Path,
+        libc: Libc,
+    ) -> Vec<String> {
+        let is_there = |name: &str| {
+            is_the_dynamic_linker(name, libc) || self.find_preload(name, program, libc).is_some()
+        };
+        let missing = needed.iter().filter(|name| !is_there(name));
+        missing.cloned().collect()
+    }
+
     /// The address space that a program needs before it does anything: its own file, its libraries and its dynamic
     /// linker.
     pub(crate) fn mapped_bytes(&self, program: &Path, interpreter: &Path, libc: Libc) -> u64 {

@@ -13,6 +13,7 @@
 pub(crate) mod bench;
 pub(crate) mod command;
 pub(crate) mod image;
+pub(crate) mod prebuilt;
 pub(crate) mod programs;
 pub(crate) mod suite;
 pub(crate) mod workshop;

@@ -10,6 +10,9 @@ use std::process::Command;
 pub(crate) const HELLO: &str =
     "#include <stdio.h>\nint main(int n, char **v) { printf(\"hello %d\\n\", n); return 0; }\n";
 
+/// A file in an image: its path, its permissions and its contents.
+pub(crate) type File<'a> = (&'a str, u32, Vec<u8>);
+
 /// A directory with programs and images.
 pub(crate) struct Workshop(tempfile::TempDir);
 
@@ -113,33 +116,37 @@ impl Workshop {
     }
 
     /// What `docker save` would write of an image with these files and this configuration.
-    pub(crate) fn docker_archive(&self, name: &str, files: &[(&str, u32, Vec<u8>)], config: Value) {
-        let mut layer = tar::Builder::new(Vec::new());
-        for (path, mode, contents) in files {
-            append(&mut layer, path, *mode, contents);
+    pub(crate) fn docker_archive(&self, name: &str, files: &[File<'_>], config: Value) {
+        self.docker_archive_of_layers(name, &[files], config);
+    }
+
+    /// The same with several layers.
+    pub(crate) fn docker_archive_of_layers(
+        &self,
+        name: &str,
+        layers: &[&[File<'_>]],
+        config: Value,
+    ) {
+        let mut image = tar::Builder::new(Vec::new());
+        let (mut names, mut diff_ids) = (Vec::new(), Vec::new());
+        for (index, files) in layers.iter().enumerate() {
+            let mut layer = tar::Builder::new(Vec::new());
+            for (path, mode, contents) in *files {
+                append(&mut layer, path, *mode, contents);
+            }
+            let layer = layer.into_inner().unwrap();
+            diff_ids.push(Blob::of_bytes(layer.clone()).digest().to_string());
+            names.push(format!("{index}/layer.tar"));
+            append(&mut image, &names[index], 0o644, &layer);
         }
-        let layer = layer.into_inner().unwrap();
-        let diff_id = Blob::of_bytes(layer.clone()).digest().to_string();
         let config = json!({
             "architecture": "amd64", "os": "linux", "config": config,
-            "rootfs": {"type": "layers", "diff_ids": [diff_id]},
+            "rootfs": {"type": "layers", "diff_ids": diff_ids},
         });
-        let manifest =
-            json!([{"Config": "config.json", "RepoTags": ["app:1"], "Layers": ["layer.tar"]}]);
-        let mut image = tar::Builder::new(Vec::new());
-        append(
-            &mut image,
-            "config.json",
-            0o644,
-            config.to_string().as_bytes(),
-        );
-        append(&mut image, "layer.tar", 0o644, &layer);
-        append(
-            &mut image,
-            "manifest.json",
-            0o644,
-            manifest.to_string().as_bytes(),
-        );
+        let manifest = json!([{"Config": "config.json", "RepoTags": ["app:1"], "Layers": names}]);
+        for (name, value) in [("config.json", config), ("manifest.json", manifest)] {
+            append(&mut image, name, 0o644, value.to_string().as_bytes());
+        }
         self.write(name, image.into_inner().unwrap());
     }
 
@@ -152,6 +159,33 @@ impl Workshop {
         names.sort();
         names
     }
+}
+
+/// What a dynamic program of glibc needs in an image, and what its old versions have beside the libc.
+pub(crate) fn glibc_files() -> Vec<File<'static>> {
+    let linker = super::glibc_linker();
+    let mut files = vec![(
+        linker.trim_start_matches('/'),
+        0o755,
+        fs::read(linker).unwrap(),
+    )];
+    for (path, name) in [
+        ("lib/libc.so.6", "libc.so.6"),
+        ("lib/libpthread.so.0", "libpthread.so.0"),
+        ("lib/libdl.so.2", "libdl.so.2"),
+    ] {
+        let directory = format!("/lib/{}-linux-gnu", std::env::consts::ARCH);
+        let contents = fs::read(Path::new(&directory).join(name)).unwrap();
+        files.push((path, 0o755, contents));
+    }
+    files
+}
+
+/// What a dynamic program of musl needs in an image.
+pub(crate) fn musl_files() -> Vec<File<'static>> {
+    let linker = super::image::musl_linker();
+    let contents = fs::read(&linker).unwrap();
+    vec![(linker.leak().trim_start_matches('/'), 0o755, contents)]
 }
 
 /// Adds a file to an archive.
