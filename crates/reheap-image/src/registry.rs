@@ -3,11 +3,15 @@
 //! `oci-client` speaks the protocol. It is asynchronous, and everything else here is not, so each function runs it to its
 //! end on this thread. Layers go from the network into files without names and from there to the network, in pieces.
 //! What a registry sends is checked against its digest by reheap itself. A registry that has too much to do gets a few
-//! more tries, with a pause that doubles: `oci-client` does not tell what its Retry-After says.
+//! more tries.
 
+mod direct;
+mod error;
 mod login;
+mod patience;
 mod plan;
 
+pub use error::RegistryError;
 pub use login::Login;
 
 use crate::Part;
@@ -18,13 +22,17 @@ use crate::read::{self, Descriptor, Document, Form, Manifest, ReadError, StoredI
 use crate::store::SMALL_BYTES_MAX;
 use crate::workplace::Workplace;
 use bytes::Bytes;
+use direct::Direct;
 use futures_util::future::{Either, select};
 use futures_util::{Stream, StreamExt as _, stream};
 use oci_client::client::{Certificate, CertificateEncoding, ClientConfig, ClientProtocol};
 use oci_client::errors::{OciDistributionError, OciErrorCode};
 use oci_client::secrets::RegistryAuth;
+use oci_client::token_cache::{RegistryToken, RegistryTokenType};
 use oci_client::{Client, RegistryOperation};
+use patience::TRIES;
 use plan::Plan;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs::File;
@@ -32,9 +40,9 @@ use std::io::Write as _;
 use std::path::Path;
 use std::pin::pin;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 const MANIFESTS: [&str; 4] = [
     "application/vnd.oci.image.manifest.v1+json",
@@ -44,10 +52,9 @@ const MANIFESTS: [&str; 4] = [
 ];
 /// An index may lead to another one.
 const INDEXES_MAX: usize = 4;
-/// How often something is tried that the registry has no time for.
-const TRIES: u32 = 4;
-/// After the first try; it doubles.
-const PAUSE: Duration = Duration::from_secs(1);
+const USER_AGENT: &str = concat!("reheap/", env!("CARGO_PKG_VERSION"));
+/// The longest life of a token that does not say when it ends. If the registry ends it before, it is renewed.
+const TOKEN_SECONDS_MAX: usize = 3600;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Without a single byte.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
@@ -56,84 +63,6 @@ const TICK: Duration = Duration::from_millis(50);
 const PIECE_BYTES: usize = 256 << 10;
 /// As much as a person reads of what a server says.
 const MESSAGE_CHARS_MAX: usize = 300;
-
-/// Why an image does not come from a registry, or not get there.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RegistryError {
-    /// It is not the name of an image.
-    #[error("`{text}` does not name an image in a registry: {reason}")]
-    Name {
-        /// What was given.
-        text: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The caller said that it should end.
-    #[error("interrupted")]
-    Interrupted,
-    /// It wants another user, or a user at all.
-    #[error("the registry refuses access{}", match .as_user { Some(user) => format!(" to {user}"), None => " without a login".to_owned() })]
-    Unauthorized {
-        /// Who asked.
-        as_user: Option<String>,
-    },
-    /// It has no such thing.
-    #[error("the registry has no {0}")]
-    NotFound(String),
-    /// It has too much to do.
-    #[error("the registry has no time (HTTP {code}), not even after {TRIES} tries")]
-    Busy {
-        /// What it answered.
-        code: u16,
-    },
-    /// It said something else.
-    #[error("the registry answers HTTP {code}: {message}")]
-    Server {
-        /// The status.
-        code: u16,
-        /// What it said.
-        message: String,
-    },
-    /// It cannot be reached.
-    #[error("cannot connect to {registry}: {reason}")]
-    Connection {
-        /// Which one.
-        registry: String,
-        /// Why not.
-        reason: String,
-    },
-    /// The connection ended in the middle.
-    #[error("the registry sent {got} of the {expected} bytes of {digest}")]
-    CutOff {
-        /// What it was.
-        digest: String,
-        /// How much there is.
-        expected: u64,
-        /// How much came.
-        got: u64,
-    },
-    /// Something else about the protocol.
-    #[error("{0}")]
-    Protocol(String),
-    /// What came is no image that reheap reads.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// There is no place for it.
-    #[error(transparent)]
-    Image(#[from] ImageError),
-    /// Nothing says whom TLS may trust.
-    #[error("this machine has no certificates of authorities for TLS")]
-    NoCertificates,
-    /// What logs in cannot be read.
-    #[error("cannot read the login for {registry}: {reason}")]
-    Credentials {
-        /// For which registry.
-        registry: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-}
 
 /// The name of an image in a registry.
 #[derive(Debug, Clone)]
@@ -218,6 +147,17 @@ pub struct Progress {
     pub done_bytes: AtomicU64,
     /// All that will, as far as that is known.
     pub total_bytes: AtomicU64,
+    /// The end of a pause, because the registry has no time.
+    waits_until: Mutex<Option<Instant>>,
+}
+
+impl Progress {
+    /// How long it still waits because the registry has no time.
+    pub fn waits_for(&self) -> Option<Duration> {
+        let until = self.waits_until.lock();
+        let until = (*until.unwrap_or_else(PoisonError::into_inner))?;
+        Some(until.saturating_duration_since(Instant::now()))
+    }
 }
 
 /// What a registry has now.
@@ -234,7 +174,10 @@ pub struct Pushed {
 /// A connection to the registry of an image.
 struct Session<'a> {
     client: Client,
-    auth: RegistryAuth,
+    direct: Direct,
+    operation: RegistryOperation,
+    /// What its requests carry, once it has logged in.
+    auth: RefCell<RegistryAuth>,
     reference: &'a Reference,
     login: &'a Login,
     workplace: &'a Workplace<'a>,
@@ -252,9 +195,10 @@ pub fn pull(
     workplace: &Workplace<'_>,
     progress: &Arc<Progress>,
 ) -> Result<StoredImage, RegistryError> {
-    let session = Session::new(reference, access, workplace, progress)?;
+    let operation = RegistryOperation::Pull;
+    let session = Session::new(reference, operation, access, workplace, progress)?;
     session.run(async {
-        session.log_in(RegistryOperation::Pull).await?;
+        session.log_in().await?;
         session.pull(wanted).await
     })
 }
@@ -276,9 +220,10 @@ pub fn push(
             reason: "an image is pushed to a tag, not to a digest".to_owned(),
         });
     }
-    let session = Session::new(reference, access, workplace, progress)?;
+    let operation = RegistryOperation::Push;
+    let session = Session::new(reference, operation, access, workplace, progress)?;
     session.run(async {
-        session.log_in(RegistryOperation::Push).await?;
+        session.log_in().await?;
         session.push(parts).await
     })
 }
@@ -286,6 +231,7 @@ pub fn push(
 impl<'a> Session<'a> {
     fn new(
         reference: &'a Reference,
+        operation: RegistryOperation,
         access: &'a Access,
         workplace: &'a Workplace<'a>,
         progress: &'a Arc<Progress>,
@@ -298,33 +244,40 @@ impl<'a> Session<'a> {
             return Err(RegistryError::NoCertificates);
         }
         let is_plain = access.plain_http == PlainHttp::Everywhere || reference.is_local();
-        let trusted = access.certificates.ders()?.into_iter();
+        let trusted = access.certificates.ders()?;
+        let (protocol, scheme) = match is_plain {
+            true => (ClientProtocol::Http, "http"),
+            false => (ClientProtocol::Https, "https"),
+        };
+        let builder = reqwest::Client::builder()
+            .user_agent(USER_AGENT)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .read_timeout(READ_TIMEOUT);
+        let address = format!("{scheme}://{}/", reference.0.resolve_registry());
+        let direct = Direct::new(builder, address, &trusted)?;
+        let encoding = CertificateEncoding::Der;
+        let trusted = trusted.into_iter();
         let config = ClientConfig {
-            protocol: match is_plain {
-                true => ClientProtocol::Http,
-                false => ClientProtocol::Https,
-            },
+            protocol,
             use_monolithic_push: true,
             tls_certs_only: trusted
                 .map(|data| Certificate {
-                    encoding: CertificateEncoding::Der,
+                    encoding: encoding.clone(),
                     data,
                 })
                 .collect(),
             connect_timeout: Some(CONNECT_TIMEOUT),
             read_timeout: Some(READ_TIMEOUT),
-            user_agent: concat!("reheap/", env!("CARGO_PKG_VERSION")),
+            user_agent: USER_AGENT,
+            default_token_expiration_secs: TOKEN_SECONDS_MAX,
             ..ClientConfig::default()
         };
         let client = Client::try_from(config);
         Ok(Self {
             client: client.map_err(|error| RegistryError::Protocol(chain(&error)))?,
-            auth: match &access.login {
-                Login::Anonymous => RegistryAuth::Anonymous,
-                Login::Password { user, password } => {
-                    RegistryAuth::Basic(user.clone(), password.clone())
-                }
-            },
+            direct,
+            operation,
+            auth: RefCell::new(RegistryAuth::Anonymous),
             reference,
             login: &access.login,
             workplace,
@@ -357,35 +310,91 @@ impl<'a> Session<'a> {
         result
     }
 
-    /// Does something again while the registry has no time.
+    /// Does something again while the registry has no time, or when it ended a token.
     async fn patiently<T>(
         &self,
         what: &str,
         mut attempt: impl AsyncFnMut() -> Result<T, Trouble>,
     ) -> Result<T, RegistryError> {
-        let mut pause = PAUSE;
-        for attempts in 1.. {
-            let trouble = match attempt().await {
+        for tries in 1.. {
+            let error = match attempt().await {
                 Ok(result) => return Ok(result),
                 Err(Trouble::Ours(error)) => return Err(error),
-                Err(Trouble::Theirs(error)) => self.explained(&error, what),
+                Err(Trouble::Theirs(error)) => error,
             };
-            if !matches!(trouble, RegistryError::Busy { .. }) || attempts == TRIES {
-                return Err(trouble);
+            match self.explained(&error, what) {
+                RegistryError::Busy { code } if tries < TRIES => {
+                    self.wait(tries, &error, code).await?
+                }
+                RegistryError::Unauthorized { .. } if tries == 1 && self.has_token() => {
+                    let renewed = self.authorize().await;
+                    renewed.map_err(|error| self.explained(&error, "login"))?;
+                }
+                trouble => return Err(trouble),
             }
-            tokio::time::sleep(pause).await;
-            pause *= 2;
         }
         unreachable!("the last try returns")
     }
 
-    async fn log_in(&self, operation: RegistryOperation) -> Result<(), RegistryError> {
-        self.patiently("login", async || {
-            let reference = &self.reference.0;
-            self.client.auth(reference, &self.auth, operation).await?;
-            Ok(())
-        })
-        .await
+    /// Waits before the next try, unless the registry wants to have longer peace than anybody waits.
+    async fn wait(
+        &self,
+        tries: u32,
+        error: &OciDistributionError,
+        code: u16,
+    ) -> Result<(), RegistryError> {
+        let asked = match address(error) {
+            Some(url) => {
+                let auth = self.auth.borrow().clone();
+                self.direct.retry_after(&url, &auth).await
+            }
+            None => None,
+        };
+        let wait = patience::pause(tries, asked);
+        if wait > patience::WAIT_MAX {
+            return Err(RegistryError::BusyForLong { code, wait });
+        }
+        patience::wait(wait, self.progress).await;
+        Ok(())
+    }
+
+    async fn log_in(&self) -> Result<(), RegistryError> {
+        self.patiently("login", async || Ok(self.authorize().await?))
+            .await
+    }
+
+    /// Shows the registry who asks.
+    async fn authorize(&self) -> Result<(), OciDistributionError> {
+        use RegistryOperation::{Pull, Push};
+        let reference = &self.reference.0;
+        let rights = match self.operation {
+            Pull => "pull",
+            Push => "pull,push",
+        };
+        let scope = format!("repository:{}:{rights}", reference.repository());
+        let auth = self.direct.authorize(self.login, &scope).await?;
+        let token = match auth.clone() {
+            RegistryAuth::Anonymous => None,
+            RegistryAuth::Basic(user, password) => Some(RegistryTokenType::Basic(user, password)),
+            RegistryAuth::Bearer(token) => {
+                Some(RegistryTokenType::Bearer(RegistryToken::Token { token }))
+            }
+        };
+        let registry = reference.resolve_registry();
+        self.client.store_auth_if_needed(registry, &auth).await;
+        for (operation, token) in [(Pull, token.clone()), (Push, token)] {
+            if let Some(token) = token {
+                let tokens = &self.client.tokens;
+                tokens.insert(reference, operation, token).await;
+            }
+        }
+        self.auth.replace(auth);
+        Ok(())
+    }
+
+    /// Whether it sends a token, which does not live for ever.
+    fn has_token(&self) -> bool {
+        matches!(*self.auth.borrow(), RegistryAuth::Bearer(_))
     }
 
     async fn pull(&self, wanted: Wanted<'_>) -> Result<StoredImage, RegistryError> {
@@ -396,9 +405,8 @@ impl<'a> Session<'a> {
             let what = format!("image {}", self.reference);
             let bytes = self
                 .patiently(&what, async || {
-                    let manifest = self
-                        .client
-                        .pull_manifest_raw(&reference, &self.auth, &MANIFESTS);
+                    let auth = self.auth.borrow().clone();
+                    let manifest = self.client.pull_manifest_raw(&reference, &auth, &MANIFESTS);
                     Ok(manifest.await?.0)
                 })
                 .await?;
@@ -638,6 +646,7 @@ impl<'a> Session<'a> {
             as_user: match self.login {
                 Login::Anonymous => None,
                 Login::Password { user, .. } => Some(user.clone()),
+                Login::IdentityToken(_) => Some("the owner of the identity token".to_owned()),
             },
         }
     }
@@ -660,6 +669,16 @@ impl From<OciDistributionError> for Trouble {
 impl From<RegistryError> for Trouble {
     fn from(error: RegistryError) -> Self {
         Self::Ours(error)
+    }
+}
+
+/// What the request was about.
+fn address(error: &OciDistributionError) -> Option<String> {
+    use OciDistributionError as E;
+    match error {
+        E::ServerError { url, .. } | E::RegistryError { url, .. } => Some(url.clone()),
+        E::RequestError(error) => Some(error.url()?.to_string()),
+        _ => None,
     }
 }
 

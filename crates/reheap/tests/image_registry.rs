@@ -7,12 +7,15 @@ use common::run;
 use common::workshop::{Workshop, append};
 use reheap_image::blob::Blob;
 use rustix::process::{Signal, kill_process};
-use serde_json::json;
-use std::io::{BufRead as _, BufReader, Write as _};
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// Debian's registry on this machine, with one user.
 struct Registry {
@@ -147,8 +150,52 @@ impl Answer {
     }
 }
 
-/// A server that answers by the path of the request, and says what it was asked.
-fn serve(answer: impl Fn(&str) -> Answer + Send + 'static) -> (String, mpsc::Receiver<String>) {
+/// What a server is asked.
+#[derive(Debug, Default)]
+struct Request {
+    method: String,
+    path: String,
+    host: String,
+    authorization: String,
+    body: String,
+}
+
+impl Request {
+    fn read(connection: &TcpStream) -> Option<Self> {
+        let mut reader = BufReader::new(connection);
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        let mut words = line.split(' ').map(str::to_owned);
+        let mut request = Self {
+            method: words.next()?,
+            path: words.next()?,
+            ..Self::default()
+        };
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).ok()?;
+            let Some((name, value)) = line.trim_end().split_once(": ") else {
+                break;
+            };
+            match name.to_lowercase().as_str() {
+                "host" => request.host = value.to_owned(),
+                "authorization" => request.authorization = value.to_owned(),
+                "content-length" => length = value.parse().ok()?,
+                _ => {}
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).ok()?;
+        request.body = String::from_utf8(body).ok()?;
+        Some(request)
+    }
+}
+
+/// A server that answers requests one after the other, and says what it was asked.
+fn serve(
+    mut answer: impl FnMut(&Request) -> Answer + Send + 'static,
+) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let host = listener.local_addr().unwrap().to_string();
     let (asked, paths) = mpsc::channel();
@@ -156,17 +203,10 @@ fn serve(answer: impl Fn(&str) -> Answer + Send + 'static) -> (String, mpsc::Rec
         let mut stalled = Vec::new();
         for connection in listener.incoming() {
             let mut connection = connection.unwrap();
-            let mut lines = BufReader::new(connection.try_clone().unwrap()).lines();
-            let Some(Ok(first)) = lines.next() else {
+            let Some(request) = Request::read(&connection) else {
                 continue;
             };
-            for line in lines.by_ref() {
-                if line.unwrap_or_default().is_empty() {
-                    break;
-                }
-            }
-            let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
-            let answer = answer(&path);
+            let answer = answer(&request);
             let length = answer.body.len() + answer.missing_bytes;
             let head = format!(
                 "HTTP/1.1 {}\r\nContent-Length: {length}\r\nConnection: close\r\n{}\r\n",
@@ -177,7 +217,7 @@ fn serve(answer: impl Fn(&str) -> Answer + Send + 'static) -> (String, mpsc::Rec
             if answer.stalls {
                 stalled.push(connection);
             }
-            let _ = asked.send(path); // the test may be over
+            let _ = asked.send(request.path); // the test may be over
         }
     });
     (host, paths)
@@ -217,7 +257,8 @@ impl Bad {
         }
     }
 
-    fn answer(&self, path: &str) -> Answer {
+    fn answer(&self, request: &Request) -> Answer {
+        let path = request.path.as_str();
         let is = |bytes: &[u8]| path.ends_with(Blob::of_bytes(bytes.to_vec()).digest().as_ref());
         match () {
             () if path == "/v2/" => Answer::ok("{}"),
@@ -231,7 +272,7 @@ impl Bad {
 
 #[test]
 fn a_registry_that_does_not_behave_gets_a_clear_error_and_leaves_nothing() {
-    let pulled = |answer: Box<dyn Fn(&str) -> Answer + Send>| {
+    let pulled = |answer: Box<dyn Fn(&Request) -> Answer + Send>| {
         let workshop = Workshop::new();
         let (host, _paths) = serve(answer);
         let outcome =
@@ -239,10 +280,10 @@ fn a_registry_that_does_not_behave_gets_a_clear_error_and_leaves_nothing() {
         assert_eq!(workshop.names(), [""; 0]);
         outcome
     };
-    let of_blobs = |change: fn(&mut Answer)| -> Box<dyn Fn(&str) -> Answer + Send> {
+    let of_blobs = |change: fn(&mut Answer)| -> Box<dyn Fn(&Request) -> Answer + Send> {
         let bad = Bad::new();
-        Box::new(move |path: &str| {
-            let mut answer = bad.answer(path);
+        Box::new(move |request: &Request| {
+            let mut answer = bad.answer(request);
             if answer.body == bad.layer {
                 change(&mut answer);
             }
@@ -259,46 +300,160 @@ fn a_registry_that_does_not_behave_gets_a_clear_error_and_leaves_nothing() {
     pulled(of_blobs(|answer| answer.body[0] ^= 1))
         .said(&["the image is damaged: what it calls sha256:"]);
     pulled(of_blobs(|answer| answer.body.extend([0; 512]))).said(&["is longer than"]);
-    pulled(Box::new(|path: &str| match path {
+    pulled(Box::new(|request: &Request| match request.path.as_str() {
         "/v2/" => Answer::ok("{}"),
         _ => Answer::error("404 Not Found"),
     }))
     .said(&["the registry has no image 127.0.0.1"]);
-    pulled(Box::new(|_: &str| Answer::error("401 Unauthorized")))
+    pulled(Box::new(|_: &Request| Answer::error("401 Unauthorized")))
         .said(&["refuses access without a login"]);
-    pulled(Box::new(|_: &str| {
+    pulled(Box::new(|_: &Request| {
         Answer::error("500 Internal Server Error")
     }))
     .said(&["HTTP 500"]);
-    pulled(Box::new(|path: &str| match path {
+    pulled(Box::new(|request: &Request| match request.path.as_str() {
         "/v2/" => Answer::ok("{}"),
         _ => Answer::ok("{\"schemaVersion\":1}"),
     }))
     .said(&["schema 1"]);
 }
 
-#[test]
-fn a_registry_without_time_is_asked_again() {
+/// Refuses the image at first, and whoever comes again before the time is over.
+fn impatient(header: impl Fn(Duration) -> String + Send + 'static, wait: Duration) -> String {
     let bad = Bad::new();
-    let refused = std::sync::atomic::AtomicUsize::new(0);
-    let (host, _paths) = serve(move |path| {
-        let is_early = refused.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 1;
-        match is_early {
-            true => Answer::error("429 Too Many Requests"),
-            false => bad.answer(path),
+    let mut free: Option<Instant> = None;
+    let answer = move |request: &Request| {
+        if request.path == "/v2/" || free.is_some_and(|free| Instant::now() >= free) {
+            return bad.answer(request);
         }
+        // `HEAD` may ask how long; whoever wants the image itself again is too early.
+        let is_early = free.is_some() && request.method != "HEAD";
+        free.get_or_insert_with(|| Instant::now() + wait);
+        Answer {
+            headers: format!("Retry-After: {}\r\n", header(wait)),
+            ..Answer::error(match is_early {
+                true => "400 Bad Request",
+                false => "429 Too Many Requests",
+            })
+        }
+    };
+    serve(answer).0
+}
+
+#[test]
+fn a_registry_without_time_is_asked_again_when_it_wants_to_be_and_not_before() {
+    let seconds = |wait: Duration| wait.as_secs().to_string();
+    let date = |wait: Duration| {
+        // A date has no parts of seconds.
+        let date = format!("+{} seconds", wait.as_secs() + 1);
+        let format = "+%a, %d %b %Y %H:%M:%S GMT";
+        let mut command = Command::new("date");
+        let date = run(command
+            .env("LC_ALL", "C")
+            .args(["--utc", "--date", &date, format]));
+        date.succeeded().stdout.trim().to_owned()
+    };
+    let asked_again = |host: String| {
+        let workshop = Workshop::new();
+        run(&mut workshop.image(&format!("--remove {host}/app:1 -o out.tar"))).ended_with(1)
+    };
+    let wait = Duration::from_secs(3);
+    for host in [impatient(seconds, wait), impatient(date, wait)] {
+        asked_again(host).said(&[
+            "the registry has no time; the next try is in",
+            "reheap has added nothing to it",
+        ]);
+    }
+    let hour = impatient(seconds, Duration::from_secs(3600));
+    asked_again(hour).said(&["the registry has no time (HTTP 429), and asks to wait 1h"]);
+}
+
+#[test]
+fn ctrl_c_ends_the_wait_for_a_registry_without_time() {
+    let (host, paths) = serve(|_| Answer {
+        headers: "Retry-After: 50\r\n".to_owned(),
+        ..Answer::error("429 Too Many Requests")
     });
     let workshop = Workshop::new();
-    run(&mut workshop.image(&format!("--remove {host}/app:1 -o out.tar")))
-        .ended_with(1)
-        .said(&["reheap has added nothing to it"]);
+    let running = Running::start(&mut workshop.image(&format!("--remove {host}/app:1 -o out.tar")));
+    // The login, and how long to wait.
+    for _ in 0..2 {
+        paths.recv_timeout(EVENT_DEADLINE).unwrap();
+    }
+    kill_process(running.pid(), Signal::INT).unwrap();
+    running
+        .finish(Duration::from_secs(40))
+        .ended_with(130)
+        .said(&["interrupted"]);
+    assert_eq!(workshop.names(), [""; 0]);
+}
+
+/// A registry that wants a token for everything, ends the first one early, and gives some only for an identity token.
+fn with_tokens() -> String {
+    let bad = Bad::new();
+    let mut issued = 0;
+    let answer = move |request: &Request| {
+        if request.path.starts_with("/token") {
+            let fields: Vec<&str> = request.body.split('&').collect();
+            let expected = [
+                "grant_type=refresh_token",
+                "refresh_token=secret%2Fidentity",
+                "scope=repository%3Aapp%3Apull",
+                "service=test",
+            ];
+            if request.method != "POST" || expected.iter().any(|field| !fields.contains(field)) {
+                return Answer::error("400 Bad Request");
+            }
+            issued += 1;
+            return Answer::ok(format!("{{\"access_token\":\"token-{issued}\"}}"));
+        }
+        let is_good = match request.path.contains("/blobs/") {
+            true => request.authorization == "Bearer token-2",
+            false => request.authorization.starts_with("Bearer token-"),
+        };
+        match is_good {
+            true => bad.answer(request),
+            false => Answer {
+                headers: format!(
+                    "WWW-Authenticate: Bearer realm=\"http://{}/token\",service=\"test\"\r\n",
+                    request.host
+                ),
+                ..Answer::error("401 Unauthorized")
+            },
+        }
+    };
+    serve(answer).0
+}
+
+#[test]
+fn an_identity_token_is_exchanged_for_others_that_end() {
+    let pulled = |login: &dyn Fn(&str) -> Value, code: i32| {
+        let workshop = Workshop::new();
+        let host = with_tokens();
+        workshop.write("auth.json", login(&host).to_string());
+        let helper = "#!/bin/sh\ncat > /dev/null\necho '{\"Username\":\"<token>\",\"Secret\":\"secret/identity\"}'\n";
+        let helper = workshop.write("bin/docker-credential-test", helper);
+        fs::set_permissions(&helper, fs::Permissions::from_mode(0o755)).unwrap();
+        let path = std::env::var("PATH").unwrap();
+        let path = format!("{}:{path}", helper.parent().unwrap().display());
+        let mut command = workshop.image(&format!("--remove {host}/app:1 -o out.tar"));
+        run(command.env("PATH", path)).ended_with(code)
+    };
+    let of_file = |token: &'static str| move |host: &str| json!({"auths": {host: {"auth": "", "identitytoken": token}}});
+    let read = "reheap has added nothing to it";
+    pulled(&of_file("secret/identity"), 1).said(&[read]);
+    pulled(&|host| json!({"credHelpers": {host: "test"}}), 1).said(&[read]);
+    pulled(&of_file("other"), 1).said(&[
+        "the registry refuses access to the owner of the identity token",
+        "docker login",
+    ]);
 }
 
 #[test]
 fn ctrl_c_ends_a_pull_and_leaves_nothing() {
     let bad = Bad::new();
-    let (host, paths) = serve(move |path| {
-        let mut answer = bad.answer(path);
+    let (host, paths) = serve(move |request| {
+        let mut answer = bad.answer(request);
         if answer.body == bad.layer {
             answer.body.truncate(700);
             answer.missing_bytes = 9540;
@@ -308,12 +463,12 @@ fn ctrl_c_ends_a_pull_and_leaves_nothing() {
     });
     let workshop = Workshop::new();
     let running = Running::start(&mut workshop.image(&format!("--remove {host}/app:1 -o out.tar")));
-    // The login, the manifest, the configuration, the layer.
-    for _ in 0..4 {
-        paths
-            .recv_timeout(EVENT_DEADLINE)
-            .expect("it asks for all parts");
-    }
+    let layer = Blob::of_bytes(Bad::new().layer).digest().to_string();
+    while !paths
+        .recv_timeout(EVENT_DEADLINE)
+        .expect("it asks for the layer")
+        .ends_with(&layer)
+    {}
     kill_process(running.pid(), Signal::INT).unwrap();
     let outcome = running.finish(EVENT_DEADLINE);
     outcome.ended_with(130).said(&["interrupted"]);

@@ -17,6 +17,8 @@ pub enum Login {
         /// The password, or a token in its place.
         password: String,
     },
+    /// Whoever got this token at a login, which the registry exchanges for others that end soon.
+    IdentityToken(String),
 }
 
 impl std::fmt::Debug for Login {
@@ -24,6 +26,7 @@ impl std::fmt::Debug for Login {
         match self {
             Self::Anonymous => f.write_str("Anonymous"),
             Self::Password { user, .. } => write!(f, "Password({user})"),
+            Self::IdentityToken(_) => f.write_str("IdentityToken"),
         }
     }
 }
@@ -53,9 +56,7 @@ impl Login {
             Ok(DockerCredential::UsernamePassword(user, password)) => {
                 Ok(Some(Self::Password { user, password }))
             }
-            Ok(DockerCredential::IdentityToken(_)) => Err(cannot(
-                "it has an identity token, and reheap needs a user and a password".to_owned(),
-            )),
+            Ok(DockerCredential::IdentityToken(token)) => Ok(Some(Self::IdentityToken(token))),
             Err(CredentialRetrievalError::NoCredentialConfigured) => Ok(None),
             Err(CredentialRetrievalError::HelperFailure { stdout, .. })
                 if stdout.contains("credentials not found") =>

@@ -5,6 +5,7 @@ use crate::interrupt;
 use crate::pulse;
 use crate::ui::Failure;
 use anyhow::Context as _;
+use reheap_bench::outlook::duration;
 use reheap_image::certificates::Certificates;
 use reheap_image::read::{ReadError, StoredImage, Wanted};
 use reheap_image::registry::{
@@ -102,6 +103,10 @@ fn telling<T>(verb: &str, reference: &Reference, work: impl FnOnce(&Arc<Progress
         pulse.now(move || {
             let mb = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
             let done = seen.done_bytes.load(Ordering::Relaxed);
+            if let Some(left) = seen.waits_for() {
+                let left = duration(left);
+                return format!("{what}: the registry has no time; the next try is in {left}");
+            }
             match seen.total_bytes.load(Ordering::Relaxed) {
                 0 => what.clone(),
                 total => format!("{what}: {} of {}", mb(done), mb(total)),
@@ -126,7 +131,7 @@ fn explained(error: RegistryError, verb: &str, reference: &Reference) -> anyhow:
         }
         RegistryError::NoCertificates => failure
             .hint("install the package ca-certificates, or name a PEM file: SSL_CERT_FILE=<file>"),
-        RegistryError::Busy { .. } => {
+        RegistryError::Busy { .. } | RegistryError::BusyForLong { .. } => {
             failure.hint("try again later; many registries allow more with a login")
         }
         RegistryError::Connection { reason, .. } if reason.contains("InvalidContentType") => {

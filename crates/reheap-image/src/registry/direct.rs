@@ -1,0 +1,180 @@
+//! The requests that reheap makes without `oci-client`.
+//!
+//! Its errors have no headers, so nobody would learn from them what `Retry-After` says. And it exchanges only names with
+//! passwords for tokens, not the identity tokens that `docker login` gets from Azure and from single sign-on.
+
+use super::{Login, MANIFESTS, RegistryError, chain, patience};
+use http::header::{ACCEPT, RETRY_AFTER, WWW_AUTHENTICATE};
+use oci_client::errors::OciDistributionError;
+use oci_client::secrets::RegistryAuth;
+use reqwest::{ClientBuilder, Response, StatusCode};
+use serde::Deserialize;
+use std::time::{Duration, SystemTime};
+
+/// A connection to a registry.
+pub(super) struct Direct {
+    client: reqwest::Client,
+    /// Such as `https://ghcr.io/`.
+    address: String,
+}
+
+/// Where to get a token (distribution specification, "token authentication").
+#[derive(Debug, PartialEq, Eq)]
+struct Challenge {
+    realm: String,
+    service: Option<String>,
+}
+
+/// Docker's specification has the one name, OAuth 2 the other.
+#[derive(Deserialize)]
+struct Token {
+    token: Option<String>,
+    access_token: Option<String>,
+}
+
+impl Direct {
+    /// A connection to the registry at an address, which trusts these certificates.
+    pub(super) fn new(
+        builder: ClientBuilder,
+        address: String,
+        certificates: &[Vec<u8>],
+    ) -> Result<Self, RegistryError> {
+        let certificates = certificates.iter();
+        let certificates: Result<Vec<_>, _> = certificates
+            .map(|der| reqwest::Certificate::from_der(der))
+            .collect();
+        let client = certificates.and_then(|all| builder.tls_certs_only(all).build());
+        Ok(Self {
+            client: client.map_err(|error| RegistryError::Protocol(chain(&error)))?,
+            address,
+        })
+    }
+
+    /// How long the registry asks to wait, if it has no time for a request to that address. The request goes out once
+    /// more, without a body.
+    pub(super) async fn retry_after(&self, url: &str, auth: &RegistryAuth) -> Option<Duration> {
+        let request = self.client.head(url).header(ACCEPT, MANIFESTS.join(", "));
+        // Nobody but the registry learns who asks.
+        let request = match auth {
+            RegistryAuth::Basic(user, password) if url.starts_with(&self.address) => {
+                request.basic_auth(user, Some(password))
+            }
+            RegistryAuth::Bearer(token) if url.starts_with(&self.address) => {
+                request.bearer_auth(token)
+            }
+            _ => request,
+        };
+        let answer = request.send().await.ok()?;
+        let value = answer.headers().get(RETRY_AFTER)?.to_str().ok()?;
+        patience::asked(value, SystemTime::now())
+    }
+
+    /// What shows the registry who asks, for these rights to a repository: a token if it wants one.
+    pub(super) async fn authorize(
+        &self,
+        login: &Login,
+        scope: &str,
+    ) -> Result<RegistryAuth, OciDistributionError> {
+        let answer = self
+            .client
+            .get(format!("{}v2/", self.address))
+            .send()
+            .await?;
+        if answer.status() != StatusCode::UNAUTHORIZED {
+            answer.error_for_status()?;
+            return Ok(RegistryAuth::Anonymous);
+        }
+        let challenges = answer.headers().get_all(WWW_AUTHENTICATE).iter();
+        let mut challenges = challenges.filter_map(|value| Challenge::read(value.to_str().ok()?));
+        let Some(challenge) = challenges.next() else {
+            return Ok(match login {
+                Login::Password { user, password } => {
+                    RegistryAuth::Basic(user.clone(), password.clone())
+                }
+                Login::Anonymous | Login::IdentityToken(_) => RegistryAuth::Anonymous,
+            });
+        };
+        let token = self.token(login, &challenge, scope).await?;
+        Ok(RegistryAuth::Bearer(token))
+    }
+
+    async fn token(
+        &self,
+        login: &Login,
+        challenge: &Challenge,
+        scope: &str,
+    ) -> Result<String, OciDistributionError> {
+        let Challenge { realm, service } = challenge;
+        if self.address.starts_with("https:") && !realm.starts_with("https:") {
+            let text = format!("it wants logins to be sent to `{realm}`, without TLS");
+            return Err(OciDistributionError::SpecViolationError(text));
+        }
+        let mut fields = vec![("scope", scope)];
+        fields.extend(service.iter().map(|service| ("service", service.as_str())));
+        let request = match login {
+            Login::Anonymous => self.client.get(realm).query(&fields),
+            Login::Password { user, password } => {
+                let request = self.client.get(realm).query(&fields);
+                request.basic_auth(user, Some(password))
+            }
+            Login::IdentityToken(token) => {
+                fields.push(("grant_type", "refresh_token"));
+                fields.push(("client_id", "reheap"));
+                fields.push(("refresh_token", token));
+                self.client.post(realm).form(&fields)
+            }
+        };
+        token_in(request.send().await?).await
+    }
+}
+
+async fn token_in(answer: Response) -> Result<String, OciDistributionError> {
+    let refused = [
+        StatusCode::BAD_REQUEST, // OAuth 2's for a token that has expired
+        StatusCode::UNAUTHORIZED,
+        StatusCode::FORBIDDEN,
+    ];
+    if refused.contains(&answer.status()) {
+        let text = answer.text().await.unwrap_or_default();
+        return Err(OciDistributionError::AuthenticationFailure(text));
+    }
+    let text = answer.error_for_status()?.text().await?;
+    let undecodable = OciDistributionError::RegistryTokenDecodeError;
+    let answer: Token = serde_json::from_str(&text).map_err(|e| undecodable(e.to_string()))?;
+    let token = answer.access_token.or(answer.token);
+    token.ok_or_else(|| undecodable("there is none".to_owned()))
+}
+
+impl Challenge {
+    fn read(header: &str) -> Option<Self> {
+        let challenges = http_auth::parse_challenges(header).ok()?;
+        let mut challenges = challenges.into_iter();
+        let bearer = challenges.find(|it| it.scheme.eq_ignore_ascii_case("Bearer"))?;
+        let value = |key: &str| {
+            let mut params = bearer.params.iter();
+            let found = params.find(|(name, _)| name.eq_ignore_ascii_case(key));
+            found.map(|(_, value)| value.to_unescaped())
+        };
+        Some(Self {
+            realm: value("realm")?,
+            service: value("service"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_challenge_says_where_tokens_come_from() {
+        let header = r#"Basic realm="x", Bearer realm="https://auth.docker.io/token",service="registry.docker.io""#;
+        let challenge = Challenge {
+            realm: "https://auth.docker.io/token".to_owned(),
+            service: Some("registry.docker.io".to_owned()),
+        };
+        assert_eq!(Challenge::read(header), Some(challenge));
+        assert_eq!(Challenge::read("Basic realm=\"x\""), None);
+        assert_eq!(Challenge::read("Bearer service=\"x\""), None);
+    }
+}
