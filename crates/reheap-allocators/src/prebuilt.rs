@@ -176,13 +176,13 @@ pub enum ManifestFault {
         /// The version that they belong to.
         found: String,
     },
-    /// They are for another processor.
+    /// All of them are for other processors.
     #[error("they are for {}, and this machine is {machine}", .found.join(" and "))]
     OtherMachine {
         /// The processors that there are files for.
         found: Vec<String>,
         /// The machine's.
-        machine: &'static str,
+        machine: Architecture,
     },
 }
 
@@ -228,7 +228,7 @@ impl Prebuilt {
     /// Reads the manifest of a directory.
     ///
     /// # Errors
-    /// When there is none, or when it belongs to another version of reheap or to another machine.
+    /// When there is none, or when it belongs to another version of reheap.
     pub fn open(directory: &Path) -> Result<Self, PrebuiltError> {
         let path = directory.join(MANIFEST);
         let manifest = fs::read(&path)
@@ -268,6 +268,7 @@ impl Prebuilt {
         file_name: &str,
         key: &str,
     ) -> Result<Option<Found>, PrebuiltError> {
+        self.check(target)?;
         let Some(file) = self.listed(kind, target, file_name, key) else {
             return Ok(None);
         };
@@ -280,6 +281,26 @@ impl Prebuilt {
             })),
             Err(reason) => Err(PrebuiltError::File { path, reason }),
         }
+    }
+
+    /// Refuses files of which none is for the processor of this machine, if that is what is looked for: whoever named
+    /// them expects that they are used. Files for other processors serve whoever looks for those.
+    ///
+    /// # Errors
+    /// When all files are for other processors.
+    pub fn check(&self, target: &Target) -> Result<(), PrebuiltError> {
+        let machine = target.arch();
+        let of_triple = |file: &File| file.target.split('-').next().unwrap_or_default().to_owned();
+        let found: BTreeSet<String> = self.files.values().map(of_triple).collect();
+        let is_here = machine.name() == std::env::consts::ARCH;
+        if !is_here || found.is_empty() || found.contains(machine.name()) {
+            return Ok(());
+        }
+        let found = found.into_iter().collect();
+        Err(PrebuiltError::Manifest {
+            path: self.directory.join(MANIFEST),
+            reason: ManifestFault::OtherMachine { found, machine },
+        })
     }
 
     fn listed(&self, kind: Kind, target: &Target, file_name: &str, key: &str) -> Option<&File> {
@@ -315,7 +336,7 @@ impl Prebuilt {
 
     /// Why the objects for static programs are not among the files, if they could not be built.
     pub fn allocator_left_out(&self, allocator: &Allocator, target: &Target) -> Option<&str> {
-        let (name, _) = of_objects(allocator)?;
+        let (name, _) = of_objects(allocator, target)?;
         let path = Kind::Static.path(target, &name);
         self.left_out.get(&path).map(String::as_str)
     }
@@ -354,7 +375,7 @@ impl Prebuilt {
         allocator: &'static Allocator,
         target: &Target,
     ) -> Result<Option<BuiltAllocator>, PrebuiltError> {
-        let Some((name, key)) = of_objects(allocator) else {
+        let Some((name, key)) = of_objects(allocator, target) else {
             return Ok(None);
         };
         let found = self.find(Kind::Static, target, &name, &key)?;
@@ -366,7 +387,7 @@ impl Prebuilt {
 
     /// Whether the manifest lists these objects. Nothing is read.
     pub fn lists_allocator(&self, allocator: &Allocator, target: &Target) -> bool {
-        of_objects(allocator)
+        of_objects(allocator, target)
             .is_some_and(|(name, key)| self.listed(Kind::Static, target, &name, &key).is_some())
     }
 
@@ -388,9 +409,9 @@ impl Prebuilt {
 }
 
 /// The file name and the key of an allocator's objects.
-fn of_objects(allocator: &Allocator) -> Option<(String, String)> {
+fn of_objects(allocator: &Allocator, target: &Target) -> Option<(String, String)> {
     let recipe = allocator.build.as_ref()?;
-    let key = upstream::ingredients(recipe, LinkKind::Executable);
+    let key = upstream::ingredients_for(recipe, LinkKind::Executable, target);
     Some((format!("{}.a", allocator.name), key))
 }
 
@@ -410,19 +431,7 @@ impl Manifest {
             let found = manifest.reheap;
             return Err(ManifestFault::OtherReheap { found });
         }
-        manifest.check_machine(std::env::consts::ARCH)?;
         Ok(manifest)
-    }
-
-    /// Refuses files of which none is for this machine. Those for other machines may be among them.
-    fn check_machine(&self, machine: &'static str) -> Result<(), ManifestFault> {
-        let of_triple = |file: &File| file.target.split('-').next().unwrap_or_default().to_owned();
-        let found: BTreeSet<String> = self.files.iter().map(of_triple).collect();
-        if found.is_empty() || found.contains(machine) {
-            return Ok(());
-        }
-        let found = found.into_iter().collect();
-        Err(ManifestFault::OtherMachine { found, machine })
     }
 }
 

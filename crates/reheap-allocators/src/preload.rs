@@ -322,7 +322,7 @@ fn entry_prefix(allocator: &Allocator, target: &Target) -> String {
 /// A hash of everything that goes into a preload, except the compilers.
 pub(crate) fn key(allocator: &Allocator, target: &Target) -> String {
     let ingredients = match &allocator.build {
-        Some(recipe) => upstream::ingredients(recipe, LinkKind::Preload),
+        Some(recipe) => upstream::ingredients_for(recipe, LinkKind::Preload, target),
         None => String::new(),
     };
     let marker = serde_json::to_vec(&marker(allocator, &Tuning::default(), target))

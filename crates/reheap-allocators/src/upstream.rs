@@ -327,19 +327,13 @@ pub fn is_built(
     })
 }
 
-/// Whether any compiler has built the allocator for static executables, from whatever sources: what [`build`] needs
-/// depends on compilers, and to find those takes long.
-pub fn has_built(allocator: &Allocator, target: &Target, cache: &Cache) -> bool {
-    let prefix = entry_prefix(allocator, target, LinkKind::Executable);
+/// Whether the cache has anything for which the compilers are worth looking for, to ask [`is_built`].
+pub fn may_be_built(allocator: &Allocator, target: &Target, kind: LinkKind, cache: &Cache) -> bool {
+    let prefix = entry_prefix(allocator, target, kind);
     let entries = fs::read_dir(cache.root().join("allocators"));
-    let is_one = |name: &str| {
-        // The entries of preloads have a word more in their names.
-        let hash = name.strip_prefix(&prefix);
-        hash.is_some_and(|hash| hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
-    };
     entries.is_ok_and(|entries| {
         let mut names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        names.any(|name| is_one(&name))
+        names.any(|name| name.starts_with(&prefix))
     })
 }
 
@@ -394,8 +388,21 @@ pub(crate) fn glue_flags(kind: LinkKind) -> Vec<&'static str> {
     [&GLUE_FLAGS, visibility, kind.compiler_flags()].concat()
 }
 
-/// A hash of everything that goes into a build, except the compilers.
-pub(crate) fn ingredients(recipe: &Recipe, kind: LinkKind) -> String {
+/// A hash of everything that goes into a build for a target, except the compilers. Nothing of the user's environment is
+/// in it, because nothing of it reaches the build.
+pub(crate) fn ingredients_for(recipe: &Recipe, kind: LinkKind, target: &Target) -> String {
+    let ingredients = ingredients(recipe, kind);
+    let environment = environment_for(target);
+    if environment.is_empty() {
+        return ingredients;
+    }
+    let environment = environment.iter().flat_map(|(name, value)| [*name, *value]);
+    let parts = [ingredients.as_str()].into_iter().chain(environment);
+    hash(parts.map(str::as_bytes))
+}
+
+/// The same for every target.
+fn ingredients(recipe: &Recipe, kind: LinkKind) -> String {
     let row = format!("{recipe:?}");
     let flags = glue_flags(kind).join(" ");
     let shared: String = kind.shared_glue().map(|glue| glue.source).collect();
@@ -621,13 +628,21 @@ fn passes(name: &str) -> bool {
         "CC_",
         "CXX_",
     ];
-    const DROPPED: [&str; 14] = [
+    const DROPPED: &[&str] = &[
         "CARGO",
         "RUST",
         "CFLAGS",
         "CXXFLAGS",
         "CPPFLAGS",
         "LDFLAGS",
+        "ARFLAGS",
+        "EXTRA_",
+        // of the crate `cc`
+        "CRATE_CC_",
+        // of configure, which jemalloc runs
+        "CONFIG_SITE",
+        "ac_cv_",
+        "je_cv_",
         "CC",
         "CXX",
         "TARGET_",
@@ -745,4 +760,30 @@ pub(crate) fn run(
         });
     }
     Ok(output.stdout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Prebuilt files and the cache do not know what the environment asks for, so it must not matter.
+    #[test]
+    fn what_would_make_another_build_does_not_reach_it() {
+        for name in [
+            "CFLAGS",
+            "CFLAGS_x86_64_unknown_linux_musl",
+            "TARGET_CXXFLAGS",
+            "CRATE_CC_NO_DEFAULTS",
+            "RUSTFLAGS",
+            "CONFIG_SITE",
+            "je_cv_gettid",
+            "EXTRA_CFLAGS",
+            "JEMALLOC_SYS_WITH_LG_PAGE",
+        ] {
+            assert!(!passes(name), "{name}");
+        }
+        for name in ["PATH", "CARGO_HOME", "CARGO_NET_OFFLINE", "HTTPS_PROXY"] {
+            assert!(passes(name), "{name}");
+        }
+    }
 }

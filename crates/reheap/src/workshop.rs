@@ -165,9 +165,9 @@ impl Workshop {
     }
 
     /// The programs that build the allocator for the target.
-    fn toolchain(&self, choice: &Choice, target: &Target) -> anyhow::Result<Toolchain> {
+    fn toolchain(&self, allocator: &Allocator, target: &Target) -> anyhow::Result<Toolchain> {
         let mut toolchain = self.toolchain_for_glue(target)?;
-        let recipe = choice.allocator.build.as_ref();
+        let recipe = allocator.build.as_ref();
         if recipe.is_some_and(|recipe| recipe.needs_cxx) {
             toolchain.cxx = self.find_compiler(target, Language::Cxx, Purpose::Objects);
         }
@@ -208,7 +208,7 @@ impl Workshop {
     }
 
     fn build_allocator(&self, choice: &Choice, target: &Target) -> anyhow::Result<BuiltAllocator> {
-        let (toolchain, cache) = (self.toolchain(choice, target)?, self.cache()?);
+        let (toolchain, cache) = (self.toolchain(choice.allocator, target)?, self.cache()?);
         let kind = LinkKind::Executable;
         let is_built = upstream::is_built(choice.allocator, target, kind, &toolchain, cache);
         self.while_building(choice, target, is_built, || {
@@ -261,7 +261,7 @@ impl Workshop {
         {
             return Ok(library);
         }
-        let toolchain = self.toolchain(choice, target);
+        let toolchain = self.toolchain(allocator, target);
         let toolchain = match self.prebuilt()? {
             Some(_) => toolchain.with_context(|| {
                 format!("there is no prebuilt {} for `{target}`", allocator.name)
@@ -281,8 +281,15 @@ impl Workshop {
         target: &Target,
     ) -> anyhow::Result<Origin> {
         self.origin(
+            target,
             |prebuilt| prebuilt.lists_preload(allocator, target),
-            |cache| preload::find_built(allocator, target, cache).is_some(),
+            |cache| {
+                preload::find_built(allocator, target, cache).is_some()
+                    && (!names_a_compiler()
+                        || self.would_find(allocator, target, |toolchain| {
+                            preload::is_built(allocator, target, toolchain, cache)
+                        }))
+            },
         )
     }
 
@@ -292,24 +299,46 @@ impl Workshop {
         allocator: &'static Allocator,
         target: &Target,
     ) -> anyhow::Result<Origin> {
+        let kind = LinkKind::Executable;
         self.origin(
+            target,
             |prebuilt| prebuilt.lists_allocator(allocator, target),
-            |cache| upstream::has_built(allocator, target, cache),
+            |cache| {
+                upstream::may_be_built(allocator, target, kind, cache)
+                    && self.would_find(allocator, target, |toolchain| {
+                        upstream::is_built(allocator, target, kind, toolchain, cache)
+                    })
+            },
         )
     }
 
     fn origin(
         &self,
+        target: &Target,
         is_prebuilt: impl Fn(&Prebuilt) -> bool,
         is_built: impl Fn(&Cache) -> bool,
     ) -> anyhow::Result<Origin> {
-        Ok(if self.prebuilt()?.is_some_and(is_prebuilt) {
-            Origin::Prebuilt
-        } else if self.cache().is_ok_and(is_built) {
-            Origin::Cache
-        } else {
-            Origin::Build
+        if let Some(prebuilt) = self.prebuilt()? {
+            prebuilt.check(target).map_err(prebuilt::failure)?;
+            if is_prebuilt(prebuilt) {
+                return Ok(Origin::Prebuilt);
+            }
+        }
+        Ok(match self.cache().is_ok_and(is_built) {
+            true => Origin::Cache,
+            false => Origin::Build,
         })
+    }
+
+    /// Whether the compilers that would build it have built it. To find them takes a second.
+    fn would_find(
+        &self,
+        allocator: &Allocator,
+        target: &Target,
+        is_built: impl Fn(&Toolchain) -> bool,
+    ) -> bool {
+        self.toolchain(allocator, target)
+            .is_ok_and(|toolchain| is_built(&toolchain))
     }
 
     /// The bytes of the same with the options in it, for where no environment variable comes along.

@@ -9,6 +9,7 @@ use common::{Project, allocator_in, cache, reheap, run};
 use reheap_allocators::target::{Libc, Target};
 use serde_json::{Value, json};
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -123,6 +124,40 @@ fn the_catalogue_says_where_each_library_comes_from() {
     assert!(list.contains("\"glibc\": \"cache\""), "{list}");
     let text = run(&mut package.reheap("list")).succeeded().stdout;
     assert!(text.contains("  library    prebuilt\n"), "{text}");
+}
+
+#[test]
+fn only_a_build_that_would_be_used_is_in_the_cache() {
+    let row = |command: &mut Command| -> Value {
+        let list = run(command).succeeded().stdout;
+        let list: Value = serde_json::from_str(&list).unwrap();
+        let mut rows = list.as_array().unwrap().iter();
+        rows.find(|row| row["name"] == "jemalloc").unwrap().clone()
+    };
+    run(&mut reheap("run -a jemalloc -- true")).succeeded();
+    run(&mut reheap("libc -a jemalloc")).succeeded();
+    let current = row(&mut reheap("list --json"));
+    assert_eq!(current["comes_from"]["glibc"], "cache");
+    assert_eq!(current["comes_from"]["static"], "cache");
+
+    let outdated = tempfile::tempdir().unwrap();
+    let version = current["version"].as_str().unwrap();
+    let entry = format!(
+        "allocators/jemalloc-{version}-{}-0123456789abcdef",
+        common::target()
+    );
+    fs::create_dir_all(outdated.path().join(entry)).unwrap();
+    let list = row(reheap("list --json").env("REHEAP_CACHE_DIR", outdated.path()));
+    assert_eq!(list["comes_from"]["static"], "build");
+
+    // Whoever names a compiler gets a library from that one.
+    let compiler = outdated.path().join("compiler");
+    fs::write(&compiler, "#!/bin/sh\nexec cc -DANOTHER \"$@\"\n").unwrap();
+    fs::set_permissions(&compiler, fs::Permissions::from_mode(0o755)).unwrap();
+    let target = Target::of_this_machine(Libc::Glibc).unwrap();
+    let name = format!("CC_{}", target.triple().replace('-', "_"));
+    let list = row(reheap("list --json").env(name, compiler));
+    assert_eq!(list["comes_from"]["glibc"], "build");
 }
 
 #[test]

@@ -182,7 +182,7 @@ impl Making<'_> {
         let result = self.preload(allocator, recipe, cache);
         self.unless_left_out(place, result)?;
         if self.target.libc() == Libc::Musl
-            && let Some((name, key)) = of_objects(allocator)
+            && let Some((name, key)) = of_objects(allocator, self.target)
         {
             let place = Kind::Static.path(self.target, &name);
             let result = self.objects(allocator, recipe, &name, key, cache);

@@ -137,6 +137,38 @@ fn files_of_which_none_is_for_this_machine_are_refused() {
     assert!(find(directory.path()).unwrap().is_some());
 }
 
+#[test]
+fn files_for_another_processor_serve_whoever_looks_for_that_one() {
+    let other = match target().arch() {
+        Architecture::X86_64 => Architecture::Aarch64,
+        Architecture::Aarch64 => Architecture::X86_64,
+    };
+    let other = Target::new(other, Libc::Glibc);
+    let directory = tempfile::tempdir().unwrap();
+    let bytes = library(&other);
+    let file = file(&bytes, Kind::Preload, &other, "liba.so");
+    let path = directory.path().join(&file.path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, bytes).unwrap();
+    write(directory.path(), vec![file]);
+    let opened = Prebuilt::open(directory.path()).unwrap();
+    let found = |target| opened.find(Kind::Preload, target, "liba.so", "key");
+    assert!(found(&other).unwrap().is_some());
+    assert!(found(&target()).is_err());
+}
+
+#[test]
+fn what_a_build_learns_of_its_target_is_in_the_key_of_its_file() {
+    let allocator = crate::catalogue::find("jemalloc").unwrap();
+    let key = |arch| {
+        of_objects(allocator, &Target::new(arch, Libc::Musl))
+            .unwrap()
+            .1
+    };
+    // Pages of 64 KiB.
+    assert_ne!(key(Architecture::X86_64), key(Architecture::Aarch64));
+}
+
 /// What reheap says of a manifest that was changed like this.
 fn refusal_of_manifest(change: impl Fn(&str) -> String) -> String {
     let (directory, _) = directory();
