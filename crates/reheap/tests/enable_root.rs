@@ -205,3 +205,23 @@ fn the_root_directory_of_a_process_in_a_container_is_not_taken_for_this_systems(
         .ended_with(1)
         .said(&["its link names `/`, which is another directory"]);
 }
+
+/// As when a package manager removes reheap from another root directory.
+#[test]
+fn disable_leaves_nothing_where_no_proc_is_mounted() {
+    let image = Image::of_glibc();
+    image.with_reheap();
+    let before = image.snapshot();
+    image.reheap("enable mimalloc").succeeded();
+    let script = "chroot \"$1\" /bin/reheap disable";
+    in_namespace(script, &[image.directory.path()])
+        .succeeded()
+        .said(&["disabled mimalloc"]);
+    let after = image.snapshot();
+    let left: Vec<_> = after
+        .keys()
+        .filter(|path| !before.contains_key(*path))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+    assert!(after == before);
+}

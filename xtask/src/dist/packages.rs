@@ -9,6 +9,8 @@ use std::path::Path;
 /// What nfpm makes of one description.
 const SYSTEM_PACKAGES: [&str; 3] = ["deb", "rpm", "apk"];
 const DESCRIPTION: &str = include_str!("nfpm.yaml");
+/// What each of them does before it goes.
+const PREREMOVE: &str = include_str!("preremove.sh");
 /// The most that an archive may have.
 const TARBALL_BYTES_MAX: u64 = 15_000_000;
 
@@ -47,7 +49,10 @@ pub(super) fn system_packages(
         Architecture::X86_64 => "amd64",
         Architecture::Aarch64 => "arm64",
     };
+    let preremove = dist.scratch.join("preremove.sh");
+    write(&preremove, PREREMOVE)?;
     let description = DESCRIPTION
+        .replace("@PREREMOVE@", &preremove.display().to_string())
         .replace("@ARCHITECTURE@", go_name)
         .replace("@VERSION@", &dist.version)
         .replace("@TREE@", &tree.display().to_string());

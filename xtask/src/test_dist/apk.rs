@@ -42,6 +42,12 @@ pub(super) fn check(test: &TestDist<'_>) -> Result<()> {
     installed::check(test, &root, Libc::Musl)?;
     installed::check_enable(test, &root, Libc::Musl)?;
     installed::check_documentation(test, &root, "usr")?;
+    installed::enable(&root)?;
+    // What `apk` starts, with the version that goes.
+    root.add(&parts.join("description/.pre-deinstall"), "tmp/goes")?;
+    root.run(&["sh", "/tmp/goes", env!("CARGO_PKG_VERSION")])?
+        .succeeded()?
+        .said("disabled mimalloc")?;
     let used = root.files()?;
     ensure!(
         used == installed,

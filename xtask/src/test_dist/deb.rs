@@ -39,7 +39,13 @@ fn check_in(test: &TestDist<'_>, root: &Root) -> Result<()> {
     root.run(&["bash", "-c", completions])?
         .succeeded()?
         .said("_reheap")?;
-    root.run(&["dpkg", "-r", "reheap"])?.succeeded()?;
+    installed::enable(root)?;
+    root.run(&["dpkg", "-i", "/tmp/reheap.deb"])?.succeeded()?;
+    installed::check_enabled(root)?;
+    test.saw("an upgrade keeps what is enabled");
+    root.run(&["dpkg", "-r", "reheap"])?
+        .succeeded()?
+        .said("disabled mimalloc")?;
     root.run(&["dpkg", "-s", "reheap"])?.failed()?;
     installed::check_unchanged(test, root, &before, "dpkg -r")
 }

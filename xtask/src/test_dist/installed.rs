@@ -76,6 +76,18 @@ pub(super) fn check_enable(test: &TestDist<'_>, root: &Root, libc: Libc) -> Resu
     Ok(())
 }
 
+/// Enables an allocator, so that the removal of the package has something to take off.
+pub(super) fn enable(root: &Root) -> Result<()> {
+    root.run(&["reheap", "enable", "mimalloc"])?.succeeded()?;
+    check_enabled(root)
+}
+
+pub(super) fn check_enabled(root: &Root) -> Result<()> {
+    let status = root.run(&["reheap", "status"])?.succeeded()?;
+    status.said("mimalloc")?;
+    Ok(())
+}
+
 /// Manual and completions, below this prefix.
 pub(super) fn check_documentation(test: &TestDist<'_>, root: &Root, prefix: &str) -> Result<()> {
     for program in ["reheap", "cargo-reheap"] {

@@ -32,7 +32,13 @@ pub(super) fn check(test: &TestDist<'_>) -> Result<()> {
     installed::check(test, &root, Libc::Glibc)?;
     installed::check_enable(test, &root, Libc::Glibc)?;
     installed::check_documentation(test, &root, "usr")?;
-    rpm(&root, &["--erase", "reheap"].map(OsStr::new))?.succeeded()?;
+    installed::enable(&root)?;
+    let again = ["--upgrade".as_ref(), "--force".as_ref(), file.as_os_str()];
+    rpm(&root, &again)?.succeeded()?;
+    installed::check_enabled(&root)?;
+    rpm(&root, &["--erase", "reheap"].map(OsStr::new))?
+        .succeeded()?
+        .said("disabled mimalloc")?;
     installed::check_unchanged(test, &root, &before, "rpm --erase")
 }
 

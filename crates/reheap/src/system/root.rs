@@ -222,10 +222,12 @@ impl Root {
         let Ok(directory) = self.handle(Path::new(path), flags) else {
             return Vec::new();
         };
-        let entries = std::fs::read_dir(path_of(&directory));
-        let names = entries.into_iter().flatten();
+        // Not by a path in /proc, which a root directory may lack when its package manager removes reheap.
+        let entries = rustix::fs::Dir::read_from(&directory).into_iter().flatten();
+        let names =
+            entries.filter_map(|entry| entry.ok()?.file_name().to_owned().into_string().ok());
         let mut names: Vec<String> = names
-            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter(|name| !matches!(name.as_str(), "." | ".."))
             .collect();
         names.sort();
         names
