@@ -5,6 +5,7 @@
 //! malloc. What they saw is a [`profile::Profile`], from which `reheap-report` makes every form of report.
 
 mod cpu;
+mod curve;
 pub mod hooks;
 pub mod inject;
 pub mod observer;

@@ -5,6 +5,7 @@
 //! a virtual machine. So each lifetime is true to about [`INTERVAL`].
 
 use crate::cpu::Cpu;
+use crate::curve::Curve;
 use crate::others::{Other, Others, Starts};
 use crate::process::{self, Usage};
 use crate::profile::{Access, Live, Lost, Measured, Peak, Point, Process, Sites, TimeShares};
@@ -23,10 +24,6 @@ use std::time::{Duration, Instant};
 
 /// The time between two looks.
 pub const INTERVAL: Duration = Duration::from_millis(1);
-/// How many points a curve has at most. With more, each second one goes.
-const POINTS_MAX: usize = 800;
-/// The time between two points, at first.
-const FIRST_STEP: Duration = Duration::from_millis(5);
 /// All threads are looked at once in so many looks, and those inside the allocator each time.
 const LOOKS_PER_CENSUS: u64 = 10;
 /// More threads than this are not looked at each by itself.
@@ -77,6 +74,15 @@ impl Default for Injected {
     }
 }
 
+fn point(live: LiveNow, now: Duration, resident_bytes: Option<u64>) -> Point {
+    Point {
+        seconds: now.as_secs_f64(),
+        live: live.live,
+        allocations: live.allocations,
+        resident_bytes,
+    }
+}
+
 /// A process that is being watched.
 #[derive(Debug)]
 struct Watched {
@@ -88,9 +94,7 @@ struct Watched {
     file: PathBuf,
     name: Option<String>,
     began: f64,
-    points: Vec<Point>,
-    step: Duration,
-    next_point: Duration,
+    curve: Curve,
     highest: LiveAt,
     usage: Option<Usage>,
     /// What it had used before it was watched.
@@ -412,9 +416,7 @@ impl Watched {
             name: process::name(pid).filter(|name| is_another_name(name, &file)),
             file,
             began,
-            points: Vec::new(),
-            step: FIRST_STEP,
-            next_point: Duration::ZERO,
+            curve: Curve::new(),
             highest: LiveAt::default(),
             usage: None,
             before: Usage::default(),
@@ -438,9 +440,10 @@ impl Watched {
 
     fn look(&mut self, recording: &Recording, place: Place, now: Duration) {
         self.look_at_threads(recording, place, now);
-        if now >= self.next_point {
+        if self.curve.is_due(now) {
             self.add_point(recording, place, now);
-            self.next_point = now + self.step;
+        } else if self.curve.is_high(recording.roughly_live_bytes(place)) {
+            self.curve.raise(point(recording.live(place), now, None));
         }
     }
 
@@ -505,34 +508,19 @@ impl Watched {
     }
 
     fn add_point(&mut self, recording: &Recording, place: Place, now: Duration) {
-        let LiveNow {
-            live, allocations, ..
-        } = recording.live(place);
-        let seconds = now.as_secs_f64();
+        let live_now = recording.live(place);
+        let (live, seconds) = (live_now.live, now.as_secs_f64());
         if live.bytes > self.highest.live.bytes {
             self.highest = LiveAt { live, seconds };
         }
         if let Some(usage) = process::usage(self.pid) {
             self.usage = Some(usage);
         }
-        if self.points.len().is_multiple_of(16) {
+        if self.curve.len().is_multiple_of(16) {
             process::thread_names(self.pid, &mut self.names);
         }
         let resident_bytes = self.resident(recording, place, now);
-        self.points.push(Point {
-            seconds,
-            live,
-            allocations,
-            resident_bytes,
-        });
-        if self.points.len() > POINTS_MAX {
-            let mut keep = false;
-            self.points.retain(|_| {
-                keep = !keep;
-                keep
-            });
-            self.step *= 2;
-        }
+        self.curve.add(point(live_now, now, resident_bytes), now);
     }
 
     /// Resident memory without that of the hooks. Looking at the hooks' tables takes time, so it may take at most a
@@ -583,7 +571,7 @@ impl Watched {
                 bytes: now.live.bytes.saturating_sub(now.inherited.bytes),
             },
             time: self.time(),
-            curve: self.points,
+            curve: self.curve.points(),
             threads,
             sites: Sites::default(),
             lost: Lost {

@@ -159,7 +159,7 @@ fn an_hour_of_a_large_server_is_a_page_of_a_few_megabytes_that_says_what_is_left
     let page = page(&html);
     let text = all_text(page.root_element());
     for said in [
-        "Of 36,001 points, the highest of each 5.14 s are shown.",
+        "Of 36,001 points, the highest of each 5.19 s are shown.",
         "functions, with what they called, are left out: their boxes would be too narrow or too deep.",
         "call sites with fewer bytes are left out.",
         "threads that allocated less are left out.",

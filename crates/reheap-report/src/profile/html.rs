@@ -165,7 +165,8 @@ impl Curve {
         }
         let (peak, curve) = (&process.peak, &process.curve);
         let seconds = curve.iter().map(|it| it.seconds).fold(0.0, f64::max);
-        let live = moments(curve, |it| Some(it.live.bytes));
+        let mut live = moments(curve, |it| Some(it.live.bytes));
+        reach(&mut live, (peak.seconds, peak.live.bytes as f64));
         let resident = moments(curve, |it| it.resident_bytes);
         let said_peak = format!(
             "{} live at most, at {}",
@@ -181,7 +182,8 @@ impl Curve {
         };
         caption.push_str(&format!("{said_peak}."));
         if curve.len() > POINTS_MAX {
-            let step = short_seconds(seconds / POINTS_MAX as f64);
+            let shown = curve.len().div_ceil(stretch(curve.len()));
+            let step = short_seconds(seconds / shown as f64);
             let all = grouped(curve.len() as u64);
             caption.push_str(&format!(
                 " Of {all} points, the highest of each {step} are shown."
@@ -210,13 +212,25 @@ fn moments(curve: &[Point], figure: impl Fn(&Point) -> Option<u64>) -> Vec<Momen
         .iter()
         .filter_map(|it| figure(it).map(|bytes| (it.seconds, bytes as f64)));
     let all: Vec<Moment> = known.collect();
-    let stretch = all.len().div_ceil(POINTS_MAX).max(1);
     let highest = |part: &[Moment]| {
         part.iter()
             .copied()
             .max_by(|one, other| one.1.total_cmp(&other.1))
     };
-    all.chunks(stretch).filter_map(highest).collect()
+    all.chunks(stretch(all.len())).filter_map(highest).collect()
+}
+
+/// Of how many points one is shown.
+fn stretch(points: usize) -> usize {
+    points.div_ceil(POINTS_MAX).max(1)
+}
+
+/// Leads a curve through the peak, which may have lasted too short a time to be seen otherwise.
+fn reach(curve: &mut Vec<Moment>, peak: Moment) {
+    if curve.iter().all(|moment| moment.1 < peak.1) {
+        let place = curve.partition_point(|moment| moment.0 < peak.0);
+        curve.insert(place, peak);
+    }
 }
 
 fn histograms(whole: &Whole<'_>) -> Vec<Histogram> {
@@ -392,4 +406,19 @@ fn breakable(name: &str) -> String {
     escaped(name)
         .replace("::", "::<wbr/>")
         .replace('_', "_<wbr/>")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_curve_reaches_its_peak() {
+        let mut curve = vec![(0.0, 1.0), (2.0, 5.0), (4.0, 2.0)];
+        reach(&mut curve, (3.0, 5.0));
+        assert_eq!(curve.len(), 3);
+        reach(&mut curve, (3.0, 9.0));
+        assert_eq!(curve[2], (3.0, 9.0));
+        assert!(curve.is_sorted_by_key(|moment| moment.0));
+    }
 }
