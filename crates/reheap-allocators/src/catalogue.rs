@@ -743,10 +743,7 @@ pub fn find(name: &str) -> Result<&'static Allocator, UnknownAllocator> {
 }
 
 /// The candidate that the user most likely meant by a mistyped name.
-pub(crate) fn nearest<'a>(
-    name: &str,
-    candidates: impl Iterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .map(|candidate| (strsim::jaro_winkler(name, candidate), candidate))
         .filter(|(similarity, _)| *similarity > 0.7)

@@ -3,16 +3,20 @@
 
 use crate::env_vars;
 use crate::ui::Failure;
+use anyhow::Context as _;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use reheap_allocators::catalogue::{self, Allocator, CATALOGUE};
 use reheap_allocators::memory::MemoryFunctions;
 use reheap_allocators::target::{Target, TargetError};
 use reheap_allocators::tuning::{Tuning, TuningError};
+use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
+use std::fmt;
+use std::path::{Path, PathBuf};
 
 /// The stack size that glibc gives threads by default. musl's 128 KiB are too small for programs that never ran with
 /// it.
-pub(crate) const DEFAULT_STACK_BYTES: u64 = 8 << 20;
+const DEFAULT_STACK_BYTES: u64 = 8 << 20;
 
 /// Which allocator, and its tuning.
 #[derive(Debug, Clone, clap::Args)]
@@ -48,15 +52,17 @@ pub(crate) struct LibcChoiceArguments {
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct StaticArguments {
     #[command(flatten)]
-    pub(crate) libc: LibcChoiceArguments,
+    libc: LibcChoiceArguments,
     /// The stack size of threads that do not set one, in bytes; 0 for musl's default of 128 KiB
-    #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_STACK_BYTES)]
-    pub(crate) stack_size: u64,
+    /// [default: 8388608]
+    #[arg(long, value_name = "BYTES")]
+    stack_size: Option<u64>,
 }
 
 /// Whose memory functions a static executable gets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum WhoseMemoryFunctions {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum WhoseMemoryFunctions {
     // Reheap's; on AArch64, which has good ones in musl, the libc's own. Not a doc comment: the help would get a list.
     Fast,
     // The libc's own.
@@ -84,6 +90,41 @@ impl TypedValueParser for AllocatorName {
         let names = CATALOGUE.iter().map(|row| PossibleValue::new(row.name));
         Some(Box::new(names))
     }
+}
+
+/// A place where a user chooses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    Flags,
+    Environment,
+    Manifest(Table),
+}
+
+/// A table of a Cargo.toml.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Table {
+    pub(crate) manifest: PathBuf,
+    pub(crate) name: &'static str,
+}
+
+/// What one place asks for, unchecked. What it does not name, the next place does.
+#[derive(Debug, Clone)]
+pub(crate) struct Wishes {
+    pub(crate) place: Place,
+    pub(crate) allocator: Option<String>,
+    /// As `key=value`.
+    pub(crate) tuning: Option<Vec<String>>,
+    pub(crate) memory_functions: Option<WhoseMemoryFunctions>,
+    pub(crate) stack_size_bytes: Option<u64>,
+}
+
+/// A checked choice for a static executable.
+#[derive(Debug, Clone)]
+pub(crate) struct StaticChoice {
+    pub(crate) choice: Choice,
+    pub(crate) stack_size_bytes: u64,
+    /// The Cargo.toml that names the allocator, or its tuning.
+    pub(crate) manifest: Option<PathBuf>,
 }
 
 /// A checked choice.
@@ -124,72 +165,199 @@ impl Choice {
 impl AllocatorArguments {
     /// Checks the flags, and the environment variables where a flag is missing, against the catalogue.
     pub(crate) fn check(&self) -> anyhow::Result<Choice> {
-        let from_environment =
-            |name: &str| env_vars::variable(name).map(|value| value.to_string_lossy().into_owned());
-        let name = self
-            .allocator
-            .clone()
-            .or_else(|| from_environment(env_vars::ALLOCATOR));
-        let name = name.unwrap_or_else(|| catalogue::default_allocator().name.to_owned());
-        let mut options: Vec<String> = self.tuning.options.clone();
-        if options.is_empty() {
-            let variable = from_environment(env_vars::TUNING).unwrap_or_default();
-            options = variable.split_whitespace().map(str::to_owned).collect();
+        Ok(choose(&[self.wishes(), Wishes::of_environment()])?.0)
+    }
+
+    fn wishes(&self) -> Wishes {
+        let options = &self.tuning.options;
+        Wishes {
+            allocator: self.allocator.clone(),
+            tuning: (!options.is_empty()).then(|| options.clone()),
+            ..Wishes::none(Place::Flags)
         }
-        Choice::of(&name, &options)
     }
 }
 
 impl LibcChoiceArguments {
     /// Checks the flags, and the environment variables where a flag is missing, for a static executable.
     pub(crate) fn check(&self) -> anyhow::Result<Choice> {
-        let mut choice = self.allocator.check()?;
-        choice.check_for_static()?;
-        let whose = match self.memory_functions {
-            Some(whose) => Some(whose),
-            None => memory_functions_of_environment()?,
-        };
-        choice.memory_functions = match whose {
-            Some(WhoseMemoryFunctions::Fast) | None => MemoryFunctions::Fast,
-            Some(WhoseMemoryFunctions::Stock) => MemoryFunctions::Stock,
-        };
-        if choice.is_stock() && self.memory_functions == Some(WhoseMemoryFunctions::Fast) {
-            let text = "`stock` keeps the libc's own memory functions";
-            let hint = "choose another allocator, or leave out --memory-functions";
-            return Err(Failure::usage(text).hint(hint).into());
+        let places = [self.wishes(), Wishes::of_environment_for_static()?];
+        Ok(StaticChoice::of(&places)?.choice)
+    }
+
+    fn wishes(&self) -> Wishes {
+        Wishes {
+            memory_functions: self.memory_functions,
+            ..self.allocator.wishes()
         }
-        Ok(choice)
+    }
+}
+
+impl StaticArguments {
+    /// Checks the flags, and the environment variables where a flag is missing.
+    pub(crate) fn check(&self) -> anyhow::Result<StaticChoice> {
+        StaticChoice::of(&[self.wishes(), Wishes::of_environment_for_static()?])
+    }
+
+    /// What the flags ask for.
+    pub(crate) fn wishes(&self) -> Wishes {
+        Wishes {
+            stack_size_bytes: self.stack_size,
+            ..self.libc.wishes()
+        }
+    }
+}
+
+impl Wishes {
+    /// A place that asks for nothing.
+    pub(crate) fn none(place: Place) -> Self {
+        Self {
+            place,
+            allocator: None,
+            tuning: None,
+            memory_functions: None,
+            stack_size_bytes: None,
+        }
+    }
+
+    /// What the environment variables ask for, for a static executable.
+    pub(crate) fn of_environment_for_static() -> anyhow::Result<Self> {
+        Ok(Self {
+            memory_functions: memory_functions_of_environment()?,
+            ..Self::of_environment()
+        })
+    }
+
+    fn of_environment() -> Self {
+        let text =
+            |name: &str| env_vars::variable(name).map(|value| value.to_string_lossy().into_owned());
+        let options = text(env_vars::TUNING).unwrap_or_default();
+        let options: Vec<String> = options.split_whitespace().map(str::to_owned).collect();
+        Self {
+            allocator: text(env_vars::ALLOCATOR),
+            tuning: (!options.is_empty()).then_some(options),
+            ..Self::none(Place::Environment)
+        }
+    }
+}
+
+/// The allocator that the strongest of these places names, the strongest first, and where that is.
+fn first_allocator(places: &[Wishes]) -> (&str, Option<&Place>) {
+    let named = places
+        .iter()
+        .find_map(|wishes| Some((wishes.allocator.as_deref()?, Some(&wishes.place))));
+    named.unwrap_or((catalogue::default_allocator().name, None))
+}
+
+/// Checks what these places ask for, the strongest first, against the catalogue, and gives the Cargo.toml that decided.
+///
+/// The options in a manifest are for the allocator that is chosen there. Whoever types `-a` for another one does not
+/// want them.
+fn choose(places: &[Wishes]) -> anyhow::Result<(Choice, Option<PathBuf>)> {
+    let (name, named_in) = first_allocator(places);
+    let allocator = find_allocator(name, named_in.unwrap_or(&Place::Flags))?;
+    let is_for_it = |at: usize| match places[at].place {
+        Place::Flags | Place::Environment => true,
+        Place::Manifest(_) => first_allocator(&places[at..]).0 == name,
+    };
+    let mut tuned = (0..places.len()).filter(|at| is_for_it(*at));
+    let tuned = tuned.find_map(|at| Some((places[at].tuning.as_ref()?, &places[at].place)));
+    let tuning = match tuned {
+        Some((options, place)) => parse_tuning(allocator, options, place)?,
+        None => Tuning::default(),
+    };
+    let tuned_in = tuned.map(|(_, place)| place);
+    let decides = |place: &&Place| Some(*place) == named_in || Some(*place) == tuned_in;
+    let deciding = places.iter().map(|wishes| &wishes.place).filter(decides);
+    let manifest = deciding.filter_map(Place::manifest).next();
+    let choice = Choice {
+        allocator,
+        tuning,
+        memory_functions: MemoryFunctions::Fast,
+    };
+    Ok((choice, manifest.map(Path::to_owned)))
+}
+
+impl StaticChoice {
+    /// Checks what these places ask for, the strongest first.
+    pub(crate) fn of(places: &[Wishes]) -> anyhow::Result<Self> {
+        let (mut choice, manifest) = choose(places)?;
+        let checked = choice.check_for_static();
+        match &manifest {
+            Some(manifest) => {
+                checked.with_context(|| format!("cannot use `{}`", manifest.display()))?;
+            }
+            None => checked?,
+        }
+        let whose = places
+            .iter()
+            .find_map(|wishes| Some((wishes.memory_functions?, wishes)));
+        choice.memory_functions = match whose {
+            Some((WhoseMemoryFunctions::Fast, _)) | None => MemoryFunctions::Fast,
+            Some((WhoseMemoryFunctions::Stock, _)) => MemoryFunctions::Stock,
+        };
+        if let Some((WhoseMemoryFunctions::Fast, wishes)) = whose.filter(|_| choice.is_stock()) {
+            refuse_fast_stock(wishes)?;
+        }
+        let stack_size_bytes = places.iter().find_map(|wishes| wishes.stack_size_bytes);
+        Ok(Self {
+            choice,
+            stack_size_bytes: stack_size_bytes.unwrap_or(DEFAULT_STACK_BYTES),
+            manifest,
+        })
+    }
+}
+
+/// `stock` gets nothing from reheap. That is a mistake only where one place asks for both.
+fn refuse_fast_stock(wishes: &Wishes) -> Result<(), Failure> {
+    let text = "`stock` keeps the libc's own memory functions";
+    match &wishes.place {
+        Place::Flags => {
+            let hint = "choose another allocator, or leave out --memory-functions";
+            Err(Failure::usage(text).hint(hint))
+        }
+        Place::Manifest(table) if wishes.allocator.is_some() => {
+            let hint = "choose another allocator, or leave out `memory-functions`";
+            Err(table.refuse("memory-functions", text).hint(hint))
+        }
+        Place::Manifest(_) | Place::Environment => Ok(()),
+    }
+}
+
+impl PartialEq for Choice {
+    fn eq(&self, other: &Self) -> bool {
+        self.allocator.name == other.allocator.name
+            && self.tuning == other.tuning
+            && self.memory_functions == other.memory_functions
+    }
+}
+
+impl Place {
+    fn manifest(&self) -> Option<&Path> {
+        match self {
+            Self::Manifest(table) => Some(&table.manifest),
+            Self::Flags | Self::Environment => None,
+        }
+    }
+}
+
+impl Table {
+    /// The refusal of a key.
+    pub(crate) fn refuse(&self, key: &str, reason: impl fmt::Display) -> Failure {
+        let (name, manifest) = (self.name, self.manifest.display());
+        Failure::usage(format!(
+            "cannot use `{name}.{key}` in `{manifest}`: {reason}"
+        ))
     }
 }
 
 impl Choice {
     /// Checks an allocator's name and its options against the catalogue.
     pub(crate) fn of(name: &str, options: &[String]) -> anyhow::Result<Self> {
-        let allocator = catalogue::find(name).map_err(|error| {
-            let hint = match error.nearest {
-                Some(nearest) => {
-                    format!("did you mean `-a {nearest}`? `reheap list` shows all")
-                }
-                None => "`reheap list` shows all".to_owned(),
-            };
-            Failure::usage(error.to_string()).hint(hint)
-        })?;
-        let tuning = Tuning::parse(allocator, options).map_err(|error| {
-            let failure = Failure::usage(error.to_string());
-            match &error {
-                TuningError::UnknownKey {
-                    nearest: Some(nearest),
-                    ..
-                } => failure.hint(format!("did you mean `-t {nearest}=…`?")),
-                TuningError::UnknownKey { known, .. } if !known.is_empty() => {
-                    failure.hint(format!("its options are {}", known.join(", ")))
-                }
-                _ => failure,
-            }
-        })?;
+        let allocator = find_allocator(name, &Place::Flags)?;
         Ok(Self {
             allocator,
-            tuning,
+            tuning: parse_tuning(allocator, options, &Place::Flags)?,
             memory_functions: MemoryFunctions::Fast,
         })
     }
@@ -208,6 +376,62 @@ impl Choice {
     pub(crate) fn is_stock(&self) -> bool {
         self.allocator.build.is_none()
     }
+}
+
+/// The allocator of that name; the refusal says what to write in the place where the name is.
+fn find_allocator(name: &str, place: &Place) -> Result<&'static Allocator, Failure> {
+    catalogue::find(name).map_err(|error| {
+        let (failure, nearest) = match place {
+            Place::Flags | Place::Environment => (
+                Failure::usage(error.to_string()),
+                error.nearest.map(|nearest| format!("`-a {nearest}`")),
+            ),
+            Place::Manifest(table) => (
+                table.refuse("allocator", &error),
+                error
+                    .nearest
+                    .map(|nearest| format!("`allocator = \"{nearest}\"`")),
+            ),
+        };
+        failure.hint(match nearest {
+            Some(nearest) => format!("did you mean {nearest}? `reheap list` shows all"),
+            None => "`reheap list` shows all".to_owned(),
+        })
+    })
+}
+
+/// The options for the allocator; a refusal like that of [`find_allocator`].
+fn parse_tuning(
+    allocator: &'static Allocator,
+    options: &[String],
+    place: &Place,
+) -> Result<Tuning, Failure> {
+    Tuning::parse(allocator, options).map_err(|error| {
+        let failure = match place {
+            Place::Flags | Place::Environment => Failure::usage(error.to_string()),
+            Place::Manifest(table) => table.refuse("tuning", &error),
+        };
+        match (&error, place) {
+            (
+                TuningError::UnknownKey {
+                    nearest: Some(nearest),
+                    ..
+                },
+                Place::Manifest(_),
+            ) => failure.hint(format!("did you mean `{nearest}`?")),
+            (
+                TuningError::UnknownKey {
+                    nearest: Some(nearest),
+                    ..
+                },
+                Place::Flags | Place::Environment,
+            ) => failure.hint(format!("did you mean `-t {nearest}=…`?")),
+            (TuningError::UnknownKey { known, .. }, _) if !known.is_empty() => {
+                failure.hint(format!("its options are {}", known.join(", ")))
+            }
+            _ => failure,
+        }
+    })
 }
 
 fn memory_functions_of_environment() -> anyhow::Result<Option<WhoseMemoryFunctions>> {

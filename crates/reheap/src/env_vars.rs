@@ -27,7 +27,7 @@ pub(crate) const DOCKER_CONFIG: &str = "DOCKER_CONFIG";
 pub(crate) const SSL_CERT_FILE: &str = "SSL_CERT_FILE";
 /// No colours, whatever its value (no-color.org).
 pub(crate) const NO_COLOR: &str = "NO_COLOR";
-/// What the recording linker must do: a `Plan` of [`crate::project`] as JSON. Set by `cargo reheap`, not by users.
+/// What the recording linker must do: a `Plan` of [`crate::project`] for each package, as JSON. Set by `cargo reheap`, not by users.
 pub(crate) const LINK_PLAN: &str = "REHEAP_LINK_PLAN";
 /// What the recording linker must find in doctests, as JSON. Set by `cargo reheap test`, not by users.
 pub(crate) const DOCTESTS: &str = "REHEAP_DOCTESTS";
@@ -47,6 +47,11 @@ pub(crate) fn program(variable_name: &str, usual: &str) -> PathBuf {
     variable(variable_name)
         .unwrap_or_else(|| usual.into())
         .into()
+}
+
+/// The directory of the package that Cargo builds, in what Cargo starts for that (Cargo book, "Environment Variables").
+pub(crate) fn linked_package() -> Option<PathBuf> {
+    variable("CARGO_MANIFEST_DIR").map(PathBuf::from)
 }
 
 /// Where the dynamic linker looks for libraries first (ld.so(8)).

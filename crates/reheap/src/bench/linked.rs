@@ -6,7 +6,7 @@ use crate::bench::ready::ReadyVariant;
 use crate::bench::search::VariantSource;
 use crate::bench::variants;
 use crate::choice::Choice;
-use crate::project::{Session, proof, records};
+use crate::project::{Built, Session, proof, records};
 use crate::ui::{self, Failure};
 use anyhow::Context as _;
 use reheap_allocators::target::Libc;
@@ -26,8 +26,8 @@ pub(crate) struct Executable {
 /// The one executable of a project, for each libc that a variant names.
 pub(crate) struct Project<'a> {
     session: &'a Session,
-    glibc: Option<PathBuf>,
-    musl: Option<PathBuf>,
+    glibc: Option<Built>,
+    musl: Option<Built>,
     /// What is in the executable for glibc, once somebody needed to know.
     dynamic: OnceCell<Rc<ReadProgram>>,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Project<'a> {
 impl Project<'_> {
     /// Builds what the variants need.
     pub(crate) fn build<'a>(session: &'a Session, libcs: &[Libc]) -> anyhow::Result<Project<'a>> {
-        let build = |libc, build: &dyn Fn() -> anyhow::Result<Vec<PathBuf>>| {
+        let build = |libc, build: &dyn Fn() -> anyhow::Result<Vec<Built>>| {
             libcs
                 .contains(&libc)
                 .then(|| {
@@ -64,13 +64,14 @@ impl Project<'_> {
             .context("the project was not built for this libc")?;
         if libc == Libc::Glibc {
             return Ok(Executable {
-                path: built.clone(),
+                path: built.path.clone(),
                 activity: Activity::NothingClaimed,
             });
         }
-        let output = self.place(built, &variants::name(libc, choice))?;
-        let plan = self.session.plan_for(choice)?;
-        records::link_beside(built, &plan, &self.session.records(built)?, &output)?;
+        let output = self.place(&built.path, &variants::name(libc, choice))?;
+        let plan = self.session.plan_for(built, choice)?;
+        let records = self.session.records(&built.path)?;
+        records::link_beside(&built.path, &plan, &records, &output)?;
         let proof = proof::of_executable(&output, choice)?;
         Ok(Executable {
             path: output,
@@ -78,10 +79,21 @@ impl Project<'_> {
         })
     }
 
+    /// What `cargo reheap build` links the program with.
+    pub(crate) fn own_choice(&self) -> anyhow::Result<Option<Choice>> {
+        let choice = self
+            .musl
+            .as_ref()
+            .map(|built| self.session.choice_for(built));
+        choice.transpose()
+    }
+
     /// The program and its arguments as a person types them.
     pub(crate) fn shown(&self, arguments: &[OsString]) -> String {
         let built = self.musl.as_ref().or(self.glibc.as_ref());
-        let program = built.and_then(|path| path.file_name()).unwrap_or_default();
+        let program = built
+            .and_then(|built| built.path.file_name())
+            .unwrap_or_default();
         let words = std::iter::once(program).chain(arguments.iter().map(OsString::as_os_str));
         let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
         shell_words::join(words)
@@ -166,7 +178,7 @@ impl VariantSource for ToRecommendFor<'_> {
     }
 }
 
-fn only_one(mut executables: Vec<PathBuf>) -> anyhow::Result<PathBuf> {
+fn only_one(mut executables: Vec<Built>) -> anyhow::Result<Built> {
     match (executables.pop(), executables.as_slice()) {
         (Some(only), []) => Ok(only),
         (None, _) => Err(
@@ -175,11 +187,9 @@ fn only_one(mut executables: Vec<PathBuf>) -> anyhow::Result<PathBuf> {
                 .into(),
         ),
         (Some(last), others) => {
-            let name = |path: &PathBuf| {
-                path.file_name()
-                    .unwrap_or_default()
-                    .to_string_lossy()
-                    .into_owned()
+            let name = |built: &Built| {
+                let name = built.path.file_name();
+                name.unwrap_or_default().to_string_lossy().into_owned()
             };
             let mut names: Vec<String> = others.iter().chain([&last]).map(name).collect();
             names.sort();

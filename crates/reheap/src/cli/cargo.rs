@@ -21,7 +21,5 @@ pub(crate) struct CargoArguments {
 
 /// Runs one of the commands.
 pub(crate) fn run(verb: Verb, arguments: &CargoArguments) -> anyhow::Result<ExitCode> {
-    let linked_with = &arguments.linked_with;
-    let choice = linked_with.libc.check()?;
-    Session::new(verb, choice, &arguments.cargo, linked_with.stack_size)?.run()
+    Session::new(verb, &arguments.linked_with.wishes(), &arguments.cargo)?.run()
 }

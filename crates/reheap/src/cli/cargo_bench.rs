@@ -31,8 +31,8 @@ pub(crate) struct CargoBenchArguments {
     )]
     cargo: Vec<OsString>,
     /// What to compare, the first being the baseline: glibc, musl, musl+jemalloc, glibc+jemalloc
-    /// (preloaded), musl+mimalloc[purge_delay=0], or NAME=COMMAND [default: glibc, musl, and musl
-    /// with each allocator that is not hardened]
+    /// (preloaded), musl+mimalloc[purge_delay=0], or NAME=COMMAND [default: glibc, musl, what the
+    /// project chooses, and musl with each allocator that is not hardened]
     #[arg(long, value_name = "VARIANT,…")]
     variant: Vec<String>,
     /// What reports call it [default: the program and its arguments]
@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &CargoBenchArguments) -> anyhow::Result<ExitCode> {
     let typed = variants::parse(&arguments.variant)?;
     let outputs = arguments.output.check()?;
     let measuring = arguments.measuring.check()?;
-    let asked = if typed.is_empty() { all()? } else { typed };
+    let mut asked = if typed.is_empty() { all()? } else { typed };
     let names: Vec<String> = asked.iter().map(shown).collect();
     variants::refuse_twins(&names)?;
     let session = Session::for_measuring(&arguments.cargo)?;
@@ -62,6 +62,9 @@ pub(crate) fn run(arguments: &CargoBenchArguments) -> anyhow::Result<ExitCode> {
     libcs.sort_unstable();
     libcs.dedup();
     let project = Project::build(&session, &libcs)?;
+    if arguments.variant.is_empty() {
+        add_own_choice(&mut asked, &project)?;
+    }
     let name = arguments.name.clone().unwrap_or_else(|| match libcs[..] {
         [] => names.join(", "),
         _ => project.shown(session.program_arguments()),
@@ -100,16 +103,26 @@ pub(crate) fn run(arguments: &CargoBenchArguments) -> anyhow::Result<ExitCode> {
 /// Both libcs as they are, and the allocators that `recommend` tries in musl.
 fn all() -> anyhow::Result<Vec<Typed>> {
     let stock = Choice::of("stock", &[])?;
-    let of = |libc, choice: Choice| {
-        Typed::OfLibc(OfLibc {
-            libc: Some(libc),
-            choice,
-        })
-    };
     let mut variants = vec![of(Libc::Glibc, stock.clone()), of(Libc::Musl, stock)];
     let choices = Choice::to_try(Hardened::LeftOut)?;
     variants.extend(choices.into_iter().map(|choice| of(Libc::Musl, choice)));
     Ok(variants)
+}
+
+fn of(libc: Libc, choice: Choice) -> Typed {
+    Typed::OfLibc(OfLibc {
+        libc: Some(libc),
+        choice,
+    })
+}
+
+/// Adds what `cargo reheap build` makes, after the libcs, if it is not there already.
+fn add_own_choice(variants: &mut Vec<Typed>, project: &Project<'_>) -> anyhow::Result<()> {
+    let own = project.own_choice()?.map(|choice| of(Libc::Musl, choice));
+    if let Some(own) = own.filter(|own| variants.iter().all(|v| shown(v) != shown(own))) {
+        variants.insert(2, own);
+    }
+    Ok(())
 }
 
 /// The libc that has to be built for; an allocator alone goes into musl, where reheap puts them.

@@ -117,8 +117,7 @@ pub(crate) fn run_without_arguments() -> anyhow::Result<ExitCode> {
 }
 
 fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> {
-    let linked_with = &arguments.linked_with;
-    let choice = linked_with.libc.check()?;
+    let linked_with = arguments.linked_with.check()?;
     let target = choice::musl_target(None)?;
     let workshop = Workshop::new(Network::AsConfigured);
     let given = &arguments.compiler;
@@ -144,15 +143,17 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
                 Some(file) => file.clone(),
                 None => original_libc(&compiler, &target, &workshop)?,
             };
-            let directory = match workshop.derived_directory(&choice, &target, &original)? {
+            let derived = workshop.derived_directory(&linked_with.choice, &target, &original)?;
+            let directory = match derived {
                 Some(directory) => directory,
                 None => original.parent().unwrap_or(Path::new(".")).to_owned(),
             };
             let scripts = workshop.cache()?.directory("compilers")?;
             command.args(compiler.link_arguments(&directory, pie, &scripts)?);
             command.args(given);
-            if linked_with.stack_size > 0 {
-                command.arg(format!("-Wl,-z,stack-size={}", linked_with.stack_size));
+            if linked_with.stack_size_bytes > 0 {
+                let bytes = linked_with.stack_size_bytes;
+                command.arg(format!("-Wl,-z,stack-size={bytes}"));
             }
         }
         // Objects that can go into a static-pie; a later flag of the user's wins.
@@ -167,7 +168,7 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
         .status()
         .with_context(|| format!("cannot start `{}`", compiler.program.display()))?;
     if status.success() && call == Call::Links {
-        proof::of_executable(&output_of(given), &choice)?;
+        proof::of_executable(&output_of(given), &linked_with.choice)?;
     }
     Ok(exit::passed_on(status))
 }

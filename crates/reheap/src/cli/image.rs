@@ -111,10 +111,8 @@ fn change(arguments: &ImageArguments) -> anyhow::Result<Change<'_>> {
 /// Builds a project, and packs its programs.
 pub(crate) fn run_for_cargo(arguments: &CargoImageArguments) -> anyhow::Result<ExitCode> {
     let options = arguments.packing.check()?;
-    let linked_with = &arguments.linked_with;
-    let choice = linked_with.libc.check()?;
     let has_entry_point = arguments.packing.has_entry_point();
-    let sessions = Packing::new(&choice, &arguments.cargo, linked_with.stack_size)?;
+    let sessions = Packing::new(&arguments.linked_with.wishes(), &arguments.cargo)?;
     match sessions.build(has_entry_point)? {
         Ok((programs, origin)) => pack(&programs, &options, &origin),
         Err(code) => Ok(code),

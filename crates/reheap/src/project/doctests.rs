@@ -5,7 +5,8 @@
 //! The linker writes what it saw into a file, because rustdoc shows only a linker's errors.
 
 use super::proof;
-use crate::choice::Choice;
+use super::workspace::ByPackage;
+use crate::choice::{Choice, StaticChoice};
 use crate::env_vars;
 use anyhow::Context as _;
 use reheap_allocators::memory::MemoryFunctions;
@@ -15,13 +16,18 @@ use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// What the linker that Cargo starts must link doctests with.
+/// What the linker that Cargo starts must link doctests with, and where it says what it saw.
 #[derive(Debug, Serialize, Deserialize)]
 struct Expected {
+    with: ByPackage<Expectation>,
+    seen: PathBuf,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Expectation {
     allocator: String,
     tuning: Vec<String>,
     keeps_memory_functions: bool,
-    seen: PathBuf,
 }
 
 /// What the linker saw of the doctests of one run.
@@ -31,16 +37,14 @@ pub(crate) struct Doctests {
 }
 
 impl Doctests {
-    pub(crate) fn of(choice: &Choice) -> anyhow::Result<Self> {
+    pub(crate) fn of(choices: &ByPackage<StaticChoice>) -> anyhow::Result<Self> {
         let seen = tempfile::Builder::new()
             .prefix("reheap-doctests-")
             .tempfile();
         let seen = seen.context("cannot make a temporary file")?;
-        let options = choice.tuning.as_given();
+        let with = choices.try_map(|chosen| Ok(Expectation::of(&chosen.choice)))?;
         let expected = Expected {
-            allocator: choice.allocator.name.to_owned(),
-            tuning: options.iter().map(|(k, v)| format!("{k}={v}")).collect(),
-            keeps_memory_functions: choice.memory_functions == MemoryFunctions::Stock,
+            with: with.shortened(),
             seen: seen.path().to_owned(),
         };
         Ok(Self { seen, expected })
@@ -69,6 +73,25 @@ impl Doctests {
     }
 }
 
+impl Expectation {
+    fn of(choice: &Choice) -> Self {
+        let options = choice.tuning.as_given();
+        Self {
+            allocator: choice.allocator.name.to_owned(),
+            tuning: options.iter().map(|(k, v)| format!("{k}={v}")).collect(),
+            keeps_memory_functions: choice.memory_functions == MemoryFunctions::Stock,
+        }
+    }
+
+    fn choice(&self) -> anyhow::Result<Choice> {
+        let mut choice = Choice::of(&self.allocator, &self.tuning)?;
+        if self.keeps_memory_functions {
+            choice.memory_functions = MemoryFunctions::Stock;
+        }
+        Ok(choice)
+    }
+}
+
 /// Reads back what was linked outside of Cargo's directories, if it is a doctest of `cargo reheap test`.
 pub(crate) fn check(output: &Path) -> anyhow::Result<()> {
     let Some(expected) = env_vars::variable(env_vars::DOCTESTS) else {
@@ -76,10 +99,8 @@ pub(crate) fn check(output: &Path) -> anyhow::Result<()> {
     };
     let expected: Expected = serde_json::from_slice(expected.as_encoded_bytes())
         .with_context(|| format!("cannot read {}", env_vars::DOCTESTS))?;
-    let mut choice = Choice::of(&expected.allocator, &expected.tuning)?;
-    if expected.keeps_memory_functions {
-        choice.memory_functions = MemoryFunctions::Stock;
-    }
+    let package = env_vars::linked_package();
+    let choice = expected.with.of_any(package.as_deref()).choice()?;
     let proof = proof::of_executable(output, &choice)?;
     // One short write at the end of the file, so lines of linkers that run at the same time do not mix.
     let line = format!("{}\n", proof.without_size());

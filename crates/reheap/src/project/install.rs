@@ -1,17 +1,16 @@
 //! `cargo reheap install`: lets Cargo build and copy, and reads the copies back.
 
-use super::messages;
-use super::plan::Plan;
+use super::messages::{self, Artifact};
 use super::records::{self, When};
-use super::session::{Additions, Session};
+use super::session::{Additions, Plans, Session};
 use crate::exit;
 use anyhow::Context as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 impl Session {
     /// Cargo builds and installs; then what is installed is checked.
-    pub(super) fn install(&self, plan: &Plan, additions: &Additions) -> anyhow::Result<ExitCode> {
+    pub(super) fn install(&self, plans: &Plans, additions: &Additions) -> anyhow::Result<ExitCode> {
         let mut cargo = self.cargo("install", additions);
         let temporary = self.temporary_target_directory()?;
         if let Some(directory) = &temporary {
@@ -23,11 +22,13 @@ impl Session {
             temporary.map(tempfile::TempDir::keep);
             return Ok(exit::passed_on(status));
         }
-        let built: Vec<PathBuf> = artifacts.into_iter().filter_map(|a| a.executable).collect();
+        let built = artifacts.iter();
+        let built = built.filter_map(|artifact| Some((artifact.executable.as_deref()?, artifact)));
+        let built: Vec<(&Path, &Artifact)> = built.collect();
         if built.is_empty() && !self.flags.has(&["--list"]) {
             self.note("Cargo installed nothing: installed programs keep their allocator; use --force to replace them");
         }
-        if self.link_outdated(&built, plan)? {
+        if self.link_outdated(&built, plans)? {
             let mut again = self.cargo("install", additions);
             let is_forced = self.flags.has(&["-f", "--force"]);
             again.args((!is_forced).then_some("--force"));
@@ -36,24 +37,26 @@ impl Session {
                 return Ok(exit::passed_on(status));
             }
         }
-        for path in &built {
+        for (path, artifact) in &built {
             let name = path.file_name().context("the executable has no name")?;
             let installed = self.install_root()?.join("bin").join(name);
-            let linked = records::look_up(&installed, plan, &self.records(path)?)?;
-            self.check(&installed, linked)?;
+            let plan = self.plan_of(plans, artifact)?;
+            let linked = records::look_up(&installed, &plan, &self.records(path)?)?;
+            self.check(&installed, linked, &self.choice_of(artifact.directory())?)?;
         }
         Ok(ExitCode::SUCCESS)
     }
 
     /// Links again what Cargo found built, by another plan, and says whether there was any. That is so only for
     /// projects in a directory, which is where Cargo leaves what it installs.
-    fn link_outdated(&self, built: &[PathBuf], plan: &Plan) -> anyhow::Result<bool> {
+    fn link_outdated(&self, built: &[(&Path, &Artifact)], plans: &Plans) -> anyhow::Result<bool> {
         let mut is_any = false;
-        for path in built.iter().filter(|path| path.exists()) {
+        for (path, artifact) in built.iter().filter(|(path, _)| path.exists()) {
+            let plan = self.plan_of(plans, artifact)?;
             let records = self.records(path)?;
-            let linked = records::look_up(path, plan, &records)?;
+            let linked = records::look_up(path, &plan, &records)?;
             if linked.is_some_and(|linked| linked.when == When::Outdated) {
-                records::ensure(path, plan, &records)?;
+                records::ensure(path, &plan, &records)?;
                 is_any = true;
             }
         }

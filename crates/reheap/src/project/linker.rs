@@ -9,6 +9,7 @@
 use super::doctests;
 use super::plan::{Plan, links_shared};
 use super::records;
+use super::workspace::ByPackage;
 use crate::env_vars;
 use crate::exit;
 use anyhow::Context as _;
@@ -51,8 +52,9 @@ pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
         let error = Command::new("cc").args(arguments).exec();
         return Err(error).context("cannot start `cc`");
     };
-    let plan: Plan = serde_json::from_slice(plan.as_bytes())
+    let plans: ByPackage<Plan> = serde_json::from_slice(plan.as_bytes())
         .with_context(|| format!("cannot read {}", env_vars::LINK_PLAN))?;
+    let plan = plans.of_any(env_vars::linked_package().as_deref());
     let expanded = expand_response_files(arguments)?;
     let status = plan.command(&expanded, None)?.status();
     let status = status.with_context(|| format!("cannot start `{}`", plan.linker.display()))?;
@@ -61,7 +63,7 @@ pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
         && let Some(output) = output_of(&expanded)
     {
         match records::directory_for(&output, &plan.triple) {
-            Some(directory) => records::record(&directory, &plan, &expanded, &output)?,
+            Some(directory) => records::record(&directory, plan, &expanded, &output)?,
             None => doctests::check(&output)?,
         }
     }

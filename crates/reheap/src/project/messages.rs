@@ -16,6 +16,7 @@ use std::process::{Command, ExitStatus, Stdio};
 #[derive(Debug, Deserialize)]
 pub(crate) struct Artifact {
     pub(crate) package_id: String,
+    manifest_path: PathBuf,
     pub(crate) target: CargoTarget,
     /// The program, if it is one.
     pub(crate) executable: Option<PathBuf>,
@@ -54,6 +55,11 @@ impl Artifact {
             return None;
         }
         serde_json::from_value(message).ok()
+    }
+
+    /// The directory of the package, as [`super::workspace`] names packages.
+    pub(crate) fn directory(&self) -> &Path {
+        self.manifest_path.parent().unwrap_or(Path::new("/"))
     }
 
     /// What a program of these that Cargo made with `--target <triple>` was made for.
@@ -141,7 +147,7 @@ mod tests {
 
     fn artifact(target: serde_json::Value, executable: &str, files: &[&str]) -> Artifact {
         let message = serde_json::json!({
-            "reason": "compiler-artifact", "package_id": "app", "target": target, "profile": { "test": false },
+            "reason": "compiler-artifact", "package_id": "app", "manifest_path": "/p/Cargo.toml", "target": target, "profile": { "test": false },
             "executable": executable, "filenames": files,
         });
         Artifact::of_message(&message.to_string()).unwrap()

@@ -1,7 +1,8 @@
 //! Rust projects: Cargo's own commands, linked with a derived libc, and proved.
 //!
 //! [`session`] runs Cargo with [`linker`] as its linker, which links as [`plan`] says and keeps [`records`] for a
-//! replay; [`proof`] reads back what came of it.
+//! replay; [`proof`] reads back what came of it. [`project_choice`] is what the manifests choose, [`workspace`] for which
+//! package.
 
 mod config;
 mod default_linker;
@@ -13,11 +14,13 @@ mod messages;
 mod metadata;
 mod packing;
 mod plan;
+pub(crate) mod project_choice;
 pub(crate) mod proof;
 pub(crate) mod records;
 mod rust_heap;
 mod session;
+mod workspace;
 
 pub(crate) use flags::separate;
 pub(crate) use packing::Packing;
-pub(crate) use session::{Session, Verb};
+pub(crate) use session::{Built, Session, Verb};

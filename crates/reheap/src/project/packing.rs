@@ -3,7 +3,7 @@
 use super::flags::Flags;
 use super::metadata::Metadata;
 use super::session::{Built, Session, Verb};
-use crate::choice::Choice;
+use crate::choice::Wishes;
 use crate::packing::Origin;
 use crate::ui::Failure;
 use std::ffi::OsString;
@@ -16,26 +16,25 @@ pub(crate) struct Packing {
 }
 
 impl Packing {
-    /// What the user asks for. `--target` may be there several times.
-    pub(crate) fn new(
-        choice: &Choice,
-        arguments: &[OsString],
-        stack_size_bytes: u64,
-    ) -> anyhow::Result<Self> {
+    /// What the user asks for. `--target` may be there several times, and the project may choose several targets.
+    pub(crate) fn new(asked: &Wishes, arguments: &[OsString]) -> anyhow::Result<Self> {
         let mut flags = Flags::new(arguments);
         let targets = flags.take_values("--target");
         let session = |target: Option<&String>| {
             let target = target.map(|target| format!("--target={target}").into());
             let words: Vec<OsString> = target.into_iter().chain(flags.words().to_vec()).collect();
-            Session::new(Verb::Build, choice.clone(), &words, stack_size_bytes)
+            Session::new(Verb::Build, asked, &words)
         };
-        let sessions = match targets.is_empty() {
-            true => vec![session(None)?],
-            false => targets
-                .iter()
-                .map(|target| session(Some(target)))
-                .collect::<Result<_, _>>()?,
-        };
+        let mut sessions = Vec::new();
+        let mut others = targets;
+        if others.is_empty() {
+            let first = session(None)?;
+            others = first.other_targets().to_vec();
+            sessions.push(first);
+        }
+        for target in &others {
+            sessions.push(session(Some(target))?);
+        }
         Ok(Self { sessions })
     }
 

@@ -10,8 +10,9 @@ use super::flags::Flags;
 use super::messages::{self, Artifact, Format, MadeFor};
 use super::plan::Plan;
 use super::records::{self, Linked, When};
+use super::workspace::{ByPackage, Workspace};
 use super::{linker, proof};
-use crate::choice::{self, Choice, DEFAULT_STACK_BYTES};
+use crate::choice::{self, Choice, Place, StaticChoice, Wishes};
 use crate::env_vars;
 use crate::exit;
 use crate::ui::{self, Failure};
@@ -48,8 +49,14 @@ impl Verb {
 pub(crate) struct Session {
     verb: Verb,
     workshop: Workshop,
-    choice: Choice,
+    /// What wins over the manifests, the strongest first.
+    asked: Vec<Wishes>,
+    /// None for what Cargo installs from elsewhere.
+    project: Option<Workspace>,
+    choices: ByPackage<StaticChoice>,
     target: Target,
+    /// Those that the project chooses besides.
+    other_targets: Vec<String>,
     pub(super) config: Config,
     /// Flags for Cargo, without `--target` and `--message-format`.
     pub(super) flags: Flags,
@@ -57,16 +64,20 @@ pub(crate) struct Session {
     program_arguments: Vec<OsString>,
     /// The values of the user's `--message-format`.
     message_formats: Vec<String>,
-    stack_size_bytes: u64,
 }
 
 /// A program that Cargo built.
-pub(super) struct Built {
+pub(crate) struct Built {
     pub(super) name: String,
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
     /// The ID of its package.
     pub(super) package: String,
+    /// The directory of its package.
+    pub(super) directory: PathBuf,
 }
+
+/// How each package is linked.
+pub(super) type Plans = ByPackage<Plan>;
 
 /// What Cargo gets in addition to what the user gave it.
 pub(super) struct Additions {
@@ -75,20 +86,16 @@ pub(super) struct Additions {
 }
 
 impl Session {
-    /// What the user asks for, checked.
-    pub(crate) fn new(
-        verb: Verb,
-        choice: Choice,
-        arguments: &[OsString],
-        stack_size_bytes: u64,
-    ) -> anyhow::Result<Self> {
+    /// What the user and the project ask for, checked.
+    pub(crate) fn new(verb: Verb, asked: &Wishes, arguments: &[OsString]) -> anyhow::Result<Self> {
+        let asked = vec![asked.clone(), Wishes::of_environment_for_static()?];
         let directory = std::env::current_dir().context("cannot find the current directory")?;
         let mut flags = Flags::new(arguments);
         let program_arguments = flags.split_off(match verb {
             Verb::Run => flags.first_word(),
             Verb::Build | Verb::Test | Verb::Install => flags.double_dash(),
         });
-        let project = match verb {
+        let of_config = match verb {
             // It does not depend on the directory where the user types it (`cargo help install`, "Configuration
             // Discovery").
             Verb::Install => match flags.values("--path").pop() {
@@ -97,40 +104,53 @@ impl Session {
             },
             Verb::Build | Verb::Run | Verb::Test => directory,
         };
-        let config = Config::read(&project, &flags.values("--config"))?;
-        let triple = one_target(flags.take_values("--target"), &config)?;
+        let config = Config::read(&of_config, &flags.values("--config"))?;
+        let mut targets: Vec<String> = one_target(flags.take_values("--target"), &config)?
+            .into_iter()
+            .collect();
+        let mut target = choice::musl_target(targets.first().map(String::as_str))?;
+        let project = project(verb, &flags)?;
+        let choices = match &project {
+            Some(project) => project.choices(&asked, &flags)?,
+            None => ByPackage::same_for_all(StaticChoice::of(&asked)?),
+        };
+        if let Some(project) = project.as_ref().filter(|_| targets.is_empty()) {
+            targets = project.targets(&flags)?;
+            target = choice::musl_target(targets.first().map(String::as_str))?;
+        }
         let network = match flags.has(&["--offline", "--frozen"]) {
             true => Network::Forbidden,
             false => Network::AsConfigured,
         };
-        let session = Self {
+        Ok(Self {
             verb,
-            choice,
             workshop: Workshop::new(network),
-            target: choice::musl_target(triple.as_deref())?,
+            asked,
+            project,
+            choices,
+            target,
+            other_targets: targets.split_off(targets.len().min(1)),
             config,
             message_formats: flags.take_values("--message-format"),
             flags,
             program_arguments,
-            stack_size_bytes,
-        };
-        if verb != Verb::Install {
-            session.find_project()?;
-        }
-        Ok(session)
+        })
     }
 
     /// Does what the command says.
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
-        let plan = self.plan_for(&self.choice)?;
-        let additions = self.additions(&plan)?;
+        let plans = self.plans()?;
+        let additions = self.additions(&plans)?;
         match self.verb {
-            Verb::Build => Ok(self.build(&plan, &additions)?.0),
-            Verb::Install => self.install(&plan, &additions),
+            Verb::Build => {
+                self.note_other_targets();
+                Ok(self.build(&plans, &additions)?.0)
+            }
+            Verb::Install => self.install(&plans, &additions),
             // rustdoc compiles doctests and runs them at once: there is nothing to build first.
             Verb::Test if self.flags.has(&["--doc"]) => self.start(&additions),
             Verb::Run | Verb::Test => {
-                let (code, _) = self.build(&plan, &additions)?;
+                let (code, _) = self.build(&plans, &additions)?;
                 if code != ExitCode::SUCCESS || self.flags.has(&["--no-run"]) {
                     return Ok(code);
                 }
@@ -139,32 +159,10 @@ impl Session {
         }
     }
 
-    /// Fails before anything is built where there is no Cargo project.
-    fn find_project(&self) -> anyhow::Result<()> {
-        let mut locate = cargo();
-        locate.arg("locate-project");
-        if let Some(manifest) = self.flags.values("--manifest-path").pop() {
-            locate.args(["--manifest-path", &manifest]);
-        }
-        let output = locate.output().context("cannot start Cargo")?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let reason = String::from_utf8_lossy(&output.stderr)
-            .trim()
-            .trim_start_matches("error: ")
-            .to_owned();
-        let failure = Failure::failed(format!("cannot build a Cargo project here: {reason}"));
-        Err(failure
-            .hint("run it in the directory of a project, or give --manifest-path")
-            .into())
-    }
-
     /// A session that builds executables to be measured, in the release profile unless a flag names another. The
     /// allocator is chosen afterwards, by [`Self::plan_for`].
     pub(crate) fn for_measuring(flags: &[OsString]) -> anyhow::Result<Self> {
-        let stock = Choice::of("stock", &[])?;
-        let mut session = Self::new(Verb::Build, stock, flags, DEFAULT_STACK_BYTES)?;
+        let mut session = Self::new(Verb::Build, &Wishes::none(Place::Flags), flags)?;
         if !session.flags.has(&["-r", "--release", "--profile"]) {
             session.flags.push("--release");
         }
@@ -186,14 +184,37 @@ impl Session {
         self.target.triple()
     }
 
-    /// Builds the static executables.
-    pub(crate) fn executables(&self) -> anyhow::Result<Vec<PathBuf>> {
-        let additions = self.additions(&self.plan_for(&self.choice)?)?;
-        self.executables_of(self.cargo("build", &additions), self.target.triple())
+    /// The targets that the project chooses, and that this session does not build for.
+    pub(super) fn other_targets(&self) -> &[String] {
+        &self.other_targets
+    }
+
+    /// The choice for the package in a directory.
+    pub(super) fn choice_of(&self, directory: &Path) -> anyhow::Result<StaticChoice> {
+        match (self.choices.of(directory), &self.project) {
+            (Some(choice), _) => Ok(choice.clone()),
+            (None, Some(project)) => project.choice_of(directory, &self.asked),
+            (None, None) => Ok(self.choices.others().clone()),
+        }
+    }
+
+    /// The choice for a program's package.
+    pub(crate) fn choice_for(&self, built: &Built) -> anyhow::Result<Choice> {
+        Ok(self.choice_of(&built.directory)?.choice)
+    }
+
+    /// Builds the static executables, with musl's own allocator.
+    pub(crate) fn executables(&self) -> anyhow::Result<Vec<Built>> {
+        let stock = Choice::of("stock", &[])?;
+        let plans = self
+            .choices
+            .try_map(|chosen| self.plan(&stock, chosen.stack_size_bytes))?;
+        let cargo = self.cargo("build", &self.additions(&plans)?);
+        self.executables_of(cargo, self.target.triple())
     }
 
     /// Builds the same executables for the glibc of this machine, with Cargo alone.
-    pub(crate) fn executables_for_glibc(&self) -> anyhow::Result<Vec<PathBuf>> {
+    pub(crate) fn executables_for_glibc(&self) -> anyhow::Result<Vec<Built>> {
         let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
         let mut cargo = cargo();
         cargo
@@ -203,21 +224,47 @@ impl Session {
     }
 
     /// What a build makes for a target.
-    fn executables_of(&self, cargo: Command, triple: &str) -> anyhow::Result<Vec<PathBuf>> {
+    fn executables_of(&self, cargo: Command, triple: &str) -> anyhow::Result<Vec<Built>> {
         let (status, artifacts) = messages::read(cargo, &self.message_format())?;
         if !status.success() {
             // Cargo has already said why.
             return Err(Failure::failed("Cargo could not build the project").into());
         }
-        let of_target = |artifact: Artifact| {
-            let executable = artifact.executable.clone()?;
-            (artifact.made_for(&executable, triple) == MadeFor::Target).then_some(executable)
-        };
-        Ok(artifacts.into_iter().filter_map(of_target).collect())
+        let of_target = artifacts.into_iter();
+        Ok(of_target.filter_map(|a| Built::of(a, triple)).collect())
     }
 
-    /// How to link with a choice.
-    pub(crate) fn plan_for(&self, choice: &Choice) -> anyhow::Result<Plan> {
+    /// How to link a program with a choice other than its own.
+    pub(crate) fn plan_for(&self, built: &Built, choice: &Choice) -> anyhow::Result<Plan> {
+        self.plan(choice, self.choice_of(&built.directory)?.stack_size_bytes)
+    }
+
+    /// How to link what Cargo made of a package; most packages were thought of before.
+    pub(super) fn plan_of(&self, plans: &Plans, artifact: &Artifact) -> anyhow::Result<Plan> {
+        if let Some(plan) = plans.of(artifact.directory()) {
+            return Ok(plan.clone());
+        }
+        let chosen = self.choice_of(artifact.directory())?;
+        self.plan(&chosen.choice, chosen.stack_size_bytes)
+    }
+
+    /// How to link each package.
+    fn plans(&self) -> anyhow::Result<Plans> {
+        let mut known: Vec<(StaticChoice, Plan)> = Vec::new();
+        self.choices.try_map(|chosen| {
+            let is_same = |of: &StaticChoice| {
+                of.choice == chosen.choice && of.stack_size_bytes == chosen.stack_size_bytes
+            };
+            if let Some((_, plan)) = known.iter().find(|(of, _)| is_same(of)) {
+                return Ok(plan.clone());
+            }
+            let plan = self.plan(&chosen.choice, chosen.stack_size_bytes)?;
+            known.push((chosen.clone(), plan.clone()));
+            Ok(plan)
+        })
+    }
+
+    fn plan(&self, choice: &Choice, stack_size_bytes: u64) -> anyhow::Result<Plan> {
         let linker = match self.config.linker(&self.target)? {
             Some(linker) => refuse_zigbuild(linker)?,
             None if self.target.triple().starts_with(std::env::consts::ARCH) => "cc".into(),
@@ -230,15 +277,16 @@ impl Session {
             derived: self
                 .workshop
                 .derived_directory(choice, &self.target, &libc)?,
-            stack_size_bytes: self.stack_size_bytes,
+            stack_size_bytes,
             triple: self.target.triple().to_owned(),
         })
     }
 
     /// What points Cargo to the linker.
-    fn additions(&self, plan: &Plan) -> anyhow::Result<Additions> {
+    fn additions(&self, plans: &Plans) -> anyhow::Result<Additions> {
         let cache = self.workshop.cache()?;
-        let script = linker::write_script(&cache.directory("linkers")?, &plan.linker)?;
+        let linker = &plans.others().linker;
+        let script = linker::write_script(&cache.directory("linkers")?, linker)?;
         let mut flags = Vec::new();
         if self.config.linker_of_flags(&self.target).is_some() {
             let path = toml::Value::String(script.to_string_lossy().into_owned());
@@ -252,7 +300,7 @@ impl Session {
             ),
             (
                 env_vars::LINK_PLAN.to_owned(),
-                serde_json::to_string(plan)?.into(),
+                serde_json::to_string(&plans.clone().shortened())?.into(),
             ),
         ];
         if let Some(cc) = self.compiler_for_dependencies()? {
@@ -285,19 +333,13 @@ impl Session {
 
     /// Builds the static executables, proves them, and names them. If Cargo fails, this is its exit code.
     pub(super) fn build_programs(&self) -> anyhow::Result<Result<Vec<Built>, ExitCode>> {
-        let plan = self.plan_for(&self.choice)?;
-        let (code, artifacts) = self.build(&plan, &self.additions(&plan)?)?;
+        let plans = self.plans()?;
+        let (code, artifacts) = self.build(&plans, &self.additions(&plans)?)?;
         if code != ExitCode::SUCCESS {
             return Ok(Err(code));
         }
-        let of_target = artifacts.into_iter().filter_map(|artifact| {
-            let path = artifact.executable.clone()?;
-            (artifact.made_for(&path, self.triple()) == MadeFor::Target).then_some(Built {
-                name: artifact.target.name,
-                path,
-                package: artifact.package_id,
-            })
-        });
+        let of_target = artifacts.into_iter();
+        let of_target = of_target.filter_map(|a| Built::of(a, self.triple()));
         Ok(Ok(of_target.collect()))
     }
 
@@ -329,7 +371,7 @@ impl Session {
     /// Cargo builds; then every executable is linked as planned, and checked.
     fn build(
         &self,
-        plan: &Plan,
+        plans: &Plans,
         additions: &Additions,
     ) -> anyhow::Result<(ExitCode, Vec<Artifact>)> {
         let mut cargo = self.cargo(
@@ -353,7 +395,12 @@ impl Session {
                 continue;
             };
             match artifact.made_for(path, self.triple()) {
-                MadeFor::Target => is_replayed |= self.link(path, plan)? == When::Again,
+                MadeFor::Target => {
+                    let plan = self.plan_of(plans, artifact)?;
+                    let linked = records::ensure(path, &plan, &self.records(path)?)?;
+                    self.check(path, Some(linked), &self.choice_of(artifact.directory())?)?;
+                    is_replayed |= linked.when == When::Again;
+                }
                 other => self.note_unchecked(path, other)?,
             }
         }
@@ -364,13 +411,6 @@ impl Session {
             return Ok((exit::passed_on(status), artifacts));
         }
         Ok((ExitCode::SUCCESS, artifacts))
-    }
-
-    /// Makes sure that an executable is linked as planned, and checks it.
-    fn link(&self, executable: &Path, plan: &Plan) -> anyhow::Result<When> {
-        let linked = records::ensure(executable, plan, &self.records(executable)?)?;
-        self.check(executable, Some(linked))?;
-        Ok(linked.when)
     }
 
     /// Where the link of an executable of Cargo's is recorded.
@@ -427,7 +467,7 @@ impl Session {
             let error = std::os::unix::process::CommandExt::exec(&mut cargo);
             return Err(error).context("cannot start Cargo");
         }
-        let doctests = Doctests::of(&self.choice)?;
+        let doctests = Doctests::of(&self.choices)?;
         let (name, value) = doctests.variable()?;
         let status = cargo.env(name, value).status();
         let status = status.context("cannot start Cargo")?;
@@ -438,19 +478,39 @@ impl Session {
     }
 
     /// Reads an executable back and says what it is, or fails if it is not what the user asked for.
-    pub(super) fn check(&self, executable: &Path, linked: Option<Linked>) -> anyhow::Result<()> {
-        let proof = proof::of_executable(executable, &self.choice)?;
+    pub(super) fn check(
+        &self,
+        executable: &Path,
+        linked: Option<Linked>,
+        chosen: &StaticChoice,
+    ) -> anyhow::Result<()> {
+        let choice = &chosen.choice;
+        let proof = proof::of_executable(executable, choice)?;
+        let manifest = chosen.manifest.as_ref();
+        let source = manifest.map(|path| format!(", chosen in {}", path.display()));
+        let source = source.unwrap_or_default();
         let how = match linked.map(|linked| linked.when) {
             Some(When::Again) => ", linked again without compiling",
             _ => "",
         };
-        self.note(&format!("{}: {proof}{how}", shown(executable)?));
+        self.note(&format!("{}: {proof}{source}{how}", shown(executable)?));
         let heap = proof.rust_heap(linked.map(|linked| linked.rust_heap));
-        if let Some(text) = heap.filter(|_| !self.choice.is_stock()) {
-            let name = self.choice.allocator.name;
+        if let Some(text) = heap.filter(|_| !choice.is_stock()) {
+            let name = choice.allocator.name;
             self.note(&format!("{text}; its C code and musl use {name}"));
         }
         Ok(())
+    }
+
+    /// Names the targets of the project that another command has to build.
+    fn note_other_targets(&self) {
+        if let [first, ..] = &self.other_targets[..] {
+            let all = self.other_targets.join(", ");
+            let built = self.triple();
+            self.note(&format!(
+                "building for {built}; for {all} as well, add --target {first}"
+            ));
+        }
     }
 
     /// Says that reheap has nothing to do with an executable.
@@ -488,6 +548,62 @@ impl Session {
             ui::note(text);
         }
     }
+}
+
+impl Built {
+    /// What Cargo made, if it is a program for the target.
+    fn of(artifact: Artifact, triple: &str) -> Option<Self> {
+        let path = artifact.executable.clone()?;
+        (artifact.made_for(&path, triple) == MadeFor::Target).then(|| Self {
+            directory: artifact.directory().to_owned(),
+            name: artifact.target.name,
+            path,
+            package: artifact.package_id,
+        })
+    }
+}
+
+/// The project of a command. Fails before anything is built where there is none.
+fn project(verb: Verb, flags: &Flags) -> anyhow::Result<Option<Workspace>> {
+    let named = match verb {
+        Verb::Install => match flags.values("--path").pop() {
+            Some(path) => Some(Path::new(&path).join("Cargo.toml")),
+            None => return Ok(None),
+        },
+        Verb::Build | Verb::Run | Verb::Test => {
+            flags.values("--manifest-path").pop().map(PathBuf::from)
+        }
+    };
+    let mut locate = cargo();
+    locate.arg("locate-project");
+    locate.args(
+        named
+            .iter()
+            .flat_map(|path| ["--manifest-path".as_ref(), path.as_os_str()]),
+    );
+    let output = locate.output().context("cannot start Cargo")?;
+    if !output.status.success() {
+        // Cargo says what is wrong with the path.
+        if verb == Verb::Install {
+            return Ok(None);
+        }
+        let reason = String::from_utf8_lossy(&output.stderr);
+        let reason = reason.trim().trim_start_matches("error: ");
+        let failure = Failure::failed(format!("cannot build a Cargo project here: {reason}"));
+        let hint = "run it in the directory of a project, or give --manifest-path";
+        return Err(failure.hint(hint).into());
+    }
+    let located: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .context("cannot read what `cargo locate-project` printed")?;
+    let manifest = PathBuf::from(located["root"].as_str().unwrap_or_default());
+    let mut metadata = cargo();
+    metadata.args(["metadata", "--format-version", "1", "--manifest-path"]);
+    metadata.arg(&manifest);
+    for flag in ["--config", "-Z"] {
+        let values = flags.values(flag);
+        metadata.args(values.iter().flat_map(|value| [flag, value]));
+    }
+    Ok(Some(Workspace::read(metadata, &manifest)?))
 }
 
 /// The target that the user asks for, by a flag or by the configuration; none for that of this machine.
