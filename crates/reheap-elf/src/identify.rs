@@ -28,7 +28,7 @@ use std::fmt;
 
 pub use hazards::Hazard;
 pub use roles::Role;
-pub use signatures::allocator_of_library;
+pub use signatures::{allocator_of_library, allocators};
 
 /// What a file is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

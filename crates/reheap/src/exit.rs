@@ -7,7 +7,7 @@ use std::process::{ExitCode, ExitStatus};
 pub(crate) const FAILED: u8 = 1;
 /// Wrong usage: the user cannot have meant this.
 pub(crate) const WRONG_USAGE: u8 = 2;
-/// `bench compare`: a threshold is violated.
+/// `bench compare`: a threshold is violated. `inspect --expect`: an allocator is another one, or unknown.
 pub(crate) const THRESHOLD_VIOLATED: u8 = 3;
 /// `bench`, `recommend`: a variant failed. `run --verify`: the command crashes with and without the allocator.
 pub(crate) const COMMAND_FAILED: u8 = 4;

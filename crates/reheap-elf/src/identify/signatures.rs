@@ -393,6 +393,11 @@ pub(super) fn is_telling(symbol: &[u8]) -> bool {
     MEANINGS.contains_key(symbol) || SIGNATURES.iter().any(is_prefixed)
 }
 
+/// The names of all allocators that can be recognised.
+pub fn allocators() -> impl Iterator<Item = &'static str> {
+    SIGNATURES.iter().map(|row| row.allocator)
+}
+
 /// The allocator whose shared library has that file name.
 pub fn allocator_of_library(file_name: &str) -> Option<&'static str> {
     SIGNATURES

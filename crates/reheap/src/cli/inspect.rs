@@ -1,7 +1,7 @@
 //! `reheap inspect`: which allocator and which libc a file, a process or a container image has, and how we know.
 
 use crate::exit;
-use crate::inspect::{self, Files, InspectError, InspectProcessError, Report};
+use crate::inspect::{self, Expected, Files, InspectError, InspectProcessError, Judgement, Report};
 use crate::process::{self, Denial, ProcessError};
 use crate::ui;
 use anyhow::Context as _;
@@ -17,12 +17,15 @@ use std::process::ExitCode;
 /// running processes, and at the entry points of container images (an OCI layout, or what `docker save` writes).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Exit codes: 0 every allocator is known, 1 something cannot be read, 5 an allocator is unknown.
+Exit codes: 0 every allocator is known, 1 something cannot be read, 5 an allocator is unknown;
+with --expect: 0 every allocator is the expected one, 1 something cannot be read, 3 an allocator is
+another one or unknown.
 
 Examples:
   reheap inspect ./app
   reheap inspect --verbose $(pidof redis-server)
   reheap inspect --all-pids
+  reheap inspect --expect mimalloc=3 target/release/app
   reheap inspect --json image.tar target/x86_64-unknown-linux-musl/release/app")]
 pub(crate) struct Arguments {
     /// A program, shared library, object, archive, container image, or process ID
@@ -31,6 +34,9 @@ pub(crate) struct Arguments {
     /// Look at every process that you may look at
     #[arg(long)]
     all_pids: bool,
+    /// Check that each has this allocator: that of its Rust code if that has its own, else malloc
+    #[arg(long, value_name = "ALLOCATOR[=VERSION]")]
+    expect: Option<String>,
     /// Print everything as a JSON array with one object for each subject
     #[arg(long)]
     json: bool,
@@ -44,12 +50,16 @@ pub(crate) struct Arguments {
 struct Outcome {
     failed: usize,
     unknown: usize,
+    unexpected: usize,
 }
 
 impl Outcome {
     fn exit_code(&self) -> ExitCode {
         match self {
             Self { failed: 1.., .. } => ExitCode::FAILURE,
+            Self {
+                unexpected: 1.., ..
+            } => ExitCode::from(exit::THRESHOLD_VIOLATED),
             Self { unknown: 1.., .. } => ExitCode::from(exit::UNKNOWN),
             _ => ExitCode::SUCCESS,
         }
@@ -58,10 +68,16 @@ impl Outcome {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let expected = arguments
+        .expect
+        .as_deref()
+        .map(Expected::parse)
+        .transpose()?;
     let out = io::stdout();
     let columns = inspect::columns_of_terminal();
     let result = print_all(
         arguments,
+        expected.as_ref(),
         columns,
         &mut out.lock(),
         &mut io::stderr().lock(),
@@ -82,6 +98,7 @@ enum Form {
 
 fn print_all(
     arguments: &Arguments,
+    expected: Option<&Expected>,
     columns: Option<usize>,
     out: &mut impl Write,
     errors: &mut impl Write,
@@ -93,38 +110,32 @@ fn print_all(
     };
     let mut printer = Printer {
         form,
+        expected,
         out,
         errors,
         printed: 0,
+        outcome: Outcome::default(),
     };
     let files = Files::default();
-    let mut outcome = Outcome::default();
     for subject in &arguments.subjects {
         let result = inspect::subject(subject, &files);
-        outcome.failed += usize::from(result.is_err());
-        outcome.unknown += usize::from(result.as_ref().is_ok_and(Report::is_unknown));
         printer.print(&ui::printable(subject), &result)?;
     }
     if arguments.all_pids {
-        print_processes(&files, &mut printer, &mut outcome)?;
+        print_processes(&files, &mut printer)?;
     }
-    printer.finish()?;
-    Ok(outcome.exit_code())
+    printer.finish()
 }
 
 /// Processes that end meanwhile, and kernel threads, are not failures.
 fn print_processes(
     files: &Files,
     printer: &mut Printer<'_, impl Write, impl Write>,
-    outcome: &mut Outcome,
 ) -> io::Result<()> {
     let mut denied = Vec::new();
     for pid in process::all()? {
         match inspect::process(pid, files) {
-            Ok(report) => {
-                outcome.unknown += usize::from(report.is_unknown());
-                printer.print(&pid.to_string(), &Ok(report))?;
-            }
+            Ok(report) => printer.print(&pid.to_string(), &Ok(report))?,
             Err(InspectProcessError::Process(ProcessError::PermissionDenied(denial))) => {
                 denied.push(denial);
             }
@@ -134,10 +145,7 @@ fn print_processes(
                 | ProcessError::Zombie
                 | ProcessError::KernelThread,
             )) => {}
-            Err(error) => {
-                outcome.failed += 1;
-                printer.print(&pid.to_string(), &Err(error.into()))?;
-            }
+            Err(error) => printer.print(&pid.to_string(), &Err(error.into()))?,
         }
     }
     if let Some(first) = denied.first() {
@@ -158,9 +166,11 @@ fn print_processes(
 
 struct Printer<'a, Out, Errors> {
     form: Form,
+    expected: Option<&'a Expected>,
     out: &'a mut Out,
     errors: &'a mut Errors,
     printed: usize,
+    outcome: Outcome,
 }
 
 impl<Out: Write, Errors: Write> Printer<'_, Out, Errors> {
@@ -169,42 +179,86 @@ impl<Out: Write, Errors: Write> Printer<'_, Out, Errors> {
             writeln!(self.errors, "reheap: cannot inspect `{subject}`: {error}")?;
         }
         let is_first = self.printed == 0;
+        let report = result.as_ref().ok();
+        let judged = self.expected.zip(report);
+        let judged = judged.map(|(expected, report)| (expected, expected.judge(report)));
+        self.count(result, judged.as_ref().map(|(_, judgement)| judgement));
         match (&self.form, result) {
             (Form::Json, _) => {
                 let separator = if is_first { "[\n" } else { ",\n" };
-                write!(self.out, "{separator}{}", json(subject, result)?)?;
+                write!(
+                    self.out,
+                    "{separator}{}",
+                    json(subject, result, judged.as_ref())?
+                )?;
             }
             (_, Err(_)) => return Ok(()),
-            (Form::Lines { columns }, Ok(report)) => {
-                writeln!(self.out, "{}", inspect::line(report, *columns))?;
-            }
+            (Form::Lines { columns }, Ok(report)) => match &judged {
+                Some((_, judgement)) => writeln!(self.out, "{}", judgement.line())?,
+                None => writeln!(self.out, "{}", inspect::line(report, *columns))?,
+            },
             (Form::Blocks, Ok(report)) => {
                 let separator = if is_first { "" } else { "\n" };
                 write!(self.out, "{separator}{}", inspect::block(report))?;
+                if let Some((_, judgement)) = &judged {
+                    writeln!(self.out, "{}", judgement.line())?;
+                }
             }
         }
         self.printed += 1;
         Ok(())
     }
 
-    fn finish(self) -> io::Result<()> {
+    /// Counts what decides the exit code.
+    fn count(&mut self, result: &Result<Report, InspectError>, judged: Option<&Judgement>) {
+        match (result, judged) {
+            (Err(_), _) => self.outcome.failed += 1,
+            (Ok(_), Some(judgement)) => {
+                self.outcome.unexpected += usize::from(judgement.matches != Some(true));
+            }
+            (Ok(report), None) => self.outcome.unknown += usize::from(report.is_unknown()),
+        }
+    }
+
+    fn finish(self) -> io::Result<ExitCode> {
         match (self.form, self.printed) {
             (Form::Json, 0) => writeln!(self.out, "[]")?,
             (Form::Json, _) => writeln!(self.out, "\n]")?,
             _ => {}
         }
-        self.out.flush()
+        self.out.flush()?;
+        Ok(self.outcome.exit_code())
     }
 }
 
-fn json(subject: &str, result: &Result<Report, InspectError>) -> io::Result<String> {
+fn json(
+    subject: &str,
+    result: &Result<Report, InspectError>,
+    judged: Option<&(&Expected, Judgement)>,
+) -> io::Result<String> {
     #[derive(Serialize)]
     struct Failed<'a> {
         file: &'a str,
         error: String,
     }
+    #[derive(Serialize)]
+    struct Judged<'a> {
+        #[serde(flatten)]
+        report: &'a Report,
+        expected: &'a str,
+        matches: Option<bool>,
+        explanation: &'a str,
+    }
     Ok(match result {
-        Ok(report) => serde_json::to_string_pretty(report)?,
+        Ok(report) => match judged {
+            None => serde_json::to_string_pretty(report)?,
+            Some((expected, judgement)) => serde_json::to_string_pretty(&Judged {
+                report,
+                expected: expected.typed(),
+                matches: judgement.matches,
+                explanation: &judgement.explanation,
+            })?,
+        },
         Err(error) => serde_json::to_string_pretty(&Failed {
             file: subject,
             error: error.to_string(),
@@ -222,11 +276,12 @@ mod tests {
         let arguments = Arguments {
             subjects: files.iter().map(|file| file.to_path_buf()).collect(),
             all_pids: false,
+            expect: None,
             json,
             verbose: false,
         };
         let (mut out, mut errors) = (Vec::new(), Vec::new());
-        let exit_code = print_all(&arguments, None, &mut out, &mut errors).unwrap();
+        let exit_code = print_all(&arguments, None, None, &mut out, &mut errors).unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (text(out), text(errors), exit_code == ExitCode::SUCCESS)
     }

@@ -3,6 +3,7 @@
 //! A subject is what the user typed. If a file of that name exists, the subject is that file, even if the name is a
 //! number.
 
+mod expect;
 mod file;
 mod image;
 mod line;
@@ -17,6 +18,7 @@ pub(crate) use file::open;
 use reheap_elf::identify;
 use std::path::Path;
 
+pub(crate) use expect::{Expected, Judgement};
 pub(crate) use line::{columns_of_terminal, line};
 pub(crate) use report::Report;
 pub(crate) use running::{Files, InspectProcessError};

@@ -332,6 +332,11 @@ impl<'a> Malloc<'a> {
         Self { verdict, provider }
     }
 
+    /// The name alone.
+    pub(super) fn name(&self) -> &str {
+        &self.provider
+    }
+
     /// The name, and how sure it is unless it is certain.
     pub(super) fn short(&self) -> String {
         let doubt = match self.verdict.confidence {
