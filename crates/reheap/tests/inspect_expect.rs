@@ -236,7 +236,7 @@ fn an_image_is_judged_by_what_it_preloads() {
     expect("glibc", &image("added.tar"), 3);
     for name in ["glibc", "jemalloc"] {
         let outcome = expect(name, &image("broken.tar"), 3);
-        let text = "is unknown (it preloads `/lib/nothing.so`, which reheap cannot read)";
+        let text = "is unknown (it preloads `/lib/nothing.so`, which the image does not have)";
         assert!(outcome.stdout.contains(text), "{}", outcome.stdout);
     }
 }

@@ -13,7 +13,7 @@ use super::workspace::ByPackage;
 use crate::env_vars;
 use crate::exit;
 use anyhow::Context as _;
-use reheap_allocators::cache::write_by_rename;
+use reheap_allocators::cache::{sha256, write_by_rename};
 use reheap_allocators::shell;
 use std::ffi::OsString;
 use std::fs;
@@ -28,14 +28,15 @@ pub(crate) const SUBCOMMAND: &str = "__link";
 /// Writes the script that Cargo calls, and returns its path.
 ///
 /// Its name tells rustc which dialect of arguments the linker speaks (rustc's `-C linker-flavor`): so it is the
-/// linker's.
+/// linker's. Each installed reheap has a script of its own, because another version may read other plans.
 pub(crate) fn write_script(directory: &Path, linker: &Path) -> anyhow::Result<PathBuf> {
     let name = linker.file_name().context("the linker has no file name")?;
     let program = std::env::current_exe().context("cannot find the path of this program")?;
     let mut script = b"#!/bin/sh\nexec ".to_vec();
     script.extend_from_slice(&shell::quoted(program.as_os_str()));
     script.extend_from_slice(format!(" {SUBCOMMAND} \"$@\"\n").as_bytes());
-    fs::create_dir_all(directory)
+    let directory = directory.join(&sha256(&script)[..16]);
+    fs::create_dir_all(&directory)
         .with_context(|| format!("cannot make `{}`", directory.display()))?;
     let path = directory.join(name);
     if fs::read(&path).is_ok_and(|present| present == script) {

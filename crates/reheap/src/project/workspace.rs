@@ -22,7 +22,7 @@ pub(super) struct Workspace {
     members: Vec<Member>,
     /// The manifest that Cargo finds from the directory of the command.
     found: PathBuf,
-    default_members: Vec<String>,
+    default_members: Option<Vec<String>>,
 }
 
 /// A package of the workspace.
@@ -39,7 +39,9 @@ pub(super) struct Member {
 #[derive(Deserialize)]
 struct Described {
     packages: Vec<DescribedPackage>,
-    workspace_default_members: Vec<String>,
+    /// Cargo before 1.71 does not tell.
+    #[serde(default)]
+    workspace_default_members: Option<Vec<String>>,
     workspace_root: PathBuf,
     metadata: serde_json::Value,
 }
@@ -204,7 +206,10 @@ impl Workspace {
             .filter(|member| match () {
                 () if !named.is_empty() => named.iter().any(|spec| can_mean(spec, &member.name)),
                 () if flags.has(&["--workspace", "--all"]) => !excluded.contains(&member.name),
-                () if is_root || current.is_none() => self.default_members.contains(&member.id),
+                () if is_root || current.is_none() => {
+                    let defaults = self.default_members.as_ref();
+                    defaults.is_none_or(|members| members.contains(&member.id))
+                }
                 () => current.is_some_and(|current| current.id == member.id),
             })
             .collect()
