@@ -47,6 +47,13 @@ impl Condition {
 
     /// From the inside of `cfg(…)`.
     pub fn of_cfg(text: &str) -> Self {
+        if let Some(parts) = parts_of_all(text) {
+            let parts: Vec<Self> = parts.iter().map(|it| Self::of_cfg(it)).collect();
+            return match <[Self; 1]>::try_from(parts) {
+                Ok([only]) => only,
+                Err(parts) => Self::All(parts),
+            };
+        }
         match Expression::parse(text) {
             Ok(expression) => Self::Cfg(Box::new(expression)),
             Err(_) => Self::Unknown(text.trim().to_owned()),
@@ -69,8 +76,33 @@ impl Condition {
         match (self.is_always(), other.is_always()) {
             (true, _) => other.clone(),
             (_, true) => self.clone(),
-            _ => Self::All(vec![self.clone(), other.clone()]),
+            _ => Self::All([self.parts(), other.parts()].concat()),
         }
+    }
+
+    /// What all have to hold so that it holds.
+    fn parts(&self) -> &[Self] {
+        match self {
+            Self::All(parts) => parts,
+            one => std::slice::from_ref(one),
+        }
+    }
+
+    /// What it says of the target, if that can be told from the rest.
+    pub fn of_target(&self) -> Option<Self> {
+        let mut of_target = Self::always();
+        for part in self.parts() {
+            let mut atoms = Atoms::default();
+            part.add_atoms(&mut atoms);
+            let has_target = !atoms.targets.is_empty() || !atoms.triples.is_empty();
+            let has_more = !atoms.features.is_empty() || !atoms.others.is_empty();
+            match (has_target, has_more) {
+                (true, true) => return None,
+                (true, false) => of_target = of_target.and(part),
+                (false, _) => {}
+            }
+        }
+        Some(of_target)
     }
 
     /// Whether it is written so that it always holds.
@@ -116,6 +148,43 @@ impl Condition {
             Self::Not(part) => part.add_atoms(atoms),
         }
     }
+}
+
+/// The parts of `all(…)`, and of `not(any(…))`, which is the same of their contraries.
+fn parts_of_all(text: &str) -> Option<Vec<String>> {
+    if let Some(parts) = arguments(text, "all") {
+        return Some(parts.into_iter().map(str::to_owned).collect());
+    }
+    let [any] = arguments(text, "not")?[..] else {
+        return None;
+    };
+    let parts = arguments(any, "any")?.into_iter();
+    Some(parts.map(|part| format!("not({})", part.trim())).collect())
+}
+
+/// The arguments of a call, if the text is that and nothing else.
+fn arguments<'a>(text: &'a str, name: &str) -> Option<Vec<&'a str>> {
+    let inside = text.trim().strip_prefix(name)?.trim_start();
+    let inside = inside.strip_prefix('(')?.strip_suffix(')')?;
+    let (mut depth, mut is_quoted, mut start) = (0_usize, false, 0);
+    let mut parts = Vec::new();
+    for (at, character) in inside.char_indices() {
+        match character {
+            '"' => is_quoted = !is_quoted,
+            _ if is_quoted => {}
+            '(' => depth += 1,
+            // It closes what is before: `all(a), not(b)`
+            ')' => depth = depth.checked_sub(1)?,
+            ',' if depth == 0 => {
+                parts.push(&inside[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&inside[start..]);
+    parts.retain(|part| !part.trim().is_empty());
+    Some(parts)
 }
 
 /// What conditions depend on.
@@ -166,5 +235,29 @@ impl fmt::Display for Condition {
             Self::Any(parts) => list(f, "any", parts),
             Self::Not(part) => write!(f, "not({part})"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_it_says_of_the_target_is_told_from_the_rest() {
+        let of_target = |text: &str| Condition::of_cfg(text).of_target().map(|it| it.to_string());
+        assert_eq!(
+            of_target("all(target_env = \"musl\", feature = \"a,b\", not(miri))").as_deref(),
+            Some("target_env = \"musl\"")
+        );
+        assert_eq!(
+            of_target("all(unix, all(target_os = \"linux\"), test)").as_deref(),
+            Some("all(unix, target_os = \"linux\")")
+        );
+        assert_eq!(
+            of_target("not(any(miri, target_family = \"wasm\"))").as_deref(),
+            Some("not(target_family = \"wasm\")")
+        );
+        assert_eq!(of_target("any(unix, feature = \"a\")"), None);
+        assert!(Condition::of_cfg("test").of_target().unwrap().is_always());
     }
 }

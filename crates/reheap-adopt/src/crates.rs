@@ -89,6 +89,61 @@ pub const CRATES: [AllocatorCrate; 16] = [
     row("auto-allocator", "mimalloc", None),
 ];
 
+/// Versions of a package that are known to crash.
+#[derive(Debug)]
+pub struct Crash {
+    /// The package that projects name.
+    pub package: &'static str,
+    /// The package that has the code, as in `Cargo.lock`.
+    pub source: &'static str,
+    /// Its versions.
+    pub versions: &'static [&'static str],
+    /// Where it matters.
+    pub when: When,
+    /// After "is known to crash".
+    pub what: &'static str,
+    /// What to do.
+    pub fix: &'static str,
+    /// Who says so.
+    pub report: &'static str,
+}
+
+/// Where a crash matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// With one of these features.
+    With(&'static [&'static str]),
+    /// In a library that a running program loads, without this feature.
+    LoadedWithout(&'static str),
+}
+
+/// All that has a report with a cause.
+///
+/// The versions of mimalloc are from `mimalloc.h` in the packages: libmimalloc-sys 0.1.46 to 0.1.49 have 3.3.0 to 3.3.2,
+/// and 2.3 with the feature `v2`. In a program the thread that comes first is the main one, which does not end early.
+/// jemalloc 5.3.1 crashes when the C library frees memory of a thread that has ended, which reaches jemalloc only if it
+/// is malloc for C, too; 5.4.0 has the repair.
+pub const CRASHES: [Crash; 2] = [
+    Crash {
+        package: "mimalloc",
+        source: "libmimalloc-sys",
+        versions: &["0.1.46", "0.1.47", "0.1.48", "0.1.49"],
+        when: When::LoadedWithout("v2"),
+        what: "in a library when the thread that loaded it has ended",
+        fix: "add `\"v2\"` to the features of `mimalloc`",
+        report: "https://github.com/microsoft/mimalloc/issues/1287",
+    },
+    Crash {
+        package: "tikv-jemallocator",
+        source: "tikv-jemalloc-sys",
+        versions: &["0.7.0", "0.7.1"],
+        when: When::With(JEMALLOC_OVERRIDES),
+        what: "when a thread ends while jemalloc serves C code",
+        fix: "take the features that replace malloc from `tikv-jemallocator`",
+        report: "https://github.com/jemalloc/jemalloc/issues/2981",
+    },
+];
+
 /// The package of that name, if it brings an allocator.
 pub fn find(package: &str) -> Option<&'static AllocatorCrate> {
     CRATES.iter().find(|row| row.package == package)

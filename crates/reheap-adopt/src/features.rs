@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, Default)]
 pub struct Features {
     table: BTreeMap<String, Vec<String>>,
+    /// Those that optional dependencies imply and that only serve other features.
+    details: BTreeSet<String>,
 }
 
 /// What is on.
@@ -27,12 +29,34 @@ impl Features {
             .flatten()
             .filter_map(|value| value.strip_prefix("dep:").map(str::to_owned))
             .collect();
+        let values: BTreeSet<&str> = table.values().flatten().map(String::as_str).collect();
+        let details = optional.iter().filter(|key| {
+            let is_value = values.contains(key.as_str());
+            is_value && !named.contains(*key) && !table.contains_key(*key)
+        });
+        let details = details.cloned().collect();
         for key in optional {
             if !named.contains(key) && !table.contains_key(key) {
                 table.insert(key.clone(), vec![format!("dep:{key}")]);
             }
         }
-        Self { table }
+        Self { table, details }
+    }
+
+    /// Whether a feature is there by the name of an optional dependency only, for another feature that names it in the
+    /// old way, without `dep:`. Nobody means to turn that on alone.
+    pub fn is_detail(&self, name: &str) -> bool {
+        self.details.contains(name)
+    }
+
+    /// The features that turn on an optional dependency, those people mean first.
+    pub fn enabling(&self, key: &str) -> Vec<&str> {
+        let names = self.names();
+        let mut enabling: Vec<&str> = names
+            .filter(|name| self.active([*name]).dependencies.contains(key))
+            .collect();
+        enabling.sort_by_key(|name| (self.is_detail(name), self.active([*name]).features.len()));
+        enabling
     }
 
     /// All names.
@@ -112,11 +136,20 @@ mod tests {
         let features = features();
         let names: Vec<&str> = features.names().collect();
         assert_eq!(names, ["default", "fast", "jemalloc", "log", "small"]);
+        assert!(!features.is_detail("jemalloc"));
         assert!(
             features
                 .active(["jemalloc"])
                 .dependencies
                 .contains("jemalloc")
         );
+    }
+
+    #[test]
+    fn a_feature_that_another_one_names_without_dep_is_a_detail_of_it() {
+        let table = [("fast".to_owned(), vec!["jemalloc".to_owned()])];
+        let features = Features::of(table.into(), &["jemalloc".to_owned()].into());
+        assert!(features.is_detail("jemalloc") && !features.is_detail("fast"));
+        assert_eq!(features.enabling("jemalloc"), ["fast", "jemalloc"]);
     }
 }

@@ -1,9 +1,9 @@
 //! What a `Cargo.toml` says of dependencies and features, and where.
 
-use crate::condition::Condition;
+use crate::condition::{Condition, World};
 use crate::crates;
 use crate::error::AdoptError;
-use crate::features::Features;
+use crate::features::{Active, Features};
 use crate::text::Text;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -73,6 +73,36 @@ impl Dependency {
     /// The name by which code calls it.
     pub fn identifier(&self) -> String {
         crates::identifier(&self.key)
+    }
+
+    /// Whether a build has it. `active` is what the features of its own package turn on.
+    pub fn is_there(&self, world: &World<'_>, active: &Active) -> bool {
+        let is_enabled = !self.is_optional || active.dependencies.contains(&self.key);
+        // In a table of targets, Cargo knows nothing but the target (Cargo book, "Platform specific dependencies").
+        let nothing = BTreeSet::new();
+        let at = World {
+            target: world.target,
+            features: &nothing,
+            others: &nothing,
+        };
+        is_enabled && self.condition.holds(&at)
+    }
+
+    /// The names of the features that it gets, with `default` if that is on.
+    pub fn feature_names(&self, active: &Active) -> BTreeSet<String> {
+        let asked = active.of_dependencies.iter();
+        let asked = asked.filter(|(key, _)| *key == self.key);
+        let default = self.has_default_features.then(|| "default".to_owned());
+        let own = self.features.iter().cloned();
+        own.chain(default)
+            .chain(asked.map(|(_, name)| name.clone()))
+            .collect()
+    }
+
+    /// What is on in a package that is this dependency.
+    pub fn features_of(&self, features: &Features, active: &Active) -> Active {
+        let names = self.feature_names(active);
+        features.active(names.iter().map(String::as_str))
     }
 }
 

@@ -1,8 +1,9 @@
 //! A project: its packages, what they say about allocators, and what they lock.
 
+use crate::crates::{self, AllocatorCrate};
 use crate::error::AdoptError;
-use crate::manifest::Manifest;
-use crate::sources::Sources;
+use crate::manifest::{Dependency, Manifest};
+use crate::sources::{GlobalAllocator, Sources};
 use crate::text::Text;
 use crate::workflows::Repository;
 use cargo_metadata::{CrateType, MetadataCommand, TargetKind};
@@ -133,6 +134,42 @@ impl Package {
     pub fn programs(&self) -> impl Iterator<Item = &Target> {
         let targets = self.targets.iter();
         targets.filter(|target| target.kind == Kind::Program)
+    }
+
+    /// The crate of a global allocator in its code, and the dependency that brings it.
+    pub fn brought(
+        &self,
+        allocator: &GlobalAllocator,
+    ) -> Option<(&'static AllocatorCrate, &Dependency)> {
+        let mut dependencies = self.manifest.dependencies.iter();
+        dependencies.find_map(|it| {
+            let name = it.identifier();
+            let is_it = allocator.types.iter().any(|path| path[0] == name);
+            let row = crates::find(&it.package).filter(|_| is_it)?;
+            Some((row, it))
+        })
+    }
+}
+
+impl Target {
+    /// The name by which code calls it, if it is a library.
+    pub fn identifier(&self) -> String {
+        crates::identifier(&self.name)
+    }
+
+    /// Whether Cargo compiles it for the package itself only, with the dependencies of tests.
+    pub fn is_for_tests(&self) -> bool {
+        matches!(self.kind, Kind::Example | Kind::Test | Kind::Benchmark)
+    }
+
+    /// Whether the choice of an allocator in it matters: programs without the standard library know what they do.
+    pub fn chooses(&self) -> bool {
+        let is_program = self.kind == Kind::Program || self.is_for_tests();
+        let is_library = matches!(
+            self.kind,
+            Kind::Library { .. } | Kind::ForeignLibrary { .. }
+        );
+        is_library || is_program && !self.sources.is_no_std
     }
 }
 

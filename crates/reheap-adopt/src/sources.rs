@@ -6,6 +6,7 @@
 
 mod imports;
 mod items;
+pub mod settings;
 
 use crate::condition::Condition;
 use crate::error::AdoptError;
@@ -13,6 +14,7 @@ use crate::text::Text;
 use imports::Imports;
 use items::{Item, ItemKind};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use settings::Setting;
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -35,6 +37,8 @@ pub struct GlobalAllocator {
     pub condition: Condition,
     /// Where in the code it is.
     pub place: Place,
+    /// Whether the names in its type are imported from one crate only, whatever the build.
+    pub is_one_type: bool,
 }
 
 /// Where an item is.
@@ -61,6 +65,12 @@ pub struct Sources {
     pub unread: Vec<AdoptError>,
     /// Whether the crate does without the standard library on all targets.
     pub is_no_std: bool,
+    /// Where `compile_error!` says that there is no such build.
+    pub refused: Vec<Condition>,
+    /// Whether it has items beside allocators, imports and modules.
+    pub does_more: bool,
+    /// Options of allocators that it sets.
+    pub settings: Vec<Setting>,
 }
 
 /// A module while its items are read.
@@ -118,6 +128,7 @@ impl Walk {
         let is_root = self.sources.files.is_empty();
         self.sources.files.push(path.to_owned());
         add_identifiers(&tokens, &mut self.sources.identifiers);
+        self.sources.settings.extend(settings::of(&tokens, &text));
         let items = items::of(tokens);
         let inner = items.iter().filter(|item| item.kind == ItemKind::Inner);
         let mut condition = condition.clone();
@@ -154,6 +165,9 @@ impl Walk {
                         self.items(text, &body, &inside);
                     }
                 }
+                ItemKind::Macro(name) if name == "compile_error" => {
+                    self.sources.refused.push(condition());
+                }
                 kind if mentions_attribute(&item.tokens) => {
                     let place = match kind {
                         ItemKind::Macro(name) => Place::Macro(name.clone()),
@@ -161,6 +175,7 @@ impl Walk {
                     };
                     self.bodies(text, &item.tokens, &condition(), place, &module.imports);
                 }
+                ItemKind::Other => self.sources.does_more = true,
                 _ => {}
             }
         }
@@ -231,7 +246,9 @@ impl Walk {
         let Some((at, condition)) = item.global_allocator(text) else {
             return;
         };
-        let paths = item.type_paths().into_iter();
+        let written = item.type_paths();
+        let is_one_type = written.iter().all(|path| module.imports.is_one(path));
+        let paths = written.into_iter();
         self.sources.allocators.push(GlobalAllocator {
             path: text.path.clone(),
             line: text.line(at),
@@ -239,6 +256,7 @@ impl Walk {
             types: paths.map(|path| module.imports.resolved(path)).collect(),
             condition: module.condition.and(&item.condition(text)).and(&condition),
             place: module.place.clone(),
+            is_one_type,
         });
     }
 }

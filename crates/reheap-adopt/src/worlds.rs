@@ -23,14 +23,36 @@ const WELL_KNOWN: [&str; 10] = [
     "wasm32-unknown-unknown",
 ];
 /// With more features than these, not all sets are tried, but those of up to two, and all without up to two.
-const ALL_SETS_MAX: usize = 10;
+const ALL_SETS_MAX: usize = 8;
 
 /// The worlds to try.
 #[derive(Debug)]
 pub struct Worlds {
     targets: Vec<&'static TargetInfo>,
-    features: Vec<Active>,
-    others: Vec<BTreeSet<String>>,
+    features: Vec<Chosen>,
+    /// For each choice of what else people set, all values of what builds set by themselves.
+    others: Vec<Vec<BTreeSet<String>>>,
+}
+
+/// What people set by how they build. Other names are set by build scripts and flags, maybe for some targets only.
+const FREE: [&str; 9] = [
+    "test",
+    "debug_assertions",
+    "overflow_checks",
+    "doc",
+    "doctest",
+    "docsrs",
+    "miri",
+    "fuzzing",
+    "loom",
+];
+
+/// The features that somebody chose, and what that turns on.
+#[derive(Debug, Clone)]
+struct Chosen {
+    has_default: bool,
+    names: Vec<String>,
+    active: Active,
 }
 
 impl Worlds {
@@ -44,12 +66,18 @@ impl Worlds {
         for condition in conditions {
             condition.add_atoms(&mut atoms);
         }
-        let others: Vec<String> = atoms.others.iter().cloned().collect();
-        let others = subsets(&others).into_iter().map(BTreeSet::from_iter);
+        let others = atoms.others.iter().cloned();
+        let (free, given): (Vec<_>, Vec<_>) =
+            others.partition(|name| FREE.contains(&name.as_str()));
+        let given = subsets(&given);
+        let with = |free: Vec<String>| {
+            let all = given.iter().map(|given| free.iter().chain(given).cloned());
+            all.map(BTreeSet::from_iter).collect()
+        };
         Self {
             targets: distinct_targets(&atoms),
             features: distinct_features(&atoms, features, dependencies),
-            others: others.collect(),
+            others: subsets(&free).into_iter().map(with).collect(),
         }
     }
 
@@ -58,60 +86,150 @@ impl Worlds {
         &self,
         mut test: impl FnMut(&World<'_>, &Active) -> bool,
     ) -> Option<Found> {
-        self.pairs().find_map(|(target, active)| {
-            let is_found = self.others.iter().all(|others| {
-                let features = &active.features;
-                let world = World {
-                    target,
-                    features,
-                    others,
-                };
-                test(&world, active)
-            });
-            is_found.then(|| Found::of(target, active, &BTreeSet::new()))
+        self.first(|chosen, target| {
+            let mut others = self.others.iter().flatten();
+            let is_so = others.all(|others| test(&chosen.world(target, others), &chosen.active));
+            is_so.then(BTreeSet::new)
         })
     }
 
-    /// The first in which the test is true.
+    /// The first in which the test is true, whatever build scripts set.
     pub fn find(&self, mut test: impl FnMut(&World<'_>, &Active) -> bool) -> Option<Found> {
-        self.pairs().find_map(|(target, active)| {
-            let others = self.others.iter().find(|others| {
-                let features = &active.features;
-                let world = World {
-                    target,
-                    features,
-                    others,
-                };
-                test(&world, active)
-            })?;
-            Some(Found::of(target, active, others))
+        self.first(|chosen, target| {
+            let found = self.others.iter().find(|given| {
+                let mut given = given.iter();
+                given.all(|others| test(&chosen.world(target, others), &chosen.active))
+            });
+            found.map(|given| given[0].clone())
         })
     }
 
-    fn pairs(&self) -> impl Iterator<Item = (&'static TargetInfo, &Active)> {
-        self.features
-            .iter()
-            .flat_map(|active| self.targets.iter().map(move |target| (*target, active)))
+    /// Whether the test is true in one of them.
+    pub fn any(&self, mut test: impl FnMut(&World<'_>, &Active) -> bool) -> bool {
+        let mut all = self.features.iter().flat_map(|chosen| {
+            let targets = self.targets.iter();
+            targets.map(move |target| (chosen, *target))
+        });
+        all.any(|(chosen, target)| self.is_any(chosen, target, &mut test))
+    }
+
+    /// Whether the test is true in one of them with the features of what was found.
+    pub fn any_target(
+        &self,
+        found: &Found,
+        mut test: impl FnMut(&World<'_>, &Active) -> bool,
+    ) -> bool {
+        let mut targets = self.targets.iter();
+        let chosen = self.chosen(found);
+        chosen.is_some_and(|chosen| targets.any(|it| self.is_any(chosen, it, &mut test)))
+    }
+
+    /// Whether the test is true in what was found.
+    pub fn is_so(&self, found: &Found, mut test: impl FnMut(&World<'_>, &Active) -> bool) -> bool {
+        let chosen = self.chosen(found);
+        chosen.is_some_and(|chosen| {
+            let world = chosen.world(found.target, &found.others);
+            test(&world, &chosen.active)
+        })
+    }
+
+    /// Whether the test is true in one of them for that target.
+    pub fn any_features(
+        &self,
+        target: &'static TargetInfo,
+        mut test: impl FnMut(&World<'_>, &Active) -> bool,
+    ) -> bool {
+        let mut all = self.features.iter();
+        all.any(|chosen| self.is_any(chosen, target, &mut test))
+    }
+
+    fn is_any(
+        &self,
+        chosen: &Chosen,
+        target: &'static TargetInfo,
+        test: &mut impl FnMut(&World<'_>, &Active) -> bool,
+    ) -> bool {
+        let mut others = self.others.iter().flatten();
+        others.any(|others| test(&chosen.world(target, others), &chosen.active))
+    }
+
+    fn chosen(&self, found: &Found) -> Option<&Chosen> {
+        let mut all = self.features.iter();
+        all.find(|chosen| chosen.option() == found.option)
+    }
+
+    /// The first pair for which the test says what else has to be set.
+    fn first(
+        &self,
+        mut test: impl FnMut(&Chosen, &'static TargetInfo) -> Option<BTreeSet<String>>,
+    ) -> Option<Found> {
+        for chosen in &self.features {
+            for target in &self.targets {
+                let Some(others) = test(chosen, target) else {
+                    continue;
+                };
+                let mut all = self.targets.iter();
+                return Some(Found {
+                    target,
+                    is_any_target: all.all(|target| test(chosen, target).is_some()),
+                    option: chosen.option(),
+                    others,
+                });
+            }
+        }
+        None
+    }
+}
+
+impl Chosen {
+    fn world<'a>(&'a self, target: &'static TargetInfo, others: &'a BTreeSet<String>) -> World<'a> {
+        World {
+            target,
+            features: &self.active.features,
+            others,
+        }
+    }
+
+    /// The options of Cargo for it.
+    fn option(&self) -> String {
+        let names = self.names.join(",");
+        match (self.has_default, self.names.is_empty()) {
+            (true, true) => String::new(),
+            (true, false) => format!("--features {names}"),
+            (false, true) => "--no-default-features".to_owned(),
+            (false, false) => format!("--no-default-features --features {names}"),
+        }
     }
 }
 
 /// An example that a test was true for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Found {
-    /// The target's triple.
-    pub triple: String,
-    /// The features that are on.
-    pub features: BTreeSet<String>,
-    /// What else is set.
-    pub others: BTreeSet<String>,
+    target: &'static TargetInfo,
+    is_any_target: bool,
+    option: String,
+    others: BTreeSet<String>,
 }
 
 impl Found {
-    fn of(target: &TargetInfo, active: &Active, others: &BTreeSet<String>) -> Self {
-        Self {
-            triple: target.triple.to_string(),
-            features: active.features.clone(),
-            others: others.clone(),
+    /// What is special about the build, with a space before it: ` for i686-pc-windows-msvc with `--features fast``.
+    /// Nothing for the build that everybody gets.
+    pub fn words(&self) -> String {
+        let mut words = String::new();
+        if !self.is_any_target {
+            words += &format!(" for {}", self.target.triple);
+        }
+        words + &self.words_of_features()
+    }
+
+    /// The same, whatever the target.
+    pub fn words_of_features(&self) -> String {
+        let others = self.others.iter().map(|it| format!("`cfg({it})`"));
+        let option = Some(format!("`{}`", self.option)).filter(|_| !self.option.is_empty());
+        let with: Vec<String> = option.into_iter().chain(others).collect();
+        match with.is_empty() {
+            true => String::new(),
+            false => format!(" with {}", with.join(" and ")),
         }
     }
 }
@@ -138,40 +256,47 @@ fn distinct_targets(atoms: &Atoms) -> Vec<&'static TargetInfo> {
     all
 }
 
-/// The sets of features that differ in what matters; the default is first.
+/// The sets of features that differ in what matters: first the default, then those with few names.
 fn distinct_features(
     atoms: &Atoms,
     features: &Features,
     dependencies: &BTreeSet<String>,
-) -> Vec<Active> {
+) -> Vec<Chosen> {
     let matters = |active: &Active| {
-        let features: Vec<String> = active
-            .features
-            .intersection(&atoms.features)
-            .cloned()
-            .collect();
-        let dependencies: Vec<String> = active
-            .dependencies
-            .intersection(dependencies)
-            .cloned()
-            .collect();
-        (features, dependencies)
+        let of_dependencies = active.of_dependencies.iter();
+        let of_dependencies = of_dependencies.filter(|(key, _)| dependencies.contains(key));
+        (
+            common(&active.features, &atoms.features),
+            common(&active.dependencies, dependencies),
+            of_dependencies.cloned().collect::<Vec<_>>(),
+        )
     };
     let nothing = matters(&Active::default());
     let relevant: Vec<String> = features
         .names()
+        .filter(|name| !features.is_detail(name) || atoms.features.contains(*name))
         .filter(|name| *name != "default" && matters(&features.active([*name])) != nothing)
         .map(str::to_owned)
         .collect();
-    let mut all = vec![features.if_nobody_chooses()];
-    all.extend(
-        subsets(&relevant)
-            .into_iter()
-            .map(|chosen| features.active(chosen.iter().map(String::as_str))),
-    );
+    let mut all: Vec<Chosen> = Vec::new();
+    for names in subsets(&relevant) {
+        for default in [Some("default"), None] {
+            let chosen = default.into_iter().chain(names.iter().map(String::as_str));
+            all.push(Chosen {
+                has_default: default.is_some(),
+                active: features.active(chosen),
+                names: names.clone(),
+            });
+        }
+    }
+    all.sort_by_key(|chosen| chosen.names.len());
     let mut seen = HashSet::new();
-    all.retain(|active| seen.insert(matters(active)));
+    all.retain(|chosen| seen.insert(matters(&chosen.active)));
     all
+}
+
+fn common(some: &BTreeSet<String>, others: &BTreeSet<String>) -> Vec<String> {
+    some.intersection(others).cloned().collect()
 }
 
 /// All subsets of few; of many, those that have or lack up to two.

@@ -1,12 +1,18 @@
 //! The names that `use` and `extern crate` bring into a module.
 
 use super::items::{Item, ItemKind, is_punctuation, is_word};
+use crate::crates;
 use proc_macro2::TokenTree;
 use std::collections::HashMap;
 
-/// From a name to the path that it is short for.
+/// What is imported.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Imports(HashMap<String, Vec<String>>);
+pub(super) struct Imports {
+    /// From a name to the paths that it is short for; under conditions, there may be several.
+    names: HashMap<String, Vec<Vec<String>>>,
+    /// The crates of which everything is imported.
+    globs: Vec<String>,
+}
 
 impl Imports {
     pub(super) fn of(items: &[Item]) -> Self {
@@ -28,15 +34,25 @@ impl Imports {
 
     /// The whole path of a path in this module.
     pub(super) fn resolved(&self, path: Vec<String>) -> Vec<String> {
-        match path.first().and_then(|first| self.0.get(first)) {
+        let paths = path.first().and_then(|first| self.names.get(first));
+        match paths.and_then(|paths| paths.last()) {
             // A name may be imported under itself: `use mimalloc;`
             Some(whole) => whole
                 .iter()
                 .cloned()
                 .chain(path.into_iter().skip(1))
                 .collect(),
-            None => path,
+            None => match self.globs.iter().find(|name| has_type(name, &path)) {
+                Some(name) => [vec![name.clone()], path].concat(),
+                None => path,
+            },
         }
+    }
+
+    /// Whether a path has one meaning.
+    pub(super) fn is_one(&self, path: &[String]) -> bool {
+        let paths = path.first().and_then(|first| self.names.get(first));
+        paths.is_none_or(|paths| paths.windows(2).all(|two| two[0] == two[1]))
     }
 
     /// One tree of `use`, or several with commas between them.
@@ -55,15 +71,27 @@ impl Imports {
                         let inside: Vec<TokenTree> = group.stream().into_iter().collect();
                         self.add(prefix, &inside);
                     }
+                    token if is_punctuation(token, '*') => {
+                        self.globs.extend(prefix.first().cloned())
+                    }
                     _ => {}
                 }
             }
             // `use a::{self}` names the module itself.
             let name = alias.or_else(|| prefix.last().cloned());
             if let Some(name) = name.filter(|_| !prefix.is_empty()) {
-                self.0.insert(name, prefix.clone());
+                self.names.entry(name).or_default().push(prefix.clone());
             }
             prefix.truncate(depth);
         }
     }
+}
+
+/// Whether a known crate of that name has such a type.
+fn has_type(name: &str, path: &[String]) -> bool {
+    let mut rows = crates::CRATES.iter();
+    path.len() == 1
+        && rows.any(|row| {
+            crates::identifier(row.package) == name && row.type_name == Some(path[0].as_str())
+        })
 }

@@ -2,53 +2,154 @@
 
 use crate::cli::adopt::Format;
 use crate::exit;
+use crate::pulse;
 use crate::ui;
-use reheap_adopt::findings::{self, Finding};
-use reheap_adopt::project::Project;
+use reheap_adopt::findings::{self, Artifact, Finding, Unchecked};
+use reheap_adopt::project::{Kind, Project};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
+/// What is known of a project when it is checked.
+struct Check<'a> {
+    project: &'a Project,
+    findings: Vec<Finding>,
+    unchecked: Vec<Unchecked>,
+    artifacts: Vec<Artifact<'a>>,
+}
+
 pub(crate) fn run(path: Option<&Path>, format: Format) -> anyhow::Result<ExitCode> {
-    let project = super::project(path)?;
-    for error in unread(&project) {
-        ui::note(&format!("{error}; what it says is not checked"));
+    let project = pulse::while_spinning("reading the project", || super::project(path))?;
+    let check = pulse::while_spinning("checking the project", || Check {
+        findings: findings::of(&project),
+        unchecked: findings::unchecked(&project),
+        artifacts: findings::artifacts(&project),
+        project: &project,
+    });
+    for it in &check.unchecked {
+        ui::note(&format!(
+            "{}:{}: {}; not checked",
+            check.relative(&it.path),
+            it.line,
+            it.why
+        ));
     }
-    let findings = findings::of(&project);
-    let relative = |finding: &Finding| {
-        let path = finding.path.strip_prefix(&project.root);
-        ui::printable(path.unwrap_or(&finding.path))
-    };
-    let printed: Vec<String> = match format {
-        Format::Json => {
-            let all: Vec<Value> = findings
-                .iter()
+    ui::data(&check.printed(format))?;
+    ui::note(&check.summary());
+    let is_incomplete = check.unchecked.iter().any(|it| it.is_broken);
+    // A finding is certain, whatever else was not checked.
+    Ok(match (check.findings.is_empty(), is_incomplete) {
+        (false, _) => ExitCode::from(exit::THRESHOLD_VIOLATED),
+        (true, true) => ExitCode::from(exit::FAILED),
+        (true, false) => ExitCode::SUCCESS,
+    })
+}
+
+impl Check<'_> {
+    /// A path as it is from the project's root.
+    fn relative(&self, path: &Path) -> String {
+        ui::printable(path.strip_prefix(&self.project.root).unwrap_or(path))
+    }
+
+    fn printed(&self, format: Format) -> String {
+        let lines = |line: &dyn Fn(&Finding) -> String| self.findings.iter().map(line).collect();
+        match format {
+            Format::Json => format!("{:#}\n", self.json()),
+            Format::Text => lines(&|it| {
+                let place = format!("{}:{}", self.relative(&it.path), it.line);
+                let (what, fix) = (ui::printable(&it.what), ui::printable(&it.fix));
+                format!("{place}: {what} [{}]; {fix}\n", it.rule.name())
+            }),
+            Format::Github => lines(&|it| annotation(it, &self.relative(&it.path))),
+        }
+    }
+
+    fn json(&self) -> Value {
+        let place = |path: &Path, line: usize| json!({"path": self.relative(path), "line": line});
+        let findings = self.findings.iter().map(|it| {
+            let mut finding = place(&it.path, it.line);
+            finding["rule"] = it.rule.name().into();
+            finding["what"] = it.what.as_str().into();
+            finding["fix"] = it.fix.as_str().into();
+            finding
+        });
+        let unchecked = self.unchecked.iter().map(|it| {
+            let mut unchecked = place(&it.path, it.line);
+            unchecked["why"] = it.why.as_str().into();
+            unchecked
+        });
+        let programs = self.artifacts.iter().map(|artifact| {
+            let allocators = artifact.allocators.iter().map(|it| {
+                let mut chosen = place(&it.allocator.path, it.allocator.line);
+                chosen["allocator"] = it.brought.map(|row| row.allocator).into();
+                chosen["crate"] = it.brought.map(|row| row.package).into();
+                chosen["condition"] = it.allocator.condition.to_string().into();
+                chosen
+            });
+            json!({
+                "package": artifact.package.name,
+                "name": artifact.target.name,
+                "kind": match artifact.target.kind {
+                    Kind::Program => "program",
+                    _ => "library",
+                },
+                "allocators": allocators.collect::<Vec<Value>>(),
+            })
+        });
+        json!({
+            "version": 1,
+            "project": ui::printable(&self.project.root),
+            "findings": findings.collect::<Vec<Value>>(),
+            "unchecked": unchecked.collect::<Vec<Value>>(),
+            "programs": programs.collect::<Vec<Value>>(),
+        })
+    }
+
+    /// How much was found, and in how much.
+    fn summary(&self) -> String {
+        let packages = counted(self.project.packages.len(), "package");
+        match self.findings.len() {
+            0 => format!("no findings in {packages}; {}", self.allocators()),
+            count => format!("{} in {packages}", counted(count, "finding")),
+        }
+    }
+
+    /// In how many programs each allocator is.
+    fn allocators(&self) -> String {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for artifact in &self.artifacts {
+            let allocators = artifact.allocators.iter();
+            let mut names: Vec<&str> = allocators
                 .map(|it| {
-                    json!({
-                        "rule": it.rule.name(), "path": relative(it), "line": it.line,
-                        "what": it.what, "fix": it.fix,
-                    })
+                    it.brought
+                        .map_or("an allocator of its own", |row| row.allocator)
                 })
                 .collect();
-            vec![format!("{:#}\n", Value::from(all))]
+            names.sort_unstable();
+            names.dedup();
+            names
+                .iter()
+                .for_each(|name| *counts.entry(*name).or_default() += 1);
         }
-        Format::Text => findings
-            .iter()
-            .map(|it| {
-                let place = format!("{}:{}", relative(it), it.line);
-                format!("{place}: {} [{}]; {}\n", it.what, it.rule.name(), it.fix)
-            })
-            .collect(),
-        Format::Github => findings
-            .iter()
-            .map(|it| annotation(it, &relative(it)))
-            .collect(),
-    };
-    ui::data(&printed.concat())?;
-    Ok(match findings.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(exit::THRESHOLD_VIOLATED),
-    })
+        let all = self.artifacts.len();
+        match counts.is_empty() {
+            true => format!("no allocator in {}", counted(all, "program")),
+            false => {
+                let counts = counts.iter();
+                let parts: Vec<String> = counts
+                    .map(|(name, count)| {
+                        format!("{name} in {count} of {}", counted(all, "program"))
+                    })
+                    .collect();
+                parts.join(", ")
+            }
+        }
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// A command that GitHub shows beside the line ("Workflow commands for GitHub Actions").
@@ -65,10 +166,4 @@ fn annotation(finding: &Finding, path: &str) -> String {
         finding.rule.name(),
         escaped(&format!("{}; {}", finding.what, finding.fix))
     )
-}
-
-/// The files that are no Rust.
-fn unread(project: &Project) -> impl Iterator<Item = &reheap_adopt::error::AdoptError> {
-    let targets = project.packages.iter().flat_map(|package| &package.targets);
-    targets.flat_map(|target| &target.sources.unread)
 }

@@ -1,0 +1,216 @@
+//! The global allocators that end up in one program or shared library: its own, that of its package's library, and
+//! those of packages of the same workspace on which they depend.
+//!
+//! Each of these is compiled with the features that it gets from the one above, so whether it is there depends on the
+//! whole chain.
+
+use crate::condition::{Condition, World};
+use crate::features::Active;
+use crate::manifest::{Dependency, Kind};
+use crate::project::{Kind as TargetKind, Package, Project, Target};
+use crate::sources::{GlobalAllocator, Place};
+use crate::worlds::Worlds;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// What Cargo links, with all allocators that may be in it.
+pub(crate) struct Linked<'a> {
+    pub(crate) package: &'a Package,
+    pub(crate) target: &'a Target,
+    pub(crate) parts: Vec<Part<'a>>,
+}
+
+/// An allocator in it.
+#[derive(Clone)]
+pub(crate) struct Part<'a> {
+    /// The package that it is in.
+    pub(crate) package: &'a Package,
+    pub(crate) target: &'a Target,
+    pub(crate) allocator: &'a GlobalAllocator,
+    /// From the package that is linked to that one.
+    chain: Vec<Step<'a>>,
+    /// Whether it is in the library beside the program.
+    is_beside: bool,
+}
+
+/// One package depends on another.
+#[derive(Clone, Copy)]
+struct Step<'a> {
+    by: &'a Dependency,
+    to: &'a Package,
+}
+
+impl<'a> Linked<'a> {
+    pub(crate) fn of(project: &'a Project, package: &'a Package, target: &'a Target) -> Self {
+        let mut linked = Self {
+            package,
+            target,
+            parts: Vec::new(),
+        };
+        linked.add(project, package, target, &[]);
+        let mut seen = BTreeSet::new();
+        linked.parts.retain(|part| {
+            let chain = part.chain.iter();
+            let chain: Vec<&str> = chain.map(|step| step.to.name.as_str()).collect();
+            seen.insert((part.allocator.path.clone(), part.allocator.line, chain))
+        });
+        linked
+    }
+
+    fn add(
+        &mut self,
+        project: &'a Project,
+        package: &'a Package,
+        target: &'a Target,
+        chain: &[Step<'a>],
+    ) {
+        let certain = target.sources.allocators.iter();
+        let certain = certain.filter(|it| !matches!(it.place, Place::Macro(_)));
+        self.parts.extend(certain.map(|allocator| Part {
+            package,
+            target,
+            allocator,
+            chain: chain.to_vec(),
+            is_beside: !std::ptr::eq(target, self.target),
+        }));
+        let mentions = |name: &str| target.sources.identifiers.contains(name);
+        // rustc links only what the code mentions.
+        if !is_library(target)
+            && let Some(library) = package.targets.iter().find(|it| is_library(it))
+            && mentions(&library.identifier())
+        {
+            self.add(project, package, library, chain);
+        }
+        let is_for_tests = target.is_for_tests() && chain.is_empty();
+        for by in &package.manifest.dependencies {
+            let is_kind = by.kind == Kind::Normal || by.kind == Kind::Development && is_for_tests;
+            let Some(to) = project.member(package, by).filter(|_| is_kind) else {
+                continue;
+            };
+            let is_new = chain.iter().all(|step| step.to.name != to.name);
+            let Some(library) = to.targets.iter().find(|it| is_library(it)) else {
+                continue;
+            };
+            if is_new && (mentions(&by.identifier()) || mentions(&library.identifier())) {
+                let chain = [chain, &[Step { by, to }]].concat();
+                self.add(project, to, library, &chain);
+            }
+        }
+    }
+
+    /// The builds that differ in what is linked.
+    pub(crate) fn worlds(&self) -> Worlds {
+        self.worlds_with(&[], &[])
+    }
+
+    /// Those that differ also in a condition, or in the features of other dependencies.
+    pub(crate) fn worlds_with(&self, conditions: &[Condition], keys: &[String]) -> Worlds {
+        let more = conditions;
+        let steps = || self.parts.iter().flat_map(|part| &part.chain);
+        let required = self.target.required_features.iter().cloned();
+        let required: Vec<Condition> = required.map(Condition::Feature).collect();
+        let conditions = self.parts.iter().map(|part| &part.allocator.condition);
+        let of_steps = steps().map(|step| &step.by.condition);
+        let refused = self
+            .parts
+            .iter()
+            .flat_map(|part| &part.target.sources.refused);
+        let keys = steps().map(|step| &step.by.key).chain(keys);
+        let keys: BTreeSet<String> = keys.cloned().collect();
+        let conditions = conditions.chain(of_steps).chain(refused);
+        Worlds::of(
+            conditions.chain(&required).chain(more),
+            &self.package.manifest.features,
+            &keys,
+        )
+    }
+
+    /// Those that are in it in one build; none if there is no such build.
+    pub(crate) fn active(&self, world: &World<'_>, active: &Active) -> Vec<(&Part<'a>, Active)> {
+        let mut required = self.target.required_features.iter();
+        if !required.all(|name| world.features.contains(name)) {
+            return Vec::new();
+        }
+        let mut all: Vec<(&Part<'_>, Active)> = Vec::new();
+        for part in &self.parts {
+            match part.state(world, active) {
+                State::Refused => return Vec::new(),
+                // It may be there by two ways.
+                State::There(_) if all.iter().any(|(other, _)| part.is_same(other)) => {}
+                State::There(here) => all.push((part, here)),
+                State::Absent => {}
+            }
+        }
+        all
+    }
+}
+
+enum State {
+    /// With what is on in its package.
+    There(Active),
+    Absent,
+    Refused,
+}
+
+impl Part<'_> {
+    fn is_same(&self, other: &Part<'_>) -> bool {
+        std::ptr::eq(self.allocator, other.allocator)
+    }
+
+    fn state(&self, world: &World<'_>, active: &Active) -> State {
+        let mut active = active.clone();
+        let mut others = world.others.clone();
+        if self.is_beside {
+            // Cargo compiles only the file itself for tests.
+            others.remove("test");
+        }
+        for step in &self.chain {
+            let at = World {
+                target: world.target,
+                features: &active.features,
+                others: &others,
+            };
+            if !step.by.is_there(&at, &active) {
+                return State::Absent;
+            }
+            active = step.by.features_of(&step.to.manifest.features, &active);
+        }
+        let at = World {
+            target: world.target,
+            features: &active.features,
+            others: &others,
+        };
+        let sources = &self.target.sources;
+        let is_refused = sources.refused.iter().any(|it| it.holds(&at));
+        let is_there = self.allocator.condition.holds(&at);
+        if is_refused {
+            return State::Refused;
+        }
+        match is_there {
+            true => State::There(active),
+            false => State::Absent,
+        }
+    }
+}
+
+fn is_library(target: &Target) -> bool {
+    matches!(target.kind, TargetKind::Library { .. })
+}
+
+impl Project {
+    /// The member that a dependency of a member names by its path.
+    pub fn member(&self, package: &Package, dependency: &Dependency) -> Option<&Package> {
+        let path = dependency.path.as_ref()?;
+        // The path in the workspace's own table begins at its root.
+        let of = |directory: &Path| directory.join(path).canonicalize().ok();
+        let places: Vec<PathBuf> = [of(&package.directory), of(&self.root)]
+            .into_iter()
+            .flatten()
+            .collect();
+        let mut members = self.packages.iter();
+        members.find(|member| {
+            let directory = member.directory.canonicalize().ok();
+            member.name == dependency.package && directory.is_some_and(|it| places.contains(&it))
+        })
+    }
+}
