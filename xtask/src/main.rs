@@ -8,6 +8,7 @@
     reason = "xtask is a program, and talking is its job"
 )]
 
+mod adopt_corpus;
 mod ci;
 mod demo;
 mod dist;
@@ -101,6 +102,12 @@ enum Task {
         #[arg(long, value_name = "DIRECTORY")]
         directory: std::path::PathBuf,
     },
+    /// Fetch real projects, run `reheap adopt --check` in each, and write its findings beside the verdicts
+    AdoptCorpus {
+        /// Where the table is written, from the root of the workspace
+        #[arg(long, value_name = "DIRECTORY")]
+        directory: std::path::PathBuf,
+    },
     /// Run real programs under every allocator, and the test suites of static ones, and write how they compare
     Trials(trials::Options),
     /// Install each package of `dist` into a new root, use it there, and run the recipes and the action
@@ -151,6 +158,7 @@ fn run(task: Task) -> anyhow::Result<()> {
             only,
         } => profiles::run(&workspace, rounds, machine, &only),
         Task::InspectCorpus { directory } => inspect_corpus::run(&workspace, &directory),
+        Task::AdoptCorpus { directory } => adopt_corpus::run(&workspace, &directory),
         Task::Trials(options) => trials::run(&workspace, &options),
         Task::TestDist { directory, only } => test_dist::run(&workspace, directory, &only),
         Task::TestTargets => targets::run(&workspace),

@@ -169,8 +169,10 @@ impl Walk {
                     self.sources.refused.push(condition());
                 }
                 kind if mentions_attribute(&item.tokens) => {
-                    let place = match kind {
-                        ItemKind::Macro(name) => Place::Macro(name.clone()),
+                    let place = match (kind, &module.place) {
+                        (_, Place::Macro(name)) | (ItemKind::Macro(name), _) => {
+                            Place::Macro(name.clone())
+                        }
                         _ => Place::Body,
                     };
                     self.bodies(text, &item.tokens, &condition(), place, &module.imports);

@@ -36,7 +36,12 @@ pub(crate) fn of(project: &Project, files: &[PathBuf]) -> Vec<Finding> {
 fn is_mentioned(package: &Package, dependency: &Dependency) -> bool {
     let name = dependency.identifier();
     let mut targets = package.targets.iter();
-    if targets.any(|it| it.sources.identifiers.contains(&name) || !it.sources.unread.is_empty()) {
+    let may = |target: &Target| {
+        let names = &target.sources.identifiers;
+        // What is included may be made by the build script.
+        names.contains(&name) || names.contains("include") || !target.sources.unread.is_empty()
+    };
+    if targets.any(may) {
         return true;
     }
     let files = files::below(&package.directory);
