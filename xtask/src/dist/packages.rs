@@ -1,6 +1,6 @@
 //! The tree as an archive, as packages of Linux distributions, and as a wheel for Python.
 
-use super::{Dist, empty, output_of, write};
+use super::{Dist, empty, output_of, tree, write};
 use anyhow::{Context as _, Result, ensure};
 use reheap_allocators::target::Architecture;
 use std::fs;
@@ -103,6 +103,7 @@ pub(super) fn wheel(dist: &Dist<'_>, architecture: Architecture, tree: &Path) ->
         &information.join("WHEEL"),
         format!("Wheel-Version: 1.0\nGenerator: reheap\nRoot-Is-Purelib: false\n{tags}"),
     )?;
+    tree::set_attributes(&contents, dist.time()?)?;
     let mut pack = dist.command("python3");
     pack.args(["-m", "wheel", "pack", "--dest-dir"])
         .arg(&dist.output)

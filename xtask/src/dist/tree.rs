@@ -146,7 +146,7 @@ fn refuse_paths(path: &Path, refused: &[String]) -> Result<()> {
 
 /// Every tool takes the permissions from the tree, and the umask must not be in them. nfpm takes the times of directories
 /// too.
-fn set_attributes(path: &Path, time: SystemTime) -> Result<()> {
+pub(super) fn set_attributes(path: &Path, time: SystemTime) -> Result<()> {
     let metadata = path.symlink_metadata()?;
     let is_for_all = metadata.is_dir() || metadata.permissions().mode() & 0o100 != 0;
     let mode = if is_for_all { 0o755 } else { 0o644 };
