@@ -349,6 +349,15 @@ fn inspect_says_which_allocator_the_configuration_of_an_image_preloads() {
         "{said}"
     );
     assert!(!said.contains("not in the image"), "{said}");
+    // Of a command that a shell starts, it is the same program.
+    let mut files = glibc_files();
+    files.push(("app", 0o755, fs::read(&dynamic).unwrap()));
+    files.push(("bin/sh", 0o755, fs::read(&fixed).unwrap()));
+    let config = json!({"Cmd": ["/bin/sh", "-c", "exec /app"]});
+    workshop.docker_archive("base.tar", &files, config);
+    workshop.made("--add mimalloc base.tar -o added.tar");
+    let of_shell = run(reheap("inspect").arg(&added)).succeeded().stdout;
+    assert_eq!(of_shell, said);
     let said = run(reheap("inspect --verbose").arg(&added))
         .succeeded()
         .stdout;

@@ -1,5 +1,6 @@
 //! Finds whose malloc the program of a container image gets: its own, that of a library that the image's configuration
-//! preloads, or the libc's.
+//! preloads, or the libc's. The program is the one that `reheap image --add` judges: what a shell or an init program
+//! starts in its own place.
 
 use super::file::FileError;
 use super::report::Report;
@@ -44,7 +45,7 @@ pub(crate) enum State {
 /// Looks at the program that an image starts.
 pub(super) fn inspect(path: &Path, file: String) -> Result<Report, FileError> {
     container::look_into(path, |contents| {
-        let program = contents.entry_point()?;
+        let program = contents.main_program()?;
         let mut identity = identify(&program.file).map_err(|error| FileError::EntryPoint {
             path: program.path.clone(),
             error,
