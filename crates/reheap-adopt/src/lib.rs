@@ -12,6 +12,7 @@
 //!
 //! This crate prints nothing and changes no file; it reads those of a project, and asks Cargo for its packages.
 
+pub mod adoption;
 mod checks;
 pub mod condition;
 pub mod crates;

@@ -9,6 +9,7 @@ use crate::workflows::Repository;
 use cargo_metadata::{CrateType, MetadataCommand, TargetKind};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// A workspace, or a package that is one by itself.
 #[derive(Debug)]
@@ -21,8 +22,7 @@ pub struct Project {
     pub packages: Vec<Package>,
     /// What `Cargo.lock` chose, if there is one: package to versions.
     pub locked: BTreeMap<String, Vec<String>>,
-    /// What is around it: CI, Dockerfiles, scripts.
-    pub repository: Repository,
+    repository: OnceLock<Repository>,
 }
 
 /// A member.
@@ -103,10 +103,18 @@ impl Project {
         Ok(Self {
             packages: packages.collect::<Result<_, _>>()?,
             locked: locked(&root.join("Cargo.lock"))?,
-            repository: Repository::around(&root),
+            repository: OnceLock::new(),
             manifest: root_manifest,
             root,
         })
+    }
+}
+
+impl Project {
+    /// What is around it: CI, Dockerfiles, scripts. Read when somebody asks, because a repository may be large.
+    pub fn repository(&self) -> &Repository {
+        self.repository
+            .get_or_init(|| Repository::around(&self.root))
     }
 }
 

@@ -212,6 +212,11 @@ pub struct Found {
 }
 
 impl Found {
+    /// The target.
+    pub fn triple(&self) -> &'static str {
+        self.target.triple.as_str()
+    }
+
     /// What is special about the build, with a space before it: ` for i686-pc-windows-msvc with `--features fast``.
     /// Nothing for the build that everybody gets.
     pub fn words(&self) -> String {

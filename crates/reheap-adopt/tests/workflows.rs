@@ -99,6 +99,11 @@ fn a_target_counts_as_built_wherever_it_is_named() {
         (".github/workflows/ci.yml", ON_UBUNTU),
         ("ci/release.sh", script),
     ]));
+    let pieces = "cargo build --target \"$(uname -m)-unknown-linux-musl\" --release\n";
+    assert_clean(&for_musl(&[
+        (".github/workflows/ci.yml", ON_UBUNTU),
+        ("ci/release.sh", pieces),
+    ]));
     let dist = "[dist]\ntargets = [\"aarch64-apple-darwin\", \"x86_64-unknown-linux-musl\"]\n";
     assert_clean(&for_musl(&[
         (".github/workflows/ci.yml", ON_UBUNTU),
@@ -170,7 +175,7 @@ fn scripts_that_change_the_members_of_a_libc_are_found() {
 
 #[test]
 fn scripts_that_read_or_make_archives_are_fine() {
-    let script = "ar t /usr/lib/libc.a | head\nar x /usr/lib/libc.a\nar rcs libmine.a a.o\nar d mylibc.a malloc.o\n# ar d libc.a malloc.lo\n\
+    let script = "ar t /usr/lib/libc.a | head\nar x /usr/lib/libc.a\nar rcs libmine.a a.o\nar rcs build/libc.a a.o\nar d mylibc.a malloc.o\n# ar d libc.a malloc.lo\n\
                   objcopy --weaken libmine.a\ncp libmine.a /usr/lib/\nls -l /usr/lib/libc.a\nnm libc.a\necho tar d libc.a\n";
     assert_clean(&[("scripts/build.sh", script)]);
     let toolchain = "FROM scratch\nCOPY --from=musl /usr/lib/libc.a /usr/lib/libc.a\nCOPY --from=musl /usr/lib/libc.a /usr/lib/\n";

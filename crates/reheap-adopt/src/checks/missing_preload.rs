@@ -17,7 +17,7 @@ const VARIABLE: &str = "LD_PRELOAD";
 const WITH_VARIABLES: &[Kind] = &[Kind::Ci, Kind::Deployment, Kind::Script];
 
 pub(crate) fn of(project: &Project) -> Vec<Finding> {
-    let repository = &project.repository;
+    let repository = project.repository();
     let mut findings = Vec::new();
     for file in repository.of_kinds(&[Kind::Dockerfile]) {
         if file.text.contents.contains(VARIABLE) {

@@ -12,7 +12,7 @@ use crate::workflows::{File, Kind};
 const WITH_COMMANDS: &[Kind] = &[Kind::Ci, Kind::Dockerfile, Kind::Script];
 
 pub(crate) fn of(project: &Project) -> Vec<Finding> {
-    let files = project.repository.of_kinds(WITH_COMMANDS);
+    let files = project.repository().of_kinds(WITH_COMMANDS);
     let found = files.filter_map(|file| Some((file, place(file)?)));
     found
         .map(|(file, (at, how))| Finding {
@@ -41,8 +41,10 @@ fn change(command: &Command) -> Option<&'static str> {
     let tool = |names: &[&str]| words.iter().position(|word| is_tool(word, names));
     if let Some(at) = tool(&["ar"]) {
         let operation = command.word(at + 1).trim_start_matches('-');
-        let is_change = operation.starts_with(['d', 'r', 'q', 'm'])
-            && operation.chars().all(|it| it.is_ascii_alphabetic());
+        // With `c` it makes an archive: whoever builds a libc of their own.
+        let is_change = operation.starts_with(['d', 'm'])
+            || operation.starts_with(['r', 'q']) && !operation.contains('c');
+        let is_change = is_change && operation.chars().all(|it| it.is_ascii_alphabetic());
         // The archive is the first file.
         if is_change && words[at + 2..].iter().take(2).any(|it| is_libc(it)) {
             return Some("`ar` changes the members of `libc.a`");
@@ -114,7 +116,6 @@ fn is_replacement(from: &[&String], to: &str) -> bool {
         directory.ends_with("self-contained")
             || directory == "/usr/lib"
             || directory == "/lib"
-            || directory.ends_with("-linux-musl/lib")
             || directory.starts_with("/usr/lib/")
     };
     let is_same = from.iter().any(|it| it.as_str() == to);

@@ -9,7 +9,7 @@ use crate::worlds::Worlds;
 use std::collections::BTreeSet;
 
 pub(crate) fn of(project: &Project) -> Vec<Finding> {
-    let Built::AtMost { triples, file } = targets::built(&project.repository) else {
+    let Built::AtMost { triples, file } = targets::built(project.repository()) else {
         return Vec::new();
     };
     let released = released(project);
@@ -50,7 +50,7 @@ fn finding(
         return None;
     }
     // It may hold nowhere; then no CI could build it.
-    let example = worlds.find(|world, _| condition.holds(world))?.triple;
+    let example = worlds.find(|world, _| condition.holds(world))?.triple();
     Some(Finding {
         path: allocator.path.clone(),
         line: allocator.line,

@@ -178,7 +178,7 @@ fn add_by_triple(line: &str, triples: &mut BTreeSet<&'static str>) {
 }
 
 /// YAML, TOML and shell write comments the same way.
-pub(super) fn without_comments(text: &str) -> String {
+pub(crate) fn without_comments(text: &str) -> String {
     let lines = text.lines().map(|line| match line.find('#') {
         Some(0) => "",
         Some(at) if line[..at].ends_with(char::is_whitespace) => &line[..at],

@@ -316,12 +316,14 @@ fn on_debian(
         .filter(|it| it.ends_with("-linux-gnu"));
     if ["/lib", "/lib64"].contains(&below) {
         let what = format!("`{path}` is not where Debian has it");
-        return Some((
-            what,
-            format!(
-                "write `/usr/lib/x86_64-linux-gnu/{name}`, or `{name}` alone for all processors"
-            ),
-        ));
+        let install = match contents.has_package(library) {
+            true => String::new(),
+            false => format!(", and `apt-get install {}`", library.debian),
+        };
+        let fix = format!(
+            "write `/usr/lib/x86_64-linux-gnu/{name}`, or `{name}` alone for all processors{install}"
+        );
+        return Some((what, fix));
     }
     if !directory.is_empty() && of_processor.is_none() {
         return None;
