@@ -57,7 +57,10 @@ pub const CRATES: [AllocatorCrate; 16] = [
         prefix: Some("_rjem_"),
         ..row("tikv-jemallocator", "jemalloc", Some("Jemalloc"))
     },
-    row("snmalloc-rs", "snmalloc", Some("SnMalloc")),
+    AllocatorCrate {
+        late_tls: Some("local_dynamic_tls"),
+        ..row("snmalloc-rs", "snmalloc", Some("SnMalloc"))
+    },
     row("rpmalloc", "rpmalloc", Some("RpMalloc")),
     AllocatorCrate {
         overrides: JEMALLOC_OVERRIDES,

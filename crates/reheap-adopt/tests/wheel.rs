@@ -96,7 +96,9 @@ fn each_allocator_gets_the_feature_that_its_package_has() {
         jemalloc.environment,
         [("JEMALLOC_SYS_WITH_LG_PAGE".to_owned(), "16".to_owned())]
     );
-    assert_eq!(needs("snmalloc-rs", &[]), None);
+    let snmalloc = needs("snmalloc-rs", &[]).unwrap();
+    assert_eq!(snmalloc.feature, "local_dynamic_tls");
+    assert_eq!(needs("rpmalloc", &[]), None);
     let notes = needs("mimalloc", &[]).unwrap().notes.join("\n");
     assert!(notes.contains("stay in Python's own heap"), "{notes}");
     assert!(!notes.contains("GCC 4.8"), "{notes}");
