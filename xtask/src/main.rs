@@ -158,7 +158,7 @@ fn run(task: Task) -> anyhow::Result<()> {
             only,
         } => profiles::run(&workspace, rounds, machine, &only),
         Task::InspectCorpus { directory } => inspect_corpus::run(&workspace, &directory),
-        Task::AdoptCorpus { directory } => adopt_corpus::run(&workspace, &directory),
+        Task::AdoptCorpus { directory } => adopt_corpus::run(workspace, &directory),
         Task::Trials(options) => trials::run(&workspace, &options),
         Task::TestDist { directory, only } => test_dist::run(&workspace, directory, &only),
         Task::TestTargets => targets::run(&workspace),

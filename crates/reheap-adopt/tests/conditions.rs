@@ -176,3 +176,18 @@ fn names_are_resolved_as_the_compiler_does() {
         MAIN,
     ));
 }
+
+#[test]
+fn several_dependencies_are_one_condition_in_the_code() {
+    let manifest = "[target.'cfg(windows)'.dependencies]\nmimalloc = \"0.1\"\n\n\
+        [target.'cfg(target_os = \"linux\")'.dependencies]\nmimalloc = { version = \"0.1\", features = [\"v2\"] }\n";
+    let found = in_package(manifest, MAIN);
+    assert!(
+        found[0].ends_with(
+            "write `#[cfg(any(windows, target_os = \"linux\"))]` above it, as in Cargo.toml:7"
+        ),
+        "{found:#?}"
+    );
+    let main = main_under("any(target_os = \"linux\", windows)");
+    assert_clean(&in_package(manifest, &main));
+}

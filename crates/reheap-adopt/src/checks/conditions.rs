@@ -190,15 +190,21 @@ impl<'a> Pair<'a> {
     /// one by one, it means those of the code.
     fn fix_of_code(&self, used: &GlobalAllocator, dependency: &Dependency) -> String {
         let place = format!("Cargo.toml:{}", dependency.line);
-        match (&dependency.condition, used.condition.of_target()) {
-            (Condition::Triple(_), Some(condition)) => {
-                format!("move {place} to `[target.'cfg({condition})'.dependencies]`")
-            }
-            (condition, _) if self.dependencies.len() == 1 => {
-                format!("write `#[cfg({condition})]` above it, as in {place}")
-            }
-            _ => format!("give {place} the condition `cfg({})`", used.condition),
+        let conditions = self.dependencies.iter().map(|it| &it.condition);
+        let names_one = |it: &Condition| matches!(it, Condition::Triple(_));
+        if conditions.clone().any(names_one) {
+            return match used.condition.of_target() {
+                Some(condition) => {
+                    format!("move {place} to `[target.'cfg({condition})'.dependencies]`")
+                }
+                None => format!("give {place} the condition `cfg({})`", used.condition),
+            };
         }
+        let condition = match self.dependencies.len() {
+            1 => dependency.condition.clone(),
+            _ => Condition::Any(conditions.cloned().collect()),
+        };
+        format!("write `#[cfg({condition})]` above it, as in {place}")
     }
 
     fn fix_of_features(&self, used: &GlobalAllocator, dependency: &Dependency) -> String {
