@@ -7,11 +7,14 @@ use common::{MAIN, PACKAGE, assert_clean, found, in_package};
 const MIMALLOC: &str = "[dependencies]\nmimalloc = \"0.1\"\n";
 const JEMALLOC: &str = "#[global_allocator]\nstatic GLOBAL: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;\n";
 
-/// A workspace of packages, each with a name, a manifest after its head, and files.
-fn workspace(root: &str, packages: &[(&str, &str, &[(&str, &str)])]) -> Vec<String> {
+/// A name, a manifest after its head, and files.
+type Member<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
+
+/// Of a workspace of these.
+fn workspace(packages: &[Member<'_>]) -> Vec<String> {
     let names: Vec<String> = packages.iter().map(|it| format!("{:?}", it.0)).collect();
     let root = format!(
-        "[workspace]\nresolver = \"2\"\nmembers = [{}]\n{root}",
+        "[workspace]\nresolver = \"2\"\nmembers = [{}]\n",
         names.join(", ")
     );
     let mut files = vec![("Cargo.toml".to_owned(), root)];
@@ -91,13 +94,10 @@ fn two_allocators_from_a_library_of_the_workspace() {
         let manifest = format!(
             "[dependencies]\ntikv-jemallocator = \"0.7\"\npart = {{ path = \"../part\"{dependency} }}\n"
         );
-        workspace(
-            "",
-            &[
-                ("tool", &manifest, &[("src/main.rs", &program)]),
-                ("part", library_manifest, &[("src/lib.rs", library)]),
-            ],
-        )
+        workspace(&[
+            ("tool", &manifest, &[("src/main.rs", &program)]),
+            ("part", library_manifest, &[("src/lib.rs", library)]),
+        ])
     };
     assert_clean(&of(""));
     assert_eq!(
@@ -216,13 +216,10 @@ fn not_all_hardened() {
     let of = |features: &str| {
         let manifest = format!("[dependencies]\nmimalloc = {{ version = \"0.1\"{features} }}\n");
         let secure = "[dependencies]\nmimalloc = { version = \"0.1\", features = [\"secure\"] }\n";
-        workspace(
-            "",
-            &[
-                ("client", &manifest, &[("src/main.rs", MAIN)]),
-                ("server", secure, &[("src/main.rs", MAIN)]),
-            ],
-        )
+        workspace(&[
+            ("client", &manifest, &[("src/main.rs", MAIN)]),
+            ("server", secure, &[("src/main.rs", MAIN)]),
+        ])
     };
     assert_eq!(
         of(""),
