@@ -34,6 +34,8 @@ pub struct Package {
     pub directory: PathBuf,
     /// Its manifest.
     pub manifest: Manifest,
+    /// Whether Cargo builds it if nobody names a package.
+    pub is_default: bool,
     /// Whether it may be published.
     pub is_publishable: bool,
     /// `2015`, `2018` and so on.
@@ -99,7 +101,12 @@ impl Project {
         let root: PathBuf = metadata.workspace_root.clone().into();
         let root_manifest = Manifest::read(&root.join("Cargo.toml"), None)?;
         let packages = metadata.workspace_packages().into_iter();
-        let packages = packages.map(|package| Package::read(package, &root_manifest));
+        let default = &metadata.workspace_default_members;
+        let packages = packages.map(|package| {
+            // An old Cargo does not tell.
+            let is_default = default.is_missing() || default.contains(&package.id);
+            Package::read(package, &root_manifest, is_default)
+        });
         Ok(Self {
             packages: packages.collect::<Result<_, _>>()?,
             locked: locked(&root.join("Cargo.lock"))?,
@@ -119,7 +126,11 @@ impl Project {
 }
 
 impl Package {
-    fn read(package: &cargo_metadata::Package, workspace: &Manifest) -> Result<Self, AdoptError> {
+    fn read(
+        package: &cargo_metadata::Package,
+        workspace: &Manifest,
+        is_default: bool,
+    ) -> Result<Self, AdoptError> {
         let path = package.manifest_path.as_std_path();
         let targets = package.targets.iter().map(|target| Target {
             name: target.name.clone(),
@@ -132,6 +143,7 @@ impl Package {
             name: package.name.to_string(),
             directory: path.parent().unwrap_or(Path::new("")).to_owned(),
             manifest: Manifest::read(path, Some(workspace))?,
+            is_default,
             is_publishable: package.publish.as_ref().is_none_or(|to| !to.is_empty()),
             edition: package.edition.to_string(),
             targets: targets.collect(),

@@ -6,6 +6,7 @@
 
 mod imports;
 mod items;
+mod outline;
 pub mod settings;
 
 use crate::condition::Condition;
@@ -13,6 +14,7 @@ use crate::error::AdoptError;
 use crate::text::Text;
 use imports::Imports;
 use items::{Item, ItemKind};
+pub use outline::{Outline, allocators_in, identifiers_in, is_made_elsewhere, literals_in};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use settings::Setting;
 use std::collections::{BTreeSet, HashSet};
@@ -83,18 +85,18 @@ struct Module {
 }
 
 /// What all modules of a walk share.
+#[derive(Default)]
 struct Walk {
     sources: Sources,
     seen: BTreeSet<PathBuf>,
+    /// Modules in other files are left out.
+    is_one_file: bool,
 }
 
 impl Sources {
     /// Reads a crate, from the file of its root.
     pub fn of_crate(root: &Path) -> Self {
-        let mut walk = Walk {
-            sources: Self::default(),
-            seen: BTreeSet::new(),
-        };
+        let mut walk = Walk::default();
         let directory = root.parent().unwrap_or(Path::new("")).to_owned();
         walk.file(root, directory, &Condition::always());
         walk.sources
@@ -125,15 +127,25 @@ impl Walk {
                 return;
             }
         };
+        self.contents(&text, tokens, directory, condition);
+    }
+
+    fn contents(
+        &mut self,
+        text: &Text,
+        tokens: TokenStream,
+        directory: PathBuf,
+        condition: &Condition,
+    ) {
         let is_root = self.sources.files.is_empty();
-        self.sources.files.push(path.to_owned());
+        self.sources.files.push(text.path.clone());
         add_identifiers(&tokens, &mut self.sources.identifiers);
-        self.sources.settings.extend(settings::of(&tokens, &text));
+        self.sources.settings.extend(settings::of(&tokens, text));
         let items = items::of(tokens);
         let inner = items.iter().filter(|item| item.kind == ItemKind::Inner);
         let mut condition = condition.clone();
         for item in inner {
-            condition = condition.and(&item.condition(&text));
+            condition = condition.and(&item.condition(text));
             self.sources.is_no_std |= is_root && item.has_attribute("no_std");
         }
         let module = Module {
@@ -142,7 +154,7 @@ impl Walk {
             place: Place::Module,
             imports: Imports::of(&items),
         };
-        self.items(&text, &items, &module);
+        self.items(text, &items, &module);
     }
 
     fn items(&mut self, text: &Text, items: &[Item], module: &Module) {
@@ -220,6 +232,9 @@ impl Walk {
                 imports: Imports::of(&items),
             };
             self.items(text, &items, &inside);
+            return;
+        }
+        if self.is_one_file {
             return;
         }
         if let Some(path) = path {

@@ -44,18 +44,24 @@ pub(super) fn of(tokens: TokenStream) -> Vec<Item> {
     let mut items = Vec::new();
     let mut at = 0;
     while at < tokens.len() {
-        let start = tokens[at].span().byte_range().start;
+        let start_at = |at: usize| {
+            let token = tokens.get(at);
+            token.map_or(0, |token| token.span().byte_range().start)
+        };
+        let mut start = start_at(at);
         let mut attributes = Vec::new();
         while let Some((group, is_inner, length)) = attribute(&tokens[at..]) {
             at += length;
-            match is_inner {
-                true => items.push(Item {
+            if is_inner {
+                items.push(Item {
                     kind: ItemKind::Inner,
                     attributes: vec![group],
                     tokens: Vec::new(),
                     start,
-                }),
-                false => attributes.push(group),
+                });
+                start = start_at(at);
+            } else {
+                attributes.push(group);
             }
         }
         let length = length_of_item(&tokens[at..]);
@@ -255,6 +261,12 @@ impl Item {
     pub(super) fn bytes(&self) -> Range<usize> {
         let end = self.tokens.last().map(|it| it.span().byte_range().end);
         self.start..end.unwrap_or(self.start)
+    }
+
+    /// Where its last attribute ends.
+    pub(super) fn end_of_attributes(&self) -> usize {
+        let last = self.attributes.last();
+        last.map_or(self.start, |last| last.span().byte_range().end)
     }
 
     /// The paths of names in a static's type.

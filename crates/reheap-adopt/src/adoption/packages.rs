@@ -1,0 +1,117 @@
+//! The packages that `reheap adopt` adds, one for each allocator that has one.
+//!
+//! Versions are those that were current in November 2026; a project may raise them. To add one, add a row, and look at
+//! the features of its manifest: nothing must take over C's malloc, and its build must need no CMake.
+
+use crate::crates;
+
+/// A dependency as it is written.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Packaged {
+    /// The allocator, by its name in the catalogue.
+    pub allocator: &'static str,
+    /// The package in the registry.
+    pub package: &'static str,
+    /// The oldest version that will do.
+    pub version: &'static str,
+    /// Whether its default features are wanted.
+    pub has_default_features: bool,
+    /// More of its features.
+    pub features: &'static [&'static str],
+}
+
+const ROWS: [Packaged; 4] = [
+    row("mimalloc", "mimalloc", "0.1.52"),
+    Packaged {
+        features: &["secure"],
+        ..row("mimalloc-secure", "mimalloc", "0.1.52")
+    },
+    row("jemalloc", "tikv-jemallocator", "0.7.0"),
+    // By default it is built with CMake.
+    Packaged {
+        has_default_features: false,
+        features: &["build_cc", "usewait-on-address"],
+        ..row("snmalloc", "snmalloc-rs", "0.7.6")
+    },
+];
+
+const fn row(allocator: &'static str, package: &'static str, version: &'static str) -> Packaged {
+    Packaged {
+        allocator,
+        package,
+        version,
+        has_default_features: true,
+        features: &[],
+    }
+}
+
+/// The package of an allocator, if there is one that works.
+pub fn find(allocator: &str) -> Option<&'static Packaged> {
+    ROWS.iter().find(|row| row.allocator == allocator)
+}
+
+/// The allocators that have one.
+pub fn allocators() -> impl Iterator<Item = &'static str> {
+    ROWS.iter().map(|row| row.allocator)
+}
+
+impl Packaged {
+    /// The type for the static, as code writes it.
+    pub fn type_path(&self) -> String {
+        let known = crates::find(self.package).and_then(|row| row.type_name);
+        let name = known.expect("each package that is added has a type");
+        format!("{}::{name}", crates::identifier(self.package))
+    }
+
+    /// The value of the dependency, for this version.
+    pub(super) fn value(&self, version: &str, is_optional: bool) -> String {
+        let mut fields = vec![format!("version = \"{version}\"")];
+        if !self.has_default_features {
+            fields.push("default-features = false".to_owned());
+        }
+        if !self.features.is_empty() {
+            let features: Vec<String> =
+                self.features.iter().map(|it| format!("\"{it}\"")).collect();
+            fields.push(format!("features = [{}]", features.join(", ")));
+        }
+        if is_optional {
+            fields.push("optional = true".to_owned());
+        }
+        match &fields[..] {
+            [_] => format!("\"{version}\""),
+            fields => format!("{{ {} }}", fields.join(", ")),
+        }
+    }
+
+    /// The same where the workspace says the rest.
+    pub(super) fn value_in_member(is_optional: bool) -> String {
+        match is_optional {
+            true => "{ workspace = true, optional = true }".to_owned(),
+            false => "{ workspace = true }".to_owned(),
+        }
+    }
+
+    /// The row of which this is the value, whatever its version.
+    pub(super) fn of_value(package: &str, value: &str) -> Option<(&'static Self, String)> {
+        let version = version_in(value)?;
+        let data = super::data::Data::of_written(value)?;
+        let is_it = |row: &&Self| {
+            let values = [false, true].map(|it| row.value(&version, it));
+            let mut values = values
+                .iter()
+                .filter_map(|it| super::data::Data::of_written(it));
+            // A bot may write the table out: `{ version = "1" }`.
+            row.package == package && values.any(|it| it == data)
+        };
+        Some((ROWS.iter().find(is_it)?, version.clone()))
+    }
+}
+
+/// The version in the value of a dependency.
+fn version_in(value: &str) -> Option<String> {
+    let document: toml_edit::Document<String> =
+        toml_edit::Document::parse(format!("it = {value}")).ok()?;
+    let item = document.get("it")?;
+    let field = || item.as_table_like()?.get("version")?.as_str();
+    item.as_str().or_else(field).map(str::to_owned)
+}

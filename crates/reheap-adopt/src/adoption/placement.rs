@@ -1,0 +1,287 @@
+//! On which targets a project gets its allocator: one condition, which Cargo.toml and the code can both write.
+//!
+//! Triples become a `cfg(…)`: Cargo.toml can name triples, but code cannot, and two ways to say the same drift apart.
+
+use super::Refusal;
+use crate::condition::{Atoms, Condition};
+use cfg_expr::Expression;
+use cfg_expr::expr::Predicate;
+use cfg_expr::targets::{ALL_BUILTINS, TargetInfo};
+use std::collections::BTreeSet;
+
+/// What is used where nobody names targets: there every program gains.
+pub const DEFAULT: &str = "cfg(target_env = \"musl\")";
+
+/// On which targets.
+#[derive(Debug, Clone)]
+pub struct Placement {
+    /// As a function.
+    pub condition: Condition,
+    /// The targets that were named one by one.
+    pub triples: Vec<String>,
+    /// As it was given.
+    pub given: String,
+}
+
+impl Placement {
+    /// Of triples with commas between them, `cfg(…)`, or `all`.
+    ///
+    /// # Errors
+    /// If it is none of these, or means nothing in Cargo.toml.
+    pub fn parse(given: &str) -> Result<Self, Refusal> {
+        let given = given.trim();
+        let of = |condition: Condition, triples: Vec<String>| Self {
+            condition,
+            triples,
+            given: given.to_owned(),
+        };
+        if given == "all" {
+            return Ok(of(Condition::always(), Vec::new()));
+        }
+        let inside = given.strip_prefix("cfg").map(str::trim_start);
+        let inside = inside.and_then(|it| it.strip_prefix('(')?.strip_suffix(')'));
+        if let Some(inside) = inside {
+            return Ok(of(checked_cfg(inside)?, Vec::new()));
+        }
+        let triples = given.split(',').map(|triple| known(triple.trim()));
+        let triples: Vec<&TargetInfo> = triples.collect::<Result<_, _>>()?;
+        let condition = Condition::of_cfg(&cfg_of(&triples));
+        let names = triples
+            .iter()
+            .map(|target| target.triple.as_str().to_owned());
+        Ok(of(condition, names.collect()))
+    }
+
+    /// The key of Cargo's table `target`; none if it is for all.
+    pub fn key(&self) -> Option<String> {
+        (!self.condition.is_always()).then(|| format!("cfg({})", self.condition))
+    }
+
+    /// Whether it holds on a target.
+    pub fn includes(&self, triple: &str) -> bool {
+        let target = cfg_expr::targets::get_builtin_target_by_triple(triple);
+        target.is_some_and(|target| {
+            let none = BTreeSet::new();
+            self.condition.holds(&crate::condition::World {
+                target,
+                features: &none,
+                others: &none,
+            })
+        })
+    }
+
+    /// The targets on which it holds although others were named: code cannot tell them apart.
+    pub fn twins(&self) -> Vec<&'static str> {
+        let all = ALL_BUILTINS.iter().map(|it| it.triple.as_str());
+        let is_named = |triple: &str| self.triples.iter().any(|it| it == triple);
+        let twins = all.filter(|triple| self.includes(triple) && !is_named(triple));
+        match self.triples.is_empty() {
+            true => Vec::new(),
+            false => twins.collect(),
+        }
+    }
+
+    /// Whether it holds on targets with musl only.
+    pub fn is_only_musl(&self) -> bool {
+        let mut included = ALL_BUILTINS
+            .iter()
+            .filter(|it| self.includes(it.triple.as_str()));
+        included.all(|it| it.triple.as_str().contains("musl"))
+    }
+}
+
+/// What is inside `cfg(…)`.
+fn checked_cfg(inside: &str) -> Result<Condition, Refusal> {
+    let expression = Expression::parse(inside).map_err(|error| {
+        let what = format!("cannot understand `cfg({inside})`: {}", error.reason);
+        Refusal::new(what).hint(format!("such as --targets '{DEFAULT}'"))
+    })?;
+    for predicate in expression.predicates() {
+        match predicate {
+            Predicate::Target(_) => {}
+            Predicate::Feature(name) => {
+                let what = "Cargo does not know features in conditions of dependencies";
+                return Err(
+                    Refusal::new(what).hint(format!("add --feature {name}, which adds one"))
+                );
+            }
+            _ => {
+                let what = format!(
+                    "`cfg({inside})` is not about targets alone, so Cargo cannot decide by it about a dependency"
+                );
+                return Err(Refusal::new(what).hint(format!("such as --targets '{DEFAULT}'")));
+            }
+        }
+    }
+    let condition = Condition::of_cfg(inside);
+    let mut atoms = Atoms::default();
+    condition.add_atoms(&mut atoms);
+    match atoms.targets.is_empty() {
+        true => {
+            let what = format!("`cfg({inside})` is about no target");
+            Err(Refusal::new(what).hint("for all targets: --targets all"))
+        }
+        false => Ok(condition),
+    }
+}
+
+fn known(triple: &str) -> Result<&'static TargetInfo, Refusal> {
+    cfg_expr::targets::get_builtin_target_by_triple(triple).ok_or_else(|| {
+        let names = ALL_BUILTINS.iter().map(|it| it.triple.as_str());
+        // A part that is left out counts less than parts that differ: `x86_64-linux-musl`.
+        let distance = |name: &&str| {
+            let missing = triple
+                .split('-')
+                .filter(|part| !name.split('-').any(|it| it == *part));
+            (missing.count(), strsim::damerau_levenshtein(name, triple))
+        };
+        let nearest = names.min_by_key(distance);
+        let near = nearest.filter(|name| distance(name).1 <= 8);
+        let hint = match near {
+            Some(near) => format!("did you mean `{near}`? `rustc --print target-list` shows all"),
+            None => "`rustc --print target-list` shows all".to_owned(),
+        };
+        Refusal::new(format!("rustc knows no target `{triple}`")).hint(hint)
+    })
+}
+
+/// The shortest condition that tells these targets from all others.
+fn cfg_of(targets: &[&TargetInfo]) -> String {
+    let each: Vec<Vec<String>> = targets.iter().map(|it| properties(it)).collect();
+    let first = &each[0];
+    let is_common =
+        |property: &&String| each.iter().all(|properties| properties.contains(property));
+    let common: Vec<String> = first.iter().filter(is_common).cloned().collect();
+    let mut different: Vec<String> = Vec::new();
+    for properties in &each {
+        let own = properties.iter().filter(|it| !common.contains(it)).cloned();
+        let own = joined("all", own.collect());
+        if !different.contains(&own) {
+            different.push(own);
+        }
+    }
+    let mut parts = common;
+    if each.len() > 1 && different.iter().all(|it| !it.is_empty()) {
+        parts.push(joined("any", different));
+    }
+    joined("all", parts)
+}
+
+fn joined(name: &str, mut parts: Vec<String>) -> String {
+    match parts.len() {
+        0 => String::new(),
+        1 => parts.remove(0),
+        _ => format!("{name}({})", parts.join(", ")),
+    }
+}
+
+type Property = (&'static str, fn(&TargetInfo) -> Option<String>);
+
+/// What people write.
+const USUAL: [Property; 3] = [
+    ("target_arch", |it| Some(it.arch.as_str().to_owned())),
+    ("target_os", |it| {
+        it.os.as_ref().map(|it| it.as_str().to_owned())
+    }),
+    ("target_env", |it| {
+        it.env.as_ref().map(|it| it.as_str().to_owned())
+    }),
+];
+/// What tells the rest apart.
+const RARE: [Property; 4] = [
+    ("target_endian", |it| {
+        let is_little = it.endian == cfg_expr::targets::Endian::little;
+        Some(if is_little { "little" } else { "big" }.to_owned())
+    }),
+    ("target_pointer_width", |it| {
+        Some(it.pointer_width.to_string())
+    }),
+    ("target_vendor", |it| {
+        it.vendor.as_ref().map(|it| it.as_str().to_owned())
+    }),
+    ("target_abi", |it| {
+        it.abi.as_ref().map(|it| it.as_str().to_owned())
+    }),
+];
+
+/// What `cfg` can say of a target, with as few words as tell it from all others, or from most: a few have twins.
+fn properties(target: &TargetInfo) -> Vec<String> {
+    let mut alike: Vec<&TargetInfo> = ALL_BUILTINS.iter().collect();
+    let mut properties = Vec::new();
+    for (name, value) in USUAL {
+        let own = value(target);
+        properties.extend(own.as_ref().map(|own| format!("{name} = \"{own}\"")));
+        alike.retain(|other| value(other) == own);
+    }
+    while alike.len() > 1 {
+        let alike_by = |(_, value): &&Property| {
+            let own = value(target);
+            alike.iter().filter(|other| value(other) == own).count()
+        };
+        let best = RARE.iter().min_by_key(alike_by);
+        let Some((name, value)) = best.filter(|it| alike_by(it) < alike.len()) else {
+            break;
+        };
+        let own = value(target);
+        properties.push(format!("{name} = \"{}\"", own.as_deref().unwrap_or("")));
+        alike.retain(|other| value(other) == own);
+    }
+    properties
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cfg(given: &str) -> String {
+        Placement::parse(given).unwrap().condition.to_string()
+    }
+
+    #[test]
+    fn triples_become_a_condition_that_holds_for_them_alone() {
+        let musl = "x86_64-unknown-linux-musl,aarch64-unknown-linux-musl";
+        for given in [
+            musl,
+            "x86_64-unknown-freebsd",
+            "x86_64-pc-windows-msvc,x86_64-unknown-freebsd",
+        ] {
+            let placement = Placement::parse(given).unwrap();
+            let included = ALL_BUILTINS
+                .iter()
+                .filter(|it| placement.includes(it.triple.as_str()));
+            let mut included: Vec<&str> = included.map(|it| it.triple.as_str()).collect();
+            let mut named: Vec<&str> = given.split(',').collect();
+            included.sort_unstable();
+            named.sort_unstable();
+            assert_eq!(included, named, "{}", placement.condition);
+        }
+        let sanitised = Placement::parse("x86_64-unknown-linux-gnu")
+            .unwrap()
+            .twins();
+        assert!(sanitised.contains(&"x86_64-unknown-linux-gnuasan"));
+        assert!(!sanitised.contains(&"x86_64-unknown-linux-gnux32"));
+        assert!(Placement::parse(musl).unwrap().is_only_musl());
+        assert_eq!(cfg("cfg( target_env=\"musl\" )"), "target_env=\"musl\"");
+        assert!(Placement::parse("all").unwrap().key().is_none());
+    }
+
+    #[test]
+    fn what_no_dependency_can_depend_on_is_refused() {
+        for (given, hint) in [
+            (
+                "x86_64-linux-musl",
+                "did you mean `x86_64-unknown-linux-musl`?",
+            ),
+            ("cfg(feature = \"fast\")", "--feature fast"),
+            (
+                "cfg(all(unix, debug_assertions))",
+                "cfg(target_env = \"musl\")",
+            ),
+            ("cfg(unix", "`rustc --print target-list` shows all"),
+            ("cfg(all())", "--targets all"),
+        ] {
+            let hint_given = Placement::parse(given).unwrap_err().hint.unwrap();
+            assert!(hint_given.contains(hint), "{given}: {hint_given}");
+        }
+    }
+}

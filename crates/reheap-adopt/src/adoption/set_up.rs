@@ -1,0 +1,245 @@
+//! The style `crate`: a `#[global_allocator]` in each program, and one dependency, under the same condition.
+
+use super::packages::Packaged;
+use super::placement::Placement;
+use super::{Plan, Refusal, manifests, statics};
+use crate::crates;
+use crate::manifest::{Kind as For, Manifest};
+use crate::project::{Kind, Package, Project, Target};
+use crate::sources::{self, GlobalAllocator};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What to set up.
+#[derive(Debug)]
+pub struct Wanted<'a> {
+    /// The package that brings the allocator.
+    pub packaged: &'static Packaged,
+    /// Its version, if an older set-up had another one.
+    pub version: Option<String>,
+    /// On which targets.
+    pub placement: &'a Placement,
+    /// Only with this feature.
+    pub feature: Option<&'a str>,
+    /// Whether that feature is on by default.
+    pub is_on_by_default: bool,
+}
+
+/// The members whose programs get the allocator: the named one, or those that Cargo builds if nobody names any.
+pub fn packages<'a>(project: &'a Project, only: Option<&str>) -> Vec<&'a Package> {
+    let with_programs = project.packages.iter();
+    let with_programs = with_programs.filter(|package| package.programs().next().is_some());
+    let chosen = with_programs.filter(|package| match only {
+        Some(name) => package.name == name,
+        None => package.is_default,
+    });
+    chosen.collect()
+}
+
+/// Plans it, for all programs or none.
+///
+/// # Errors
+/// If there is no program, or one cannot get the allocator; the place is in the message.
+pub fn plan(
+    plan: &mut Plan,
+    project: &Project,
+    packages: &[&Package],
+    wanted: &Wanted<'_>,
+) -> Result<(), Refusal> {
+    if packages.is_empty() {
+        let what =
+            "there is no program in this project, and libraries leave the choice to programs";
+        let hint = match project
+            .packages
+            .iter()
+            .any(|it| it.programs().next().is_some())
+        {
+            true => "name the package: reheap adopt DIRECTORY",
+            false => "for a module of Python or Node: reheap adopt --wheel",
+        };
+        return Err(Refusal::new(what).hint(hint));
+    }
+    for package in packages {
+        check_package(plan, project, package, wanted)?;
+    }
+    let mut done = BTreeSet::new();
+    for package in packages {
+        for program in package.programs() {
+            let real = fs::canonicalize(&program.root).unwrap_or_else(|_| program.root.clone());
+            if done.insert(real) {
+                add_static(plan, program, wanted)?;
+            }
+        }
+    }
+    let is_shared = share(plan, project, wanted)?;
+    for package in packages {
+        add_dependency(plan, package, wanted, is_shared)?;
+    }
+    undone(plan)
+}
+
+/// Refuses a plan that could not be undone to the byte.
+fn undone(plan: &Plan) -> Result<(), Refusal> {
+    for change in plan.changes() {
+        let path = change.path.display();
+        let before = change.before.as_deref().unwrap_or_default();
+        if !super::removal::gives_back(&change.path, change.after.as_deref(), before)? {
+            let what = format!("cannot edit `{path}` in a way that could be undone to the byte");
+            return Err(Refusal::new(what));
+        }
+    }
+    Ok(())
+}
+
+fn check_package(
+    plan: &mut Plan,
+    project: &Project,
+    package: &Package,
+    wanted: &Wanted<'_>,
+) -> Result<(), Refusal> {
+    for target in &package.targets {
+        let is_library = matches!(
+            target.kind,
+            Kind::Library { .. } | Kind::ForeignLibrary { .. }
+        );
+        if target.kind == Kind::Program || is_library {
+            check_target(plan, project, target)?;
+        }
+    }
+    let manifest = package.manifest.text.path.clone();
+    let relative = relative(project, &manifest);
+    let own = Manifest::of(plan.text(&manifest)?, Some(&project.manifest))?;
+    for dependency in own.dependencies.iter().filter(|it| it.kind == For::Normal) {
+        let Some(known) = crates::find(&dependency.package) else {
+            continue;
+        };
+        if known.type_name.is_none() || dependency.package == wanted.packaged.package {
+            let what = format!(
+                "`{relative}`, line {}, depends on `{}` already",
+                dependency.line, dependency.package
+            );
+            return Err(Refusal::new(what).hint("see what it is used for: reheap adopt --check"));
+        }
+    }
+    let has_feature = |name: &str| own.features.names().any(|it| it == name);
+    if let Some(name) = wanted.feature.filter(|name| has_feature(name)) {
+        let what = format!("`{relative}` has a feature `{name}` already");
+        return Err(Refusal::new(what).hint("choose another name for --feature"));
+    }
+    Ok(())
+}
+
+fn check_target(plan: &mut Plan, project: &Project, target: &Target) -> Result<(), Refusal> {
+    let name = &target.name;
+    if target.kind == Kind::Program {
+        if let Some(error) = target.sources.unread.first() {
+            return Err(Refusal::new(error.to_string()).hint(ALTERNATIVE));
+        }
+        let root = relative(project, &target.root);
+        if target.sources.is_no_std {
+            let what = format!(
+                "the program `{name}` (`{root}`) is `no_std`: it has its own ways to allocate"
+            );
+            return Err(Refusal::new(what).hint("set its allocator by hand"));
+        }
+        let text = plan.text(&target.root)?;
+        let is_below = |directory: &str| target.root.starts_with(project.root.join(directory));
+        if is_below("target") || sources::is_made_elsewhere(&text) {
+            let what = format!("the source of the program `{name}` (`{root}`) is generated");
+            return Err(Refusal::new(what).hint(ALTERNATIVE));
+        }
+    }
+    for own in &target.sources.allocators {
+        let text = plan.text(&own.path)?;
+        if !is_taken_out(&text.contents, own)? {
+            let place = format!("{}:{}", relative(project, &own.path), own.line);
+            let what = match target.kind {
+                Kind::Program => {
+                    format!("the program `{name}` has a global allocator already, at {place}")
+                }
+                _ => format!("the library `{name}` sets the global allocator, at {place}"),
+            };
+            return Err(Refusal::new(what).hint("see whether it is right: reheap adopt --check"));
+        }
+    }
+    Ok(())
+}
+
+const ALTERNATIVE: &str = "use `--with reheap`, which leaves the sources alone";
+
+/// Whether the plan took this one out before: it was adopt's own.
+fn is_taken_out(planned: &str, own: &GlobalAllocator) -> Result<bool, Refusal> {
+    let text = crate::text::Text::read(&own.path)?;
+    Ok(text.contents != planned && statics::is_set_up(&text, own))
+}
+
+fn add_static(plan: &mut Plan, program: &Target, wanted: &Wanted<'_>) -> Result<(), Refusal> {
+    let condition = statics::condition(&wanted.placement.condition, wanted.feature);
+    let type_path = wanted.packaged.type_path();
+    plan.edit(&program.root, |text| {
+        statics::add(text, &type_path, condition.as_deref())
+    })
+}
+
+/// Adds the dependency to the workspace's table if the workspace has one, and says whether members find it there.
+fn share(plan: &mut Plan, project: &Project, wanted: &Wanted<'_>) -> Result<bool, Refusal> {
+    const TABLE: [&str; 2] = ["workspace", "dependencies"];
+    let root = project.root.join("Cargo.toml");
+    let manifest = Manifest::of(plan.text(&root)?, None)?;
+    let Some(table) = manifest.table(&TABLE) else {
+        return Ok(false);
+    };
+    // Somebody chose a version and features for something else.
+    if table.contains_key(wanted.packaged.package) {
+        return Ok(false);
+    }
+    let value = wanted.packaged.value(wanted.version(), false);
+    plan.edit(&root, |text| {
+        manifests::add(text, &TABLE, wanted.packaged.package, &value)
+    })?;
+    Ok(true)
+}
+
+fn add_dependency(
+    plan: &mut Plan,
+    package: &Package,
+    wanted: &Wanted<'_>,
+    is_shared: bool,
+) -> Result<(), Refusal> {
+    let name = wanted.packaged.package;
+    let path = &package.manifest.text.path;
+    let is_optional = wanted.feature.is_some();
+    let value = match is_shared {
+        true => Packaged::value_in_member(is_optional),
+        false => wanted.packaged.value(wanted.version(), is_optional),
+    };
+    let key = wanted.placement.key();
+    let table: Vec<&str> = match &key {
+        Some(key) => vec!["target", key, "dependencies"],
+        None => vec!["dependencies"],
+    };
+    plan.edit(path, |text| manifests::add(text, &table, name, &value))?;
+    let Some(feature) = wanted.feature else {
+        return Ok(());
+    };
+    let value = format!("[\"dep:{name}\"]");
+    plan.edit(path, |text| {
+        manifests::add(text, &["features"], feature, &value)
+    })?;
+    match wanted.is_on_by_default {
+        true => plan.edit(path, |text| manifests::add_default_feature(text, feature)),
+        false => Ok(()),
+    }
+}
+
+impl Wanted<'_> {
+    fn version(&self) -> &str {
+        self.version.as_deref().unwrap_or(self.packaged.version)
+    }
+}
+
+fn relative(project: &Project, path: &Path) -> String {
+    let path: PathBuf = path.strip_prefix(&project.root).unwrap_or(path).to_owned();
+    path.display().to_string()
+}
