@@ -77,11 +77,15 @@ pub(crate) fn check(path: &Path) -> anyhow::Result<()> {
     sibling.map(drop).map_err(error).with_context(cannot)
 }
 
+/// Whether text there may have colours.
+pub(crate) fn is_colourful(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && env_vars::variable(env_vars::NO_COLOR).is_none()
+}
+
 /// How text looks there: coloured and as wide as the terminal, or neither.
 pub(crate) fn style(stream: impl IsTerminal + AsFd, verbose: bool) -> Style {
-    let is_colourful = stream.is_terminal() && env_vars::variable(env_vars::NO_COLOR).is_none();
     Style {
-        colour: match is_colourful {
+        colour: match is_colourful(&stream) {
             true => Colour::Always,
             false => Colour::Never,
         },

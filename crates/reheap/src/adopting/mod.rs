@@ -1,11 +1,20 @@
 //! What `reheap adopt` does with a project; `reheap-adopt` knows projects.
 
 pub(crate) mod check;
+mod checking;
+mod choosing;
+mod diff;
+mod files;
+mod meaning;
+mod repository;
+pub(crate) mod set_up;
+pub(crate) mod undo;
 
 use crate::env_vars;
-use crate::ui::Failure;
+use crate::ui::{self, Failure};
 use reheap_adopt::error::AdoptError;
 use reheap_adopt::project::Project;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The project of a directory or manifest, or the one around the current directory.
@@ -50,4 +59,21 @@ fn manifest(path: Option<&Path>) -> anyhow::Result<PathBuf> {
         let hint = "name a Cargo project: reheap adopt DIRECTORY";
         Failure::usage(text).hint(hint).into()
     })
+}
+
+/// The member that the user named, if it is not the root of its workspace.
+fn member(path: Option<&Path>, project: &Project) -> anyhow::Result<Option<String>> {
+    let named = fs::canonicalize(manifest(path)?)?;
+    let is_same = |other: &Path| fs::canonicalize(other).is_ok_and(|other| other == named);
+    if is_same(&project.root.join("Cargo.toml")) {
+        return Ok(None);
+    }
+    let mut members = project.packages.iter();
+    let member = members.find(|member| is_same(&member.manifest.text.path));
+    Ok(member.map(|member| member.name.clone()))
+}
+
+/// A path for people.
+fn relative(project: &Project, path: &Path) -> String {
+    ui::printable(path.strip_prefix(&project.root).unwrap_or(path))
 }

@@ -9,7 +9,7 @@ pub(crate) const EXAMPLES: &str = "\
 Two styles: `crate` puts a #[global_allocator] into each program, so that everybody who builds them gets it; `reheap`
 leaves the sources alone and writes the choice into Cargo.toml, for `cargo reheap build`.
 
-Exit codes: 0 done, or nothing found; 3 `--check` found something.
+Exit codes: 0 done, or nothing found; 1 not done, or `--undo` left something; 3 `--check` found something.
 
 Examples:
   reheap adopt --dry-run
@@ -45,9 +45,12 @@ pub(crate) struct SetUpArguments {
     /// In the sources, or for `cargo reheap` [default: `reheap` if the project is built only for musl, else `crate`]
     #[arg(long = "with", value_name = "STYLE")]
     pub(crate) style: Option<Style>,
-    /// On which targets: triples with commas, or a condition [default: cfg(target_env = "musl")]
+    /// On which targets: triples with commas, a condition, or `all` [default: cfg(target_env = "musl")]
     #[arg(long, value_name = "TARGETS")]
     pub(crate) targets: Option<String>,
+    /// With `--with reheap`: the stack size of threads that do not set one, in bytes
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) stack_size: Option<u64>,
     /// Only with this feature, which is added
     #[arg(long, value_name = "NAME")]
     pub(crate) feature: Option<String>,
@@ -66,6 +69,9 @@ pub(crate) struct SetUpArguments {
     /// Edit files that have changes which are not committed
     #[arg(long)]
     pub(crate) allow_dirty: bool,
+    /// Let Cargo use no network
+    #[arg(long)]
+    pub(crate) offline: bool,
 }
 
 /// Where the choice is.
@@ -101,5 +107,8 @@ pub(crate) fn run(arguments: &AdoptArguments) -> anyhow::Result<ExitCode> {
         };
         return adopting::check::run(path, format);
     }
-    anyhow::bail!("only `--check` works so far")
+    if arguments.undo {
+        return adopting::undo::run(path, &arguments.set_up);
+    }
+    adopting::set_up::run(path, &arguments.set_up)
 }

@@ -150,6 +150,9 @@ enum CargoCommand {
     /// Build static executables and make a container image of them
     #[command(after_help = image::CARGO_EXAMPLES)]
     Image(Box<image::CargoImageArguments>),
+    /// Set up a project's allocator, check it, or take it out again: `reheap adopt`
+    #[command(after_help = adopt::EXAMPLES)]
+    Adopt(Box<adopt::AdoptArguments>),
     /// Install a static executable with another allocator
     #[command(
         after_help = "Examples:\n  cargo reheap install ripgrep\n  cargo reheap install --path . -a jemalloc"
@@ -225,6 +228,7 @@ fn run_cargo_reheap(mut arguments: Vec<OsString>) -> ExitCode {
         CargoCommand::Bench(arguments) => cargo_bench::run(&arguments),
         CargoCommand::Recommend(arguments) => recommend::run_for_cargo(&arguments),
         CargoCommand::Image(arguments) => image::run_for_cargo(&arguments),
+        CargoCommand::Adopt(arguments) => adopt::run(&arguments),
         CargoCommand::Install(arguments) => cargo::run(Verb::Install, &arguments),
     })
 }

@@ -1,0 +1,186 @@
+//! Which style a project gets, and which allocator in it: what the user asks for, checked.
+
+use crate::choice::Choice;
+use crate::cli::adopt::{SetUpArguments, Style};
+use crate::ui::Failure;
+use reheap_adopt::adoption::Refusal;
+use reheap_adopt::adoption::metadata::Chosen;
+use reheap_adopt::adoption::packages::{self, Packaged};
+use reheap_adopt::adoption::placement::{DEFAULT, Placement};
+use reheap_adopt::project::Project;
+
+/// What is set up.
+pub(super) enum Wanted {
+    /// In the sources.
+    Crate {
+        packaged: &'static Packaged,
+        placement: Placement,
+    },
+    /// In Cargo.toml, for `cargo reheap`.
+    Reheap(Chosen),
+}
+
+/// A checked choice, and why it is this style if nobody named one.
+pub(super) struct Checked {
+    pub(super) wanted: Wanted,
+    pub(super) choice: Choice,
+    pub(super) reason: Option<String>,
+}
+
+impl SetUpArguments {
+    /// Whether nothing was asked for but to set up a project somehow.
+    pub(super) fn is_default(&self) -> bool {
+        let allocator = &self.allocator;
+        allocator.allocator.is_none()
+            && allocator.tuning.options.is_empty()
+            && self.style.is_none()
+            && self.targets.is_none()
+            && self.stack_size.is_none()
+            && self.feature.is_none()
+    }
+}
+
+/// Checks what the user asks for.
+pub(super) fn choose(arguments: &SetUpArguments, project: &Project) -> anyhow::Result<Checked> {
+    let choice = arguments.allocator.check()?;
+    let placement = arguments.targets.as_deref().map(Placement::parse);
+    let placement = placement.transpose().map_err(|it| of_usage(&it))?;
+    let (style, reason) = match arguments.style {
+        Some(style) => (style, None),
+        None => {
+            let (style, reason) = default_style(arguments, placement.as_ref(), project)?;
+            (style, Some(reason))
+        }
+    };
+    let wanted = match style {
+        Style::Crate => in_crate(arguments, &choice, placement)?,
+        Style::Reheap => for_reheap(arguments, &choice, placement)?,
+    };
+    Ok(Checked {
+        wanted,
+        choice,
+        reason,
+    })
+}
+
+fn default_style(
+    arguments: &SetUpArguments,
+    placement: Option<&Placement>,
+    project: &Project,
+) -> anyhow::Result<(Style, String)> {
+    if arguments.feature.is_some() {
+        let reason = "only sources know features";
+        return Ok((Style::Crate, reason.to_owned()));
+    }
+    let is_musl = |triples: &[String]| {
+        !triples.is_empty() && triples.iter().all(|triple| triple.contains("-musl"))
+    };
+    if placement.is_some_and(|placement| is_musl(&placement.triples)) {
+        let reason = "--targets names targets with musl only, and `cargo reheap` needs no dependency for these";
+        return Ok((Style::Reheap, reason.to_owned()));
+    }
+    let built_for = build_targets(project)?;
+    if placement.is_none() && is_musl(&built_for) {
+        let reason = format!(
+            "Cargo's configuration builds for {} only, and `cargo reheap` needs no dependency there",
+            built_for.join(", ")
+        );
+        return Ok((Style::Reheap, reason));
+    }
+    let reason = "everybody who builds the programs gets it, with plain `cargo build`";
+    Ok((Style::Crate, reason.to_owned()))
+}
+
+/// The triples that Cargo's configuration builds for.
+pub(super) fn build_targets(project: &Project) -> anyhow::Result<Vec<String>> {
+    let configured = cargo_config2::Config::load_with_cwd(&project.root).map_err(|error| {
+        Failure::failed(format!("cannot read the configuration of Cargo: {error}"))
+    })?;
+    let targets = configured.build.target.iter().flatten();
+    Ok(targets.map(|target| target.triple().to_owned()).collect())
+}
+
+fn in_crate(
+    arguments: &SetUpArguments,
+    choice: &Choice,
+    placement: Option<Placement>,
+) -> anyhow::Result<Wanted> {
+    let name = choice.allocator.name;
+    if !choice.tuning.is_empty() {
+        let text = "`-t` works only with `--with reheap`: a crate has no options to build in";
+        let hint = match name {
+            "jemalloc" => "set _RJEM_MALLOC_CONF when the program runs, or use `--with reheap`",
+            "mimalloc" | "mimalloc-secure" => {
+                "set MIMALLOC_… variables when the program runs, or use `--with reheap`"
+            }
+            _ => "use `--with reheap`",
+        };
+        return Err(Failure::usage(text).hint(hint).into());
+    }
+    if arguments.stack_size.is_some() {
+        let text = "`--stack-size` works only with `--with reheap`";
+        return Err(Failure::usage(text).into());
+    }
+    if choice.is_stock() {
+        let text = "`stock` is what programs have without a global allocator";
+        let hint = "to take out what was set up: reheap adopt --undo";
+        return Err(Failure::usage(text).hint(hint).into());
+    }
+    let Some(packaged) = packages::find(name) else {
+        let known: Vec<&str> = packages::allocators().collect();
+        let text = format!("no crate brings {name} for a #[global_allocator]");
+        let hint = format!("use `--with reheap`, or one of {}", known.join(", "));
+        return Err(Failure::usage(text).hint(hint).into());
+    };
+    let placement = match placement {
+        Some(placement) => placement,
+        None => Placement::parse(DEFAULT).map_err(|it| of_usage(&it))?,
+    };
+    Ok(Wanted::Crate {
+        packaged,
+        placement,
+    })
+}
+
+fn for_reheap(
+    arguments: &SetUpArguments,
+    choice: &Choice,
+    placement: Option<Placement>,
+) -> anyhow::Result<Wanted> {
+    if arguments.feature.is_some() {
+        let text = "`--feature` works only with `--with crate`";
+        return Err(Failure::usage(text).into());
+    }
+    let targets = placement.map(|placement| placement.triples);
+    if targets.as_ref().is_some_and(Vec::is_empty) {
+        let text = "`--with reheap` needs triples for --targets";
+        let hint = "such as --targets x86_64-unknown-linux-musl";
+        return Err(Failure::usage(text).hint(hint).into());
+    }
+    for triple in targets.iter().flatten() {
+        crate::choice::musl_target(Some(triple))?;
+    }
+    Ok(Wanted::Reheap(Chosen {
+        allocator: choice.allocator.name.to_owned(),
+        tuning: choice.tuning.as_given().into_iter().collect(),
+        stack_size: arguments.stack_size,
+        targets: targets.unwrap_or_default(),
+    }))
+}
+
+/// What the user cannot have meant.
+pub(super) fn of_usage(refusal: &Refusal) -> anyhow::Error {
+    with_hint(Failure::usage(refusal.what.clone()), refusal)
+}
+
+/// What cannot be done with this project.
+pub(super) fn of_project(refusal: &Refusal) -> anyhow::Error {
+    with_hint(Failure::failed(refusal.what.clone()), refusal)
+}
+
+fn with_hint(failure: Failure, refusal: &Refusal) -> anyhow::Error {
+    match &refusal.hint {
+        Some(hint) => failure.hint(hint.clone()).into(),
+        None => failure.into(),
+    }
+}

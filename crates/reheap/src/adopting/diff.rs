@@ -1,0 +1,74 @@
+//! Shows a plan as a unified diff, which `git apply` reads.
+
+use crate::ui;
+use reheap_adopt::adoption::{Change, Plan};
+use similar::{ChangeTag, TextDiff};
+use std::path::Path;
+
+/// The whole diff.
+pub(super) fn unified(root: &Path, plan: &Plan, is_colourful: bool) -> String {
+    let mut all = String::new();
+    for change in plan.changes() {
+        let name = name(root, change);
+        let old = if change.before.is_some() {
+            format!("a/{name}")
+        } else {
+            "/dev/null".to_owned()
+        };
+        let new = if change.after.is_some() {
+            format!("b/{name}")
+        } else {
+            "/dev/null".to_owned()
+        };
+        let diff = diff(change);
+        let mut unified = diff.unified_diff();
+        for line in unified.header(&old, &new).to_string().split_inclusive('\n') {
+            all += &match is_colourful {
+                true => coloured(line),
+                false => line.to_owned(),
+            };
+        }
+    }
+    all
+}
+
+/// `Cargo.toml +3, src/main.rs +6`
+pub(super) fn short(root: &Path, plan: &Plan) -> String {
+    let files = plan.changes().map(|change| {
+        let count = |tag| {
+            let diff = diff(change);
+            diff.iter_all_changes().filter(|it| it.tag() == tag).count()
+        };
+        let (more, less) = (count(ChangeTag::Insert), count(ChangeTag::Delete));
+        let mut words = vec![name(root, change)];
+        words.extend((more > 0).then(|| format!("+{more}")));
+        words.extend((less > 0).then(|| format!("-{less}")));
+        words.join(" ")
+    });
+    files.collect::<Vec<_>>().join(", ")
+}
+
+fn diff(change: &Change) -> TextDiff<'_, '_, str> {
+    TextDiff::from_lines(
+        change.before.as_deref().unwrap_or_default(),
+        change.after.as_deref().unwrap_or_default(),
+    )
+}
+
+fn name(root: &Path, change: &Change) -> String {
+    ui::printable(change.path.strip_prefix(root).unwrap_or(&change.path))
+}
+
+/// A line as `git diff` colours it.
+fn coloured(line: &str) -> String {
+    let text = line.trim_end_matches(['\n', '\r']);
+    let end = &line[text.len()..];
+    let colour = match text.as_bytes().first() {
+        _ if text.starts_with("+++") || text.starts_with("---") => "1",
+        Some(b'+') => "32",
+        Some(b'-') => "31",
+        Some(b'@') => "36",
+        _ => return line.to_owned(),
+    };
+    format!("\u{1b}[{colour}m{text}\u{1b}[m{end}")
+}

@@ -1,0 +1,241 @@
+//! `reheap adopt`: plans the edits, makes them, and takes them back if the project does not build with them.
+
+use super::checking::{self, Check, Checked as Outcome, Goal};
+use super::choosing::{self, Checked, Wanted};
+use super::{diff, files, meaning, repository};
+use crate::cli::adopt::SetUpArguments;
+use crate::interrupt;
+use crate::output;
+use crate::ui::{self, Failure};
+use reheap_adopt::adoption::removal::{self, Removal};
+use reheap_adopt::adoption::{Plan, Refusal, metadata, set_up};
+use reheap_adopt::project::Project;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+
+pub(crate) fn run(path: Option<&Path>, arguments: &SetUpArguments) -> anyhow::Result<ExitCode> {
+    if arguments.wheel || arguments.ci.is_some() {
+        return Err(Failure::usage("`--wheel` and `--ci` are not there yet").into());
+    }
+    let project = super::project(path)?;
+    let only = super::member(path, &project)?;
+    let refused = |refusal: Refusal| choosing::of_project(&refusal);
+    let removal = removal::of_project(&project).map_err(refused)?;
+    let has_pieces = !removal.is_empty();
+    if let Some(left) = removal.left.first() {
+        let place = format!("{}:{}", super::relative(&project, &left.path), left.line);
+        let text = format!("cannot change what was set up: {place}: {}", left.why);
+        let hint = "see what stays: reheap adopt --undo --dry-run";
+        return Err(Failure::failed(text).hint(hint).into());
+    }
+    if has_pieces && arguments.is_default() {
+        ui::note(&format!("already set up with {}", set_up_with(&removal)));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let checked = choosing::choose(arguments, &project)?;
+    let without_pieces = removal::of_project(&project).map_err(refused)?.plan;
+    let (plan, packages) = plan(
+        removal,
+        &project,
+        only.as_deref(),
+        arguments,
+        &checked.wanted,
+    )?;
+    if plan.changes().next().is_none() {
+        ui::note(&format!(
+            "already set up with {}",
+            checked.choice.allocator.name
+        ));
+        return Ok(ExitCode::SUCCESS);
+    }
+    explain(&checked);
+    if arguments.dry_run {
+        let is_colourful = output::is_colourful(&io::stdout());
+        ui::data(&diff::unified(&project.root, &plan, is_colourful))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !arguments.allow_dirty {
+        repository::check_clean(&project.root, &plan, &without_pieces)?;
+    }
+    files::check_writable(&plan)?;
+    let check = Check {
+        root: project.root.clone(),
+        packages,
+        feature: arguments.feature.clone(),
+        is_offline: arguments.offline,
+        interrupted: interrupt::on_signals()?,
+    };
+    let named = match &checked.wanted {
+        Wanted::Crate { placement, .. } => placement.triples.as_slice(),
+        Wanted::Reheap(_) => &[],
+    };
+    let goals = match check.packages.is_empty() {
+        true => Vec::new(),
+        false => checking::goals(&project.root, named, &choosing::build_targets(&project)?)?,
+    };
+    let verified = edit(&plan, &check, &goals)?;
+    ui::note(&format!("edited {}", diff::short(&project.root, &plan)));
+    ui::beside(&meaning::of(&checked, &project, &check.packages, &verified));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says what somebody would wonder about who named less, or something else.
+fn explain(checked: &Checked) {
+    if let Some(reason) = &checked.reason {
+        let style = meaning::style(&checked.wanted);
+        ui::note(&format!("--with {style}, because {reason}"));
+    }
+    if let Wanted::Crate { placement, .. } = &checked.wanted
+        && let twins = placement.twins()
+        && !twins.is_empty()
+    {
+        let text = format!("the condition also holds on {}", twins.join(", "));
+        ui::note(&format!(
+            "{text}, which code cannot tell from the targets that you named"
+        ));
+    }
+}
+
+fn set_up_with(removal: &Removal) -> String {
+    let names = removal.packages.iter().map(|(row, _)| row.allocator);
+    let names = names.chain(removal.metadata.as_deref());
+    let mut names: Vec<&str> = names.collect();
+    names.dedup();
+    names.join(" and ")
+}
+
+/// The plan, and the packages whose programs it changes.
+fn plan(
+    removal: Removal,
+    project: &Project,
+    only: Option<&str>,
+    arguments: &SetUpArguments,
+    wanted: &Wanted,
+) -> anyhow::Result<(Plan, Vec<String>)> {
+    let mut plan = removal.plan;
+    let refused = |refusal: Refusal| choosing::of_project(&refusal);
+    match wanted {
+        Wanted::Reheap(chosen) => {
+            metadata::plan(&mut plan, project, only, chosen).map_err(refused)?;
+            Ok((plan, Vec::new()))
+        }
+        Wanted::Crate {
+            packaged,
+            placement,
+        } => {
+            let mut versions = removal.packages.into_iter();
+            let version = versions.find(|(row, _)| row.package == packaged.package);
+            let wanted = set_up::Wanted {
+                packaged,
+                version: version.map(|(_, version)| version),
+                placement,
+                feature: arguments.feature.as_deref(),
+                is_on_by_default: arguments.on_by_default,
+            };
+            let packages = set_up::packages(project, only);
+            set_up::plan(&mut plan, project, &packages, &wanted).map_err(refused)?;
+            let names = packages.iter().map(|package| package.name.clone());
+            Ok((plan, names.collect()))
+        }
+    }
+}
+
+/// Makes the edits, and gives the targets for which the project was checked with them.
+fn edit(plan: &Plan, check: &Check, goals: &[Goal]) -> anyhow::Result<Vec<String>> {
+    let lock = Lock::of(&check.root)?;
+    files::write(plan)?;
+    let result = verify(plan, check, goals, &lock);
+    if result.is_err() || check.interrupted.load(Ordering::SeqCst) {
+        files::restore(plan)?;
+        lock.restore()?;
+    }
+    match result {
+        Ok(_) if check.interrupted.load(Ordering::SeqCst) => Err(interrupted()),
+        Err(_) if check.interrupted.load(Ordering::SeqCst) => Err(interrupted()),
+        result => result,
+    }
+}
+
+fn interrupted() -> anyhow::Error {
+    interrupt::failure("interrupted; the project is as it was").into()
+}
+
+fn verify(plan: &Plan, check: &Check, goals: &[Goal], lock: &Lock) -> anyhow::Result<Vec<String>> {
+    let mut verified = Vec::new();
+    for goal in goals {
+        let target = &goal.triple;
+        match check.run(goal)? {
+            Outcome::Passed => verified.push(target.clone()),
+            Outcome::NoCompiler(tool) if !goal.has_to_work => {
+                let text = format!("{target} is not checked: there is no C compiler `{tool}` here");
+                ui::note(&format!(
+                    "{text}, with which the allocator would be built for it"
+                ));
+            }
+            outcome => ask_before(plan, check, lock, goal, outcome)?,
+        }
+    }
+    Ok(verified)
+}
+
+/// Finds out whether a check that failed also fails without the edit. Then that is no reason to take it back.
+fn ask_before(
+    plan: &Plan,
+    check: &Check,
+    lock: &Lock,
+    goal: &Goal,
+    outcome: Outcome,
+) -> anyhow::Result<()> {
+    let target = &goal.triple;
+    let edited_lock = Lock::of(&check.root)?;
+    files::restore(plan)?;
+    lock.restore()?;
+    if !matches!(check.run_without_feature(goal)?, Outcome::Passed) {
+        let text = format!("`cargo check` for {target} fails without the change, too");
+        ui::note(&format!("{text}, so that target is not checked"));
+        files::write(plan)?;
+        return edited_lock.restore();
+    }
+    let text =
+        format!("`cargo check` for {target} fails with the change; the project is as it was");
+    let hint = match outcome {
+        Outcome::NoCompiler(tool) => {
+            format!("install a C compiler for it (`{tool}` is missing), or use `--with reheap`")
+        }
+        Outcome::Failed(words) => {
+            ui::beside(&words);
+            "use `--with reheap`, which needs no dependency".to_owned()
+        }
+        Outcome::Passed => return Ok(()),
+    };
+    Err(Failure::failed(text).hint(hint).into())
+}
+
+/// `Cargo.lock` as it was: Cargo writes it.
+struct Lock {
+    path: PathBuf,
+    contents: Option<String>,
+}
+
+impl Lock {
+    fn of(root: &Path) -> anyhow::Result<Self> {
+        let path = root.join("Cargo.lock");
+        let contents = match fs::read_to_string(&path) {
+            Ok(contents) => Some(contents),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Self { path, contents })
+    }
+
+    fn restore(&self) -> anyhow::Result<()> {
+        let now = Self::of(self.path.parent().unwrap_or(Path::new(".")))?;
+        match now.contents == self.contents {
+            true => Ok(()),
+            false => files::write_one(&self.path, self.contents.as_deref()),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! `reheap adopt --undo`: takes out what carries adopt's mark, and names what stays.
+
+use super::{choosing, diff, files};
+use crate::cli::adopt::SetUpArguments;
+use crate::env_vars;
+use crate::exit;
+use crate::output;
+use crate::ui;
+use reheap_adopt::adoption::removal;
+use reheap_adopt::project::Project;
+use std::io;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+pub(crate) fn run(path: Option<&Path>, arguments: &SetUpArguments) -> anyhow::Result<ExitCode> {
+    let project = super::project(path)?;
+    let removal = removal::of_project(&project).map_err(|it| choosing::of_project(&it))?;
+    if removal.is_empty() {
+        ui::note("there is nothing here that `reheap adopt` put in");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let has_changes = removal.plan.changes().next().is_some();
+    if arguments.dry_run {
+        let is_colourful = output::is_colourful(&io::stdout());
+        ui::data(&diff::unified(&project.root, &removal.plan, is_colourful))?;
+    } else if has_changes {
+        files::check_writable(&removal.plan)?;
+        files::write(&removal.plan)?;
+        ui::note(&format!(
+            "edited {}",
+            diff::short(&project.root, &removal.plan)
+        ));
+        prune_lock(&project);
+    }
+    for left in &removal.left {
+        let place = format!("{}:{}", super::relative(&project, &left.path), left.line);
+        ui::note(&format!("{place}: {}; this stays", left.why));
+    }
+    Ok(match removal.left.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(exit::FAILED),
+    })
+}
+
+/// Lets Cargo take the packages out of `Cargo.lock` that nothing needs any more.
+fn prune_lock(project: &Project) {
+    if !project.root.join("Cargo.lock").is_file() {
+        return;
+    }
+    let mut cargo = Command::new(env_vars::program("CARGO", "cargo"));
+    cargo.current_dir(&project.root);
+    cargo.args(["metadata", "--format-version", "1", "--offline"]);
+    let is_done = cargo.output().is_ok_and(|output| output.status.success());
+    if !is_done {
+        ui::note("Cargo.lock still names the allocator's packages; the next build takes them out");
+    }
+}
