@@ -35,6 +35,8 @@ const SKIPPED: [&str; 9] = [
 /// The files around a project.
 #[derive(Debug, Default)]
 pub struct Repository {
+    /// Its top, or the directory itself if it is in none.
+    pub top: PathBuf,
     /// Those that matter, by their paths.
     pub files: Vec<File>,
 }
@@ -73,7 +75,8 @@ impl Repository {
         let mut files = Vec::new();
         add_files(top, Path::new(""), &mut files);
         files.sort_by(|a, b| a.name.cmp(&b.name));
-        Self { files }
+        let top = top.to_owned();
+        Self { top, files }
     }
 
     /// The files of these kinds.

@@ -84,8 +84,9 @@ impl Written {
             placement: &placement,
             feature: how.feature,
             is_on_by_default: how.is_on_by_default,
+            is_for_modules: false,
         };
-        let members = set_up::packages(&project, None);
+        let members = set_up::programs(&project, None);
         set_up::plan(&mut plan, &project, &members, &wanted)?;
         apply(&plan);
         Ok(())

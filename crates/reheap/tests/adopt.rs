@@ -334,3 +334,69 @@ fn a_member_can_be_set_up_alone_also_through_cargo() {
         HELLO
     );
 }
+
+#[test]
+fn a_workflow_comes_and_goes_with_the_set_up_unless_somebody_changed_it() {
+    const WORKFLOW: &str = ".github/workflows/reheap.yml";
+    let project = Project::new(HELLO);
+    commit(&project);
+    let before = files(&project);
+    let line = "--with reheap -a jemalloc --ci github";
+    run(&mut adopt(&project, line)).succeeded();
+    let workflow = fs::read_to_string(project.directory.join(WORKFLOW)).unwrap();
+    for text in ["cargo reheap build", "inspect --expect jemalloc", "-musl"] {
+        assert!(workflow.contains(text), "{workflow}");
+    }
+    // Other flags do not change the allocator by accident.
+    run(&mut adopt(&project, "--ci github"))
+        .ended_with(2)
+        .said(&["jemalloc is set up", "-a jemalloc"]);
+    run(&mut adopt(&project, line))
+        .succeeded()
+        .said(&["already set up"]);
+    run(&mut adopt(&project, "--undo")).succeeded();
+    assert!(!project.directory.join(".github").exists());
+    assert_eq!(files(&project), before);
+
+    run(&mut adopt(&project, line)).succeeded();
+    project.append(WORKFLOW, "# mine\n");
+    run(&mut adopt(&project, "--undo"))
+        .ended_with(1)
+        .said(&[&format!("{WORKFLOW}:1: somebody changed this file")]);
+    assert_eq!(files(&project), before);
+    run(&mut adopt(&project, line))
+        .ended_with(1)
+        .said(&[WORKFLOW]);
+    assert_eq!(files(&project), before);
+}
+
+#[test]
+fn a_module_of_python_gets_an_allocator_that_can_be_loaded() {
+    let project = Project::new(HELLO);
+    fs::remove_file(project.directory.join("src/main.rs")).unwrap();
+    run(&mut adopt(&project, "--wheel")).ended_with(2); // there is nothing to compile
+    let source = "#[unsafe(no_mangle)]\npub extern \"C\" fn fill() -> usize { vec![1; std::process::id() as usize].len() }\n";
+    project.write("src/lib.rs", source);
+    run(&mut adopt(&project, "--wheel"))
+        .ended_with(1)
+        .said(&["there is no module of Python or Node"]);
+    project.append("Cargo.toml", "\n[lib]\ncrate-type = [\"cdylib\"]\n");
+    project.write("pyproject.toml", "[tool.maturin]\n");
+    let manifest = || fs::read_to_string(project.directory.join("Cargo.toml")).unwrap();
+    let before = manifest();
+    run(&mut adopt(&project, "--wheel --with reheap"))
+        .ended_with(2)
+        .said(&["modules are shared libraries"]);
+    run(&mut adopt(&project, "--wheel"))
+        .succeeded()
+        .said(&["Python's own heap"]);
+    run(&mut adopt(&project, "--check")).succeeded();
+    succeeds("cargo", &project, "build");
+    let library = project.directory.join("target/debug/libapp.so");
+    let mut inspect = reheap("inspect --expect mimalloc=2");
+    run(inspect.arg(library)).succeeded();
+    run(&mut adopt(&project, "--undo")).succeeded();
+    assert_eq!(manifest(), before);
+    let library = fs::read_to_string(project.directory.join("src/lib.rs"));
+    assert_eq!(library.unwrap(), source);
+}

@@ -18,19 +18,32 @@ pub struct Packaged {
     pub has_default_features: bool,
     /// More of its features.
     pub features: &'static [&'static str],
+    /// And more in a library that a running program loads: room for its thread-local storage, and no known crash.
+    pub features_of_modules: &'static [&'static str],
 }
 
+/// mimalloc 3 crashes when the thread that loaded the library has ended (its issue 1287).
+const MIMALLOC_IN_MODULES: &[&str] = &["local_dynamic_tls", "v2"];
+
 const ROWS: [Packaged; 4] = [
-    row("mimalloc", "mimalloc", "0.1.52"),
+    Packaged {
+        features_of_modules: MIMALLOC_IN_MODULES,
+        ..row("mimalloc", "mimalloc", "0.1.52")
+    },
     Packaged {
         features: &["secure"],
+        features_of_modules: MIMALLOC_IN_MODULES,
         ..row("mimalloc-secure", "mimalloc", "0.1.52")
     },
-    row("jemalloc", "tikv-jemallocator", "0.7.0"),
+    Packaged {
+        features_of_modules: &["disable_initial_exec_tls"],
+        ..row("jemalloc", "tikv-jemallocator", "0.7.0")
+    },
     // By default it is built with CMake.
     Packaged {
         has_default_features: false,
         features: &["build_cc", "usewait-on-address"],
+        features_of_modules: &["local_dynamic_tls"],
         ..row("snmalloc", "snmalloc-rs", "0.7.6")
     },
 ];
@@ -42,6 +55,7 @@ const fn row(allocator: &'static str, package: &'static str, version: &'static s
         version,
         has_default_features: true,
         features: &[],
+        features_of_modules: &[],
     }
 }
 
@@ -64,14 +78,16 @@ impl Packaged {
     }
 
     /// The value of the dependency, for this version.
-    pub(super) fn value(&self, version: &str, is_optional: bool) -> String {
+    pub(super) fn value(&self, version: &str, is_optional: bool, is_for_modules: bool) -> String {
         let mut fields = vec![format!("version = \"{version}\"")];
         if !self.has_default_features {
             fields.push("default-features = false".to_owned());
         }
-        if !self.features.is_empty() {
-            let features: Vec<String> =
-                self.features.iter().map(|it| format!("\"{it}\"")).collect();
+        let of_modules = self.features_of_modules.iter();
+        let of_modules = of_modules.filter(|_| is_for_modules);
+        let features = self.features.iter().chain(of_modules);
+        let features: Vec<String> = features.map(|it| format!("\"{it}\"")).collect();
+        if !features.is_empty() {
             fields.push(format!("features = [{}]", features.join(", ")));
         }
         if is_optional {
@@ -96,10 +112,11 @@ impl Packaged {
         let version = version_in(value)?;
         let data = super::data::Data::of_written(value)?;
         let is_it = |row: &&Self| {
-            let values = [false, true].map(|it| row.value(&version, it));
-            let mut values = values
+            let both = [false, true];
+            let values = both
                 .iter()
-                .filter_map(|it| super::data::Data::of_written(it));
+                .flat_map(|&of_modules| both.map(|it| row.value(&version, it, of_modules)));
+            let mut values = values.filter_map(|it| super::data::Data::of_written(&it));
             // A bot may write the table out: `{ version = "1" }`.
             row.package == package && values.any(|it| it == data)
         };

@@ -5,7 +5,7 @@
 mod of_manifest;
 
 use super::packages::Packaged;
-use super::{Plan, Refusal, statics};
+use super::{Plan, Refusal, ci, statics};
 use crate::crates;
 use crate::project::{Package, Project};
 use crate::sources;
@@ -65,6 +65,7 @@ pub fn of_project(project: &Project) -> Result<Removal, Refusal> {
     }
     // The workspace's table is for all members.
     removal.manifest(&root, &is_used_by_some)?;
+    removal.workflow(&project.repository().top.join(ci::PATH))?;
     Ok(removal)
 }
 
@@ -108,6 +109,23 @@ impl Removal {
             }
         }
         Ok(keep)
+    }
+
+    /// The workflow is of one project: two in one repository would write the same file.
+    fn workflow(&mut self, path: &Path) -> Result<(), Refusal> {
+        if !path.is_file() {
+            return Ok(());
+        }
+        match ci::origin(&self.plan.text(path)?.contents) {
+            ci::Origin::Ours => self.plan.remove(path)?,
+            ci::Origin::Edited => self.left.push(Left {
+                path: path.to_owned(),
+                line: 1,
+                why: "somebody changed this file".to_owned(),
+            }),
+            ci::Origin::Others => {}
+        }
+        Ok(())
     }
 
     fn manifest(&mut self, path: &Path, keep: &Keep) -> Result<(), Refusal> {

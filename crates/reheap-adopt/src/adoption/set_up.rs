@@ -1,4 +1,5 @@
-//! The style `crate`: a `#[global_allocator]` in each program, and one dependency, under the same condition.
+//! The style `crate`: a `#[global_allocator]` in each program, or in modules of Python and Node, and one dependency, under
+//! the same condition.
 
 use super::packages::Packaged;
 use super::placement::Placement;
@@ -24,15 +25,31 @@ pub struct Wanted<'a> {
     pub feature: Option<&'a str>,
     /// Whether that feature is on by default.
     pub is_on_by_default: bool,
+    /// Whether it is for libraries that running programs load.
+    pub is_for_modules: bool,
 }
 
-/// The members whose programs get the allocator: the named one, or those that Cargo builds if nobody names any.
-pub fn packages<'a>(project: &'a Project, only: Option<&str>) -> Vec<&'a Package> {
-    let with_programs = project.packages.iter();
-    let with_programs = with_programs.filter(|package| package.programs().next().is_some());
-    let chosen = with_programs.filter(|package| match only {
-        Some(name) => package.name == name,
-        None => package.is_default,
+/// A member of the workspace, and what of it gets the allocator.
+#[derive(Debug)]
+pub struct Place<'a> {
+    /// The member.
+    pub package: &'a Package,
+    /// Its programs, or its library that is a module.
+    pub targets: Vec<&'a Target>,
+}
+
+/// The programs of the named member, or of those that Cargo builds if nobody names any.
+pub fn programs<'a>(project: &'a Project, only: Option<&str>) -> Vec<Place<'a>> {
+    let places = project.packages.iter().map(|package| Place {
+        package,
+        targets: package.programs().collect(),
+    });
+    let chosen = places.filter(|place| {
+        let is_named = match only {
+            Some(name) => place.package.name == name,
+            None => place.package.is_default,
+        };
+        is_named && !place.targets.is_empty()
     });
     chosen.collect()
 }
@@ -44,10 +61,10 @@ pub fn packages<'a>(project: &'a Project, only: Option<&str>) -> Vec<&'a Package
 pub fn plan(
     plan: &mut Plan,
     project: &Project,
-    packages: &[&Package],
+    places: &[Place<'_>],
     wanted: &Wanted<'_>,
 ) -> Result<(), Refusal> {
-    if packages.is_empty() {
+    if places.is_empty() {
         let what =
             "there is no program in this project, and libraries leave the choice to programs";
         let hint = match project
@@ -60,21 +77,19 @@ pub fn plan(
         };
         return Err(Refusal::new(what).hint(hint));
     }
-    for package in packages {
-        check_package(plan, project, package, wanted)?;
+    for place in places {
+        check_package(plan, project, place, wanted)?;
     }
     let mut done = BTreeSet::new();
-    for package in packages {
-        for program in package.programs() {
-            let real = fs::canonicalize(&program.root).unwrap_or_else(|_| program.root.clone());
-            if done.insert(real) {
-                add_static(plan, program, wanted)?;
-            }
+    for target in places.iter().flat_map(|place| &place.targets) {
+        let real = fs::canonicalize(&target.root).unwrap_or_else(|_| target.root.clone());
+        if done.insert(real) {
+            add_static(plan, target, wanted)?;
         }
     }
     let is_shared = share(plan, project, wanted)?;
-    for package in packages {
-        add_dependency(plan, package, wanted, is_shared)?;
+    for place in places {
+        add_dependency(plan, place.package, wanted, is_shared)?;
     }
     undone(plan)
 }
@@ -95,16 +110,18 @@ fn undone(plan: &Plan) -> Result<(), Refusal> {
 fn check_package(
     plan: &mut Plan,
     project: &Project,
-    package: &Package,
+    place: &Place<'_>,
     wanted: &Wanted<'_>,
 ) -> Result<(), Refusal> {
+    let package = place.package;
     for target in &package.targets {
         let is_library = matches!(
             target.kind,
             Kind::Library { .. } | Kind::ForeignLibrary { .. }
         );
-        if target.kind == Kind::Program || is_library {
-            check_target(plan, project, target)?;
+        let gets_it = place.targets.iter().any(|it| it.root == target.root);
+        if gets_it || target.kind == Kind::Program || is_library {
+            check_target(plan, project, target, gets_it)?;
         }
     }
     let manifest = package.manifest.text.path.clone();
@@ -130,23 +147,32 @@ fn check_package(
     Ok(())
 }
 
-fn check_target(plan: &mut Plan, project: &Project, target: &Target) -> Result<(), Refusal> {
+fn check_target(
+    plan: &mut Plan,
+    project: &Project,
+    target: &Target,
+    gets_it: bool,
+) -> Result<(), Refusal> {
     let name = &target.name;
-    if target.kind == Kind::Program {
+    let what_it_is = match target.kind {
+        Kind::Program => "program",
+        _ => "library",
+    };
+    if gets_it {
         if let Some(error) = target.sources.unread.first() {
             return Err(Refusal::new(error.to_string()).hint(ALTERNATIVE));
         }
         let root = relative(project, &target.root);
         if target.sources.is_no_std {
             let what = format!(
-                "the program `{name}` (`{root}`) is `no_std`: it has its own ways to allocate"
+                "the {what_it_is} `{name}` (`{root}`) is `no_std`: it has its own ways to allocate"
             );
             return Err(Refusal::new(what).hint("set its allocator by hand"));
         }
         let text = plan.text(&target.root)?;
         let is_below = |directory: &str| target.root.starts_with(project.root.join(directory));
         if is_below("target") || sources::is_made_elsewhere(&text) {
-            let what = format!("the source of the program `{name}` (`{root}`) is generated");
+            let what = format!("the source of the {what_it_is} `{name}` (`{root}`) is generated");
             return Err(Refusal::new(what).hint(ALTERNATIVE));
         }
     }
@@ -194,7 +220,9 @@ fn share(plan: &mut Plan, project: &Project, wanted: &Wanted<'_>) -> Result<bool
     if table.contains_key(wanted.packaged.package) {
         return Ok(false);
     }
-    let value = wanted.packaged.value(wanted.version(), false);
+    let value = wanted
+        .packaged
+        .value(wanted.version(), false, wanted.is_for_modules);
     plan.edit(&root, |text| {
         manifests::add(text, &TABLE, wanted.packaged.package, &value)
     })?;
@@ -212,7 +240,9 @@ fn add_dependency(
     let is_optional = wanted.feature.is_some();
     let value = match is_shared {
         true => Packaged::value_in_member(is_optional),
-        false => wanted.packaged.value(wanted.version(), is_optional),
+        false => wanted
+            .packaged
+            .value(wanted.version(), is_optional, wanted.is_for_modules),
     };
     let key = wanted.placement.key();
     let table: Vec<&str> = match &key {

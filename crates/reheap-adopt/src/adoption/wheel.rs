@@ -4,6 +4,7 @@
 //! a dozen that insist on the fast kind ("initial-exec"), and the next one fails with "cannot allocate memory in static
 //! TLS block"; musl refuses the first one. So an allocator needs the feature of its package that chooses another kind.
 
+use super::set_up::Place;
 use crate::condition::Condition;
 use crate::crates::AllocatorCrate;
 use crate::manifest::Kind as For;
@@ -30,6 +31,17 @@ pub struct Module<'a> {
     pub target: &'a Target,
     /// Who loads it.
     pub language: Language,
+}
+
+/// Where modules get an allocator: those of the named member, or all.
+pub fn places<'a>(project: &'a Project, only: Option<&str>) -> Vec<Place<'a>> {
+    let modules = modules(project).into_iter();
+    let modules = modules.filter(|it| only.is_none_or(|name| it.package.name == name));
+    let places = modules.map(|module| Place {
+        package: module.package,
+        targets: vec![module.target],
+    });
+    places.collect()
 }
 
 /// What an allocator needs in such a library.

@@ -26,6 +26,8 @@ pub(super) struct Check {
     /// Where the workspace is.
     pub(super) root: PathBuf,
     pub(super) packages: Vec<String>,
+    /// Cargo's flag for what of them: `--bins` or `--lib`.
+    pub(super) targets: &'static str,
     pub(super) feature: Option<String>,
     pub(super) is_offline: bool,
     pub(super) interrupted: Arc<AtomicBool>,
@@ -117,7 +119,9 @@ impl Check {
 
     fn run_with(&self, goal: &Goal, feature: Option<&str>) -> anyhow::Result<Checked> {
         let mut command = Command::new(env_vars::program("CARGO", "cargo"));
-        command.current_dir(&self.root).args(["check", "--bins"]);
+        command
+            .current_dir(&self.root)
+            .args(["check", self.targets]);
         for package in &self.packages {
             command.args(["-p", package]);
         }

@@ -3,11 +3,16 @@
 use crate::choice::Choice;
 use crate::cli::adopt::{SetUpArguments, Style};
 use crate::ui::Failure;
-use reheap_adopt::adoption::Refusal;
 use reheap_adopt::adoption::metadata::Chosen;
 use reheap_adopt::adoption::packages::{self, Packaged};
 use reheap_adopt::adoption::placement::{DEFAULT, Placement};
+use reheap_adopt::adoption::{Refusal, wheel};
+use reheap_adopt::crates;
 use reheap_adopt::project::Project;
+use std::collections::HashSet;
+
+/// Where modules get an allocator if nobody names targets.
+const DEFAULT_OF_MODULES: &str = "cfg(target_os = \"linux\")";
 
 /// What is set up.
 pub(super) enum Wanted {
@@ -15,9 +20,18 @@ pub(super) enum Wanted {
     Crate {
         packaged: &'static Packaged,
         placement: Placement,
+        /// Only in modules of Python and Node.
+        modules: Option<Modules>,
     },
     /// In Cargo.toml, for `cargo reheap`.
     Reheap(Chosen),
+}
+
+/// What modules need, and what that means.
+pub(super) struct Modules {
+    pub(super) notes: Vec<String>,
+    /// For `[env]` in Cargo's configuration.
+    pub(super) environment: Vec<(String, String)>,
 }
 
 /// A checked choice, and why it is this style if nobody named one.
@@ -25,6 +39,16 @@ pub(super) struct Checked {
     pub(super) wanted: Wanted,
     pub(super) choice: Choice,
     pub(super) reason: Option<String>,
+}
+
+impl Checked {
+    /// What modules need, if it is for modules.
+    pub(super) fn modules(&self) -> Option<&Modules> {
+        match &self.wanted {
+            Wanted::Crate { modules, .. } => modules.as_ref(),
+            Wanted::Reheap(_) => None,
+        }
+    }
 }
 
 impl SetUpArguments {
@@ -37,22 +61,37 @@ impl SetUpArguments {
             && self.targets.is_none()
             && self.stack_size.is_none()
             && self.feature.is_none()
+            && !self.wheel
+            && self.ci.is_none()
     }
 }
 
 /// Checks what the user asks for.
-pub(super) fn choose(arguments: &SetUpArguments, project: &Project) -> anyhow::Result<Checked> {
+pub(super) fn choose(
+    arguments: &SetUpArguments,
+    project: &Project,
+    only: Option<&str>,
+) -> anyhow::Result<Checked> {
     let choice = arguments.allocator.check()?;
     let placement = arguments.targets.as_deref().map(Placement::parse);
     let placement = placement.transpose().map_err(|it| of_usage(&it))?;
     let (style, reason) = match arguments.style {
+        Some(Style::Reheap) if arguments.wheel => {
+            let text =
+                "`--with reheap` is for static executables, and modules are shared libraries";
+            return Err(Failure::usage(text).hint("leave out --with").into());
+        }
         Some(style) => (style, None),
+        None if arguments.wheel => (Style::Crate, None),
         None => {
             let (style, reason) = default_style(arguments, placement.as_ref(), project)?;
             (style, Some(reason))
         }
     };
     let wanted = match style {
+        Style::Crate if arguments.wheel => {
+            in_modules(in_crate(arguments, &choice, placement)?, project, only)?
+        }
         Style::Crate => in_crate(arguments, &choice, placement)?,
         Style::Reheap => for_reheap(arguments, &choice, placement)?,
     };
@@ -134,11 +173,64 @@ fn in_crate(
     };
     let placement = match placement {
         Some(placement) => placement,
-        None => Placement::parse(DEFAULT).map_err(|it| of_usage(&it))?,
+        None => {
+            let default = match arguments.wheel {
+                true => DEFAULT_OF_MODULES,
+                false => DEFAULT,
+            };
+            Placement::parse(default).map_err(|it| of_usage(&it))?
+        }
     };
     Ok(Wanted::Crate {
         packaged,
         placement,
+        modules: None,
+    })
+}
+
+/// The same for modules only, with what they need.
+fn in_modules(wanted: Wanted, project: &Project, only: Option<&str>) -> anyhow::Result<Wanted> {
+    let Wanted::Crate {
+        packaged,
+        mut placement,
+        ..
+    } = wanted
+    else {
+        return Ok(wanted);
+    };
+    let modules = wheel::modules(project);
+    let modules = modules
+        .iter()
+        .filter(|it| only.is_none_or(|name| it.package.name == name));
+    let row = crates::find(packaged.package);
+    let mut all: Option<Modules> = None;
+    for module in modules {
+        let needs = row.and_then(|row| module.needs(row, project.repository()));
+        let Some(needs) = needs else {
+            let name = packaged.allocator;
+            let text = format!("{name} cannot be loaded into a program that runs already");
+            let hint = "use one of mimalloc, jemalloc, snmalloc";
+            return Err(Failure::usage(text).hint(hint).into());
+        };
+        placement.condition = needs.condition(&placement.condition);
+        let all = all.get_or_insert(Modules {
+            notes: Vec::new(),
+            environment: needs.environment,
+        });
+        all.notes.extend(needs.notes);
+    }
+    let Some(mut all) = all else {
+        let text = "there is no module of Python or Node in this project: no `cdylib` that uses PyO3, napi or neon";
+        return Err(Failure::failed(text)
+            .hint("for programs, leave out --wheel")
+            .into());
+    };
+    let mut seen = HashSet::new();
+    all.notes.retain(|note| seen.insert(note.clone()));
+    Ok(Wanted::Crate {
+        packaged,
+        placement,
+        modules: Some(all),
     })
 }
 

@@ -16,7 +16,9 @@ use std::path::Path;
 pub(super) fn check_writable(plan: &Plan) -> anyhow::Result<()> {
     for change in plan.changes() {
         let path = &change.path;
-        let directory = path.parent().unwrap_or(Path::new("."));
+        let mut directories = path.ancestors().skip(1);
+        let directory = directories.find(|it| it.is_dir());
+        let directory = directory.unwrap_or(Path::new("."));
         let is_read_only = change.before.is_some() && fs::metadata(path)?.permissions().readonly();
         // The superuser may write files that say that nobody should.
         if is_read_only || access(directory, Access::WRITE_OK).is_err() {
@@ -53,7 +55,14 @@ pub(super) fn restore(plan: &Plan) -> anyhow::Result<()> {
 pub(super) fn write_one(path: &Path, contents: Option<&str>) -> anyhow::Result<()> {
     let cannot = || format!("cannot write `{}`", path.display());
     let Some(contents) = contents else {
-        return fs::remove_file(path).with_context(cannot);
+        fs::remove_file(path).with_context(cannot)?;
+        // The directories of a workflow, if there is nothing else in them.
+        for directory in path.ancestors().skip(1) {
+            if fs::remove_dir(directory).is_err() {
+                break;
+            }
+        }
+        return Ok(());
     };
     let mode = fs::metadata(path).map_or(0o644, |it| it.permissions().mode() & 0o7777);
     fs::create_dir_all(path.parent().unwrap_or(Path::new("."))).with_context(cannot)?;

@@ -1,7 +1,7 @@
 //! Says what a set-up means for the user's programs: which code allocates where, what it may cost, how to measure it,
 //! and what to type next.
 
-use super::choosing::{Checked, Wanted};
+use super::choosing::{Checked, Modules, Wanted};
 use reheap_adopt::adoption::packages::Packaged;
 use reheap_adopt::adoption::placement::Placement;
 use reheap_adopt::project::{Kind, Project};
@@ -56,8 +56,13 @@ pub(super) fn of(
     }
     match &checked.wanted {
         Wanted::Crate {
+            modules: Some(modules),
+            ..
+        } => lines.extend(of_modules(modules)),
+        Wanted::Crate {
             packaged,
             placement,
+            ..
         } => lines.extend(of_crate(name, packaged, placement)),
         Wanted::Reheap(_) => {
             let text =
@@ -73,6 +78,12 @@ pub(super) fn of(
     lines.extend(cost.map(|(_, cost)| ("memory", format!("{cost} (docs/choosing.md)"))));
     let triple = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
     match &checked.wanted {
+        Wanted::Crate {
+            modules: Some(_), ..
+        } => lines.push((
+            "next",
+            "build the module as before, and measure it".to_owned(),
+        )),
         Wanted::Crate { placement, .. } => {
             if placement.includes(&triple) {
                 let program = program(project, packages).unwrap_or_default();
@@ -103,6 +114,15 @@ pub(super) fn of(
         .iter()
         .map(|(word, text)| format!("  {word:width$}  {text}\n"));
     lines.collect()
+}
+
+fn of_modules(modules: &Modules) -> Vec<(&'static str, String)> {
+    let notes = modules.notes.iter().map(|note| ("means", note.clone()));
+    let set = modules.environment.iter().map(|(name, value)| {
+        let line = format!("{name} = \"{value}\"");
+        ("set", format!("{line} in [env] of .cargo/config.toml"))
+    });
+    notes.chain(set).collect()
 }
 
 fn of_crate(name: &str, packaged: &Packaged, placement: &Placement) -> Vec<(&'static str, String)> {

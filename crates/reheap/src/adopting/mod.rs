@@ -3,6 +3,7 @@
 pub(crate) mod check;
 mod checking;
 mod choosing;
+mod continuous;
 mod diff;
 mod files;
 mod meaning;

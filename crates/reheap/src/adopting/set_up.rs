@@ -2,13 +2,13 @@
 
 use super::checking::{self, Check, Checked as Outcome, Goal};
 use super::choosing::{self, Checked, Wanted};
-use super::{diff, files, meaning, repository};
+use super::{continuous, diff, files, meaning, repository};
 use crate::cli::adopt::SetUpArguments;
 use crate::interrupt;
 use crate::output;
 use crate::ui::{self, Failure};
 use reheap_adopt::adoption::removal::{self, Removal};
-use reheap_adopt::adoption::{Plan, Refusal, metadata, set_up};
+use reheap_adopt::adoption::{Plan, Refusal, metadata, set_up, wheel};
 use reheap_adopt::project::Project;
 use std::fs;
 use std::io;
@@ -17,9 +17,6 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 pub(crate) fn run(path: Option<&Path>, arguments: &SetUpArguments) -> anyhow::Result<ExitCode> {
-    if arguments.wheel || arguments.ci.is_some() {
-        return Err(Failure::usage("`--wheel` and `--ci` are not there yet").into());
-    }
     let project = super::project(path)?;
     let only = super::member(path, &project)?;
     let refused = |refusal: Refusal| choosing::of_project(&refusal);
@@ -35,7 +32,14 @@ pub(crate) fn run(path: Option<&Path>, arguments: &SetUpArguments) -> anyhow::Re
         ui::note(&format!("already set up with {}", set_up_with(&removal)));
         return Ok(ExitCode::SUCCESS);
     }
-    let checked = choosing::choose(arguments, &project)?;
+    let checked = choosing::choose(arguments, &project, only.as_deref())?;
+    let names_none = arguments.allocator.allocator.is_none();
+    if has_pieces && names_none && set_up_with(&removal) != checked.choice.allocator.name {
+        let name = set_up_with(&removal);
+        let text = format!("{name} is set up, and you name no allocator");
+        let hint = format!("to keep it: -a {name}");
+        return Err(Failure::usage(text).hint(hint).into());
+    }
     let without_pieces = removal::of_project(&project).map_err(refused)?.plan;
     let (plan, packages) = plan(
         removal,
@@ -64,6 +68,10 @@ pub(crate) fn run(path: Option<&Path>, arguments: &SetUpArguments) -> anyhow::Re
     let check = Check {
         root: project.root.clone(),
         packages,
+        targets: match checked.modules() {
+            Some(_) => "--lib",
+            None => "--bins",
+        },
         feature: arguments.feature.clone(),
         is_offline: arguments.offline,
         interrupted: interrupt::on_signals()?,
@@ -120,24 +128,32 @@ fn plan(
     match wanted {
         Wanted::Reheap(chosen) => {
             metadata::plan(&mut plan, project, only, chosen).map_err(refused)?;
+            let places = set_up::programs(project, only);
+            continuous::add(&mut plan, project, arguments, wanted, &places)?;
             Ok((plan, Vec::new()))
         }
         Wanted::Crate {
             packaged,
             placement,
+            modules,
         } => {
             let mut versions = removal.packages.into_iter();
             let version = versions.find(|(row, _)| row.package == packaged.package);
-            let wanted = set_up::Wanted {
+            let how = set_up::Wanted {
                 packaged,
                 version: version.map(|(_, version)| version),
                 placement,
                 feature: arguments.feature.as_deref(),
                 is_on_by_default: arguments.on_by_default,
+                is_for_modules: modules.is_some(),
             };
-            let packages = set_up::packages(project, only);
-            set_up::plan(&mut plan, project, &packages, &wanted).map_err(refused)?;
-            let names = packages.iter().map(|package| package.name.clone());
+            let places = match modules {
+                Some(_) => wheel::places(project, only),
+                None => set_up::programs(project, only),
+            };
+            set_up::plan(&mut plan, project, &places, &how).map_err(refused)?;
+            continuous::add(&mut plan, project, arguments, wanted, &places)?;
+            let names = places.iter().map(|place| place.package.name.clone());
             Ok((plan, names.collect()))
         }
     }
