@@ -216,7 +216,7 @@ fn a_limit_that_leaves_little_is_warned_of_and_never_called_works() {
 
 #[test]
 fn a_limit_of_data_that_leaves_little_is_warned_of_too() {
-    for (allocator, kib) in [("rpmalloc", 6_500), ("mimalloc3", 2_100)] {
+    for (allocator, kib) in [("rpmalloc", 6_500), ("mimalloc3", 4_200)] {
         let script = format!("ulimit -d {kib}; exec \"$0\" run --check -a {allocator} -- true");
         let reheap = reheap("");
         let mut command = Command::new("/bin/sh");

@@ -9,7 +9,8 @@ pub(crate) const EXAMPLES: &str = "\
 Two styles: `crate` puts a #[global_allocator] into each program, so that everybody who builds them gets it; `reheap`
 leaves the sources alone and writes the choice into Cargo.toml, for `cargo reheap build`.
 
-Exit codes: 0 done, or nothing found; 1 not done, or `--undo` left something; 3 `--check` found something.
+Exit codes: 0 done, or nothing found; 1 not done, or `--undo` left something, or `--check` could not read all; 2 this is no
+project; 3 `--check` found something.
 
 Examples:
   reheap adopt --dry-run
@@ -45,7 +46,8 @@ pub(crate) struct SetUpArguments {
     /// In the sources, or for `cargo reheap` [default: `reheap` if the project is built only for musl, else `crate`]
     #[arg(long = "with", value_name = "STYLE")]
     pub(crate) style: Option<Style>,
-    /// On which targets: triples with commas, a condition, or `all` [default: cfg(target_env = "musl")]
+    /// On which targets: triples with commas, a condition, or `all` [default: cfg(target_env = "musl"), with --wheel
+    /// cfg(target_os = "linux")]
     #[arg(long, value_name = "TARGETS")]
     pub(crate) targets: Option<String>,
     /// With `--with reheap`: the stack size of threads that do not set one, in bytes
