@@ -19,6 +19,7 @@ pub mod crates;
 pub mod error;
 pub mod features;
 mod files;
+pub mod finding;
 pub mod findings;
 mod linked;
 pub mod manifest;

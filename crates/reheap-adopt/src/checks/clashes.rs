@@ -2,7 +2,7 @@
 //!
 //! rustc refuses that, but only in the build that has both, which may be one that nobody tries before a user does.
 
-use crate::findings::{Finding, Rule};
+use crate::finding::{Finding, Rule};
 use crate::linked::{Linked, Part};
 use crate::project::Project;
 use std::collections::BTreeSet;

@@ -7,7 +7,7 @@
 use crate::condition::{Condition, World};
 use crate::crates::{self, AllocatorCrate};
 use crate::features::Active;
-use crate::findings::{Finding, Rule};
+use crate::finding::{Finding, Rule};
 use crate::manifest::{Dependency, Kind};
 use crate::project::{Kind as TargetKind, Package, Target};
 use crate::sources::{GlobalAllocator, Place};

@@ -2,7 +2,7 @@
 //! defines malloc beside reheap's libc, which does.
 
 use crate::crates::{self, AllocatorCrate};
-use crate::findings::{Finding, Rule};
+use crate::finding::{Finding, Rule};
 use crate::manifest::{Dependency, Kind, Manifest};
 use crate::project::{Package, Project};
 

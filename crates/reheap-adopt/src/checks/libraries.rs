@@ -4,7 +4,7 @@
 
 use crate::condition::{Atoms, Condition, World};
 use crate::features::{Active, Features};
-use crate::findings::{Finding, Rule};
+use crate::finding::{Finding, Rule};
 use crate::project::{Kind, Package, Target};
 use crate::sources::{GlobalAllocator, Place};
 use crate::worlds::Worlds;

@@ -5,7 +5,7 @@
 
 mod bases;
 
-use crate::findings::{Finding, Rule};
+use crate::finding::{Finding, Rule};
 use crate::project::Project;
 use crate::workflows::dockerfile::{self, Dockerfile, Instruction, Stage};
 use crate::workflows::{File, Kind, shell, yaml};

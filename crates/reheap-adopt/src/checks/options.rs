@@ -3,7 +3,7 @@
 
 use crate::crates;
 use crate::files::{self, Role};
-use crate::findings::{Finding, Rule};
+use crate::finding::{Finding, Rule};
 use crate::manifest::{Dependency, Kind};
 use crate::project::{Package, Project, Target};
 use crate::sources::settings::{Setting, What};

@@ -3,7 +3,7 @@
 //! The usual lists of members leave symbols defined twice or not at all with another version of musl, and the change
 //! stays in the toolchain for everything that is built with it later.
 
-use crate::findings::{Finding, Rule};
+use crate::finding::{Finding, Rule};
 use crate::project::Project;
 use crate::workflows::shell::{self, Command};
 use crate::workflows::{File, Kind};

@@ -4,7 +4,7 @@ use crate::condition::{Atoms, Condition};
 use crate::crates;
 use crate::features::Features;
 use crate::files::{self, Role};
-use crate::findings::{Finding, Rule};
+use crate::finding::{Finding, Rule};
 use crate::manifest::{Dependency, Kind};
 use crate::project::{Package, Project, Target};
 use crate::sources::{GlobalAllocator, Place, Sources};

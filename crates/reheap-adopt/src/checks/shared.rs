@@ -7,7 +7,7 @@
 
 use crate::condition::{Condition, World};
 use crate::features::Active;
-use crate::findings::{Finding, Rule};
+use crate::finding::{Finding, Rule};
 use crate::linked::{Linked, Part};
 use crate::project::{Kind, Package, Project, Target};
 use crate::worlds::Worlds;
@@ -15,15 +15,19 @@ use cfg_expr::targets::Os;
 
 pub(crate) fn of(project: &Project) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for package in &project.packages {
-        for target in package.targets.iter().filter(|target| is_shared(target)) {
-            let linked = Linked::of(project, package, target);
-            let parts = linked.parts.iter();
-            findings.extend(parts.filter_map(|part| late(&linked, part)));
-            findings.extend(crate::checks::versions::of_shared(project, &linked));
-        }
+    for linked in libraries(project) {
+        let parts = linked.parts.iter();
+        findings.extend(parts.filter_map(|part| late(&linked, part)));
     }
     findings
+}
+
+/// The libraries that programs load.
+pub(crate) fn libraries(project: &Project) -> impl Iterator<Item = Linked<'_>> {
+    project.packages.iter().flat_map(move |package| {
+        let targets = package.targets.iter().filter(|target| is_shared(target));
+        targets.map(move |target| Linked::of(project, package, target))
+    })
 }
 
 /// Whether programs load it.

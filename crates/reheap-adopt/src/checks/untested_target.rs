@@ -1,7 +1,7 @@
 //! An allocator only on targets that CI does not build.
 
 use crate::condition::Condition;
-use crate::findings::{Finding, Rule};
+use crate::finding::{Finding, Rule};
 use crate::project::{Kind, Package, Project};
 use crate::sources::{GlobalAllocator, Place};
 use crate::workflows::targets::{self, Built};

@@ -1,13 +1,12 @@
 //! Versions that are known to crash, among those that `Cargo.lock` chose.
 
-use crate::checks::shared::on_linux;
+use crate::checks::shared::{self, on_linux};
 use crate::crates::{CRASHES, Crash, When};
-use crate::findings::{Finding, Rule};
+use crate::finding::{Finding, Rule};
 use crate::linked::Linked;
 use crate::manifest::Dependency;
 use crate::project::{Package, Project};
 
-/// Those that matter in programs.
 pub(crate) fn of(project: &Project) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in &project.packages {
@@ -25,11 +24,14 @@ pub(crate) fn of(project: &Project) -> Vec<Finding> {
             }
         }
     }
+    for linked in shared::libraries(project) {
+        findings.extend(of_shared(project, &linked));
+    }
     findings
 }
 
 /// Those that matter in shared libraries that programs load.
-pub(crate) fn of_shared(project: &Project, linked: &Linked<'_>) -> Vec<Finding> {
+fn of_shared(project: &Project, linked: &Linked<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for part in &linked.parts {
         let Some((row, dependency)) = part.package.brought(part.allocator) else {

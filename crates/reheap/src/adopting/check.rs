@@ -1,6 +1,6 @@
 //! `reheap adopt --check`: one finding per line, for people, programs, and GitHub.
 
-use crate::cli::adopt::Format;
+use super::options::Format;
 use crate::exit;
 use crate::pulse;
 use crate::ui;

@@ -1,7 +1,7 @@
 //! Which style a project gets, and which allocator in it: what the user asks for, checked.
 
+use super::options::{SetUpArguments, Style};
 use crate::choice::Choice;
-use crate::cli::adopt::{SetUpArguments, Style};
 use crate::ui::Failure;
 use reheap_adopt::adoption::metadata::Chosen;
 use reheap_adopt::adoption::packages::{self, Packaged};

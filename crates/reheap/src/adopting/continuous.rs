@@ -1,7 +1,7 @@
 //! `--ci github`: the workflow that builds each target, checks the project, and proves each program.
 
 use super::choosing::{self, Wanted};
-use crate::cli::adopt::SetUpArguments;
+use super::options::SetUpArguments;
 use crate::ui::Failure;
 use anyhow::Context as _;
 use reheap_adopt::adoption::ci::{self, Artifact, Facts, Style};

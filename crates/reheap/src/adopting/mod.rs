@@ -7,6 +7,7 @@ mod continuous;
 mod diff;
 mod files;
 mod meaning;
+pub(crate) mod options;
 mod repository;
 pub(crate) mod set_up;
 pub(crate) mod undo;

@@ -2,8 +2,8 @@
 
 use super::checking::{self, Check, Checked as Outcome, Goal};
 use super::choosing::{self, Checked, Wanted};
+use super::options::SetUpArguments;
 use super::{continuous, diff, files, meaning, repository};
-use crate::cli::adopt::SetUpArguments;
 use crate::interrupt;
 use crate::output;
 use crate::ui::{self, Failure};

@@ -1,7 +1,7 @@
 //! `reheap adopt --undo`: takes out what carries adopt's mark, and names what stays.
 
+use super::options::SetUpArguments;
 use super::{choosing, diff, files};
-use crate::cli::adopt::SetUpArguments;
 use crate::env_vars;
 use crate::exit;
 use crate::output;

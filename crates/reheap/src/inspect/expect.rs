@@ -3,7 +3,7 @@
 //! What counts is the allocator of the Rust code, if that has one of its own, and malloc otherwise. What is not known
 //! does not match: a check that lets doubt pass is none.
 
-use super::image::{Preload, State};
+use super::preload::{Preload, State};
 use super::report::Report;
 use super::text::{Malloc, name_of};
 use crate::ui::{self, Failure};

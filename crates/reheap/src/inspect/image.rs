@@ -3,6 +3,7 @@
 //! starts in its own place.
 
 use super::file::FileError;
+use super::preload::{Preload, State};
 use super::report::Report;
 use crate::container::{self, Contents, EntryPoint};
 use crate::opened::Opened;
@@ -12,35 +13,7 @@ use reheap_allocators::target::Libc;
 use reheap_elf::identify::{
     FoundAllocator, Identity, Kind, LibcName, MallocVerdict, Provider, identify,
 };
-use serde::Serialize;
 use std::path::{Path, PathBuf};
-
-/// An entry of the `LD_PRELOAD` that an image sets.
-#[derive(Debug, Serialize)]
-pub(crate) struct Preload {
-    pub(super) entry: String,
-    #[serde(flatten)]
-    pub(super) state: State,
-}
-
-/// What becomes of an entry.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case", tag = "state")]
-pub(crate) enum State {
-    /// The dynamic linker loads it.
-    Loaded {
-        /// Where it is in the image.
-        path: PathBuf,
-        /// The allocator whose malloc it brings.
-        allocator: Option<Box<FoundAllocator>>,
-    },
-    /// The image does not have it.
-    Missing,
-    /// It is for another libc or another processor, or no library.
-    OfAnother,
-    /// A static program has no dynamic linker.
-    Ignored,
-}
 
 /// Looks at the program that an image starts.
 pub(super) fn inspect(path: &Path, file: String) -> Result<Report, FileError> {

@@ -7,6 +7,7 @@ mod expect;
 mod file;
 mod image;
 mod line;
+mod preload;
 mod report;
 mod running;
 mod text;

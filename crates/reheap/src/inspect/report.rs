@@ -1,6 +1,6 @@
 //! Defines the report about a file, a process or a container image.
 
-use super::image::Preload;
+use super::preload::Preload;
 use super::running::Running;
 use crate::ui;
 use reheap_elf::identify::{Identity, MallocVerdict, Provider};

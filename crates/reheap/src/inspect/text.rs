@@ -3,7 +3,7 @@
 //! A name in a file can hold anything, even sequences that move the cursor of a terminal. So reheap makes control
 //! characters visible.
 
-use super::image::{Preload, State};
+use super::preload::{Preload, State};
 use super::report::Report;
 use super::running::{ProcessHazard, Running, RunningHazard};
 use crate::limits;

@@ -1,0 +1,32 @@
+//! Defines what becomes of the libraries that a container image preloads.
+
+use reheap_elf::identify::FoundAllocator;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// An entry of the `LD_PRELOAD` that an image sets.
+#[derive(Debug, Serialize)]
+pub(crate) struct Preload {
+    pub(super) entry: String,
+    #[serde(flatten)]
+    pub(super) state: State,
+}
+
+/// What becomes of an entry.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "state")]
+pub(crate) enum State {
+    /// The dynamic linker loads it.
+    Loaded {
+        /// Where it is in the image.
+        path: PathBuf,
+        /// The allocator whose malloc it brings.
+        allocator: Option<Box<FoundAllocator>>,
+    },
+    /// The image does not have it.
+    Missing,
+    /// It is for another libc or another processor, or no library.
+    OfAnother,
+    /// A static program has no dynamic linker.
+    Ignored,
+}
