@@ -1,6 +1,7 @@
 //! Runs a command with hooks in front of its malloc, and watches it.
 //!
-//! A dynamic program gets the hooks as a preload, and so do all programs that it starts. This process runs beside the
+//! A dynamic program gets the hooks as a preload, and so do all programs that it starts. One whose Rust code has an
+//! allocator of its own calls that past malloc, so it gets jumps, as a static program does. This process runs beside the
 //! command and waits for it, as `time` does: Ctrl-C is for the command, which has it from the terminal, and other requests
 //! to end are passed on to it.
 
@@ -19,7 +20,7 @@ use reheap_allocators::preload;
 use reheap_allocators::target::{Libc, Target};
 use reheap_elf::identify::Kind;
 use reheap_profile::hooks;
-use reheap_profile::inject::{self, HooksLibrary, Injection};
+use reheap_profile::inject::{self, HooksLibrary, Injection, Located};
 use reheap_profile::observer::{INTERVAL, Injected, Observer};
 use reheap_profile::profile::{Access, Ending, FORMAT, Profile};
 use reheap_profile::recording::{self, Recording};
@@ -182,26 +183,49 @@ fn start(
     if let Some(reason) = unseen::other_processor(&program.identity) {
         return Err(Failure::failed(format!("cannot profile `{shown}`: {reason}")).into());
     }
+    let located = located(program)?;
     let variables = variables(observer.recording(), library, workshop)?;
+    // The hooks must not get into the same process twice.
+    let variables = match &located {
+        Some(_) if program.identity.kind == Kind::Dynamic => &variables[1..],
+        _ => &variables[..],
+    };
     let (file, words) = program.route.words(words);
     let mut command = Command::new(file);
     let executes = |command: &mut Command| {
         let cannot = || format!("cannot run `{shown}`");
-        handover::execute_in_child(command, file, &words, &variables).with_context(cannot)
+        handover::execute_in_child(command, file, &words, variables).with_context(cannot)
     };
-    if program.identity.kind == Kind::Dynamic {
+    let Some(located) = located else {
         executes(&mut command)?;
         observer.begin();
         return command
             .spawn()
             .with_context(|| format!("cannot run `{shown}`"));
-    }
-    start_static(program, command, executes, library, observer)
+    };
+    start_with_jumps(program, &located, command, executes, library, observer)
 }
 
-/// Starts a static program, and puts the hooks into its code.
-fn start_static(
+/// Where the functions are that jumps have to be put into; none if a preload reaches them.
+fn located(program: &Program) -> anyhow::Result<Option<Located>> {
+    let cannot = || format!("cannot profile `{}`", program.route.file.display());
+    let is_dynamic = program.identity.kind == Kind::Dynamic;
+    if is_dynamic && unseen::allocator_of_rust(&program.identity).is_none() {
+        return Ok(None);
+    }
+    let bytes = fs::read(&program.route.file).with_context(cannot)?;
+    match inject::locate(&*bytes) {
+        Ok(located) => Ok(Some(located)),
+        // What the preload misses is named in the profile.
+        Err(_) if is_dynamic => Ok(None),
+        Err(error) => Err(error).with_context(cannot),
+    }
+}
+
+/// Starts a program, and puts the hooks into its code.
+fn start_with_jumps(
     program: &Program,
+    located: &Located,
     command: Command,
     executes: impl FnOnce(&mut Command) -> anyhow::Result<()>,
     library: &Path,
@@ -210,8 +234,6 @@ fn start_static(
     let cannot = || format!("cannot profile `{}`", program.route.file.display());
     let hooks = fs::read(library).with_context(cannot)?;
     let hooks = HooksLibrary::parse(&hooks).with_context(cannot)?;
-    let bytes = fs::read(&program.route.file).with_context(cannot)?;
-    let located = inject::locate(&*bytes).with_context(cannot)?;
     if program.identity.stripped {
         observer.recording().be_cautious();
     }
@@ -219,7 +241,7 @@ fn start_static(
     let mut prepared = Ok(());
     observer.begin();
     let last = |command: &mut Command| prepared = executes(command);
-    let started = inject::spawn_by(command, last, &located, &hooks, &recording);
+    let started = inject::spawn_by(command, last, located, &hooks, &recording);
     prepared?;
     let started = started.with_context(cannot)?;
     observer.injected(injected(&started.injection));

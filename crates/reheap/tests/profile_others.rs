@@ -200,3 +200,40 @@ fn a_running_32_bit_process_is_refused_and_goes_on() {
     let text = format!("cannot profile process {pid}: ");
     refused.said(&[&text, "it is a 32-bit executable"]);
 }
+
+#[test]
+fn rust_code_with_an_allocator_of_its_own_is_watched_past_malloc() {
+    let place = tempfile::tempdir().unwrap();
+    let manifest = "tests/programs/rust/own_mimalloc/Cargo.toml";
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join(manifest);
+    let mut cargo = Command::new("cargo");
+    cargo
+        .args(["build", "--locked", "--target-dir"])
+        .arg(place.path());
+    run(cargo.arg("--manifest-path").arg(manifest)).succeeded();
+    let program = place.path().join("debug/own_mimalloc");
+    let report = place.path().join("profile.json");
+    let profile = |words: &[&Path]| -> Value {
+        let mut command = reheap("profile -o");
+        run(command.arg(&report).arg("--").args(words)).succeeded();
+        serde_json::from_str(&std::fs::read_to_string(&report).unwrap()).unwrap()
+    };
+    let alone = profile(&[&program]);
+    assert_eq!(alone["processes"][0]["allocator"], "mimalloc");
+    assert_eq!(alone["processes"][0]["access"], "symbols");
+    // Each of its 2,000 strings is one block.
+    let calls = alone["processes"][0]["counts"]["calls"]
+        .as_object()
+        .unwrap();
+    let calls: u64 = calls.values().filter_map(Value::as_u64).sum();
+    assert!(calls > 4_000, "{alone:#}");
+    assert_eq!(unseen(&alone), []);
+
+    let by_shell = profile(&[Path::new("env"), &program]);
+    let told = unseen(&by_shell);
+    let [(name, 1, reason)] = &told[..] else {
+        panic!("{told:?}");
+    };
+    assert_eq!(name, "own_mimalloc");
+    assert!(reason.contains("calls mimalloc past malloc"), "{reason}");
+}

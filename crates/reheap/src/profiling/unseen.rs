@@ -4,9 +4,9 @@
 
 use crate::opened::Opened;
 use crate::program::{Privilege, Program};
-use reheap_elf::identify::{Identity, Kind, Provider, identify};
+use reheap_elf::identify::{Identity, Kind, Provider, RustGlobalAllocator, identify};
 use reheap_profile::others::Other;
-use reheap_profile::profile::{Process, Unseen};
+use reheap_profile::profile::{Access, Process, Unseen};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -127,15 +127,27 @@ pub(super) fn identified(processes: Vec<Process>) -> (Vec<Process>, Vec<Unseen>)
             Malloc::Own(name) if process.counts.calls.is_empty() => {
                 let reason = format!("it has an allocator of its own: {name}");
                 unseen.push(Unseen {
-                    program: process.program,
+                    program: process.program.clone(),
                     reason,
                     times: Some(1),
-                    cpu_seconds: process
-                        .time
-                        .map(|time| time.user_seconds + time.system_seconds),
+                    cpu_seconds: cpu_seconds(&process),
                 });
             }
-            Malloc::Own(name) | Malloc::Shared(name) => {
+            Malloc::PastMalloc(name) if process.access == Access::Preload => {
+                unseen.push(Unseen {
+                    program: process.program.clone(),
+                    reason: format!(
+                        "its Rust code calls {name} past malloc, and only calls of malloc are counted; \
+                         as the first program of a command, or with `--pid`, it is watched if it has symbols"
+                    ),
+                    times: Some(1),
+                    cpu_seconds: cpu_seconds(&process),
+                });
+                // It says nothing of the allocator that does the work.
+                process.time = None;
+                seen.push(process);
+            }
+            Malloc::Own(name) | Malloc::Shared(name) | Malloc::PastMalloc(name) => {
                 process.allocator = Some(name.clone());
                 seen.push(process);
             }
@@ -145,19 +157,43 @@ pub(super) fn identified(processes: Vec<Process>) -> (Vec<Process>, Vec<Unseen>)
     (seen, unseen)
 }
 
+fn cpu_seconds(process: &Process) -> Option<f64> {
+    let time = process.time.as_ref()?;
+    Some(time.user_seconds + time.system_seconds)
+}
+
 /// Where a program gets its malloc from.
 enum Malloc {
     /// From its own file.
     Own(String),
     /// From a library.
     Shared(String),
+    /// From a library, but Rust code does not call it.
+    PastMalloc(String),
     Unknown,
+}
+
+/// The allocator that Rust code calls past malloc.
+pub(super) fn allocator_of_rust(identity: &Identity) -> Option<String> {
+    match identity.rust_global_allocator.as_ref()? {
+        RustGlobalAllocator::Custom { name, .. } => Some(
+            name.as_deref()
+                .unwrap_or("an allocator of its own")
+                .to_owned(),
+        ),
+        _ => None,
+    }
 }
 
 fn malloc_of(program: &Path) -> Malloc {
     let Some(identity) = identity(program) else {
         return Malloc::Unknown;
     };
+    if let Some(name) = allocator_of_rust(&identity)
+        && identity.kind == Kind::Dynamic
+    {
+        return Malloc::PastMalloc(name);
+    }
     match identity.malloc.provider {
         Provider::Allocator { name } => Malloc::Own(name),
         Provider::OwnCode => Malloc::Own("one that reheap does not know".to_owned()),
