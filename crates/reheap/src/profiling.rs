@@ -210,7 +210,7 @@ fn start(
 fn located(program: &Program) -> anyhow::Result<Option<Located>> {
     let cannot = || format!("cannot profile `{}`", program.route.file.display());
     let is_dynamic = program.identity.kind == Kind::Dynamic;
-    if is_dynamic && unseen::allocator_of_rust(&program.identity).is_none() {
+    if is_dynamic && !unseen::allocates_past_preloads(&program.identity) {
         return Ok(None);
     }
     let bytes = fs::read(&program.route.file).with_context(cannot)?;

@@ -237,3 +237,26 @@ fn rust_code_with_an_allocator_of_its_own_is_watched_past_malloc() {
     assert_eq!(name, "own_mimalloc");
     assert!(reason.contains("calls mimalloc past malloc"), "{reason}");
 }
+
+#[test]
+fn a_dynamic_program_with_a_malloc_of_its_own_is_counted() {
+    const SOURCE: &str = "#include <stddef.h>\nstatic char heap[1 << 20]; static size_t used;\n\
+        void *malloc(size_t size) { void *block = heap + used; used += (size + 15) & -16ul; return block; }\n\
+        void free(void *block) { (void)block; }\n\
+        void *calloc(size_t count, size_t size) { return malloc(count * size); }\n\
+        void *realloc(void *block, size_t size) { (void)block; return malloc(size); }\n\
+        int main(void) { for (int i = 0; i < 1000; i++) { char *block = malloc(10); *block = 1; free(block); } }\n";
+    let workers = Workers::new();
+    let (source, program) = (workers.program("own.c"), workers.program("own"));
+    std::fs::write(&source, SOURCE).unwrap();
+    let mut cc = Command::new("cc");
+    cc.arg("-fno-builtin").arg(&source).arg("-o").arg(&program);
+    run(&mut cc).succeeded();
+    let (profile, _) = workers.profile(&[&program]);
+    let calls = &profile["processes"][0]["counts"]["calls"];
+    assert_eq!(
+        (&calls["malloc"], &calls["free"]),
+        (&1000.into(), &1000.into())
+    );
+    assert_eq!(unseen(&profile), []);
+}

@@ -173,8 +173,15 @@ enum Malloc {
     Unknown,
 }
 
+/// Whether a dynamic program calls an allocator in its own file, where no preload comes between.
+pub(super) fn allocates_past_preloads(identity: &Identity) -> bool {
+    let provider = &identity.malloc.provider;
+    let is_own = matches!(provider, Provider::Allocator { .. } | Provider::OwnCode);
+    is_own || allocator_of_rust(identity).is_some()
+}
+
 /// The allocator that Rust code calls past malloc.
-pub(super) fn allocator_of_rust(identity: &Identity) -> Option<String> {
+fn allocator_of_rust(identity: &Identity) -> Option<String> {
     match identity.rust_global_allocator.as_ref()? {
         RustGlobalAllocator::Custom { name, .. } => Some(
             name.as_deref()
