@@ -133,7 +133,7 @@ pub(super) fn identified(processes: Vec<Process>) -> (Vec<Process>, Vec<Unseen>)
                     cpu_seconds: cpu_seconds(&process),
                 });
             }
-            Malloc::PastMalloc(name) if process.access == Access::Preload => {
+            Malloc::Bypassed(name) if process.access == Access::Preload => {
                 unseen.push(Unseen {
                     program: process.program.clone(),
                     reason: format!(
@@ -147,7 +147,7 @@ pub(super) fn identified(processes: Vec<Process>) -> (Vec<Process>, Vec<Unseen>)
                 process.time = None;
                 seen.push(process);
             }
-            Malloc::Own(name) | Malloc::Shared(name) | Malloc::PastMalloc(name) => {
+            Malloc::Own(name) | Malloc::Shared(name) | Malloc::Bypassed(name) => {
                 process.allocator = Some(name.clone());
                 seen.push(process);
             }
@@ -169,7 +169,7 @@ enum Malloc {
     /// From a library.
     Shared(String),
     /// From a library, but Rust code does not call it.
-    PastMalloc(String),
+    Bypassed(String),
     Unknown,
 }
 
@@ -199,7 +199,7 @@ fn malloc_of(program: &Path) -> Malloc {
     if let Some(name) = allocator_of_rust(&identity)
         && identity.kind == Kind::Dynamic
     {
-        return Malloc::PastMalloc(name);
+        return Malloc::Bypassed(name);
     }
     match identity.malloc.provider {
         Provider::Allocator { name } => Malloc::Own(name),
