@@ -8,6 +8,7 @@ mod rows;
 
 use crate::machine::today;
 use crate::progress::Progress;
+use crate::registry;
 use crate::workspace::{Build, Workspace};
 use anyhow::{Context, Result, bail, ensure};
 use rows::{PROJECTS, Project, VERDICTS, Verdict};
@@ -16,7 +17,6 @@ use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 /// At most one finding in so many may be false.
 const FALSE_ONE_IN: usize = 10;
@@ -96,20 +96,7 @@ impl Project {
     /// Its directory in Cargo's home, with the archive verified.
     fn fetched(&self, home: &Path) -> Result<PathBuf> {
         let name = format!("{}-{}", self.name, self.version);
-        if below(home, "cache", &format!("{name}.crate")).is_none() {
-            let package = format!("{}@{}", self.name, self.version);
-            let status = Command::new("cargo")
-                .args(["info", "--quiet", "--registry", "crates-io", &package])
-                .env("CARGO_HOME", home)
-                .current_dir(home)
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .status()
-                .context("cannot start cargo")?;
-            ensure!(status.success(), "cannot fetch {package}");
-        }
-        let archive = below(home, "cache", &format!("{name}.crate"));
-        let archive = archive.with_context(|| format!("{name} was not fetched"))?;
+        let (archive, sources) = registry::fetched(home, self.name, self.version)?;
         let bytes =
             fs::read(&archive).with_context(|| format!("cannot read `{}`", archive.display()))?;
         let sum: String = Sha256::digest(bytes)
@@ -119,15 +106,8 @@ impl Project {
                 all
             });
         ensure!(sum == self.sha256, "{name} has the checksum {sum}");
-        below(home, "src", &name).with_context(|| format!("{name} was not unpacked"))
+        Ok(sources)
     }
-}
-
-/// What is in a directory of the registry in Cargo's home; the name between has a hash.
-fn below(home: &Path, kind: &str, name: &str) -> Option<PathBuf> {
-    let registries = fs::read_dir(home.join("registry").join(kind)).ok()?;
-    let mut paths = registries.flatten().map(|entry| entry.path().join(name));
-    paths.find(|path| path.exists())
 }
 
 fn check(workspace: &Workspace, home: &Path, directory: &Path) -> Result<Report> {

@@ -9,6 +9,7 @@
 )]
 
 mod adopt_corpus;
+mod adopt_trials;
 mod ci;
 mod demo;
 mod dist;
@@ -23,6 +24,7 @@ mod prerequisites;
 mod profiles;
 mod programs;
 mod progress;
+mod registry;
 mod table;
 mod targets;
 mod test_dist;
@@ -108,6 +110,12 @@ enum Task {
         #[arg(long, value_name = "DIRECTORY")]
         directory: std::path::PathBuf,
     },
+    /// Run `reheap adopt` and `--undo` in real projects, build these, and write whether they have the allocator
+    AdoptTrials {
+        /// Where the table is written, from the root of the workspace
+        #[arg(long, value_name = "DIRECTORY")]
+        directory: std::path::PathBuf,
+    },
     /// Run real programs under every allocator, and the test suites of static ones, and write how they compare
     Trials(trials::Options),
     /// Install each package of `dist` into a new root, use it there, and run the recipes and the action
@@ -159,6 +167,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         } => profiles::run(&workspace, rounds, machine, &only),
         Task::InspectCorpus { directory } => inspect_corpus::run(&workspace, &directory),
         Task::AdoptCorpus { directory } => adopt_corpus::run(workspace, &directory),
+        Task::AdoptTrials { directory } => adopt_trials::run(workspace, &directory),
         Task::Trials(options) => trials::run(&workspace, &options),
         Task::TestDist { directory, only } => test_dist::run(&workspace, directory, &only),
         Task::TestTargets => targets::run(&workspace),
