@@ -295,7 +295,8 @@ fn tokens(text: &Text) -> Result<TokenStream, AdoptError> {
         .map_err(|error: proc_macro2::LexError| AdoptError::Syntax {
             path: text.path.clone(),
             line: error.span().start().line,
-            reason: error.to_string(),
+            reason: "it is no Rust: a bracket or a string is not closed, or a character is wrong"
+                .to_owned(),
         })
 }
 
