@@ -1,7 +1,10 @@
 # Everything is in xtask; these are short names for it. Not `cargo xtask`, which is silent while it builds itself.
 XTASK = cargo run --package xtask --
 
-.PHONY: demo demo-all test test-targets ci bench dist test-dist
+# How many seconds of processor time `make fuzz` spends on each target.
+FUZZ_SECONDS = 3600
+
+.PHONY: demo demo-all test test-targets ci bench fuzz dist test-dist
 
 demo: ; $(XTASK) demo
 
@@ -17,6 +20,8 @@ test-targets:
 	$(XTASK) test-targets
 
 bench: ; $(XTASK) measure
+
+fuzz: ; $(XTASK) fuzz --seconds $(FUZZ_SECONDS)
 
 dist:
 	@xtask/prepare dist

@@ -1,5 +1,6 @@
 //! What CI runs, and what a contributor runs before sending a change.
 
+use crate::deny;
 use crate::progress::Progress;
 use crate::workspace::Workspace;
 use anyhow::Result;
@@ -32,6 +33,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     for (what, arguments) in checks {
         progress.step(what, workspace.cargo().args(arguments))?;
     }
+    deny::run(workspace, &progress)?;
     progress.say("all checks passed");
     Ok(())
 }

@@ -10,10 +10,13 @@
 
 mod adopt_corpus;
 mod adopt_trials;
+mod attacks;
 mod ci;
 mod demo;
+mod deny;
 mod dist;
 mod figures;
+mod fuzz;
 mod inspect_corpus;
 mod machine;
 mod measure;
@@ -67,11 +70,25 @@ enum Task {
         /// Name of this machine in the directory's name [default: architecture and number of processors]
         #[arg(long, value_name = "NAME")]
         machine: Option<String>,
+        /// Only what protection costs: the hardened allocators beside those without
+        #[arg(long)]
+        hardened: bool,
         /// Only these programs, or `figures` for what reheap itself costs
         only: Vec<String>,
     },
     /// Write the charts, tables and figures of all measurements again, from the raw data
     Pages,
+    /// Fuzz each reader of foreign files for a while, and write a table of what came of it
+    Fuzz {
+        /// How long each target runs, in seconds of processor time
+        #[arg(long, value_name = "N", default_value_t = 3600)]
+        seconds: u64,
+        /// Name of this machine in the directory's name [default: architecture and number of processors]
+        #[arg(long, value_name = "NAME")]
+        machine: Option<String>,
+        /// Only these targets
+        only: Vec<String>,
+    },
     /// Measure memcpy, memset, strlen and the like against musl's and glibc's, and plot them
     MeasureMemory {
         /// Name of this machine in the directory's name [default: architecture and number of processors]
@@ -116,6 +133,12 @@ enum Task {
         #[arg(long, value_name = "DIRECTORY")]
         directory: std::path::PathBuf,
     },
+    /// Run every attack under every variant of the catalogue, and write the matrix and its raw data
+    Attacks {
+        /// Where both are written, from the root of the workspace
+        #[arg(long, value_name = "DIRECTORY")]
+        directory: std::path::PathBuf,
+    },
     /// Run real programs under every allocator, and the test suites of static ones, and write how they compare
     Trials(trials::Options),
     /// Install each package of `dist` into a new root, use it there, and run the recipes and the action
@@ -155,9 +178,15 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Measure {
             rounds,
             machine,
+            hardened,
             only,
-        } => measure::run(&workspace, rounds, machine, &only),
+        } => measure::run(&workspace, rounds, machine, hardened, &only),
         Task::Pages => pages::run(&workspace),
+        Task::Fuzz {
+            seconds,
+            machine,
+            only,
+        } => fuzz::run(&workspace, seconds, machine, &only),
         Task::MeasureMemory { machine } => memory_functions::run(&workspace, machine),
         Task::MeasureTrust { machine, raw } => trust::run(&workspace, machine, raw),
         Task::MeasureProfile {
@@ -168,6 +197,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::InspectCorpus { directory } => inspect_corpus::run(&workspace, &directory),
         Task::AdoptCorpus { directory } => adopt_corpus::run(workspace, &directory),
         Task::AdoptTrials { directory } => adopt_trials::run(workspace, &directory),
+        Task::Attacks { directory } => attacks::run(workspace, &directory),
         Task::Trials(options) => trials::run(&workspace, &options),
         Task::TestDist { directory, only } => test_dist::run(&workspace, directory, &only),
         Task::TestTargets => targets::run(&workspace),

@@ -22,8 +22,24 @@ const VARIANTS: &str = "glibc,glibc+mimalloc,glibc+jemalloc,musl,\
                         musl+mimalloc,musl+mimalloc3,musl+jemalloc,musl+jemalloc[huge_pages=allow],\
                         musl+snmalloc,musl+rpmalloc";
 
-/// What is preloaded into programs that nobody links again: every allocator, the hardened one too.
+/// What is preloaded into programs that nobody links again.
 const PRELOADED: &str = "glibc,mimalloc,mimalloc3,mimalloc-secure,jemalloc,rpmalloc,snmalloc";
+
+/// What protection costs: the hardened allocators beside those without, in both libcs.
+const HARDENED: &str = "glibc,musl,musl+mimalloc,musl+mimalloc-secure,musl+mimalloc2-secure,\
+                        musl+snmalloc-checks,musl+hardened_malloc-light,musl+hardened_malloc";
+const HARDENED_PRELOADED: &str = "glibc,mimalloc,mimalloc-secure,mimalloc2-secure,snmalloc-checks,\
+                                  hardened_malloc-light,hardened_malloc";
+/// The programs that they are measured on.
+const HARDENED_PROGRAMS: [&str; 7] = [
+    "churn",
+    "passwords",
+    "json",
+    "tokenize",
+    "readers",
+    "requests",
+    "redis",
+];
 
 /// What projects do today: a crate as global allocator, by a feature that every workload has.
 const CRATES: [(&str, &str); 2] = [
@@ -31,27 +47,66 @@ const CRATES: [(&str, &str); 2] = [
     ("musl, crate tikv-jemallocator", "jemalloc-crate"),
 ];
 
+/// What takes part, and where the raw data goes.
+struct Plan {
+    linked: &'static str,
+    crates: &'static [(&'static str, &'static str)],
+    preloaded: &'static str,
+    /// All, if empty.
+    programs: &'static [&'static str],
+    /// In the directory of the day and machine.
+    directory: &'static str,
+}
+
+const ALL: Plan = Plan {
+    linked: VARIANTS,
+    crates: &CRATES,
+    preloaded: PRELOADED,
+    programs: &[],
+    directory: "",
+};
+
+const ONLY_HARDENED: Plan = Plan {
+    linked: HARDENED,
+    crates: &[],
+    preloaded: HARDENED_PRELOADED,
+    programs: &HARDENED_PROGRAMS,
+    directory: pages::HARDENED,
+};
+
 /// Measures and writes the directory. With names, only these programs.
 pub(crate) fn run(
     workspace: &Workspace,
     rounds: usize,
     machine_name: Option<String>,
+    hardened: bool,
     only: &[String],
 ) -> Result<()> {
+    let plan = match hardened {
+        true => &ONLY_HARDENED,
+        false => &ALL,
+    };
     let progress = Progress::start();
     let machine = Machine::describe()?;
     workspace.build_reheap(&progress)?;
     prerequisites::install_missing(workspace, &progress)?;
     prerequisites::install_cxx(workspace, &progress);
     let directory = machine.directory(workspace, machine_name)?;
+    let raw = directory.join(plan.directory);
+    fs::create_dir_all(&raw)
+        .with_context(|| format!("cannot make the directory `{}`", raw.display()))?;
     let measuring = Measuring {
         workspace,
+        plan,
         progress: &progress,
-        directory: &directory,
+        directory: &raw,
         rounds,
     };
     let mut prepared = programs::prepare(workspace, &progress)?;
-    let is_chosen = |name: &str| only.is_empty() || only.iter().any(|chosen| chosen == name);
+    let is_chosen = |name: &str| {
+        (only.is_empty() || only.iter().any(|chosen| chosen == name))
+            && (plan.programs.is_empty() || plan.programs.contains(&name))
+    };
     prepared.rust.retain(|program| is_chosen(program.package));
     prepared.system.retain(|program| is_chosen(program.name));
     prepared.servers.retain(|program| is_chosen(program.name));
@@ -79,6 +134,7 @@ pub(crate) fn run(
 
 struct Measuring<'a> {
     workspace: &'a Workspace,
+    plan: &'a Plan,
     progress: &'a Progress,
     directory: &'a Path,
     rounds: usize,
@@ -87,8 +143,9 @@ struct Measuring<'a> {
 impl Measuring<'_> {
     fn rust(&self, program: &RustProgram) -> Result<()> {
         let mut command = self.workspace.cargo_reheap();
-        command.args(["bench", "--name", program.package, "--variant", VARIANTS]);
-        for (name, feature) in CRATES {
+        command.args(["bench", "--name", program.package]);
+        command.args(["--variant", self.plan.linked]);
+        for (name, feature) in self.plan.crates {
             let built = program.build_with_feature(self.workspace, self.progress, feature)?;
             let words = program.arguments.join(" ");
             let variant = format!("{name}={} {words}", built.display());
@@ -103,14 +160,16 @@ impl Measuring<'_> {
 
     fn system(&self, program: &SystemProgram) -> Result<()> {
         let mut command = self.workspace.reheap();
-        command.args(["bench", "--name", program.name, "--variant", PRELOADED]);
+        command.args(["bench", "--name", program.name]);
+        command.args(["--variant", self.plan.preloaded]);
         command.envs(program.environment.iter().copied());
         self.measure(program.name, &mut command, &program.words)
     }
 
     fn server(&self, program: &ServerProgram) -> Result<()> {
         let mut command = self.workspace.reheap();
-        command.args(["bench", "--name", program.name, "--variant", PRELOADED]);
+        command.args(["bench", "--name", program.name]);
+        command.args(["--variant", self.plan.preloaded]);
         command.args(["--server", program.server]);
         command.args([
             "--ready-port",

@@ -13,6 +13,7 @@ mod chart;
 pub(crate) mod page;
 mod ratios;
 
+use crate::attacks;
 use crate::figures::Figures;
 use crate::profiles;
 use crate::trust::Trust;
@@ -27,6 +28,9 @@ use std::path::{Path, PathBuf};
 
 /// The README of a directory that has none yet. Whoever measured adds what the figures mean.
 const SKELETON: &str = include_str!("pages/skeleton.txt");
+
+/// The directory, in one of measurements, of what protection costs.
+pub(crate) const HARDENED: &str = "hardened";
 
 /// The raw data of a directory.
 struct Measurements {
@@ -85,11 +89,26 @@ pub(crate) fn pages(workspace: &Workspace, directory: &Path) -> Result<Vec<Page>
         let title = "Allocators preloaded into Python, Java, Node and Redis";
         page("preloaded.md", tables(title, &measurements.preloaded)?);
     }
+    if directory.join(HARDENED).exists() {
+        let hardened = Measurements::read(&directory.join(HARDENED))?;
+        let linked = tables(
+            "What protection costs: programs that reheap links",
+            &hardened.linked,
+        )?;
+        let title = "What protection costs: preloaded into Python, Node and Redis";
+        let preloaded = tables(title, &hardened.preloaded)?;
+        page("hardened/linked.md", linked);
+        page("hardened/preloaded.md", preloaded);
+    }
     let trust = directory.join("trust.json");
     if trust.exists() {
         let trust: Trust = serde_json::from_str(&read(&trust)?)
             .with_context(|| format!("cannot understand `{}`", trust.display()))?;
         page("trust.md", trust.markdown()?);
+    }
+    let attacks = directory.join(attacks::RAW);
+    if attacks.exists() {
+        page(attacks::PAGE, attacks::page(&read(&attacks)?)?);
     }
     if let Some(figures) = &measurements.figures {
         page("figures.md", figures.markdown()?);

@@ -17,6 +17,9 @@ mod data;
 mod lines;
 mod manifests;
 pub mod metadata;
+#[cfg(test)]
+mod mutated;
+pub mod needed_rust;
 pub mod packages;
 pub mod placement;
 pub mod removal;
@@ -155,7 +158,7 @@ impl Plan {
         if let Some(index) = self.files.iter().position(|file| file.path == real) {
             return Ok(index);
         }
-        let contents = fs::read_to_string(&real).map_err(cannot_read)?;
+        let contents = crate::text::contents(&real)?;
         self.files.push(Change {
             path: real,
             before: Some(contents.clone()),

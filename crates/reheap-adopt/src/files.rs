@@ -1,31 +1,31 @@
 //! The files of a project beside its sources: scripts, workflows, containers, services.
+//!
+//! The repository is walked once. Its rules differ in what they look at: those about workflows and containers ask
+//! [`crate::workflows::Kind`], those about features and variables ask [`Role`].
 
 use crate::text::Text;
+use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Directories in which other people's files are, or what builds made.
-const FOREIGN: [&str; 6] = [
-    "target",
-    "node_modules",
-    "vendor",
-    "third_party",
-    ".git",
-    "dist",
-];
-/// Directories whose scripts and containers are what tests try.
-const OF_TESTS: [&str; 5] = ["tests", "test", "testdata", "fixtures", "examples"];
+const FOREIGN: [&str; 5] = ["target", "node_modules", "vendor", "third_party", ".git"];
+/// Directories with samples for tests.
+const SAMPLES: [&str; 4] = ["fixtures", "snapshots", "test-data", "testdata"];
+/// Directories whose scripts and containers are what tests try. CI may still build targets by them.
+const OF_TESTS: [&str; 3] = ["tests", "test", "examples"];
 /// Larger files are data.
 const BYTES_MAX: u64 = 1 << 20;
 /// Enough for large projects; a directory with more is not only a project.
 const FILES_MAX: usize = 50_000;
 
-/// All files below a directory, relative to it, sorted.
+/// All files below a directory, relative to it, sorted. If there are too many, those that are deep below are left out.
 pub(crate) fn below(directory: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
-    let mut next = vec![directory.to_owned()];
-    while let Some(at) = next.pop() {
-        let Ok(entries) = fs::read_dir(&at) else {
+    let mut next = VecDeque::from([PathBuf::new()]);
+    while let Some(at) = next.pop_front() {
+        // What nobody may read says nothing to CI either.
+        let Ok(entries) = fs::read_dir(directory.join(&at)) else {
             continue;
         };
         for entry in entries.flatten() {
@@ -34,18 +34,24 @@ pub(crate) fn below(directory: &Path) -> Vec<PathBuf> {
             };
             let name = entry.file_name();
             if kind.is_dir() && !FOREIGN.iter().any(|foreign| name == *foreign) {
-                next.push(entry.path());
+                next.push_back(at.join(name));
             } else if kind.is_file() && files.len() < FILES_MAX {
-                files.push(entry.path());
+                files.push(at.join(name));
             }
         }
     }
-    let mut files: Vec<PathBuf> = files
-        .into_iter()
-        .filter_map(|path| path.strip_prefix(directory).map(Path::to_owned).ok())
-        .collect();
     files.sort();
     files
+}
+
+/// Whether a file is a sample for tests. `path` is relative to the project.
+pub(crate) fn is_sample(path: &Path) -> bool {
+    is_in(path, &SAMPLES)
+}
+
+fn is_in(path: &Path, directories: &[&str]) -> bool {
+    let mut components = path.components();
+    components.any(|it| directories.iter().any(|name| it.as_os_str() == *name))
 }
 
 /// What a file says how to do.
@@ -61,10 +67,7 @@ pub(crate) enum Role {
 
 /// `path` is relative to the project.
 pub(crate) fn role(path: &Path) -> Option<Role> {
-    if path
-        .components()
-        .any(|it| OF_TESTS.iter().any(|test| it.as_os_str() == *test))
-    {
+    if is_sample(path) || is_in(path, &OF_TESTS) {
         return None;
     }
     let name = path.file_name()?.to_str()?.to_lowercase();
@@ -96,12 +99,15 @@ pub(crate) fn role(path: &Path) -> Option<Role> {
     }
 }
 
-/// A file, unless it is large or no text.
+/// A file, unless it is large. What is no UTF-8 in it cannot be what is looked for.
 pub(crate) fn text(path: &Path) -> Option<Text> {
-    let bytes = fs::metadata(path).ok()?.len();
-    (bytes <= BYTES_MAX)
-        .then(|| Text::read(path).ok())
-        .flatten()
+    if fs::metadata(path).ok()?.len() > BYTES_MAX {
+        return None;
+    }
+    Some(Text {
+        path: path.to_owned(),
+        contents: String::from_utf8_lossy(&fs::read(path).ok()?).into_owned(),
+    })
 }
 
 /// Whether a text has a word as a whole.

@@ -8,7 +8,6 @@ use crate::checks::{
 };
 use crate::crates::AllocatorCrate;
 use crate::error::AdoptError;
-use crate::files;
 pub use crate::finding::{Finding, Rule};
 use crate::linked::Linked;
 use crate::project::{Kind, Package, Project, Target};
@@ -17,7 +16,7 @@ use std::path::PathBuf;
 
 /// All findings, by file and line.
 pub fn of(project: &Project) -> Vec<Finding> {
-    let files = files::below(&project.root);
+    let files = project.repository().below(&project.root);
     let mut findings = Vec::new();
     for package in &project.packages {
         findings.extend(conditions::of(package));

@@ -24,6 +24,7 @@ pub mod findings;
 mod linked;
 pub mod manifest;
 pub mod project;
+pub mod readers;
 pub mod sources;
 pub mod text;
 pub mod workflows;

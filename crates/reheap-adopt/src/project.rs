@@ -8,6 +8,7 @@ use crate::text::Text;
 use crate::workflows::Repository;
 use cargo_metadata::{CrateType, MetadataCommand, TargetKind};
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -16,6 +17,8 @@ use std::sync::OnceLock;
 pub struct Project {
     /// Where its root manifest is.
     pub root: PathBuf,
+    /// Where Cargo puts what it builds.
+    pub target_directory: PathBuf,
     /// The root manifest.
     pub manifest: Manifest,
     /// Its members.
@@ -30,6 +33,8 @@ pub struct Project {
 pub struct Package {
     /// Its name.
     pub name: String,
+    /// Its version.
+    pub version: String,
     /// Where its manifest is.
     pub directory: PathBuf,
     /// Its manifest.
@@ -109,6 +114,7 @@ impl Project {
         });
         Ok(Self {
             packages: packages.collect::<Result<_, _>>()?,
+            target_directory: metadata.target_directory.clone().into(),
             locked: locked(&root.join("Cargo.lock"))?,
             repository: OnceLock::new(),
             manifest: root_manifest,
@@ -118,6 +124,16 @@ impl Project {
 }
 
 impl Project {
+    /// A path as it is from the root, with `..` for what is not below it.
+    pub fn relative(&self, path: &Path) -> PathBuf {
+        relative(path, &self.root)
+    }
+
+    /// The same from the top of the repository.
+    pub fn relative_in_repository(&self, path: &Path) -> PathBuf {
+        relative(path, &self.repository().top)
+    }
+
     /// What is around it: CI, Dockerfiles, scripts. Read when somebody asks, because a repository may be large.
     pub fn repository(&self) -> &Repository {
         self.repository
@@ -141,6 +157,7 @@ impl Package {
         });
         Ok(Self {
             name: package.name.to_string(),
+            version: package.version.to_string(),
             directory: path.parent().unwrap_or(Path::new("")).to_owned(),
             manifest: Manifest::read(path, Some(workspace))?,
             is_default,
@@ -220,13 +237,36 @@ impl Kind {
     }
 }
 
+/// One path from another. Cargo's paths may lead through links, and those of edited files do not.
+fn relative(path: &Path, from: &Path) -> PathBuf {
+    if let Ok(below) = path.strip_prefix(from) {
+        return below.to_owned();
+    }
+    let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let (path, from) = (real(path), real(from));
+    let mut up = PathBuf::new();
+    for above in from.ancestors() {
+        if let Ok(below) = path.strip_prefix(above)
+            && above.parent().is_some()
+        {
+            return up.join(below);
+        }
+        up.push("..");
+    }
+    path
+}
+
 /// Cargo's message without the words around it.
 fn in_cargos_words(error: cargo_metadata::Error) -> String {
     match error {
         cargo_metadata::Error::CargoMetadata { stderr } => {
             let text = stderr.trim();
-            text.strip_prefix("error: ").unwrap_or(text).to_owned()
+            match text.strip_prefix("error: ").unwrap_or(text) {
+                "" => "Cargo failed and does not say why".to_owned(),
+                text => text.to_owned(),
+            }
         }
+        cargo_metadata::Error::Io(error) => format!("cannot start Cargo: {error}"),
         other => other.to_string(),
     }
 }

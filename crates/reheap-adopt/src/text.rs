@@ -2,6 +2,7 @@
 
 use crate::error::AdoptError;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// A text file as it was read.
@@ -19,13 +20,9 @@ impl Text {
     /// # Errors
     /// If it cannot be read, or is not UTF-8.
     pub fn read(path: &Path) -> Result<Self, AdoptError> {
-        let contents = fs::read_to_string(path).map_err(|source| AdoptError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
         Ok(Self {
             path: path.to_owned(),
-            contents,
+            contents: contents(path)?,
         })
     }
 
@@ -42,4 +39,16 @@ impl Text {
             _ => "\n",
         }
     }
+}
+
+/// What is in a file of UTF-8.
+pub(crate) fn contents(path: &Path) -> Result<String, AdoptError> {
+    let contents = fs::read(path).and_then(|bytes| {
+        let is_other = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8");
+        String::from_utf8(bytes).map_err(is_other)
+    });
+    contents.map_err(|source| AdoptError::Read {
+        path: path.to_owned(),
+        source,
+    })
 }

@@ -11,26 +11,9 @@ pub(crate) mod shell;
 pub(crate) mod targets;
 pub(crate) mod yaml;
 
+use crate::files;
 use crate::text::Text;
-use std::fs;
 use std::path::{Path, PathBuf};
-
-/// No repository of a person has more directories above its scripts.
-const DEPTH_MAX: usize = 6;
-/// Scripts are small; whatever is larger is data.
-const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Directories with the work of others, or with samples for tests.
-const SKIPPED: [&str; 9] = [
-    ".git",
-    "fixtures",
-    "node_modules",
-    "snapshots",
-    "target",
-    "test-data",
-    "testdata",
-    "third_party",
-    "vendor",
-];
 
 /// The files around a project.
 #[derive(Debug, Default)]
@@ -39,6 +22,8 @@ pub struct Repository {
     pub top: PathBuf,
     /// Those that matter, by their paths.
     pub files: Vec<File>,
+    /// The paths of all, from the top.
+    all: Vec<PathBuf>,
 }
 
 /// One of them.
@@ -72,11 +57,22 @@ impl Repository {
     pub fn around(directory: &Path) -> Self {
         let is_top = |it: &&Path| it.join(".git").exists();
         let top = directory.ancestors().find(is_top).unwrap_or(directory);
-        let mut files = Vec::new();
-        add_files(top, Path::new(""), &mut files);
-        files.sort_by(|a, b| a.name.cmp(&b.name));
-        let top = top.to_owned();
-        Self { top, files }
+        let all = files::below(top);
+        let own = all.iter().filter(|path| !files::is_sample(path));
+        Self {
+            files: own.filter_map(|path| file(top, path)).collect(),
+            top: top.to_owned(),
+            all,
+        }
+    }
+
+    /// The paths of all files below a directory, from there.
+    pub(crate) fn below(&self, directory: &Path) -> Vec<PathBuf> {
+        let Ok(place) = directory.strip_prefix(&self.top) else {
+            return files::below(directory);
+        };
+        let below = self.all.iter().filter_map(|it| it.strip_prefix(place).ok());
+        below.map(Path::to_owned).collect()
     }
 
     /// The files of these kinds.
@@ -86,38 +82,12 @@ impl Repository {
     }
 }
 
-fn add_files(top: &Path, below: &Path, files: &mut Vec<File>) {
-    // What nobody may read says nothing to CI either.
-    let Ok(entries) = fs::read_dir(top.join(below)) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let (Ok(kind), Ok(name)) = (entry.file_type(), entry.file_name().into_string()) else {
-            continue;
-        };
-        let path = below.join(&name);
-        if kind.is_dir() {
-            if path.components().count() < DEPTH_MAX && !SKIPPED.contains(&name.as_str()) {
-                add_files(top, &path, files);
-            }
-        } else if kind.is_file() {
-            files.extend(file(top, &path));
-        }
-    }
-}
-
 fn file(top: &Path, path: &Path) -> Option<File> {
     let name = path.to_str()?.to_owned();
-    let kind = Kind::of(&name)?;
-    let path: PathBuf = top.join(path);
-    if fs::metadata(&path).ok()?.len() > FILE_BYTES_MAX {
-        return None;
-    }
-    let contents = String::from_utf8_lossy(&fs::read(&path).ok()?).into_owned();
     Some(File {
-        kind,
+        kind: Kind::of(&name)?,
+        text: files::text(&top.join(path))?,
         name,
-        text: Text { path, contents },
     })
 }
 

@@ -425,8 +425,7 @@ fn a_piece_that_somebody_changed_stays_and_is_named() {
         )
     );
     assert_eq!((left[1].0.as_str(), left[1].1), ("Cargo.toml", 7));
-    let why =
-        "`target.'cfg(target_env = \"musl\")'.dependencies.mimalloc` stays: `src/main.rs` uses it";
+    let why = "`target.'cfg(target_env = \"musl\")'.dependencies.mimalloc` is still needed: `src/main.rs` uses it";
     assert_eq!(left[1].2, why);
     assert_eq!(written.read("src/main.rs"), main);
 
@@ -514,7 +513,7 @@ fn programs_that_cannot_have_it_are_refused_with_the_place() {
         ),
         (
             "include!(concat!(env!(\"OUT_DIR\"), \"/main.rs\"));\n",
-            "`app` (`src/main.rs`) is generated",
+            "`app` (`src/main.rs`) only includes another file",
         ),
         ("fn main() {\n    (\n}\n", "main.rs`, line"),
     ] {
@@ -549,6 +548,72 @@ fn programs_that_cannot_have_it_are_refused_with_the_place() {
         let written = Written::new(&[("Cargo.toml", manifest), (source, MAIN)]);
         let refusal = written.try_adopt(how).unwrap_err();
         assert!(refusal.what.contains(what), "{refusal}");
+    }
+}
+
+#[test]
+fn a_program_that_gets_an_allocator_from_another_member_is_refused() {
+    let a = format!(
+        "{PACKAGE}[dependencies]\nheap = {{ path = \"heap\" }}\n[workspace]\nmembers = [\"heap\", \"b\"]\n"
+    );
+    let heap = "#[cfg(feature = \"heap\")]\n#[global_allocator]\nstatic A: std::alloc::System = std::alloc::System;\n";
+    let heap_manifest = PACKAGE.replace("app", "heap") + "[features]\nheap = []\n";
+    let written = Written::new(&[
+        ("Cargo.toml", &a),
+        ("src/main.rs", "use heap as _;\nfn main() {}\n"),
+        ("heap/Cargo.toml", &heap_manifest),
+        ("heap/src/lib.rs", heap),
+        ("b/Cargo.toml", &PACKAGE.replace("app", "b")),
+        ("b/src/main.rs", MAIN),
+    ]);
+    let refusal = written.try_adopt(USUAL).unwrap_err();
+    assert_eq!(
+        refusal.what,
+        "the program `app` gets a global allocator from `heap`, at heap/src/lib.rs:2"
+    );
+    // What the code does not mention is not linked.
+    written.write("src/main.rs", MAIN);
+    written.adopt(USUAL);
+    assert_eq!(written.undo(), []);
+}
+
+#[test]
+fn a_file_that_is_also_a_library_is_refused() {
+    let manifest = format!("{PACKAGE}[lib]\npath = \"src/main.rs\"\n");
+    let written = Written::new(&[("Cargo.toml", &manifest), ("src/main.rs", MAIN)]);
+    let refusal = written.try_adopt(USUAL).unwrap_err();
+    assert!(
+        refusal
+            .what
+            .contains("`src/main.rs` is the source of a library, too"),
+        "{refusal}"
+    );
+    assert_eq!(written.read("src/main.rs"), MAIN);
+}
+
+#[test]
+fn a_file_in_another_encoding_is_refused_in_plain_words() {
+    let written = Written::new(&[("Cargo.toml", PACKAGE), ("src/main.rs", MAIN)]);
+    fs::write(written.path("src/main.rs"), b"// caf\xe9\nfn main() {}\n").unwrap();
+    let refusal = written.try_adopt(USUAL).unwrap_err();
+    assert!(
+        refusal.what.ends_with("main.rs`: it is not UTF-8"),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn a_version_that_a_bot_writes_as_a_table_is_still_adopts() {
+    for allocator in ["mimalloc", "jemalloc"] {
+        let written = Written::new(&[("Cargo.toml", PACKAGE), ("src/main.rs", MAIN)]);
+        written.adopt(How { allocator, ..USUAL });
+        let manifest = written.read("Cargo.toml");
+        let (front, last) = manifest.trim_end().rsplit_once('\n').unwrap();
+        let (key, _) = last.split_once(" = ").unwrap();
+        let bumped = format!("{front}\n{key} = {{ version = \"0.9.9\" }} # reheap adopt\n");
+        written.write("Cargo.toml", &bumped);
+        assert_eq!(written.undo(), []);
+        assert_eq!(written.read("Cargo.toml"), PACKAGE);
     }
 }
 

@@ -127,6 +127,12 @@ fn allocator_in_library() {
              uses it; move it to `src/main.rs`"
         ]
     );
+    let of_both = "[lib]\ncrate-type = [\"cdylib\", \"rlib\"]\n[package.metadata]\n";
+    let found = of(of_both, &chooses, "fn main() { example::run() }\n");
+    assert!(
+        found[1].ends_with("give it a feature that is off by default"),
+        "{found:#?}"
+    );
     let in_tests = chooses.replace("#[global", "#[cfg(test)]\n#[global");
     for (manifest, library) in [
         ("publish = false\n", &chooses),

@@ -75,7 +75,7 @@ fn needs(package: &str, files: &[(&str, &str)]) -> Option<Needs> {
     all.extend(files);
     with_project(&all, |project| {
         let module = wheel::modules(project)[0];
-        module.needs(crates::find(package).unwrap(), project.repository())
+        module.needs(crates::find(package).unwrap(), project.repository(), None)
     })
 }
 
@@ -148,7 +148,7 @@ fn users_hear_of_rust_programs_and_of_musl() {
             let module = wheel::modules(project)[0];
             let mimalloc = crates::find("mimalloc").unwrap();
             module
-                .needs(mimalloc, project.repository())
+                .needs(mimalloc, project.repository(), None)
                 .unwrap()
                 .notes
                 .join("\n")

@@ -193,6 +193,13 @@ fn assert_not_there(dockerfile: &str, line: usize, words: &[&str]) {
 }
 
 #[test]
+fn what_a_script_only_prints_changes_no_libc() {
+    let script =
+        "#!/bin/sh\necho \"usage: ar d /usr/lib/libc.a malloc.lo\"\nprintf 'ar d libc.a x'\n";
+    assert_clean(&[("scripts/help.sh", script)]);
+}
+
+#[test]
 fn a_preload_of_another_distribution_is_found() {
     assert_not_there(
         "FROM node:20-alpine\nRUN apk add --no-cache jemalloc2\nENV LD_PRELOAD=/usr/lib/x86_64-linux-gnu/libjemalloc.so.2\n",
@@ -237,7 +244,56 @@ fn a_preload_that_nothing_installs_is_found() {
     assert_not_there(
         "FROM ubuntu\nRUN apt-get install -y libjemalloc2\nENV LD_PRELOAD=/usr/lib/x86_64-linux-gnu/libjemalloc.so\n",
         3,
-        &["-dev package"],
+        &[
+            "-dev package",
+            "write `/usr/lib/x86_64-linux-gnu/libjemalloc.so.2`",
+        ],
+    );
+    assert_not_there(
+        "FROM alpine\nRUN apk add jemalloc\nENV LD_PRELOAD=/usr/lib/libjemalloc.so\n",
+        3,
+        &["-dev package", "write `/usr/lib/libjemalloc.so.2`"],
+    );
+}
+
+/// By the files of Debian 12: `dpkg -L libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4 libgoogle-perftools4`.
+#[test]
+fn what_to_write_is_there_after_what_to_install() {
+    for (path, package, file) in [
+        (
+            "/usr/lib/libjemalloc.so",
+            "libjemalloc2",
+            "libjemalloc.so.2",
+        ),
+        (
+            "/usr/lib/libmimalloc.so",
+            "libmimalloc2.0",
+            "libmimalloc.so.2",
+        ),
+        (
+            "/usr/lib/libtcmalloc_minimal.so.4",
+            "libtcmalloc-minimal4",
+            "libtcmalloc_minimal.so.4",
+        ),
+        (
+            "/usr/lib/libtcmalloc.so",
+            "libgoogle-perftools4",
+            "libtcmalloc.so.4",
+        ),
+    ] {
+        let dockerfile = format!("FROM debian:12\nENV LD_PRELOAD={path}\n");
+        let install = format!("apt-get install {package}`");
+        let write = format!("write `/usr/lib/x86_64-linux-gnu/{file}`");
+        assert_not_there(&dockerfile, 2, &[&install, &write]);
+        let fixed = format!(
+            "FROM debian:12\nRUN apt-get install -y {package}\nENV LD_PRELOAD=/usr/lib/x86_64-linux-gnu/{file}\n"
+        );
+        assert_clean(&[("Dockerfile", &fixed)]);
+    }
+    assert_not_there(
+        "FROM debian:12\nENV LD_PRELOAD=libmimalloc.so\n",
+        2,
+        &["`apt-get install libmimalloc2.0` brings it as `libmimalloc.so.2`"],
     );
 }
 

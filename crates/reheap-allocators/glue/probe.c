@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,7 +18,7 @@
 #include <unistd.h>
 
 // The same in probe.rs. Another layout takes another magic.
-#define MAGIC "reheap2"
+#define MAGIC "reheap3"
 enum function { MALLOC, CALLOC, REALLOC, FREE, ALIGNED_ALLOC, POSIX_MEMALIGN, MEMALIGN, FUNCTIONS };
 enum { PATH_BYTES = 4096, ADD_TIME_EVERY = 1024 };
 
@@ -32,6 +33,7 @@ static struct recording {
     _Atomic uint64_t processes;   // that loaded the probe
     _Atomic uint64_t elsewhere;   // of these: whose malloc is not from `provider`
     _Atomic uint64_t in_front;    // of these: whose malloc is found before the probe's
+    _Atomic uint64_t checking;    // of these: where glibc's checks of its heap are on
     _Atomic uint64_t calls[FUNCTIONS];
     struct object provider;       // of the malloc behind the probe, in the first process
     struct object front;          // of the malloc before it, in the first process that has one
@@ -60,16 +62,45 @@ static struct {
 static atomic_int found;
 static _Thread_local int searching;
 
+// The versions under which programs for glibc are linked with these functions.
+#ifdef __x86_64__
+#define SINCE_FIRST "GLIBC_2.2.5"
+#define SINCE_C11 "GLIBC_2.16"
+#else
+#define SINCE_FIRST "GLIBC_2.17"
+#define SINCE_C11 "GLIBC_2.17"
+#endif
+
+// The function that a program would get if this library were not there. dlsym does not see those of glibc's library for
+// debugging, which has them only under the versions of programs. dlvsym sees no others, so the nearer one counts.
+static void *behind(const char *name, const char *version) {
+    void *found = dlsym(RTLD_NEXT, name);
+#ifdef __GLIBC__
+    void *of_version = dlvsym(RTLD_NEXT, name, version);
+    Dl_info info;
+    struct link_map *map, *of_found;
+    if (!of_version || !dladdr1(found, &info, (void **)&of_found, RTLD_DL_LINKMAP)) return found;
+    if (!dladdr1(of_version, &info, (void **)&map, RTLD_DL_LINKMAP)) return found;
+    // Objects are searched in the order of this list.
+    for (; map; map = map->l_next) {
+        if (map == of_found) return of_version;
+    }
+#else
+    (void)version;
+#endif
+    return found;
+}
+
 static void find_next(void) {
     int errno_before = errno;
     searching = 1;
-    next.malloc = dlsym(RTLD_NEXT, "malloc");
-    next.calloc = dlsym(RTLD_NEXT, "calloc");
-    next.realloc = dlsym(RTLD_NEXT, "realloc");
-    next.free = dlsym(RTLD_NEXT, "free");
-    next.aligned_alloc = dlsym(RTLD_NEXT, "aligned_alloc");
-    next.posix_memalign = dlsym(RTLD_NEXT, "posix_memalign");
-    next.memalign = dlsym(RTLD_NEXT, "memalign");
+    next.malloc = behind("malloc", SINCE_FIRST);
+    next.calloc = behind("calloc", SINCE_FIRST);
+    next.realloc = behind("realloc", SINCE_FIRST);
+    next.free = behind("free", SINCE_FIRST);
+    next.aligned_alloc = behind("aligned_alloc", SINCE_C11);
+    next.posix_memalign = behind("posix_memalign", SINCE_FIRST);
+    next.memalign = behind("memalign", SINCE_FIRST);
     searching = 0;
     atomic_store(&found, 1);
     errno = errno_before;
@@ -98,22 +129,96 @@ static int ready(void) {
     return 1;
 }
 
+// --- Forks with glibc's checks.
+//
+// glibc's library for debugging has a heap of its own, whose lock glibc's fork does not know: where another thread holds
+// it, the child waits for ever. So if the checks are on, one call at a time gets through, and none while a thread forks.
+// A thread may allocate under the lock of the list of streams, so that one comes first (see fork.c).
+
+#ifdef __GLIBC__
+void _IO_list_lock(void) __attribute__((weak));
+void _IO_list_unlock(void) __attribute__((weak));
+void _IO_list_resetlock(void) __attribute__((weak));
+
+static pthread_mutex_t gate;
+static int is_gated;
+
+static void make_gate(void) {
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE); // for signal handlers
+    pthread_mutex_init(&gate, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+}
+
+static void close_gate(void) {
+    if (_IO_list_lock) _IO_list_lock();
+    pthread_mutex_lock(&gate);
+}
+
+static void open_gate(void) {
+    pthread_mutex_unlock(&gate);
+    if (_IO_list_unlock) _IO_list_unlock();
+}
+
+static void open_gate_in_child(void) {
+    make_gate();
+    if (_IO_list_resetlock) _IO_list_resetlock();
+}
+
+// Before the program has a second thread.
+static void begin_gate(void) {
+    make_gate();
+    is_gated = pthread_atfork(close_gate, open_gate, open_gate_in_child) == 0;
+}
+
+static void enter(void) {
+    if (is_gated) pthread_mutex_lock(&gate);
+}
+
+static void leave(void) {
+    if (is_gated) pthread_mutex_unlock(&gate);
+}
+#else
+static void begin_gate(void) {}
+static void enter(void) {}
+static void leave(void) {}
+#endif
+
+static void *left_with(void *block) {
+    leave();
+    return block;
+}
+
+static void *next_malloc(size_t size) {
+    enter();
+    return left_with(next.malloc(size));
+}
+
+// --- The family.
+
 PUBLIC void *malloc(size_t size) {
     count(MALLOC);
-    return ready() ? next.malloc(size) : early(size);
+    return ready() ? next_malloc(size) : early(size);
 }
 
 PUBLIC void *calloc(size_t many, size_t size) {
     count(CALLOC);
-    if (ready()) return next.calloc(many, size);
+    if (ready()) {
+        enter();
+        return left_with(next.calloc(many, size));
+    }
     size_t bytes;
     return __builtin_mul_overflow(many, size, &bytes) ? NULL : early(bytes); // static memory is zero
 }
 
 PUBLIC void *realloc(void *block, size_t size) {
     count(REALLOC);
-    if (!is_early(block) && ready()) return next.realloc(block, size);
-    void *moved = ready() ? next.malloc(size) : early(size);
+    if (!is_early(block) && ready()) {
+        enter();
+        return left_with(next.realloc(block, size));
+    }
+    void *moved = ready() ? next_malloc(size) : early(size);
     size_t to_end = sizeof early_memory - (size_t)((char *)block - early_memory);
     if (moved && block) memcpy(moved, block, size < to_end ? size : to_end);
     return moved;
@@ -121,22 +226,33 @@ PUBLIC void *realloc(void *block, size_t size) {
 
 PUBLIC void free(void *block) {
     count(FREE);
-    if (!is_early(block) && ready()) next.free(block);
+    if (is_early(block) || !ready()) return;
+    enter();
+    next.free(block);
+    leave();
 }
 
 PUBLIC void *aligned_alloc(size_t alignment, size_t size) {
     count(ALIGNED_ALLOC);
-    return ready() ? next.aligned_alloc(alignment, size) : NULL;
+    if (!ready()) return NULL;
+    enter();
+    return left_with(next.aligned_alloc(alignment, size));
 }
 
 PUBLIC int posix_memalign(void **out, size_t alignment, size_t size) {
     count(POSIX_MEMALIGN);
-    return ready() ? next.posix_memalign(out, alignment, size) : ENOMEM;
+    if (!ready()) return ENOMEM;
+    enter();
+    int error = next.posix_memalign(out, alignment, size);
+    leave();
+    return error;
 }
 
 PUBLIC void *memalign(size_t alignment, size_t size) {
     count(MEMALIGN);
-    return ready() ? next.memalign(alignment, size) : NULL;
+    if (!ready()) return NULL;
+    enter();
+    return left_with(next.memalign(alignment, size));
 }
 
 // --- The recording.
@@ -165,6 +281,24 @@ static int is_function(void *address) {
     return address != NULL;
 }
 
+// Whether glibc checks its heap. Its library for debugging does so only if a tunable says so, and otherwise passes all
+// calls on. The checks keep a mark right behind what a program asked for, so a block's size is exactly that (glibc,
+// malloc-check.c). No other library is asked: it should not have to allocate before the program does.
+static int has_checks(void) {
+#ifdef __GLIBC__
+    Dl_info info;
+    if (!dladdr((void *)next.malloc, &info) || !info.dli_fname) return 0;
+    if (!strstr(info.dli_fname, "/libc_malloc_debug.so")) return 0;
+    size_t (*usable_size)(void *) = behind("malloc_usable_size", SINCE_FIRST);
+    void *block = next.malloc(1);
+    int is_exact = block && usable_size && usable_size(block) == 1;
+    next.free(block);
+    return is_exact;
+#else
+    return 0;
+#endif
+}
+
 // Before the constructors of the program.
 __attribute__((constructor(101))) static void begin(void) {
     int errno_before = errno;
@@ -179,6 +313,10 @@ __attribute__((constructor(101))) static void begin(void) {
         if (has_own_malloc) {
             atomic_fetch_add(&opened->in_front, 1);
             note(&opened->front, first);
+        }
+        if (has_checks()) {
+            atomic_fetch_add(&opened->checking, 1);
+            begin_gate();
         }
         begin_programs(&opened->programs, has_own_malloc);
         __atomic_store_n(&recording, opened, __ATOMIC_RELEASE);

@@ -1,6 +1,7 @@
 // snmalloc behind the gate, with musl's behaviour: realloc(p, 0) returns a block (snmalloc frees, as glibc does), and
 // free leaves errno alone (POSIX.1-2024), which a failed madvise would change.
 #include <setjmp.h>
+#include <stdlib.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
@@ -14,13 +15,21 @@ size_t sn_malloc_usable_size(void *);
 // snmalloc aborts when there is no memory for its table of pages (while it holds a lock of its own) or for the data of
 // a thread (without a lock). So this file maps the table and passes it on. When snmalloc is about to abort for a
 // thread, its message leads back to where the thread began.
+#ifdef SNMALLOC_CHECK_CLIENT
+// With its checks it hides the table in a range of five times the size, and makes accessible what it needs.
+static const size_t PAGE_TABLE = (size_t)5 << 38;
+static const int PAGE_TABLE_ACCESS = PROT_NONE;
+#else
 static const size_t PAGE_TABLE = (size_t)1 << 38; // an entry of 16 bytes for each 16 KiB of 48 bits of addresses
+static const int PAGE_TABLE_ACCESS = PROT_READ | PROT_WRITE;
+#endif
 static const char NO_THREAD[] = "Failed to initialise thread local allocator.";
 
 static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int has_page_table;
 static void *page_table;
 static _Thread_local jmp_buf *no_memory_for_thread;
+static _Thread_local int has_spoken;
 
 // snmalloc's mmap.
 void *__reheap_mmap(void *address, size_t length, int protection, int flags, int file, off_t offset) {
@@ -34,6 +43,7 @@ void *__reheap_mmap(void *address, size_t length, int protection, int flags, int
 
 // snmalloc's writev. It writes every other message.
 ssize_t __reheap_writev(int file, const struct iovec *parts, int count) {
+    has_spoken = 1;
     for (int i = 0; no_memory_for_thread && i < count; i++) {
         if (parts[i].iov_len == sizeof NO_THREAD - 1 && !memcmp(parts[i].iov_base, NO_THREAD, sizeof NO_THREAD - 1))
             longjmp(*no_memory_for_thread, 1);
@@ -41,12 +51,32 @@ ssize_t __reheap_writev(int file, const struct iovec *parts, int count) {
     return writev(file, parts, count);
 }
 
+#ifdef SNMALLOC_CHECK_CLIENT
+static _Noreturn void stop(const char *reason) {
+    if (write(STDERR_FILENO, reason, strlen(reason)) < 0) {} // there is nobody else to tell
+    abort();
+}
+
+// snmalloc's abort, also where a check fails.
+_Noreturn void __reheap_abort(void) {
+    if (has_spoken) abort();
+    stop("snmalloc: the heap " "is corrupted, or a pointer was freed that is no block\n");
+}
+
+// snmalloc's mprotect. It ignores the result, and then writes to memory that is still inaccessible.
+int __reheap_mprotect(void *address, size_t length, int protection) {
+    int error = mprotect(address, length, protection);
+    if (error && protection & PROT_WRITE) stop("snmalloc: out of memory\n");
+    return error;
+}
+#endif
+
 // The flags are snmalloc's own, with which the table needs no memory until it is used.
 static int map_page_table(void) {
     pthread_mutex_lock(&starting);
     if (!has_page_table) {
         int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-        void *mapped = mmap(NULL, PAGE_TABLE, PROT_READ | PROT_WRITE, flags, -1, 0);
+        void *mapped = mmap(NULL, PAGE_TABLE, PAGE_TABLE_ACCESS, flags, -1, 0);
         if (mapped != MAP_FAILED) {
             page_table = mapped;
             has_page_table = 1; // last: a thread that sees it takes the table without the lock

@@ -3,10 +3,16 @@
 //! An entry is a directory. Its name contains a hash of everything that goes into it. reheap fills a temporary sibling
 //! and renames it, under a lock. So two builds at once make the entry once, and an interrupted build leaves nothing
 //! that looks whole.
+//!
+//! What is here gets executed and preloaded, so only whoever is trusted may write here ([`crate::trust`]). What reheap
+//! makes here is for nobody else to write, whatever the umask says. Everybody may read it: a program that gives up its
+//! rights still starts others with the preload.
 
+use crate::trust::{Distrusted, Trust};
 use sha2::{Digest, Sha256};
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// A cache directory.
@@ -17,23 +23,43 @@ pub struct Cache {
 
 /// What could not be done in the cache.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {action} `{}`", .path.display())]
-pub struct CacheError {
-    action: &'static str,
-    path: PathBuf,
-    source: io::Error,
+pub enum CacheError {
+    /// The system says no.
+    #[error("cannot {action} `{}`", .path.display())]
+    System {
+        /// What reheap wanted to do.
+        action: &'static str,
+        /// To which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Somebody else could replace what is in it.
+    #[error(transparent)]
+    Distrusted(#[from] Distrusted),
 }
 
 impl CacheError {
     pub(crate) fn new(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
-        move |source| Self {
+        move |source| Self::System {
             action,
             path,
             source,
         }
     }
+
+    /// Who could replace what, if that is why the cache is refused.
+    pub fn distrust(&self) -> Option<&Distrusted> {
+        match self {
+            Self::Distrusted(distrusted) => Some(distrusted),
+            Self::System { .. } => None,
+        }
+    }
 }
+
+/// What reheap makes in the cache has these permission bits at most.
+const PERMISSIONS_MAX: u32 = 0o755;
 
 /// A lock on one name. Dropping it releases it, and so does the death of the process.
 #[derive(Debug)]
@@ -47,26 +73,34 @@ impl Cache {
         Self { root }
     }
 
-    /// The user's cache directory, by the XDG base directory specification. `None` without a home directory.
-    pub fn of_user() -> Option<Self> {
-        use etcetera::base_strategy::{BaseStrategy, choose_base_strategy};
-        let strategy = choose_base_strategy().ok()?;
-        Some(Self::at(strategy.cache_dir().join("reheap")))
-    }
-
     /// The directory itself.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
+    /// Refuses the cache if somebody else could replace what is in it. One that does not exist yet is judged by where it
+    /// would be.
+    ///
+    /// # Errors
+    /// When another user may write to it, to a directory above it, or to one in it.
+    pub fn check_trust(&self) -> Result<(), CacheError> {
+        let trust = Trust::of_this_process();
+        trust.check(&self.root)?;
+        for entry in fs::read_dir(&self.root).into_iter().flatten().flatten() {
+            trust.check_one(&entry.path())?;
+        }
+        Ok(())
+    }
+
     /// A directory of that path below the cache, made if missing.
     ///
     /// # Errors
-    /// When the directory cannot be made.
+    /// When the directory cannot be made, or somebody else may write to it.
     pub fn directory(&self, path: &str) -> Result<PathBuf, CacheError> {
         let directory = self.root.join(path);
-        fs::create_dir_all(&directory)
-            .map_err(CacheError::new("make the directory", &directory))?;
+        make_directories(&directory)?;
+        // Somebody may have made it in the meantime, as in `/tmp`.
+        Trust::of_this_process().check(&directory)?;
         Ok(directory)
     }
 
@@ -76,7 +110,7 @@ impl Cache {
     /// When the directory cannot be made, or a file cannot be made in it.
     pub fn check(&self) -> Result<(), CacheError> {
         let root = &self.root;
-        fs::create_dir_all(root).map_err(CacheError::new("make the directory", root))?;
+        make_directories(root)?;
         tempfile::tempfile_in(root).map_err(CacheError::new("write in", root))?;
         Ok(())
     }
@@ -117,19 +151,27 @@ impl Cache {
         let directory = self.directory(kind)?;
         let entry = directory.join(name);
         if is_whole(&entry) {
+            check_entry(&entry)?;
             return Ok(entry);
         }
         let _lock = self.lock(&format!("{kind}-{name}"))?;
         if is_whole(&entry) {
+            check_entry(&entry)?;
             return Ok(entry);
         }
         let prefix = format!(".unfinished-{name}-");
         clear_away(&directory, &prefix)?;
         let unfinished = tempfile::Builder::new()
             .prefix(&prefix)
+            .permissions(Permissions::from_mode(0o700))
             .tempdir_in(&directory)
             .map_err(CacheError::new("make a directory in", &directory))?;
         make(unfinished.path())?;
+        // As readable as the directory that it is in, which heeds the umask.
+        close(unfinished.path())
+            .and_then(|()| fs::metadata(&directory))
+            .and_then(|it| fs::set_permissions(unfinished.path(), it.permissions()))
+            .map_err(CacheError::new("set the mode of", unfinished.path()))?;
         if entry.exists() {
             fs::remove_dir_all(&entry).map_err(CacheError::new("remove the damaged", &entry))?;
         }
@@ -138,6 +180,35 @@ impl Cache {
         let _ = unfinished.keep(); // it is renamed, so there is nothing to delete
         Ok(entry)
     }
+}
+
+/// Refuses an entry that somebody else may write to.
+///
+/// # Errors
+/// With the file or directory that it is about.
+pub fn check_entry(entry: &Path) -> Result<(), CacheError> {
+    Ok(Trust::of_this_process().check_tree(entry)?)
+}
+
+fn make_directories(path: &Path) -> Result<(), CacheError> {
+    let mut builder = fs::DirBuilder::new();
+    let made = builder.recursive(true).mode(PERMISSIONS_MAX).create(path);
+    made.map_err(CacheError::new("make the directory", path))
+}
+
+/// Takes from everybody else the right to write what was made. The umask of a build may have been 0.
+fn close(path: &Path) -> io::Result<()> {
+    let metadata = path.symlink_metadata()?;
+    if metadata.is_dir() {
+        for entry in fs::read_dir(path)? {
+            close(&entry?.path())?;
+        }
+    }
+    let mode = metadata.permissions().mode();
+    if metadata.is_symlink() || mode & PERMISSIONS_MAX == mode {
+        return Ok(());
+    }
+    fs::set_permissions(path, Permissions::from_mode(mode & PERMISSIONS_MAX))
 }
 
 /// Removes what interrupted builds of an entry left. The caller holds the entry's lock, so no build is working there.

@@ -25,6 +25,7 @@ pub use find::{find, find_archiver, find_zig};
 pub use link::{LinkError, Pie};
 
 use crate::target::Target;
+use crate::trust::Trust;
 
 /// The language of a compiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -195,12 +196,25 @@ pub struct Search {
 }
 
 impl Search {
-    /// Looks for compilers as a program with this environment would.
+    /// Looks for compilers as a program with this environment would, but never where anybody could have put one. What
+    /// is found starts others in the same way.
     pub fn new(environment: impl IntoIterator<Item = (OsString, OsString)>) -> Search {
+        let mut environment: BTreeMap<_, _> = environment.into_iter().collect();
+        if let Some(path) = environment.remove(OsStr::new("PATH")) {
+            let path = Trust::of_this_process().search_path(&path);
+            // An empty PATH would mean the working directory.
+            let closed = (!path.is_empty()).then(|| ("PATH".into(), path));
+            environment.extend(closed);
+        }
         Search {
-            environment: environment.into_iter().collect(),
+            environment,
             tools: None,
         }
+    }
+
+    /// The environment of what is found.
+    pub fn environment(&self) -> BTreeMap<OsString, OsString> {
+        self.environment.clone()
     }
 
     /// Also looks for Zig's Python package in a directory, last of all.
@@ -226,9 +240,7 @@ impl Search {
                 .then(|| std::path::absolute(name).ok())
                 .flatten();
         }
-        // Relative directories on PATH are ignored: their meaning changes with the working directory.
         std::env::split_paths(self.variable("PATH")?)
-            .filter(|directory| directory.is_absolute())
             .map(|directory| directory.join(name))
             .find(|path| is_executable(path))
     }

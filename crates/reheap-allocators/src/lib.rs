@@ -18,6 +18,7 @@
 //! | [`load`] | why a dynamic linker does not load a preload |
 //! | [`shell`] | words of the shell's language |
 //! | [`cache`] | keeping what was built |
+//! | [`trust`] | who could replace a file that gets executed |
 //! | [`prebuilt`] | what was built elsewhere and came with the package |
 //! | [`machine`] | what this machine lacks, and how to get it |
 
@@ -25,6 +26,7 @@ pub mod cache;
 pub mod canary;
 pub mod catalogue;
 pub mod compiler;
+pub mod complaints;
 mod foreign;
 pub mod libc;
 pub mod load;
@@ -41,6 +43,7 @@ pub mod program;
 pub mod recording;
 pub mod shell;
 pub mod target;
+pub mod trust;
 pub mod tuning;
 pub mod upstream;
 mod verified;

@@ -48,6 +48,8 @@ pub enum Applied {
     MallocConf(&'static str),
     /// By a tunable of glibc, which only the environment can set.
     GlibcTunable(&'static str),
+    /// By several tunables of glibc. What a word of [`Domain::OneOf`] means is what to set, between colons.
+    GlibcTunables,
 }
 
 impl TuningOption {

@@ -15,6 +15,9 @@
 //! A file is used only if it was made of the same sources with the same flags as one that would be built here: its key
 //! says so. And a file that is not as the manifest says is an error. To build it instead would hide that somebody changed
 //! it, and would fail on the machines that these files are for.
+//!
+//! What was read and compared is then loaded by its path. So nobody else may be able to replace it in between
+//! ([`crate::trust`]), and it must be in the directory itself: behind a link it would be where nobody looked.
 
 mod produce;
 
@@ -25,6 +28,7 @@ use crate::own_library::OwnLibrary;
 use crate::preload;
 use crate::program::Program;
 use crate::target::Target;
+use crate::trust::{Distrusted, Trust};
 use crate::upstream::{self, BuiltAllocator, LinkKind};
 pub use crate::verified::Found;
 use reheap_elf::Architecture;
@@ -32,7 +36,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 pub use produce::{Own, ProduceError, Produced, produce};
 
@@ -170,6 +174,12 @@ pub enum ManifestFault {
         /// Its version.
         found: u64,
     },
+    /// Somebody else could replace it.
+    #[error("{0}")]
+    Distrusted(Distrusted),
+    /// It lists a file that is not in its directory.
+    #[error("it names `{0}`, which is not a path in its directory")]
+    Outside(String),
     /// The files belong to another reheap.
     #[error("they belong to reheap {found}, and this is reheap {REHEAP}")]
     OtherReheap {
@@ -195,6 +205,12 @@ pub enum FileFault {
     /// It cannot be read.
     #[error("{0}")]
     Unreadable(io::Error),
+    /// Somebody else could replace it.
+    #[error("{0}")]
+    Distrusted(Distrusted),
+    /// It is in another directory.
+    #[error("a link leads to `{}`, outside of the directory of the prebuilt files", .0.display())]
+    Outside(PathBuf),
     /// It has another size.
     #[error("it has {found} bytes, and `{MANIFEST}` says {expected}")]
     Size {
@@ -216,6 +232,24 @@ pub enum FileFault {
     OtherProcessor(Architecture),
 }
 
+impl PrebuiltError {
+    /// Who could replace what, if that is why the files are refused.
+    pub fn distrust(&self) -> Option<&Distrusted> {
+        match self {
+            Self::Manifest {
+                reason: ManifestFault::Distrusted(distrusted),
+                ..
+            }
+            | Self::File {
+                reason: FileFault::Distrusted(distrusted),
+                ..
+            } => Some(distrusted),
+            Self::Cache(error) => error.distrust(),
+            Self::Manifest { .. } | Self::File { .. } => None,
+        }
+    }
+}
+
 /// A directory of prebuilt files.
 #[derive(Debug, Clone)]
 pub struct Prebuilt {
@@ -231,12 +265,18 @@ impl Prebuilt {
     /// When there is none, or when it belongs to another version of reheap.
     pub fn open(directory: &Path) -> Result<Self, PrebuiltError> {
         let path = directory.join(MANIFEST);
+        let trust = Trust::of_this_process();
         let manifest = fs::read(&path)
             .map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound => ManifestFault::Missing,
                 _ => ManifestFault::Unreadable(error),
             })
-            .and_then(|bytes| Manifest::parse(&bytes))
+            .and_then(|bytes| {
+                let checked = [directory, &path].map(|file| trust.check_one(file));
+                let checked: Result<Vec<()>, _> = checked.into_iter().collect();
+                checked.map_err(ManifestFault::Distrusted)?;
+                Manifest::parse(&bytes)
+            })
             .map_err(|reason| PrebuiltError::Manifest { path, reason })?;
         let files = manifest.files.into_iter();
         let left_out = manifest.left_out.into_iter();
@@ -273,7 +313,8 @@ impl Prebuilt {
             return Ok(None);
         };
         let path = self.directory.join(&file.path);
-        match read(&path, file, target.arch()) {
+        let checked = self.check_place(&path);
+        match checked.and_then(|()| read(&path, file, target.arch())) {
             Ok(bytes) => Ok(Some(Found {
                 path,
                 sha256: file.sha256.clone(),
@@ -281,6 +322,22 @@ impl Prebuilt {
             })),
             Err(reason) => Err(PrebuiltError::File { path, reason }),
         }
+    }
+
+    /// Refuses a file that is not in the directory, or that somebody else could replace.
+    fn check_place(&self, path: &Path) -> Result<(), FileFault> {
+        let trust = Trust::of_this_process();
+        let below = path.ancestors().take_while(|it| *it != self.directory);
+        for file in below {
+            trust.check_one(file).map_err(FileFault::Distrusted)?;
+        }
+        // What is missing is said when it is read.
+        if let (Ok(real), Ok(directory)) = (path.canonicalize(), self.directory.canonicalize())
+            && !real.starts_with(directory)
+        {
+            return Err(FileFault::Outside(real));
+        }
+        Ok(())
     }
 
     /// Refuses files of which none is for the processor of this machine, if that is what is looked for: whoever named
@@ -416,7 +473,11 @@ fn of_objects(allocator: &Allocator, target: &Target) -> Option<(String, String)
 }
 
 impl Manifest {
-    fn parse(bytes: &[u8]) -> Result<Self, ManifestFault> {
+    /// Reads a manifest.
+    ///
+    /// # Errors
+    /// When it is damaged, of another version, or names files outside of its directory.
+    pub fn parse(bytes: &[u8]) -> Result<Self, ManifestFault> {
         // The version comes first: the rest of another version may look different.
         #[derive(Deserialize)]
         struct Format {
@@ -431,7 +492,14 @@ impl Manifest {
             let found = manifest.reheap;
             return Err(ManifestFault::OtherReheap { found });
         }
-        Ok(manifest)
+        let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
+        let is_outside = |file: &&File| {
+            file.path.is_empty() || !Path::new(&file.path).components().all(is_plain)
+        };
+        match manifest.files.iter().find(is_outside) {
+            Some(file) => Err(ManifestFault::Outside(file.path.clone())),
+            None => Ok(manifest),
+        }
     }
 }
 

@@ -62,14 +62,17 @@ const EXPORTS: [&str; 19] = [
 const COUNTED: usize = 7;
 
 // The layout of `struct recording` in probe.c.
-const COUNTERS: usize = 3 + COUNTED;
+const COUNTERS: usize = 4 + COUNTED;
 const OBJECT_BYTES: usize = 4096;
 const LAYOUT: Layout = Layout {
     variable: "REHEAP_PROBE",
-    magic: b"reheap2\0",
+    magic: b"reheap3\0",
     bytes: 8 + 8 * COUNTERS + 2 * OBJECT_BYTES + programs::BYTES,
 };
 const WRITTEN: u32 = 2;
+
+/// glibc's library for debugging, which checks its heap if a tunable says so.
+pub const GLIBC_CHECKS: &str = "libc_malloc_debug.so.0";
 
 /// A file that the processes of one run write what they find into.
 #[derive(Debug)]
@@ -107,6 +110,8 @@ pub struct Observation {
     pub elsewhere: u64,
     /// How many of these have a malloc in front of every preload: their own.
     pub in_front: u64,
+    /// In how many of these glibc checks its heap.
+    pub checking: u64,
     /// Calls that reached the probe, by function, of all processes.
     pub calls: BTreeMap<&'static str, u64>,
     /// The object that answers what the probe forwards, in the first of the processes.
@@ -141,6 +146,9 @@ pub enum WhyNot {
     /// No object is known that answers.
     #[error("it is not known where malloc comes from")]
     UnknownProvider,
+    /// glibc's library for debugging answers, and checks nothing.
+    #[error("its checks were off: the program ran without the variable GLIBC_TUNABLES")]
+    ChecksOff,
 }
 
 impl WhyNot {
@@ -150,7 +158,9 @@ impl WhyNot {
             Self::NeverLoaded | Self::OtherProvider(_) | Self::UnknownProvider => {
                 load::failure(loading, library).map_or(self, Self::NotLoadable)
             }
-            Self::NotLoadable(_) | Self::OwnAllocator(_) | Self::NeverCalled => self,
+            Self::NotLoadable(_) | Self::OwnAllocator(_) | Self::NeverCalled | Self::ChecksOff => {
+                self
+            }
         }
     }
 }
@@ -160,7 +170,7 @@ impl Observation {
         let (counters, objects) = bytes.split_at_checked(8 * COUNTERS)?;
         let (counters, _) = counters.as_chunks::<8>();
         let counters: Vec<u64> = counters.iter().map(|c| u64::from_le_bytes(*c)).collect();
-        let [processes, elsewhere, in_front, calls @ ..] = counters.as_slice() else {
+        let [processes, elsewhere, in_front, checking, calls @ ..] = counters.as_slice() else {
             return None;
         };
         let (provider, objects) = objects.split_at_checked(OBJECT_BYTES)?;
@@ -170,6 +180,7 @@ impl Observation {
             processes: *processes,
             elsewhere: *elsewhere,
             in_front: *in_front,
+            checking: *checking,
             calls: EXPORTS.into_iter().zip(calls.iter().copied()).collect(),
             provider: object(provider),
             front: object(front),
@@ -205,6 +216,12 @@ impl Observation {
             return Err(WhyNot::NeverCalled);
         }
         let name = library.file_name().unwrap_or(library.as_os_str());
+        let checks = match (name == GLIBC_CHECKS, self.checking) {
+            (false, _) => String::new(),
+            (true, 0) => return Err(WhyNot::ChecksOff),
+            (true, all) if all == self.processes => ", with its checks on".to_owned(),
+            (true, some) => format!(", with its checks on in {some} of {}", self.processes),
+        };
         let seen = self
             .processes
             .saturating_sub(self.elsewhere.max(self.in_front));
@@ -222,7 +239,7 @@ impl Observation {
             calls => format!("{calls} calls"),
         };
         Ok(format!(
-            "{calls}{of_processes} went to {}{but}",
+            "{calls}{of_processes} went to {}{checks}{but}",
             name.display()
         ))
     }

@@ -160,6 +160,7 @@ impl Tuning {
                 Applied::GlibcTunable(key) => {
                     add(Variable::GlibcTunables, format!("{key}={meant}"));
                 }
+                Applied::GlibcTunables => add(Variable::GlibcTunables, meant.clone()),
             }
         }
         variables
@@ -183,7 +184,8 @@ impl Tuning {
                     environment.extend_from_slice(format!("{name}={meant}\0").as_bytes())
                 }
                 Applied::MallocConf(key) => malloc_conf.push(format!("{key}:{meant}")),
-                Applied::GlibcTunable(_) => {} // of `stock`, which reheap links nowhere
+                // of `stock`, which reheap links nowhere
+                Applied::GlibcTunable(_) | Applied::GlibcTunables => {}
             }
         }
         environment.push(0);

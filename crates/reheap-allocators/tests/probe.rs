@@ -153,6 +153,53 @@ fn without_a_preload_the_libc_is_behind_the_probe() {
     }
 }
 
+fn library_of_glibcs_checks() -> PathBuf {
+    let name = probe::GLIBC_CHECKS;
+    let found = run(Command::new("cc").arg(format!("-print-file-name={name}"))).succeeded();
+    let path = PathBuf::from(found.stdout.trim());
+    assert!(path.is_absolute(), "`apt-get install libc6` has {name}");
+    path
+}
+
+/// Its functions are only where programs look for them: under the versions that they were linked with.
+#[test]
+fn glibcs_library_for_debugging_counts_only_where_its_checks_are_on() {
+    let library = library_of_glibcs_checks();
+    let name = probe::GLIBC_CHECKS;
+    let active = |what: &str, tunables: &str| {
+        let bench = Bench::new(Libc::Glibc);
+        let program = bench.compile(&program("probed"), &[]);
+        let mut command = Command::new(&program);
+        command
+            .arg(what)
+            .arg(&program)
+            .env("GLIBC_TUNABLES", tunables);
+        let (observation, status) = bench.observe(&mut command, Some(&library));
+        assert!(status.success(), "{status}");
+        observation.active(&library)
+    };
+    for (what, calls) in [("functions", " calls"), ("exec", " calls of 2 processes")] {
+        let seen = active(what, "glibc.malloc.check=3").unwrap();
+        let expected = format!("{calls} went to {name}, with its checks on");
+        assert!(seen.ends_with(&expected), "{seen}");
+        let unseen = active(what, "glibc.malloc.perturb=85").unwrap_err();
+        assert_eq!(unseen, WhyNot::ChecksOff);
+    }
+}
+
+/// With that library alone, the children of a program with threads wait for ever.
+#[test]
+fn a_program_with_threads_may_fork_with_glibcs_checks() {
+    let bench = Bench::new(Libc::Glibc);
+    let program = bench.compile(&common::conformance_program("fork_stdio"), &[]);
+    let library = library_of_glibcs_checks();
+    let mut command = Command::new(program);
+    let command = command.env("GLIBC_TUNABLES", "glibc.malloc.check=3");
+    let (observation, status) = bench.observe(command, Some(&library));
+    assert!(status.success(), "{status}");
+    observation.active(&library).unwrap();
+}
+
 #[test]
 fn a_program_with_its_own_malloc_is_told_from_one_that_loads_nothing() {
     for libc in BOTH {

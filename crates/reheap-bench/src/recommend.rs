@@ -9,13 +9,14 @@
 //! - **memory**: the least peak memory, without more than [`ACCEPTED_SLOWDOWN`] of claimed slowdown.
 //! - **balanced**: the least geometric mean of the ratios of wall time and of peak memory. Both weigh the same: 10 %
 //!   less time for 10 % more memory is worth nothing. Of the Pareto front this is the point that lies furthest in.
-//! - **security**: the hardened variant that costs least, by the same mean, even if it costs something.
+//! - **security**: of the hardened variants under which the fewest attacks succeed, give or take [`TOLERATED_ATTACKS`],
+//!   the one that costs least, by the same mean, even if it costs something.
 
 mod advice;
 mod contest;
 
-pub use advice::{Advice, Goal, Price, Reason, Recommendation, Wish};
-pub use contest::ACCEPTED_SLOWDOWN;
+pub use advice::{Advice, Goal, Price, Reason, Recommendation, Wish, Withstood};
+pub use contest::{ACCEPTED_SLOWDOWN, TOLERATED_ATTACKS};
 
 use crate::findings::Findings;
 use crate::results::Outcome;
@@ -55,12 +56,15 @@ pub fn finalists(findings: &Findings<'_>, wish: &Wish) -> Vec<usize> {
         Goal::Security => contest.is_hardened(variant),
         _ => !contest.is_claimed_worse(variant),
     };
+    let is_unsafe =
+        |variant: usize| wish.goal == Goal::Security && !contest.is_among_safest(variant);
     let mut ranked: Vec<(f64, usize)> = contest
         .eligible()
         .filter(|&variant| is_wanted(variant))
         .filter_map(|variant| Some((contest.figure(variant)?, variant)))
         .collect();
     ranked.sort_by(|left, right| left.0.total_cmp(&right.0));
+    ranked.sort_by_key(|&(_, variant)| is_unsafe(variant));
     let allocator = |variant: usize| findings.benchmark.variants[variant].allocator.as_ref();
     let mut finalists: Vec<usize> = Vec::new();
     for (_, variant) in ranked {
@@ -81,7 +85,7 @@ mod tests {
     use crate::results::{AllocatorVersion, Benchmark, Quantity, Role};
     use crate::simulated::{Simulated, lose_runs, results};
     use proptest::prelude::*;
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
 
     const MIB: f64 = 1024.0 * 1024.0;
 
@@ -101,6 +105,7 @@ mod tests {
         Wish {
             goal,
             hardened: BTreeSet::from(["hard".to_owned(), "harder".to_owned()]),
+            attacked: BTreeMap::new(),
         }
     }
 
@@ -234,6 +239,42 @@ mod tests {
         );
         let (_, recommendation) = verdict(&benchmark, Goal::Speed);
         assert_eq!(recommendation.prices, [Price::LessHardened]);
+    }
+
+    #[test]
+    fn for_security_the_one_that_withstands_most_is_taken_unless_a_cheaper_one_is_about_as_good() {
+        let benchmark = measured(&[("hard", 1.1, 110.0), ("harder", 1.4, 180.0)]);
+        let results = results(vec![benchmark.clone()]);
+        let findings = Findings::of(&results, &benchmark);
+        let taken = |successes: &[(&str, usize)]| {
+            let withstood = |&(name, succeeded): &(&str, usize)| {
+                let withstood = Withstood {
+                    stopped: 20,
+                    succeeded,
+                    of: 34,
+                    is_of_untuned: false,
+                };
+                (name.to_owned(), withstood)
+            };
+            let wish = Wish {
+                attacked: successes.iter().map(withstood).collect(),
+                ..wish(Goal::Security)
+            };
+            let recommendation = recommend(&findings, &wish);
+            let finalists = finalists(&findings, &wish);
+            let first = benchmark.variants[finalists[0]].name.clone();
+            (recommendation.sentence(&benchmark), first)
+        };
+        let (sentence, first) = taken(&[("hard", 12), ("harder", 6)]);
+        assert!(
+            sentence.starts_with("harder: stops 20 of 34 attacks, 6 succeed; costs "),
+            "{sentence}"
+        );
+        assert_eq!(first, "harder");
+        // Two more successes are not worth twice the price.
+        assert_eq!(taken(&[("hard", 8), ("harder", 6)]).1, "hard");
+        // Nothing is known of one that was never attacked.
+        assert!(taken(&[("harder", 30)]).0.starts_with("harder: "));
     }
 
     #[test]

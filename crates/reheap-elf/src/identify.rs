@@ -13,6 +13,7 @@ mod findings;
 mod hazards;
 mod image;
 mod members;
+mod protections;
 mod roles;
 mod signatures;
 mod verdict;
@@ -27,6 +28,7 @@ use serde::Serialize;
 use std::fmt;
 
 pub use hazards::Hazard;
+pub use protections::{Protections, Relro, Stack};
 pub use roles::Role;
 pub use signatures::{allocator_of_library, allocators};
 
@@ -62,6 +64,8 @@ pub struct Identity {
     pub exports: Vec<String>,
     /// Rust's global allocator, if the file holds Rust code.
     pub rust_global_allocator: Option<RustGlobalAllocator>,
+    /// What compiler and linker do in it against the use of memory errors, if it is linked.
+    pub protections: Option<Protections>,
     /// What can go wrong with its allocators.
     pub hazards: Vec<Hazard>,
     /// The members of an archive.
@@ -479,6 +483,13 @@ fn conclude(
         found.hardening = roles::hardening(&found.name, found.variant.as_deref());
     }
     let exports = findings.exports();
+    let protections = match kind {
+        Kind::Object | Kind::Archive => None,
+        Kind::Static | Kind::StaticPie | Kind::Dynamic | Kind::SharedLibrary => {
+            let is_anywhere = image.file_type == image::FileType::SharedObject;
+            Some(protections::of(image, &findings.protections, is_anywhere)?)
+        }
+    };
     let libc = verdict::libc(kind, image, findings, marker.as_ref());
     let hazards = hazards::Subject {
         kind,
@@ -509,6 +520,7 @@ fn conclude(
         malloc,
         rust_global_allocator,
         allocators,
+        protections,
         hazards,
         members: None,
     })

@@ -30,6 +30,12 @@ pub(crate) struct Format {
 }
 
 impl Format {
+    #[cfg(test)]
+    pub(crate) const LITTLE_64: Self = Self {
+        is_64_bit: true,
+        is_little_endian: true,
+    };
+
     pub(crate) fn u16(self, bytes: &[u8], at: usize) -> u16 {
         let bytes = [bytes[at], bytes[at + 1]];
         match self.is_little_endian {
@@ -131,6 +137,9 @@ pub(crate) struct Dynamic {
     hash: Option<u64>,
     gnu_hash: Option<u64>,
     version_needs: Option<u64>,
+    /// `DT_BIND_NOW` and `DT_TEXTREL`, for which there are flags too.
+    binds_now: bool,
+    changes_code: bool,
     /// Addresses, sizes, and whether entries carry an addend: for data, then for calls.
     relocations: [(Option<u64>, u64, bool); 3],
 }
@@ -620,6 +629,8 @@ impl Dynamic {
             elf::DT_SYMTAB => self.symbols = Some(value),
             elf::DT_HASH => self.hash = Some(value),
             elf::DT_GNU_HASH => self.gnu_hash = Some(value),
+            elf::DT_BIND_NOW => self.binds_now = true,
+            elf::DT_TEXTREL => self.changes_code = true,
             elf::DT_VERNEED => self.version_needs = Some(value),
             elf::DT_RELA => (self.relocations[0].0, self.relocations[0].2) = (Some(value), true),
             elf::DT_RELASZ => self.relocations[0].1 = value,
@@ -630,6 +641,23 @@ impl Dynamic {
             elf::DT_PLTREL => self.relocations[2].2 = value == elf::DT_RELA.0 as u64,
             _ => {}
         }
+    }
+
+    /// Whether all functions are looked up before the program starts.
+    pub(crate) fn binds_now(&self) -> bool {
+        self.binds_now
+            || self.flags & elf::DF_BIND_NOW.0 != 0
+            || self.flags_1 & elf::DF_1_NOW.0 != 0
+    }
+
+    /// Whether the dynamic linker changes code.
+    pub(crate) fn has_text_relocations(&self) -> bool {
+        self.changes_code || self.flags & elf::DF_TEXTREL.0 != 0
+    }
+
+    /// Whether it calls functions through a table.
+    pub(crate) fn has_calls(&self) -> bool {
+        self.relocations[2].0.is_some() && self.relocations[2].1 > 0
     }
 }
 

@@ -25,7 +25,7 @@
 //! - C++'s `operator new` of an allocator that does not call its own malloc there is not hooked.
 //!
 //! The steps, one module each: `locate` finds the functions in the file; `prologue` shows that a jump can take their
-//! place; `library` reads the hooks; `maps` finds room near the program; `layout` computes every byte; `tracee` makes
+//! place; `library` reads the hooks; `room` finds room near the program; `layout` computes every byte; `tracee` makes
 //! system calls inside the process; `attach` stops a running process and leaves it again.
 
 mod attach;
@@ -33,14 +33,14 @@ mod layout;
 mod leftover;
 mod library;
 mod locate;
-mod maps;
 mod memory;
 mod obstacle;
 mod process;
 mod prologue;
 mod registers;
+mod room;
 mod stopped;
-mod sys;
+pub(crate) mod sys;
 mod tracee;
 
 #[cfg(test)]

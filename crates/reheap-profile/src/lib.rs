@@ -6,8 +6,10 @@
 
 mod cpu;
 mod curve;
+pub mod deaths;
 pub mod hooks;
 pub mod inject;
+pub mod maps;
 pub mod observer;
 pub mod others;
 mod process;

@@ -16,7 +16,6 @@
 
 mod debug_files;
 mod elf;
-mod maps;
 mod modules;
 mod registers;
 mod signed_returns;
@@ -25,7 +24,6 @@ mod symbols;
 mod unwinder;
 
 pub use elf::{Bytes, Elf};
-pub use maps::{Mapping, parse as parse_maps};
 pub use modules::{Module, ModuleId, Modules};
 pub use registers::{Captured, Machine, Registers};
 pub use sites::{SiteId, SiteTable, Weight};

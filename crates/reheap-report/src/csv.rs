@@ -5,6 +5,7 @@
 
 use reheap_bench::overview::Overview;
 use reheap_bench::results::{Benchmark, Results, Run, Variant};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 const COLUMNS: [&str; 31] = [
@@ -54,11 +55,11 @@ pub fn csv(overview: &Overview<'_>) -> String {
         .flat_map(|variant| &variant.runs)
         .flat_map(|run| run.metrics.keys().map(String::as_str))
         .collect();
-    let mut table = csv::Writer::from_writer(Vec::new());
+    let mut table = String::new();
     let mut write = |fields: Vec<String>| {
-        table
-            .write_record(&fields)
-            .expect("memory takes all that is written, and all lines are equally long");
+        let fields: Vec<Cow<'_, str>> = fields.iter().map(|field| quoted(field)).collect();
+        table.push_str(&fields.join(","));
+        table.push('\n');
     };
     let fixed = COLUMNS.into_iter().map(str::to_owned);
     let parameter_columns = parameters.iter().map(|name| format!("parameter.{name}"));
@@ -85,10 +86,15 @@ pub fn csv(overview: &Overview<'_>) -> String {
             }
         }
     }
-    let bytes = table
-        .into_inner()
-        .expect("memory takes all that is written");
-    String::from_utf8(bytes).expect("only text was written")
+    table
+}
+
+/// In quotes, if anything in it would end the field or the line (RFC 4180, section 2).
+fn quoted(field: &str) -> Cow<'_, str> {
+    match field.contains([',', '"', '\r', '\n']) {
+        true => format!("\"{}\"", field.replace('"', "\"\"")).into(),
+        false => field.into(),
+    }
 }
 
 /// The fields of [`COLUMNS`], in their order.

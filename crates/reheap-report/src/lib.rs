@@ -4,6 +4,7 @@
 //! can be made anywhere and at any time from files that were measured elsewhere, several of them at once. What is
 //! computed is in the [`Overview`](reheap_bench::overview::Overview) that each form borrows; here it is only laid out.
 
+pub mod attacks;
 mod bencher;
 mod chart;
 mod csv;

@@ -1,7 +1,8 @@
 //! Names the environment variables that reheap reads, each next to the flag that does the same.
 
+use reheap_allocators::compiler::Search;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// `--allocator`: for `CC="reheap cc"` and the like, where the user cannot give a flag.
 pub(crate) const ALLOCATOR: &str = "REHEAP_ALLOCATOR";
@@ -37,6 +38,15 @@ pub(crate) fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
+/// The directory for the caches of all programs (XDG base directory specification); `None` without a home directory.
+pub(crate) fn cache_home() -> Option<PathBuf> {
+    let named = variable("XDG_CACHE_HOME").map(PathBuf::from);
+    // The specification: a relative path is invalid.
+    let named = named.filter(|directory| directory.is_absolute());
+    let home = std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
+    named.or_else(|| Some(home?.join(".cache")))
+}
+
 /// The whole environment, for crates that may not read it themselves.
 pub(crate) fn all() -> impl Iterator<Item = (OsString, OsString)> {
     std::env::vars_os()
@@ -44,9 +54,16 @@ pub(crate) fn all() -> impl Iterator<Item = (OsString, OsString)> {
 
 /// A program that the environment names, or the usual one: `CARGO`, `RUSTC`.
 pub(crate) fn program(variable_name: &str, usual: &str) -> PathBuf {
-    variable(variable_name)
-        .unwrap_or_else(|| usual.into())
-        .into()
+    variable(variable_name).map_or_else(|| usual_program(usual), PathBuf::from)
+}
+
+/// The program of that name on PATH, but never one that anybody could have put there.
+pub(crate) fn usual_program(name: &str) -> PathBuf {
+    let search = Search::new(all());
+    // Not the bare name: the system would look for that in all of PATH.
+    search
+        .program(name)
+        .unwrap_or_else(|| Path::new("/usr/bin").join(name))
 }
 
 /// The directory of the package that Cargo builds, in what Cargo starts for that (Cargo book, "Environment Variables").

@@ -1,20 +1,25 @@
 //! Holds what the commands `reheap` and `cargo reheap` are: arguments, plans, terminal output and exit codes. Nothing
 //! else.
 //!
-//! One executable has both, and looks at the name that started it. It is the only user of this library.
+//! One executable has both, and looks at the name that started it. It is the only user of this library, besides the fuzz
+//! targets ([`readers`]).
 mod adopting;
+mod attacking;
 mod bench;
 mod choice;
 mod cli;
 mod container;
+mod debugging;
 mod env_vars;
 mod exit;
 mod inspect;
 mod interrupt;
 mod limits;
+mod memory_check;
 mod opened;
 mod other_preloads;
 mod output;
+mod own_program;
 mod packing;
 mod prebuilt;
 mod preloading;
@@ -23,6 +28,7 @@ mod profiling;
 mod program;
 mod project;
 mod pulse;
+pub mod readers;
 mod replaying;
 mod sys;
 mod system;

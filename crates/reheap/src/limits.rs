@@ -45,13 +45,12 @@ pub(crate) fn shortage(
     program: &Program,
     libc: Libc,
 ) -> Option<Shortage> {
-    let needed_bytes = allocator.address_space.bytes(libc);
-    if needed_bytes == 0 {
+    if allocator.address_space.bytes(libc) == 0 {
         return None; // the libc's own
     }
     let shortage = |limit: Limit| Shortage {
         allocator: allocator.name,
-        needed_bytes,
+        needed_bytes: limit.kind.taken_by(allocator, libc),
         mapped_bytes: match limit.kind {
             Kind::AddressSpace => program.mapped_bytes(),
             Kind::Data => 0, // most of a file is code and constants
@@ -103,7 +102,7 @@ impl Shortage {
     pub(crate) fn way_out(&self) -> String {
         let flag = self.limit.kind.flag();
         let fits = |row: &&Allocator| {
-            let taken = row.address_space.bytes(self.libc) + self.mapped_bytes;
+            let taken = self.limit.kind.taken_by(row, self.libc) + self.mapped_bytes;
             row.build.is_some() && taken < self.limit.bytes / 2
         };
         let fitting: Vec<&str> = CATALOGUE.iter().filter(fits).map(|row| row.name).collect();
@@ -142,6 +141,15 @@ impl fmt::Display for Shortage {
 }
 
 impl Kind {
+    /// How much of such a limit an allocator takes before a program's first block.
+    fn taken_by(self, allocator: &Allocator, libc: Libc) -> u64 {
+        let reserved = allocator.address_space;
+        match self {
+            Self::Data if !reserved.counts_as_data => 0,
+            Self::Data | Self::AddressSpace => reserved.bytes(libc),
+        }
+    }
+
     /// Of the shell's `ulimit`.
     fn flag(self) -> &'static str {
         match self {

@@ -3,6 +3,7 @@
 use crate::env_vars;
 use crate::ui::Failure;
 use reheap_allocators::prebuilt::{MANIFEST, Prebuilt, PrebuiltError};
+use reheap_allocators::trust::{Distrusted, Trust};
 use std::path::{Path, PathBuf};
 
 /// From the directory with the program to the files of its package.
@@ -20,11 +21,21 @@ pub(crate) fn open() -> anyhow::Result<Option<Prebuilt>> {
     }
 }
 
+/// Whoever can write on the way to the package's files can replace this program too. That says nothing about others.
 fn open_named(directory: &Path) -> Result<Prebuilt, Failure> {
+    if let Err(distrusted) = Trust::of_this_process().check(directory) {
+        let shown = directory.display();
+        let text = format!("cannot use the prebuilt files of `{shown}`: {distrusted}");
+        return Err(Failure::failed(text).hint(hint_about(&distrusted)));
+    }
     Prebuilt::open(directory).map_err(|error| {
         let name = env_vars::PREBUILT;
-        let hint =
-            format!("{name} names that directory: set it to one with a `{MANIFEST}`, or unset it");
+        let hint = match error.distrust() {
+            Some(distrusted) => hint_about(distrusted),
+            None => format!(
+                "{name} names that directory: set it to one with a `{MANIFEST}`, or unset it"
+            ),
+        };
         Failure::failed(error.to_string()).hint(hint)
     })
 }
@@ -39,8 +50,15 @@ fn of_package() -> Option<PathBuf> {
     is_ours.then(|| directory.canonicalize().unwrap_or(directory))
 }
 
+fn hint_about(distrusted: &Distrusted) -> String {
+    (distrusted.command()).unwrap_or_else(|| "use a copy that belongs to you".to_owned())
+}
+
 /// An error about a file, with the way out.
 pub(crate) fn failure(error: PrebuiltError) -> Failure {
+    if let Some(distrusted) = error.distrust() {
+        return Failure::failed(error.to_string()).hint(hint_about(distrusted));
+    }
     let hint = match env_vars::variable(env_vars::PREBUILT) {
         Some(_) => format!(
             "{} names where it is: set it to whole files, or unset it",

@@ -1,6 +1,7 @@
 //! Finds the preload for a program, and builds the environment that loads it.
 
 use crate::choice::Choice;
+use crate::debugging;
 use crate::env_vars;
 use crate::other_preloads;
 use crate::program::Program;
@@ -15,7 +16,8 @@ use reheap_allocators::{only, preload};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// The library of the chosen allocator for this program's libc, from the cache or built now; `None` for `stock`.
+/// The library of the chosen allocator for this program's libc, from the cache or built now. For `stock`, that is glibc's
+/// own for debugging, if the user wants that.
 ///
 /// The path is for `LD_PRELOAD` only: it leads processes of another libc past the library. The file name is also what
 /// `/proc/PID/maps` of a process that has it shows.
@@ -26,16 +28,35 @@ pub(crate) fn library(
     program: &Program,
     workshop: &Workshop,
 ) -> anyhow::Result<Option<PathBuf>> {
-    if choice.is_stock() {
+    let Some(file) = file(choice, program, workshop)? else {
+        return Ok(None);
+    };
+    let target = target_of(program)?;
+    Ok(Some(for_variable(&file, &target, workshop)?))
+}
+
+/// The file of that library, if a path in the cache can lead to it.
+pub(crate) fn file(
+    choice: &Choice,
+    program: &Program,
+    workshop: &Workshop,
+) -> anyhow::Result<Option<PathBuf>> {
+    let of_glibc = debugging::library(choice, program).map_err(Failure::from)?;
+    if choice.is_stock() && of_glibc.is_none() {
         return Ok(None);
     }
-    let target = program.target().with_context(|| {
+    check_path(workshop.cache()?.root())?;
+    match of_glibc {
+        Some(library) => Ok(Some(library)),
+        None => Ok(Some(workshop.preload(choice, &target_of(program)?)?)),
+    }
+}
+
+fn target_of(program: &Program) -> anyhow::Result<Target> {
+    program.target().with_context(|| {
         let shown = program.route.file.display();
         format!("there is no library for `{shown}`")
-    })?;
-    check_path(workshop.cache()?.root())?;
-    let file = workshop.preload(choice, &target)?;
-    Ok(Some(for_variable(&file, &target, workshop)?))
+    })
 }
 
 /// The libc of this system's programs, by its shell.

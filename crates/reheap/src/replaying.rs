@@ -1,23 +1,16 @@
 //! Makes what performs a trace: the plan, and the replayer with an allocator in it or in front of it.
 
 use crate::choice::Choice;
-use crate::env_vars;
-use crate::preloading;
-use crate::program::Program;
-use crate::project::proof::{self, Proof};
+use crate::own_program::{self, Preloaded};
+use crate::project::proof::Proof;
 use crate::pulse;
 use crate::ui::Failure;
 use crate::workshop::Workshop;
 use anyhow::Context as _;
-use reheap_allocators::cache::{CacheError, sha256};
-use reheap_allocators::compiler::{Compiler, Language, LinkError, Pie, Purpose, Search};
 use reheap_allocators::program;
-use reheap_allocators::target::Target;
 use reheap_profile::replay::{self, COMPILER_FLAGS, Options, Plan, SOURCE, Speed, Touch};
-use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// The replayer as a dynamic program.
 const REPLAYER: program::Program = program::replayer(SOURCE, &COMPILER_FLAGS);
@@ -147,86 +140,24 @@ impl Replayer {
 
 /// The dynamic replayer with an allocator preloaded.
 pub(crate) fn preloaded(choice: &Choice, workshop: &Workshop) -> anyhow::Result<Replayer> {
-    let program = dynamic(workshop)?;
-    let resolved = Program::resolve(program.as_os_str())?;
-    let library = preloading::library(choice, &resolved, workshop)?;
-    let malloc_in = library.as_deref().and_then(Path::file_name);
+    let Preloaded {
+        program,
+        environment,
+        malloc_in,
+    } = own_program::preloaded(&REPLAYER, choice, workshop)?;
     Ok(Replayer {
         program,
-        malloc_in: malloc_in.map(OsStr::to_owned),
-        environment: preloading::environment(choice, library.as_deref()),
+        environment,
+        malloc_in,
     })
 }
 
 /// The dynamic replayer, for the libc of this system's programs.
 fn dynamic(workshop: &Workshop) -> anyhow::Result<PathBuf> {
-    let libc = preloading::libc_of_this_system()?;
-    let target = Target::of_this_machine(libc).context("there is no replayer for this machine")?;
-    workshop.program(&REPLAYER, &target)
+    own_program::dynamic(&REPLAYER, workshop)
 }
 
 /// The static replayer, with an allocator in its libc, and what shows that.
 pub(crate) fn linked(choice: &Choice, workshop: &Workshop) -> anyhow::Result<(PathBuf, Proof)> {
-    let target = crate::choice::musl_target(None)?;
-    let compiler = workshop.compiler(&target, Language::C, Purpose::Programs)?;
-    let original = match compiler.original_libc(workshop.search()) {
-        Err(LinkError::NoLibcOfItsOwn { .. }) => workshop.libc_of_rust(&target)?,
-        result => result?,
-    };
-    let directory = match workshop.derived_directory(choice, &target, &original)? {
-        Some(directory) => directory,
-        None => original.parent().unwrap_or(Path::new(".")).to_owned(),
-    };
-    let scripts = workshop.cache()?.directory("compilers")?;
-    let arguments = compiler.link_arguments(&directory, Pie::Yes, &scripts)?;
-    let program = compile(&target, &compiler, &arguments, workshop)?;
-    let proof = proof::of_executable(&program, choice)?;
-    Ok((program, proof))
-}
-
-/// A static replayer from the cache, or linked now.
-fn compile(
-    target: &Target,
-    compiler: &Compiler,
-    arguments: &[OsString],
-    workshop: &Workshop,
-) -> anyhow::Result<PathBuf> {
-    let mut ingredients = format!("{SOURCE}\n{COMPILER_FLAGS:?}\n{}\n", compiler.identity);
-    // The derived libc's directory, whose name says what is in it.
-    ingredients.push_str(&format!("{arguments:?}"));
-    let name = format!(
-        "replayer-{target}-{}",
-        &sha256(ingredients.as_bytes())[..16]
-    );
-    let make = |directory: &Path| -> Result<(), Failed> {
-        let source = directory.join("replayer.c");
-        fs::write(&source, SOURCE).map_err(|error| Failed(error.into()))?;
-        let mut command = compiler.command_in(&Search::new(env_vars::all()));
-        command.args(arguments).args(COMPILER_FLAGS).arg(&source);
-        command.arg("-o").arg(directory.join("replayer"));
-        run(&mut command).map_err(Failed)
-    };
-    let entry = workshop.cache()?.entry("replayers", &name, make);
-    Ok(entry.map_err(|Failed(error)| error)?.join("replayer"))
-}
-
-/// An error on the way through the cache, which adds its own.
-struct Failed(anyhow::Error);
-
-impl From<CacheError> for Failed {
-    fn from(error: CacheError) -> Self {
-        Failed(error.into())
-    }
-}
-
-fn run(command: &mut Command) -> anyhow::Result<()> {
-    let program = command.get_program().display().to_string();
-    let output = command.output();
-    let output = output.with_context(|| format!("cannot start `{program}`"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let text = format!("cannot compile the replayer with `{program}`: {said}");
-    Err(Failure::failed(text.trim_end()).into())
+    own_program::linked(&REPLAYER, choice, workshop)
 }

@@ -46,6 +46,15 @@ impl Failure {
         self.hint = Some(hint.into());
         self
     }
+
+    /// What else to do about it.
+    pub(crate) fn or(mut self, another: &str) -> Self {
+        self.hint = Some(match self.hint {
+            Some(hint) => format!("{hint}\n      or {another}"),
+            None => another.to_owned(),
+        });
+        self
+    }
 }
 
 /// Prints an error in the one way that errors are printed, and gives the exit code for it.

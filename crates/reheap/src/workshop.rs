@@ -6,7 +6,7 @@ use crate::prebuilt;
 use crate::pulse;
 use crate::ui::Failure;
 use anyhow::Context as _;
-use reheap_allocators::cache::{Cache, CacheError};
+use reheap_allocators::cache::{self, Cache, CacheError};
 use reheap_allocators::catalogue::Allocator;
 use reheap_allocators::compiler::{self, Compiler, Language, Purpose, Search};
 use reheap_allocators::libc::{Original, Replacement};
@@ -17,6 +17,7 @@ use reheap_allocators::prebuilt::{Prebuilt, PrebuiltError};
 use reheap_allocators::preload::{self, PreloadError};
 use reheap_allocators::program::Program;
 use reheap_allocators::target::{Libc, Target};
+use reheap_allocators::trust::Distrusted;
 use reheap_allocators::upstream::{self, BuildError, BuiltAllocator, LinkKind, Toolchain};
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -153,6 +154,18 @@ impl Workshop {
         Ok(found.map_err(|reason| no_compiler(reason, target))?)
     }
 
+    /// The first C compiler that was looked for and is not there.
+    pub(crate) fn missing_c_compiler(&self) -> Option<Failure> {
+        let compilers = self.compilers.borrow();
+        let of_c = compilers
+            .iter()
+            .filter(|(wanted, _)| wanted.1 == Language::C);
+        let mut missing =
+            of_c.filter_map(|((target, ..), found)| Some((target, found.as_ref().err()?)));
+        let (target, reason) = missing.next()?;
+        Some(no_compiler(reason.clone(), target))
+    }
+
     /// Rust's own musl libc for the target, which its executables are linked with.
     pub(crate) fn libc_of_rust(&self, target: &Target) -> anyhow::Result<PathBuf> {
         if let Some(known) = self.libcs_of_rust.borrow().get(target) {
@@ -184,7 +197,7 @@ impl Workshop {
             cargo: env_vars::program("CARGO", "cargo"),
             cc: self.compiler(target, Language::C, Purpose::Objects)?,
             cxx: Err("not asked for".to_owned()),
-            environment: env_vars::all().collect(),
+            environment: self.search().environment(),
         })
     }
 
@@ -259,6 +272,7 @@ impl Workshop {
         if !names_a_compiler()
             && let Some(library) = preload::find_built(allocator, target, cache)
         {
+            check_entry_of(&library)?;
             return Ok(library);
         }
         let toolchain = self.toolchain(allocator, target);
@@ -365,6 +379,7 @@ impl Workshop {
         if !names_a_compiler()
             && let Some(built) = library.find_built(target, cache)
         {
+            check_entry_of(&built)?;
             return Ok(built);
         }
         Ok(library.build(target, &self.toolchain_for_glue(target)?, cache)?)
@@ -458,11 +473,13 @@ fn no_compiler(reason: String, target: &Target) -> Failure {
 fn find_cache() -> anyhow::Result<Cache> {
     let cache = match env_vars::variable(env_vars::CACHE_DIR) {
         Some(directory) => Cache::at(std::path::absolute(directory)?),
-        None => Cache::of_user().ok_or_else(|| {
-            Failure::failed("cannot find a home directory to keep built allocators in").hint(
-                format!("set a directory: {}=<directory>", env_vars::CACHE_DIR),
-            )
-        })?,
+        None => env_vars::cache_home()
+            .map(|home| Cache::at(home.join("reheap")))
+            .ok_or_else(|| {
+                Failure::failed("cannot find a home directory to keep built allocators in").hint(
+                    format!("set a directory: {}=<directory>", env_vars::CACHE_DIR),
+                )
+            })?,
     };
     if cache.root().to_str().is_none() {
         let shown = cache.root().display();
@@ -472,6 +489,7 @@ fn find_cache() -> anyhow::Result<Cache> {
         let hint = format!("set another one: {}=<directory>", env_vars::CACHE_DIR);
         return Err(Failure::failed(text).hint(hint).into());
     }
+    cache.check_trust().map_err(unusable_cache)?;
     Ok(cache)
 }
 
@@ -480,11 +498,22 @@ fn check(cache: &Cache) -> anyhow::Result<()> {
     Ok(cache.check().map_err(unusable_cache)?)
 }
 
+/// Refuses a library of the cache that others could replace.
+fn check_entry_of(library: &Path) -> anyhow::Result<()> {
+    let entry = library.parent().unwrap_or(library);
+    Ok(cache::check_entry(entry).map_err(unusable_cache)?)
+}
+
 /// The cache keeps nothing, as in a read-only home.
 pub(crate) fn unusable_cache(error: CacheError) -> Failure {
-    let hint = format!("set another one: {}=<directory>", env_vars::CACHE_DIR);
+    let another = format!("set another one: {}=<directory>", env_vars::CACHE_DIR);
+    let command = error.distrust().and_then(Distrusted::command);
     let text = format!("cannot use the cache: {:#}", anyhow::Error::new(error));
-    Failure::failed(text).hint(hint)
+    let failure = Failure::failed(text);
+    match command {
+        Some(command) => failure.hint(command).or(&another),
+        None => failure.hint(another),
+    }
 }
 
 fn find_libc_of_rust(target: &Target) -> anyhow::Result<PathBuf> {

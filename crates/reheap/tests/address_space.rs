@@ -79,14 +79,21 @@ fn limited(flag: &str, kib: u64, program: &Path, preload: Option<&str>) -> Outco
     run(&mut command)
 }
 
-/// The allocators that reserve something, with what they reserve in programs of glibc and of musl, in KiB.
-fn catalogue() -> Vec<(String, u64, u64)> {
+/// An allocator that reserves something, with what it reserves in programs of glibc and of musl, in KiB, and the flags of
+/// `ulimit` for the limits that this counts against.
+type Row = (String, u64, u64, &'static [&'static str]);
+
+fn catalogue() -> Vec<Row> {
     let rows = run(&mut reheap("list --json")).succeeded().stdout;
     let rows: serde_json::Value = serde_json::from_str(&rows).unwrap();
     let row = |row: &serde_json::Value| {
         let kib = |libc: &str| row["address_space_bytes"][libc].as_u64().unwrap() / 1024;
         let name = row["name"].as_str().unwrap().to_owned();
-        (name, kib("glibc"), kib("musl"))
+        let flags: &[&str] = match row["address_space_counts_as_data"].as_bool().unwrap() {
+            true => &["-v", "-d"],
+            false => &["-v"],
+        };
+        (name, kib("glibc"), kib("musl"), flags)
     };
     let rows = rows.as_array().unwrap().iter().map(row);
     rows.filter(|(name, ..)| name != "stock").collect()
@@ -95,10 +102,10 @@ fn catalogue() -> Vec<(String, u64, u64)> {
 /// Under a limit of what it reserves a program does not start with it; with half as much again, and some for the
 /// program itself, it does.
 #[track_caller]
-fn is_right(kib: u64, what: &str, starts: &dyn Fn(&str, u64) -> bool) {
+fn is_right(kib: u64, flags: &[&str], what: &str, starts: &dyn Fn(&str, u64) -> bool) {
     const OF_THE_PROGRAM_KIB: u64 = 4 << 10;
     assert!(kib > 0, "{what}: every allocator reserves something");
-    for flag in ["-v", "-d"] {
+    for flag in flags {
         assert!(!starts(flag, kib), "{what} starts with {flag} {kib}");
         let enough = kib + kib / 2 + OF_THE_PROGRAM_KIB;
         assert!(
@@ -113,7 +120,7 @@ fn preloads_reserve_what_the_catalogue_says() {
     let programs = Programs::new();
     for compiler in ["cc", "musl-gcc"] {
         let program = programs.dynamic(compiler);
-        for (allocator, of_glibc, of_musl) in catalogue() {
+        for (allocator, of_glibc, of_musl, flags) in catalogue() {
             let mut command = reheap(&format!("run -a {allocator} --"));
             let unlimited = run(command.arg(&program).env_remove("LD_PRELOAD")).succeeded();
             let (library, preload) = unlimited.stdout.trim_end().split_once('\n').unwrap();
@@ -124,7 +131,7 @@ fn preloads_reserve_what_the_catalogue_says() {
                 outcome.code() == Some(0) && outcome.stdout.starts_with(library)
             };
             let kib = if compiler == "cc" { of_glibc } else { of_musl };
-            is_right(kib, &format!("{compiler} with {allocator}"), &starts);
+            is_right(kib, flags, &format!("{compiler} with {allocator}"), &starts);
         }
     }
 }
@@ -132,11 +139,28 @@ fn preloads_reserve_what_the_catalogue_says() {
 #[test]
 fn executables_reserve_what_the_catalogue_says() {
     let programs = Programs::new();
-    for (allocator, _, of_musl) in catalogue() {
+    for (allocator, _, of_musl, flags) in catalogue() {
         let program = programs.with(&allocator);
         let starts = |flag: &str, kib| limited(flag, kib, &program, None).code() == Some(0);
-        is_right(of_musl, &format!("static with {allocator}"), &starts);
+        is_right(of_musl, flags, &format!("static with {allocator}"), &starts);
     }
+}
+
+#[test]
+fn what_is_inaccessible_until_it_is_used_does_not_count_as_data() {
+    let programs = Programs::new();
+    let program = programs.with("hardened_malloc");
+    assert_eq!(limited("-d", 1 << 20, &program, None).code(), Some(0));
+    let script = "ulimit -d 1048576; exec \"$0\" run --check -a hardened_malloc -- true";
+    let reheap = reheap("");
+    let mut command = Command::new("/bin/sh");
+    command.arg("-c").arg(script).arg(reheap.get_program());
+    let checked = run(&mut command).succeeded();
+    assert!(
+        checked.stdout.contains("verdict    works"),
+        "{}",
+        checked.stdout
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Outcome, reheap, run};
+use common::{Outcome, reheap, run, write};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,10 +16,8 @@ const HEAP: &str = "#[global_allocator]\nstatic GLOBAL: mimalloc::MiMalloc = mim
 
 fn project(files: &[(&str, &str)]) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
-    for (name, contents) in files {
-        let path = directory.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, contents).unwrap();
+    for (path, contents) in files {
+        write(directory.path(), path, contents);
     }
     directory
 }
@@ -97,6 +95,32 @@ fn findings_are_data_and_annotations_too() {
         outcome.stdout
     );
     assert_eq!(outcome.stdout.lines().count(), 1);
+}
+
+#[test]
+fn annotations_name_files_from_the_top_of_the_repository() {
+    let dockerfile = "FROM alpine\nENV LD_PRELOAD=/usr/lib/x86_64-linux-gnu/libjemalloc.so.2\n";
+    let directory = project(&[
+        ("rust/Cargo.toml", MANIFEST),
+        ("rust/src/main.rs", &everywhere()),
+        ("Dockerfile", dockerfile),
+        (".git/HEAD", "ref: refs/heads/main\n"),
+    ]);
+    let rust = directory.path().join("rust");
+    let outcome = check(&rust, "--format github").ended_with(3);
+    let lines: Vec<&str> = outcome.stdout.lines().collect();
+    assert!(
+        lines[0].starts_with("::error file=Dockerfile,line=2,title=missing-preload::")
+            && lines[1].starts_with("::error file=rust/src/main.rs,line=1,"),
+        "{lines:?}"
+    );
+    // People read it where they are.
+    let outcome = check(&rust, "").ended_with(3);
+    assert!(
+        outcome.stdout.starts_with("../Dockerfile:2: "),
+        "{}",
+        outcome.stdout
+    );
 }
 
 #[test]

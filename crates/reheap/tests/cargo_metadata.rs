@@ -5,7 +5,7 @@ mod common;
 
 use common::bench::results;
 use common::{
-    HELLO, Outcome, Project, allocator_in, marker_in, prints, readelf, run, target, words,
+    HELLO, Project, allocator_in, marker_in, prints, readelf, run, target, words, wrong_usage,
 };
 use std::path::Path;
 use std::process::Command;
@@ -53,19 +53,6 @@ fn workspace(end: &str, members: &[(&str, &str)]) -> Project {
         project.write(&format!("{name}/src/lib.rs"), library);
     }
     project
-}
-
-/// A manifest is refused before anything is built.
-#[track_caller]
-fn refused(project: &Project, line: &str, texts: &[&str]) -> Outcome {
-    let outcome = run(&mut project.cargo_reheap(line))
-        .ended_with(2)
-        .said(texts);
-    assert!(
-        !project.directory.join("target").exists(),
-        "something was built"
-    );
-    outcome
 }
 
 #[test]
@@ -293,7 +280,7 @@ fn a_wrong_key_or_value_is_refused_with_its_file_its_name_and_the_nearest() {
             "image -o i.tar",
             "bench",
         ] {
-            refused(&project, line, &[&refusal]).said(texts);
+            wrong_usage(&project, line, &[&refusal]).said(texts);
         }
     }
     project.write(
@@ -301,7 +288,7 @@ fn a_wrong_key_or_value_is_refused_with_its_file_its_name_and_the_nearest() {
         format!("{manifest}[package.metadata]\nreheap = 1\n"),
     );
     let text = "cannot use `package.metadata.reheap` in `Cargo.toml`: it is not a table";
-    refused(&project, "build", &[text]);
+    wrong_usage(&project, "build", &[text]);
 }
 
 #[test]
@@ -309,12 +296,12 @@ fn a_mistake_in_the_manifest_of_the_workspace_or_of_another_member_is_named() {
     let wrong = "[package.metadata.reheap]\nallocater = \"mimalloc\"\n";
     let project = workspace("", &[("one", ""), ("two", wrong)]);
     let text = "cannot use `package.metadata.reheap.allocater` in `two/Cargo.toml`: reheap knows no such key";
-    refused(&project, "build -p one", &[text]);
+    wrong_usage(&project, "build -p one", &[text]);
 
     let end = "[workspace.metadata.reheap]\nallocator = \"jemaloc\"\n";
     let project = workspace(end, &[("one", "")]);
     let text = "cannot use `workspace.metadata.reheap.allocator` in `Cargo.toml`: unknown allocator `jemaloc`";
-    refused(&project, "build", &[text]);
+    wrong_usage(&project, "build", &[text]);
     // A flag wins over it.
     run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
 }
@@ -376,7 +363,7 @@ fn packages_for_different_targets_are_refused_with_their_names_and_the_way_out()
         ),
         "hint: build one of them with -p one, or choose with --target",
     ];
-    refused(&project, "build", &texts);
+    wrong_usage(&project, "build", &texts);
     run(&mut project.cargo_reheap("build -p one -a rpmalloc")).succeeded();
     let app = project.output("debug/one");
     assert_eq!(allocator_in(&app), "rpmalloc");

@@ -3,22 +3,9 @@
 
 mod common;
 
-use common::{HELLO, Outcome, Project, cargo_reheap, files_below, of_target, run, target};
+use common::{HELLO, Project, cargo_reheap, files_below, of_target, run, target, wrong_usage};
 use std::path::Path;
 use std::process::Command;
-
-/// Wrong usage is found before Cargo or a compiler is started.
-#[track_caller]
-fn wrong_usage(project: &Project, line: &str, texts: &[&str]) -> Outcome {
-    let outcome = run(&mut project.cargo_reheap(line))
-        .ended_with(2)
-        .said(texts);
-    assert!(
-        !project.directory.join("target").exists(),
-        "something was built"
-    );
-    outcome
-}
 
 #[test]
 fn a_target_that_is_not_musl_is_refused_and_points_to_reheap_run() {

@@ -45,12 +45,18 @@ fn conforms(allocator: &str, source: &str, name: &str) {
 }
 
 #[track_caller]
+fn conforms_under_a_limit(allocator: &str, limit: &str) {
+    let source = "threads_out_of_memory";
+    let only = format!("-DONLY_LIMIT={limit}");
+    let built = build_c(allocator, source, &["-pthread", &only]);
+    passes(&built.executable, source);
+}
+
+#[track_caller]
 fn a_program_is_placed(allocator: &str, flag: &str, expected: Placement) {
     let built = build_c(allocator, "family", &[flag]);
     assert_eq!(placement_of_static_executable(&built.executable), expected);
     passes(&built.executable, "family");
-    let built = build_c(allocator, "thread_exit", &[flag, "-pthread"]);
-    passes(&built.executable, "thread_exit");
 }
 
 /// The tests of one allocator.
@@ -69,16 +75,6 @@ macro_rules! conformance {
         #[test]
         fn sizes_around_every_class_and_of_several_gibibytes_work() {
             super::conforms($allocator, "sizes", "sizes");
-        }
-
-        #[test]
-        fn running_out_of_memory_is_survived() {
-            super::conforms($allocator, "out_of_memory", "out_of_memory");
-        }
-
-        #[test]
-        fn running_out_of_memory_while_threads_start_is_survived() {
-            super::conforms($allocator, "threads_out_of_memory", "threads_out_of_memory");
         }
 
         #[test]
@@ -102,43 +98,8 @@ macro_rules! conformance {
         }
 
         #[test]
-        fn a_thousand_forks_while_other_threads_allocate_succeed() {
-            super::conforms($allocator, "fork", "fork");
-        }
-
-        #[test]
         fn the_first_allocations_may_come_from_threads_at_once() {
             super::conforms($allocator, "first_malloc", "first_malloc");
-        }
-
-        #[test]
-        fn threads_may_fork_at_once() {
-            super::conforms($allocator, "fork_at_once", "fork_at_once");
-        }
-
-        #[test]
-        fn a_program_may_fork_while_its_streams_allocate() {
-            super::conforms($allocator, "fork_stdio", "fork_stdio");
-        }
-
-        #[test]
-        fn a_signal_handler_may_fork_in_the_middle_of_an_allocation() {
-            super::conforms($allocator, "fork_in_handler", "fork_in_handler");
-        }
-
-        #[test]
-        fn a_signal_handler_may_fork_in_a_thread_that_forks() {
-            super::conforms($allocator, "fork_nested", "fork_nested");
-        }
-
-        #[test]
-        fn a_program_may_end_while_its_threads_fork() {
-            super::conforms($allocator, "fork_at_exit", "fork_at_exit");
-        }
-
-        #[test]
-        fn programs_may_be_started_in_every_way_while_threads_allocate() {
-            super::conforms($allocator, "spawn", "spawn");
         }
 
         #[test]
@@ -183,18 +144,102 @@ macro_rules! conformance {
     };
 }
 
-/// musl has no `free_sized` and `free_aligned_sized`; every other allocator brings them. And a fork of musl's own waits
-/// for a lock of its allocator that the thread itself may hold.
+/// What the allocator and the libc do about locks.
+macro_rules! conformance_of_forks {
+    ($allocator:literal) => {
+        #[test]
+        fn hundreds_of_forks_while_other_threads_allocate_succeed() {
+            super::conforms($allocator, "fork", "fork");
+        }
+
+        #[test]
+        fn threads_may_fork_at_once() {
+            super::conforms($allocator, "fork_at_once", "fork_at_once");
+        }
+
+        #[test]
+        fn a_program_may_fork_while_its_streams_allocate() {
+            super::conforms($allocator, "fork_stdio", "fork_stdio");
+        }
+
+        #[test]
+        fn a_signal_handler_may_fork_in_the_middle_of_an_allocation() {
+            super::conforms($allocator, "fork_in_handler", "fork_in_handler");
+        }
+
+        #[test]
+        fn a_signal_handler_may_fork_in_a_thread_that_forks() {
+            super::conforms($allocator, "fork_nested", "fork_nested");
+        }
+
+        #[test]
+        fn a_program_may_end_while_its_threads_fork() {
+            super::conforms($allocator, "fork_at_exit", "fork_at_exit");
+        }
+
+        #[test]
+        fn programs_may_be_started_in_every_way_while_threads_allocate() {
+            super::conforms($allocator, "spawn", "spawn");
+        }
+    };
+}
+
+macro_rules! conformance_under_limits {
+    ($allocator:literal) => {
+        #[test]
+        fn running_out_of_memory_is_survived() {
+            super::conforms($allocator, "out_of_memory", "out_of_memory");
+        }
+
+        #[test]
+        fn running_out_of_memory_while_threads_start_is_survived() {
+            super::conforms($allocator, "threads_out_of_memory", "threads_out_of_memory");
+        }
+    };
+}
+
+/// hardened_malloc keeps the addresses of freed blocks for a while, so under a limit of address space they cannot be had
+/// again. And that limit does not touch its small blocks: it reserves the addresses for all of them when it starts.
+macro_rules! conformance_under_limits_of_data {
+    ($allocator:literal) => {
+        #[test]
+        fn running_out_of_memory_while_threads_start_is_survived() {
+            super::conforms_under_a_limit($allocator, "RLIMIT_DATA");
+        }
+    };
+}
+
+/// Where snmalloc's checks are built in, it does not look whether memory became accessible.
+macro_rules! conformance_under_limits_of_address_space {
+    ($allocator:literal) => {
+        #[test]
+        fn running_out_of_memory_is_survived() {
+            super::conforms($allocator, "out_of_memory", "out_of_memory");
+        }
+
+        #[test]
+        fn running_out_of_memory_while_threads_start_is_survived() {
+            super::conforms_under_a_limit($allocator, "RLIMIT_AS");
+        }
+    };
+}
+
+/// musl has no `free_sized` and `free_aligned_sized`; every other allocator brings them.
 macro_rules! conformance_beyond_musl {
+    ($allocator:literal) => {
+        #[test]
+        fn the_sized_frees_of_c23_work() {
+            super::conforms($allocator, "free_sized", "free_sized");
+        }
+    };
+}
+
+/// A fork of musl's own waits for a lock of its allocator that the thread itself may hold.
+macro_rules! conformance_of_forks_beyond_musl {
     ($allocator:literal) => {
         #[test]
         fn a_signal_handler_may_fork_while_other_threads_allocate_too() {
             super::conforms($allocator, "fork_in_handler_threads", "fork_in_handler");
-        }
-
-        #[test]
-        fn the_sized_frees_of_c23_work() {
-            super::conforms($allocator, "free_sized", "free_sized");
         }
     };
 }
@@ -229,15 +274,23 @@ macro_rules! conformance_of_mimalloc {
     };
 }
 
+// Variants of an allocator fork alike, because the locks and the glue are the same. With hardened_malloc hundreds of forks
+// would last a minute: each slab has a guard region, and fork copies all mappings.
 allocators! {
-    stock("stock"): conformance conformance_of_those_that_collect;
-    mimalloc("mimalloc"): conformance conformance_beyond_musl conformance_of_those_that_collect
-        conformance_of_mimalloc;
-    mimalloc3("mimalloc3"): conformance conformance_beyond_musl conformance_of_those_that_collect
-        conformance_of_mimalloc;
-    mimalloc_secure("mimalloc-secure"): conformance conformance_beyond_musl conformance_of_those_that_collect
-        conformance_of_mimalloc;
-    jemalloc("jemalloc"): conformance conformance_beyond_musl;
-    rpmalloc("rpmalloc"): conformance conformance_beyond_musl;
-    snmalloc("snmalloc"): conformance conformance_beyond_musl;
+    stock("stock"): conformance conformance_of_forks conformance_under_limits conformance_of_those_that_collect;
+    mimalloc("mimalloc"): conformance conformance_of_forks conformance_under_limits conformance_beyond_musl conformance_of_forks_beyond_musl
+        conformance_of_those_that_collect conformance_of_mimalloc;
+    mimalloc3("mimalloc3"): conformance conformance_of_forks conformance_under_limits conformance_beyond_musl conformance_of_forks_beyond_musl
+        conformance_of_those_that_collect conformance_of_mimalloc;
+    mimalloc_secure("mimalloc-secure"): conformance conformance_of_forks conformance_under_limits
+        conformance_beyond_musl conformance_of_forks_beyond_musl conformance_of_those_that_collect conformance_of_mimalloc;
+    mimalloc2_secure("mimalloc2-secure"): conformance conformance_under_limits conformance_beyond_musl;
+    jemalloc("jemalloc"): conformance conformance_of_forks conformance_under_limits conformance_beyond_musl conformance_of_forks_beyond_musl;
+    rpmalloc("rpmalloc"): conformance conformance_of_forks conformance_under_limits conformance_beyond_musl conformance_of_forks_beyond_musl;
+    snmalloc("snmalloc"): conformance conformance_of_forks conformance_under_limits conformance_beyond_musl conformance_of_forks_beyond_musl;
+    snmalloc_checks("snmalloc-checks"): conformance conformance_under_limits_of_address_space
+        conformance_beyond_musl;
+    hardened_malloc("hardened_malloc"): conformance conformance_under_limits_of_data conformance_beyond_musl;
+    hardened_malloc_light("hardened_malloc-light"): conformance conformance_of_forks
+        conformance_under_limits_of_data conformance_beyond_musl conformance_of_forks_beyond_musl;
 }

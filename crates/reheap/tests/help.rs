@@ -50,6 +50,8 @@ fn every_command_is_found() {
         "bench compare",
         "recommend",
         "replay",
+        "check-memory",
+        "attack",
         "image",
         "report",
         "list",
@@ -188,7 +190,12 @@ fn bash_takes_the_completions_and_completes() {
     for (typed, word, before, completed) in [
         ("reheap lis", "lis", "reheap", "list\n"),
         ("reheap run -a jem", "jem", "-a", "jemalloc\n"),
-        ("reheap enable sn", "sn", "enable", "snmalloc\n"),
+        (
+            "reheap enable sn",
+            "sn",
+            "enable",
+            "snmalloc snmalloc-checks\n",
+        ),
     ] {
         let position = typed.split(' ').count() - 1;
         let complete = format!(
@@ -240,9 +247,13 @@ fn json_is_json_and_the_data_is_in_it() {
         "mimalloc",
         "mimalloc3",
         "mimalloc-secure",
+        "mimalloc2-secure",
         "jemalloc",
         "rpmalloc",
         "snmalloc",
+        "snmalloc-checks",
+        "hardened_malloc",
+        "hardened_malloc-light",
         "stock",
     ] {
         assert!(names.contains(&name), "{name}: {names:?}");

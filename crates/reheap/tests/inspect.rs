@@ -193,6 +193,10 @@ fn allocators_of_the_catalogue_are_known_in_stripped_programs_without_a_marker()
         ("mimalloc", "mimalloc", Some("2.x")),
         ("mimalloc3", "mimalloc", Some("3.x")),
         ("mimalloc-secure", "mimalloc", Some("3.x")),
+        ("mimalloc2-secure", "mimalloc", Some("2.x")),
+        ("hardened_malloc", "hardened_malloc", None),
+        ("hardened_malloc-light", "hardened_malloc", None),
+        ("snmalloc-checks", "snmalloc", None),
         ("rpmalloc", "rpmalloc", None),
     ] {
         let mut command = reheap(&format!("cc -a {allocator} -O2 waiting.c -o waiting"));
@@ -205,8 +209,11 @@ fn allocators_of_the_catalogue_are_known_in_stripped_programs_without_a_marker()
         assert_eq!(found["name"], name, "{allocator}: {identity}");
         assert_eq!(found["version"].as_str(), version, "{allocator}");
         assert_eq!(found["role"], "malloc", "{allocator}: {identity}");
-        let is_secure = found["variant"] == "secure";
-        assert_eq!(is_secure, allocator == "mimalloc-secure");
+        let variant = match allocator.split_once('-') {
+            Some((_, variant)) if variant != "light" => Value::from(variant),
+            _ => Value::Null,
+        };
+        assert_eq!(found["variant"], variant, "{allocator}");
     }
 }
 
@@ -463,4 +470,137 @@ fn an_empty_archive_is_called_empty() {
     run(reheap("inspect").arg(workshop.path("empty.a")))
         .ended_with(1)
         .said(&["the archive is empty: it has no members"]);
+}
+
+/// Prints what becomes of freed blocks, and in which order small blocks come.
+const REUSE: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+static const char *reuse(size_t size)
+{
+    char *volatile block = malloc(size), *volatile next;
+    free(block);
+    for (int i = 0; i < 100; i++)
+        if ((next = malloc(size)) == block) return "reused";
+    return "held back";
+}
+int main(void)
+{
+    int ascending = 0;
+    for (char *volatile last = malloc(64), *volatile next; ascending < 50 && (next = malloc(64)) > last; ascending++)
+        last = next;
+    printf("small %s, large %s, order %s\n", reuse(32), reuse(1 << 20), ascending == 50 ? "kept" : "random");
+    return 0;
+}
+"#;
+
+/// With the marker and without: then only what is compiled in tells the builds apart.
+#[test]
+fn the_hardening_of_hardened_malloc_is_what_each_build_does() {
+    let programs = Programs::new();
+    programs.write("reuse.c", REUSE);
+    for (allocator, does, quarantine, has_random_order) in [
+        (
+            "hardened_malloc",
+            "small held back, large held back, order random\n",
+            "quarantine",
+            true,
+        ),
+        (
+            "hardened_malloc-light",
+            "small reused, large held back, order kept\n",
+            "quarantine of large blocks",
+            false,
+        ),
+    ] {
+        let mut compile = reheap(&format!(
+            "cc -a {allocator} -O1 -fno-builtin reuse.c -o reuse"
+        ));
+        run(compile.current_dir(programs.directory())).succeeded();
+        let program = programs.path("reuse");
+        let outcome = run(&mut Command::new(&program)).succeeded();
+        assert_eq!(outcome.stdout, does, "{allocator}");
+        let unmarked = programs.path("unmarked");
+        let mut objcopy = Command::new("objcopy");
+        objcopy.args(["--remove-section", reheap_elf::marker::SECTION]);
+        run(objcopy.args([&program, &unmarked])).succeeded();
+        for file in [program, unmarked] {
+            let identity = inspected(file.to_str().unwrap(), 0);
+            let hardening = identity["allocators"][0]["hardening"].as_array().unwrap();
+            let has = |text: &str| hardening.iter().any(|it| it == text);
+            let is_a_quarantine = |it: &&Value| it.as_str().unwrap().contains("quarantine");
+            let quarantines: Vec<&Value> = hardening.iter().filter(is_a_quarantine).collect();
+            assert_eq!(quarantines, [quarantine], "{}", file.display());
+            assert_eq!(
+                has("randomised order"),
+                has_random_order,
+                "{}",
+                file.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn the_hardening_of_executable_and_allocator_is_one_line_each_and_data() {
+    let workshop = workshop();
+    let file = |name: &str| workshop.path(name).to_str().unwrap().to_owned();
+    for (name, command) in [
+        (
+            "weak",
+            "gcc -O1 -no-pie -fno-stack-protector -z execstack -Wl,-z,norelro",
+        ),
+        (
+            "strong",
+            "gcc -O2 -fstack-protector-all -D_FORTIFY_SOURCE=2 -pie -fPIE -Wl,-z,relro,-z,now",
+        ),
+    ] {
+        let words = common::words(command);
+        let mut gcc = Command::new(words[0]);
+        gcc.args(&words[1..])
+            .arg(workshop.path("waiting.c"))
+            .args(["-o", &file(name)]);
+        run(&mut gcc).succeeded();
+    }
+    let line = |subject: &str| {
+        let outcome = run(reheap("inspect --verbose").arg(subject)).succeeded();
+        let mut lines = outcome.stdout.lines().map(str::to_owned);
+        lines
+            .find(|line| line.starts_with("  hardening "))
+            .unwrap_or(outcome.stdout)
+    };
+    assert_eq!(
+        line(&file("weak")),
+        "  hardening   no RELRO, executable stack, no PIE, no stack protector symbol found"
+    );
+    let strong = line(&file("strong"));
+    let expected = "  hardening   full RELRO, NX stack, PIE, stack protector, ";
+    assert!(
+        strong.starts_with(expected) && strong.contains(" fortified function"),
+        "{strong}"
+    );
+    let data = &inspected(&file("strong"), 0)["protections"];
+    assert_eq!(data["relro"], "full");
+    assert_eq!(data["stack"], "not-executable");
+    assert_eq!(data["position_independent"], true);
+    assert_eq!(data["stack_protector"], "__stack_chk_fail");
+    assert_eq!(
+        inspected(&file("weak"), 0)["protections"]["stack_protector"],
+        Value::Null
+    );
+    // Of a process, that of its executable.
+    let waiting = Waiting::start(&mut Command::new(file("weak")));
+    assert_eq!(waiting.inspected()["protections"]["stack"], "executable");
+    // What the catalogue says of the allocator.
+    let program = file("with-rpmalloc");
+    let mut compile = reheap("cc -a rpmalloc");
+    run(compile
+        .arg(workshop.path("waiting.c"))
+        .args(["-o", &program]))
+    .succeeded();
+    let found = &inspected(&program, 0)["allocators"][0];
+    let catalogued = reheap_allocators::catalogue::find("rpmalloc")
+        .unwrap()
+        .hardening;
+    assert_eq!(found["hardening"], json!([catalogued]));
 }

@@ -60,6 +60,15 @@ fn the_marker_proves_allocator_version_and_hardening() {
         says(name, &secure, 0, "has mimalloc-secure ");
     }
     says("stock", &secure, 3, "has mimalloc-secure ");
+
+    let light = linked_with(&workshop, "hardened_malloc-light");
+    for name in ["hardened_malloc", "hardened_malloc-light"] {
+        says(name, &light, 0, "has hardened_malloc-light ");
+    }
+    let full = linked_with(&workshop, "hardened_malloc");
+    let outcome = expect("hardened_malloc-light", &full, 3);
+    let text = ", not hardened_malloc-light: ";
+    assert!(outcome.stdout.contains(text), "{}", outcome.stdout);
 }
 
 #[test]

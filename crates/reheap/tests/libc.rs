@@ -349,7 +349,10 @@ fn a_directory_without_the_right_to_write_is_an_error_and_nothing_changes() {
     for (path, mode) in [(musl.directory.path(), 0o555), (scratch.path(), 0o755)] {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
-    run(Command::new("chmod").args(["-R", "a+rwX"]).arg(&own_cache)).succeeded();
+    run(Command::new("chown")
+        .args(["-R", "65534:65534"])
+        .arg(&own_cache))
+    .succeeded();
 
     let mut command = as_nobody(&musl.reheap("--in-place -a rpmalloc"), scratch.path());
     let outcome = run(&mut command).ended_with(1);

@@ -380,11 +380,16 @@ macro_rules! other_preloads {
     };
 }
 
+// Variants of an allocator differ in nothing that matters here.
 allocators! {
     mimalloc("mimalloc"): other_preloads;
     mimalloc3("mimalloc3"): other_preloads;
     mimalloc_secure("mimalloc-secure"): other_preloads;
+    mimalloc2_secure("mimalloc2-secure"):;
     jemalloc("jemalloc"): other_preloads;
     rpmalloc("rpmalloc"): other_preloads;
     snmalloc("snmalloc"): other_preloads;
+    snmalloc_checks("snmalloc-checks"):;
+    hardened_malloc("hardened_malloc"):;
+    hardened_malloc_light("hardened_malloc-light"): other_preloads;
 }

@@ -104,6 +104,39 @@ fn where_no_allocator_reaches_the_work_none_is_recommended() {
 }
 
 #[test]
+fn for_security_it_says_what_is_stopped_and_what_is_lost() {
+    let mut command = recommend("--goal security --rounds 1 --");
+    let outcome = run(command.args(["sh", "-c", "echo done"])).succeeded();
+    let text = &outcome.stdout;
+    let verdict = text.lines().next().unwrap();
+    assert!(
+        verdict.starts_with("recommended for security: glibc+"),
+        "{text}"
+    );
+    assert!(verdict.contains(": stops "), "{text}");
+    // All that were tried, those first under which the fewest attacks succeed.
+    let ranking: Vec<&str> = text
+        .lines()
+        .filter(|it| it.contains(" succeed; "))
+        .collect();
+    let successes = |line: &&str| -> usize {
+        let before = line.split(" succeed; ").next().unwrap();
+        before.rsplit(' ').next().unwrap().parse().unwrap()
+    };
+    let successes: Vec<usize> = ranking.iter().map(successes).collect();
+    assert!(successes.len() > 1 && successes.is_sorted(), "{text}");
+    assert!(
+        ranking.last().unwrap().ends_with("; what you have"),
+        "{text}"
+    );
+    // glibc notices when an address inside a block is freed; whatever is lost is named with a way to see it.
+    for line in text.lines().filter(|line| line.starts_with("  lost ")) {
+        assert!(line.contains("that glibc stops would succeed: "), "{line}");
+        assert!(line.contains("(reheap attack --variant glibc,"), "{line}");
+    }
+}
+
+#[test]
 fn what_cannot_be_recommended_for_is_refused() {
     for (line, text) in [
         ("", "there is no command to recommend an allocator for"),

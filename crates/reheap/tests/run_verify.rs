@@ -440,7 +440,7 @@ fn a_cache_on_a_file_system_without_exec_is_named() {
     command
         .args(["--user", "--map-root-user", "--mount", "sh", "-ec"])
         .arg(
-            "mount -t tmpfs -o noexec none \"$1\"; cp -a \"$2/preloads\" \"$1\"
+            "mount -t tmpfs -o noexec,mode=755 none \"$1\"; cp -a \"$2/preloads\" \"$1\"
              REHEAP_CACHE_DIR=\"$1\" exec \"$0\" run --verify --for 1 -a mimalloc -- ls",
         )
         .arg(env!("CARGO_BIN_EXE_reheap"))

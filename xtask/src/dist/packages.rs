@@ -51,6 +51,7 @@ pub(super) fn system_packages(
     };
     let preremove = dist.scratch.join("preremove.sh");
     write(&preremove, PREREMOVE)?;
+    tree::set_attributes(&preremove, dist.time()?)?; // an .apk keeps its time
     let description = DESCRIPTION
         .replace("@PREREMOVE@", &preremove.display().to_string())
         .replace("@ARCHITECTURE@", go_name)

@@ -69,7 +69,8 @@ fn pip(environment: &Path, arguments: &[&str], file: Option<&Path>) -> Result<Ou
 /// Files and not directories: pip leaves the directories of data files.
 fn files_of_reheap(environment: &Path) -> Result<String> {
     let mut find = Command::new("find");
-    find.arg(environment)
-        .args(["-not", "-type", "d", "-path", "*reheap*"]);
+    // From inside: the environment itself may be below a directory of that name.
+    find.current_dir(environment)
+        .args([".", "-not", "-type", "d", "-path", "*reheap*"]);
     Ok(outcome::of(&mut find)?.succeeded()?.stdout)
 }

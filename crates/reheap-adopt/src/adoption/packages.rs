@@ -110,17 +110,24 @@ impl Packaged {
     /// The row of which this is the value, whatever its version.
     pub(super) fn of_value(package: &str, value: &str) -> Option<(&'static Self, String)> {
         let version = version_in(value)?;
-        let data = super::data::Data::of_written(value)?;
+        let data = super::data::Data::of_written(&as_table(value))?;
         let is_it = |row: &&Self| {
             let both = [false, true];
             let values = both
                 .iter()
                 .flat_map(|&of_modules| both.map(|it| row.value(&version, it, of_modules)));
-            let mut values = values.filter_map(|it| super::data::Data::of_written(&it));
-            // A bot may write the table out: `{ version = "1" }`.
+            let mut values = values.filter_map(|it| super::data::Data::of_written(&as_table(&it)));
             row.package == package && values.any(|it| it == data)
         };
         Some((ROWS.iter().find(is_it)?, version.clone()))
+    }
+}
+
+/// The value as a bot may write it out: `{ version = "1" }` for `"1"`.
+fn as_table(value: &str) -> String {
+    match value.trim_start().starts_with('{') {
+        true => value.to_owned(),
+        false => format!("{{ version = {value} }}"),
     }
 }
 

@@ -39,9 +39,19 @@ impl Placement {
             return Ok(of(Condition::always(), Vec::new()));
         }
         let inside = given.strip_prefix("cfg").map(str::trim_start);
-        let inside = inside.and_then(|it| it.strip_prefix('(')?.strip_suffix(')'));
-        if let Some(inside) = inside {
-            return Ok(of(checked_cfg(inside)?, Vec::new()));
+        if let Some(inside) = inside.and_then(|it| it.strip_prefix('(')) {
+            let Some(inside) = inside.strip_suffix(')') else {
+                let what = format!("cannot understand `{given}`: its bracket is not closed");
+                return Err(Refusal::new(what).hint(format!("such as --targets '{DEFAULT}'")));
+            };
+            let placement = of(checked_cfg(inside)?, Vec::new());
+            let mut all = ALL_BUILTINS.iter();
+            if !all.any(|it| placement.includes(it.triple.as_str())) {
+                let what = format!("`{given}` holds for no target that rustc knows");
+                let hint = "`rustc --print cfg --target TRIPLE` shows what holds for a target";
+                return Err(Refusal::new(what).hint(hint));
+            }
+            return Ok(placement);
         }
         let triples = given.split(',').map(|triple| known(triple.trim()));
         let triples: Vec<&TargetInfo> = triples.collect::<Result<_, _>>()?;
@@ -126,23 +136,48 @@ fn checked_cfg(inside: &str) -> Result<Condition, Refusal> {
 }
 
 fn known(triple: &str) -> Result<&'static TargetInfo, Refusal> {
+    if triple.is_empty() {
+        let what = "--targets has an empty name of a target";
+        return Err(Refusal::new(what).hint("write triples with one comma between two, or `all`"));
+    }
     cfg_expr::targets::get_builtin_target_by_triple(triple).ok_or_else(|| {
-        let names = ALL_BUILTINS.iter().map(|it| it.triple.as_str());
-        // A part that is left out counts less than parts that differ: `x86_64-linux-musl`.
-        let distance = |name: &&str| {
-            let missing = triple
-                .split('-')
-                .filter(|part| !name.split('-').any(|it| it == *part));
-            (missing.count(), strsim::damerau_levenshtein(name, triple))
-        };
-        let nearest = names.min_by_key(distance);
-        let near = nearest.filter(|name| distance(name).1 <= 8);
-        let hint = match near {
-            Some(near) => format!("did you mean `{near}`? `rustc --print target-list` shows all"),
-            None => "`rustc --print target-list` shows all".to_owned(),
+        let all = "`rustc --print target-list` shows all";
+        let hint = match (as_condition(triple), nearest(triple)) {
+            (Some(condition), _) => format!("did you mean 'cfg({condition})'? {all}"),
+            (None, Some(near)) => format!("did you mean `{near}`? {all}"),
+            (None, None) => all.to_owned(),
         };
         Refusal::new(format!("rustc knows no target `{triple}`")).hint(hint)
     })
+}
+
+/// What somebody may have meant who writes `unix`, `linux` or `musl`.
+fn as_condition(word: &str) -> Option<String> {
+    if ["unix", "windows"].contains(&word) {
+        return Some(word.to_owned());
+    }
+    let mut names = USUAL.iter();
+    names.find_map(|(name, value)| {
+        let mut all = ALL_BUILTINS.iter();
+        let is_one = all.any(|target| value(target).as_deref() == Some(word));
+        is_one.then(|| format!("{name} = \"{word}\""))
+    })
+}
+
+fn nearest(triple: &str) -> Option<&'static str> {
+    let names = ALL_BUILTINS.iter().map(|it| it.triple.as_str());
+    // A part that is left out counts less than parts that differ: `x86_64-linux-musl`.
+    let distance = |name: &&str| {
+        let missing = triple
+            .split('-')
+            .filter(|part| !name.split('-').any(|it| it == *part));
+        (missing.count(), strsim::damerau_levenshtein(name, triple))
+    };
+    let nearest = names.min_by_key(distance)?;
+    let (missing, edits) = distance(&nearest);
+    let parts = triple.split('-').count();
+    let is_near = missing == 0 && parts > 1 || edits <= 3 && parts > 2;
+    is_near.then_some(nearest)
 }
 
 /// The shortest condition that tells these targets from all others.
@@ -266,6 +301,21 @@ mod tests {
     }
 
     #[test]
+    fn what_resembles_no_target_is_not_guessed_at() {
+        for given in [
+            "nonsense",
+            "host",
+            "native",
+            "*",
+            "ALL",
+            "all,x86_64-unknown-linux-gnu",
+        ] {
+            let hint = Placement::parse(given).unwrap_err().hint.unwrap();
+            assert_eq!(hint, "`rustc --print target-list` shows all", "{given}");
+        }
+    }
+
+    #[test]
     fn what_no_dependency_can_depend_on_is_refused() {
         for (given, hint) in [
             (
@@ -277,7 +327,14 @@ mod tests {
                 "cfg(all(unix, debug_assertions))",
                 "cfg(target_env = \"musl\")",
             ),
-            ("cfg(unix", "`rustc --print target-list` shows all"),
+            ("cfg(unix", "cfg(target_env = \"musl\")"),
+            ("cfg(target_os = \"linx\")", "rustc --print cfg"),
+            ("x86_64-unknown-linux-muls", "`x86_64-unknown-linux-musl`"),
+            ("x86_64-unknown-linux-musl,", "one comma between two"),
+            ("", "or `all`"),
+            ("musl", "'cfg(target_env = \"musl\")'"),
+            ("linux", "'cfg(target_os = \"linux\")'"),
+            ("unix", "'cfg(unix)'"),
             ("cfg(all())", "--targets all"),
         ] {
             let hint_given = Placement::parse(given).unwrap_err().hint.unwrap();

@@ -5,12 +5,13 @@ use super::packages::Packaged;
 use super::placement::Placement;
 use super::{Plan, Refusal, manifests, statics};
 use crate::crates;
+use crate::linked::Linked;
 use crate::manifest::{Kind as For, Manifest};
 use crate::project::{Kind, Package, Project, Target};
 use crate::sources::{self, GlobalAllocator};
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// What to set up.
 #[derive(Debug)]
@@ -65,15 +66,15 @@ pub fn plan(
     wanted: &Wanted<'_>,
 ) -> Result<(), Refusal> {
     if places.is_empty() {
-        let what =
-            "there is no program in this project, and libraries leave the choice to programs";
-        let hint = match project
-            .packages
-            .iter()
-            .any(|it| it.programs().next().is_some())
-        {
-            true => "name the package: reheap adopt DIRECTORY",
-            false => "for a module of Python or Node: reheap adopt --wheel",
+        let what = "there is no program here, and libraries leave the choice to programs";
+        let mut packages = project.packages.iter();
+        let with_programs = packages.find(|it| it.programs().next().is_some());
+        let hint = match with_programs {
+            Some(package) => {
+                let directory = relative(project, &package.directory);
+                format!("name a package with a program, such as `{directory}`")
+            }
+            None => "for a module of Python or Node: reheap adopt --wheel".to_owned(),
         };
         return Err(Refusal::new(what).hint(hint));
     }
@@ -97,6 +98,10 @@ pub fn plan(
 /// Refuses a plan that could not be undone to the byte.
 fn undone(plan: &Plan) -> Result<(), Refusal> {
     for change in plan.changes() {
+        // A workflow that goes, or is made, as a whole.
+        if change.before.is_none() || change.after.is_none() {
+            continue;
+        }
         let path = change.path.display();
         let before = change.before.as_deref().unwrap_or_default();
         if !super::removal::gives_back(&change.path, change.after.as_deref(), before)? {
@@ -120,9 +125,19 @@ fn check_package(
             Kind::Library { .. } | Kind::ForeignLibrary { .. }
         );
         let gets_it = place.targets.iter().any(|it| it.root == target.root);
+        if gets_it && is_library && !wanted.is_for_modules {
+            let file = relative(project, &target.root);
+            let what = format!(
+                "`{file}` is the source of a library, too, and libraries leave the choice to programs"
+            );
+            return Err(Refusal::new(what).hint("give each a file of its own"));
+        }
         if gets_it || target.kind == Kind::Program || is_library {
             check_target(plan, project, target, gets_it)?;
         }
+    }
+    for target in &place.targets {
+        check_linked(plan, project, package, target)?;
     }
     let manifest = package.manifest.text.path.clone();
     let relative = relative(project, &manifest);
@@ -170,9 +185,12 @@ fn check_target(
             return Err(Refusal::new(what).hint("set its allocator by hand"));
         }
         let text = plan.text(&target.root)?;
-        let is_below = |directory: &str| target.root.starts_with(project.root.join(directory));
-        if is_below("target") || sources::is_made_elsewhere(&text) {
-            let what = format!("the source of the {what_it_is} `{name}` (`{root}`) is generated");
+        let why = match target.root.starts_with(&project.target_directory) {
+            true => Some("is generated"),
+            false => sources::is_made_elsewhere(&text).then_some("only includes another file"),
+        };
+        if let Some(why) = why {
+            let what = format!("the source of the {what_it_is} `{name}` (`{root}`) {why}");
             return Err(Refusal::new(what).hint(ALTERNATIVE));
         }
     }
@@ -187,6 +205,33 @@ fn check_target(
                 _ => format!("the library `{name}` sets the global allocator, at {place}"),
             };
             return Err(Refusal::new(what).hint("see whether it is right: reheap adopt --check"));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a program into which another member of the workspace brings a global allocator.
+fn check_linked(
+    plan: &mut Plan,
+    project: &Project,
+    package: &Package,
+    target: &Target,
+) -> Result<(), Refusal> {
+    let linked = Linked::of(project, package, target);
+    for part in linked
+        .parts
+        .iter()
+        .filter(|it| it.package.name != package.name)
+    {
+        let own = part.allocator;
+        if !is_taken_out(&plan.text(&own.path)?.contents, own)? {
+            let place = format!("{}:{}", relative(project, &own.path), own.line);
+            let what = format!(
+                "the program `{}` gets a global allocator from `{}`, at {place}",
+                target.name, part.package.name
+            );
+            let hint = "to choose for another program of the workspace: reheap adopt DIRECTORY";
+            return Err(Refusal::new(what).hint(hint));
         }
     }
     Ok(())
@@ -270,6 +315,5 @@ impl Wanted<'_> {
 }
 
 fn relative(project: &Project, path: &Path) -> String {
-    let path: PathBuf = path.strip_prefix(&project.root).unwrap_or(path).to_owned();
-    path.display().to_string()
+    project.relative(path).display().to_string()
 }

@@ -126,13 +126,19 @@ fn by_file(package: &Package, repository: &Repository) -> Option<Language> {
 
 impl Module<'_> {
     /// What the allocator of that package needs; nothing if it cannot be loaded into a running program.
-    pub fn needs(&self, allocator: &AllocatorCrate, repository: &Repository) -> Option<Needs> {
+    /// With a feature, only builds with that feature have it.
+    pub fn needs(
+        &self,
+        allocator: &AllocatorCrate,
+        repository: &Repository,
+        of_feature: Option<&str>,
+    ) -> Option<Needs> {
         let feature = allocator.late_tls?;
         let mut needs = Needs {
             feature,
             except: None,
             environment: Vec::new(),
-            notes: self.meaning(allocator),
+            notes: self.meaning(allocator, of_feature),
         };
         let is_mimalloc = allocator.allocator.starts_with("mimalloc");
         if is_mimalloc && has_old_gcc(repository) {
@@ -167,7 +173,7 @@ impl Module<'_> {
     }
 
     /// Which heap has what.
-    fn meaning(&self, allocator: &AllocatorCrate) -> Vec<String> {
+    fn meaning(&self, allocator: &AllocatorCrate, of_feature: Option<&str>) -> Vec<String> {
         let name = allocator.allocator;
         let mut notes = vec![match self.language {
             Language::Python => format!(
@@ -187,11 +193,17 @@ impl Module<'_> {
              with {name}"
         ));
         if matches!(self.target.kind, Kind::Library { .. }) {
-            notes.push(format!(
-                "`{}` is also a library for Rust code: programs that link it get {name}, too, and cannot choose another \
-                 one; take `rlib` and `lib` out of its crate-type, or put the allocator under a feature",
-                self.target.name
-            ));
+            let library = format!("`{}` is also a library for Rust code", self.target.name);
+            notes.push(match of_feature {
+                Some(feature) => format!(
+                    "{library}: programs that link it with the feature `{feature}` get {name}, too, and cannot choose \
+                     another one"
+                ),
+                None => format!(
+                    "{library}: programs that link it get {name}, too, and cannot choose another one; take `rlib` and \
+                     `lib` out of its crate-type, or put the allocator under a feature (--feature NAME)"
+                ),
+            });
         }
         notes
     }

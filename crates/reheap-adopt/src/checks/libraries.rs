@@ -49,12 +49,16 @@ fn finding(package: &Package, target: &Target, allocator: &GlobalAllocator) -> O
             found.words_of_features()
         ),
         fix: match program {
-            Some(program) => {
+            Some(program) if !shared => {
                 let path = program.root.strip_prefix(&package.directory);
                 format!("move it to `{}`", path.unwrap_or(&program.root).display())
             }
-            None => match feature_by_default(&allocator.condition, features) {
+            _ => match feature_by_default(&allocator.condition, features) {
                 Some(name) => format!("take `\"{name}\"` from `default`"),
+                // What loads a shared library is another program.
+                None if shared && program.is_some() => {
+                    "give it a feature that is off by default".to_owned()
+                }
                 None if shared => {
                     "set `crate-type = [\"cdylib\"]`, or give it a feature that is off by default"
                         .to_owned()

@@ -18,7 +18,7 @@ pub(crate) fn of(project: &Project, files: &[PathBuf]) -> Vec<Finding> {
         for dependency in &package.manifest.dependencies {
             let is_known = crates::find(&dependency.package).is_some();
             if is_known && dependency.kind != Kind::Build {
-                match is_mentioned(package, dependency) {
+                match is_mentioned(project, package, dependency) {
                     false => findings.push(unused(package, dependency)),
                     true => findings.extend(never_built(project, package, dependency, files)),
                 }
@@ -33,7 +33,7 @@ pub(crate) fn of(project: &Project, files: &[PathBuf]) -> Vec<Finding> {
 }
 
 /// Whether any code of a package mentions a dependency. Files that no module names may still be included somewhere.
-fn is_mentioned(package: &Package, dependency: &Dependency) -> bool {
+fn is_mentioned(project: &Project, package: &Package, dependency: &Dependency) -> bool {
     let name = dependency.identifier();
     let mut targets = package.targets.iter();
     let may = |target: &Target| {
@@ -44,7 +44,7 @@ fn is_mentioned(package: &Package, dependency: &Dependency) -> bool {
     if targets.any(may) {
         return true;
     }
-    let files = files::below(&package.directory);
+    let files = project.repository().below(&package.directory);
     let mut rust = files
         .iter()
         .filter(|path| path.extension().is_some_and(|it| it == "rs"));

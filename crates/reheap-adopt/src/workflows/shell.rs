@@ -19,7 +19,8 @@ impl Command {
     }
 }
 
-/// All commands of a text. Words that were quoted and have spaces are also read as commands: `sh -c "…"`.
+/// All commands of a text. Words that were quoted and have spaces are also read as commands: `sh -c "…"`, but not what is
+/// only printed.
 pub(crate) fn commands(text: &str) -> Vec<Command> {
     let mut reader = Reader {
         commands: Vec::new(),
@@ -127,9 +128,12 @@ impl Reader {
         if words.is_empty() {
             return;
         }
+        let is_printed = words.iter().any(|it| it == "echo" || it == "printf");
+        let is_written = words.iter().any(|it| it.contains('>'));
         let scripts: Vec<String> = words
             .iter()
             .filter(|word| word.contains(char::is_whitespace))
+            .filter(|_| !is_printed || is_written)
             .cloned()
             .collect();
         self.commands.push(Command { words, at });
@@ -196,5 +200,8 @@ mod tests {
         );
         assert_eq!(words("{ echo ${A}; } | ar -M"), ["echo|${A}", "ar|-M"]);
         assert_eq!(words("a\\"), ["a"]);
+        assert_eq!(words("echo \"ar d libc.a x\""), ["echo|ar d libc.a x"]);
+        let written = words("echo \"export A=1 B=2\" >> ~/.profile");
+        assert_eq!(written[1], "export|A=1|B=2");
     }
 }

@@ -244,3 +244,66 @@ fn the_manifest_says_why_a_library_is_not_there() {
     assert_eq!(reason("jemalloc").as_deref(), Some("no compiler"));
     assert_eq!(reason("mimalloc"), None);
 }
+
+#[test]
+fn a_manifest_that_names_a_file_outside_of_its_directory_is_refused() {
+    for path in [
+        "../libx.so",
+        "own/../../libx.so",
+        "/lib/libx.so",
+        "./libx.so",
+        "",
+    ] {
+        let (directory, mut file) = directory();
+        file.path = path.to_owned();
+        write(directory.path(), vec![file]);
+        let refusal = refusal(directory.path());
+        let expected = format!("it names `{path}`, which is not a path in its directory");
+        assert!(refusal.ends_with(&expected), "{refusal}");
+    }
+}
+
+#[test]
+fn a_file_behind_a_link_that_leads_out_of_the_directory_is_refused_although_its_bytes_are_right() {
+    use std::os::unix::fs::symlink;
+    let outside = tempfile::tempdir().unwrap();
+    for is_directory in [false, true] {
+        let (directory, file) = directory();
+        let path = directory.path().join(&file.path);
+        let inside = if is_directory {
+            path.parent().unwrap()
+        } else {
+            &path
+        };
+        let moved = outside.path().join(format!("moved-{is_directory}"));
+        fs::rename(inside, &moved).unwrap();
+        symlink(&moved, inside).unwrap();
+        let refusal = refusal(directory.path());
+        let expected = format!("a link leads to `{}", moved.display());
+        assert!(refusal.contains(&expected), "{refusal}");
+    }
+    // A link to another place in the directory is as good as the file.
+    let (directory, file) = directory();
+    let path = directory.path().join(&file.path);
+    let moved = directory.path().join("moved");
+    fs::rename(&path, &moved).unwrap();
+    symlink(&moved, &path).unwrap();
+    assert!(find(directory.path()).unwrap().is_some());
+}
+
+#[test]
+fn what_others_could_replace_is_refused_although_its_bytes_are_right() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (directory, file) = directory();
+    let file = directory.path().join(&file.path);
+    let manifest = directory.path().join(MANIFEST);
+    let parent = file.parent().unwrap();
+    for path in [directory.path(), &manifest, parent, &file] {
+        let before = fs::metadata(path).unwrap().permissions();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+        let error = find(directory.path()).unwrap_err();
+        assert_eq!(error.distrust().unwrap().path, path, "{error}");
+        fs::set_permissions(path, before).unwrap();
+        assert!(find(directory.path()).unwrap().is_some());
+    }
+}

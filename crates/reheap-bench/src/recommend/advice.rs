@@ -5,7 +5,7 @@ use crate::figures::{bytes, change_with_interval, would_have_been_visible};
 use crate::results::{Benchmark, Outcome, Quantity};
 use crate::stats::interval::Estimate;
 use crate::warnings::Warning;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// What counts most.
@@ -28,6 +28,37 @@ pub struct Wish {
     pub goal: Goal,
     /// The names of the variants that are hardened, the baseline's too if it is.
     pub hardened: BTreeSet<String>,
+    /// How variants fared when they were attacked, by name, as far as that is known.
+    pub attacked: BTreeMap<String, Withstood>,
+}
+
+/// How a variant fared when it was attacked in many ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Withstood {
+    /// Attacks that it stopped.
+    pub stopped: usize,
+    /// Attacks that succeeded.
+    pub succeeded: usize,
+    /// All attacks.
+    pub of: usize,
+    /// Whether it has options, and was attacked without them.
+    pub is_of_untuned: bool,
+}
+
+impl fmt::Display for Withstood {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Withstood {
+            stopped,
+            succeeded,
+            of,
+            is_of_untuned,
+        } = self;
+        write!(f, "stops {stopped} of {of} attacks, {succeeded} succeed")?;
+        match is_of_untuned {
+            true => f.write_str(" (attacked without its options)"),
+            false => Ok(()),
+        }
+    }
 }
 
 /// What to use, and why.
@@ -66,6 +97,8 @@ pub enum Reason {
     },
     /// It is hardened against attacks on the heap.
     Hardened,
+    /// How it fared when it was attacked.
+    Withstands(Withstood),
     /// It got through where the baseline was ended.
     Survives(Outcome),
     /// Keep: nothing differs from the baseline by more than chance.
@@ -178,6 +211,7 @@ impl fmt::Display for Reason {
                 f.write_str(&change_with_interval(quantity, ratio))
             }
             Reason::Hardened => f.write_str("hardened against attacks on the heap"),
+            Reason::Withstands(withstood) => withstood.fmt(f),
             Reason::Survives(outcome) => {
                 let how = ended(*outcome);
                 write!(f, "it gets through in all runs, and the baseline {how}")
@@ -196,7 +230,7 @@ impl fmt::Display for Reason {
                 write!(f, "{variant} needs the least memory, but {slower}")
             }
             Reason::AlreadyHardened => {
-                f.write_str("it is hardened, and nothing that is hardened too costs less")
+                f.write_str("it is hardened, and nothing that is hardened as well costs less")
             }
             Reason::NothingHardened => f.write_str("no hardened variant works with this command"),
             Reason::NoCandidate => f.write_str("no other variant works with this command"),

@@ -2,7 +2,7 @@
 
 use crate::analysis::{Failures, Verdict};
 use crate::findings::Findings;
-use crate::recommend::advice::{Advice, Goal, Price, Reason, Wish};
+use crate::recommend::advice::{Advice, Goal, Price, Reason, Wish, Withstood};
 use crate::results::{Outcome, Quantity, Role, Variant};
 use crate::stats::Sample;
 use crate::stats::interval::Estimate;
@@ -10,6 +10,9 @@ use crate::warnings::Warning;
 
 /// How much slower a variant may be that is recommended for its memory.
 pub const ACCEPTED_SLOWDOWN: f64 = 0.02;
+
+/// How many attacks more may succeed under a variant that costs less than the safest.
+pub const TOLERATED_ATTACKS: usize = 2;
 
 /// The candidates of a benchmark, who compete for a recommendation.
 pub(super) struct Contest<'a> {
@@ -54,6 +57,38 @@ impl<'a> Contest<'a> {
         baseline.is_some_and(|baseline| self.wish.hardened.contains(&baseline.name))
     }
 
+    fn withstood(&self, variant: &Variant) -> Option<Withstood> {
+        self.wish.attacked.get(&variant.name).copied()
+    }
+
+    fn successes(&self, variant: usize) -> Option<usize> {
+        let variant = &self.findings.benchmark.variants[variant];
+        Some(self.withstood(variant)?.succeeded)
+    }
+
+    /// Whether it is hardened, and about as few attacks succeed under it as under any. Where nothing is known of any,
+    /// each hardened one is.
+    pub(super) fn is_among_safest(&self, variant: usize) -> bool {
+        let hardened = self.eligible().filter(|&it| self.is_hardened(it));
+        let fewest = hardened.filter_map(|it| self.successes(it)).min();
+        let is_safe = match (self.successes(variant), fewest) {
+            (_, None) => true,
+            (None, Some(_)) => false,
+            (Some(successes), Some(fewest)) => successes <= fewest + TOLERATED_ATTACKS,
+        };
+        is_safe && self.is_hardened(variant)
+    }
+
+    /// Whether clearly fewer attacks succeed under it than under the baseline.
+    fn is_safer(&self, variant: usize) -> bool {
+        let baseline = self.findings.benchmark.baseline();
+        let baseline = baseline.and_then(|it| self.withstood(it));
+        match (self.successes(variant), baseline) {
+            (Some(successes), Some(baseline)) => successes + TOLERATED_ATTACKS < baseline.succeeded,
+            _ => false,
+        }
+    }
+
     /// The variant that is best for the goal and better than the baseline.
     pub(super) fn best(&self) -> Option<usize> {
         match self.wish.goal {
@@ -67,10 +102,11 @@ impl<'a> Contest<'a> {
                 .least_cost(self.eligible())
                 .filter(|&best| self.cost(best) < 1.0),
             Goal::Security => {
-                let hardened = self.eligible().filter(|&variant| self.is_hardened(variant));
-                let is_wanted =
-                    |best: &usize| !self.baseline_is_hardened() || self.cost(*best) < 1.0;
-                self.least_cost(hardened).filter(is_wanted)
+                let safest = self.eligible().filter(|&it| self.is_among_safest(it));
+                let is_wanted = |best: &usize| {
+                    !self.baseline_is_hardened() || self.is_safer(*best) || self.cost(*best) < 1.0
+                };
+                self.least_cost(safest).filter(is_wanted)
             }
         }
     }
@@ -159,8 +195,11 @@ impl<'a> Contest<'a> {
 
     /// What speaks for a variant, the goal's own quantity first.
     pub(super) fn merits(&self, variant: usize) -> Vec<Reason> {
-        let hardened = self.wish.goal == Goal::Security;
-        let mut reasons: Vec<Reason> = hardened.then_some(Reason::Hardened).into_iter().collect();
+        let mut reasons = Vec::new();
+        if self.wish.goal == Goal::Security {
+            let withstood = self.withstood(&self.findings.benchmark.variants[variant]);
+            reasons.push(withstood.map_or(Reason::Hardened, Reason::Withstands));
+        }
         let mut quantities = vec![self.time.clone(), Quantity::Cpu, Quantity::PeakRss];
         quantities.dedup();
         if self.wish.goal == Goal::Memory {

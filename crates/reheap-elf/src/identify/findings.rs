@@ -3,7 +3,7 @@
 use super::code;
 use super::image::{Image, Place, Symbol};
 use super::signatures::{self, Detail, Pattern, SIGNATURES, SymbolMeaning};
-use super::{Confidence, Evidence};
+use super::{Confidence, Evidence, protections};
 use crate::error::ElfError;
 use crate::source::Piece;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -94,6 +94,7 @@ pub(super) struct Findings {
     pub(super) defines_marker: bool,
     pub(super) rust: RustSymbols,
     pub(super) is_packed: bool,
+    pub(super) protections: protections::Names,
 }
 
 static ENTRY_POINTS: LazyLock<HashSet<&'static [u8]>> = LazyLock::new(|| {
@@ -132,9 +133,12 @@ pub(super) fn is_wanted(name: &[u8]) -> bool {
 impl Findings {
     /// Adds what one ELF file shows.
     pub(super) fn add(&mut self, image: &Image<'_>) -> Result<(), ElfError> {
-        image.for_each_symbol(&mut |symbol| match is_wanted(symbol.name) {
-            true => self.add_symbol(&symbol, image),
-            false => Ok(()),
+        image.for_each_symbol(&mut |symbol| {
+            self.protections.add(&symbol);
+            match is_wanted(symbol.name) {
+                true => self.add_symbol(&symbol, image),
+                false => Ok(()),
+            }
         })?;
         for range in &image.loaded {
             let search = signatures::search(range.end - range.start);

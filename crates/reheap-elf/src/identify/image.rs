@@ -133,6 +133,10 @@ impl<'data> Image<'data> {
         Ok(image)
     }
 
+    pub(super) fn tables(&self) -> &Tables<'data> {
+        &self.tables
+    }
+
     pub(super) fn machine(&self) -> elf::Machine {
         self.tables.machine
     }

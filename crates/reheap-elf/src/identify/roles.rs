@@ -87,10 +87,19 @@ pub(super) fn hardening(allocator: &str, variant: Option<&str>) -> Vec<&'static 
             "double frees stop the program",
         ][..],
         ("mimalloc", Some("debug")) => &["assertions", "padding behind blocks"],
-        ("hardened_malloc", _) => &[
+        ("hardened_malloc", Some(signatures::DEFAULT)) => &[
             "guard regions",
             "zeroed on free",
             "quarantine",
+            "randomised order",
+            "canaries",
+            "metadata out of line",
+        ],
+        // As the light one.
+        ("hardened_malloc", _) => &[
+            "guard regions",
+            "zeroed on free",
+            "quarantine of large blocks",
             "canaries",
             "metadata out of line",
         ],

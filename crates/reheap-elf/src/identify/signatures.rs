@@ -73,6 +73,8 @@ pub(super) const GO: &str = "go-runtime";
 pub(super) const RPMALLOC: &str = "rpmalloc";
 /// The variant of a build that checks itself.
 pub(super) const DEBUG: &str = "debug";
+/// hardened_malloc's own name for the build that is not light.
+pub(super) const DEFAULT: &str = "default";
 
 /// Names under which a musl libc has its own `malloc`, depending on its version.
 const MUSL_MALLOC: &[&str] = &[
@@ -245,6 +247,11 @@ pub(super) static SIGNATURES: &[Signature] = &[
             "Critical error: double use| of Pooled Type!",
         ],
         libraries: &["libsnmalloc"],
+        // Upstream's checks have no texts in a release build; this one is of reheap's glue.
+        details: &[(
+            Clue::Text("snmalloc: the heap |is corrupted"),
+            Detail::Variant("checks"),
+        )],
         ..NONE
     },
     Signature {
@@ -263,8 +270,17 @@ pub(super) static SIGNATURES: &[Signature] = &[
             "h_malloc_object_size",
             "malloc_object_size_fast",
         ],
-        strings: &["fatal alloc|ator error: "],
+        strings: &[
+            "fatal alloc|ator error: ",
+            "invalid uninitialized| allocator usage",
+            "failed to unprotect memory| for regions table",
+        ],
         libraries: &["libhardened_malloc"],
+        // The light build has no quarantine for small blocks, and so not this text.
+        details: &[(
+            Clue::Text("double free| (quarantine)"),
+            Detail::Variant(DEFAULT),
+        )],
         ..NONE
     },
     Signature {

@@ -1,6 +1,7 @@
 //! The records that the kernel writes into a ring (perf_event_open(2), "MMAP layout"), as values.
 
-use crate::stacks::{Mapping, Registers};
+use crate::maps::Mapping;
+use crate::stacks::Registers;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;

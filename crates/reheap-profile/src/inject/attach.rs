@@ -11,7 +11,6 @@
 
 use super::layout::{Jump, Layout};
 use super::locate::{Function, Located};
-use super::maps::Mapping;
 use super::memory::{Memory, write_code};
 use super::registers;
 use super::stopped::{PAUSE, Stopped, stop_outside};
@@ -20,6 +19,7 @@ use super::{
     HooksLibrary, InjectError, Injection, Obstacle, Target, check_code, injection, layout,
     leftover, obstacle, open_hooks, page_bytes, process, prologue, with_system_calls,
 };
+use crate::maps::Mapping;
 use nix::errno::Errno;
 use nix::unistd::Pid;
 use std::collections::BTreeSet;

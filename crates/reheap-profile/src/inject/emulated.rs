@@ -3,9 +3,9 @@
 
 use super::layout::{self, Layout};
 use super::library::Protection;
-use super::maps::Mapping;
 use super::{HooksLibrary, locate, prologue};
 use crate::emulated::{GCC, Workshop, ZIG, emulated, run_and_check};
+use crate::maps::Mapping;
 use crate::recording::Recording;
 use reheap_elf::Architecture;
 use std::os::unix::ffi::OsStrExt as _;
@@ -66,10 +66,13 @@ fn laid_out(program: &Path, hooks: &Path, page_bytes: u64) -> Layout {
     let located = locate(&*bytes).expect("its functions are found");
     assert_eq!(located.architecture, Architecture::Aarch64);
     let image = Mapping {
-        range: located.image.clone(),
-        is_executable: true,
+        start: located.image.start,
+        end: located.image.end,
+        executable: true,
         offset: 0,
-        name: String::new(),
+        inode: 0,
+        path: PathBuf::new(),
+        deleted: false,
     };
     let token = layout::Token::default();
     let layout = layout::lay_out(&located, 0, &library, &[image], page_bytes, token);

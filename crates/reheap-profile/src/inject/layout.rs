@@ -7,8 +7,9 @@
 use super::InjectError;
 use super::library::{HooksLibrary, Protection, put_word};
 use super::locate::{Function, Located};
-use super::maps::{self, Mapping};
+use super::room::room_near;
 use super::{prologue, registers};
+use crate::maps::Mapping;
 use std::ops::Range;
 
 /// A jump in the place of a function's first instructions.
@@ -70,7 +71,7 @@ pub(super) fn lay_out(
     let bytes = (prologues_bytes + library.span_bytes()).next_multiple_of(page_bytes);
     let image = located.image.start.wrapping_add(bias)..located.image.end.wrapping_add(bias);
     let reach = prologue::reach_bytes(located.architecture);
-    let base = maps::room_near(mappings, &image, bytes, reach, page_bytes);
+    let base = room_near(mappings, &image, bytes, reach, page_bytes);
     let base = base.ok_or(InjectError::NoRoom { bytes })?;
 
     let library_base = base + prologues_bytes;

@@ -6,9 +6,9 @@
 
 use super::layout::TOKEN_OFFSET;
 use super::locate::Located;
-use super::maps::Mapping;
 use super::memory::Memory;
 use super::{InjectError, Obstacle, process, prologue, registers, stopped};
+use crate::maps::Mapping;
 use nix::unistd::Pid;
 use std::fs;
 
@@ -84,15 +84,17 @@ fn changes<'a>(located: &'a Located, bias: u64, memory: &Memory) -> Vec<Change<'
 
 /// Where the block begins that an address is in, if it is in one.
 fn block_of(target: u64, mappings: &[Mapping], memory: &Memory) -> Option<u64> {
-    let mut last = mappings.iter().position(|it| it.range.contains(&target))?;
+    let mut last = mappings
+        .iter()
+        .position(|it| (it.start..it.end).contains(&target))?;
     for _ in 0..MAPPINGS_MAX {
-        let start = mappings[last].range.start;
+        let start = mappings[last].start;
         let code = memory.read(start, registers::CALLER.len()).ok()?;
         if code == registers::CALLER {
             return Some(start);
         }
         last = last.checked_sub(1)?;
-        if mappings[last].range.end != start {
+        if mappings[last].end != start {
             return None;
         }
     }

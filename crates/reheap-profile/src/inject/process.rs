@@ -5,8 +5,8 @@
 
 use super::InjectError;
 use super::locate::{self, LocateError, Located};
-use super::maps::{self, Mapping};
 use super::memory::Memory;
+use crate::maps::{self, Mapping};
 use nix::unistd::Pid;
 use object::read::ReadCache;
 use std::fs::{self, File};
@@ -169,7 +169,7 @@ pub(super) fn memory_error(pid: Pid, error: io::Error) -> InjectError {
 pub(super) fn mappings(pid: Pid) -> Result<Vec<Mapping>, InjectError> {
     let path = format!("/proc/{pid}/maps");
     match fs::read(&path) {
-        Ok(text) => Ok(maps::parse(&String::from_utf8_lossy(&text))),
+        Ok(text) => Ok(maps::parse(&text)),
         Err(error) => Err(InjectError::Proc { path, error }),
     }
 }

@@ -15,7 +15,7 @@ use std::{io, ptr};
 
 /// How a traced thread goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Resume {
+pub(crate) enum Resume {
     /// To its next event.
     Continue,
     /// To its next event, or the beginning or end of a system call.
@@ -26,7 +26,7 @@ pub(super) enum Resume {
 
 /// Why a traced thread stopped, or that it did not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(crate) enum Stop {
     /// At the beginning or end of a system call.
     SystemCall,
     /// A signal of that number is about to be delivered.
@@ -40,7 +40,7 @@ pub(super) enum Stop {
 }
 
 /// Lets a stopped thread go on, and delivers the signal if it is not 0.
-pub(super) fn resume(pid: Pid, how: Resume, signal: i32) -> Result<(), Errno> {
+pub(crate) fn resume(pid: Pid, how: Resume, signal: i32) -> Result<(), Errno> {
     let request = match how {
         Resume::Continue => libc::PTRACE_CONT,
         Resume::ToSystemCall => libc::PTRACE_SYSCALL,
@@ -59,7 +59,7 @@ pub(super) fn resume(pid: Pid, how: Resume, signal: i32) -> Result<(), Errno> {
 }
 
 /// Waits for a traced thread.
-pub(super) fn wait(pid: Pid) -> Result<Stop, Errno> {
+pub(crate) fn wait(pid: Pid) -> Result<Stop, Errno> {
     loop {
         match wait_once(pid, 0) {
             Err(Errno::EINTR) => {}
@@ -70,7 +70,7 @@ pub(super) fn wait(pid: Pid) -> Result<Stop, Errno> {
 }
 
 /// What a traced thread did, if it did anything.
-pub(super) fn look(pid: Pid) -> Result<Option<Stop>, Errno> {
+pub(crate) fn look(pid: Pid) -> Result<Option<Stop>, Errno> {
     wait_once(pid, libc::WNOHANG)
 }
 
@@ -104,7 +104,7 @@ const PTRACE_GETSIGMASK: u32 = 0x420a;
 const PTRACE_SETSIGMASK: u32 = 0x420b;
 
 /// The signals that a stopped thread blocks: bit n - 1 for signal n.
-pub(super) fn signal_mask(pid: Pid) -> Result<u64, Errno> {
+pub(crate) fn signal_mask(pid: Pid) -> Result<u64, Errno> {
     let mut mask = 0_u64;
     // Safety: the kernel writes as many bytes as `addr` says, 8, and `mask` has them.
     let result = unsafe {
@@ -119,7 +119,7 @@ pub(super) fn signal_mask(pid: Pid) -> Result<u64, Errno> {
 }
 
 /// Sets the signals that a stopped thread blocks.
-pub(super) fn set_signal_mask(pid: Pid, mask: u64) -> Result<(), Errno> {
+pub(crate) fn set_signal_mask(pid: Pid, mask: u64) -> Result<(), Errno> {
     // Safety: the kernel reads as many bytes as `addr` says, 8, and `mask` has them.
     let result = unsafe {
         libc::ptrace(
@@ -134,7 +134,7 @@ pub(super) fn set_signal_mask(pid: Pid, mask: u64) -> Result<(), Errno> {
 
 /// The vector and floating-point registers of a stopped thread: which set, and as the kernel lays it out.
 #[derive(Debug, Clone)]
-pub(super) struct VectorRegisters(usize, Vec<u8>);
+pub(crate) struct VectorRegisters(usize, Vec<u8>);
 
 /// The sets that have all of them; the first that the machine has counts. A system call zeroes what SVE has beyond 128 bits,
 /// which glibc's memcpy uses, so the older set (NT_PRFPREG) is enough only where there is no SVE.
@@ -144,7 +144,7 @@ const VECTOR_SETS: [usize; 1] = [0x202]; // NT_X86_XSTATE
 const VECTOR_SETS: [usize; 2] = [0x405, 2]; // NT_ARM_SVE, NT_PRFPREG
 
 /// Reads the vector registers of a stopped thread.
-pub(super) fn vector_registers(pid: Pid) -> Result<VectorRegisters, Errno> {
+pub(crate) fn vector_registers(pid: Pid) -> Result<VectorRegisters, Errno> {
     let mut result = Err(Errno::EINVAL);
     for set in VECTOR_SETS {
         result = register_set(pid, set).map(|bytes| VectorRegisters(set, bytes));
@@ -177,7 +177,7 @@ fn register_set(pid: Pid, set: usize) -> Result<Vec<u8>, Errno> {
 }
 
 /// Sets the vector registers of a stopped thread.
-pub(super) fn set_vector_registers(pid: Pid, registers: &VectorRegisters) -> Result<(), Errno> {
+pub(crate) fn set_vector_registers(pid: Pid, registers: &VectorRegisters) -> Result<(), Errno> {
     let VectorRegisters(set, bytes) = registers;
     let mut range = libc::iovec {
         iov_base: bytes.as_ptr().cast_mut().cast(),
@@ -201,7 +201,7 @@ pub(super) fn set_vector_registers(pid: Pid, registers: &VectorRegisters) -> Res
 /// could let it go on waits in `spawn`. So all signals wait until the program is there, except the one that says that it
 /// is (SIGTRAP). `mask` receives the eight bytes
 /// of the mask that the program should have.
-pub(super) fn trace_from_start(command: &mut Command, mask: OwnedFd) {
+pub(crate) fn trace_from_start(command: &mut Command, mask: OwnedFd) {
     // Safety: between fork and exec only functions may run that are async-signal-safe, because another thread may have
     // held any lock when this one forked. These are three bare system calls, and an error is made without allocating.
     unsafe {

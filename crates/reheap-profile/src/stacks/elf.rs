@@ -6,10 +6,12 @@
 //! each size is held against the file's before memory is taken for it.
 
 use super::{Machine, signed_returns};
+use flate2::read::ZlibDecoder;
 use object::LittleEndian as LE;
 use object::elf;
 use object::pod;
 use std::fs::File;
+use std::io::Read as _;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, OnceLock};
 
@@ -366,23 +368,20 @@ fn section(header: &elf::SectionHeader64<LE>, names: &[u8]) -> Section {
 
 fn decompress(bytes: &[u8]) -> Option<Vec<u8>> {
     let (header, data) = pod::from_bytes::<elf::CompressionHeader64<LE>>(bytes).ok()?;
-    let format = match header.ch_type.get(LE) {
-        elf::ELFCOMPRESS_ZLIB => object::CompressionFormat::Zlib,
-        elf::ELFCOMPRESS_ZSTD => object::CompressionFormat::Zstandard,
-        _ => return None,
-    };
-    let uncompressed_size = header.ch_size.get(LE);
-    if uncompressed_size > (data.len() as u64).saturating_mul(EXPANSION_MAX)
-        || uncompressed_size > SECTION_BYTES_MAX
-    {
+    let size = header.ch_size.get(LE);
+    if size > (data.len() as u64).saturating_mul(EXPANSION_MAX) || size > SECTION_BYTES_MAX {
         return None;
     }
-    let compressed = object::CompressedData {
-        format,
-        data,
-        uncompressed_size,
+    let mut whole = Vec::new();
+    let read = match header.ch_type.get(LE) {
+        elf::ELFCOMPRESS_ZLIB => ZlibDecoder::new(data).take(size).read_to_end(&mut whole),
+        elf::ELFCOMPRESS_ZSTD => zstd::Decoder::with_buffer(data)
+            .ok()?
+            .take(size)
+            .read_to_end(&mut whole),
+        _ => return None,
     };
-    Some(compressed.decompress().ok()?.into_owned())
+    (read.ok()? as u64 == size).then_some(whole)
 }
 
 fn build_id(bytes: &Bytes, segments: Vec<Segment>, sections: &[Section]) -> Option<Vec<u8>> {
@@ -418,4 +417,39 @@ fn gnu_build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
         notes = notes.get(id_at + id_bytes.next_multiple_of(4)..)?;
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    fn run(command: &mut Command) {
+        let status = command.status().expect("gcc and binutils are there");
+        assert!(status.success(), "{command:?}: {status}");
+    }
+
+    #[test]
+    fn compressed_sections_are_read_as_if_they_were_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let function =
+            |number| format!("int function_{number}(int a) {{ return a + {number}; }}\n");
+        std::fs::write(path("a.c"), (0..99).map(function).collect::<String>()).unwrap();
+        run(Command::new("gcc")
+            .args(["-g", "-c", "a.c"])
+            .current_dir(&directory));
+        let read = |name: &str| {
+            let elf = Elf::parse(Bytes::File(File::open(path(name)).unwrap())).unwrap();
+            let is_compressed = elf.named(".debug_info").unwrap().compressed;
+            (is_compressed, elf.section(".debug_info").unwrap())
+        };
+        let (_, plain) = read("a.o");
+        for format in ["zlib", "zstd"] {
+            let mut objcopy = Command::new("objcopy");
+            objcopy.arg(format!("--compress-debug-sections={format}"));
+            run(objcopy.args(["a.o", format]).current_dir(&directory));
+            assert_eq!(read(format), (true, plain.clone()), "{format}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! The files whose code runs in the watched processes.
 
 use super::elf::{Bytes, Elf};
-use super::maps::{self, Mapping};
+use crate::maps::{self, Mapping};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};

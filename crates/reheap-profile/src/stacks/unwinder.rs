@@ -7,9 +7,9 @@
 //! with code, and the stack pointer has to grow with each frame; where it does not, the stack ends.
 
 use super::CodeAddress;
-use super::maps::{self, Mapping};
 use super::modules::{ModuleId, Modules};
 use super::registers::{Machine, Registers};
+use crate::maps::{self, Mapping};
 use framehop::aarch64::{CacheAarch64, PtrAuthMask, UnwindRegsAarch64, UnwinderAarch64};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{FrameAddress, Unwinder as _};

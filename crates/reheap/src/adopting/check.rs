@@ -49,7 +49,7 @@ pub(crate) fn run(path: Option<&Path>, format: Format) -> anyhow::Result<ExitCod
 impl Check<'_> {
     /// A path as it is from the project's root.
     fn relative(&self, path: &Path) -> String {
-        ui::printable(path.strip_prefix(&self.project.root).unwrap_or(path))
+        super::relative(self.project, path)
     }
 
     fn printed(&self, format: Format) -> String {
@@ -61,7 +61,11 @@ impl Check<'_> {
                 let (what, fix) = (ui::printable(&it.what), ui::printable(&it.fix));
                 format!("{place}: {what} [{}]; {fix}\n", it.rule.name())
             }),
-            Format::Github => lines(&|it| annotation(it, &self.relative(&it.path))),
+            // GitHub knows files by their places in the repository.
+            Format::Github => lines(&|it| {
+                let path = self.project.relative_in_repository(&it.path);
+                annotation(it, &ui::printable(&path))
+            }),
         }
     }
 

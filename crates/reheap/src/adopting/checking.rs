@@ -26,6 +26,8 @@ pub(super) struct Check {
     /// Where the workspace is.
     pub(super) root: PathBuf,
     pub(super) packages: Vec<String>,
+    /// The same as Cargo tells them from dependencies with the same names: `name@1.0.0`.
+    pub(super) specs: Vec<String>,
     /// Cargo's flag for what of them: `--bins` or `--lib`.
     pub(super) targets: &'static str,
     pub(super) feature: Option<String>,
@@ -109,20 +111,22 @@ fn without_chatter(output: &str) -> String {
 impl Check {
     /// Checks one of them.
     pub(super) fn run(&self, goal: &Goal) -> anyhow::Result<Checked> {
-        self.run_with(goal, self.feature.as_deref())
+        let words = format!("cargo check for {}", goal.triple);
+        self.run_with(goal, self.feature.as_deref(), &words)
     }
 
-    /// The same where the feature is not there.
-    pub(super) fn run_without_feature(&self, goal: &Goal) -> anyhow::Result<Checked> {
-        self.run_with(goal, None)
+    /// The same where the project is as it was: the feature is not there.
+    pub(super) fn run_without_change(&self, goal: &Goal) -> anyhow::Result<Checked> {
+        let words = format!("cargo check for {} without the change", goal.triple);
+        self.run_with(goal, None, &words)
     }
 
-    fn run_with(&self, goal: &Goal, feature: Option<&str>) -> anyhow::Result<Checked> {
+    fn run_with(&self, goal: &Goal, feature: Option<&str>, words: &str) -> anyhow::Result<Checked> {
         let mut command = Command::new(env_vars::program("CARGO", "cargo"));
         command
             .current_dir(&self.root)
             .args(["check", self.targets]);
-        for package in &self.packages {
+        for package in &self.specs {
             command.args(["-p", package]);
         }
         if let Some(feature) = feature {
@@ -136,8 +140,7 @@ impl Check {
         if self.is_offline {
             command.arg("--offline");
         }
-        let words = format!("cargo check for {}", goal.triple);
-        let (status, output) = pulse::while_showing(&words, || self.wait_for(command))?;
+        let (status, output) = pulse::while_showing(words, || self.wait_for(command))?;
         match status.success() {
             true => Ok(Checked::Passed),
             false => Ok(Checked::of_failure(&output)),

@@ -53,7 +53,7 @@ impl Checked {
 
 impl SetUpArguments {
     /// Whether nothing was asked for but to set up a project somehow.
-    pub(super) fn is_default(&self) -> bool {
+    pub(crate) fn is_default(&self) -> bool {
         let allocator = &self.allocator;
         allocator.allocator.is_none()
             && allocator.tuning.options.is_empty()
@@ -73,6 +73,7 @@ pub(super) fn choose(
     only: Option<&str>,
 ) -> anyhow::Result<Checked> {
     let choice = arguments.allocator.check()?;
+    arguments.feature.as_deref().map_or(Ok(()), check_feature)?;
     let placement = arguments.targets.as_deref().map(Placement::parse);
     let placement = placement.transpose().map_err(|it| of_usage(&it))?;
     let (style, reason) = match arguments.style {
@@ -90,7 +91,8 @@ pub(super) fn choose(
     };
     let wanted = match style {
         Style::Crate if arguments.wheel => {
-            in_modules(in_crate(arguments, &choice, placement)?, project, only)?
+            let wanted = in_crate(arguments, &choice, placement)?;
+            in_modules(wanted, project, only, arguments.feature.as_deref())?
         }
         Style::Crate => in_crate(arguments, &choice, placement)?,
         Style::Reheap => for_reheap(arguments, &choice, placement)?,
@@ -100,6 +102,24 @@ pub(super) fn choose(
         choice,
         reason,
     })
+}
+
+/// Refuses what is no name of a feature (the Cargo book, "Features"), and what has another meaning.
+fn check_feature(name: &str) -> anyhow::Result<()> {
+    let mut characters = name.chars();
+    let is_first = |it: char| it.is_alphanumeric() || it == '_';
+    let is_next = |it: char| is_first(it) || "-+.".contains(it);
+    if !characters.next().is_some_and(is_first) || !characters.all(is_next) {
+        let text = format!("`{name}` is no name of a feature");
+        let hint = "use letters, digits, `_` and `-`, such as --feature fast-allocator";
+        return Err(Failure::usage(text).hint(hint).into());
+    }
+    if name == "default" {
+        let text = "`default` names the features that are on by default";
+        let hint = "--feature NAME --on-by-default adds one to them";
+        return Err(Failure::usage(text).hint(hint).into());
+    }
+    Ok(())
 }
 
 fn default_style(
@@ -189,7 +209,12 @@ fn in_crate(
 }
 
 /// The same for modules only, with what they need.
-fn in_modules(wanted: Wanted, project: &Project, only: Option<&str>) -> anyhow::Result<Wanted> {
+fn in_modules(
+    wanted: Wanted,
+    project: &Project,
+    only: Option<&str>,
+    feature: Option<&str>,
+) -> anyhow::Result<Wanted> {
     let Wanted::Crate {
         packaged,
         mut placement,
@@ -205,7 +230,7 @@ fn in_modules(wanted: Wanted, project: &Project, only: Option<&str>) -> anyhow::
     let row = crates::find(packaged.package);
     let mut all: Option<Modules> = None;
     for module in modules {
-        let needs = row.and_then(|row| module.needs(row, project.repository()));
+        let needs = row.and_then(|row| module.needs(row, project.repository(), feature));
         let Some(needs) = needs else {
             let name = packaged.allocator;
             let text = format!("{name} cannot be loaded into a program that runs already");

@@ -8,6 +8,7 @@ use reheap_adopt::adoption::ci::{self, Artifact, Facts, Style};
 use reheap_adopt::adoption::set_up::Place;
 use reheap_adopt::adoption::{Plan, Refusal};
 use reheap_adopt::project::Project;
+use std::fs;
 use std::path::Path;
 
 /// The targets that a runner with Linux builds.
@@ -18,7 +19,7 @@ const TARGETS: [&str; 4] = [
     "aarch64-unknown-linux-musl",
 ];
 
-/// Adds the workflow to the plan, if it is wanted.
+/// Adds the workflow to the plan, if it is wanted or was there.
 pub(super) fn add(
     plan: &mut Plan,
     project: &Project,
@@ -26,10 +27,12 @@ pub(super) fn add(
     wanted: &Wanted,
     places: &[Place<'_>],
 ) -> anyhow::Result<()> {
-    if arguments.ci.is_none() {
+    let top = &project.repository().top;
+    let path = top.join(ci::PATH);
+    // Who changes the choice keeps the workflow that checks it.
+    if arguments.ci.is_none() && !goes(plan, &path) {
         return Ok(());
     }
-    let top = &project.repository().top;
     let directory = project.root.strip_prefix(top).unwrap_or(Path::new(""));
     let artifacts: Vec<Artifact<'_>> = places.iter().flat_map(artifacts_of).collect();
     let (style, allocator, is_for_modules) = match wanted {
@@ -59,7 +62,14 @@ pub(super) fn add(
         let text = "`--ci github` builds for Linux on x86_64 and aarch64, and none of that is a target here";
         Failure::usage(text).hint("leave out --ci, or name another target")
     })?;
-    put(plan, &top.join(ci::PATH), text).map_err(|it| choosing::of_project(&it))
+    put(plan, &path, text).map_err(|it| choosing::of_project(&it))
+}
+
+/// Whether the plan deletes a file.
+fn goes(plan: &Plan, path: &Path) -> bool {
+    let is_it = |it: &Path| fs::canonicalize(path).is_ok_and(|path| path == it);
+    let mut changes = plan.changes();
+    changes.any(|change| change.after.is_none() && is_it(&change.path))
 }
 
 /// What is proved. A program that needs features of its own is not built by default.

@@ -1,15 +1,14 @@
 //! Shows a plan as a unified diff, which `git apply` reads.
 
-use crate::ui;
 use reheap_adopt::adoption::{Change, Plan};
+use reheap_adopt::project::Project;
 use similar::{ChangeTag, TextDiff};
-use std::path::Path;
 
 /// The whole diff.
-pub(super) fn unified(root: &Path, plan: &Plan, is_colourful: bool) -> String {
+pub(super) fn unified(project: &Project, plan: &Plan, is_colourful: bool) -> String {
     let mut all = String::new();
     for change in plan.changes() {
-        let name = name(root, change);
+        let name = super::relative(project, &change.path);
         let old = if change.before.is_some() {
             format!("a/{name}")
         } else {
@@ -33,14 +32,14 @@ pub(super) fn unified(root: &Path, plan: &Plan, is_colourful: bool) -> String {
 }
 
 /// `Cargo.toml +3, src/main.rs +6`
-pub(super) fn short(root: &Path, plan: &Plan) -> String {
+pub(super) fn short(project: &Project, plan: &Plan) -> String {
     let files = plan.changes().map(|change| {
         let count = |tag| {
             let diff = diff(change);
             diff.iter_all_changes().filter(|it| it.tag() == tag).count()
         };
         let (more, less) = (count(ChangeTag::Insert), count(ChangeTag::Delete));
-        let mut words = vec![name(root, change)];
+        let mut words = vec![super::relative(project, &change.path)];
         words.extend((more > 0).then(|| format!("+{more}")));
         words.extend((less > 0).then(|| format!("-{less}")));
         words.join(" ")
@@ -53,10 +52,6 @@ fn diff(change: &Change) -> TextDiff<'_, '_, str> {
         change.before.as_deref().unwrap_or_default(),
         change.after.as_deref().unwrap_or_default(),
     )
-}
-
-fn name(root: &Path, change: &Change) -> String {
-    ui::printable(change.path.strip_prefix(root).unwrap_or(&change.path))
 }
 
 /// A line as `git diff` colours it.

@@ -1,10 +1,12 @@
 //! Says what a set-up means for the user's programs: which code allocates where, what it may cost, how to measure it,
 //! and what to type next.
 
+use super::checking::Check;
 use super::choosing::{Checked, Modules, Wanted};
+use crate::ui;
 use reheap_adopt::adoption::packages::Packaged;
 use reheap_adopt::adoption::placement::Placement;
-use reheap_adopt::project::{Kind, Project};
+use reheap_adopt::project::{Package, Project};
 
 /// What the allocators cost in memory and otherwise, as docs/choosing.md says it. The figures are those of reheap's own
 /// builds of them.
@@ -43,7 +45,8 @@ pub(super) fn style(wanted: &Wanted) -> &'static str {
 pub(super) fn of(
     checked: &Checked,
     project: &Project,
-    packages: &[String],
+    check: &Check,
+    feature: Option<&str>,
     verified: &[String],
 ) -> String {
     let name = checked.choice.allocator.name;
@@ -63,7 +66,7 @@ pub(super) fn of(
             packaged,
             placement,
             ..
-        } => lines.extend(of_crate(name, packaged, placement)),
+        } => lines.extend(of_crate(name, packaged, placement, feature)),
         Wanted::Reheap(_) => {
             let text =
                 format!("all of it allocates from {name}, in static executables of `cargo reheap`");
@@ -76,38 +79,7 @@ pub(super) fn of(
     }
     let cost = COSTS.iter().find(|(allocator, _)| *allocator == name);
     lines.extend(cost.map(|(_, cost)| ("memory", format!("{cost} (docs/choosing.md)"))));
-    let triple = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
-    match &checked.wanted {
-        Wanted::Crate {
-            modules: Some(_), ..
-        } => lines.push((
-            "next",
-            "build the module as before, and measure it".to_owned(),
-        )),
-        Wanted::Crate { placement, .. } => {
-            if placement.includes(&triple) {
-                let program = program(project, packages).unwrap_or_default();
-                lines.push((
-                    "measure",
-                    "cargo reheap bench --variant glibc,musl -- ARGUMENTS".to_owned(),
-                ));
-                let build = format!("cargo build --release --target {triple}");
-                lines.push((
-                    "next",
-                    format!("{build} && reheap inspect target/{triple}/release/{program}"),
-                ));
-            } else {
-                let bench = "reheap bench --variant before=OLD-PROGRAM,after=NEW-PROGRAM";
-                lines.push(("measure", bench.to_owned()));
-                lines.push(("next", "cargo build --release".to_owned()));
-            }
-        }
-        Wanted::Reheap(_) => {
-            let bench = format!("cargo reheap bench --variant glibc,musl,musl+{name} -- ARGUMENTS");
-            lines.push(("measure", bench));
-            lines.push(("next", "cargo reheap build --release".to_owned()));
-        }
-    }
+    lines.extend(to_do(checked, project, check, feature, verified));
     lines.push(("undo", "reheap adopt --undo".to_owned()));
     let width = lines.iter().map(|(word, _)| word.len()).max().unwrap_or(0);
     let lines = lines
@@ -125,24 +97,93 @@ fn of_modules(modules: &Modules) -> Vec<(&'static str, String)> {
     notes.chain(set).collect()
 }
 
-fn of_crate(name: &str, packaged: &Packaged, placement: &Placement) -> Vec<(&'static str, String)> {
+fn of_crate(
+    name: &str,
+    packaged: &Packaged,
+    placement: &Placement,
+    feature: Option<&str>,
+) -> Vec<(&'static str, String)> {
     let package = packaged.package;
     let place = match placement.key() {
         Some(key) => format!(" where {key} holds"),
         None => String::new(),
     };
-    let rust = format!("it allocates from {name}, by the crate {package}{place}");
+    let only = match feature {
+        Some(feature) => format!(", if the feature `{feature}` is on"),
+        None => String::new(),
+    };
+    let rust = format!("it allocates from {name}, by the crate {package}{place}{only}");
     let c = "it keeps the libc's malloc; `cargo reheap build` replaces that one, too";
     vec![("Rust code", rust), ("C code", c.to_owned())]
 }
 
-/// A program of these packages.
-fn program(project: &Project, packages: &[String]) -> Option<String> {
-    let mut own = project
+/// How to measure it, and what to type next.
+fn to_do(
+    checked: &Checked,
+    project: &Project,
+    check: &Check,
+    feature: Option<&str>,
+    verified: &[String],
+) -> Vec<(&'static str, String)> {
+    let with_feature = feature.map(|feature| format!(" --features {feature}"));
+    let build = format!("cargo build --release{}", with_feature.unwrap_or_default());
+    match &checked.wanted {
+        Wanted::Crate {
+            modules: Some(_), ..
+        } => vec![(
+            "next",
+            "build the module as before, and measure it".to_owned(),
+        )],
+        Wanted::Crate { placement, .. } => {
+            let is_checked = |triple: &String| verified.contains(triple);
+            let of = |libc| format!("{}-unknown-linux-{libc}", std::env::consts::ARCH);
+            let own =
+                [of("musl"), of("gnu")].map(|it| Some(it).filter(|it| placement.includes(it)));
+            let own: Vec<String> = own.into_iter().flatten().collect();
+            let built = own.iter().find(|it| is_checked(it)).or(own.first());
+            let mut lines = Vec::new();
+            if !verified.iter().any(|it| placement.includes(it)) {
+                let text = "the allocator itself: no target that could be checked has it";
+                lines.push(("unchecked", text.to_owned()));
+            }
+            match built.filter(|it| it.ends_with("-musl")) {
+                Some(triple) => {
+                    let bench = "cargo reheap bench --variant glibc,musl -- ARGUMENTS";
+                    lines.push(("measure", bench.to_owned()));
+                    let built = built_at(project, &check.packages, triple);
+                    let next = format!("{build} --target {triple} && reheap inspect {built}");
+                    lines.push(("next", next));
+                }
+                None => {
+                    let bench = "reheap bench --variant before=OLD-PROGRAM,after=NEW-PROGRAM";
+                    lines.push(("measure", bench.to_owned()));
+                    lines.push(("next", build));
+                }
+            }
+            lines
+        }
+        Wanted::Reheap(_) => {
+            let name = checked.choice.allocator.name;
+            let bench = format!("cargo reheap bench --variant glibc,musl,musl+{name} -- ARGUMENTS");
+            vec![
+                ("measure", bench),
+                ("next", "cargo reheap build --release".to_owned()),
+            ]
+        }
+    }
+}
+
+/// Where Cargo puts a program of these packages.
+fn built_at(project: &Project, packages: &[String], triple: &str) -> String {
+    let packages = project
         .packages
         .iter()
         .filter(|it| packages.contains(&it.name));
-    let targets =
-        own.find_map(|package| package.targets.iter().find(|it| it.kind == Kind::Program));
-    targets.map(|target| target.name.clone())
+    let name = packages
+        .flat_map(Package::programs)
+        .next()
+        .map(|it| it.name.as_str());
+    let directory = project.target_directory.join(triple).join("release");
+    let built = directory.join(name.unwrap_or_default());
+    ui::printable(built.strip_prefix(&project.root).unwrap_or(&built))
 }

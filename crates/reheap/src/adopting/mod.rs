@@ -77,5 +77,5 @@ fn member(path: Option<&Path>, project: &Project) -> anyhow::Result<Option<Strin
 
 /// A path for people.
 fn relative(project: &Project, path: &Path) -> String {
-    ui::printable(path.strip_prefix(&project.root).unwrap_or(path))
+    ui::printable(project.relative(path))
 }

@@ -4,11 +4,12 @@ use super::checking::{self, Check, Checked as Outcome, Goal};
 use super::choosing::{self, Checked, Wanted};
 use super::options::SetUpArguments;
 use super::{continuous, diff, files, meaning, repository};
+use crate::env_vars;
 use crate::interrupt;
 use crate::output;
 use crate::ui::{self, Failure};
 use reheap_adopt::adoption::removal::{self, Removal};
-use reheap_adopt::adoption::{Plan, Refusal, metadata, set_up, wheel};
+use reheap_adopt::adoption::{Plan, Refusal, metadata, needed_rust, set_up, wheel};
 use reheap_adopt::project::Project;
 use std::fs;
 use std::io;
@@ -58,15 +59,17 @@ pub(crate) fn run(path: Option<&Path>, arguments: &SetUpArguments) -> anyhow::Re
     explain(&checked);
     if arguments.dry_run {
         let is_colourful = output::is_colourful(&io::stdout());
-        ui::data(&diff::unified(&project.root, &plan, is_colourful))?;
+        ui::data(&diff::unified(&project, &plan, is_colourful))?;
         return Ok(ExitCode::SUCCESS);
     }
+    let _lock = files::lock(&project.root)?;
     if !arguments.allow_dirty {
-        repository::check_clean(&project.root, &plan, &without_pieces)?;
+        repository::check_clean(&project, &plan, &without_pieces)?;
     }
     files::check_writable(&plan)?;
     let check = Check {
         root: project.root.clone(),
+        specs: specs(&project, &packages),
         packages,
         targets: match checked.modules() {
             Some(_) => "--lib",
@@ -85,9 +88,24 @@ pub(crate) fn run(path: Option<&Path>, arguments: &SetUpArguments) -> anyhow::Re
         false => checking::goals(&project.root, named, &choosing::build_targets(&project)?)?,
     };
     let verified = edit(&plan, &check, &goals)?;
-    ui::note(&format!("edited {}", diff::short(&project.root, &plan)));
-    ui::beside(&meaning::of(&checked, &project, &check.packages, &verified));
+    ui::note(&format!("edited {}", diff::short(&project, &plan)));
+    if let Wanted::Crate { packaged, .. } = &checked.wanted {
+        let cargo = env_vars::program("CARGO", "cargo");
+        let needs = needed_rust::of(Path::new(&cargo), &project, &check.packages, packaged);
+        needs.iter().for_each(|it| ui::note(it));
+    }
+    let feature = arguments.feature.as_deref();
+    let feature = feature.filter(|_| !arguments.on_by_default);
+    ui::beside(&meaning::of(&checked, &project, &check, feature, &verified));
     Ok(ExitCode::SUCCESS)
+}
+
+fn specs(project: &Project, packages: &[String]) -> Vec<String> {
+    let members = project.packages.iter();
+    let members = members.filter(|it| packages.contains(&it.name));
+    members
+        .map(|it| format!("{}@{}", it.name, it.version))
+        .collect()
 }
 
 /// Says what somebody would wonder about who named less, or something else.
@@ -164,70 +182,94 @@ fn edit(plan: &Plan, check: &Check, goals: &[Goal]) -> anyhow::Result<Vec<String
     let lock = Lock::of(&check.root)?;
     files::write(plan)?;
     let result = verify(plan, check, goals, &lock);
-    if result.is_err() || check.interrupted.load(Ordering::SeqCst) {
+    let is_interrupted = check.interrupted.load(Ordering::SeqCst);
+    if result.is_err() || is_interrupted {
         files::restore(plan)?;
         lock.restore()?;
     }
-    match result {
-        Ok(_) if check.interrupted.load(Ordering::SeqCst) => Err(interrupted()),
-        Err(_) if check.interrupted.load(Ordering::SeqCst) => Err(interrupted()),
-        result => result,
+    match is_interrupted {
+        true => Err(interrupt::failure("interrupted; the project is as it was").into()),
+        false => result,
     }
-}
-
-fn interrupted() -> anyhow::Error {
-    interrupt::failure("interrupted; the project is as it was").into()
 }
 
 fn verify(plan: &Plan, check: &Check, goals: &[Goal], lock: &Lock) -> anyhow::Result<Vec<String>> {
     let mut verified = Vec::new();
+    let mut broken = None;
     for goal in goals {
         let target = &goal.triple;
         match check.run(goal)? {
             Outcome::Passed => verified.push(target.clone()),
             Outcome::NoCompiler(tool) if !goal.has_to_work => {
-                let text = format!("{target} is not checked: there is no C compiler `{tool}` here");
+                let text = format!(
+                    "{target} is not checked: there is no {} here",
+                    compiler(&tool)
+                );
                 ui::note(&format!(
                     "{text}, with which the allocator would be built for it"
                 ));
             }
-            outcome => ask_before(plan, check, lock, goal, outcome)?,
+            outcome => {
+                let words = ask_before(plan, check, lock, goal, outcome)?;
+                broken.get_or_insert(words);
+            }
         }
     }
-    Ok(verified)
+    match broken {
+        // Whatever the change breaks, nobody would see it.
+        Some(words) if verified.is_empty() => {
+            ui::beside(&words);
+            let text = "`cargo check` fails without the change, too, so the change cannot be checked; the project is as it was";
+            let hint = "make the project build first; `--with reheap` needs no check";
+            Err(Failure::failed(text).hint(hint).into())
+        }
+        _ => Ok(verified),
+    }
 }
 
-/// Finds out whether a check that failed also fails without the edit. Then that is no reason to take it back.
+/// Finds out whether a check that failed also fails without the edit, and how. Then that is no reason to take it back.
 fn ask_before(
     plan: &Plan,
     check: &Check,
     lock: &Lock,
     goal: &Goal,
     outcome: Outcome,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<String> {
     let target = &goal.triple;
     let edited_lock = Lock::of(&check.root)?;
     files::restore(plan)?;
     lock.restore()?;
-    if !matches!(check.run_without_feature(goal)?, Outcome::Passed) {
-        let text = format!("`cargo check` for {target} fails without the change, too");
-        ui::note(&format!("{text}, so that target is not checked"));
-        files::write(plan)?;
-        return edited_lock.restore();
-    }
+    let words = match check.run_without_change(goal)? {
+        Outcome::Passed => return Err(because_of_the_change(target, outcome)),
+        Outcome::Failed(words) => words,
+        Outcome::NoCompiler(tool) => format!("there is no {} here\n", compiler(&tool)),
+    };
+    let text = format!("`cargo check` for {target} fails without the change, too");
+    ui::note(&format!("{text}, so that target is not checked"));
+    files::write(plan)?;
+    edited_lock.restore()?;
+    Ok(words)
+}
+
+fn compiler(tool: &str) -> String {
+    let language = if tool.ends_with("++") { "C++" } else { "C" };
+    format!("{language} compiler `{tool}`")
+}
+
+fn because_of_the_change(target: &str, outcome: Outcome) -> anyhow::Error {
     let text =
         format!("`cargo check` for {target} fails with the change; the project is as it was");
     let hint = match outcome {
         Outcome::NoCompiler(tool) => {
-            format!("install a C compiler for it (`{tool}` is missing), or use `--with reheap`")
+            format!("install the {}, or use `--with reheap`", compiler(&tool))
         }
         Outcome::Failed(words) => {
             ui::beside(&words);
             "use `--with reheap`, which needs no dependency".to_owned()
         }
-        Outcome::Passed => return Ok(()),
+        Outcome::Passed => unreachable!("the check of {target} passed"),
     };
-    Err(Failure::failed(text).hint(hint).into())
+    Failure::failed(text).hint(hint).into()
 }
 
 /// `Cargo.lock` as it was: Cargo writes it.

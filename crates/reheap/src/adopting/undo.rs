@@ -22,14 +22,12 @@ pub(crate) fn run(path: Option<&Path>, arguments: &SetUpArguments) -> anyhow::Re
     let has_changes = removal.plan.changes().next().is_some();
     if arguments.dry_run {
         let is_colourful = output::is_colourful(&io::stdout());
-        ui::data(&diff::unified(&project.root, &removal.plan, is_colourful))?;
+        ui::data(&diff::unified(&project, &removal.plan, is_colourful))?;
     } else if has_changes {
+        let _lock = files::lock(&project.root)?;
         files::check_writable(&removal.plan)?;
         files::write(&removal.plan)?;
-        ui::note(&format!(
-            "edited {}",
-            diff::short(&project.root, &removal.plan)
-        ));
+        ui::note(&format!("edited {}", diff::short(&project, &removal.plan)));
         prune_lock(&project);
     }
     for left in &removal.left {

@@ -1,7 +1,7 @@
 //! Holds what all measuring commands share: variants, options, and the way from commands to results.
 
 mod clock;
-mod last_words;
+pub(crate) mod last_words;
 pub(crate) mod linked;
 pub(crate) mod measure;
 pub(crate) mod options;

@@ -107,7 +107,11 @@ impl ReportArguments {
     }
 }
 
-fn destinations<'a>(
+/// Formats and where they go, checked before anything runs.
+///
+/// # Errors
+/// If two go to one place, or a file's directory does not exist.
+pub(crate) fn destinations<'a>(
     asked: impl Iterator<Item = (Form, &'a Option<PathBuf>)>,
 ) -> anyhow::Result<Vec<(Form, Destination)>> {
     let mut forms = Vec::new();
@@ -163,13 +167,14 @@ fn writable(form: Form, path: &Path) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Whether `reheap bench --json` wrote this file: it begins with the member that has the format's version.
+/// Whether `reheap bench --json` or `reheap attack --json` wrote this file: it begins with the member that has the format's version.
 fn holds_results(path: &Path) -> bool {
     let mut beginning = [0; 64];
     let Ok(count) = File::open(path).and_then(|mut file| file.read(&mut beginning)) else {
         return false;
     };
-    String::from_utf8_lossy(&beginning[..count]).contains("\"reheap_bench\"")
+    let beginning = String::from_utf8_lossy(&beginning[..count]);
+    beginning.contains("\"reheap_bench\"") || beginning.contains("\"reheap_attack\"")
 }
 
 impl Outputs {

@@ -290,15 +290,16 @@ impl<'a> Dynamic<'a> {
             let text = format!("cannot run {name}: {limit}");
             return Err(Failure::failed(text).hint(limit.way_out()).into());
         }
-        let library = preloading::library(choice, &self.read.program, self.workshop)?;
+        let program = &self.read.program;
+        let library = preloading::library(choice, program, self.workshop)?;
         let mut ready = ReadyVariant {
             environment: preloading::environment(choice, library.as_deref()),
             ..ReadyVariant::new(self.libc, choice, self.words.to_vec())
         };
-        if library.is_none() {
+        let Some(file) = preloading::file(choice, program, self.workshop)? else {
             return self.tried_out(ready);
-        }
-        let (reach, first_run) = self.see(&ready, choice)?;
+        };
+        let (reach, first_run) = self.see(&ready, &file)?;
         ready.activity = Activity::Seen(reach.seen);
         ready.unreached = reach.unreached;
         ready.first_run = Some(first_run);
@@ -307,7 +308,7 @@ impl<'a> Dynamic<'a> {
 
     /// Runs the command once with a probe in front of the library, and says how far the library reaches, and what came
     /// of the run.
-    fn see(&self, ready: &ReadyVariant, choice: &Choice) -> anyhow::Result<(Reach, FirstRun)> {
+    fn see(&self, ready: &ReadyVariant, library: &Path) -> anyhow::Result<(Reach, FirstRun)> {
         let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
         let recording = Recording::create(&directory.path().join("recording"))?;
         let target = self
@@ -316,7 +317,6 @@ impl<'a> Dynamic<'a> {
             .target()
             .context("there is no preload for it")?;
         let probe = preloading::probe(&target, self.workshop)?;
-        let library = self.workshop.preload(choice, &target)?;
         let measurement = self.measurement;
         let mut command = command_line(self.words, measurement.first_parameters())?;
         let mut environment = ready.environment.clone();
@@ -325,8 +325,8 @@ impl<'a> Dynamic<'a> {
         command.environment = environment;
         let first_run = measurement.try_out(&ready.name, command)?;
         let observation = recording.observation()?;
-        let seen = observation.active(&library).map_err(|why| {
-            let why = preloading::explained(why, &self.read.program, &library);
+        let seen = observation.active(library).map_err(|why| {
+            let why = preloading::explained(why, &self.read.program, library);
             let text = format!("{} would not be active: {why}", ready.name);
             // A program that has failed early may not have come as far as to its first allocation.
             let failed = match first_run.finished.outcome.is_success() {

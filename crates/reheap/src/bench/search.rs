@@ -4,6 +4,7 @@
 //! last step measures its variants again, together with the baseline. In the runs that chose it, the best of many looks
 //! better than it is.
 
+use crate::attacking::measured;
 use crate::bench::clock::refusal;
 use crate::bench::measure::{Measurement, too_little_time};
 use crate::bench::ready::ReadyVariant;
@@ -278,9 +279,11 @@ impl AllocatorSearch<'_> {
             hardened.extend(stock.map(|(name, _)| name.clone()));
             hardened.insert(baseline.to_owned());
         }
+        let names = choices.iter().map(|(name, _)| name.as_str());
         Wish {
             goal: self.goal,
             hardened,
+            attacked: measured::withstood(names.chain([baseline])),
         }
     }
 }

@@ -122,15 +122,7 @@ fn split_outside_brackets(list: &str) -> Vec<&str> {
 
 /// `[LIBC][+ALLOCATOR][TUNING]`, or an allocator alone.
 fn of_libc(text: &str) -> anyhow::Result<OfLibc> {
-    let (name, tuning) = match text.split_once('[') {
-        None => (text, ""),
-        Some((name, rest)) => {
-            let tuning = rest.strip_suffix(']').ok_or_else(|| {
-                Failure::usage(format!("the variant `{text}` has no closing `]`"))
-            })?;
-            (name, tuning)
-        }
-    };
+    let (name, options) = name_and_options(text)?;
     let (libc, allocator) = match name.split_once('+') {
         Some((libc, allocator)) => (Some(parse_libc(libc, text)?), allocator),
         None => match parse_libc(name, text) {
@@ -141,7 +133,7 @@ fn of_libc(text: &str) -> anyhow::Result<OfLibc> {
             Err(_) => (None, name),
         },
     };
-    let (of_functions, options): (Vec<&str>, Vec<&str>) = split_outside_brackets(tuning)
+    let (of_functions, options): (Vec<&str>, Vec<&str>) = options
         .into_iter()
         .partition(|option| option.starts_with(MEMORY_FUNCTIONS));
     let options: Vec<String> = options.into_iter().map(str::to_owned).collect();
@@ -161,6 +153,24 @@ fn of_libc(text: &str) -> anyhow::Result<OfLibc> {
         };
     }
     Ok(OfLibc { libc, choice })
+}
+
+/// An allocator alone, with its options: `stock[debug=full]`.
+pub(crate) fn allocator(text: &str) -> anyhow::Result<Choice> {
+    let (name, options) = name_and_options(text)?;
+    let options: Vec<String> = options.into_iter().map(str::to_owned).collect();
+    Choice::of(name, &options)
+}
+
+/// What is in front of the brackets, and what is in them.
+fn name_and_options(text: &str) -> Result<(&str, Vec<&str>), Failure> {
+    let Some((name, rest)) = text.split_once('[') else {
+        return Ok((text, Vec::new()));
+    };
+    match rest.strip_suffix(']') {
+        Some(options) => Ok((name, split_outside_brackets(options))),
+        None => Err(Failure::usage(format!("`{text}` has no closing `]`"))),
+    }
 }
 
 fn parse_libc(name: &str, variant: &str) -> Result<Libc, Failure> {
@@ -199,10 +209,18 @@ const MEMORY_FUNCTIONS: &str = "memory_functions=";
 
 /// The name of a variant as reports write it.
 pub(crate) fn name(libc: Libc, choice: &Choice) -> String {
-    let mut name = libc.to_string();
-    if !choice.is_stock() {
-        name = format!("{name}+{}", choice.allocator.name);
+    match choice.is_stock() {
+        true => with_options(libc.to_string(), choice),
+        false => with_options(format!("{libc}+{}", choice.allocator.name), choice),
     }
+}
+
+/// The name of an allocator where the libc does not matter.
+pub(crate) fn allocator_name(choice: &Choice) -> String {
+    with_options(choice.allocator.name.to_owned(), choice)
+}
+
+fn with_options(name: String, choice: &Choice) -> String {
     let mut options: Vec<String> = choice
         .tuning
         .as_given()
@@ -212,10 +230,10 @@ pub(crate) fn name(libc: Libc, choice: &Choice) -> String {
     if choice.memory_functions == MemoryFunctions::Stock {
         options.push(format!("{MEMORY_FUNCTIONS}stock"));
     }
-    if !options.is_empty() {
-        name = format!("{name}[{}]", options.join(","));
+    match options.is_empty() {
+        true => name,
+        false => format!("{name}[{}]", options.join(",")),
     }
-    name
 }
 
 #[cfg(test)]
@@ -279,7 +297,7 @@ mod tests {
         assert_eq!(refusal("glibc+jemaloc"), "unknown allocator `jemaloc`");
         assert_eq!(
             refusal("musl+mimalloc[purge_delay=0"),
-            "the variant `musl+mimalloc[purge_delay=0` has no closing `]`"
+            "`musl+mimalloc[purge_delay=0` has no closing `]`"
         );
         assert_eq!(
             refusal("old='x"),

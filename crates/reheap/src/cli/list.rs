@@ -1,10 +1,12 @@
 //! `reheap list`: prints the catalogue.
 
+use crate::attacking::measured;
 use crate::limits;
 use crate::ui;
 use crate::workshop::{Network, Origin, Workshop};
 use reheap_allocators::catalogue::{AddressSpace, Allocator, CATALOGUE, Package};
 use reheap_allocators::target::{Libc, Target};
+use reheap_bench::recommend::Withstood;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -103,6 +105,9 @@ fn as_text(allocator: &Allocator, supply: &Supply) -> String {
     }
     line("licence", allocator.licence);
     line("hardening", allocator.hardening);
+    for (label, (name, withstood)) in ["attacks", ""].into_iter().zip(attacked(allocator)) {
+        line(label, &format!("{name} {withstood}"));
+    }
     let reserved = allocator.address_space;
     if reserved != AddressSpace::NONE {
         line("reserves", &shown(reserved));
@@ -126,6 +131,16 @@ fn as_text(allocator: &Allocator, supply: &Supply) -> String {
         format!(" {}", allocator.version)
     };
     format!("{}{version}: {}\n{text}", allocator.name, allocator.summary)
+}
+
+/// How it fared when it was attacked: preloaded with glibc, and static with musl. `stock` is the libc's own.
+fn attacked(allocator: &Allocator) -> BTreeMap<String, Withstood> {
+    let variant = |libc: &str| match allocator.build {
+        None => libc.to_owned(),
+        Some(_) => format!("{libc}+{}", allocator.name),
+    };
+    let variants = [variant("glibc"), variant("musl")];
+    measured::withstood(variants.iter().map(String::as_str))
 }
 
 /// What counts against `ulimit -v` in programs of each libc.
@@ -164,6 +179,13 @@ fn as_json(allocator: &Allocator, supply: &Supply) -> serde_json::Value {
             })
         })
         .collect();
+    let attacks: BTreeMap<_, _> = attacked(allocator)
+        .into_iter()
+        .map(|(variant, it)| {
+            let counts = json!({"stopped": it.stopped, "succeeded": it.succeeded, "of": it.of});
+            (variant, counts)
+        })
+        .collect();
     json!({
         "name": allocator.name,
         "version": allocator.version,
@@ -172,11 +194,13 @@ fn as_json(allocator: &Allocator, supply: &Supply) -> serde_json::Value {
         "package_version": package(allocator).map(|p| p.version),
         "licence": allocator.licence,
         "hardening": allocator.hardening,
+        "attacks": attacks,
         "limits": allocator.limits,
         "address_space_bytes": {
             "glibc": allocator.address_space.bytes(Libc::Glibc),
             "musl": allocator.address_space.bytes(Libc::Musl),
         },
+        "address_space_counts_as_data": allocator.address_space.counts_as_data,
         "tuning": tuning,
         "comes_from": comes_from,
         "not_prebuilt": supply.left_out,

@@ -1,10 +1,12 @@
 //! The table of contents: one `match` per program, one file per subcommand.
 
 pub(crate) mod adopt;
+mod attack;
 mod bench;
 mod cargo;
 mod cargo_bench;
 mod cc;
+mod check_memory;
 mod compare;
 mod disable;
 mod doctor;
@@ -87,9 +89,15 @@ enum Command {
     /// Show how a command allocates: sizes, lifetimes, threads, memory over time
     #[command(after_help = profile::EXAMPLES)]
     Profile(profile::ProfileArguments),
+    /// Run a command under the strictest allocators, and show the memory errors that they notice
+    #[command(after_help = check_memory::EXAMPLES)]
+    CheckMemory(check_memory::CheckMemoryArguments),
     /// Make the calls of a recorded program again, under another allocator
     #[command(after_help = replay::EXAMPLES)]
     Replay(replay::ReplayArguments),
+    /// Commit memory errors in a small program, and see which allocator stops which
+    #[command(after_help = attack::EXAMPLES)]
+    Attack(attack::AttackArguments),
     /// Make reports from the results of `reheap bench --json`
     #[command(after_help = report::EXAMPLES)]
     Report(report::ReportingArguments),
@@ -194,7 +202,9 @@ fn run_reheap(arguments: Vec<OsString>) -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Recommend(arguments) => recommend::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),
+        Command::CheckMemory(arguments) => check_memory::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
+        Command::Attack(arguments) => attack::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Image(arguments) => image::run(&arguments),
         Command::Adopt(arguments) => adopt::run(&arguments),

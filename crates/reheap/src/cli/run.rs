@@ -6,6 +6,7 @@
 mod verify;
 
 use crate::choice::{AllocatorArguments, Choice};
+use crate::debugging;
 use crate::env_vars;
 use crate::exit;
 use crate::limits::{self, Shortage};
@@ -365,7 +366,13 @@ impl Verdict {
             return Self::refused(&Obstacle::Privileged(privilege));
         }
         match program.target().map(|target| target.libc()) {
-            Some(Libc::Glibc) => Self::Works(Vec::new()),
+            Some(Libc::Glibc) => match debugging::library(choice, program) {
+                Ok(_) => Self::Works(Vec::new()),
+                Err(why) => Self::Refused {
+                    reason: why.reason.to_owned(),
+                    way_out: why.way_out.map(str::to_owned),
+                },
+            },
             _ => Self::Refused {
                 reason: "the options of `stock` are for glibc's allocator, and it has another one"
                     .to_owned(),

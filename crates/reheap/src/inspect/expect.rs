@@ -20,7 +20,7 @@ pub(crate) struct Expected {
     family: Family,
     /// Each is a beginning of the version, such as `3` or `3.3`.
     versions: Vec<String>,
-    is_secure: bool,
+    variant: Option<&'static str>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Expected {
             let message = format!("cannot read the version `{version}`: it is not of the form 3.3");
             return Err(Failure::usage(message).into());
         }
-        let (base, major, is_secure) = parts_of(name);
+        let (base, major, variant) = parts_of(name);
         Ok(Self {
             typed: text.to_owned(),
             family: match base {
@@ -106,7 +106,7 @@ impl Expected {
                 .chain(version)
                 .map(str::to_owned)
                 .collect(),
-            is_secure,
+            variant,
         })
     }
 
@@ -194,7 +194,7 @@ impl Expected {
         variant: Option<&str>,
         seen: &Seen<'_>,
     ) -> Comparison {
-        let (base, _, is_named_secure) = parts_of(name);
+        let (base, _, named) = parts_of(name);
         let stock = stock_of(base);
         let is_of_family = match &self.family {
             Family::Named(family) => family == base,
@@ -218,13 +218,14 @@ impl Expected {
         let is_marked = seen
             .marker
             .is_some_and(|marker| marker.marker.allocator == name);
-        let is_secure = is_named_secure || variant.is_some_and(|v| v.contains("secure"));
-        match self.is_secure {
-            true if is_secure => Comparison::Same,
+        let Some(expected) = self.variant else {
+            return Comparison::Same;
+        };
+        match named == Some(expected) || variant.is_some_and(|v| v.contains(expected)) {
+            true => Comparison::Same,
             // reheap says in the marker what it put in.
-            true if is_marked => Comparison::Another,
-            true => Comparison::Unknown("nothing in it shows a secure build".to_owned()),
-            false => Comparison::Same,
+            false if is_marked => Comparison::Another,
+            false => Comparison::Unknown(format!("nothing in it shows a {expected} build")),
         }
     }
 }
@@ -361,18 +362,25 @@ fn stock_of(name: &str) -> Option<LibcName> {
     }
 }
 
+/// What the catalogue appends to the name of an allocator in the signatures.
+const VARIANTS: [&str; 3] = ["secure", "checks", "light"];
+
 /// The name of an allocator in the signatures, and what the catalogue adds to it: `mimalloc3`, `mimalloc-secure`.
-fn parts_of(name: &str) -> (&str, Option<&str>, bool) {
-    let plain = name.strip_suffix("-secure").unwrap_or(name);
+fn parts_of(name: &str) -> (&str, Option<&str>, Option<&'static str>) {
+    let split = VARIANTS.into_iter().find_map(|variant| {
+        let plain = name.strip_suffix(variant)?.strip_suffix('-')?;
+        Some((plain, variant))
+    });
+    let plain = split.map_or(name, |(plain, _)| plain);
     let base = plain.trim_end_matches(|c: char| c.is_ascii_digit());
     let major = &plain[base.len()..];
     match identify::allocators().any(|known| known == base) {
         true => (
             base,
             Some(major).filter(|major| !major.is_empty()),
-            plain != name,
+            split.map(|(_, variant)| variant),
         ),
-        false => (name, None, false),
+        false => (name, None, None),
     }
 }
 
@@ -436,10 +444,21 @@ mod tests {
 
     #[test]
     fn the_catalogues_names_are_those_of_the_signatures_with_more_in_them() {
-        assert_eq!(parts_of("mimalloc3"), ("mimalloc", Some("3"), false));
-        assert_eq!(parts_of("mimalloc-secure"), ("mimalloc", None, true));
-        assert_eq!(parts_of("musl-mallocng"), ("musl-mallocng", None, false));
-        assert_eq!(parts_of("stock"), ("stock", None, false));
+        assert_eq!(parts_of("mimalloc3"), ("mimalloc", Some("3"), None));
+        assert_eq!(
+            parts_of("mimalloc-secure"),
+            ("mimalloc", None, Some("secure"))
+        );
+        assert_eq!(
+            parts_of("mimalloc2-secure"),
+            ("mimalloc", Some("2"), Some("secure"))
+        );
+        assert_eq!(
+            parts_of("hardened_malloc-light"),
+            ("hardened_malloc", None, Some("light"))
+        );
+        assert_eq!(parts_of("musl-mallocng"), ("musl-mallocng", None, None));
+        assert_eq!(parts_of("stock"), ("stock", None, None));
         for name in known_names() {
             let expected = Expected::parse(name).unwrap();
             assert_eq!(expected.typed(), name);

@@ -3,6 +3,7 @@
 //! starts in its own place.
 
 use super::file::FileError;
+use super::hardening::identify;
 use super::preload::{Preload, State};
 use super::report::Report;
 use crate::container::{self, Contents, EntryPoint};
@@ -10,9 +11,7 @@ use crate::opened::Opened;
 use crate::program::libraries::Libraries;
 use reheap_allocators::preload::glibc_library_directories;
 use reheap_allocators::target::Libc;
-use reheap_elf::identify::{
-    FoundAllocator, Identity, Kind, LibcName, MallocVerdict, Provider, identify,
-};
+use reheap_elf::identify::{FoundAllocator, Identity, Kind, LibcName, MallocVerdict, Provider};
 use std::path::{Path, PathBuf};
 
 /// Looks at the program that an image starts.

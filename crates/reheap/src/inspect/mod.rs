@@ -5,6 +5,7 @@
 
 mod expect;
 mod file;
+mod hardening;
 mod image;
 mod line;
 mod preload;
@@ -16,7 +17,6 @@ use crate::container;
 use crate::process::ProcessError;
 use file::FileError;
 pub(crate) use file::open;
-use reheap_elf::identify;
 use std::path::Path;
 
 pub(crate) use expect::{Expected, Judgement};
@@ -62,7 +62,7 @@ fn inspect_file(path: &Path) -> Result<Report, FileError> {
     let opened = file::open(path)?;
     Ok(Report::File {
         file,
-        identity: Box::new(identify::identify(&opened)?),
+        identity: Box::new(hardening::identify(&opened)?),
     })
 }
 
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn a_program_that_knows_the_signatures_does_not_look_like_every_allocator() {
         let program = std::env::current_exe().unwrap();
-        let identity = identify::identify(&file::open(&program).unwrap()).unwrap();
+        let identity = hardening::identify(&file::open(&program).unwrap()).unwrap();
         let libc = identity.libc.name.to_string();
         let foreign: Vec<_> = identity
             .allocators

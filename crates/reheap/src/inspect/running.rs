@@ -1,6 +1,7 @@
 //! Collects what `inspect` tells about a running process.
 
 use super::file::{self, FileError};
+use super::hardening;
 use crate::opened::Opened;
 use crate::process::maps::Mapping;
 use crate::process::memory::Memory;
@@ -9,8 +10,8 @@ use crate::process::{Existence, Process, ProcessError};
 use crate::ui;
 use reheap_elf::bindings;
 use reheap_elf::identify::{
-    self, Confidence, FoundAllocator, Hazard, Identity, Kind, Libc, MallocVerdict, Provider, Role,
-    RustGlobalAllocator,
+    Confidence, FoundAllocator, Hazard, Identity, Kind, Libc, MallocVerdict, Protections, Provider,
+    Role, RustGlobalAllocator,
 };
 use serde::Serialize;
 use std::cell::RefCell;
@@ -55,6 +56,8 @@ pub(crate) struct Running {
     /// Every allocator in the files that are mapped.
     pub(super) allocators: Vec<MappedAllocator>,
     pub(super) rust_global_allocator: Option<RustGlobalAllocator>,
+    /// Of its executable.
+    pub(super) protections: Option<Protections>,
     pub(super) preload: Vec<Preload>,
     pub(super) tuning: BTreeMap<String, String>,
     pub(super) threads: u64,
@@ -127,7 +130,7 @@ impl Files {
         let file = file.try_clone().and_then(Opened::new);
         let file = file.map_err(file::io_error)?;
         let contents = Rc::new(Contents {
-            identity: identify::identify(&file)?,
+            identity: hardening::identify(&file)?,
             malloc_slots: bindings::malloc_slots(&file),
         });
         self.known.borrow_mut().insert(key, contents.clone());
@@ -192,6 +195,7 @@ pub(super) fn inspect(pid: u32, files: &Files) -> Result<Running, InspectProcess
         allocators: allocators(&objects, conclusion.provider),
         malloc: conclusion.verdict,
         rust_global_allocator: identity.rust_global_allocator.clone(),
+        protections: identity.protections.clone(),
         preload,
         tuning: tuning(&environment),
         threads: status.threads,

@@ -87,6 +87,9 @@ impl Block {
         for hazard in &identity.hazards {
             self.add("hazard", hazard.to_string());
         }
+        if let Some(protections) = &identity.protections {
+            self.add("hardening", protections.to_string());
+        }
         self.add("libc", libc_evidence(&identity.libc));
         if let Some(interpreter) = &identity.interpreter {
             self.add("interpreter", interpreter.clone());
@@ -129,6 +132,9 @@ impl Block {
         for mapped in &running.allocators {
             let text = format!("in {}: {}", mapped.file, found_text(&mapped.found));
             self.add("found", text);
+        }
+        if let Some(protections) = &running.protections {
+            self.add("hardening", protections.to_string());
         }
         for preload in &running.preload {
             let state = if preload.is_loaded {

@@ -7,6 +7,7 @@ use super::identity::{self, Identity, path_handle};
 use crate::ui::Failure;
 use anyhow::Context as _;
 use reheap_allocators::target::{Libc, Target};
+use reheap_allocators::trust::unmapped_user;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
@@ -373,16 +374,4 @@ fn path_of(handle: &OwnedFd) -> PathBuf {
 /// Root, or whoever unpacked the image. In a user namespace root's files seem to be nobody's.
 fn is_trusted(owner: u32) -> bool {
     owner == 0 || owner == rustix::process::geteuid().as_raw() || Some(owner) == unmapped_user()
-}
-
-/// The owner that this namespace shows for files of users that it does not know; `None` where it knows all
-/// (user_namespaces(7)).
-fn unmapped_user() -> Option<u32> {
-    let map = std::fs::read_to_string("/proc/self/uid_map").ok()?;
-    let all = ["0", "0", "4294967295"];
-    if map.split_whitespace().eq(all) {
-        return None;
-    }
-    let user = std::fs::read_to_string("/proc/sys/kernel/overflowuid").ok()?;
-    user.trim().parse().ok()
 }

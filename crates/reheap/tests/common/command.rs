@@ -64,6 +64,26 @@ impl Outcome {
         self
     }
 
+    /// The outcome, which must have printed these on standard output.
+    #[track_caller]
+    pub(crate) fn printed(self, texts: &[&str]) -> Self {
+        for text in texts {
+            assert!(
+                self.stdout.contains(text),
+                "no `{text}` in:\n{}",
+                self.stdout
+            );
+        }
+        self
+    }
+
+    /// The outcome, which must not have printed this.
+    #[track_caller]
+    pub(crate) fn did_not_print(self, text: &str) -> Self {
+        assert!(!self.stdout.contains(text), "`{text}` in:\n{}", self.stdout);
+        self
+    }
+
     /// The outcome, which must not have said this.
     #[track_caller]
     pub(crate) fn did_not_say(self, text: &str) -> Self {

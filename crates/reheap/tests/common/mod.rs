@@ -13,12 +13,14 @@
 pub(crate) mod bench;
 pub(crate) mod command;
 pub(crate) mod image;
+pub(crate) mod mirror;
 pub(crate) mod prebuilt;
 pub(crate) mod programs;
 pub(crate) mod suite;
 pub(crate) mod workshop;
 
 pub(crate) use command::{INSTALL, Outcome, run, run_with_input};
+use reheap_allocators::probe::GLIBC_CHECKS;
 use reheap_elf::marker::{self, FoundMarker};
 use std::ffi::OsStr;
 use std::fs;
@@ -39,6 +41,15 @@ pub(crate) fn of_target(front: &str, end: &str) -> String {
 /// The cache of all tests.
 pub(crate) fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("reheap-cache")
+}
+
+/// The library that has glibc's checks of its heap.
+pub(crate) fn library_of_glibcs_checks() -> PathBuf {
+    let mut cc = Command::new("cc");
+    let found = run(cc.arg(format!("-print-file-name={GLIBC_CHECKS}"))).succeeded();
+    let path = PathBuf::from(found.stdout.trim());
+    assert!(path.is_absolute(), "{GLIBC_CHECKS} is missing; {INSTALL}");
+    path
 }
 
 /// Words of a command line.
@@ -117,6 +128,27 @@ pub(crate) fn cargo_reheap(line: &str) -> Command {
     command
 }
 
+/// Wrong usage is found before Cargo or a compiler is started.
+#[track_caller]
+pub(crate) fn wrong_usage(project: &Project, line: &str, texts: &[&str]) -> Outcome {
+    let outcome = run(&mut project.cargo_reheap(line))
+        .ended_with(2)
+        .said(texts);
+    assert!(
+        !project.directory.join("target").exists(),
+        "something was built"
+    );
+    outcome
+}
+
+/// Writes a file below a directory.
+pub(crate) fn write(directory: &Path, path: &str, contents: impl AsRef<[u8]>) -> PathBuf {
+    let path = directory.join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, contents).unwrap();
+    path
+}
+
 /// A Cargo project in a directory of its own.
 pub(crate) struct Project {
     _temporary: tempfile::TempDir,
@@ -156,9 +188,7 @@ impl Project {
     }
 
     pub(crate) fn write(&self, path: &str, contents: impl AsRef<[u8]>) {
-        let path = self.directory.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, contents).unwrap();
+        write(&self.directory, path, contents);
     }
 
     /// Adds to the end of a file.

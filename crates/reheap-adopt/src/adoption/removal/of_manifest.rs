@@ -204,12 +204,12 @@ impl Work<'_> {
             return;
         };
         if let (Ours::Dependency(_) | Ours::Feature, Keep::Dependencies(why)) = (&ours, keep) {
-            stays(format!("`{}` stays: {why}", dotted(&piece.path)));
+            stays(format!("`{}` is still needed: {why}", dotted(&piece.path)));
             return;
         }
         if let Some(other) = self.other_feature_with(piece) {
             stays(format!(
-                "`{}` stays: the feature `{other}` names it",
+                "`{}` is still needed: the feature `{other}` names it",
                 dotted(&piece.path)
             ));
             return;

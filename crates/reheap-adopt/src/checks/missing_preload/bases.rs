@@ -91,6 +91,26 @@ struct Library {
     brought_by: &'static [&'static str],
     debian: &'static str,
     alpine: &'static str,
+    /// The number behind the name in packages that are not for developers.
+    number: &'static str,
+}
+
+impl Library {
+    /// The name of a file that is there without packages for developers.
+    fn numbered(&self, name: &str) -> String {
+        match name.ends_with(".so") {
+            true => format!("{name}.{}", self.number),
+            false => name.to_owned(),
+        }
+    }
+
+    /// Debian's package with it: the small tcmalloc has one of its own.
+    fn package_of_debian(&self, name: &str) -> &'static str {
+        match name.starts_with("libtcmalloc") && !name.starts_with("libtcmalloc_minimal") {
+            true => "libgoogle-perftools4",
+            false => self.debian,
+        }
+    }
 }
 
 const LIBRARIES_OF_ALLOCATORS: [Library; 3] = [
@@ -122,6 +142,7 @@ const LIBRARIES_OF_ALLOCATORS: [Library; 3] = [
         ],
         debian: "libjemalloc2",
         alpine: "jemalloc",
+        number: "2",
     },
     Library {
         file: "libmimalloc",
@@ -129,6 +150,7 @@ const LIBRARIES_OF_ALLOCATORS: [Library; 3] = [
         brought_by: &["mold"],
         debian: "libmimalloc2.0",
         alpine: "mimalloc2",
+        number: "2",
     },
     Library {
         file: "libtcmalloc",
@@ -145,6 +167,7 @@ const LIBRARIES_OF_ALLOCATORS: [Library; 3] = [
         ],
         debian: "libtcmalloc-minimal4",
         alpine: "gperftools",
+        number: "4",
     },
 ];
 
@@ -267,6 +290,11 @@ impl Contents {
         self.is_open || self.mentions.iter().any(is_named) || self.copies.iter().any(is_below)
     }
 
+    /// Whether packages for developers are installed, which have names without numbers.
+    fn is_for_developers(&self) -> bool {
+        self.packages.iter().any(|it| it.ends_with("-dev"))
+    }
+
     fn has_package(&self, library: &Library) -> bool {
         let names = library.names.iter().chain(library.brought_by);
         let names: Vec<&str> = names.copied().collect();
@@ -282,12 +310,7 @@ pub(super) fn missing(path: &str, base: Base, contents: &Contents) -> Option<(St
         let what =
             format!("`{path}` is no path: neither a shell nor the dynamic linker expands it here");
         let name = path.rsplit('/').next().unwrap_or(path);
-        return Some((
-            what,
-            format!(
-                "write the name alone, `{name}`: the dynamic linker looks in its own directories"
-            ),
-        ));
+        return Some((what, name_alone(name)));
     }
     let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
     let library = LIBRARIES_OF_ALLOCATORS
@@ -318,7 +341,14 @@ fn on_debian(
         let what = format!("`{path}` is not where Debian has it");
         let install = match contents.has_package(library) {
             true => String::new(),
-            false => format!(", and `apt-get install {}`", library.debian),
+            false => format!(
+                ", and `apt-get install {}`",
+                library.package_of_debian(name)
+            ),
+        };
+        let name = match contents.is_for_developers() {
+            true => name.to_owned(),
+            false => library.numbered(name),
         };
         let fix = format!(
             "write `/usr/lib/x86_64-linux-gnu/{name}`, or `{name}` alone for all processors{install}"
@@ -331,31 +361,19 @@ fn on_debian(
     if !contents.has_package(library) {
         return Some(not_installed(
             path,
-            &format!("apt-get install {}", library.debian),
+            &library.numbered(name),
+            &format!("apt-get install {}", library.package_of_debian(name)),
         ));
     }
-    let is_development = |it: &String| it.ends_with("-dev");
-    if name.ends_with(".so") && !contents.packages.iter().any(is_development) {
-        let what = format!("`{path}` is only in a -dev package, which is not installed");
-        return Some((
-            what,
-            format!(
-                "write the name with its number, as `dpkg -L {}` shows it",
-                library.debian
-            ),
-        ));
+    if name.ends_with(".so") && !contents.is_for_developers() {
+        return Some(for_developers(path, library.numbered(path)));
     }
     let is_fixed = of_processor == Some("x86_64-linux-gnu") && contents.is_of_many_platforms;
     is_fixed.then(|| {
         let what = format!(
             "`{path}` is only there on x86_64, and this makes images for other processors, too"
         );
-        (
-            what,
-            format!(
-                "write the name alone, `{name}`: the dynamic linker looks in its own directories"
-            ),
-        )
+        (what, name_alone(name))
     })
 }
 
@@ -368,19 +386,40 @@ fn on_alpine(
 ) -> Option<(String, String)> {
     if directory.ends_with("-linux-gnu") {
         let what = format!("`{path}` is Debian's path, and this is Alpine");
+        let name = library.numbered(name);
         return Some((
             what,
             format!("write `/usr/lib/{name}`, with `apk add {}`", library.alpine),
         ));
     }
-    let is_usual = directory.is_empty() || directory == "/usr/lib";
-    (is_usual && !contents.has_package(library))
-        .then(|| not_installed(path, &format!("apk add {}", library.alpine)))
+    if !directory.is_empty() && directory != "/usr/lib" {
+        return None;
+    }
+    if !contents.has_package(library) {
+        let command = format!("apk add {}", library.alpine);
+        return Some(not_installed(path, &library.numbered(name), &command));
+    }
+    (name.ends_with(".so") && !contents.is_for_developers())
+        .then(|| for_developers(path, library.numbered(path)))
 }
 
-fn not_installed(path: &str, command: &str) -> (String, String) {
+fn name_alone(name: &str) -> String {
+    format!("write the name alone, `{name}`: the dynamic linker looks in its own directories")
+}
+
+fn for_developers(path: &str, numbered: String) -> (String, String) {
+    let what = format!("`{path}` is only in a -dev package, which is not installed");
+    (what, format!("write `{numbered}`"))
+}
+
+fn not_installed(path: &str, numbered: &str, command: &str) -> (String, String) {
     let what = format!("nothing here installs `{path}`");
-    (what, format!("install it with `{command}`"))
+    let fix = match path.ends_with(numbered) {
+        true => format!("install it with `{command}`"),
+        // Only packages for developers have the name without a number.
+        false => format!("`{command}` brings it as `{numbered}`"),
+    };
+    (what, fix)
 }
 
 #[cfg(test)]

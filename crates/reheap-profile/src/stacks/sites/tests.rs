@@ -1,6 +1,6 @@
-use super::super::maps;
 use super::super::modules::Modules;
 use super::*;
+use crate::maps;
 use proptest::prelude::*;
 
 /// xorshift64*: the simulation is the same in every run.

@@ -13,6 +13,11 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#ifdef ONLY_LIMIT // what the allocator is limited by
+static const int LIMITS[] = { ONLY_LIMIT };
+#else
+static const int LIMITS[] = { RLIMIT_AS, RLIMIT_DATA };
+#endif
 enum { THREADS = 48, STARTS = 96, KEPT = 64 };
 
 static atomic_int refusals;
@@ -272,8 +277,8 @@ int main(int count, char **arguments)
 	unsigned state = count > 1 ? (unsigned)atoi(arguments[1]) : 1;
 	for (size_t bytes = 0; bytes < 64 * MIB; bytes += bytes / 3 + next_random(&state) % (32 * KIB)) {
 		for (int is_filled = 0; is_filled < 2; is_filled++) {
-			run_with_limit(RLIMIT_AS, bytes, is_filled, next_random(&state));
-			run_with_limit(RLIMIT_DATA, bytes, is_filled, next_random(&state));
+			for (size_t i = 0; i < sizeof LIMITS / sizeof *LIMITS; i++)
+				run_with_limit(LIMITS[i], bytes, is_filled, next_random(&state));
 		}
 	}
 	return passed("threads_out_of_memory");

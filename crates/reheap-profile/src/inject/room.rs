@@ -1,46 +1,11 @@
-//! What is mapped where in a process, and where there is room for the hooks.
+//! Where there is room for the hooks in a process.
 //!
 //! A jump of five bytes (x86-64) or four (aarch64) reaches 2 GiB or 128 MiB. So the hooks must be near the program.
 //! Directly behind a program begins its heap, which grows; hooks there would end its growth. So they go in front of it.
 
+use crate::maps::Mapping;
 use std::ops::Range;
-
-/// A line of `/proc/PID/maps` (proc_pid_maps(5)).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mapping {
-    pub(crate) range: Range<u64>,
-    pub(crate) is_executable: bool,
-    /// The offset in the file.
-    pub(crate) offset: u64,
-    /// The file, or a name in brackets.
-    pub(crate) name: String,
-}
-
-/// The mappings of a process, in order of their addresses. Lines in another form are left out.
-pub(crate) fn parse(text: &str) -> Vec<Mapping> {
-    text.lines().filter_map(parse_line).collect()
-}
-
-fn parse_line(line: &str) -> Option<Mapping> {
-    let mut rest = line;
-    let mut field = || {
-        let trimmed = rest.trim_start_matches(' ');
-        let end = trimmed.find(' ').unwrap_or(trimmed.len());
-        let (field, after) = trimmed.split_at(end);
-        rest = after;
-        field
-    };
-    let (start, end) = field().split_once('-')?;
-    let permissions = field();
-    let offset = field();
-    let (_device, _inode) = (field(), field());
-    Some(Mapping {
-        range: u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?,
-        is_executable: permissions.contains('x'),
-        offset: u64::from_str_radix(offset, 16).ok()?,
-        name: rest.trim_start_matches(' ').to_owned(),
-    })
-}
+use std::path::Path;
 
 /// Space that stays free on both sides, so that an overrun does not reach the hooks unnoticed.
 const GUARD_BYTES: u64 = 64 << 10;
@@ -89,14 +54,14 @@ fn gaps(mappings: &[Mapping]) -> Vec<Range<u64>> {
     let mut gaps = Vec::new();
     let mut end = 0;
     for mapping in mappings {
-        let room_end = match mapping.name.as_str() {
-            "[stack]" => mapping.range.start.saturating_sub(STACK_BYTES),
-            _ => mapping.range.start,
+        let room_end = match mapping.path == Path::new("[stack]") {
+            true => mapping.start.saturating_sub(STACK_BYTES),
+            false => mapping.start,
         };
         if room_end > end {
             gaps.push(end..room_end);
         }
-        end = end.max(mapping.range.end);
+        end = end.max(mapping.end);
     }
     gaps
 }
@@ -104,28 +69,15 @@ fn gaps(mappings: &[Mapping]) -> Vec<Range<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::maps;
 
     const PAGE: u64 = 4096;
     const REACH: u64 = 0x7fff_0000;
 
     fn mappings(lines: &str) -> Vec<Mapping> {
-        let mappings = parse(lines);
+        let mappings = maps::parse(lines.as_bytes());
         assert_eq!(mappings.len(), lines.lines().count());
         mappings
-    }
-
-    #[test]
-    fn a_line_gives_range_permission_offset_and_name() {
-        let line = "7f00deadb000-7f00deadd000 r-xp 00001000 fe:00 12 /a b/lib c.so (deleted)";
-        assert_eq!(
-            mappings(line)[0],
-            Mapping {
-                range: 0x7f00_dead_b000..0x7f00_dead_d000,
-                is_executable: true,
-                offset: 0x1000,
-                name: "/a b/lib c.so (deleted)".to_owned(),
-            }
-        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The text of `/proc/PID/maps`, as a value.
+//! The text of `/proc/PID/maps` (proc_pid_maps(5)), as a value.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -25,7 +25,7 @@ pub struct Mapping {
 
 impl Mapping {
     /// Whether this is still what the other was. Its file may have been deleted since.
-    pub(super) fn is_still(&self, other: &Self) -> bool {
+    pub(crate) fn is_still(&self, other: &Self) -> bool {
         let place = |mapping: &Self| (mapping.start, mapping.end, mapping.offset, mapping.inode);
         place(self) == place(other) && self.path == other.path
     }

@@ -1,0 +1,38 @@
+//! What the fuzz targets call of this crate: each reader of a project's files, on a text that may be anything.
+
+use crate::adoption::placement::Placement;
+use crate::condition::Condition;
+use crate::manifest::Manifest;
+use crate::sources::{self, Outline};
+use crate::text::Text;
+use crate::workflows::dockerfile::Dockerfile;
+use crate::workflows::{shell, yaml};
+
+/// Reads a text as a manifest, as Rust, as a Dockerfile, a script, a workflow and a condition. None of them may panic,
+/// and each place that they name is in the text.
+///
+/// # Panics
+/// If one does, or if a place is not in the text.
+pub fn read_as_each_kind(text: &Text) {
+    let _ = Manifest::of(text.clone(), None);
+    let _ = Condition::of_cfg(&text.contents);
+    let _ = Placement::parse(&format!("cfg({})", text.contents));
+    if let Ok(outline) = Outline::of(text) {
+        let places = [outline.head_end, outline.imports_end, outline.first_item];
+        for place in places.into_iter().flatten() {
+            assert!(text.contents.is_char_boundary(place), "byte {place}");
+        }
+    }
+    let _ = sources::allocators_in(text);
+    for range in sources::literals_in(text) {
+        assert!(text.contents.get(range.clone()).is_some(), "{range:?}");
+    }
+    let dockerfile = Dockerfile::of(text);
+    for stage in 0..dockerfile.stages.len() {
+        let _ = dockerfile.base(stage);
+        let _ = dockerfile.around(stage).count();
+    }
+    for command in shell::commands(&text.contents) {
+        let _ = yaml::beside(&text.contents, text.line(command.at));
+    }
+}

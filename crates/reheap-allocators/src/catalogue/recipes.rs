@@ -1,0 +1,353 @@
+//! How the allocators of the catalogue are built and bound: packages, flags, glue.
+
+use super::{Additions, Evidence, Glue, Package, Recipe};
+
+pub(super) const NOTHING_MORE: Additions = Additions {
+    compiler_flags: &[],
+    glue: &[],
+    redirects: &[],
+};
+/// For glue with a `__malloc_atfork`. Only a libc that contains the allocator calls that function.
+pub(super) const FORK_HANDLERS: Glue = Glue {
+    name: "fork",
+    source: include_str!("../../glue/fork.c"),
+};
+/// For allocators that read the clock.
+pub(super) const CLOCK: Glue = Glue {
+    name: "clock",
+    source: include_str!("../../glue/clock.c"),
+};
+pub(super) const CLOCK_REDIRECTS: &[(&str, &str)] = &[("clock_gettime", "__reheap_clock_gettime")];
+pub(super) const LOCKS: Glue = Glue {
+    name: "locks",
+    source: include_str!("../../glue/locks.c"),
+};
+/// For allocators that register fork handlers of their own.
+pub(super) const HANDLERS: Glue = Glue {
+    name: "handlers",
+    source: include_str!("../../glue/handlers.c"),
+};
+pub(super) const MIMALLOC: Glue = Glue {
+    name: "mimalloc",
+    source: include_str!("../../glue/mimalloc.c"),
+};
+pub(super) const HUGE_PAGES: Glue = Glue {
+    name: "huge_pages",
+    source: include_str!("../../glue/huge_pages.c"),
+};
+/// For jemalloc, which assumes that every thread gets an arena.
+pub(super) const ARENAS: Glue = Glue {
+    name: "arenas",
+    source: include_str!("../../glue/arenas.c"),
+};
+/// Defines `free`, so it goes with entry points that lack it.
+pub(super) const LAST_BLOCK: Glue = Glue {
+    name: "last_block",
+    source: include_str!("../../glue/last_block.c"),
+};
+
+pub(super) const MIMALLOC_ENTRY_POINTS: &[(&str, &str)] = &[
+    ("malloc", "mi_malloc"),
+    ("realloc", "mi_realloc"),
+    ("memalign", "mi_memalign"),
+    ("malloc_usable_size", "mi_malloc_usable_size"),
+    ("free", "mi_free"),
+];
+pub(super) const MUTEX_REDIRECTS: &[(&str, &str)] = &[
+    ("pthread_mutex_lock", "__reheap_mutex_lock"),
+    ("pthread_mutex_trylock", "__reheap_mutex_trylock"),
+    ("pthread_mutex_unlock", "__reheap_mutex_unlock"),
+];
+pub(super) const MIMALLOC_REDIRECTS: &[(&str, &str)] = &[
+    MUTEX_REDIRECTS[0],
+    MUTEX_REDIRECTS[1],
+    MUTEX_REDIRECTS[2],
+    ("prctl", "__reheap_prctl"),
+    ("mmap", "__reheap_mmap"),
+];
+// With MI_USE_ENVIRON=0, mimalloc asks getenv for its options, and the glue answers.
+pub(super) const MIMALLOC_EXECUTABLE: Additions = Additions {
+    compiler_flags: &["-DMI_USE_ENVIRON=0"],
+    glue: &[Glue {
+        name: "environment",
+        source: include_str!("../../glue/environment.c"),
+    }],
+    redirects: &[("getenv", "__reheap_getenv")],
+};
+// mimalloc reads its options from `environ`, as usual; the glue appends the baked-in ones. getenv would come too late:
+// in a preload the dynamic linker allocates before the libc is ready, and mimalloc reads some options then and never
+// again.
+pub(super) const MIMALLOC_PRELOAD: Additions = Additions {
+    compiler_flags: &["-Denviron=(*__reheap_environ())"],
+    glue: &[
+        FORK_HANDLERS,
+        CLOCK,
+        Glue {
+            name: "environ",
+            source: include_str!("../../glue/environ.c"),
+        },
+        Glue {
+            name: "usage",
+            source: include_str!("../../glue/usage_mimalloc.c"),
+        },
+    ],
+    redirects: CLOCK_REDIRECTS,
+};
+// When no memory is left for the data that version 3 keeps for a thread, it leaves NULL there. The thread's next
+// allocation then crashes, unless mimalloc is built for platforms on which every thread begins with NULL.
+pub(super) const MIMALLOC_3_FLAGS: &[&str] = &["-DMI_THEAP_INITASNULL=1"];
+// The package's feature sets the first flag. The glue needs it too. In version 3, level 5 adds a guard page behind each
+// page of 64 KiB. With the kernel's usual limit of 65,530 mappings a program then gets no more than 2.3 GiB in blocks of
+// 64 bytes. Version 2 knows level 5 by name only. With MI_GUARDED, both can put a guard page behind one in so many blocks.
+pub(super) const MIMALLOC_2_SECURE_FLAGS: &[&str] = &["-DMI_SECURE=4", "-DMI_GUARDED=1"];
+pub(super) const MIMALLOC_3_SECURE_FLAGS: &[&str] = &[
+    MIMALLOC_2_SECURE_FLAGS[0],
+    MIMALLOC_2_SECURE_FLAGS[1],
+    MIMALLOC_3_FLAGS[0],
+];
+
+/// A variant of mimalloc: the same package and glue, another feature.
+pub(super) const fn mimalloc(
+    feature: &'static str,
+    compiler_flags: &'static [&'static str],
+    evidence: Evidence,
+) -> Recipe {
+    Recipe {
+        package: Package {
+            name: "libmimalloc-sys",
+            version: "0.1.49",
+            feature,
+            library: "libmimalloc.a",
+            evidence,
+        },
+        needs_cxx: false,
+        needs_make: false,
+        compiler_flags,
+        entry_points: MIMALLOC_ENTRY_POINTS,
+        glue: &[LOCKS, MIMALLOC, HUGE_PAGES],
+        malloc_conf: &[],
+        redirects: MIMALLOC_REDIRECTS,
+        executable: MIMALLOC_EXECUTABLE,
+        preload: MIMALLOC_PRELOAD,
+        builds_slowly: false,
+    }
+}
+
+// Its checks print the path of the header that they are in: a path of the build machine.
+pub(super) const SNMALLOC_FLAGS: &[&str] = &[
+    "-DNDEBUG",
+    "-DSNMALLOC_USE_PTHREAD_DESTRUCTORS",
+    "-Wno-builtin-macro-redefined",
+    "-D__FILE__=\"\"",
+];
+// The package's feature `check` only tells CMake, which this build does without. A check that fails executes a trap,
+// with no word of explanation; the glue's abort has one.
+pub(super) const SNMALLOC_CHECKS_FLAGS: &[&str] = &[
+    SNMALLOC_FLAGS[0],
+    SNMALLOC_FLAGS[1],
+    SNMALLOC_FLAGS[2],
+    SNMALLOC_FLAGS[3],
+    "-DSNMALLOC_CHECK_CLIENT",
+    "-D__builtin_trap=__builtin_abort",
+];
+pub(super) const SNMALLOC_CHECKS_REDIRECTS: &[(&str, &str)] = &[
+    ("pthread_key_create", "__reheap_key_create"),
+    ("mmap", "__reheap_mmap"),
+    ("writev", "__reheap_writev"),
+    ("abort", "__reheap_abort"),
+    ("mprotect", "__reheap_mprotect"),
+];
+pub(super) const SNMALLOC_REDIRECTS: &[(&str, &str)] = SNMALLOC_CHECKS_REDIRECTS.split_at(3).0;
+/// A variant of snmalloc.
+pub(super) const fn snmalloc(
+    compiler_flags: &'static [&'static str],
+    redirects: &'static [(&'static str, &'static str)],
+    evidence: Evidence,
+) -> Recipe {
+    Recipe {
+        package: Package {
+            name: "snmalloc-sys",
+            version: "0.7.6",
+            feature: "snmalloc",
+            library: "libsnmallocshim-rust.a",
+            evidence,
+        },
+        needs_cxx: true,
+        needs_make: false,
+        compiler_flags,
+        entry_points: &[],
+        glue: &[Glue {
+            name: "snmalloc",
+            source: concat!(
+                include_str!("../../glue/gate.c"),
+                include_str!("../../glue/snmalloc.c")
+            ),
+        }],
+        malloc_conf: &[],
+        redirects,
+        executable: NOTHING_MORE,
+        preload: Additions {
+            compiler_flags: &[],
+            glue: &[
+                FORK_HANDLERS,
+                CLOCK,
+                Glue {
+                    name: "usage",
+                    source: include_str!("../../glue/usage_snmalloc.c"),
+                },
+            ],
+            redirects: CLOCK_REDIRECTS,
+        },
+        builds_slowly: false,
+    }
+}
+
+pub(super) const HARDENED_MALLOC_REDIRECTS: &[(&str, &str)] = &[
+    MUTEX_REDIRECTS[0],
+    MUTEX_REDIRECTS[2],
+    ("pthread_atfork", "__reheap_atfork"),
+];
+/// A variant of hardened_malloc.
+///
+/// Its package asks for C23, of which the sources need only `alignas`, and its header has that for older compilers.
+pub(super) const fn hardened_malloc(
+    feature: &'static str,
+    present: &'static [&'static str],
+    absent: &'static [&'static str],
+) -> Recipe {
+    Recipe {
+        package: Package {
+            name: "hardened-malloc-sys",
+            version: "16.0.2026071503",
+            feature,
+            library: "libhardened_malloc.a",
+            evidence: Evidence {
+                present,
+                absent,
+                version_line: ("Cargo.toml", "version = \"16.0.2026071503\""),
+            },
+        },
+        needs_cxx: false,
+        needs_make: false,
+        compiler_flags: &["-include", "stdalign.h", "-DH_MALLOC_PREFIX"],
+        entry_points: &[
+            ("malloc", "h_malloc"),
+            ("calloc", "h_calloc"),
+            ("realloc", "h_realloc"),
+            ("memalign", "h_memalign"),
+            ("malloc_usable_size", "h_malloc_usable_size"),
+            ("free", "h_free"),
+        ],
+        glue: &[HANDLERS],
+        malloc_conf: &[],
+        redirects: HARDENED_MALLOC_REDIRECTS,
+        executable: NOTHING_MORE,
+        // The package's script sets the first to false.
+        preload: Additions {
+            compiler_flags: &["-UCONFIG_STATS", "-DCONFIG_STATS=true"],
+            glue: &[
+                FORK_HANDLERS,
+                Glue {
+                    name: "hardened_malloc",
+                    source: include_str!("../../glue/hardened_malloc.c"),
+                },
+            ],
+            redirects: &[("getrandom", "__reheap_getrandom")],
+        },
+        builds_slowly: false,
+    }
+}
+
+pub(super) const JEMALLOC: Recipe = Recipe {
+    package: Package {
+        name: "tikv-jemalloc-sys",
+        version: "0.7.1+5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8",
+        feature: "jemalloc",
+        library: "lib/libjemalloc_pic.a",
+        evidence: Evidence {
+            present: &[
+                "5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8",
+                "<jemall|oc>: ",
+            ],
+            absent: &["Failed assertion"],
+            version_line: (
+                "Cargo.toml",
+                "version = \"0.7.1+5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8\"",
+            ),
+        },
+    },
+    needs_cxx: false,
+    needs_make: true,
+    compiler_flags: &[],
+    entry_points: &[],
+    glue: &[HANDLERS, ARENAS],
+    // As in musl, and in the spirit of C23, realloc(p, 0) returns a block. jemalloc alone would free it and
+    // return NULL.
+    malloc_conf: &["zero_realloc:alloc"],
+    redirects: &[
+        MUTEX_REDIRECTS[0],
+        MUTEX_REDIRECTS[1],
+        MUTEX_REDIRECTS[2],
+        ("pthread_atfork", "__reheap_atfork"),
+        ("_rjem_je_arena_new", "__reheap_arena_new"),
+        (
+            "_rjem_je_tsd_tcache_enabled_data_init",
+            "__reheap_thread_begins",
+        ),
+    ],
+    executable: NOTHING_MORE,
+    preload: Additions {
+        compiler_flags: &[],
+        glue: &[
+            FORK_HANDLERS,
+            CLOCK,
+            Glue {
+                name: "jemalloc",
+                source: include_str!("../../glue/jemalloc.c"),
+            },
+            Glue {
+                name: "usage",
+                source: include_str!("../../glue/usage_jemalloc.c"),
+            },
+        ],
+        redirects: &[
+            CLOCK_REDIRECTS[0],
+            ("pthread_cond_init", "__reheap_cond_init"),
+        ],
+    },
+    builds_slowly: true,
+};
+
+pub(super) const RPMALLOC: Recipe = Recipe {
+    package: Package {
+        name: "rpmalloc-sys",
+        version: "0.2.3+b097fd0",
+        feature: "rpmalloc",
+        library: "librpmalloc.a",
+        evidence: Evidence {
+            present: &["rpmalloc_thread_initialize"],
+            absent: &["pthread_create", "dlsym", "Memory corruption detected"],
+            version_line: ("rpmalloc/CHANGELOG", "1.4.3"),
+        },
+    },
+    needs_cxx: false,
+    needs_make: false,
+    compiler_flags: &[],
+    entry_points: &[],
+    glue: &[Glue {
+        name: "rpmalloc",
+        source: concat!(
+            include_str!("../../glue/gate.c"),
+            include_str!("../../glue/rpmalloc.c")
+        ),
+    }],
+    malloc_conf: &[],
+    redirects: &[("mmap", "__reheap_mmap")],
+    executable: NOTHING_MORE,
+    preload: Additions {
+        glue: &[FORK_HANDLERS],
+        redirects: &[("munmap", "__reheap_munmap")],
+        ..NOTHING_MORE
+    },
+    builds_slowly: false,
+};

@@ -1,0 +1,340 @@
+//! How processes of a command die by signals: which one, by which signal, and with what stack.
+//!
+//! The command runs under ptrace(2) with all that it starts. Processes stop only when they begin, when they execute a
+//! program and when they get a signal, so they run at full speed between those. Rejected: core files (where they go is
+//! the system's choice, and most systems pipe them away), a signal handler in a preload (programs install their own, and
+//! one that runs on a broken heap sees little).
+//!
+//! A traced process gets no rights from set-user-ID bits, and cannot be traced by others, such as gdb.
+
+mod sys;
+mod traps;
+
+use crate::inject::sys as ptrace;
+use crate::profile::Frame;
+use crate::stacks::{Machine, Modules, Registers, Symbols, Unwinder};
+use nix::errno::Errno;
+use nix::unistd::Pid;
+use ptrace::Resume;
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use sys::Event;
+
+pub use traps::trap;
+
+/// Enough for all that [`trap`] knows.
+const INSTRUCTION_BYTES: usize = 4;
+
+/// How much of a stack is kept.
+const STACK_BYTES_MAX: usize = 256 << 10;
+
+/// The signals that a program gets for a fault of its own, or sends itself to end.
+const SIGNALS: [i32; 7] = [
+    libc::SIGABRT,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGSEGV,
+    libc::SIGSYS,
+    libc::SIGTRAP,
+];
+
+/// What became of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Watched {
+    /// How its first process ended.
+    pub end: End,
+    /// All processes that died by a signal of their own fault, in the order in which they died.
+    pub deaths: Vec<Death>,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// By itself, with this code.
+    Exited(i32),
+    /// By this signal.
+    Killed(i32),
+}
+
+/// A process that died by a signal of its own fault.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Death {
+    /// Its number.
+    pub pid: i32,
+    /// The file of its program, as the kernel named it.
+    pub program: PathBuf,
+    /// The signal.
+    pub signal: i32,
+    /// The address that could not be used, if that was the fault.
+    pub address: Option<u64>,
+    /// Whether the instruction has no other purpose than to end a program, such as `ud2`: somebody noticed a fault.
+    pub is_deliberate: bool,
+    /// The functions, the innermost first.
+    pub stack: Vec<Frame>,
+}
+
+/// Why a command could not be watched.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WatchError {
+    /// It could not be started.
+    #[error("it cannot be started: {0}")]
+    Spawn(#[from] io::Error),
+    /// The system does not let reheap trace it.
+    #[error("reheap cannot trace it: {0}")]
+    Trace(Errno),
+}
+
+/// Runs a command and all that it starts, until its first process ends; what runs then is killed.
+///
+/// If this process ends, so do all of them.
+///
+/// # Errors
+/// When the command cannot be started or traced.
+pub fn watch(command: Command) -> Result<Watched, WatchError> {
+    // The thread that seizes a process has to wait for it too, and `spawn` returns only after the exec. So another
+    // thread spawns.
+    let (mut child, gate) = sys::hold_before_exec(command)?;
+    let spawner = thread::spawn(move || child.spawn());
+    let first = match gate.wait_for_child() {
+        Ok(first) => first,
+        Err(error) => return Err(spawn_error(spawner).unwrap_or(WatchError::Spawn(error))),
+    };
+    sys::seize(first).map_err(WatchError::Trace)?;
+    gate.open()?;
+    let executed = wait_for_exec(first);
+    if let Some(error) = spawn_error(spawner) {
+        return Err(error);
+    }
+    executed.map_err(WatchError::Trace)?;
+    let mut watch = Watch::new(first);
+    let end = watch.until_all_ended();
+    Ok(Watched {
+        end: end.map_err(WatchError::Trace)?,
+        deaths: watch.deaths,
+    })
+}
+
+type Spawner = thread::JoinHandle<io::Result<std::process::Child>>;
+
+fn spawn_error(spawner: Spawner) -> Option<WatchError> {
+    let result = spawner.join();
+    let result = result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    result.err().map(WatchError::Spawn)
+}
+
+/// Leads a process into its program. If it ends before, that is left to whoever started it.
+fn wait_for_exec(first: Pid) -> Result<(), Errno> {
+    while let Some(event) = sys::wait_for_stop(first)? {
+        go_on(first, event)?;
+        if event == Event::Executed {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Lets a stopped thread go on.
+fn go_on(thread: Pid, event: Event) -> Result<(), Errno> {
+    let result = match event {
+        Event::Signal(signal) => ptrace::resume(thread, Resume::Continue, signal),
+        Event::StoppedWithItsProcess => sys::listen(thread),
+        Event::Exited(_) | Event::Killed(_) => Ok(()),
+        Event::Began | Event::Executed => ptrace::resume(thread, Resume::Continue, 0),
+    };
+    match result {
+        // Killed meanwhile: its end comes next.
+        Err(Errno::ESRCH) => Ok(()),
+        result => result,
+    }
+}
+
+/// All processes of a command.
+struct Watch {
+    first: Pid,
+    /// How the first process ended.
+    end: Option<End>,
+    alive: HashSet<Pid>,
+    /// What each process got last, in case it dies of it.
+    faults: HashMap<i32, Fault>,
+    deaths: Vec<Death>,
+    modules: Modules,
+    symbols: Symbols,
+}
+
+impl Watch {
+    fn new(first: Pid) -> Self {
+        Self {
+            first,
+            end: None,
+            alive: HashSet::from([first]),
+            faults: HashMap::new(),
+            deaths: Vec::new(),
+            modules: Modules::new(),
+            symbols: Symbols::new(),
+        }
+    }
+
+    fn until_all_ended(&mut self) -> Result<End, Errno> {
+        loop {
+            let (thread, event) = match sys::wait_for_any() {
+                Ok(event) => event,
+                Err(Errno::ECHILD) => return self.end.ok_or(Errno::ECHILD),
+                Err(errno) => return Err(errno),
+            };
+            let ended = match event {
+                Event::Exited(code) => End::Exited(code),
+                Event::Killed(signal) => End::Killed(signal),
+                _ => {
+                    self.stopped(thread, event)?;
+                    continue;
+                }
+            };
+            self.ended(thread, ended);
+            if thread == self.first {
+                self.end = Some(ended);
+                self.alive.iter().copied().for_each(kill);
+            }
+        }
+    }
+
+    fn stopped(&mut self, thread: Pid, event: Event) -> Result<(), Errno> {
+        if self.alive.insert(thread) && self.end.is_some() {
+            kill(thread);
+        }
+        match event {
+            Event::Signal(signal) if SIGNALS.contains(&signal) => self.note(thread, signal),
+            Event::Executed => {
+                self.alive.remove(&sys::former_number(thread)?);
+                self.alive.insert(thread);
+            }
+            _ => {}
+        }
+        go_on(thread, event)
+    }
+
+    /// Keeps what a process was doing when it got a signal. It may well survive.
+    fn note(&mut self, thread: Pid, signal: i32) {
+        let Some(fault) = Fault::of(thread, signal) else {
+            return;
+        };
+        // A handler that reports a fault sends the same signal again. The fault itself says more.
+        let is_repeated = |before: &Fault| before.is_by_kernel && !fault.is_by_kernel;
+        if !self.faults.get(&fault.process).is_some_and(is_repeated) {
+            self.faults.insert(fault.process, fault);
+        }
+    }
+
+    fn ended(&mut self, thread: Pid, how: End) {
+        self.alive.remove(&thread);
+        let fault = self.faults.remove(&thread.as_raw());
+        if let Some(fault) = fault.filter(|fault| how == End::Killed(fault.signal)) {
+            let death = fault.death(&mut self.modules, &mut self.symbols);
+            self.deaths.push(death);
+        }
+    }
+}
+
+fn kill(thread: Pid) {
+    // It may have ended meanwhile.
+    let _ = nix::sys::signal::kill(thread, nix::sys::signal::Signal::SIGKILL);
+}
+
+/// A thread in front of a signal.
+struct Fault {
+    process: i32,
+    program: PathBuf,
+    signal: i32,
+    /// Not sent by a process.
+    is_by_kernel: bool,
+    address: Option<u64>,
+    is_deliberate: bool,
+    registers: Registers,
+    stack: Vec<u8>,
+    maps: Vec<u8>,
+}
+
+impl Fault {
+    fn of(thread: Pid, signal: i32) -> Option<Self> {
+        let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+        let group = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
+        let source = sys::source(thread).ok()?;
+        let registers = registers(&nix::sys::ptrace::getregs(thread).ok()?);
+        let memory = File::open(format!("/proc/{thread}/mem")).ok()?;
+        let is_memory = matches!(signal, libc::SIGSEGV | libc::SIGBUS);
+        Some(Self {
+            process: group.trim().parse().ok()?,
+            program: fs::read_link(format!("/proc/{thread}/exe")).unwrap_or_default(),
+            signal,
+            is_by_kernel: source.code > 0,
+            address: (is_memory && source.code > 0 && source.code != SI_KERNEL)
+                .then_some(source.address),
+            is_deliberate: source.code > 0
+                && is_deliberate(&memory, registers.program_counter, signal, source.address),
+            stack: read(&memory, registers.stack_pointer, STACK_BYTES_MAX),
+            registers,
+            maps: fs::read(format!("/proc/{thread}/maps")).unwrap_or_default(),
+        })
+    }
+
+    fn death(self, modules: &mut Modules, symbols: &mut Symbols) -> Death {
+        let mut unwinder = Unwinder::from_maps(modules, Machine::native(), &self.maps, None);
+        let stack = unwinder.unwind_interrupted(modules, &self.registers, &self.stack);
+        let frames = stack.addresses.into_iter();
+        Death {
+            pid: self.process,
+            program: self.program,
+            signal: self.signal,
+            address: self.address,
+            is_deliberate: self.is_deliberate,
+            stack: frames
+                .flat_map(|address| symbols.frames(modules, address))
+                .collect(),
+        }
+    }
+}
+
+/// By the kernel, for a reason without an address (sigaction(2)).
+const SI_KERNEL: i32 = 0x80;
+
+#[cfg(target_arch = "x86_64")]
+fn registers(all: &libc::user_regs_struct) -> Registers {
+    Registers::parse([all.rip, all.rsp, all.rbp])
+}
+
+#[cfg(target_arch = "aarch64")]
+fn registers(all: &libc::user_regs_struct) -> Registers {
+    Registers::parse([all.pc, all.sp, all.regs[29]])
+}
+
+/// Whether the instruction that gave the signal is one for that.
+fn is_deliberate(memory: &File, program_counter: u64, signal: i32, address: u64) -> bool {
+    let start = match signal {
+        libc::SIGILL | libc::SIGSEGV => program_counter,
+        // x86-64 is behind it then.
+        libc::SIGTRAP if cfg!(target_arch = "x86_64") => program_counter.wrapping_sub(1),
+        libc::SIGTRAP => program_counter,
+        _ => return false,
+    };
+    trap(&read(memory, start, INSTRUCTION_BYTES), address).is_some()
+}
+
+/// What is there, as far as it can be read.
+fn read(memory: &File, address: u64, bytes: usize) -> Vec<u8> {
+    let mut buffer = vec![0; bytes];
+    let mut length = 0;
+    while length < bytes {
+        match memory.read_at(&mut buffer[length..], address.wrapping_add(length as u64)) {
+            Ok(0) | Err(_) => break,
+            Ok(more) => length += more,
+        }
+    }
+    buffer.truncate(length);
+    buffer
+}

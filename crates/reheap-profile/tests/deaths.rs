@@ -1,0 +1,138 @@
+//! Processes that die by signals, seen from outside.
+
+mod common;
+
+use common::{Link, compile, scratch_directory};
+use reheap_profile::deaths::{Death, End, WatchError, Watched, watch};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// What the program of these tests does with these arguments.
+#[track_caller]
+fn watched(link: Link, arguments: &[&str]) -> Watched {
+    let directory = scratch_directory();
+    let program = compile("dies", link, directory.path());
+    let mut command = Command::new(program);
+    command.args(arguments).stdout(Stdio::null());
+    watch(command).unwrap()
+}
+
+#[track_caller]
+fn only_death(watched: &Watched) -> &Death {
+    assert_eq!(watched.deaths.len(), 1, "{watched:?}");
+    &watched.deaths[0]
+}
+
+/// The functions of these tests' program on a stack.
+fn functions(death: &Death) -> Vec<&str> {
+    let own = ["innermost", "middle", "main", "in_thread"];
+    let names = death.stack.iter().map(|frame| frame.function.as_str());
+    // gcc keeps what is rarely executed apart.
+    let names = names.map(|name| name.trim_end_matches(".cold"));
+    names.filter(|name| own.contains(name)).collect()
+}
+
+#[test]
+fn a_death_is_seen_with_its_stack() {
+    for link in [Link::Glibc, Link::Musl, Link::Dynamic, Link::MuslDynamic] {
+        for (how, signal) in [
+            ("abort", libc::SIGABRT),
+            ("fault", libc::SIGSEGV),
+            ("trap", libc::SIGILL),
+        ] {
+            let watched = watched(link, &["here", how]);
+            assert_eq!(watched.end, End::Killed(signal), "{link:?} {how}");
+            let death = only_death(&watched);
+            assert_eq!(death.signal, signal);
+            assert_eq!(
+                death.address,
+                (how == "fault").then_some(0x1230),
+                "{link:?}"
+            );
+            assert_eq!(death.is_deliberate, how == "trap", "{link:?}");
+            // Debian's musl is built without tables for stacks, so nothing leads out of its abort.
+            if how != "abort" || !matches!(link, Link::Musl | Link::MuslDynamic) {
+                let expected = ["innermost", "middle", "main"];
+                assert_eq!(functions(death), expected, "{link:?} {how}: {death:?}");
+            }
+            let program = death.program.file_name().unwrap().to_string_lossy();
+            assert!(program.starts_with("dies-"), "{program}");
+        }
+    }
+}
+
+#[test]
+fn a_thread_dies_with_its_own_stack() {
+    let watched = watched(Link::Dynamic, &["thread", "abort"]);
+    assert_eq!(watched.end, End::Killed(libc::SIGABRT));
+    assert_eq!(
+        functions(only_death(&watched)),
+        ["innermost", "middle", "in_thread"]
+    );
+}
+
+#[test]
+fn a_child_dies_and_the_command_goes_on() {
+    let watched = watched(Link::Dynamic, &["child", "fault"]);
+    assert_eq!(watched.end, End::Exited(5));
+    assert_eq!(
+        functions(only_death(&watched)),
+        ["innermost", "middle", "main"]
+    );
+}
+
+#[test]
+fn a_survived_signal_is_no_death() {
+    let watched = watched(Link::Dynamic, &["survives"]);
+    assert_eq!((watched.end, watched.deaths), (End::Exited(5), Vec::new()));
+}
+
+#[test]
+fn a_handler_that_sends_the_signal_again_does_not_hide_the_fault() {
+    let watched = watched(Link::Dynamic, &["reports"]);
+    let death = only_death(&watched);
+    assert_eq!((death.signal, death.address), (libc::SIGSEGV, Some(0x1230)));
+    assert_eq!(functions(death), ["innermost", "middle", "main"]);
+}
+
+#[test]
+fn signals_of_others_are_no_deaths_of_their_own() {
+    let killed = watched(Link::Dynamic, &["killed"]);
+    assert_eq!(
+        (killed.end, killed.deaths),
+        (End::Killed(libc::SIGTERM), Vec::new())
+    );
+    let real_time = watched(Link::Dynamic, &["real-time"]);
+    assert_eq!(
+        (real_time.end, real_time.deaths),
+        (End::Exited(5), Vec::new())
+    );
+}
+
+#[test]
+fn stops_forks_and_programs_in_threads_work_as_ever() {
+    assert_eq!(watched(Link::Dynamic, &["stops"]).end, End::Exited(3));
+    assert_eq!(watched(Link::Dynamic, &["many"]).end, End::Exited(5));
+    assert_eq!(
+        watched(Link::Dynamic, &["exec-in-thread"]).end,
+        End::Exited(5)
+    );
+}
+
+/// `watch` waits for all, so it would not return either.
+#[test]
+fn what_a_command_leaves_behind_is_ended() {
+    assert_eq!(
+        watched(Link::Dynamic, &["leaves-child"]).end,
+        End::Exited(7)
+    );
+}
+
+#[test]
+fn a_command_that_cannot_be_started_is_an_error() {
+    let directory = scratch_directory();
+    for path in [directory.path(), Path::new("/nonexistent")] {
+        let error = watch(Command::new(path)).unwrap_err();
+        assert!(matches!(error, WatchError::Spawn(_)), "{path:?}: {error:?}");
+    }
+}

@@ -1,0 +1,137 @@
+//! `reheap attack`: which memory errors each allocator stops.
+
+use crate::attacking::attacks;
+use crate::attacking::running::{self, Plan, Unusable};
+use crate::attacking::targets;
+use crate::bench::outputs::{Destination, Form, destinations};
+use crate::bench::variants;
+use crate::interrupt;
+use crate::output;
+use crate::ui;
+use crate::workshop::{Network, Workshop};
+use reheap_report::attacks::{Attack, Results, html, markdown, text, to_json};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  reheap attack
+  reheap attack --variant glibc,musl,musl+mimalloc,glibc+mimalloc-secure --html attacks.html
+  reheap attack --attack double-free,overflow-8 --variant glibc --verbose
+  reheap attack --variant glibc --variant mine='env LD_PRELOAD=./libmine.so'
+  reheap attack --list";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct AttackArguments {
+    /// What to attack: glibc, musl (static), glibc+jemalloc (preloaded), musl+mimalloc[purge_delay=0] (static),
+    /// or NAME=COMMAND, which starts the attacked program [default: each libc with each allocator]
+    #[arg(long, value_name = "VARIANT,…")]
+    variant: Vec<String>,
+    /// Only these attacks [default: all]
+    #[arg(long, value_name = "ATTACK,…", value_delimiter = ',')]
+    attack: Vec<String>,
+    /// How often each attack runs under each variant
+    #[arg(long, value_name = "N", default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    runs: u32,
+    /// List the attacks, and run none
+    #[arg(long)]
+    list: bool,
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Output; without a file, or with -, to standard output")]
+struct OutputArguments {
+    /// How each run ended
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    json: Option<PathBuf>,
+    /// A page with the matrix, in one file
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    html: Option<PathBuf>,
+    /// The matrix as a table
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    markdown: Option<PathBuf>,
+    /// Also show the allocators' messages
+    #[arg(long)]
+    verbose: bool,
+}
+
+/// Attacks and reports.
+pub(crate) fn run(arguments: &AttackArguments) -> anyhow::Result<ExitCode> {
+    let attacks = attacks::chosen(&arguments.attack)?;
+    if arguments.list {
+        ui::data(&list(&attacks))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let typed = variants::parse(&arguments.variant)?;
+    let output = &arguments.output;
+    let outputs = destinations(
+        [
+            (Form::Json, &output.json),
+            (Form::Html, &output.html),
+            (Form::Markdown, &output.markdown),
+        ]
+        .into_iter(),
+    )?;
+    let interrupted = interrupt::on_signals()?;
+    let workshop = Workshop::new(Network::AsConfigured);
+    let (targets, left_out) = targets::prepare(&typed, &workshop)?;
+    let plan = Plan {
+        attacks,
+        targets,
+        left_out,
+        runs: arguments.runs,
+        unusable: match typed.is_empty() {
+            true => Unusable::LeftOut,
+            false => Unusable::Refused,
+        },
+    };
+    let results = running::run(&plan, &interrupted)?;
+    write(&results, &outputs, output.verbose)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes every form that the user asked for. If none goes to standard output, the matrix does.
+fn write(results: &Results, outputs: &[(Form, Destination)], verbose: bool) -> anyhow::Result<()> {
+    let mut is_shown = false;
+    let mut written = Ok(());
+    for (form, destination) in outputs {
+        let text = match form {
+            Form::Html => html(results),
+            Form::Markdown => markdown(results),
+            _ => to_json(results),
+        };
+        match destination {
+            Destination::StandardOutput => {
+                is_shown = true;
+                ui::data(&text)?;
+            }
+            // If a file cannot be written, the user must still get the matrix.
+            Destination::File(path) => match output::write(path, &text) {
+                Ok(()) => ui::note(&format!("wrote {}", path.display())),
+                Err(error) => written = written.and(Err(error)),
+            },
+        }
+    }
+    if !is_shown {
+        ui::data(&text(results, output::style(std::io::stdout(), verbose)))?;
+    }
+    written
+}
+
+/// A line for each attack: its name, its number in the Common Weakness Enumeration, what happens.
+fn list(attacks: &[Attack]) -> String {
+    let mut text = String::new();
+    for Attack {
+        name,
+        cwe,
+        error,
+        gain,
+    } in attacks
+    {
+        let cwe = format!("CWE-{cwe}");
+        let _ = writeln!(text, "{name:<20} {cwe:<8} {error}; wanted: {gain}"); // writing to a String cannot fail
+    }
+    text
+}

@@ -1,0 +1,61 @@
+//! `reheap check-memory`: a command under the strictest allocators.
+
+use crate::exit;
+use crate::memory_check::{self, Plan};
+use crate::ui::{self, Failure};
+use crate::workshop::{Network, Workshop};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+pub(crate) const EXAMPLES: &str = "\
+Exit codes: 0 nothing was noticed; 1 it could not be done; 3 an allocator noticed an error, or a process crashed.
+
+Examples:
+  reheap check-memory -- ./parser --selftest
+  reheap check-memory -a mimalloc-secure --runs 10 -- ./parser damaged.bin
+  reheap check-memory -a 'stock[debug=full]' -a 'mimalloc-secure[guard_pages=1]' -- ./parser";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CheckMemoryArguments {
+    /// Try this allocator; may be repeated [default: all hardened ones, and glibc's own checks]
+    #[arg(short, long = "allocator", value_name = "NAME")]
+    allocators: Vec<String>,
+    /// How often to run the command with each
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
+    runs: u16,
+    /// Print the findings as JSON
+    #[arg(long)]
+    json: bool,
+    /// The command to check; what it prints is not shown
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required = true,
+        value_name = "COMMAND"
+    )]
+    command: Vec<OsString>,
+}
+
+pub(crate) fn run(arguments: &CheckMemoryArguments) -> anyhow::Result<ExitCode> {
+    let plan = Plan {
+        allocators: &arguments.allocators,
+        runs: arguments.runs.into(),
+        command: &arguments.command,
+    };
+    let report = memory_check::check(&plan, &Workshop::new(Network::AsConfigured))?;
+    ui::data(&match arguments.json {
+        true => format!("{}\n", serde_json::to_string_pretty(&report)?),
+        false => report.text(),
+    })?;
+    if report.has_findings() {
+        return Ok(ExitCode::from(exit::THRESHOLD_VIOLATED));
+    }
+    let not_checked: Vec<&str> = report.not_checked().collect();
+    match not_checked.is_empty() {
+        true => Ok(ExitCode::SUCCESS),
+        false => {
+            let names = not_checked.join(", ");
+            Err(Failure::failed(format!("not tried: {names}")).into())
+        }
+    }
+}

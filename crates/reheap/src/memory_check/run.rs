@@ -1,0 +1,148 @@
+//! One run of the command.
+
+use super::GLIBCS_CHECKS;
+use super::seen::{Lines, Seen};
+use crate::choice::Choice;
+use crate::interrupt;
+use crate::preloading;
+use crate::program::Program;
+use crate::ui::Failure;
+use crate::workshop::Workshop;
+use anyhow::Context as _;
+use reheap_allocators::complaints::Complaints;
+use reheap_allocators::probe::Recording;
+use reheap_allocators::target::Target;
+use reheap_bench::run::kill_everything;
+use reheap_profile::deaths::{self, WatchError};
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// How soon the command ends after the user's wish.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// What every run needs.
+pub(super) struct Bench<'a> {
+    program: &'a Program,
+    command: &'a [OsString],
+    workshop: &'a Workshop,
+    target: Target,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl<'a> Bench<'a> {
+    pub(super) fn prepare(
+        program: &'a Program,
+        command: &'a [OsString],
+        workshop: &'a Workshop,
+    ) -> anyhow::Result<Self> {
+        Ok(Self {
+            program,
+            command,
+            workshop,
+            target: program.target().context("there is no library for it")?,
+            interrupted: interrupt::on_signals()?,
+        })
+    }
+
+    /// The library of an allocator, built if need be.
+    pub(super) fn library(&self, choice: &Choice) -> anyhow::Result<PathBuf> {
+        let library = preloading::file(choice, self.program, self.workshop)?;
+        library.ok_or_else(|| {
+            let failure = Failure::usage("the command runs with `stock` anyway: name others");
+            let hint = format!("glibc's own checks: -a '{GLIBCS_CHECKS}'");
+            failure.hint(hint).into()
+        })
+    }
+
+    /// A run with the libc's own allocator.
+    pub(super) fn run_as_it_is(&self, stock: &Choice) -> anyhow::Result<Seen> {
+        self.watch(Vec::new(), &stock.allocator.complaints)
+    }
+
+    /// A run with this allocator, which must have been there.
+    pub(super) fn run(&self, choice: &Choice, library: &Path) -> anyhow::Result<Seen> {
+        let complaints = &choice.allocator.complaints;
+        let preload = preloading::for_variable(library, &self.target, self.workshop)?;
+        let mut environment = preloading::environment(choice, Some(&preload));
+        let preload = preloading::take_out(&mut environment);
+        let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
+        let recording = Recording::create(&directory.path().join("calls"))?;
+        let probe = preloading::probe(&self.target, self.workshop)?;
+        environment.extend(recording.environment(&probe, preload.as_deref()));
+        environment.extend(
+            complaints
+                .variable
+                .map(|(name, value)| (name.into(), value.into())),
+        );
+        let mut seen = self.watch(environment, complaints)?;
+        let active = recording.observation()?.active(library);
+        seen.activity = Some(
+            active.map_err(|why| preloading::explained(why, self.program, library).to_string()),
+        );
+        seen.leave_out(&probe, library);
+        Ok(seen)
+    }
+
+    fn watch(
+        &self,
+        environment: Vec<(OsString, OsString)>,
+        complaints: &Complaints,
+    ) -> anyhow::Result<Seen> {
+        let (file, words) = self.program.route.words(self.command);
+        let (reader, writer) = io::pipe().context("cannot make a pipe")?;
+        let mut command = Command::new(file);
+        command
+            .arg0(words[0])
+            .args(&words[1..])
+            .envs(environment)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(writer);
+        let has_ended = AtomicBool::new(false);
+        let interrupted: &AtomicBool = &self.interrupted;
+        let (watched, lines) = thread::scope(|scope| {
+            let lines = scope.spawn(|| Lines::read(reader, complaints));
+            let killer = scope.spawn(|| kill_if(interrupted, &has_ended));
+            let watched = deaths::watch(command);
+            has_ended.store(true, Ordering::SeqCst);
+            killer.thread().unpark();
+            let lines = lines.join();
+            let lines = lines.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (watched, lines)
+        });
+        if interrupted.load(Ordering::SeqCst) {
+            interrupt::wait_if_ending();
+            return Err(interrupt::failure("interrupted").into());
+        }
+        let shown = self.program.route.file.display();
+        let watched = watched.map_err(|error| untraceable(&error, &shown))?;
+        Ok(Seen::new(watched, lines))
+    }
+}
+
+/// Ends the command when the user wants that. The thread that traces it cannot: it waits for the command.
+fn kill_if(interrupted: &AtomicBool, has_ended: &AtomicBool) {
+    while !has_ended.load(Ordering::SeqCst) {
+        if interrupted.load(Ordering::SeqCst) {
+            kill_everything();
+        }
+        thread::park_timeout(INTERVAL);
+    }
+}
+
+fn untraceable(error: &WatchError, shown: &dyn std::fmt::Display) -> Failure {
+    let failure = Failure::failed(format!("cannot check `{shown}`: {error}"));
+    match error {
+        WatchError::Trace(_) => failure.hint(
+            "containers need the right to trace: docker run --cap-add SYS_PTRACE, and kernel.yama.ptrace_scope below 3",
+        ),
+        _ => failure,
+    }
+}

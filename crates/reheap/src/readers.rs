@@ -1,0 +1,20 @@
+//! What the fuzz targets call of the program itself: readers of bytes that others chose, as functions.
+
+use crate::process::maps;
+use crate::program::script::{self, Line};
+use std::ffi::OsString;
+use std::ops::Range;
+
+/// The interpreter, or the `env`, that the first line of a file names, if it names one.
+pub fn interpreter(beginning: &[u8]) -> Option<OsString> {
+    match script::read(beginning) {
+        Line::Interpreter(path) | Line::Env { env: path, .. } => Some(path),
+        Line::Elf | Line::Text | Line::Binary => None,
+    }
+}
+
+/// The addresses of each mapping in the text of `/proc/PID/maps` or `/proc/PID/smaps`.
+pub fn mapped_ranges(text: &[u8]) -> Vec<Range<u64>> {
+    let mappings = maps::parse(text).into_iter();
+    mappings.map(|mapping| mapping.start..mapping.end).collect()
+}

@@ -1,0 +1,373 @@
+//! `reheap check-memory`: what allocators notice in programs with errors, and in programs without.
+
+mod common;
+
+use common::command::{EVENT_DEADLINE, Running, ends_within, make_fifo};
+use common::image::in_namespace;
+use common::programs::Programs;
+use common::{Outcome, library_of_glibcs_checks, reheap, run};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// Misuses memory as its argument says; the function around `free` is for the stack.
+const MISUSES: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+__attribute__((noinline)) static void drop(void *volatile *block)
+{
+    free(*block);
+    __asm__ volatile("");
+}
+int main(int count, char **words)
+{
+    const char *how = count > 1 ? words[1] : "";
+    void *volatile block = malloc(64), *volatile other = malloc(64);
+    if (strcmp(how, "twice") == 0) {
+        drop(&block);
+        drop(&other);
+        drop(&block);
+    }
+    if (strcmp(how, "byte") == 0) {
+        ((volatile char *)block)[64] = 'A';
+        drop(&block);
+    }
+    if (strcmp(how, "overflow") == 0) {
+        memset(block, 'A', 80);
+        drop(&block);
+    }
+    if (strcmp(how, "twice, fault") == 0) {
+        drop(&block);
+        if (getenv("LD_PRELOAD")) drop(&block);
+    }
+    if (strstr(how, "fault")) *(volatile char *)8 = 1;
+    if (strcmp(how, "abort") == 0) {
+        fputs("\033[31mwords\n", stderr);
+        abort();
+    }
+    // As a program may whose use of a stale block goes unnoticed.
+    if (strcmp(how, "code") == 0) return getenv("LD_PRELOAD") ? 3 : 0;
+    fputs("its own words\n", stderr);
+    return 0;
+}
+"#;
+
+fn misuses(programs: &Programs, compiler: &str) -> PathBuf {
+    programs.compile(compiler, "misuses", MISUSES, &["-g", "-O1"])
+}
+
+fn check(options: &str, program: &Path, words: &[&str]) -> Outcome {
+    let mut command = reheap(&format!("check-memory {options} --"));
+    run(command.arg(program).args(words))
+}
+
+#[test]
+fn an_error_that_an_allocator_notices_is_shown_with_its_stack() {
+    for compiler in ["cc", "musl-gcc"] {
+        let programs = Programs::new();
+        let program = misuses(&programs, compiler);
+        let outcome = check(
+            "--runs 2 -a mimalloc-secure -a rpmalloc",
+            &program,
+            &["overflow"],
+        );
+        let stack = match compiler {
+            "cc" => ["drop  ", "misuses.c:8", "main  "],
+            // Debian's musl is built without tables for stacks, so nothing leads out of its abort.
+            _ => [""; 3],
+        };
+        outcome
+            .ended_with(3)
+            .printed(&["misuses memory: noticed by mimalloc-secure"])
+            .printed(&[
+                "mimalloc-secure stopped misuses in 2 of 2 runs: mimalloc: error: buffer overflow",
+            ])
+            .printed(&["rpmalloc noticed nothing in 2 runs"])
+            .printed(&stack)
+            .did_not_print("its own words")
+            .did_not_print("libc_start");
+    }
+}
+
+#[test]
+fn an_error_that_is_noticed_but_not_stopped_counts() {
+    let programs = Programs::new();
+    let program = misuses(&programs, "cc");
+    check("--runs 1 -a mimalloc-secure", &program, &["twice"])
+        .ended_with(3)
+        .printed(&["mimalloc-secure noticed an error and let it go on in 1 of 1 run"])
+        .printed(&["double free detected"])
+        .printed(&["stock stopped misuses in 1 of 1 run: free(): double free detected"]);
+}
+
+#[test]
+fn children_are_checked_too() {
+    let programs = Programs::new();
+    misuses(&programs, "cc");
+    let script = programs.script(
+        "script",
+        "#!/bin/sh\n\"${0%/*}/misuses\" overflow\nexit 0\n",
+    );
+    check("--runs 1 -a mimalloc-secure", &script, &[])
+        .ended_with(3)
+        .printed(&["mimalloc-secure stopped misuses in 1 of 1 run"]);
+}
+
+#[test]
+fn a_crash_is_told_apart_from_an_error_that_is_noticed() {
+    let programs = Programs::new();
+    let program = misuses(&programs, "cc");
+    check("--runs 1 -a mimalloc-secure", &program, &["fault"])
+        .ended_with(3)
+        .printed(&["crashes with mimalloc-secure, stock"])
+        .printed(&["with stock misuses crashed in 1 of 1 run: SIGSEGV at 0x8"])
+        .did_not_print("misuses memory");
+}
+
+#[test]
+fn an_error_that_a_program_survived_is_not_what_it_died_of() {
+    let programs = Programs::new();
+    let program = misuses(&programs, "cc");
+    check("--runs 1 -a mimalloc-secure", &program, &["twice, fault"])
+        .ended_with(3)
+        .printed(&[
+            "with mimalloc-secure misuses crashed in 1 of 1 run: SIGSEGV at 0x8\n",
+            "mimalloc-secure noticed an error and let it go on in 1 of 1 run",
+        ])
+        .did_not_print("stopped");
+}
+
+#[test]
+fn what_a_program_wrote_does_not_reach_the_terminal_as_it_is() {
+    let programs = Programs::new();
+    let program = misuses(&programs, "cc");
+    check("--runs 1 -a mimalloc-secure", &program, &["abort"])
+        .ended_with(3)
+        .printed(&["crashed in 1 of 1 run: SIGABRT: ", "[31mwords"])
+        .did_not_print("\u{1b}");
+}
+
+#[test]
+fn another_exit_code_is_a_finding() {
+    let programs = Programs::new();
+    let program = misuses(&programs, "cc");
+    check("--runs 1 -a mimalloc-secure", &program, &["code"])
+        .ended_with(3)
+        .printed(&["with mimalloc-secure it ended otherwise in 1 of 1 run: exit code 3"]);
+}
+
+#[test]
+fn programs_without_errors_have_none() {
+    let programs = Programs::new();
+    let program = misuses(&programs, "cc");
+    for words in [
+        &[program.to_str().unwrap()][..],
+        &["perl", "-e", "print 'a' x 1e6"],
+        &["git", "--version"],
+    ] {
+        check("--runs 1", Path::new(words[0]), &words[1..])
+            .ended_with(0)
+            .printed(&[
+                "nothing was noticed",
+                "mimalloc-secure noticed nothing in 1 run",
+                "stock[debug=full] noticed nothing in 1 run",
+            ])
+            .did_not_print("was not tried");
+    }
+}
+
+#[test]
+fn glibcs_own_checks_are_among_the_allocators() {
+    let programs = Programs::new();
+    let program = misuses(&programs, "cc");
+    let outcome = check("--runs 2 -a stock[debug=full]", &program, &["byte"]);
+    // With glibc's debug information, the function has its internal name.
+    let is_free = |line: &&str| line.contains("free  ");
+    let mut lines = outcome.stdout.lines().skip_while(|line| !is_free(line));
+    let caller = lines.nth(1).unwrap_or(&outcome.stdout);
+    assert!(caller.starts_with("    drop  "), "{caller}");
+    outcome
+        .ended_with(3)
+        .printed(&["misuses memory: noticed by stock[debug=full]\n"])
+        .printed(&["stock[debug=full] stopped misuses in 2 of 2 runs: free(): invalid pointer\n"])
+        .printed(&["misuses.c:", "main  "])
+        .printed(&["stock noticed nothing in 2 runs"]);
+    let options = "--runs 1 -a stock[debug=full] --json";
+    let report = check(options, &program, &["byte"]).ended_with(3);
+    let report: Value = serde_json::from_str(&report.stdout).unwrap();
+    let checked = &report["checked"][0];
+    assert_eq!(checked["allocator"], "stock");
+    assert_eq!(checked["tuning"]["debug"], "full");
+    let active = checked["active"].as_str().unwrap();
+    assert!(
+        active.ends_with(" went to libc_malloc_debug.so.0, with its checks on"),
+        "{active}"
+    );
+    assert!(report["as_it_is"].get("tuning").is_none());
+}
+
+/// glibc's library for debugging writes its messages without an end of the line.
+#[test]
+fn what_others_write_behind_a_message_is_not_of_it() {
+    let programs = Programs::new();
+    misuses(&programs, "cc");
+    let script = programs.script(
+        "script",
+        "#!/bin/sh\n\"${0%/*}/misuses\" byte\necho words >&2\nexit 0\n",
+    );
+    check("--runs 1 -a stock[debug=full]", &script, &[])
+        .ended_with(3)
+        .printed(&["stock[debug=full] stopped misuses in 1 of 1 run: free(): invalid pointer\n"]);
+}
+
+#[test]
+fn where_glibcs_checks_are_missing_the_others_are_tried() {
+    let programs = Programs::new();
+    let program = misuses(&programs, "cc");
+    // Its place has a file that is no library.
+    let outcome = in_namespace(
+        "mount --bind /dev/null \"$1\"; exec \"$REHEAP\" check-memory --runs 1 -- \"$2\"",
+        &[&library_of_glibcs_checks(), &program],
+    );
+    let of_it = |line: &&str| line.starts_with("stock[debug=full]");
+    let lines: Vec<&str> = outcome.stdout.lines().filter(of_it).collect();
+    let [line] = lines.as_slice() else {
+        panic!("{outcome:?}");
+    };
+    assert!(
+        line.starts_with("stock[debug=full] was not tried: `libc_malloc_debug.so.0`, "),
+        "{line}"
+    );
+    outcome
+        .ended_with(0)
+        .printed(&["mimalloc-secure noticed nothing in 1 run"]);
+}
+
+#[test]
+fn a_program_of_musl_has_no_checks_of_glibc() {
+    let programs = Programs::new();
+    let program = misuses(&programs, "musl-gcc");
+    check("--runs 1", &program, &[])
+        .ended_with(0)
+        .printed(&["mimalloc-secure noticed nothing in 1 run"])
+        .did_not_print("debug=full");
+    check("--runs 1 -a stock[debug=full]", &program, &[])
+        .ended_with(1)
+        .said(&["cannot debug glibc's heap: the program has musl's allocator"]);
+}
+
+#[test]
+fn an_allocator_may_have_options() {
+    let programs = Programs::new();
+    let program = misuses(&programs, "cc");
+    check("--runs 1 -a mimalloc-secure[guard_pages=1]", &program, &[])
+        .ended_with(0)
+        .printed(&["mimalloc-secure[guard_pages=1] noticed nothing in 1 run"]);
+    check("-a mimalloc-secure[guard_page=1]", &program, &[])
+        .ended_with(2)
+        .said(&["guard_page"]);
+    check("-a mimalloc-secure[", &program, &[])
+        .ended_with(2)
+        .said(&["`mimalloc-secure[` has no closing `]`"]);
+}
+
+#[test]
+fn an_interrupted_check_leaves_nothing() {
+    let programs = Programs::new();
+    let fifo = programs.path("fifo");
+    make_fifo(&fifo);
+    let temporary = programs.path("temporary");
+    std::fs::create_dir(&temporary).unwrap();
+    // The first run is without the allocator, and ends at once.
+    let waits = "[ -z \"$LD_PRELOAD\" ] || { echo $$ > \"$0\"; exec sleep 1000; }";
+    let mut command = reheap("check-memory -a mimalloc-secure --runs 1 -- sh -c");
+    let running = Running::start(command.arg(waits).arg(&fifo).env("TMPDIR", &temporary));
+    let pid = running.says_through(&fifo).trim().parse().unwrap();
+    kill_process(running.pid(), Signal::TERM).unwrap();
+    running.finish(EVENT_DEADLINE).ended_with(128 + 15);
+    assert!(ends_within(Pid::from_raw(pid).unwrap(), EVENT_DEADLINE));
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
+}
+
+#[test]
+fn a_command_that_fails_anyway_is_said_to() {
+    check(
+        "--runs 1 -a mimalloc-secure",
+        Path::new("ls"),
+        &["/nonexistent"],
+    )
+    .ended_with(0)
+    .printed(&["nothing was noticed in `ls /nonexistent`, which ends with exit code 2\n"]);
+}
+
+#[test]
+fn the_findings_are_data() {
+    let programs = Programs::new();
+    let program = misuses(&programs, "cc");
+    let outcome = check(
+        "--runs 2 -a mimalloc-secure --json",
+        &program,
+        &["overflow"],
+    )
+    .ended_with(3);
+    let report: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let checked = &report["checked"][0];
+    assert_eq!(checked["allocator"], "mimalloc-secure");
+    assert!(
+        checked["active"]
+            .as_str()
+            .unwrap()
+            .contains("went to libmimalloc-secure")
+    );
+    let finding = &checked["findings"][0];
+    assert_eq!(
+        (&finding["what"], &finding["runs"]),
+        (&"stopped".into(), &2.into())
+    );
+    let functions = finding["stack"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|frame| &frame["function"]);
+    assert_eq!(
+        functions.take(3).collect::<Vec<_>>(),
+        ["free", "drop", "main"]
+    );
+    assert_eq!(report["as_it_is"]["findings"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn what_cannot_be_checked_is_refused() {
+    let programs = Programs::new();
+    let with_static = programs.compile("cc", "static", MISUSES, &["-static"]);
+    check("", &with_static, &[])
+        .ended_with(1)
+        .said(&["it is static"]);
+    check("-a stock", &with_static, &[]).ended_with(1);
+    check("-a nonsense", Path::new("true"), &[])
+        .ended_with(2)
+        .said(&["nonsense"]);
+    check("-a stock", Path::new("true"), &[])
+        .ended_with(2)
+        .said(&["stock", "hint: glibc's own checks: -a 'stock[debug=full]'"]);
+    check("--runs 0", Path::new("true"), &[]).ended_with(2);
+    check("", Path::new("/nonexistent"), &[]).ended_with(127);
+}
+
+/// The probe sees that nothing reached the allocator.
+#[test]
+fn an_allocator_that_was_not_there_is_no_evidence() {
+    let programs = Programs::new();
+    let program = programs.compile(
+        "cc",
+        "idle",
+        "#include <unistd.h>\nint main(void) { _exit(0); }",
+        &[],
+    );
+    check("--runs 1 -a mimalloc-secure", &program, &[])
+        .ended_with(1)
+        .printed(&["mimalloc-secure was not tried: it was loaded, but never called"])
+        .said(&["not tried: mimalloc-secure"]);
+}

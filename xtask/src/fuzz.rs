@@ -1,0 +1,293 @@
+//! `cargo xtask fuzz`: each fuzz target for a while, and a table of what came of it.
+//!
+//! A target runs on each processor. Its time is processor time, so that a busy machine does not make it shorter, and what
+//! came of it is added to what is in the table. libFuzzer ends at the first input that it calls a failure. Then the rest
+//! of the time begins again from the corpus, so that one failure does not hide others.
+
+use crate::machine::Machine;
+use crate::progress::Progress;
+use crate::workspace::Workspace;
+use anyhow::{Context as _, Result, ensure};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::thread;
+use std::time::Duration;
+
+/// After so many failures of a target, more would tell nothing new.
+const FINDS_MAX: usize = 20;
+/// An input that takes longer is a find.
+const INPUT_SECONDS_MAX: u64 = 10;
+const INPUT_BYTES_MAX: u64 = 100_000;
+
+/// What came of one target, in all its runs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Row {
+    /// Processor time.
+    seconds: f64,
+    executions: u64,
+    finds: usize,
+    corpus_files: usize,
+    /// Of the last run.
+    date: String,
+}
+
+/// The rows, by target.
+type Rows = BTreeMap<String, Row>;
+
+pub(crate) fn run(
+    workspace: &Workspace,
+    seconds: u64,
+    machine_name: Option<String>,
+    only: &[String],
+) -> Result<()> {
+    let progress = Progress::start();
+    let machine = Machine::describe()?;
+    let directory = machine.directory(workspace, machine_name)?;
+    let fuzz = workspace.root.join("fuzz");
+    let names = targets(&fuzz)?;
+    let unknown = only.iter().find(|name| !names.contains(name));
+    ensure!(
+        unknown.is_none(),
+        "there is no fuzz target `{}`; there are {}",
+        unknown.map_or("", String::as_str),
+        names.join(", ")
+    );
+    let mut seeds = workspace.cargo();
+    seeds.args(["run", "--quiet", "--manifest-path", "fuzz/Cargo.toml"]);
+    progress.step(
+        "making the first inputs",
+        seeds.args(["--example", "seeds"]),
+    )?;
+    progress.step(
+        "building the fuzz targets",
+        &mut cargo_fuzz(workspace, "build"),
+    )?;
+    let raw = directory.join("fuzz.json");
+    let rows = Mutex::new(read(&raw)?);
+    let is_asked = |name: &String| only.is_empty() || only.contains(name);
+    let waiting = Mutex::new(names.into_iter().filter(is_asked));
+    let work = || -> Result<()> {
+        loop {
+            let Some(name) = waiting.lock().expect("no thread panics").next() else {
+                return Ok(());
+            };
+            progress.say(format!("{name}, for {seconds} s"));
+            let mut left = Duration::from_secs(seconds);
+            while left > Duration::ZERO {
+                let round = fuzzed(workspace, &fuzz, &name, left)?;
+                left = left.saturating_sub(Duration::from_secs_f64(round.seconds));
+                let mut rows = rows.lock().expect("no thread panics");
+                let row = rows.entry(name.clone()).or_default();
+                row.add(round);
+                if row.finds >= FINDS_MAX {
+                    left = Duration::ZERO;
+                }
+                // After each round, so that an interrupt loses no more than that.
+                write(&directory, &raw, &machine, &rows)?;
+            }
+        }
+    };
+    let processors = thread::available_parallelism()?.get();
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..processors).map(|_| scope.spawn(work)).collect();
+        let mut results = threads.into_iter().map(|thread| thread.join());
+        results.try_for_each(|result| result.expect("no thread panics"))
+    })?;
+    println!("{}", table(&rows.into_inner().expect("no thread panics")));
+    progress.say(format!("written to `{}`", directory.display()));
+    Ok(())
+}
+
+/// The programs of `fuzz/Cargo.toml`.
+fn targets(fuzz: &Path) -> Result<Vec<String>> {
+    let path = fuzz.join("fuzz_targets");
+    let cannot = || format!("cannot read `{}`", path.display());
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&path).with_context(cannot)? {
+        let name = entry.with_context(cannot)?.path();
+        names.extend(
+            name.file_stem()
+                .map(|stem| stem.to_string_lossy().into_owned()),
+        );
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// libFuzzer needs a nightly Rust.
+fn cargo_fuzz(workspace: &Workspace, subcommand: &str) -> Command {
+    let mut command = Command::new("cargo");
+    command.args(["+nightly", "fuzz", subcommand]);
+    command.current_dir(&workspace.root);
+    command
+}
+
+impl Row {
+    fn add(&mut self, round: Self) {
+        self.seconds += round.seconds;
+        self.executions += round.executions;
+        self.finds += round.finds;
+        self.corpus_files = round.corpus_files;
+        self.date = round.date;
+    }
+}
+
+/// Fuzzes one target until it finds something or that time has passed; then it may have had less processor time.
+fn fuzzed(workspace: &Workspace, fuzz: &Path, name: &str, time: Duration) -> Result<Row> {
+    let finds = || count(&fuzz.join("artifacts").join(name));
+    let found_before = finds();
+    let mut command = Command::new("sh");
+    // `times` is the shell's way to tell the processor time of what it has started.
+    command.args(["-c", "\"$@\" >/dev/null; times", "sh"]);
+    let run = cargo_fuzz(workspace, "run");
+    command.arg(run.get_program()).args(run.get_args());
+    command.args([name, "--", "-print_final_stats=1"]);
+    command.arg(format!("-max_total_time={}", time.as_secs().max(1)));
+    command.arg(format!("-timeout={INPUT_SECONDS_MAX}"));
+    command.arg(format!("-max_len={INPUT_BYTES_MAX}"));
+    let output = command.current_dir(&workspace.root).output();
+    let output = output.context("cannot start cargo fuzz")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let times = String::from_utf8_lossy(&output.stdout);
+    let row = executed(&said).zip(children_seconds(&times));
+    let (executions, seconds) = row.with_context(|| {
+        let end: Vec<&str> = said.lines().rev().take(20).collect();
+        let end: Vec<&str> = end.into_iter().rev().collect();
+        format!("`{name}` did not run:\n{}", end.join("\n"))
+    })?;
+    Ok(Row {
+        seconds,
+        executions,
+        finds: finds() - found_before,
+        corpus_files: count(&fuzz.join("corpus").join(name)),
+        date: crate::machine::today(),
+    })
+}
+
+/// The processor time in the second line of what `times` of a shell prints (POSIX): `0m1.50s 0m0.25s`.
+fn children_seconds(times: &str) -> Option<f64> {
+    let children = times.lines().nth(1)?.split_whitespace();
+    let seconds = children.map(|time| {
+        let (minutes, seconds) = time.strip_suffix('s')?.split_once('m')?;
+        Some(minutes.parse::<f64>().ok()? * 60.0 + seconds.parse::<f64>().ok()?)
+    });
+    seconds.sum()
+}
+
+/// The number of executions that libFuzzer prints in the end, or, if it was ended by an input, at the last sign of life.
+fn executed(said: &str) -> Option<u64> {
+    let last = said.lines().rev().find_map(|line| {
+        line.strip_prefix("stat::number_of_executed_units:")?
+            .trim()
+            .parse()
+            .ok()
+    });
+    last.or_else(|| {
+        // `#4711	NEW    cov: 1 …`
+        let counts = said.lines().rev().filter_map(|line| line.strip_prefix('#'));
+        let mut counts = counts.filter_map(|line| line.split_whitespace().next()?.parse().ok());
+        counts.next()
+    })
+}
+
+fn count(directory: &Path) -> usize {
+    fs::read_dir(directory).map_or(0, Iterator::count)
+}
+
+fn read(raw: &PathBuf) -> Result<Rows> {
+    match fs::read(raw) {
+        Ok(bytes) => serde_json::from_slice(&bytes)
+            .with_context(|| format!("cannot read `{}`", raw.display())),
+        Err(_) => Ok(Rows::new()),
+    }
+}
+
+fn write(directory: &Path, raw: &Path, machine: &Machine, rows: &Rows) -> Result<()> {
+    let text = format!(
+        "# Fuzzing\n\n{machine}.\nMade by `make fuzz`; raw data in `fuzz.json`. A find is an input with which the target \
+         panics, takes more than {INPUT_SECONDS_MAX} s, or uses more than 2 GiB.\n\n{}",
+        table(rows)
+    );
+    let mut json = serde_json::to_vec_pretty(rows)?;
+    json.push(b'\n');
+    for (path, contents) in [(raw, json), (&directory.join("fuzz.md"), text.into_bytes())] {
+        fs::write(path, contents).with_context(|| format!("cannot write `{}`", path.display()))?;
+    }
+    Ok(())
+}
+
+fn table(rows: &Rows) -> String {
+    let mut text = "| target | last run | minutes of processor time | executions | finds | inputs in the corpus |\n\
+                    | --- | --- | ---: | ---: | ---: | ---: |\n"
+        .to_owned();
+    for (name, row) in rows {
+        let minutes = row.seconds / 60.0;
+        text.push_str(&format!(
+            "| `{name}` | {} | {minutes:.0} | {} | {} | {} |\n",
+            row.date, row.executions, row.finds, row.corpus_files
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn executions_are_counted_also_where_an_input_ended_the_fuzzer() {
+        let whole = "#2\tINITED cov: 9\n#500\tpulse  cov: 12\nDone 900 runs in 6 second(s)\n\
+                     stat::number_of_executed_units: 900\nstat::new_units_added: 3\n";
+        assert_eq!(executed(whole), Some(900));
+        let ended =
+            "#2\tINITED cov: 9\n#500\tpulse  cov: 12\n==1== ERROR: libFuzzer: deadly signal\n";
+        assert_eq!(executed(ended), Some(500));
+        assert_eq!(executed("error: could not compile"), None);
+    }
+
+    #[test]
+    fn processor_time_is_that_of_the_children() {
+        let times = "0m0.01s 0m0.02s\n61m1.50s 0m0.25s\n";
+        assert_eq!(children_seconds(times), Some(3661.75));
+        assert_eq!(children_seconds("0m0.01s 0m0.02s\n"), None);
+    }
+
+    #[test]
+    fn rounds_of_a_target_add_up() {
+        let round = |seconds, executions, date: &str| Row {
+            seconds,
+            executions,
+            finds: 1,
+            corpus_files: 34,
+            date: date.to_owned(),
+        };
+        let mut row = Row::default();
+        row.add(round(1.0, 5, "2026-01-01"));
+        row.add(round(2.0, 7, "2026-01-02"));
+        let sum = Row {
+            finds: 2,
+            ..round(3.0, 12, "2026-01-02")
+        };
+        assert_eq!(row, sum);
+    }
+
+    #[test]
+    fn the_table_has_a_row_for_each_target() {
+        let row = Row {
+            seconds: 3600.0,
+            executions: 12,
+            finds: 1,
+            corpus_files: 34,
+            date: "2026-01-02".to_owned(),
+        };
+        let text = table(&Rows::from([("maps".to_owned(), row)]));
+        assert!(
+            text.ends_with("| `maps` | 2026-01-02 | 60 | 12 | 1 | 34 |\n"),
+            "{text}"
+        );
+    }
+}
