@@ -1,0 +1,270 @@
+//! The first inputs, made with the compilers of this machine.
+
+use reheap_bench::results::Results;
+use reheap_profile::trace::writer::Writer;
+use reheap_profile::trace::{Function, Process, RawEvent};
+use reheap_report::{attacks, profile};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+#[path = "../../reheap-report/tests/fixtures/mod.rs"]
+mod fixtures;
+#[path = "../../reheap-report/tests/matrix/mod.rs"]
+mod matrix;
+#[path = "../../reheap-report/tests/profiles/mod.rs"]
+mod profiles;
+
+const PROGRAM: &str = "#include <stdio.h>\n#include <stdlib.h>\n\
+    int main(int c, char **v) { char *p = malloc(c); printf(\"%p %f\", p, c / 3.0); free(p); return 0; }\n";
+
+/// An allocator with all that the derived libc asks of one; the fuzzer makes it worse.
+const ALLOCATOR: &str = "#include <stddef.h>\n\
+    static char heap[1 << 20]; static size_t top;\n\
+    void *mi_malloc(size_t n) { void *p = heap + top; top += (n + 15) & -16; return p; }\n\
+    void *mi_calloc(size_t n, size_t m) { return mi_malloc(n * m); }\n\
+    void *mi_realloc(void *p, size_t n) { return mi_malloc(n); }\n\
+    void mi_free(void *p) {}\n";
+
+/// The smallest libc.a that reheap takes for musl's.
+const LIBC: &str = "const char __libc_version[] = \"1.2.5\";\nvoid __init_tp(void) {}\n";
+const LIBC_MALLOC: &str = "#include <stddef.h>\n\
+    void *__libc_malloc_impl(size_t n) { return 0; }\n\
+    void *malloc(size_t n) { return __libc_malloc_impl(n); }\nvoid *calloc(size_t n, size_t m) { return malloc(n * m); }\n\
+    void *realloc(void *p, size_t n) { return malloc(n); }\nvoid free(void *p) {}\n";
+
+/// First lines of files, with what env(1) makes of them.
+const SCRIPTS: [&str; 6] = [
+    "#!/bin/sh\n",
+    "#! /usr/bin/env python3\n",
+    "#!/usr/bin/env -S -i A=b -u C \"perl\" -w\\ts\n",
+    "#!/usr/bin/awk -f\n",
+    "echo no interpreter\n",
+    "\x7fELF\x02\x01\x01",
+];
+
+/// Files of a Rust project: a manifest, sources, a Dockerfile, a workflow, a script, a condition.
+const PROJECT: [&str; 6] = [
+    "[package]\nname = \"a\"\nversion = \"0.1.0\"\n[target.'cfg(target_env = \"musl\")'.dependencies]\n\
+     mimalloc = { version = \"0.1\", optional = true } # reheap adopt\n[features]\ndefault = [\"dep:mimalloc\"]\n\
+     [[bin]]\nname = \"b\"\n[workspace.metadata.reheap]\nallocator = \"jemalloc\"\n",
+    "#![allow(dead_code)]\nuse std::fs;\n#[cfg(all(unix, feature = \"é\"))]\n#[global_allocator]\n\
+     static G: mimalloc::MiMalloc = mimalloc::MiMalloc;\nmod a { const R: &str = r#\"x\"#; }\nfn main() {}\n",
+    "ARG V=3.22\nFROM alpine:${V:-3} AS base\nRUN apk add \\\n  # why\n  jemalloc && echo \"a b\"\nFROM base\n\
+     ENV LD_PRELOAD=\"/usr/lib/libjemalloc.so.2\" A=b\nRUN <<EOF\nar d libc.a malloc.lo\nEOF\nCOPY [\"a\", \"/b\"]\n",
+    "jobs:\n  b:\n    strategy: {matrix: {target: [x86_64-unknown-linux-musl]}}\n    steps:\n    - run: |\n        \
+     cargo build --target ${{ matrix.target }}\n      env: {LD_PRELOAD: /usr/lib/x.so}\n",
+    "export LD_PRELOAD=$(ls /usr/lib/*/lib*.so.2)\nfor f in $(find / -name libc.a); do ar -d \"$f\" 'malloc.lo'; done\n",
+    "all(target_os = \"linux\", not(any(target_env = \"gnu\", feature = \"é\")), unix)",
+];
+
+const MAPS: &str = "55d0a000-55d0b000 r-xp 00002000 08:01 77                     /usr/bin/a b (deleted)\n\
+    Size:                 32 kB\nRss:                  12 kB\nAnonHugePages:         0 kB\nVmFlags: rd ex\n\
+    7f0000000000-7f0000010000 rw-p 00000000 00:00 0                          [anon:glibc: malloc arena]\n\
+    7f0000020000-7f0000030000 r--s 00000000 08:01 1234      /lib/with\\012line break.so\n\
+    ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]\n";
+
+/// Inputs, by the names of the targets.
+#[derive(Debug, Default)]
+pub struct Seeds {
+    inputs: BTreeMap<&'static str, BTreeMap<String, Vec<u8>>>,
+}
+
+impl Seeds {
+    /// Makes all of them.
+    ///
+    /// # Panics
+    /// If a compiler is missing.
+    pub fn make() -> Self {
+        let workshop = Workshop::new();
+        let mut seeds = Self::default();
+        seeds.add_elf_files(&workshop);
+        seeds.add_images(&workshop);
+        seeds.add("trace", "calls", chunks_of_a_trace());
+        for (name, profile) in profiles::all() {
+            seeds.add("profile", name, profile::to_json(&profile).into());
+        }
+        seeds.add(
+            "attacks",
+            "of-two-variants",
+            attacks::to_json(&matrix::results()).into(),
+        );
+        for (index, text) in PROJECT.into_iter().enumerate() {
+            seeds.add("project", &index.to_string(), text.into());
+        }
+        seeds.add("manifest", "of-one-file", manifest().into());
+        for (index, script) in SCRIPTS.into_iter().enumerate() {
+            seeds.add("script", &index.to_string(), script.into());
+        }
+        seeds.add("maps", "of-others", MAPS.into());
+        let own = fs::read("/proc/self/maps").expect("each process has a list of its mappings");
+        seeds.add("maps", "own", own);
+        for (name, results) in [
+            ("small", fixtures::small()),
+            ("no-round", fixtures::no_round()),
+        ] {
+            let text = results.iter().map(Results::to_json).collect::<String>();
+            seeds.add("results", name, text.into());
+        }
+        seeds
+    }
+
+    /// Those of a target.
+    pub fn of(&self, target: &str) -> impl Iterator<Item = (&str, &[u8])> {
+        let inputs = self.inputs.get(target).into_iter().flatten();
+        inputs.map(|(name, bytes)| (name.as_str(), bytes.as_slice()))
+    }
+
+    fn add(&mut self, target: &'static str, name: &str, bytes: Vec<u8>) {
+        let inputs = self.inputs.entry(target).or_default();
+        inputs.insert(name.to_owned(), bytes);
+    }
+
+    fn add_elf_files(&mut self, workshop: &Workshop) {
+        for (name, source) in [
+            ("program.c", PROGRAM),
+            ("allocator.c", ALLOCATOR),
+            ("a-libc.c", LIBC),
+            ("malloc.c", LIBC_MALLOC),
+        ] {
+            workshop.write(name, source);
+        }
+        for command in [
+            "gcc -O1 program.c -o dynamic",
+            "gcc -O1 -shared -fPIC program.c -o library.so",
+            "gcc -O1 -m32 -nostdlib -c -fno-builtin -x c /dev/null -o object-32",
+            "musl-gcc -O1 -static program.c -o static",
+            "strip -o stripped static",
+            "gcc -O1 -c program.c allocator.c a-libc.c malloc.c",
+            "ar rcs libc.a a-libc.o malloc.o",
+            "cp program.o an-object-with-a-name-that-is-long.o",
+            "ar rcs members.a an-object-with-a-name-that-is-long.o program.o",
+        ] {
+            workshop.run(command);
+        }
+        for name in [
+            "dynamic",
+            "library.so",
+            "static",
+            "stripped",
+            "program.o",
+            "object-32",
+            "libc.a",
+        ] {
+            self.add("identify", name, workshop.read(name));
+        }
+        for name in ["libc.a", "members.a"] {
+            self.add("archive", name, workshop.read(name));
+        }
+        // As `sstrip` and packers leave files: everything is found by way of the dynamic segment.
+        for name in ["dynamic", "library.so"] {
+            let mut bytes = workshop.read(name);
+            bytes[40..48].fill(0); // e_shoff
+            bytes[60..64].fill(0); // e_shnum, e_shstrndx
+            self.add("identify", &format!("{name}-without-sections"), bytes);
+        }
+        let libc = workshop.read("libc.a");
+        let length = u32::try_from(libc.len())
+            .expect("a small archive")
+            .to_le_bytes();
+        let both = [&length[..], &libc, &workshop.read("allocator.o")].concat();
+        self.add("derive", "libc-and-allocator", both);
+    }
+
+    fn add_images(&mut self, workshop: &Workshop) {
+        workshop.run("tar cf layer.tar program.c");
+        let layer = reheap_image::blob::Blob::of_bytes(workshop.read("layer.tar"));
+        let configuration = format!(
+            r#"{{"architecture":"amd64","os":"linux","config":{{"Env":["A=b"]}},"history":[{{}}],"rootfs":{{"diff_ids":["{}"]}}}}"#,
+            layer.digest()
+        );
+        let manifest = r#"[{"Config":"config.json","Layers":["layer.tar"],"RepoTags":["app:1"]}]"#;
+        workshop.write("config.json", &configuration);
+        workshop.write("manifest.json", manifest);
+        workshop.run("tar cf image.tar config.json manifest.json layer.tar");
+        workshop.run("gzip --keep image.tar");
+        self.add("image", "docker.tar", workshop.read("image.tar"));
+        self.add("image", "docker.tar.gz", workshop.read("image.tar.gz"));
+    }
+}
+
+/// A directory in which the inputs are built.
+struct Workshop(tempfile::TempDir);
+
+impl Workshop {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary directory can be made"))
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path().join(name), text).expect("a temporary file can be written");
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path().join(name)).expect("it was just made")
+    }
+
+    fn run(&self, command: &str) {
+        let mut words = command.split(' ');
+        let program = words.next().unwrap_or_default();
+        let mut started = Command::new(program);
+        let status = started.args(words).current_dir(self.path()).status();
+        assert!(
+            status.is_ok_and(|it| it.success()),
+            "`{command}` failed; `xtask/prepare install` installs what the tests need"
+        );
+    }
+}
+
+/// As `make dist` writes it, for a file.
+fn manifest() -> String {
+    let reheap = env!("CARGO_PKG_VERSION");
+    format!(
+        r#"{{"version":1,"reheap":"{reheap}","files":[{{"path":"preloads/x86_64-unknown-linux-gnu/liba-1.so",
+        "sha256":"00","size":64,"kind":"preload","target":"x86_64-unknown-linux-gnu","allocator":"a","version":"1",
+        "options":{{"b":"c"}},"origin":"a 1","compiler":"gcc","key":"k"}}],"left_out":[{{"path":"d","reason":"e"}}]}}"#
+    )
+}
+
+/// What the target `trace` makes a file of: of each chunk the kind, its length, and its payload.
+fn chunks_of_a_trace() -> Vec<u8> {
+    let mut writer = Writer::new(Vec::new()).expect("memory can be written");
+    let process = Process::default();
+    let stream = writer.begin_process(&process);
+    let stream = stream.expect("memory can be written");
+    let event = |time: u64, function: Function, block| RawEvent {
+        nanoseconds: time * 1000,
+        block,
+        size: 16 << (time % 5),
+        alignment: 64,
+        function: function as u32,
+    };
+    for round in 0..50 {
+        use Function::{AlignedAlloc, Free, Malloc, Realloc};
+        let block = 1000 + round;
+        let calls = [
+            event(4 * round, Malloc, block),
+            event(4 * round + 1, AlignedAlloc, 2 * block),
+            event(4 * round + 2, Realloc, 3 * block),
+        ];
+        writer.push(stream, 0, &calls);
+        writer.push(stream, 1, &[event(4 * round + 3, Free, block)]);
+    }
+    let ended = writer.end_process(stream, 0);
+    ended.expect("memory can be written");
+    let (trace, _) = writer.finish().expect("memory can be written");
+    let mut chunks = Vec::new();
+    let mut rest = &trace[16..];
+    while let Some((head, after)) = rest.split_at_checked(20) {
+        let length = usize::from(u16::from_le_bytes([head[12], head[13]]));
+        chunks.extend_from_slice(&[head[4], head[12], head[13]]);
+        chunks.extend_from_slice(&after[..length]);
+        rest = &after[length..];
+    }
+    chunks
+}
