@@ -19,9 +19,11 @@ static atomic_int forks;
 static atomic_bool stop;
 static volatile sig_atomic_t is_child;
 
+// One signal. If the timer went on, the next one could always be there when the handler returns, because the other
+// threads use CPU time while it forks. The interrupted thread would then never get any further.
 static void set_timer(long microseconds)
 {
-	struct itimerval timer = { { 0, microseconds }, { 0, microseconds } };
+	struct itimerval timer = { .it_value = { 0, microseconds } };
 	CHECK(setitimer(ITIMER_PROF, &timer, NULL) == 0);
 }
 
@@ -60,6 +62,7 @@ static void fork_now(int signal_number)
 		return;
 	}
 	wait_for(pid);
+	set_timer(1000);
 	errno = errno_before;
 }
 
