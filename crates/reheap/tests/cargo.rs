@@ -527,8 +527,8 @@ fn of_a_list_of_targets_the_one_for_musl_is_built() {
 
     let other = "aarch64-unknown-linux-musl";
     project.write(".cargo/config.toml", config(&[&musl, other]));
-    let outcome = run(&mut project.cargo_reheap("build")).ended_with(2);
-    outcome.said(&[&musl, other, &format!("hint: choose one: --target {musl}")]);
+    let outcome = run(&mut project.cargo_reheap("run")).ended_with(2);
+    outcome.said(&[&format!("hint: choose one: --target {musl}")]);
 }
 
 #[test]
@@ -634,4 +634,41 @@ fn a_project_whose_path_is_not_utf_8_is_refused_in_cargos_words() {
         "cannot build a Cargo project here: ",
         "not representable in Unicode",
     ]);
+}
+
+/// It has a mistake that only a musl target shows, and one that only Clippy sees.
+const WITH_MISTAKES: &str = r#"
+fn main() {
+    #[cfg(all(target_env = "musl", mistake))]
+    nowhere();
+    let word = "hello";
+    println!("{}", word.to_string());
+}
+"#;
+
+#[test]
+fn sources_are_checked_for_the_musl_target_and_nothing_is_linked() {
+    let project = Project::new(WITH_MISTAKES);
+    run(&mut project.cargo_reheap("check")).succeeded();
+    assert!(project.output("debug").exists() && !project.app().exists());
+    let mut with_mistake = project.cargo_reheap("check --message-format short");
+    run(with_mistake.env("RUSTFLAGS", "--cfg mistake"))
+        .ended_with(101)
+        .said(&["src/main.rs:4:5: error[E0425]"]);
+    run(&mut project.cargo_reheap("clippy")).succeeded();
+    run(&mut project.cargo_reheap("clippy -- -D clippy::to_string_in_format_args"))
+        .ended_with(101)
+        .said(&["to_string_in_format_args"]);
+    assert!(!project.app().exists());
+}
+
+#[test]
+fn flags_for_the_compiler_reach_it_and_the_executable_is_proved() {
+    let project = Project::new("fn main() { println!(\"{}\", cfg!(special)); }");
+    let line = "rustc --bin app -a rpmalloc --message-format json -- --cfg special";
+    let outcome = run(&mut project.cargo_reheap(line)).succeeded();
+    assert!(outcome.stdout.contains("\"compiler-artifact\""));
+    outcome.said(&["rpmalloc"]);
+    assert_eq!(allocator_in(&project.app()), "rpmalloc");
+    assert_eq!(prints(&project.app()), "true\n");
 }

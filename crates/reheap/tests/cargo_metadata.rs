@@ -352,6 +352,35 @@ fn a_target_of_the_manifest_is_built_unless_a_flag_or_cargos_configuration_names
 }
 
 #[test]
+fn every_target_of_the_flags_or_of_cargos_configuration_is_built() {
+    let (own, other) = (target(), another_target());
+    let project = with_metadata("[package.metadata.reheap]\nallocator = \"stock\"\n");
+    let are_built = |command: &mut Command| {
+        run(command).succeeded();
+        for triple in [&own, other] {
+            let app = project
+                .directory
+                .join("target")
+                .join(triple)
+                .join("debug/app");
+            let machine = triple
+                .split('-')
+                .next()
+                .unwrap()
+                .replace('_', "-")
+                .to_uppercase();
+            let header = readelf("--file-header", &app).to_uppercase();
+            assert!(header.contains(&machine), "{triple}: {header}");
+        }
+        std::fs::remove_dir_all(project.directory.join("target")).unwrap();
+    };
+    let line = format!("build --target {own} --target={other} --target {own}");
+    are_built(&mut project.cargo_reheap(&line));
+    let both = format!("build.target=[\"{other}\",\"{own}\"]");
+    are_built(project.cargo_reheap("build").args(["--config", &both]));
+}
+
+#[test]
 fn packages_for_different_targets_are_refused_with_their_names_and_the_way_out() {
     let (own, other) = (target(), another_target());
     let of = |triple: &str| format!("[package.metadata.reheap]\ntargets = [\"{triple}\"]\n");

@@ -35,8 +35,14 @@ fn a_target_that_is_not_musl_is_refused_and_points_to_reheap_run() {
     );
     wrong_usage(
         &project,
-        &format!("build --target {0} --target {0}", target()),
-        &["more than one `--target` at a time"],
+        &format!(
+            "run --target {} --target aarch64-unknown-linux-musl --target x86_64-unknown-linux-musl",
+            target()
+        ),
+        &[
+            "cannot run for more than one target at a time",
+            "hint: choose one: --target ",
+        ],
     );
 }
 

@@ -1,4 +1,4 @@
-//! `cargo reheap build`, `run`, `test` and `install`.
+//! `cargo reheap build`, `check`, `clippy`, `install`, `run`, `rustc` and `test`.
 
 use crate::choice::StaticArguments;
 use crate::project::{Session, Verb};
@@ -19,7 +19,14 @@ pub(crate) struct CargoArguments {
     cargo: Vec<OsString>,
 }
 
-/// Runs one of the commands.
+/// Runs one of the commands, for each target in turn.
 pub(crate) fn run(verb: Verb, arguments: &CargoArguments) -> anyhow::Result<ExitCode> {
-    Session::new(verb, &arguments.linked_with.wishes(), &arguments.cargo)?.run()
+    let wishes = arguments.linked_with.wishes();
+    for session in Session::for_each_target(verb, &wishes, &arguments.cargo)? {
+        let code = session.run()?;
+        if code != ExitCode::SUCCESS {
+            return Ok(code);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }

@@ -138,9 +138,21 @@ struct CargoReheap {
 enum CargoCommand {
     /// Build static executables with another allocator
     #[command(
-        after_help = "Examples:\n  cargo reheap build --release\n  cargo reheap build --release -a jemalloc -t narenas=2"
+        after_help = "Examples:\n  cargo reheap build --release\n  cargo reheap build --release -a jemalloc -t narenas=2\n  \
+                      cargo reheap build --target x86_64-unknown-linux-musl --target aarch64-unknown-linux-musl"
     )]
     Build(cargo::CargoArguments),
+    /// Check the project for the musl target, without building executables
+    #[command(after_help = "Example:\n  cargo reheap check --workspace")]
+    Check(cargo::CargoArguments),
+    /// Run Clippy on the project for the musl target
+    #[command(after_help = "Example:\n  cargo reheap clippy --all-targets -- -D warnings")]
+    Clippy(cargo::CargoArguments),
+    /// Build one static executable, with flags for its compiler
+    #[command(
+        after_help = "Example:\n  cargo reheap rustc --release --bin app -- -C target-cpu=native"
+    )]
+    Rustc(cargo::CargoArguments),
     /// Build and run a static executable with another allocator
     #[command(
         after_help = "Example:\n  cargo reheap run --release -a snmalloc -- --the-programs-flag"
@@ -233,6 +245,9 @@ fn run_cargo_reheap(mut arguments: Vec<OsString>) -> ExitCode {
     };
     finish(match command {
         CargoCommand::Build(arguments) => cargo::run(Verb::Build, &arguments),
+        CargoCommand::Check(arguments) => cargo::run(Verb::Check, &arguments),
+        CargoCommand::Clippy(arguments) => cargo::run(Verb::Clippy, &arguments),
+        CargoCommand::Rustc(arguments) => cargo::run(Verb::Rustc, &arguments),
         CargoCommand::Run(arguments) => cargo::run(Verb::Run, &arguments),
         CargoCommand::Test(arguments) => cargo::run(Verb::Test, &arguments),
         CargoCommand::Bench(arguments) => cargo_bench::run(&arguments),

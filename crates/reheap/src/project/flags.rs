@@ -56,14 +56,15 @@ fn own_flag<'a>(command: &'a clap::Command, text: &str) -> Option<(&'a clap::Arg
 }
 
 /// Cargo's flags that use the next word as their value, some of them only if it is no flag (`cargo build --help` and
-/// those of `run`, `test` and `install`).
-const LONG_WITH_VALUE: [&str; 27] = [
+/// those of `check`, `clippy`, `install`, `run`, `rustc` and `test`).
+const LONG_WITH_VALUE: [&str; 29] = [
     "--artifact-dir",
     "--bench",
     "--bin",
     "--branch",
     "--color",
     "--config",
+    "--crate-type",
     "--example",
     "--exclude",
     "--features",
@@ -75,6 +76,7 @@ const LONG_WITH_VALUE: [&str; 27] = [
     "--message-format",
     "--package",
     "--path",
+    "--print",
     "--profile",
     "--registry",
     "--rev",

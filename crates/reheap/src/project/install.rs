@@ -16,7 +16,7 @@ impl Session {
         if let Some(directory) = &temporary {
             cargo.arg("--target-dir").arg(directory.path());
         }
-        let (status, artifacts) = messages::read(cargo, &self.message_format())?;
+        let (status, artifacts) = messages::read(cargo, &self.message_format(), &[])?;
         if !status.success() {
             // Cargo has named it as the place where to look for the cause.
             temporary.map(tempfile::TempDir::keep);

@@ -8,6 +8,7 @@
 use crate::ui;
 use anyhow::Context as _;
 use serde::Deserialize;
+use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -118,13 +119,15 @@ impl Format {
 }
 
 /// Runs Cargo and gives everything that it names in its messages. The messages themselves go to standard output if the
-/// user asked for them.
+/// user asked for them. `last` are words that follow all others, such as those behind `--`.
 pub(crate) fn read(
     mut cargo: Command,
     format: &Format,
+    last: &[OsString],
 ) -> anyhow::Result<(ExitStatus, Vec<Artifact>)> {
     let mut child = cargo
         .args(["--message-format", &format.for_cargo])
+        .args(last)
         .stdout(Stdio::piped())
         .spawn()
         .context("cannot start Cargo")?;

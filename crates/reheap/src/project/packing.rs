@@ -1,6 +1,5 @@
 //! `cargo reheap image`: builds a project for one or several targets, and says what it says about itself.
 
-use super::flags::Flags;
 use super::metadata::Metadata;
 use super::session::{Built, Session, Verb};
 use crate::choice::Wishes;
@@ -18,22 +17,11 @@ pub(crate) struct Packing {
 impl Packing {
     /// What the user asks for. `--target` may be there several times, and the project may choose several targets.
     pub(crate) fn new(asked: &Wishes, arguments: &[OsString]) -> anyhow::Result<Self> {
-        let mut flags = Flags::new(arguments);
-        let targets = flags.take_values("--target");
-        let session = |target: Option<&String>| {
-            let target = target.map(|target| format!("--target={target}").into());
-            let words: Vec<OsString> = target.into_iter().chain(flags.words().to_vec()).collect();
-            Session::new(Verb::Build, asked, &words)
-        };
-        let mut sessions = Vec::new();
-        let mut others = targets;
-        if others.is_empty() {
-            let first = session(None)?;
-            others = first.other_targets().to_vec();
-            sessions.push(first);
-        }
-        for target in &others {
-            sessions.push(session(Some(target))?);
+        let mut sessions = Session::for_each_target(Verb::Build, asked, arguments)?;
+        // Empty if the user asks for targets.
+        for target in sessions[0].other_targets().to_vec() {
+            let session = Session::for_target(Verb::Build, asked, arguments, &target)?;
+            sessions.push(session);
         }
         Ok(Self { sessions })
     }

@@ -20,6 +20,7 @@ use crate::workshop::{Network, Workshop};
 use anyhow::Context as _;
 use reheap_allocators::compiler::{Language, Purpose};
 use reheap_allocators::target::Target;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -29,18 +30,24 @@ use std::process::{Command, ExitCode};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
     Build,
-    Run,
-    Test,
+    Check,
+    Clippy,
     Install,
+    Run,
+    Rustc,
+    Test,
 }
 
 impl Verb {
     fn name(self) -> &'static str {
         match self {
             Self::Build => "build",
-            Self::Run => "run",
-            Self::Test => "test",
+            Self::Check => "check",
+            Self::Clippy => "clippy",
             Self::Install => "install",
+            Self::Run => "run",
+            Self::Rustc => "rustc",
+            Self::Test => "test",
         }
     }
 }
@@ -55,6 +62,8 @@ pub(crate) struct Session {
     project: Option<Workspace>,
     choices: ByPackage<StaticChoice>,
     target: Target,
+    /// Those that the user asks for besides; each has a session of its own.
+    further_targets: Vec<String>,
     /// Those that the project chooses besides.
     other_targets: Vec<String>,
     pub(super) config: Config,
@@ -86,14 +95,42 @@ pub(super) struct Additions {
 }
 
 impl Session {
-    /// What the user and the project ask for, checked.
-    pub(crate) fn new(verb: Verb, asked: &Wishes, arguments: &[OsString]) -> anyhow::Result<Self> {
+    /// A session for each target that the user asks for. All are checked before the first of them does anything.
+    pub(crate) fn for_each_target(
+        verb: Verb,
+        asked: &Wishes,
+        arguments: &[OsString],
+    ) -> anyhow::Result<Vec<Self>> {
+        let first = Self::new(verb, asked, arguments, None)?;
+        let further = first.further_targets.clone();
+        let further = further.iter();
+        let further = further.map(|target| Self::new(verb, asked, arguments, Some(target)));
+        std::iter::once(Ok(first)).chain(further).collect()
+    }
+
+    /// A session for one target that the flags do not name.
+    pub(super) fn for_target(
+        verb: Verb,
+        asked: &Wishes,
+        arguments: &[OsString],
+        target: &str,
+    ) -> anyhow::Result<Self> {
+        Self::new(verb, asked, arguments, Some(target))
+    }
+
+    /// What the user and the project ask for, checked: for this target, or for the first that is asked for.
+    fn new(
+        verb: Verb,
+        asked: &Wishes,
+        arguments: &[OsString],
+        only: Option<&str>,
+    ) -> anyhow::Result<Self> {
         let asked = vec![asked.clone(), Wishes::of_environment_for_static()?];
         let directory = std::env::current_dir().context("cannot find the current directory")?;
         let mut flags = Flags::new(arguments);
         let program_arguments = flags.split_off(match verb {
             Verb::Run => flags.first_word(),
-            Verb::Build | Verb::Test | Verb::Install => flags.double_dash(),
+            _ => flags.double_dash(),
         });
         let of_config = match verb {
             // It does not depend on the directory where the user types it (`cargo help install`, "Configuration
@@ -102,12 +139,17 @@ impl Session {
                 Some(path) => directory.join(path),
                 None => config::cargo_home(&directory).unwrap_or_default(),
             },
-            Verb::Build | Verb::Run | Verb::Test => directory,
+            _ => directory,
         };
         let config = Config::read(&of_config, &flags.values("--config"))?;
-        let mut targets: Vec<String> = one_target(flags.take_values("--target"), &config)?
-            .into_iter()
-            .collect();
+        let mut targets = asked_targets(flags.take_values("--target"), &config);
+        let further_targets = match only {
+            Some(only) => {
+                targets = vec![only.to_owned()];
+                Vec::new()
+            }
+            None => targets.split_off(targets.len().min(1)),
+        };
         let mut target = choice::musl_target(targets.first().map(String::as_str))?;
         let project = project(verb, &flags)?;
         let choices = match &project {
@@ -122,30 +164,44 @@ impl Session {
             true => Network::Forbidden,
             false => Network::AsConfigured,
         };
-        Ok(Self {
+        let session = Self {
             verb,
             workshop: Workshop::new(network),
             asked,
             project,
             choices,
             target,
+            further_targets,
             other_targets: targets.split_off(targets.len().min(1)),
             config,
             message_formats: flags.take_values("--message-format"),
             flags,
             program_arguments,
-        })
+        };
+        if matches!(verb, Verb::Install | Verb::Run) {
+            session.refuse_further_targets(verb.name())?;
+        }
+        Ok(session)
+    }
+
+    /// Fails if the user asks for several targets.
+    fn refuse_further_targets(&self, what: &str) -> Result<(), Failure> {
+        if self.further_targets.is_empty() {
+            return Ok(());
+        }
+        let text = format!("cannot {what} for more than one target at a time");
+        let hint = format!("choose one: --target {}", self.triple());
+        Err(Failure::usage(text).hint(hint))
     }
 
     /// Does what the command says.
     pub(crate) fn run(&self) -> anyhow::Result<ExitCode> {
+        if matches!(self.verb, Verb::Check | Verb::Clippy) {
+            return self.check_sources();
+        }
         let plans = self.plans()?;
         let additions = self.additions(&plans)?;
         match self.verb {
-            Verb::Build => {
-                self.note_other_targets();
-                Ok(self.build(&plans, &additions)?.0)
-            }
             Verb::Install => self.install(&plans, &additions),
             // rustdoc compiles doctests and runs them at once: there is nothing to build first.
             Verb::Test if self.flags.has(&["--doc"]) => self.start(&additions),
@@ -156,13 +212,30 @@ impl Session {
                 }
                 self.start(&additions)
             }
+            _ => {
+                self.note_other_targets();
+                Ok(self.build(&plans, &additions)?.0)
+            }
         }
+    }
+
+    /// Cargo checks the sources for the target. Nothing is linked, so this needs no allocator.
+    fn check_sources(&self) -> anyhow::Result<ExitCode> {
+        let additions = Additions {
+            variables: self.compiler_for_dependencies()?.into_iter().collect(),
+            flags: Vec::new(),
+        };
+        let mut cargo = self.cargo(self.verb.name(), &additions);
+        cargo.args(self.words_of_message_formats());
+        let status = cargo.args(&self.program_arguments).status();
+        Ok(exit::passed_on(status.context("cannot start Cargo")?))
     }
 
     /// A session that builds executables to be measured, in the release profile unless a flag names another. The
     /// allocator is chosen afterwards, by [`Self::plan_for`].
     pub(crate) fn for_measuring(flags: &[OsString]) -> anyhow::Result<Self> {
-        let mut session = Self::new(Verb::Build, &Wishes::none(Place::Flags), flags)?;
+        let mut session = Self::new(Verb::Build, &Wishes::none(Place::Flags), flags, None)?;
+        session.refuse_further_targets("measure")?;
         if !session.flags.has(&["-r", "--release", "--profile"]) {
             session.flags.push("--release");
         }
@@ -225,7 +298,7 @@ impl Session {
 
     /// What a build makes for a target.
     fn executables_of(&self, cargo: Command, triple: &str) -> anyhow::Result<Vec<Built>> {
-        let (status, artifacts) = messages::read(cargo, &self.message_format())?;
+        let (status, artifacts) = messages::read(cargo, &self.message_format(), &[])?;
         if !status.success() {
             // Cargo has already said why.
             return Err(Failure::failed("Cargo could not build the project").into());
@@ -303,14 +376,12 @@ impl Session {
                 serde_json::to_string(&plans.clone().shortened())?.into(),
             ),
         ];
-        if let Some(cc) = self.compiler_for_dependencies()? {
-            variables.push((format!("CC_{}", self.target.env_suffix()), cc.into()));
-        }
+        variables.extend(self.compiler_for_dependencies()?);
         Ok(Additions { variables, flags })
     }
 
-    /// A C compiler for crates with C code in them, where the user did not name one.
-    fn compiler_for_dependencies(&self) -> anyhow::Result<Option<PathBuf>> {
+    /// The variable with a C compiler for crates that have C code, where the user did not name one.
+    fn compiler_for_dependencies(&self) -> anyhow::Result<Option<(String, OsString)>> {
         let target = &self.target;
         let named = [
             format!("CC_{}", target.env_suffix()),
@@ -325,7 +396,10 @@ impl Session {
             .workshop
             .compiler(target, Language::C, Purpose::Objects)
         {
-            Ok(compiler) => Ok(Some(compiler.write_wrapper(&wrappers)?)),
+            Ok(compiler) => {
+                let cc = compiler.write_wrapper(&wrappers)?;
+                Ok(Some((format!("CC_{}", target.env_suffix()), cc.into())))
+            }
             // Most projects have no C code; those that have will say what is missing.
             Err(_) => Ok(None),
         }
@@ -374,17 +448,19 @@ impl Session {
         plans: &Plans,
         additions: &Additions,
     ) -> anyhow::Result<(ExitCode, Vec<Artifact>)> {
-        let mut cargo = self.cargo(
-            match self.verb {
-                Verb::Run => "build",
-                verb => verb.name(),
-            },
-            additions,
-        );
+        let command = match self.verb {
+            Verb::Run => "build",
+            verb => verb.name(),
+        };
+        let mut cargo = self.cargo(command, additions);
         if self.verb == Verb::Test && !self.flags.has(&["--no-run"]) {
             cargo.arg("--no-run");
         }
-        let (status, artifacts) = messages::read(cargo, &self.message_format())?;
+        let for_rustc = match self.verb {
+            Verb::Rustc => &self.program_arguments[..],
+            _ => &[],
+        };
+        let (status, artifacts) = messages::read(cargo, &self.message_format(), for_rustc)?;
         if !status.success() {
             return Ok((exit::passed_on(status), artifacts));
         }
@@ -406,7 +482,8 @@ impl Session {
         }
         // Cargo has copied what was there before.
         if is_replayed && self.flags.has(&["--artifact-dir"]) {
-            let status = self.cargo("build", additions).status();
+            let mut again = self.cargo(command, additions);
+            let status = again.args(for_rustc).status();
             let status = status.context("cannot start Cargo")?;
             return Ok((exit::passed_on(status), artifacts));
         }
@@ -451,13 +528,17 @@ impl Session {
         Format::of(&self.message_formats)
     }
 
+    fn words_of_message_formats(&self) -> impl Iterator<Item = &str> {
+        let formats = self.message_formats.iter();
+        formats.flat_map(|format| ["--message-format", format])
+    }
+
     /// Cargo finds nothing left to build, and starts what was built.
     fn start(&self, additions: &Additions) -> anyhow::Result<ExitCode> {
         let mut cargo = self.cargo(self.verb.name(), additions);
         // The messages themselves were printed during the build, if there was one.
         if !self.message_format().is_forwarded() || self.flags.has(&["--doc"]) {
-            let formats = self.message_formats.iter();
-            cargo.args(formats.flat_map(|format| ["--message-format", format]));
+            cargo.args(self.words_of_message_formats());
         }
         cargo.args(&self.program_arguments);
         std::io::stdout()
@@ -570,9 +651,7 @@ fn project(verb: Verb, flags: &Flags) -> anyhow::Result<Option<Workspace>> {
             Some(path) => Some(Path::new(&path).join("Cargo.toml")),
             None => return Ok(None),
         },
-        Verb::Build | Verb::Run | Verb::Test => {
-            flags.values("--manifest-path").pop().map(PathBuf::from)
-        }
+        _ => flags.values("--manifest-path").pop().map(PathBuf::from),
     };
     let mut locate = cargo();
     locate.arg("locate-project");
@@ -606,28 +685,17 @@ fn project(verb: Verb, flags: &Flags) -> anyhow::Result<Option<Workspace>> {
     Ok(Some(Workspace::read(metadata, &manifest)?))
 }
 
-/// The target that the user asks for, by a flag or by the configuration; none for that of this machine.
-fn one_target(asked: Vec<String>, config: &Config) -> Result<Option<String>, Failure> {
-    if asked.len() > 1 {
-        return Err(Failure::usage(
-            "cannot build for more than one `--target` at a time",
-        ));
+/// The targets that the user asks for, each once, by flags or else by the configuration; none for that of this machine.
+fn asked_targets(of_flags: Vec<String>, config: &Config) -> Vec<String> {
+    let mut asked = of_flags;
+    if asked.is_empty() {
+        // A configured glibc target says what `cargo build` makes, not that a static executable is not wanted.
+        asked = config.build_targets();
+        asked.retain(|triple| triple.contains("musl"));
     }
-    if !asked.is_empty() {
-        return Ok(asked.into_iter().next());
-    }
-    // A configured glibc target says what `cargo build` makes, not that a static executable is not wanted.
-    let mut configured = config.build_targets();
-    configured.retain(|triple| triple.contains("musl"));
-    if configured.len() > 1 {
-        let text = format!(
-            "cannot build for all targets of `build.target` at once: {}",
-            configured.join(", ")
-        );
-        let hint = format!("choose one: --target {}", configured[0]);
-        return Err(Failure::usage(text).hint(hint));
-    }
-    Ok(configured.pop())
+    let mut seen = BTreeSet::new();
+    asked.retain(|triple| seen.insert(triple.clone()));
+    asked
 }
 
 /// How a path is shown.
