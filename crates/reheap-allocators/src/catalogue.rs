@@ -16,12 +16,18 @@
 //! - `reheap/src/program/linked.rs` lists allocators whose shared library a program may load without using it.
 //! - Advice and examples in the help texts of `reheap` mention some.
 
+mod limits;
 mod recipes;
 mod tunables;
 
 use crate::complaints::Complaints;
 use crate::options::TuningOption;
 use crate::target::Libc;
+use limits::{
+    HARDENED_MALLOC_ADDRESS_SPACE, HARDENED_MALLOC_LIGHT_ADDRESS_SPACE,
+    HARDENED_MALLOC_LIGHT_LIMITS, HARDENED_MALLOC_LIMITS, MIMALLOC_3_LIMITS,
+    SNMALLOC_CHECKS_LIMITS, SNMALLOC_LIMITS,
+};
 use recipes::{
     HUGE_PAGES, JEMALLOC, LAST_BLOCK, LOCKS, MIMALLOC, MIMALLOC_2_SECURE_FLAGS, MIMALLOC_3_FLAGS,
     MIMALLOC_3_SECURE_FLAGS, MIMALLOC_ENTRY_POINTS, RPMALLOC, SNMALLOC_CHECKS_FLAGS,
@@ -44,9 +50,9 @@ pub struct Allocator {
     pub summary: &'static str,
     /// Its licence, as an SPDX expression.
     pub licence: &'static str,
-    /// What it does when the program misuses memory.
+    /// What its build has against misuse of memory. Which attacks that stops is measured, and never said here.
     pub hardening: &'static str,
-    /// Whether it stops most attacks on the heap that corrupt its blocks or their bookkeeping.
+    /// Whether it stops any attack on the heap. Plain allocators stop none.
     pub is_hardened: bool,
     /// What it writes when it notices a misuse.
     pub complaints: Complaints,
@@ -207,30 +213,9 @@ pub const PRELOAD_GLUE: [Glue; 2] = [
         source: include_str!("../glue/dlopen.c"),
     },
 ];
-const MIMALLOC_3_LIMITS: &[&str] = &[
-    "a thread that starts when no memory is left may crash in `realloc` of another thread's block",
-];
-const SNMALLOC_CHECKS_LIMITS: &[&str] = &[
-    "needs a C++20 compiler to build",
-    "when memory runs out while a thread ends, it may end the program instead of returning NULL",
-    "where memory cannot be made accessible, as under `ulimit -d`, it ends the program",
-];
-const SNMALLOC_LIMITS: &[&str] = SNMALLOC_CHECKS_LIMITS.split_at(2).0;
-// For each of four arenas and 49 size classes 64 GiB for blocks, and 768 or 512 MiB for their metadata. Random gaps add
-// up to 128 GiB.
-const HARDENED_MALLOC_ADDRESS_SPACE: AddressSpace = AddressSpace::inaccessible(12_690 << 10);
-const HARDENED_MALLOC_LIGHT_ADDRESS_SPACE: AddressSpace = AddressSpace::inaccessible(12_640 << 10);
-const HARDENED_MALLOC_LIMITS: &[&str] = &[
-    "works only with pages of 4 KiB",
-    "each slab has a guard region of its own: under the kernel's usual limit of 65,530 mappings, malloc fails after about 100 MiB in blocks of 64 bytes (raise vm.max_map_count)",
-    "a fork takes longer, because the kernel copies all mappings",
-    "freed blocks keep their addresses for a while, also under `ulimit -v`, which does not limit small blocks",
-];
-const HARDENED_MALLOC_LIGHT_LIMITS: &[&str] = &[
-    HARDENED_MALLOC_LIMITS[0],
-    "one in eight slabs is a guard region: under the kernel's usual limit of 65,530 mappings, malloc fails after about 800 MiB in blocks of 64 bytes (raise vm.max_map_count)",
-    HARDENED_MALLOC_LIMITS[3],
-];
+
+// Guard pages behind blocks would be level 5.
+const MIMALLOC_SECURE_HARDENING: &str = "encoded free lists, randomised order, padding behind blocks that `free` checks; guard pages around its own data, and around blocks only with -t guard_pages";
 
 /// All allocators; the first is the default.
 pub const CATALOGUE: &[Allocator] = &[
@@ -289,9 +274,9 @@ pub const CATALOGUE: &[Allocator] = &[
     Allocator {
         name: "mimalloc-secure",
         version: "3.3.2",
-        summary: "mimalloc 3 with all its protections (level 4)",
+        summary: "mimalloc 3, built with its mitigations of levels 1 to 4 of 5",
         licence: "MIT",
-        hardening: "guard pages, encoded free lists; stops the program at overflows; ignores double and invalid frees",
+        hardening: MIMALLOC_SECURE_HARDENING,
         is_hardened: true,
         complaints: Complaints::MIMALLOC,
         limits: MIMALLOC_3_LIMITS,
@@ -313,9 +298,9 @@ pub const CATALOGUE: &[Allocator] = &[
     Allocator {
         name: "mimalloc2-secure",
         version: "2.3.2",
-        summary: "mimalloc 2 with all its protections (level 4)",
+        summary: "mimalloc 2, built with its mitigations of levels 1 to 4 of 5",
         licence: "MIT",
-        hardening: "guard pages, encoded free lists; stops the program at overflows and invalid frees; ignores double frees",
+        hardening: MIMALLOC_SECURE_HARDENING,
         is_hardened: true,
         complaints: Complaints::MIMALLOC,
         limits: &[],
@@ -373,7 +358,7 @@ pub const CATALOGUE: &[Allocator] = &[
         version: "0.7.6",
         summary: "suits programs in which one thread allocates and another frees; threads pass blocks as messages",
         licence: "MIT",
-        hardening: "ignores double and invalid frees; does not notice overflows",
+        hardening: "none: it stops the program at no memory error",
         is_hardened: false,
         complaints: Complaints::NONE,
         limits: SNMALLOC_LIMITS,
@@ -395,9 +380,9 @@ pub const CATALOGUE: &[Allocator] = &[
     Allocator {
         name: "snmalloc-checks",
         version: "0.7.6",
-        summary: "snmalloc with all its checks",
+        summary: "snmalloc, built with its checks (SNMALLOC_CHECK_CLIENT)",
         licence: "MIT",
-        hardening: "stops the program at double frees, invalid frees and writes to freed blocks; does not notice overflows",
+        hardening: "encoded free lists, randomised order, checks of what is freed; nothing between blocks",
         is_hardened: true,
         complaints: Complaints::SNMALLOC,
         limits: SNMALLOC_CHECKS_LIMITS,
@@ -416,9 +401,9 @@ pub const CATALOGUE: &[Allocator] = &[
     Allocator {
         name: "hardened_malloc",
         version: "2026071503",
-        summary: "GrapheneOS's allocator, with all its protections; slow, and uses much address space",
+        summary: "GrapheneOS's allocator, as it is by default; slow, and uses much address space",
         licence: "MIT AND (Zlib OR BSL-1.0)",
-        hardening: "stops the program at invalid frees, double frees and overflows; randomized places, guard regions, zeroed and quarantined memory",
+        hardening: "canaries behind blocks, guard regions, randomised order, zeroed and quarantined memory, metadata apart from blocks",
         is_hardened: true,
         complaints: Complaints::HARDENED_MALLOC,
         limits: HARDENED_MALLOC_LIMITS,
@@ -435,7 +420,7 @@ pub const CATALOGUE: &[Allocator] = &[
         version: "2026071503",
         summary: "GrapheneOS's allocator, with fewer guard regions and no quarantine of small blocks",
         licence: "MIT AND (Zlib OR BSL-1.0)",
-        hardening: "stops the program at invalid frees, double frees and overflows; guard regions, zeroed memory, quarantine of large blocks",
+        hardening: "canaries behind blocks, guard regions, zeroed memory, quarantine of large blocks, metadata apart from blocks",
         is_hardened: true,
         complaints: Complaints::HARDENED_MALLOC,
         limits: HARDENED_MALLOC_LIGHT_LIMITS,
@@ -452,7 +437,7 @@ pub const CATALOGUE: &[Allocator] = &[
         version: "",
         summary: "the libc's own allocator",
         licence: "MIT",
-        hardening: "musl's: strong against overflows and double frees; glibc's: consistency checks",
+        hardening: "musl's: metadata apart from blocks, checked headers; glibc's: consistency checks",
         is_hardened: true,
         complaints: Complaints::GLIBC,
         limits: &["with musl it is slow on several threads: it takes one global lock"],

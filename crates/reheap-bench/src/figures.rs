@@ -164,6 +164,27 @@ fn bounds(ratio: &Estimate) -> Option<(String, String)> {
     (interval.confidence >= CONFIDENCE).then_some(bounds)
 }
 
+/// Where a change lies that nobody can tell from none: `between 3 % less and 8 % more`. None if there were too few rounds.
+pub fn range_of_change(ratio: &Estimate) -> Option<String> {
+    let interval = ratio.interval;
+    let bound = |bound: f64| {
+        let share = percent((bound - 1.0).abs());
+        format!("{share} {}", if bound < 1.0 { "less" } else { "more" })
+    };
+    let range = match is_said_in_times(interval.high) {
+        true => {
+            let [low, high] = [interval.low, interval.high].map(number);
+            format!("between {low} and {high} times as much")
+        }
+        false => format!(
+            "between {} and {}",
+            bound(interval.low),
+            bound(interval.high)
+        ),
+    };
+    (interval.confidence >= CONFIDENCE).then_some(range)
+}
+
 /// How many of something: `1 run`, `3 runs`, `2 processes`.
 pub fn count(count: usize, noun: &str) -> String {
     let ending = match count {

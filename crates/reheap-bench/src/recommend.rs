@@ -14,9 +14,11 @@
 
 mod advice;
 mod contest;
+mod cost;
 
 pub use advice::{Advice, Goal, Price, Reason, Recommendation, Wish, Withstood};
 pub use contest::{ACCEPTED_SLOWDOWN, TOLERATED_ATTACKS};
+pub use cost::Cost;
 
 use crate::findings::Findings;
 use crate::results::Outcome;
@@ -37,6 +39,10 @@ pub fn recommend(findings: &Findings<'_>, wish: &Wish) -> Recommendation {
         prices: match advice {
             Advice::Keep => Vec::new(),
             Advice::Take(variant) => contest.prices(variant),
+        },
+        open: match advice {
+            Advice::Take(variant) if wish.goal == Goal::Security => contest.unclaimed(variant),
+            _ => Vec::new(),
         },
         failed: match reasons.contains(&Reason::OutputVaries) {
             true => Vec::new(), // it is not the candidates that fail
@@ -275,6 +281,54 @@ mod tests {
         assert_eq!(taken(&[("hard", 8), ("harder", 6)]).1, "hard");
         // Nothing is known of one that was never attacked.
         assert!(taken(&[("harder", 30)]).0.starts_with("harder: "));
+    }
+
+    #[test]
+    fn a_cost_that_nobody_could_see_is_not_called_none() {
+        let variants = [
+            ("base", Role::Baseline, 1.0, 100.0 * MIB),
+            ("copy", Role::BaselineCopy, 1.0, 100.0 * MIB),
+            ("hard", Role::Candidate, 1.5, 100.0 * MIB),
+        ];
+        let few = Simulated::quiet(2, 5).run(&variants);
+        assert_eq!(
+            verdict(&few, Goal::Security).1.sentence(&few),
+            "hard: hardened against attacks on the heap; \
+             wall time undecided after 2 rounds, peak memory undecided after 2 rounds"
+        );
+        // With more rounds, but more noise than difference, it is known between which bounds.
+        let mut noisy = Simulated::quiet(12, 5).run(&variants);
+        for (round, run) in noisy.variants[2].runs.iter_mut().enumerate() {
+            run.cost.wall_seconds = if round % 2 == 0 { 0.8 } else { 1.25 };
+        }
+        let said = verdict(&noisy, Goal::Security).1.sentence(&noisy);
+        let range = said.split("wall time undecided after 12 rounds (between ");
+        let range = range.last().unwrap().split_once(')').unwrap().0;
+        let (low, high) = range.split_once(" and ").unwrap();
+        assert!(
+            low.ends_with(" % less") && high.ends_with(" % more"),
+            "{said}"
+        );
+        // Only what was measured to be the same is called so.
+        let same = measured(&[("hard", 1.0, 100.0)]);
+        assert_eq!(
+            verdict(&same, Goal::Security).1.sentence(&same),
+            "hard: hardened against attacks on the heap; \
+             no measurable difference in wall time, no measurable difference in peak memory"
+        );
+    }
+
+    #[test]
+    fn the_costs_of_a_variant_are_those_that_the_sentence_names() {
+        let benchmark = measured(&[("hard", 1.5, 150.0)]);
+        let results = results(vec![benchmark.clone()]);
+        let costs = Cost::of(&Findings::of(&results, &benchmark), 2);
+        let (_, recommendation) = verdict(&benchmark, Goal::Security);
+        let sentence = recommendation.sentence(&benchmark);
+        assert_eq!(costs.len(), 2);
+        for cost in costs {
+            assert!(sentence.contains(&cost.to_string()), "{cost}: {sentence}");
+        }
     }
 
     #[test]

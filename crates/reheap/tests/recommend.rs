@@ -125,15 +125,45 @@ fn for_security_it_says_what_is_stopped_and_what_is_lost() {
     };
     let successes: Vec<usize> = ranking.iter().map(successes).collect();
     assert!(successes.len() > 1 && successes.is_sorted(), "{text}");
+    let (baseline, others) = ranking.split_last().unwrap();
     assert!(
-        ranking.last().unwrap().ends_with("; what you have"),
+        baseline.ends_with("; what you have; the costs are compared with it"),
         "{text}"
     );
-    // glibc notices when an address inside a block is freed; whatever is lost is named with a way to see it.
+    // One round tells no cost, and that is not the same as none.
+    for line in others.iter().chain([&verdict]) {
+        assert!(line.contains("wall time undecided after 1 round"), "{line}");
+    }
+    let stops = text.lines().find(|line| line.starts_with("  stops "));
+    assert!(stops.unwrap().contains(" invalid frees"), "{text}");
+    // Whatever is lost is named with a way to see it.
     for line in text.lines().filter(|line| line.starts_with("  lost ")) {
-        assert!(line.contains("that glibc stops would succeed: "), "{line}");
+        assert!(line.contains(" that glibc stops and glibc+"), "{line}");
         assert!(line.contains("(reheap attack --variant glibc,"), "{line}");
     }
+}
+
+/// Under such a limit, hardened_malloc finds no room for its address space.
+#[test]
+fn for_security_a_hardened_allocator_that_cannot_work_is_listed_with_the_reason() {
+    let mut command = Command::new("sh");
+    let script =
+        "ulimit -v 4000000; exec \"$0\" recommend --goal security --rounds 1 -- sh -c 'echo done'";
+    command.args(["-c", script, env!("CARGO_BIN_EXE_reheap")]);
+    command.env_remove("LD_PRELOAD");
+    let outcome = run(&mut command).succeeded();
+    let text = &outcome.stdout;
+    let line = |name: &str| {
+        let mut lines = text.lines();
+        let is_of_it = |line: &&str| line.contains(&format!(" glibc+{name} stops "));
+        lines
+            .find(is_of_it)
+            .unwrap_or_else(|| panic!("no {name} in {text}"))
+    };
+    for name in ["hardened_malloc", "hardened_malloc-light"] {
+        assert!(line(name).contains("; not measured: "), "{text}");
+    }
+    assert!(!line("mimalloc-secure").contains("not measured"), "{text}");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use crate::analysis::{Failures, ended};
 use crate::figures::{bytes, change_with_interval, would_have_been_visible};
+use crate::findings::Findings;
+use crate::recommend::cost::Cost;
 use crate::results::{Benchmark, Outcome, Quantity};
 use crate::stats::interval::Estimate;
 use crate::warnings::Warning;
@@ -72,6 +74,8 @@ pub struct Recommendation {
     pub reasons: Vec<Reason>,
     /// What it costs; nothing to keep what there is.
     pub prices: Vec<Price>,
+    /// What it may or may not cost, where that is what the user has to weigh: for security.
+    pub open: Vec<Cost>,
     /// Candidates that were out because runs failed.
     pub failed: Vec<(String, Failures)>,
 }
@@ -146,23 +150,26 @@ pub enum Price {
 }
 
 impl Reason {
-    /// The time in seconds that would have been enough, where there was too little for a claim.
-    pub fn enough_seconds(&self) -> Option<u64> {
-        let Reason::TooFewRounds(Warning::FewRounds {
-            rounds,
-            needed,
-            took_seconds: Some(took),
-        }) = self
-        else {
-            return None;
-        };
-        // Twice as much as the rounds need, because step two needs some too.
-        let enough = 2.0 * took * *needed as f64 / *rounds as f64;
-        Some((enough as u64).next_multiple_of(10))
+    fn enough_seconds(&self) -> Option<u64> {
+        match self {
+            Reason::TooFewRounds(warning) => enough_seconds(warning),
+            _ => None,
+        }
     }
 }
 
 impl Recommendation {
+    /// The time in seconds that would have been enough, where there was too little for a claim.
+    pub fn enough_seconds(&self, findings: &Findings<'_>) -> Option<u64> {
+        let is_undecided = |cost: &Cost| matches!(cost, Cost::Undecided { .. });
+        let of_reasons = self.reasons.iter().find_map(Reason::enough_seconds);
+        of_reasons.or_else(|| {
+            let undecided = self.open.iter().any(is_undecided);
+            let warnings = findings.warnings.iter().filter(|_| undecided);
+            warnings.into_iter().find_map(enough_seconds)
+        })
+    }
+
     /// The verdict in one sentence: `glibc+jemalloc: 18 % less wall time [16 %, 20 %]; costs 12 % more peak memory
     /// [11 %, 13 %]`, or `keep what you have: …`.
     pub fn sentence(&self, benchmark: &Benchmark) -> String {
@@ -170,12 +177,29 @@ impl Recommendation {
         let Advice::Take(variant) = self.advice else {
             return format!("keep what you have: {reasons}");
         };
-        let name = &benchmark.variants[variant].name;
-        match self.prices.is_empty() {
-            true => format!("{name}: {reasons}"),
-            false => format!("{name}: {reasons}; costs {}", joined(&self.prices)),
+        let mut sentence = format!("{}: {reasons}", benchmark.variants[variant].name);
+        if !self.prices.is_empty() {
+            sentence.push_str(&format!("; costs {}", joined(&self.prices)));
         }
+        if !self.open.is_empty() {
+            sentence.push_str(&format!("; {}", joined(&self.open)));
+        }
+        sentence
     }
+}
+
+fn enough_seconds(warning: &Warning) -> Option<u64> {
+    let Warning::FewRounds {
+        rounds,
+        needed,
+        took_seconds: Some(took),
+    } = warning
+    else {
+        return None;
+    };
+    // Twice as much as the rounds need, because step two needs some too.
+    let enough = 2.0 * took * *needed as f64 / *rounds as f64;
+    Some((enough as u64).next_multiple_of(10))
 }
 
 fn joined(parts: &[impl fmt::Display]) -> String {

@@ -3,6 +3,7 @@
 use crate::analysis::{Failures, Verdict};
 use crate::findings::Findings;
 use crate::recommend::advice::{Advice, Goal, Price, Reason, Wish, Withstood};
+use crate::recommend::cost::Cost;
 use crate::results::{Outcome, Quantity, Role, Variant};
 use crate::stats::Sample;
 use crate::stats::interval::Estimate;
@@ -236,6 +237,14 @@ impl<'a> Contest<'a> {
             prices.push(Price::LessHardened);
         }
         prices
+    }
+
+    /// Its costs of which no difference is claimed.
+    pub(super) fn unclaimed(&self, variant: usize) -> Vec<Cost> {
+        let costs = Cost::of(self.findings, variant).into_iter();
+        costs
+            .filter(|cost| !matches!(cost, Cost::Differs { .. }))
+            .collect()
     }
 
     pub(super) fn reason_to_keep(&self) -> Reason {

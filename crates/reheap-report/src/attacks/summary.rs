@@ -54,17 +54,23 @@ impl Summary {
         Some((stopped, succeeded, self.attacks.len()))
     }
 
-    /// The attacks that one variant stops and that succeed under another.
-    pub fn lost(&self, from: &str, to: &str) -> Vec<&str> {
-        let (Some(from), Some(to)) = (self.column(from), self.column(to)) else {
+    /// What each attack came to under a variant: without its options, if it was not attacked with them.
+    pub fn outcomes(&self, variant: &str) -> Option<impl Iterator<Item = (&str, Outcome)>> {
+        let outcomes = self.column(variant)?.outcomes.chars().map(outcome);
+        Some(self.attacks.iter().map(String::as_str).zip(outcomes))
+    }
+
+    /// The attacks that one variant stops and another does not, with what they come to under the other.
+    pub fn lost(&self, from: &str, to: &str) -> Vec<(&str, Outcome)> {
+        let (Some(from), Some(to)) = (self.outcomes(from), self.outcomes(to)) else {
             return Vec::new();
         };
-        let outcomes = from.outcomes.chars().zip(to.outcomes.chars());
-        let lost = (letter(Outcome::Stopped), letter(Outcome::Succeeded));
-        let attacks = self.attacks.iter().zip(outcomes);
-        attacks
-            .filter(|(_, outcomes)| *outcomes == lost)
-            .map(|(attack, _)| attack.as_str())
+        let is_lost = |((_, from), (_, to)): &((_, Outcome), (_, Outcome))| {
+            *from == Outcome::Stopped && *to != Outcome::Stopped
+        };
+        from.zip(to)
+            .filter(is_lost)
+            .map(|(_, under)| under)
             .collect()
     }
 
@@ -84,6 +90,16 @@ fn letter(outcome: Outcome) -> char {
     }
 }
 
+fn outcome(letter: char) -> Outcome {
+    match letter {
+        's' => Outcome::Stopped,
+        'n' => Outcome::NoEffect,
+        'c' => Outcome::Crashed,
+        'x' => Outcome::Succeeded,
+        _ => unreachable!("`{letter}` is none of the four outcomes"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,15 +113,20 @@ mod tests {
         let summary = Summary {
             attacks: ["a", "b", "c", "d"].map(str::to_owned).to_vec(),
             variants: [
-                ("glibc".to_owned(), column("ssxc")),
-                ("glibc+fast".to_owned(), column("xnxx")),
+                ("glibc".to_owned(), column("ssxs")),
+                ("glibc+fast".to_owned(), column("xnxc")),
                 ("glibc+fast[guard=1]".to_owned(), column("snnn")),
             ]
             .into(),
         };
-        assert_eq!(summary.lost("glibc", "glibc+fast[delay=0]"), ["a"]);
-        assert_eq!(summary.counts("glibc"), Some((2, 1, 4)));
-        assert_eq!(summary.counts("glibc+fast[delay=0]"), Some((0, 3, 4)));
+        let lost = [
+            ("a", Outcome::Succeeded),
+            ("b", Outcome::NoEffect),
+            ("d", Outcome::Crashed),
+        ];
+        assert_eq!(summary.lost("glibc", "glibc+fast[delay=0]"), lost);
+        assert_eq!(summary.counts("glibc"), Some((3, 1, 4)));
+        assert_eq!(summary.counts("glibc+fast[delay=0]"), Some((0, 2, 4)));
         assert_eq!(summary.counts("glibc+fast[guard=1]"), Some((1, 0, 4)));
         assert_eq!(summary.counts("musl"), None);
         assert!(summary.lost("musl", "glibc").is_empty());

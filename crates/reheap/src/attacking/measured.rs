@@ -3,7 +3,7 @@
 //! `cargo xtask attacks` writes the file, from the same runs as the matrix in the documentation.
 
 use reheap_bench::recommend::Withstood;
-use reheap_report::attacks::Summary;
+use reheap_report::attacks::{Outcome, Summary};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -33,15 +33,21 @@ pub(crate) fn is_of_untuned(variant: &str) -> bool {
     !MEASURED.variants.contains_key(variant)
 }
 
-/// The attacks that one variant stops and that succeed under another.
-pub(crate) fn lost(from: &str, to: &str) -> Vec<&'static str> {
+/// The attacks that one variant stops and another does not, with what they come to under the other.
+pub(crate) fn lost(from: &str, to: &str) -> Vec<(&'static str, Outcome)> {
     MEASURED.lost(from, to)
+}
+
+/// What each attack came to under a variant; nothing of one that was not attacked.
+pub(crate) fn outcomes(variant: &str) -> BTreeMap<&'static str, Outcome> {
+    MEASURED.outcomes(variant).into_iter().flatten().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::attacking::attacks::ATTACKS;
+    use reheap_allocators::catalogue::{Allocator, CATALOGUE};
 
     #[test]
     fn the_measured_attacks_are_those_that_there_are() {
@@ -70,8 +76,67 @@ mod tests {
     }
 
     #[test]
-    fn leaving_glibc_for_a_plain_allocator_loses_what_its_checks_stop() {
-        assert!(lost("glibc", "glibc+mimalloc").contains(&"double-free"));
+    fn leaving_glibc_for_another_allocator_loses_what_its_checks_stop() {
+        let plain = lost("glibc", "glibc+mimalloc");
+        assert!(plain.contains(&("double-free", Outcome::Succeeded)));
+        assert!(plain.contains(&("free-foreign", Outcome::Crashed)));
+        let hardened = lost("glibc", "glibc+mimalloc-secure");
+        assert!(hardened.contains(&("double-free", Outcome::NoEffect)));
         assert!(withstood(["glibc"].into_iter())["glibc"].stopped > 0);
+    }
+
+    /// The variants of a row of the catalogue.
+    fn variants(row: &Allocator) -> [String; 2] {
+        ["glibc", "musl"].map(|libc| match row.build {
+            None => libc.to_owned(),
+            Some(_) => format!("{libc}+{}", row.name),
+        })
+    }
+
+    #[test]
+    fn hardened_allocators_are_those_that_stop_attacks() {
+        for row in CATALOGUE {
+            for variant in variants(row) {
+                let outcomes = outcomes(&variant);
+                let stops = outcomes.values().any(|it| *it == Outcome::Stopped);
+                assert_eq!(row.is_hardened, stops, "{variant}");
+                assert_eq!(row.hardening.starts_with("none"), !stops, "{variant}");
+            }
+        }
+    }
+
+    /// What the catalogue says that a build has, and the attack that must not succeed if it has it.
+    const SHOWN_BY: [(&str, &str); 5] = [
+        ("randomised order", "predict-next"),
+        ("encoded free lists", "poisoned-list-known"),
+        ("guard regions", "overflow-large"),
+        ("zeroed", "stale-data"),
+        ("padding behind blocks", "overflow-1"),
+    ];
+
+    #[test]
+    fn what_the_catalogue_says_of_a_build_is_seen_in_the_attacks() {
+        for (said, attack) in SHOWN_BY {
+            let rows: Vec<&Allocator> = CATALOGUE
+                .iter()
+                .filter(|row| row.hardening.contains(said))
+                .collect();
+            assert!(!rows.is_empty(), "{said}");
+            for variant in rows.into_iter().flat_map(variants) {
+                let outcome = outcomes(&variant)[attack];
+                assert_ne!(outcome, Outcome::Succeeded, "{variant}: {said}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_catalogue_does_not_say_what_is_stopped_because_that_is_measured() {
+        for row in CATALOGUE.iter().filter(|row| row.is_hardened) {
+            for word in ["stop", "ignore", "notice", "detect", "all its"] {
+                for text in [row.hardening, row.summary] {
+                    assert!(!text.contains(word), "{}: {text}", row.name);
+                }
+            }
+        }
     }
 }

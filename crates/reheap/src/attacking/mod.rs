@@ -8,6 +8,7 @@
 pub(crate) mod attacker;
 pub(crate) mod attacks;
 mod judge;
+pub(crate) mod kinds;
 pub(crate) mod measured;
 mod random;
 pub(crate) mod running;

@@ -1,6 +1,6 @@
 //! `reheap list`: prints the catalogue.
 
-use crate::attacking::measured;
+use crate::attacking::{kinds, measured};
 use crate::limits;
 use crate::ui;
 use crate::workshop::{Network, Origin, Workshop};
@@ -108,6 +108,9 @@ fn as_text(allocator: &Allocator, supply: &Supply) -> String {
     for (label, (name, withstood)) in ["attacks", ""].into_iter().zip(attacked(allocator)) {
         line(label, &format!("{name} {withstood}"));
     }
+    for (label, text) in ["stops", ""].into_iter().zip(stopped(allocator)) {
+        line(label, &text);
+    }
     let reserved = allocator.address_space;
     if reserved != AddressSpace::NONE {
         line("reserves", &shown(reserved));
@@ -133,14 +136,31 @@ fn as_text(allocator: &Allocator, supply: &Supply) -> String {
     format!("{}{version}: {}\n{text}", allocator.name, allocator.summary)
 }
 
-/// How it fared when it was attacked: preloaded with glibc, and static with musl. `stock` is the libc's own.
-fn attacked(allocator: &Allocator) -> BTreeMap<String, Withstood> {
-    let variant = |libc: &str| match allocator.build {
+/// Preloaded with glibc, and static with musl. `stock` is the libc's own.
+fn variants(allocator: &Allocator) -> [String; 2] {
+    ["glibc", "musl"].map(|libc| match allocator.build {
         None => libc.to_owned(),
         Some(_) => format!("{libc}+{}", allocator.name),
-    };
-    let variants = [variant("glibc"), variant("musl")];
-    measured::withstood(variants.iter().map(String::as_str))
+    })
+}
+
+/// How it fared when it was attacked.
+fn attacked(allocator: &Allocator) -> BTreeMap<String, Withstood> {
+    measured::withstood(variants(allocator).iter().map(String::as_str))
+}
+
+/// What it stopped then: one line if that is the same with both libcs.
+fn stopped(allocator: &Allocator) -> Vec<String> {
+    let variants = variants(allocator);
+    let stopped = |variant: &String| Some((variant.clone(), kinds::stopped(variant)?));
+    let lines: Vec<(String, String)> = variants.iter().filter_map(stopped).collect();
+    match lines.as_slice() {
+        [one, other] if one.1 == other.1 => vec![one.1.clone()],
+        lines => lines
+            .iter()
+            .map(|(variant, text)| format!("{variant}: {text}"))
+            .collect(),
+    }
 }
 
 /// What counts against `ulimit -v` in programs of each libc.
@@ -182,7 +202,12 @@ fn as_json(allocator: &Allocator, supply: &Supply) -> serde_json::Value {
     let attacks: BTreeMap<_, _> = attacked(allocator)
         .into_iter()
         .map(|(variant, it)| {
-            let counts = json!({"stopped": it.stopped, "succeeded": it.succeeded, "of": it.of});
+            let counts = json!({
+                "stopped": it.stopped,
+                "succeeded": it.succeeded,
+                "of": it.of,
+                "outcomes": measured::outcomes(&variant),
+            });
             (variant, counts)
         })
         .collect();

@@ -1,6 +1,8 @@
 //! `reheap recommend` and `cargo reheap recommend`: a verdict in words, and the commands that apply and undo it.
 
-use crate::attacking::measured;
+mod attacked;
+
+use crate::attacking::kinds;
 use crate::bench::linked::Project;
 use crate::bench::measure::{self, Measurement};
 use crate::bench::options::{Measuring, MeasuringArguments, ServerArguments};
@@ -16,12 +18,10 @@ use crate::replaying::TraceArguments;
 use crate::ui::{self, Failure};
 use crate::workshop::{Network, Workshop};
 use reheap_allocators::target::Libc;
-use reheap_bench::analysis;
-use reheap_bench::figures::{change, count as count_of};
 use reheap_bench::findings::Findings;
 use reheap_bench::overview::Overview;
-use reheap_bench::recommend::{self, Advice, Goal, Reason, Wish};
-use reheap_bench::results::{Quantity, Role};
+use reheap_bench::recommend::{self, Advice, Goal, Wish};
+use reheap_bench::results::Role;
 use reheap_report::profile::Verdict;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -205,7 +205,7 @@ fn recommend(
     if outputs.to_standard_output() == 0 {
         let tried = write::tried_before_last(&overview, outputs);
         let ranking = match wish.goal {
-            Goal::Security => ranking(&overview.benchmarks[0]),
+            Goal::Security => attacked::ranking(&overview.benchmarks),
             _ => String::new(),
         };
         let last = overview.into_last();
@@ -227,68 +227,6 @@ fn of_profile(verdict: &Verdict) -> String {
     format!("  profile    {} {gain}\n", verdict.sentence())
 }
 
-/// The attacks that what the user has stops, and the recommended variant does not.
-fn lost(baseline: &str, taken: &str) -> Option<String> {
-    let attacks = measured::lost(baseline, taken);
-    let named = match attacks.as_slice() {
-        [] => return None,
-        [one] => (*one).to_owned(),
-        [one, other] => format!("{one} and {other}"),
-        [one, other, rest @ ..] => format!("{one}, {other} and {} more", rest.len()),
-    };
-    let attacks = count_of(attacks.len(), "attack");
-    let plain = taken.split('[').next().unwrap_or(taken); // a shell would read brackets
-    let without = match measured::is_of_untuned(taken) {
-        true => "attacked without its options: ",
-        false => "",
-    };
-    Some(format!(
-        "{attacks} that {baseline} stops would succeed: {named} ({without}reheap attack --variant {baseline},{plain})"
-    ))
-}
-
-/// All variants that were measured, those first under which the fewest attacks succeed, and their prices.
-fn ranking(findings: &Findings<'_>) -> String {
-    let variants = findings.benchmark.variants.iter().enumerate();
-    let variants = variants.filter(|(_, variant)| variant.role != Role::BaselineCopy);
-    let names: Vec<(usize, &str)> = variants.map(|(at, it)| (at, it.name.as_str())).collect();
-    let withstood = measured::withstood(names.iter().map(|(_, name)| *name));
-    let mut known: Vec<_> = names
-        .into_iter()
-        .filter_map(|(at, name)| Some((*withstood.get(name)?, at, name)))
-        .collect();
-    known.sort_by_key(|(withstood, ..)| (withstood.succeeded, usize::MAX - withstood.stopped));
-    let mut text = String::new();
-    for (place, (withstood, at, name)) in known.iter().enumerate() {
-        let label = if place == 0 { "attacks" } else { "" };
-        let price = price(findings, *at);
-        text.push_str(&format!("  {label:<10} {name} {withstood}{price}\n"));
-    }
-    text
-}
-
-/// What a variant costs in time and memory, where a difference is claimed.
-fn price(findings: &Findings<'_>, variant: usize) -> String {
-    if findings.benchmark.variants[variant].role == Role::Baseline {
-        return "; what you have".to_owned();
-    }
-    let claimed = |quantity: &Quantity| {
-        let comparison = findings.comparison(quantity, variant)?;
-        let is_claimed = matches!(
-            comparison.verdict_for_a_choice(),
-            analysis::Verdict::Better | analysis::Verdict::Worse
-        );
-        let ratio = comparison.ratio.filter(|_| is_claimed)?;
-        Some(change(quantity, ratio.value))
-    };
-    let quantities = [findings.time(), Quantity::PeakRss];
-    let claimed: Vec<String> = quantities.iter().filter_map(claimed).collect();
-    match claimed.is_empty() {
-        true => "; costs nothing measurable".to_owned(),
-        false => format!("; {}", claimed.join(", ")),
-    }
-}
-
 /// The verdict, what it costs, and how to apply and undo it.
 fn words(
     findings: &Findings<'_>,
@@ -306,11 +244,7 @@ fn words(
     for (name, failures) in &recommendation.failed {
         line(format!("  failed     {name}: {failures}"));
     }
-    if let Some(seconds) = recommendation
-        .reasons
-        .iter()
-        .find_map(Reason::enough_seconds)
-    {
+    if let Some(seconds) = recommendation.enough_seconds(findings) {
         line(format!("  more data  --budget {seconds}"));
     }
     let Advice::Take(variant) = recommendation.advice else {
@@ -319,10 +253,13 @@ fn words(
     let taken = &findings.benchmark.variants[variant].name;
     if let Some((_, choice)) = choices.iter().find(|(name, _)| name == taken) {
         line(format!("  hardening  {}", choice.allocator.hardening));
+        if let Some(stopped) = kinds::stopped(taken) {
+            line(format!("  stops      {stopped}"));
+        }
         if let Some(lost) = findings
             .benchmark
             .baseline()
-            .and_then(|it| lost(&it.name, taken))
+            .and_then(|it| attacked::lost(&it.name, taken))
         {
             line(format!("  lost       {lost}"));
         }
@@ -330,19 +267,4 @@ fn words(
         line(format!("  undo       {}", commands.undo));
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_lost_with_options_was_attacked_without_them() {
-        let plain = lost("glibc", "glibc+mimalloc-secure").unwrap();
-        let command = "reheap attack --variant glibc,glibc+mimalloc-secure)";
-        assert!(plain.ends_with(&format!(" ({command}")), "{plain}");
-        let tuned = lost("glibc", "glibc+mimalloc-secure[purge_delay=0]").unwrap();
-        let end = format!(" (attacked without its options: {command}");
-        assert!(tuned.ends_with(&end), "{tuned}");
-    }
 }
