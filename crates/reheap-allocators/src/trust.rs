@@ -9,6 +9,9 @@
 //!   below a directory such as `/tmp`, where anybody could have made it.
 //! - Files of the user that owns reheap's own program are trusted. That user can replace reheap.
 
+mod access_list;
+
+use access_list::Writer;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
@@ -38,15 +41,22 @@ enum Reason {
     Everyone,
     #[error("the members of group {0} may write to it, and replace")]
     Group(u32),
+    #[error("its access control list lets {0} write to it, and replace")]
+    Listed(Writer),
+    #[error(
+        "it may have an access control list that reheap cannot read ({0}), and that lets others replace"
+    )]
+    UnreadableList(String),
 }
 
 impl Distrusted {
-    /// The command that makes it trusted, if it is about modes. A file of somebody else may be so for a reason.
+    /// The command that makes it trusted, if it is about modes or lists. A file of somebody else may be so for a reason.
     pub fn command(&self) -> Option<String> {
         let shown = self.path.display();
         match self.reason {
             Reason::Owner(_) => None,
             Reason::Everyone | Reason::Group(_) => Some(format!("chmod go-w {shown}")),
+            Reason::Listed(_) | Reason::UnreadableList(_) => Some(format!("setfacl -b {shown}")),
         }
     }
 }
@@ -143,9 +153,10 @@ impl Trust {
         let reason = match metadata.mode() {
             _ if !self.owners.contains(&metadata.uid()) => Reason::Owner(metadata.uid()),
             mode if mode & OTHERS_MAY_WRITE != 0 => Reason::Everyone,
-            mode if mode & GROUP_MAY_WRITE != 0 && !self.has_private_group(path, metadata) => {
-                Reason::Group(metadata.gid())
-            }
+            mode if mode & GROUP_MAY_WRITE != 0 => match self.check_group(path, metadata) {
+                Ok(()) => return Ok(()),
+                Err(reason) => reason,
+            },
             _ => return Ok(()),
         };
         let path = path.to_owned();
@@ -162,22 +173,33 @@ impl Trust {
             _ if metadata.is_symlink() => return Ok(()),
             mode if mode & STICKY != 0 => return Ok(()),
             mode if mode & OTHERS_MAY_WRITE != 0 => Reason::Everyone,
-            mode if mode & GROUP_MAY_WRITE != 0
-                && !self.has_private_group(&step.path, metadata) =>
-            {
-                Reason::Group(metadata.gid())
-            }
+            mode if mode & GROUP_MAY_WRITE != 0 => match self.check_group(&step.path, metadata) {
+                Ok(()) => return Ok(()),
+                Err(reason) => reason,
+            },
             _ => return Ok(()),
         };
         let path = step.path.clone();
         Err(Distrusted { path, reason })
     }
 
-    /// Whether its group has no other member. With an access control list the group's bits speak for others too
-    /// (acl(5)).
-    fn has_private_group(&self, path: &Path, metadata: &Metadata) -> bool {
-        let list = rustix::fs::lgetxattr(path, "system.posix_acl_access", &mut [0_u8; 4096][..]);
-        list.is_err() && (self.accounts).is_private(metadata.gid(), metadata.uid(), &self.owners)
+    /// Checks whom the group's bits speak for: without an access control list only the group, with one also the users
+    /// and groups in it (acl(5)).
+    fn check_group(&self, path: &Path, metadata: &Metadata) -> Result<(), Reason> {
+        let (group, owner) = (metadata.gid(), metadata.uid());
+        let is_trusted = |writer: &Writer| match *writer {
+            Writer::User(user) => user == owner || self.owners.contains(&user),
+            Writer::Group(group) => self.accounts.is_private(group, owner, &self.owners),
+        };
+        let list = access_list::writers(path, group);
+        match list.map_err(|error| Reason::UnreadableList(error.to_string()))? {
+            None if is_trusted(&Writer::Group(group)) => Ok(()),
+            None => Err(Reason::Group(group)),
+            Some(writers) => match writers.into_iter().find(|writer| !is_trusted(writer)) {
+                None => Ok(()),
+                Some(writer) => Err(Reason::Listed(writer)),
+            },
+        }
     }
 
     /// `PATH` without directories in which everybody can put a program, and without relative ones. Whom else the user

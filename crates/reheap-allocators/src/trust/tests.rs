@@ -183,3 +183,96 @@ fn on_path_only_what_is_closed_to_others_counts() {
     let kept: Vec<PathBuf> = std::env::split_paths(&kept).collect();
     assert_eq!(kept, [inner, path("group"), path("sticky/own")]);
 }
+
+/// A list as the kernel takes it: the owner, users with their permissions, the group, the mask and the others.
+fn access_list(users: impl Iterator<Item = (u32, u16)>, mask: u16) -> Vec<u8> {
+    const NOBODY: u32 = u32::MAX;
+    let users = users.map(|(user, permissions)| (0x02, permissions, user));
+    let entries = std::iter::once((0x01, 7, NOBODY)).chain(users).chain([
+        (0x04, 5, NOBODY),
+        (0x10, mask, NOBODY),
+        (0x20, 5, NOBODY),
+    ]);
+    let entries = entries.flat_map(|(tag, permissions, id): (u16, u16, u32)| {
+        let [tag, permissions] = [tag, permissions].map(u16::to_le_bytes);
+        [&tag[..], &permissions, &id.to_le_bytes()].concat()
+    });
+    2_u32.to_le_bytes().into_iter().chain(entries).collect()
+}
+
+/// A directory on a file system in memory: those on disks keep no list of more than a block.
+fn directory_with_list(list: &[u8]) -> tempfile::TempDir {
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    set_mode(directory.path(), 0o755);
+    let attribute = "system.posix_acl_access";
+    let set = rustix::fs::setxattr(
+        directory.path(),
+        attribute,
+        list,
+        rustix::fs::XattrFlags::empty(),
+    );
+    set.expect("tmpfs has access control lists");
+    directory
+}
+
+/// Trusts root and whoever runs the tests. All groups are private.
+fn trust_with_private_groups() -> Trust {
+    let group = rustix::process::getegid().as_raw();
+    Trust {
+        owners: vec![0, me()],
+        accounts: Accounts::parse("", &format!("mine:x:{group}:\n")),
+    }
+}
+
+#[test]
+fn whomever_an_access_control_list_lets_write_is_named_with_the_command_that_takes_it_off() {
+    let trust = trust_with_private_groups();
+    for count in [1, 600] {
+        let users = (70_001..).take(count).map(|user| (user, 7));
+        let directory = directory_with_list(&access_list(users, 7));
+        let refused = trust.check_one(directory.path()).unwrap_err();
+        let shown = directory.path().display();
+        assert_eq!(
+            refused.to_string(),
+            format!(
+                "cannot trust `{shown}`: its access control list lets user 70001 write to it, and replace what reheap \
+                 executes"
+            ),
+            "{count} users"
+        );
+        assert_eq!(refused.command(), Some(format!("setfacl -b {shown}")));
+        // It is on the way to something too.
+        let below = directory.path().join("below");
+        fs::create_dir(&below).unwrap();
+        set_mode(&below, 0o755);
+        assert_eq!(trust.check(&below), Err(refused));
+        rustix::fs::removexattr(directory.path(), "system.posix_acl_access").unwrap();
+        set_mode(directory.path(), 0o775);
+        assert_eq!(trust.check(&below), Ok(()));
+    }
+}
+
+#[test]
+fn a_list_that_lets_nobody_else_write_changes_nothing() {
+    let trust = trust_with_private_groups();
+    let readers = || (70_001..).take(600).map(|user| (user, 5));
+    let mine = std::iter::once((me(), 7));
+    for list in [
+        access_list(readers(), 7),
+        access_list(mine, 7),
+        access_list((70_001..).take(3).map(|user| (user, 7)), 5),
+    ] {
+        let directory = directory_with_list(&list);
+        assert_eq!(trust.check_one(directory.path()), Ok(()));
+    }
+    // The group may write as far as the mask goes, and has others in it. But its own entry does not let it.
+    let shared = Trust {
+        accounts: Accounts::parse(
+            "",
+            &format!("ours:x:{}:eve\n", rustix::process::getegid().as_raw()),
+        ),
+        ..trust
+    };
+    let directory = directory_with_list(&access_list(std::iter::empty(), 7));
+    assert_eq!(shared.check_one(directory.path()), Ok(()));
+}
