@@ -16,7 +16,8 @@ use crate::stacks::{Machine, Modules, Registers, Symbols, Unwinder};
 use nix::errno::Errno;
 use nix::unistd::Pid;
 use ptrace::Resume;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -51,6 +52,8 @@ pub struct Watched {
     pub end: End,
     /// All processes that died by a signal of their own fault, in the order in which they died.
     pub deaths: Vec<Death>,
+    /// The programs of the processes that still ran when the first one had ended, and were killed then.
+    pub killed: Vec<PathBuf>,
 }
 
 /// How a process ended.
@@ -77,6 +80,8 @@ pub struct Death {
     pub is_deliberate: bool,
     /// The functions, the innermost first.
     pub stack: Vec<Frame>,
+    /// How many of the command's processes had died when this one began.
+    pub deaths_before: usize,
 }
 
 /// Why a command could not be watched.
@@ -95,9 +100,12 @@ pub enum WatchError {
 ///
 /// If this process ends, so do all of them.
 ///
+/// When a process waits for a signal that it may die of, `signalled` gets its number, in the thread that watches. Then
+/// whatever the process wrote before has been written.
+///
 /// # Errors
 /// When the command cannot be started or traced.
-pub fn watch(command: Command) -> Result<Watched, WatchError> {
+pub fn watch(command: Command, signalled: &mut dyn FnMut(i32)) -> Result<Watched, WatchError> {
     // The thread that seizes a process has to wait for it too, and `spawn` returns only after the exec. So another
     // thread spawns.
     let (mut child, gate) = sys::hold_before_exec(command)?;
@@ -113,11 +121,12 @@ pub fn watch(command: Command) -> Result<Watched, WatchError> {
         return Err(error);
     }
     executed.map_err(WatchError::Trace)?;
-    let mut watch = Watch::new(first);
+    let mut watch = Watch::new(first, signalled);
     let end = watch.until_all_ended();
     Ok(Watched {
         end: end.map_err(WatchError::Trace)?,
         deaths: watch.deaths,
+        killed: watch.killed,
     })
 }
 
@@ -156,11 +165,16 @@ fn go_on(thread: Pid, event: Event) -> Result<(), Errno> {
 }
 
 /// All processes of a command.
-struct Watch {
+struct Watch<'a> {
+    signalled: &'a mut dyn FnMut(i32),
     first: Pid,
     /// How the first process ended.
     end: Option<End>,
-    alive: HashSet<Pid>,
+    /// All threads, and how many deaths there were when they began.
+    alive: HashMap<Pid, usize>,
+    /// The programs of processes that have to end because the first one did.
+    left: HashMap<Pid, PathBuf>,
+    killed: Vec<PathBuf>,
     /// What each process got last, in case it dies of it.
     faults: HashMap<i32, Fault>,
     deaths: Vec<Death>,
@@ -168,12 +182,15 @@ struct Watch {
     symbols: Symbols,
 }
 
-impl Watch {
-    fn new(first: Pid) -> Self {
+impl<'a> Watch<'a> {
+    fn new(first: Pid, signalled: &'a mut dyn FnMut(i32)) -> Self {
         Self {
+            signalled,
             first,
             end: None,
-            alive: HashSet::from([first]),
+            alive: HashMap::from([(first, 0)]),
+            left: HashMap::new(),
+            killed: Vec::new(),
             faults: HashMap::new(),
             deaths: Vec::new(),
             modules: Modules::new(),
@@ -199,20 +216,26 @@ impl Watch {
             self.ended(thread, ended);
             if thread == self.first {
                 self.end = Some(ended);
-                self.alive.iter().copied().for_each(kill);
+                let left: Vec<Pid> = self.alive.keys().copied().collect();
+                left.into_iter().for_each(|thread| self.kill(thread));
             }
         }
     }
 
     fn stopped(&mut self, thread: Pid, event: Event) -> Result<(), Errno> {
-        if self.alive.insert(thread) && self.end.is_some() {
-            kill(thread);
+        if let Entry::Vacant(place) = self.alive.entry(thread) {
+            place.insert(self.deaths.len());
+            if self.end.is_some() {
+                self.kill(thread);
+            }
         }
         match event {
             Event::Signal(signal) if SIGNALS.contains(&signal) => self.note(thread, signal),
             Event::Executed => {
-                self.alive.remove(&sys::former_number(thread)?);
-                self.alive.insert(thread);
+                let former = sys::former_number(thread)?;
+                if former != thread {
+                    self.alive.remove(&former);
+                }
             }
             _ => {}
         }
@@ -224,26 +247,47 @@ impl Watch {
         let Some(fault) = Fault::of(thread, signal) else {
             return;
         };
+        (self.signalled)(fault.process);
         // A handler that reports a fault sends the same signal again. The fault itself says more.
-        let is_repeated = |before: &Fault| before.is_by_kernel && !fault.is_by_kernel;
+        let is_repeated =
+            |before: &Fault| before.signal == signal && before.is_by_kernel && !fault.is_by_kernel;
         if !self.faults.get(&fault.process).is_some_and(is_repeated) {
             self.faults.insert(fault.process, fault);
         }
     }
 
     fn ended(&mut self, thread: Pid, how: End) {
-        self.alive.remove(&thread);
+        let deaths_before = self.alive.remove(&thread).unwrap_or_default();
+        let left = self.left.remove(&thread);
+        self.killed
+            .extend(left.filter(|_| how == End::Killed(libc::SIGKILL)));
         let fault = self.faults.remove(&thread.as_raw());
         if let Some(fault) = fault.filter(|fault| how == End::Killed(fault.signal)) {
-            let death = fault.death(&mut self.modules, &mut self.symbols);
+            let mut death = fault.death(&mut self.modules, &mut self.symbols);
+            death.deaths_before = deaths_before;
             self.deaths.push(death);
         }
     }
+
+    fn kill(&mut self, thread: Pid) {
+        let is_process = process_of(thread) == Some(thread.as_raw());
+        if is_process && let Ok(program) = program_of(thread) {
+            self.left.insert(thread, program);
+        }
+        // It may have ended meanwhile.
+        let _ = nix::sys::signal::kill(thread, nix::sys::signal::Signal::SIGKILL);
+    }
 }
 
-fn kill(thread: Pid) {
-    // It may have ended meanwhile.
-    let _ = nix::sys::signal::kill(thread, nix::sys::signal::Signal::SIGKILL);
+/// The process that a thread is of.
+fn process_of(thread: Pid) -> Option<i32> {
+    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    let group = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
+    group.trim().parse().ok()
+}
+
+fn program_of(thread: Pid) -> io::Result<PathBuf> {
+    fs::read_link(format!("/proc/{thread}/exe"))
 }
 
 /// A thread in front of a signal.
@@ -262,15 +306,13 @@ struct Fault {
 
 impl Fault {
     fn of(thread: Pid, signal: i32) -> Option<Self> {
-        let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
-        let group = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
         let source = sys::source(thread).ok()?;
         let registers = registers(&nix::sys::ptrace::getregs(thread).ok()?);
         let memory = File::open(format!("/proc/{thread}/mem")).ok()?;
         let is_memory = matches!(signal, libc::SIGSEGV | libc::SIGBUS);
         Some(Self {
-            process: group.trim().parse().ok()?,
-            program: fs::read_link(format!("/proc/{thread}/exe")).unwrap_or_default(),
+            process: process_of(thread)?,
+            program: program_of(thread).unwrap_or_default(),
             signal,
             is_by_kernel: source.code > 0,
             address: (is_memory && source.code > 0 && source.code != SI_KERNEL)
@@ -293,6 +335,7 @@ impl Fault {
             signal: self.signal,
             address: self.address,
             is_deliberate: self.is_deliberate,
+            deaths_before: 0,
             stack: frames
                 .flat_map(|address| symbols.frames(modules, address))
                 .collect(),

@@ -14,7 +14,7 @@ fn watched(link: Link, arguments: &[&str]) -> Watched {
     let program = compile("dies", link, directory.path());
     let mut command = Command::new(program);
     command.args(arguments).stdout(Stdio::null());
-    watch(command).unwrap()
+    watch(command, &mut |_| {}).unwrap()
 }
 
 #[track_caller]
@@ -95,6 +95,28 @@ fn a_handler_that_sends_the_signal_again_does_not_hide_the_fault() {
     assert_eq!(functions(death), ["innermost", "middle", "main"]);
 }
 
+/// As runtimes do that use faults, and programs that check something after they survived one.
+#[test]
+fn a_fault_that_a_program_survived_is_not_what_it_dies_of() {
+    let watched = watched(Link::Dynamic, &["survives", "abort"]);
+    assert_eq!(watched.end, End::Killed(libc::SIGABRT));
+    let death = only_death(&watched);
+    assert_eq!((death.signal, death.address), (libc::SIGABRT, None));
+    assert_eq!(functions(death), ["innermost", "middle", "main"]);
+}
+
+#[test]
+fn it_is_known_which_processes_died_before_another_began() {
+    let one_by_one = watched(Link::Dynamic, &["children", "one by one"]);
+    let together = watched(Link::Dynamic, &["children", "together"]);
+    let before = |watched: &Watched| -> Vec<usize> {
+        let deaths = watched.deaths.iter();
+        deaths.map(|death| death.deaths_before).collect()
+    };
+    assert_eq!(before(&one_by_one), [0, 1]);
+    assert_eq!(before(&together), [0, 0]);
+}
+
 #[test]
 fn signals_of_others_are_no_deaths_of_their_own() {
     let killed = watched(Link::Dynamic, &["killed"]);
@@ -112,7 +134,8 @@ fn signals_of_others_are_no_deaths_of_their_own() {
 #[test]
 fn stops_forks_and_programs_in_threads_work_as_ever() {
     assert_eq!(watched(Link::Dynamic, &["stops"]).end, End::Exited(3));
-    assert_eq!(watched(Link::Dynamic, &["many"]).end, End::Exited(5));
+    let many = watched(Link::Dynamic, &["many"]);
+    assert_eq!((many.end, many.killed), (End::Exited(5), Vec::new()));
     assert_eq!(
         watched(Link::Dynamic, &["exec-in-thread"]).end,
         End::Exited(5)
@@ -122,17 +145,19 @@ fn stops_forks_and_programs_in_threads_work_as_ever() {
 /// `watch` waits for all, so it would not return either.
 #[test]
 fn what_a_command_leaves_behind_is_ended() {
-    assert_eq!(
-        watched(Link::Dynamic, &["leaves-child"]).end,
-        End::Exited(7)
-    );
+    let watched = watched(Link::Dynamic, &["leaves-child"]);
+    assert_eq!(watched.end, End::Exited(7));
+    let [program] = watched.killed.as_slice() else {
+        panic!("{watched:?}");
+    };
+    assert!(program.ends_with("dies-Dynamic"), "{program:?}");
 }
 
 #[test]
 fn a_command_that_cannot_be_started_is_an_error() {
     let directory = scratch_directory();
     for path in [directory.path(), Path::new("/nonexistent")] {
-        let error = watch(Command::new(path)).unwrap_err();
+        let error = watch(Command::new(path), &mut |_| {}).unwrap_err();
         assert!(matches!(error, WatchError::Spawn(_)), "{path:?}: {error:?}");
     }
 }

@@ -10,25 +10,29 @@
 //! glibc's own checks are one of the allocators: they see overflows of a single byte, which need no neighbour.
 
 mod finding;
+mod report;
 mod run;
 mod seen;
+mod stderr;
 
 use crate::bench::variants;
 use crate::choice::{Choice, Hardened};
 use crate::debugging;
-use crate::program::Program;
+use crate::other_preloads;
+use crate::program::{Obstacle, Program};
 use crate::pulse;
 use crate::ui::{self, Failure};
 use crate::workshop::Workshop;
-use finding::Checked;
 use reheap_allocators::target::Libc;
 use reheap_bench::results::LeftOut;
+use report::Checked;
 use run::Bench;
 use seen::{Seen, usual_end};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
-pub(crate) use finding::Report;
+pub(crate) use report::Report;
 
 /// As `-a` takes it. `full` has all that glibc can look for.
 const GLIBCS_CHECKS: &str = "stock[debug=full]";
@@ -39,6 +43,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) allocators: &'a [String],
     /// How often each one is tried: what an allocator notices may depend on chance.
     pub(crate) runs: usize,
+    /// How long one run may take.
+    pub(crate) time_limit: Option<Duration>,
     pub(crate) command: &'a [OsString],
 }
 
@@ -48,16 +54,11 @@ pub(crate) struct Plan<'a> {
 /// When the command cannot be run or traced, no allocator can get into it, or a library cannot be had.
 pub(crate) fn check(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Report> {
     let program = Program::to_run(&plan.command[0])?;
-    if let Some(obstacle) = program.obstacles().first() {
-        let shown = program.route.file.display();
-        let mut failure = Failure::failed(format!("cannot check `{shown}`: {obstacle}"));
-        if let Some(way_out) = obstacle.way_out() {
-            failure = failure.hint(way_out);
-        }
-        return Err(failure.into());
+    if let Some(refusal) = refusal(&program) {
+        return Err(refusal.into());
     }
     let (choices, left_out) = choices(plan.allocators, &program)?;
-    let bench = Bench::prepare(&program, plan.command, workshop)?;
+    let bench = Bench::prepare(&program, plan.command, plan.time_limit, workshop)?;
     let libraries = choices.iter().map(|choice| bench.library(choice));
     let libraries: Vec<PathBuf> = libraries.collect::<anyhow::Result<_>>()?;
     let stock = Choice::of("stock", &[])?;
@@ -73,6 +74,24 @@ pub(crate) fn check(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Repo
     let command = plan.command.iter().map(ui::printable);
     let command = command.collect();
     Ok(Report::new(command, usual, as_it_is, checked, left_out))
+}
+
+/// Why no allocator can be tried.
+fn refusal(program: &Program) -> Option<Failure> {
+    let obstacles = program.obstacles().into_iter();
+    let obstacle = obstacles
+        .chain(other_preloads::obstacle_to_stock())
+        .next()?;
+    let shown = program.route.file.display();
+    let failure = Failure::failed(format!("cannot check `{shown}`: {obstacle}"));
+    let way_out = match obstacle {
+        Obstacle::OtherPreload(_) => Some("remove it from LD_PRELOAD"),
+        _ => obstacle.way_out(),
+    };
+    Some(match way_out {
+        Some(way_out) => failure.hint(way_out),
+        None => failure,
+    })
 }
 
 impl Plan<'_> {

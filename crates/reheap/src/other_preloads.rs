@@ -18,12 +18,21 @@ use std::path::{Path, PathBuf};
 /// The first library in `LD_PRELOAD` that has a malloc of its own, unless it is one of reheap's. Those are alike: the
 /// last one requested comes first and serves everything.
 pub(crate) fn obstacle() -> Option<Obstacle> {
+    first(has_a_malloc)
+}
+
+/// The same, also if it is one of reheap's: where a command is to run with the malloc of its libc too.
+pub(crate) fn obstacle_to_stock() -> Option<Obstacle> {
+    first(exports_a_malloc)
+}
+
+fn first(is_obstacle: fn(&Opened) -> bool) -> Option<Obstacle> {
     let list = env_vars::variable(env_vars::LD_PRELOAD)?;
     // Blanks and colons separate (ld.so(8)).
     list.as_bytes()
         .split(|byte| byte.is_ascii_whitespace() || *byte == b':')
         .map(|name| Path::new(OsStr::from_bytes(name)))
-        .find(|name| find(name).is_some_and(|file| brings_a_malloc(&file)))
+        .find(|name| find(name).is_some_and(|file| is(&file, is_obstacle)))
         .map(|name| Obstacle::OtherPreload(name.display().to_string()))
 }
 
@@ -49,16 +58,19 @@ pub(crate) fn room_beside_audit_libraries() -> Option<(OsString, OsString)> {
 }
 
 /// If reheap cannot read the file, the dynamic linker does not preload it either.
-fn brings_a_malloc(file: &Path) -> bool {
+fn is(file: &Path, what: fn(&Opened) -> bool) -> bool {
     let file = File::open(file).and_then(Opened::new).ok();
-    file.is_some_and(|file| has_a_malloc(&file))
+    file.is_some_and(|file| what(&file))
 }
 
 /// Whether a library has a malloc of its own that is not one of reheap's.
 pub(crate) fn has_a_malloc(library: &Opened) -> bool {
-    identify(library).is_ok_and(|identity| {
-        identity.marker.is_none() && identity.exports.iter().any(|name| name == "malloc")
-    })
+    exports_a_malloc(library) && identify(library).is_ok_and(|identity| identity.marker.is_none())
+}
+
+fn exports_a_malloc(library: &Opened) -> bool {
+    let identity = identify(library);
+    identity.is_ok_and(|it| it.exports.iter().any(|name| name == "malloc"))
 }
 
 /// Where the dynamic linker finds it, except for what only its cache knows.

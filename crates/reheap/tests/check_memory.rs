@@ -10,49 +10,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Misuses memory as its argument says; the function around `free` is for the stack.
-const MISUSES: &str = r#"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-__attribute__((noinline)) static void drop(void *volatile *block)
-{
-    free(*block);
-    __asm__ volatile("");
-}
-int main(int count, char **words)
-{
-    const char *how = count > 1 ? words[1] : "";
-    void *volatile block = malloc(64), *volatile other = malloc(64);
-    if (strcmp(how, "twice") == 0) {
-        drop(&block);
-        drop(&other);
-        drop(&block);
-    }
-    if (strcmp(how, "byte") == 0) {
-        ((volatile char *)block)[64] = 'A';
-        drop(&block);
-    }
-    if (strcmp(how, "overflow") == 0) {
-        memset(block, 'A', 80);
-        drop(&block);
-    }
-    if (strcmp(how, "twice, fault") == 0) {
-        drop(&block);
-        if (getenv("LD_PRELOAD")) drop(&block);
-    }
-    if (strstr(how, "fault")) *(volatile char *)8 = 1;
-    if (strcmp(how, "abort") == 0) {
-        fputs("\033[31mwords\n", stderr);
-        abort();
-    }
-    // As a program may whose use of a stale block goes unnoticed.
-    if (strcmp(how, "code") == 0) return getenv("LD_PRELOAD") ? 3 : 0;
-    fputs("its own words\n", stderr);
-    return 0;
-}
-"#;
+/// Misuses memory as its argument says.
+const MISUSES: &str = include_str!("programs/misuses.c");
 
 fn misuses(programs: &Programs, compiler: &str) -> PathBuf {
     programs.compile(compiler, "misuses", MISUSES, &["-g", "-O1"])
@@ -74,7 +33,7 @@ fn an_error_that_an_allocator_notices_is_shown_with_its_stack() {
             &["overflow"],
         );
         let stack = match compiler {
-            "cc" => ["drop  ", "misuses.c:8", "main  "],
+            "cc" => ["drop  ", "misuses.c:17", "main  "],
             // Debian's musl is built without tables for stacks, so nothing leads out of its abort.
             _ => [""; 3],
         };
@@ -140,12 +99,139 @@ fn an_error_that_a_program_survived_is_not_what_it_died_of() {
 }
 
 #[test]
+fn a_program_that_ends_itself_is_not_stopped_by_an_allocator() {
+    let programs = Programs::new();
+    let program = misuses(&programs, "cc");
+    for how in ["trap", "survived, abort"] {
+        check("--runs 1 -a mimalloc-secure", &program, &[how])
+            .ended_with(3)
+            .printed(&["ends itself by a signal with mimalloc-secure, stock\n"])
+            .printed(&[
+                "with mimalloc-secure misuses ended itself in 1 of 1 run: SIG",
+                "    main  ",
+            ])
+            .did_not_print("0x8");
+    }
+    let how = "child twice, abort";
+    check("--runs 1 -a mimalloc-secure", &program, &[how])
+        .ended_with(3)
+        .printed(&["with mimalloc-secure misuses ended itself in 1 of 1 run: SIGABRT\n"])
+        .printed(&["mimalloc-secure noticed an error and let it go on in 1 of 1 run: "])
+        .printed(&["with stock misuses ended itself in 1 of 1 run: SIGABRT\n"])
+        .did_not_print("stopped");
+}
+
+#[test]
+fn what_cannot_be_told_of_two_processes_is_not_invented() {
+    let programs = Programs::new();
+    let program = misuses(&programs, "cc");
+    let options = "--runs 2 -a mimalloc-secure";
+    check(options, &program, &["two die"])
+        .ended_with(3)
+        .printed(&["mimalloc-secure stopped misuses in 2 of 2 runs\n    free  "])
+        .printed(&["with mimalloc-secure one of these processes wrote in 2 of 2 runs: mimalloc: "])
+        .printed(&["of size 72: write after", "of size 640"]);
+    check(options, &program, &["two die alike"])
+        .ended_with(3)
+        .printed(&["mimalloc-secure stopped misuses in 2 of 2 runs: mimalloc: error: buffer "])
+        .did_not_print("one of these");
+}
+
+#[test]
+fn each_different_message_is_a_finding_wherever_it_is_in_a_line() {
+    let programs = Programs::new();
+    let program = misuses(&programs, "cc");
+    for how in ["different", "in a line"] {
+        let outcome = check("--runs 2 -a mimalloc-secure", &program, &[how]).ended_with(3);
+        let text = "mimalloc-secure noticed an error and let it go on in 2 of 2 runs: mimalloc: error: double free ";
+        assert_eq!(outcome.stdout.matches(text).count(), 2, "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_lack_of_memory_and_words_like_an_allocators_are_no_findings() {
+    let programs = Programs::new();
+    let program = misuses(&programs, "cc");
+    check("--runs 1 -a mimalloc-secure", &program, &["no memory"]).ended_with(0);
+}
+
+#[test]
+fn programs_that_were_not_checked_are_named() {
+    let programs = Programs::new();
+    misuses(&programs, "cc");
+    programs.compile("cc", "fixed", MISUSES, &["-static"]);
+    let script = programs.script(
+        "script",
+        "#!/bin/sh\n\"${0%/*}/fixed\"\nenv -i \"${0%/*}/misuses\"\nexit 0\n",
+    );
+    check(
+        "--runs 1 -a mimalloc-secure -a stock[debug=full]",
+        &script,
+        &[],
+    )
+    .ended_with(0)
+    .printed(&["fixed was not checked: it is static"])
+    .printed(&["misuses was not checked: it was started without LD_PRELOAD\n"]);
+}
+
+#[test]
+fn a_daemon_that_is_ended_is_named() {
+    let programs = Programs::new();
+    let program = misuses(&programs, "cc");
+    check("--runs 1 -a mimalloc-secure", &program, &["daemon"])
+        .ended_with(0)
+        .printed(&[
+            "misuses still ran when the command had ended, and reheap killed it, in 2 of 2 runs\n",
+        ]);
+}
+
+#[test]
+fn a_server_is_ended_at_the_time_limit_and_what_it_showed_counts() {
+    let programs = Programs::new();
+    let program = misuses(&programs, "cc");
+    check(
+        "--runs 1 -a mimalloc-secure --time-limit 4",
+        &program,
+        &["server"],
+    )
+    .ended_with(3)
+    .printed(&["mimalloc-secure noticed an error and let it go on in 1 of 1 run: mimalloc: "])
+    .printed(&["the time limit ended the command in 1 of 2 runs\n"])
+    .did_not_print("still ran")
+    .did_not_print("otherwise");
+}
+
+#[test]
+fn another_malloc_in_ld_preload_is_refused() {
+    let programs = Programs::new();
+    let other = programs.compile(
+        "cc",
+        "libother.so",
+        "void *__libc_malloc(unsigned long); void *malloc(unsigned long size) { return __libc_malloc(size); }",
+        &["-shared", "-fPIC", "-fno-builtin"],
+    );
+    let mut command = reheap("check-memory -a mimalloc-secure -- true");
+    run(command.env("LD_PRELOAD", &other))
+        .ended_with(1)
+        .said(&[
+            "cannot check `",
+            "LD_PRELOAD names `",
+            "libother.so`, which has a malloc",
+        ])
+        .said(&["hint: remove it from LD_PRELOAD"]);
+}
+
+#[test]
 fn what_a_program_wrote_does_not_reach_the_terminal_as_it_is() {
     let programs = Programs::new();
     let program = misuses(&programs, "cc");
     check("--runs 1 -a mimalloc-secure", &program, &["abort"])
         .ended_with(3)
-        .printed(&["crashed in 1 of 1 run: SIGABRT: ", "[31mwords"])
+        .printed(&[
+            "ended itself in 1 of 1 run: SIGABRT\n",
+            "    stderr: ",
+            "[31mwords",
+        ])
         .did_not_print("\u{1b}");
 }
 

@@ -80,6 +80,25 @@ int main(int argc, char **argv)
         signal(SIGSEGV, survive);
         if (!sigsetjmp(before_fault, 1))
             middle("fault");
+        middle(how);
+    }
+    if (!strcmp(where, "children")) {
+        // All wait until the pipe is closed, or each is over before the next one begins.
+        int is_together = !strcmp(how, "together"), gate[2];
+        if (pipe(gate))
+            return 1;
+        for (int i = 0; i < 2; i++) {
+            if (fork() == 0) {
+                char byte;
+                close(gate[1]);
+                if (is_together && read(gate[0], &byte, 1))
+                    return 1;
+                middle("abort");
+            }
+            if (!is_together)
+                wait(NULL);
+        }
+        close(gate[1]);
     }
     if (!strcmp(where, "reports")) {
         signal(SIGSEGV, report);

@@ -8,7 +8,7 @@ pub(crate) mod options;
 pub(crate) mod outputs;
 pub(crate) mod preloaded;
 pub(crate) mod progress;
-mod reach;
+pub(crate) mod reach;
 pub(crate) mod ready;
 pub(crate) mod replayed;
 pub(crate) mod search;

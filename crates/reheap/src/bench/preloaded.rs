@@ -336,7 +336,8 @@ impl<'a> Dynamic<'a> {
             Failure::failed(format!("{text}{failed}"))
         })?;
         let unreachable = &self.read.unreachable;
-        let unreached = unreachable.of(&observation, self.libc, &measurement.clock);
+        let count = |read: &dyn Fn() -> _| measurement.clock.count(read).0;
+        let unreached = unreachable.of(&observation, self.libc, count);
         let reach = Reach { seen, unreached };
         match reach::share_of_unreached(&observation, &first_run.finished.cost) {
             share if share > reach::SHARE_MAX && !reach.unreached.is_empty() => {

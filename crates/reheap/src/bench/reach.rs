@@ -4,7 +4,6 @@
 //! static, or is started by `env -i`, reheap would compare that program with itself and call the result a tie. What
 //! counts is processor time: a helper without the allocator is worth a warning, the main part is not a comparison.
 
-use crate::bench::clock::Clock;
 use crate::preloading;
 use crate::pulse;
 use crate::ui::Failure;
@@ -43,19 +42,20 @@ impl Reach {
     }
 }
 
-/// Finds the programs that ran without the library. It reads each file once for all variants, and that time counts.
+/// Finds the programs that ran without the library. It reads each file once for all variants.
 #[derive(Default)]
 pub(crate) struct Unreachable {
     known: RefCell<BTreeMap<PathBuf, String>>,
 }
 
 impl Unreachable {
-    /// The programs that ran without the library, which is for this libc, and why.
+    /// The programs that ran without the library, which is for this libc, and why. Reading a file takes a while, so
+    /// `count` does it.
     pub(crate) fn of(
         &self,
         observation: &Observation,
         libc: Libc,
-        clock: &Clock,
+        count: impl Fn(&dyn Fn() -> Option<String>) -> Option<String>,
     ) -> Vec<Unreached> {
         let without = observation.without.iter();
         let unreached = without.map(|Without { program, because }| Unreached {
@@ -67,19 +67,24 @@ impl Unreachable {
             reason: match because {
                 Because::NoVariable => preloading::NO_VARIABLE.to_owned(),
                 Because::OwnMalloc => "it has a malloc of its own".to_owned(),
-                Because::NotLoaded => self.not_loaded_because(program, libc, clock),
+                Because::NotLoaded => self.not_loaded_because(program, libc, &count),
             },
         });
         unreached.collect()
     }
 
-    fn not_loaded_because(&self, program: &Path, libc: Libc, clock: &Clock) -> String {
+    fn not_loaded_because(
+        &self,
+        program: &Path,
+        libc: Libc,
+        count: impl Fn(&dyn Fn() -> Option<String>) -> Option<String>,
+    ) -> String {
         if let Some(known) = self.known.borrow().get(program) {
             return known.clone();
         }
         let what = format!("reading `{}`", program.display());
         let read = || preloading::unreached_because(program, libc);
-        let (because, _) = clock.count(|| pulse::while_spinning(&what, read));
+        let because = count(&|| pulse::while_spinning(&what, read));
         let because = because.unwrap_or_else(|| preloading::NOT_LOADED.to_owned());
         let mut known = self.known.borrow_mut();
         known.insert(program.to_owned(), because.clone());

@@ -6,14 +6,17 @@ use crate::ui::{self, Failure};
 use crate::workshop::{Network, Workshop};
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::time::Duration;
 
 pub(crate) const EXAMPLES: &str = "\
-Exit codes: 0 nothing was noticed; 1 it could not be done; 3 an allocator noticed an error, or a process crashed.
+Exit codes: 0 nothing was noticed; 1 it could not be done; 3 an allocator noticed an error, a process died by a signal,
+or the command ended otherwise than by itself.
 
 Examples:
   reheap check-memory -- ./parser --selftest
   reheap check-memory -a mimalloc-secure --runs 10 -- ./parser damaged.bin
-  reheap check-memory -a 'stock[debug=full]' -a 'mimalloc-secure[guard_pages=1]' -- ./parser";
+  reheap check-memory -a 'stock[debug=full]' -a 'mimalloc-secure[guard_pages=1]' -- ./parser
+  reheap check-memory --time-limit 20 -- ./server";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckMemoryArguments {
@@ -23,6 +26,9 @@ pub(crate) struct CheckMemoryArguments {
     /// How often to run the command with each
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     runs: u16,
+    /// End a run after this time, as of a server, and count what was found until then [default: no limit]
+    #[arg(long, value_name = "SECONDS", value_parser = super::profile::seconds)]
+    time_limit: Option<f64>,
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
@@ -40,6 +46,7 @@ pub(crate) fn run(arguments: &CheckMemoryArguments) -> anyhow::Result<ExitCode> 
     let plan = Plan {
         allocators: &arguments.allocators,
         runs: arguments.runs.into(),
+        time_limit: arguments.time_limit.map(Duration::from_secs_f64),
         command: &arguments.command,
     };
     let report = memory_check::check(&plan, &Workshop::new(Network::AsConfigured))?;

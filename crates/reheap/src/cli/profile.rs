@@ -221,7 +221,7 @@ fn plan(arguments: &ProfileArguments) -> Plan<'_> {
 }
 
 /// A time on the command line; a day is the most.
-fn seconds(text: &str) -> Result<f64, String> {
+pub(super) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
         Ok(_) => Err("it must be more than 0 and at most 86400".to_owned()),

@@ -1,7 +1,9 @@
 //! One run of the command.
 
 use super::GLIBCS_CHECKS;
-use super::seen::{Lines, Seen};
+use super::seen::Seen;
+use super::stderr::Stderr;
+use crate::bench::reach::Unreachable;
 use crate::choice::Choice;
 use crate::interrupt;
 use crate::preloading;
@@ -12,8 +14,10 @@ use anyhow::Context as _;
 use reheap_allocators::complaints::Complaints;
 use reheap_allocators::probe::Recording;
 use reheap_allocators::target::Target;
+use reheap_bench::process_tree::signal_descendants;
 use reheap_bench::run::kill_everything;
 use reheap_profile::deaths::{self, WatchError};
+use rustix::process::{Signal, getpid};
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -22,10 +26,12 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How soon the command ends after the user's wish.
+/// How soon the command ends after the user's wish, or the time limit.
 const INTERVAL: Duration = Duration::from_millis(50);
+/// How long a command has to end by itself after the time limit.
+const GRACE: Duration = Duration::from_secs(3);
 
 /// What every run needs.
 pub(super) struct Bench<'a> {
@@ -33,13 +39,16 @@ pub(super) struct Bench<'a> {
     command: &'a [OsString],
     workshop: &'a Workshop,
     target: Target,
+    time_limit: Option<Duration>,
     interrupted: Arc<AtomicBool>,
+    unreachable: Unreachable,
 }
 
 impl<'a> Bench<'a> {
     pub(super) fn prepare(
         program: &'a Program,
         command: &'a [OsString],
+        time_limit: Option<Duration>,
         workshop: &'a Workshop,
     ) -> anyhow::Result<Self> {
         Ok(Self {
@@ -47,7 +56,9 @@ impl<'a> Bench<'a> {
             command,
             workshop,
             target: program.target().context("there is no library for it")?,
+            time_limit,
             interrupted: interrupt::on_signals()?,
+            unreachable: Unreachable::default(),
         })
     }
 
@@ -82,11 +93,14 @@ impl<'a> Bench<'a> {
                 .map(|(name, value)| (name.into(), value.into())),
         );
         let mut seen = self.watch(environment, complaints)?;
-        let active = recording.observation()?.active(library);
+        let observation = recording.observation()?;
+        let active = observation.active(library);
         seen.activity = Some(
             active.map_err(|why| preloading::explained(why, self.program, library).to_string()),
         );
-        seen.leave_out(&probe, library);
+        let unreachable = &self.unreachable;
+        seen.unreached = unreachable.of(&observation, self.target.libc(), |read| read());
+        seen.leave_out(&probe);
         Ok(seen)
     }
 
@@ -105,17 +119,16 @@ impl<'a> Bench<'a> {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(writer);
+        let stderr = Stderr::new(reader, complaints).context("cannot prepare a pipe")?;
+        let (time, interrupted): (_, &AtomicBool) = (self.time_limit, &self.interrupted);
         let has_ended = AtomicBool::new(false);
-        let interrupted: &AtomicBool = &self.interrupted;
-        let (watched, lines) = thread::scope(|scope| {
-            let lines = scope.spawn(|| Lines::read(reader, complaints));
-            let killer = scope.spawn(|| kill_if(interrupted, &has_ended));
-            let watched = deaths::watch(command);
+        let (watched, read, limit) = thread::scope(|scope| {
+            let reading = scope.spawn(|| stderr.read());
+            let ending = scope.spawn(|| end_in_time(time, interrupted, &has_ended));
+            let watched = deaths::watch(command, &mut |process| stderr.signalled(process));
             has_ended.store(true, Ordering::SeqCst);
-            killer.thread().unpark();
-            let lines = lines.join();
-            let lines = lines.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            (watched, lines)
+            ending.thread().unpark();
+            (watched, joined(reading), joined(ending))
         });
         if interrupted.load(Ordering::SeqCst) {
             interrupt::wait_if_ending();
@@ -123,18 +136,46 @@ impl<'a> Bench<'a> {
         }
         let shown = self.program.route.file.display();
         let watched = watched.map_err(|error| untraceable(&error, &shown))?;
-        Ok(Seen::new(watched, lines))
+        read.with_context(|| format!("cannot read what `{shown}` writes"))?;
+        let seen = Seen::new(watched, stderr.into_words());
+        Ok(match limit {
+            Limit::Reached => seen.until_limit(),
+            Limit::NotReached => seen,
+        })
     }
 }
 
-/// Ends the command when the user wants that. The thread that traces it cannot: it waits for the command.
-fn kill_if(interrupted: &AtomicBool, has_ended: &AtomicBool) {
+/// Whether a run came to the time limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Limit {
+    NotReached,
+    Reached,
+}
+
+/// Ends the command when the user wants that, or its time is over. The thread that traces it cannot: it waits for the
+/// command.
+fn end_in_time(time: Option<Duration>, interrupted: &AtomicBool, has_ended: &AtomicBool) -> Limit {
+    let began = Instant::now();
+    let mut limit = Limit::NotReached;
     while !has_ended.load(Ordering::SeqCst) {
-        if interrupted.load(Ordering::SeqCst) {
-            kill_everything();
+        let over = time.and_then(|time| began.elapsed().checked_sub(time));
+        match over {
+            _ if interrupted.load(Ordering::SeqCst) => kill_everything(),
+            Some(over) if over > GRACE => kill_everything(),
+            Some(_) if limit == Limit::NotReached => {
+                limit = Limit::Reached;
+                signal_descendants(getpid(), Signal::TERM);
+            }
+            _ => {}
         }
         thread::park_timeout(INTERVAL);
     }
+    limit
+}
+
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+    let result = thread.join();
+    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 fn untraceable(error: &WatchError, shown: &dyn std::fmt::Display) -> Failure {

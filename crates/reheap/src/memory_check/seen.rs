@@ -1,47 +1,52 @@
 //! What one run of the command showed.
 
-use reheap_allocators::complaints::Complaints;
+use super::stderr::Words;
+use reheap_bench::results::Unreached;
 use reheap_profile::deaths::{Death, End, Watched};
 use reheap_profile::profile::Frame;
-use std::collections::VecDeque;
-use std::io::{BufRead as _, BufReader, PipeReader, Read as _};
-use std::path::Path;
-
-/// How many of the last lines on stderr are kept.
-const LAST_LINES: usize = 5;
-/// How many complaints of one run are kept: a loop may cause millions.
-const COMPLAINTS_MAX: usize = 100;
-/// Longer lines count as several.
-const LINE_BYTES_MAX: u64 = 1000;
+use std::path::{Path, PathBuf};
 
 /// One run.
 #[derive(Debug)]
 pub(super) struct Seen {
-    pub(super) end: End,
+    /// How it ended; `None` if reheap ended it at the time limit.
+    pub(super) end: Option<End>,
     pub(super) deaths: Vec<Death>,
-    pub(super) lines: Lines,
+    pub(super) words: Words,
+    /// The programs that still ran when the first process had ended.
+    pub(super) killed: Vec<PathBuf>,
     /// How the allocator was seen in it, or why it was not; `None` where none was asked for.
     pub(super) activity: Option<Result<String, String>>,
+    /// The programs that had another malloc.
+    pub(super) unreached: Vec<Unreached>,
 }
 
 impl Seen {
-    pub(super) fn new(watched: Watched, lines: Lines) -> Self {
+    pub(super) fn new(watched: Watched, words: Words) -> Self {
         Self {
-            end: watched.end,
+            end: Some(watched.end),
             deaths: watched.deaths,
-            lines,
+            words,
+            killed: watched.killed,
             activity: None,
+            unreached: Vec::new(),
         }
     }
 
-    /// Takes reheap's own functions out of the stacks, and all but the first that was called of an allocator's.
-    pub(super) fn leave_out(&mut self, probe: &Path, library: &Path) {
-        let is_of = |frame: &Frame, file: &Path| frame.module == name_of_file(file);
+    /// What was found until the time limit. How all ended then says nothing.
+    pub(super) fn until_limit(self) -> Self {
+        Self {
+            end: None,
+            killed: Vec::new(),
+            ..self
+        }
+    }
+
+    /// Takes reheap's own functions out of the stacks.
+    pub(super) fn leave_out(&mut self, probe: &Path) {
+        let probe = name_of_file(probe);
         for death in &mut self.deaths {
-            death.stack.retain(|frame| !is_of(frame, probe));
-            if let Some(entered) = death.stack.iter().rposition(|frame| is_of(frame, library)) {
-                death.stack.drain(..entered);
-            }
+            death.stack.retain(|frame| frame.module != probe);
         }
     }
 }
@@ -50,7 +55,7 @@ impl Seen {
 pub(super) fn usual_end(runs: &[Seen]) -> Option<End> {
     let first = runs.first()?.end;
     let is_usual = |run: &Seen| run.end == first && run.deaths.is_empty();
-    runs.iter().all(is_usual).then_some(first)
+    runs.iter().all(is_usual).then_some(first)?
 }
 
 /// The last part of a path.
@@ -59,46 +64,145 @@ pub(super) fn name_of_file(path: &Path) -> Option<String> {
     Some(name.to_string_lossy().into_owned())
 }
 
-/// What a command wrote on stderr.
-#[derive(Debug, Default)]
-pub(super) struct Lines {
-    /// Those that an allocator wrote about a misuse.
-    pub(super) complaints: Vec<String>,
-    pub(super) last: VecDeque<String>,
+/// Who ended a process by a signal that is meant for that, as the functions tell that called each other last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EndedBy {
+    /// The allocator, or the libc's malloc.
+    Allocator,
+    /// The program or another of its libraries.
+    Program,
+    /// Nothing leads out of the libc.
+    Unknown,
 }
 
-impl Lines {
-    /// Reads until all processes have closed it.
-    pub(super) fn read(reader: PipeReader, complaints: &Complaints) -> Self {
-        let mut lines = Self::default();
-        let mut reader = BufReader::new(reader);
-        let mut bytes = Vec::new();
-        let mut next = |bytes: &mut Vec<u8>| {
-            let mut part = (&mut reader).take(LINE_BYTES_MAX);
-            part.read_until(b'\n', bytes)
-        };
-        while matches!(next(&mut bytes), Ok(1..)) {
-            lines.add(String::from_utf8_lossy(&bytes).trim_end(), complaints);
-            bytes.clear();
+impl EndedBy {
+    pub(super) fn of(stack: &[Frame], library: Option<&str>) -> Self {
+        let is_inner = |frame: &&Frame| is_of(frame, library) || is_libc(frame);
+        let inner = stack.iter().take_while(is_inner);
+        let inner: Vec<&Frame> = inner.collect();
+        let is_allocator = |frame: &&&Frame| is_of(frame, library) || is_of_malloc(frame);
+        if inner.iter().any(|frame| is_allocator(&frame)) {
+            Self::Allocator
+        } else if inner.len() == stack.len() || inner.iter().any(|frame| is_musl(frame)) {
+            // Debian's musl has no tables for stacks, so what seems to be behind its functions may be anything.
+            Self::Unknown
+        } else {
+            Self::Program
         }
-        lines
+    }
+}
+
+/// The stack from the function that the program called: how an allocator's or a libc's functions call each other before
+/// they end a program says nothing about the program.
+pub(super) fn from_entry(stack: &[Frame], library: Option<&str>) -> Vec<Frame> {
+    let is_inner = |frame: &&Frame| is_of(frame, library) || is_libc(frame);
+    let inner = stack.iter().take_while(is_inner).count();
+    // A program's `main` is called by its libc.
+    match inner == stack.len() {
+        true => stack.to_vec(),
+        false => stack[inner.saturating_sub(1)..].to_vec(),
+    }
+}
+
+fn is_of(frame: &Frame, library: Option<&str>) -> bool {
+    library.is_some() && frame.module.as_deref() == library
+}
+
+fn is_libc(frame: &Frame) -> bool {
+    let module = frame.module.as_deref().unwrap_or_default();
+    // glibc before 2.34 has its threads in a library of their own, and names its files by its version.
+    let of_glibc = ["libc.so.6", "libc-2.", "libpthread.so.0", "libpthread-2."];
+    is_musl(frame) || of_glibc.iter().any(|name| module.starts_with(name))
+}
+
+fn is_musl(frame: &Frame) -> bool {
+    let module = frame.module.as_deref().unwrap_or_default();
+    module == "libc.so" || module.starts_with("ld-musl-") || module.starts_with("libc.musl-")
+}
+
+/// Whether it is a function of the libc's malloc, by one of its names: glibc has `__libc_free` and, in its debug
+/// information, `__GI___libc_free`.
+fn is_of_malloc(frame: &Frame) -> bool {
+    const FUNCTIONS: [&str; 16] = [
+        "malloc",
+        "calloc",
+        "realloc",
+        "free",
+        "cfree",
+        "aligned_alloc",
+        "memalign",
+        "posix_memalign",
+        "valloc",
+        "pvalloc",
+        "reallocarray",
+        "malloc_printerr",
+        "malloc_trim",
+        "malloc_info",
+        "mallinfo",
+        "mallinfo2",
+    ];
+    let name = frame.function.trim_start_matches("__GI_");
+    let name = name.trim_start_matches('_');
+    let name = name.strip_prefix("libc_").unwrap_or(name);
+    is_libc(frame) && FUNCTIONS.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stack(frames: &[(&str, &str)]) -> Vec<Frame> {
+        let frame = |&(function, module): &(&str, &str)| Frame {
+            function: function.to_owned(),
+            module: Some(module.to_owned()),
+            ..Frame::default()
+        };
+        frames.iter().map(frame).collect()
     }
 
-    fn add(&mut self, line: &str, complaints: &Complaints) {
-        if line.is_empty() {
-            return;
+    #[test]
+    fn whoever_ends_a_process_is_seen_from_the_stack() {
+        const LIBRARY: Option<&str> = Some("libhard.so");
+        let of_allocator = [
+            ("abort", "libc.so.6"),
+            ("fatal_error", "libhard.so"),
+            ("free", "libhard.so"),
+            ("main", "program"),
+        ];
+        let of_libc = [
+            ("abort", "libc.so.6"),
+            ("__GI___libc_free", "libc.so.6"),
+            ("main", "program"),
+        ];
+        let of_program = [
+            ("abort", "libc.so.6"),
+            ("__assert_fail", "libc.so.6"),
+            ("main", "program"),
+            ("__libc_start_main", "libc.so.6"),
+        ];
+        // A signal came while the allocator worked.
+        let of_handler = [
+            ("abort", "libc.so.6"),
+            ("handler", "program"),
+            ("free", "libhard.so"),
+            ("main", "program"),
+        ];
+        let of_musl = [("abort", "ld-musl-x86_64.so.1"), ("main", "program")];
+        for (frames, by) in [
+            (&of_allocator[..], EndedBy::Allocator),
+            (&of_libc, EndedBy::Allocator),
+            (&of_program, EndedBy::Program),
+            (&of_handler, EndedBy::Program),
+            (&of_musl, EndedBy::Unknown),
+            (&of_program[..2], EndedBy::Unknown),
+            (&of_program[2..], EndedBy::Program),
+            (&[], EndedBy::Unknown),
+        ] {
+            assert_eq!(EndedBy::of(&stack(frames), LIBRARY), by, "{frames:?}");
         }
-        let complaint = complaints.in_front_of(line);
-        if let Some(complaint) = complaint
-            && self.complaints.len() < COMPLAINTS_MAX
-        {
-            self.complaints.push(complaint.to_owned());
-        }
-        let (line, rest) = line.split_at(complaint.map_or(line.len(), str::len));
-        if self.last.len() == LAST_LINES {
-            self.last.pop_front();
-        }
-        self.last.push_back(line.to_owned());
-        self.add(rest, complaints);
+        assert_eq!(
+            from_entry(&stack(&of_allocator), LIBRARY),
+            stack(&of_allocator[2..])
+        );
     }
 }
