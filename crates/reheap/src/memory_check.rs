@@ -86,6 +86,8 @@ fn refusal(program: &Program) -> Option<Failure> {
     let failure = Failure::failed(format!("cannot check `{shown}`: {obstacle}"));
     let way_out = match obstacle {
         Obstacle::OtherPreload(_) => Some("remove it from LD_PRELOAD"),
+        // `reheap run --force` would check nothing.
+        Obstacle::OwnAllocator(_) | Obstacle::Unknown(_) => None,
         _ => obstacle.way_out(),
     };
     Some(match way_out {

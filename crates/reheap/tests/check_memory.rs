@@ -432,6 +432,13 @@ fn what_cannot_be_checked_is_refused() {
         .ended_with(1)
         .said(&["it is static"]);
     check("-a stock", &with_static, &[]).ended_with(1);
+    let with_own = "#include <stdlib.h>\nvoid *__libc_malloc(size_t); void __libc_free(void *);\n\
+        void *malloc(size_t size) { return __libc_malloc(size); } void free(void *block) { __libc_free(block); }\n\
+        int main(void) { free(malloc(9)); }";
+    let with_own = programs.compile("cc", "own", with_own, &["-fno-builtin"]);
+    let refused = check("-a mimalloc-secure", &with_own, &[]).ended_with(1);
+    assert!(!refused.stderr.contains("hint: "), "{refused:?}");
+    refused.said(&["own`: it has a malloc of its own"]);
     check("-a nonsense", Path::new("true"), &[])
         .ended_with(2)
         .said(&["nonsense"]);
