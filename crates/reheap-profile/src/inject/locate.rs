@@ -561,7 +561,7 @@ impl Places {
         for set in names::OWN_ENTRY_POINTS {
             let prefixes = symbols.keys().filter_map(|name| {
                 let prefix = name.strip_suffix(set.characteristic)?;
-                (!prefix.starts_with(names::REHEAP_PREFIX)).then_some(prefix)
+                (!prefix.starts_with(reheap_elf::family::PREFIX)).then_some(prefix)
             });
             for prefix in prefixes {
                 for (hook, name) in set.functions {

@@ -79,9 +79,6 @@ pub(super) const OWN_ENTRY_POINTS: [OwnEntryPoints; 2] = [
     },
 ];
 
-/// What reheap puts in front of the names of the allocator that it links. Its public names are the family's.
-pub(super) const REHEAP_PREFIX: &str = "__reheap_";
-
 /// All names of hooks: of two for one address, the first fits better.
 pub(super) const IN_ORDER_OF_FITNESS: [&str; 34] = [
     "malloc",

@@ -1,15 +1,20 @@
 //! Names as people write them in their sources.
 
+use reheap_elf::family::PREFIX;
+
 /// Longer names are left as they are: demangling what a hostile file has for a name can take for ever.
 const MANGLED_BYTES_MAX: usize = 4096;
 /// And what demangling makes longer than this is left mangled: names refer to parts of themselves, and can explode.
 const DEMANGLED_BYTES_MAX: usize = 64 << 10;
 
-/// A name of a Rust or C++ function as it is in the source; every other as it is.
+/// A name of a Rust or C++ function as it is in the source; every other as it is. Derived libcs and preloads have mangled
+/// names of their allocator behind a prefix.
 pub(crate) fn demangle(name: &str) -> String {
     if name.len() > MANGLED_BYTES_MAX {
         return name.to_owned();
     }
+    let mangled = name.strip_prefix(PREFIX).filter(|it| it.starts_with("_Z"));
+    let name = mangled.unwrap_or(name);
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         let mut short = Short::default();
         // `#` leaves out the hash of the crate.
@@ -59,6 +64,8 @@ mod tests {
             ("_ZN3abc5WheelD1Ev", "abc::Wheel::~Wheel()"),
             ("_Znwm", "operator new(unsigned long)"),
             ("_Znotaname", "_Znotaname"),
+            ("__reheap__ZN3abc5WheelD1Ev", "abc::Wheel::~Wheel()"),
+            ("__reheap_malloc", "__reheap_malloc"),
         ] {
             assert_eq!(demangle(mangled), plain);
         }
