@@ -90,15 +90,32 @@ PUBLIC size_t malloc_usable_size(void *block) {
     return block ? __reheap_malloc_usable_size(block) : 0;
 }
 
-PUBLIC void free_sized(void *block, size_t size) {
+// A wrong size is a misuse (C23 7.24.3.4, 7.24.3.5). Allocators that compare it with the block's get it. Others would
+// not use it, or would believe it, as jemalloc does: then a wrong size corrupts the heap that a plain free leaves whole.
+#ifdef REHEAP_SIZE_IS_CHECKED
+void __reheap_free_sized(void *, size_t);
+void __reheap_free_aligned_sized(void *, size_t, size_t);
+#else
+static void __reheap_free_sized(void *block, size_t size) {
     (void)size;
     __reheap_free(block);
 }
 
-PUBLIC void free_aligned_sized(void *block, size_t alignment, size_t size) {
+static void __reheap_free_aligned_sized(void *block, size_t alignment, size_t size) {
     (void)alignment;
     (void)size;
     __reheap_free(block);
+}
+#endif
+
+PUBLIC void free_sized(void *block, size_t size) {
+    __reheap_free_sized(block, size);
+}
+
+// The block is as allocate_aligned made it.
+PUBLIC void free_aligned_sized(void *block, size_t alignment, size_t size) {
+    if (alignment <= sizeof(void *)) __reheap_free_sized(block, size);
+    else __reheap_free_aligned_sized(block, alignment, size ? size : 1);
 }
 
 #ifdef REHEAP_PRELOAD

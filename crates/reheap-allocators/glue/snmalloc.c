@@ -11,6 +11,8 @@ void *sn_realloc(void *, size_t);
 void *sn_memalign(size_t, size_t);
 void sn_free(void *);
 size_t sn_malloc_usable_size(void *);
+void sn_free_sized(void *, size_t);
+void sn_free_aligned_sized(void *, size_t, size_t);
 
 // snmalloc aborts when there is no memory for its table of pages (while it holds a lock of its own) or for the data of
 // a thread (without a lock). So this file maps the table and passes it on. When snmalloc is about to abort for a
@@ -123,15 +125,35 @@ void *__reheap_memalign(size_t alignment, size_t size) {
     return likely(slot) ? leave_with(slot, sn_memalign(alignment, size)) : no_memory();
 }
 
-void __reheap_free(void *block) {
+enum known { NOTHING, ITS_SIZE, ITS_ALIGNMENT };
+
+static inline void release(void *block, enum known known, size_t alignment, size_t size) {
     if (!block) return;
     struct slot *slot = enter();
     if (unlikely(!slot)) return; // no memory to announce this thread: losing the block is better than a crash
     int errno_before = errno;
-    sn_free(block);
+    switch (known) {
+    case NOTHING: sn_free(block); break;
+    case ITS_SIZE: sn_free_sized(block, size); break;
+    case ITS_ALIGNMENT: sn_free_aligned_sized(block, alignment, size); break;
+    }
     errno = errno_before;
     leave(slot);
 }
+
+void __reheap_free(void *block) {
+    release(block, NOTHING, 0, 0);
+}
+
+#ifdef REHEAP_SIZE_IS_CHECKED
+void __reheap_free_sized(void *block, size_t size) {
+    release(block, ITS_SIZE, 0, size);
+}
+
+void __reheap_free_aligned_sized(void *block, size_t alignment, size_t size) {
+    release(block, ITS_ALIGNMENT, alignment, size);
+}
+#endif
 
 size_t __reheap_malloc_usable_size(void *block) {
     return sn_malloc_usable_size(block);

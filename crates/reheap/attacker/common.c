@@ -95,6 +95,15 @@ static void *get_among(size_t size) {
     return block;
 }
 
+// glibc maps the first large block, and gives it back to the system when it is freed. From then on, blocks of that size are
+// in its heap as all others are. A block behind keeps this one from being the end of the heap.
+static void *get_large(size_t size) {
+    drop(get(size));
+    void *block = get(size);
+    get(size);
+    return block;
+}
+
 // The size of the blocks that have no spare byte behind them: with one, an overflow by one byte would hit nothing.
 static size_t whole(size_t size) {
     void *block = get(size);
@@ -184,7 +193,7 @@ static _Alignas(PAGE) word own[2 * PAGE / sizeof(word)];
 // ---- Blocks next to each other ----
 
 struct row {
-    char *a, *b, *c;   // one behind the other
+    char *a, *b, *c;   // one behind the other; where no block is next to another, `a` alone, and the others are null
     char *elsewhere;   // another block of this size
     size_t size;       // of each
     size_t distance;   // from the beginning of one to that of the next
@@ -207,19 +216,18 @@ static size_t place(char *block, size_t count) {
 enum age { NEW, OLD };
 
 // What an attacker gets who makes the program allocate so much that a block of theirs is before one that they want. Their
-// block is among the last ones made, or among the first.
+// block is among the last ones made, or among the first. The program makes its mistake in any case: where there is no
+// neighbour, it hits what the allocator has there.
 static struct row neighbours(size_t wanted, size_t count, enum age age) {
-    struct row row = {.size = whole(wanted)};
+    struct row row = {.size = whole(wanted), .distance = SIZE_MAX};
     if (take_many(count, row.size) < count) nothing("malloc gives no memory");
     for (size_t i = 0; i < count; i++) made[i] = blocks[i];
     sort(count);
     // Some allocators leave room between blocks at random, and only those that are closest are next to each other.
-    row.distance = SIZE_MAX;
     for (size_t i = 1; i < count; i++)
         if ((size_t)(blocks[i] - blocks[i - 1]) < row.distance) row.distance = blocks[i] - blocks[i - 1];
-    if (row.distance < row.size || row.distance - row.size > 64 + row.size / 4)
-        nothing("no blocks are next to each other");
-    for (size_t step = 0; step < count; step++) {
+    int are_near = row.distance >= row.size && row.distance - row.size <= 64 + row.size / 4;
+    for (size_t step = 0; are_near && step < count; step++) {
         size_t at = age == OLD ? (count / 4 + step) % count : count - 1 - step;
         size_t i = place(made[at], count);
         if (i + 2 >= count) continue;
@@ -233,11 +241,16 @@ static struct row neighbours(size_t wanted, size_t count, enum age age) {
         row.has_header = (size & ~(word)15) == row.distance;
         return row;
     }
-    nothing("no blocks are next to each other");
+    row.a = age == OLD ? made[count / 4] : made[count - 1];
+    row.elsewhere = made[count / 2];
+    return row;
 }
+
+static const char ALONE[] = "no block is next to the one that was misused";
 
 // The header of a block that is twice as long, so that it reaches over the next one.
 static word forged(struct row *row) {
+    if (!row->has_header) return 0;
     return 2 * row->distance | (((word *)hide(row->b))[-1] & 15);
 }
 

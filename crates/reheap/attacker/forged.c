@@ -38,12 +38,12 @@ static void freed_neighbour(void) {
     char header[PAGE];
     for (size_t i = 0; i < row.gap; i++) header[i] = row.has_header ? row.a[row.size + i] : 'A';
     drop(row.elsewhere);
-    drop(row.b);
+    if (row.b) drop(row.b);
     for (size_t i = 0; i < row.gap; i++) row.a[row.size + i] = header[i];
-    *(word *)hide(row.a + row.distance) = (word)&own[8];
+    *(word *)hide(row.a + row.size + row.gap) = (word)&own[8];
     hide(NULL);
     got_if_from((char *)own, sizeof own, row.size, ALL, "a block at an address of the attacker's own");
-    nothing("malloc did not give the forged address");
+    nothing(row.b ? "malloc did not give the forged address" : ALONE);
 }
 
 // The attacker makes the program free an address in memory of their own, and has written there what glibc has before a block.
@@ -69,7 +69,7 @@ static void unlink_forged(void) {
     struct row row = neighbours(MIDDLE, 64, NEW);
     owner.block = row.a;
     word list[2] = {(word)(&owner.block - 3), (word)(&owner.block - 2)};
-    char *end = row.a + row.distance;
+    char *end = row.a + row.size + row.gap;
     if (row.has_header) {
         word *forged = (word *)row.a, *header = (word *)end - 2;
         forged[0] = 0;
@@ -81,7 +81,7 @@ static void unlink_forged(void) {
         hide(forged);
     }
     if (!row.has_header) drop(row.elsewhere);
-    drop(row.b);
+    if (row.b) drop(row.b);
     if (owner.block != row.a) got("the program's pointer changed");
     if (row.has_header) nothing("the pointer is as it was");
     fill(row.a + row.size, 'A', row.gap);
@@ -93,5 +93,5 @@ static void unlink_forged(void) {
         if (block >= (char *)&owner && block < (char *)(&owner + 1)) got("a block over the program's pointer");
         if (owner.block != row.a) got("the program's pointer changed");
     }
-    nothing("the pointer is as it was");
+    nothing(row.b ? "the pointer is as it was" : ALONE);
 }

@@ -74,7 +74,7 @@ static void uaf_call(void) {
 // A secret that the program freed and did not overwrite is in a block that the attacker gets to see.
 static void stale(size_t wanted, size_t at, size_t count) {
     size_t size = whole(wanted);
-    char *block = wanted == LARGE ? get(size) : get_among(size);
+    char *block = wanted == LARGE ? get_large(size) : get_among(size);
     fill(block, 's', size);
     drop(block);
     for (int round = 0; round < ROUNDS; round++) {

@@ -51,7 +51,7 @@ static void double_free_thread(void) {
 }
 
 static void double_free_large(void) {
-    char *block = get(LARGE);
+    char *block = get_large(LARGE);
     drop(block);
     drop(block);
     for (int i = 0; i < 64; i++) got_if_seen(get(LARGE));
@@ -102,8 +102,9 @@ void free_sized(void *, size_t) __attribute__((weak));
 static void sized_free(void) {
     if (!free_sized) nothing("there is no sized free");
     struct row row = neighbours(SMALL, MANY, NEW);
-    fill(row.b, 'v', row.size);
+    if (row.b) fill(row.b, 'v', row.size);
     free_sized(hide(row.a), 256);
+    if (!row.b) nothing(ALONE);
     for (size_t i = 0; i < ALL; i++) {
         char *block = get(256);
         if (block != row.a) continue;

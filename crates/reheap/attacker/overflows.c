@@ -7,8 +7,10 @@
 // another one is written, so that malloc gives a block that reaches over `c`.
 static void overflow(size_t count, enum age age) {
     struct row row = neighbours(SMALL, MANY, age);
-    fill(row.b, 'v', row.size);
-    fill(row.c, 'v', row.size);
+    if (row.b) {
+        fill(row.b, 'v', row.size);
+        fill(row.c, 'v', row.size);
+    }
     word header = forged(&row);
     for (size_t i = 0; i < count; i++) {
         size_t in_header = i + sizeof header - row.gap;
@@ -17,6 +19,7 @@ static void overflow(size_t count, enum age age) {
     }
     hide(row.a);
     drop(row.a);
+    if (!row.b) nothing(ALONE);
     if (differs(row.b, 'v', row.size)) got("the attacker's bytes in the neighbour");
     drop(row.b);
     got_if_overlapping(&row);
@@ -32,15 +35,19 @@ static void overflow_64_old(void) { overflow(64, OLD); }
 // The same in the other direction, from the beginning of `b` into `a`.
 static void underflow(size_t count) {
     struct row row = neighbours(SMALL, MANY, NEW);
-    fill(row.a, 'v', row.size);
-    fill(row.c, 'v', row.size);
+    char *misused = row.b ? row.b : row.a;
+    if (row.b) {
+        fill(row.a, 'v', row.size);
+        fill(row.c, 'v', row.size);
+    }
     word header = forged(&row);
     for (size_t i = 1; i <= count; i++) {
         int is_header = row.has_header && count >= sizeof header && i <= sizeof header;
-        row.b[-(ptrdiff_t)i] = is_header ? ((char *)&header)[sizeof header - i] : 'A';
+        misused[-(ptrdiff_t)i] = is_header ? ((char *)&header)[sizeof header - i] : 'A';
     }
-    hide(row.b);
-    drop(row.b);
+    hide(misused);
+    drop(misused);
+    if (!row.b) nothing(ALONE);
     if (differs(row.a, 'v', row.size)) got("the attacker's bytes in the neighbour");
     got_if_overlapping(&row);
     drop(row.a);
@@ -54,9 +61,10 @@ static void underflow_64(void) { underflow(64); }
 // As with Heartbleed: the program sends more than it was given, and a secret is behind it.
 static void overread(void) {
     struct row row = neighbours(SMALL, MANY, NEW);
-    fill(row.b, 's', row.size);
-    int seen = !differs(row.a + row.distance, 's', 16);
+    if (row.b) fill(row.b, 's', row.size);
+    int seen = !differs(row.b ? row.b : row.a + row.size, 's', 16);
     drop(row.a);
+    if (!row.b) nothing(ALONE);
     if (seen) got("the neighbour's secret");
     nothing("the neighbour's secret was not there");
 }
@@ -77,7 +85,7 @@ static void overflow_page(void) {
     fill(from + size, 'A', to ? to + 16 - (from + size) : 2 * PAGE);
     drop(from);
     if (to && differs(to, 'v', 16)) got("the attacker's bytes in a block on the next page");
-    nothing("no block is on the next page");
+    nothing(to ? "it changed no one's data" : "no block is on the next page");
 }
 
 // Large blocks often are mappings of their own, without a guard in between.
@@ -91,5 +99,5 @@ static void overflow_large(void) {
     fill(from + size, 'A', to ? to + 64 - (from + size) : near);
     drop(from);
     if (to && differs(to, 'v', 64)) got("the attacker's bytes in the next large block");
-    nothing("no block is near");
+    nothing(to ? "it changed no one's data" : "no block is within 512 KiB behind it");
 }

@@ -140,6 +140,9 @@ pub(super) const SNMALLOC_FLAGS: &[&str] = &[
     "-Wno-builtin-macro-redefined",
     "-D__FILE__=\"\"",
 ];
+/// For allocators that compare the size that `free_sized` gets with the block's: they bring `__reheap_free_sized` and
+/// `__reheap_free_aligned_sized`.
+pub(super) const SIZE_IS_CHECKED: &str = "-DREHEAP_SIZE_IS_CHECKED";
 // The package's feature `check` only tells CMake, which this build does without. A check that fails executes a trap,
 // with no word of explanation; the glue's abort has one.
 pub(super) const SNMALLOC_CHECKS_FLAGS: &[&str] = &[
@@ -149,6 +152,7 @@ pub(super) const SNMALLOC_CHECKS_FLAGS: &[&str] = &[
     SNMALLOC_FLAGS[3],
     "-DSNMALLOC_CHECK_CLIENT",
     "-D__builtin_trap=__builtin_abort",
+    SIZE_IS_CHECKED,
 ];
 pub(super) const SNMALLOC_CHECKS_REDIRECTS: &[(&str, &str)] = &[
     ("pthread_key_create", "__reheap_key_create"),
@@ -229,7 +233,12 @@ pub(super) const fn hardened_malloc(
         },
         needs_cxx: false,
         needs_make: false,
-        compiler_flags: &["-include", "stdalign.h", "-DH_MALLOC_PREFIX"],
+        compiler_flags: &[
+            "-include",
+            "stdalign.h",
+            "-DH_MALLOC_PREFIX",
+            SIZE_IS_CHECKED,
+        ],
         entry_points: &[
             ("malloc", "h_malloc"),
             ("calloc", "h_calloc"),
@@ -237,6 +246,8 @@ pub(super) const fn hardened_malloc(
             ("memalign", "h_memalign"),
             ("malloc_usable_size", "h_malloc_usable_size"),
             ("free", "h_free"),
+            ("free_sized", "h_free_sized"),
+            ("free_aligned_sized", "h_free_aligned_sized"),
         ],
         glue: &[HANDLERS],
         malloc_conf: &[],
