@@ -3,6 +3,7 @@
 //!
 //! One executable has both, and looks at the name that started it. It is the only user of this library, besides the fuzz
 //! targets ([`readers`]).
+mod addresses;
 mod adopting;
 mod attacking;
 mod bench;

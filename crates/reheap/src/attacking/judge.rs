@@ -5,58 +5,56 @@
 //! fault from outside. So the attacked program says which instruction it was. A fault at a guard page counts as a crash:
 //! the allocator put the page there, but nobody noticed the error.
 
-use reheap_bench::results::Outcome as End;
+use crate::addresses::without_addresses;
+use reheap_bench::results::{Outcome as End, signal_name};
 use reheap_bench::run::Finished;
 use reheap_profile::deaths;
 use reheap_report::attacks::Outcome;
 
 const ABORTED: i32 = 6; // SIGABRT
-/// SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV
-const FAULTS: [(i32, &str); 5] = [
-    (4, "SIGILL"),
-    (5, "SIGTRAP"),
-    (7, "SIGBUS"),
-    (8, "SIGFPE"),
-    (11, "SIGSEGV"),
-];
+
+/// What it means that the allocator said something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// It ends the program.
+    LastWords,
+    /// Perhaps only a warning, because it was asked to warn. What ends the program later is another matter.
+    Warning,
+}
 
 /// What a run came to, and what shows it. What the program says to standard error when nothing is wrong is no message
 /// of an allocator that noticed something.
-pub(crate) fn judge(finished: &Finished, usual: &str) -> (Outcome, String) {
+pub(crate) fn judge(finished: &Finished, usual: &str, meant: Message) -> (Outcome, String) {
     let stdout = text(&finished.stdout.head);
     let message = message(&text(&finished.stderr.head), usual);
     if let Some(gain) = line(&stdout, "attacker: ") {
         return (Outcome::Succeeded, gain.to_owned());
     }
     let fault = line(&stdout, "fault: ");
+    // An allocator's own message, and then its own end; or an end that nobody explains.
+    let otherwise = match message.is_some() && meant == Message::LastWords {
+        true => Outcome::Stopped,
+        false => Outcome::Crashed,
+    };
     match finished.outcome {
         End::Exited(0) => {
             let why = line(&stdout, "none: ").unwrap_or("nothing was seen");
             (Outcome::NoEffect, said(why, &message))
         }
         End::Signalled(ABORTED) => (Outcome::Stopped, said("SIGABRT", &message)),
-        // An allocator's own message, and then its own end.
-        End::Exited(code) if message.is_some() => (
-            Outcome::Stopped,
-            said(&format!("exit code {code}"), &message),
-        ),
-        End::Exited(code) => (Outcome::Crashed, format!("exit code {code}")),
-        End::Signalled(signal) => by_signal(signal, fault, &message),
+        End::Exited(code) => (otherwise, said(&format!("exit code {code}"), &message)),
+        End::Signalled(signal) => {
+            let name = signal_name(signal).map_or(format!("signal {signal}"), str::to_owned);
+            match fault.and_then(trap) {
+                Some(trap) => (
+                    Outcome::Stopped,
+                    said(&format!("{name} by the instruction {trap}"), &message),
+                ),
+                None => (otherwise, said(&name, &message)),
+            }
+        }
         End::TimedOut => (Outcome::Crashed, said("hung", &message)),
         End::OutOfMemory => (Outcome::Crashed, "out of memory".to_owned()),
-    }
-}
-
-fn by_signal(signal: i32, fault: Option<&str>, message: &Option<String>) -> (Outcome, String) {
-    let name = FAULTS.iter().find(|(number, _)| *number == signal);
-    let name = name.map_or(format!("signal {signal}"), |(_, name)| (*name).to_owned());
-    if let Some(trap) = fault.and_then(trap) {
-        let text = said(&format!("{name} by the instruction {trap}"), message);
-        return (Outcome::Stopped, text);
-    }
-    match message {
-        Some(_) => (Outcome::Stopped, said(&name, message)),
-        None => (Outcome::Crashed, name),
     }
 }
 
@@ -83,24 +81,9 @@ fn line<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
 
 /// What the allocator said: its first line, without addresses, which differ from run to run.
 fn message(stderr: &str, usual: &str) -> Option<String> {
-    let usual: Vec<String> = usual.lines().map(without_numbers).collect();
-    let mut lines = stderr.lines().map(without_numbers);
+    let usual: Vec<String> = usual.lines().map(without_addresses).collect();
+    let mut lines = stderr.lines().map(without_addresses);
     lines.find(|line| !line.is_empty() && !usual.contains(line))
-}
-
-fn without_numbers(line: &str) -> String {
-    let line = line.trim();
-    let mut message = String::new();
-    for word in line.split_inclusive(|character: char| !character.is_ascii_alphanumeric()) {
-        let bare = word.trim_end_matches(|character: char| !character.is_ascii_alphanumeric());
-        let digits = bare.strip_prefix("0x").unwrap_or(bare);
-        let is_hexadecimal = digits.len() >= 6 && digits.chars().all(|it| it.is_ascii_hexdigit());
-        match is_hexadecimal && digits.chars().any(|it| it.is_ascii_digit()) {
-            true => message.push_str(&word.replacen(bare, "…", 1)),
-            false => message.push_str(word),
-        }
-    }
-    message
 }
 
 fn said(what: &str, message: &Option<String>) -> String {
@@ -115,10 +98,16 @@ mod tests {
     use super::*;
 
     fn judged(outcome: End, stdout: &str, stderr: &str) -> (Outcome, String) {
-        judged_beside("", outcome, stdout, stderr)
+        judged_as(Message::LastWords, "", outcome, stdout, stderr)
     }
 
-    fn judged_beside(usual: &str, outcome: End, stdout: &str, stderr: &str) -> (Outcome, String) {
+    fn judged_as(
+        meant: Message,
+        usual: &str,
+        outcome: End,
+        stdout: &str,
+        stderr: &str,
+    ) -> (Outcome, String) {
         let output = |text: &str| reheap_bench::run::Output {
             bytes: text.len() as u64,
             sha256: String::new(),
@@ -135,18 +124,31 @@ mod tests {
             stdout: output(stdout),
             stderr: output(stderr),
         };
-        judge(&finished, usual)
+        judge(&finished, usual, meant)
     }
 
     #[test]
     fn what_is_said_in_every_run_does_not_make_a_crash_a_detection() {
         let usual = "ERROR: ld.so: object './libmine.so' cannot be preloaded: ignored.\n";
-        let crashed = judged_beside(usual, End::Signalled(11), "", usual);
+        let crashed = judged_as(Message::LastWords, usual, End::Signalled(11), "", usual);
         assert_eq!(crashed, (Outcome::Crashed, "SIGSEGV".to_owned()));
         let stderr = format!("{usual}heap corrupted at 0x7f0000001000\n");
-        let stopped = judged_beside(usual, End::Signalled(11), "", &stderr);
+        let stopped = judged_as(Message::LastWords, usual, End::Signalled(11), "", &stderr);
         let said = "heap corrupted at … (SIGSEGV)".to_owned();
         assert_eq!(stopped, (Outcome::Stopped, said));
+    }
+
+    #[test]
+    fn a_warning_that_somebody_asked_for_does_not_make_a_crash_a_detection() {
+        let stderr = "mimalloc: error: mi_free: invalid pointer: 0x7f0000001000\n";
+        let warned = |end| judged_as(Message::Warning, "", end, "", stderr);
+        let said = "mimalloc: error: mi_free: invalid pointer: …";
+        let crashed = (Outcome::Crashed, format!("{said} (SIGSEGV)"));
+        assert_eq!(warned(End::Signalled(11)), crashed);
+        let stopped = (Outcome::Stopped, format!("{said} (SIGABRT)"));
+        assert_eq!(warned(End::Signalled(6)), stopped);
+        let without_effect = (Outcome::NoEffect, format!("{said} (nothing was seen)"));
+        assert_eq!(warned(End::Exited(0)), without_effect);
     }
 
     #[test]

@@ -11,5 +11,6 @@ mod judge;
 pub(crate) mod kinds;
 pub(crate) mod measured;
 mod random;
+pub(crate) mod reports;
 pub(crate) mod running;
 pub(crate) mod targets;

@@ -7,7 +7,6 @@ use crate::bench::last_words;
 use crate::interrupt;
 use crate::pulse;
 use crate::ui::{self, Failure};
-use anyhow::Context as _;
 use reheap_bench::machine;
 use reheap_bench::results::{LeftOut, Outcome as End};
 use reheap_bench::run::{CommandLine, Finished, Launcher, Limits, RunError};
@@ -16,7 +15,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -24,6 +23,10 @@ use std::time::Duration;
 const HUNG_AFTER: Duration = Duration::from_secs(2);
 /// Addresses of so many starts are compared.
 const STARTS: u32 = 200;
+
+const LEAVE_OUT: &str = "try again, or name the other variants with `--variant`";
+const WITHOUT_PRELOADS: &str =
+    "unset LD_PRELOAD; `reheap status` says whether a preload is enabled for the whole system";
 
 /// What to run.
 pub(crate) struct Plan {
@@ -127,10 +130,12 @@ impl Attacking<'_> {
             let text = format!("cannot run the program under `{name}`{how}");
             return Err(Failure::failed(text).into());
         }
-        let seen = Path::new(&malloc_in).file_name();
-        if target.malloc_in.is_some() && seen != target.malloc_in.as_deref() {
+        let seen = Path::new(&malloc_in).file_name().unwrap_or_default();
+        if !target.malloc_in.is(seen) {
+            let malloc_in = ui::printable(&malloc_in);
             let text = format!("the program did not get `{name}`: its malloc was in `{malloc_in}`");
-            return Err(Failure::failed(text).into());
+            let failure = Failure::failed(text);
+            return Err(failure.hint(WITHOUT_PRELOADS).into());
         }
         let cell = |attack: &Attack| Cell {
             attack: attack.name.clone(),
@@ -142,7 +147,7 @@ impl Attacking<'_> {
             allocator: target.allocator.clone(),
             tuning: target.tuning.clone(),
             // What the path leads to differs from machine to machine.
-            malloc_in: seen.unwrap_or_default().display().to_string(),
+            malloc_in: seen.display().to_string(),
             cells: self.plan.attacks.iter().map(cell).collect(),
             starts: Starts::default(),
         };
@@ -153,14 +158,17 @@ impl Attacking<'_> {
     fn all(&self, variants: &mut [Variant]) -> anyhow::Result<()> {
         let jobs = jobs(self.plan, self.subjects.len());
         let (next, total) = (Arc::new(AtomicUsize::new(0)), jobs.len());
-        let brought = Mutex::new(Vec::new());
-        let work = || -> anyhow::Result<()> {
+        let (brought, failed) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+        let work = || {
             while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let result = self.job(*job)?;
-                let mut brought = brought.lock().unwrap_or_else(PoisonError::into_inner);
-                brought.push((*job, result));
+                match self.job(*job) {
+                    Ok(result) => locked(&brought).push((*job, result)),
+                    Err(error) => {
+                        next.store(total, Ordering::Relaxed); // nobody need go on
+                        locked(&failed).push(error);
+                    }
+                }
             }
-            Ok(())
         };
         let counted = Arc::clone(&next);
         let words = move || {
@@ -173,17 +181,13 @@ impl Attacking<'_> {
             thread::scope(|scope| {
                 let spawn = |_| thread::Builder::new().spawn_scoped(scope, work);
                 let others: Vec<_> = (1..workers).filter_map(|it| spawn(it).ok()).collect();
-                let mut result = work();
-                if result.is_err() {
-                    next.store(total, Ordering::Relaxed); // the others need not go on
-                }
+                work();
                 for other in others {
-                    let of_other = other.join().expect("a worker does not panic");
-                    result = result.and(of_other);
+                    other.join().expect("a worker does not panic");
                 }
-                result
-            })
-        })?;
+            });
+        });
+        only_error(failed.into_inner().unwrap_or_else(PoisonError::into_inner))?;
         for (job, result) in brought.into_inner().unwrap_or_else(PoisonError::into_inner) {
             add(&mut variants[job.target], job.attack, result);
         }
@@ -196,6 +200,7 @@ impl Attacking<'_> {
 
     fn job(&self, job: Job) -> anyhow::Result<Brought> {
         let Subject { target, usual } = &self.subjects[job.target];
+        let name = &target.name;
         let Some(attack) = job.attack else {
             let finished = self.start(target, "addresses")?;
             let text = String::from_utf8_lossy(&finished.stdout.head).into_owned();
@@ -203,13 +208,18 @@ impl Attacking<'_> {
             let numbers = words.map(|it| u64::from_str_radix(it.trim_start_matches("0x"), 16));
             let numbers: Result<Vec<u64>, _> = numbers.collect();
             let numbers = numbers.ok().filter(|numbers| numbers.len() > 2);
-            let name = &target.name;
-            return Ok(Brought::Addresses(numbers.with_context(|| {
-                format!("the program under `{name}` did not say where its blocks are")
-            })?));
+            return match numbers {
+                Some(numbers) => Ok(Brought::Addresses(numbers)),
+                None => {
+                    let how = last_words::failed(&finished);
+                    let text =
+                        format!("the program under `{name}` did not say where its blocks are{how}");
+                    Err(Failure::failed(text).hint(LEAVE_OUT).into())
+                }
+            };
         };
         let finished = self.start(target, &self.plan.attacks[attack].name)?;
-        let (outcome, said) = judge(&finished, usual);
+        let (outcome, said) = judge(&finished, usual, target.message);
         Ok(Brought::Judged(outcome, said))
     }
 
@@ -233,9 +243,31 @@ impl Attacking<'_> {
         match self.launcher.run(&command, &limits, &[]) {
             Ok(finished) => Ok(finished),
             Err(RunError::Interrupted) => Err(interrupt::failure("interrupted").into()),
-            Err(error) => Err(error.into()),
+            Err(error) => {
+                let text = format!("cannot attack `{}`: {error}", target.name);
+                Err(Failure::failed(text).hint(LEAVE_OUT).into())
+            }
         }
     }
+}
+
+fn locked<T>(list: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {
+    list.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The first error. If others say something else, they are told before it.
+fn only_error(errors: Vec<anyhow::Error>) -> anyhow::Result<()> {
+    let mut errors = errors.into_iter();
+    let Some(first) = errors.next() else {
+        return Ok(());
+    };
+    let told = format!("{first:#}");
+    for other in errors.map(|error| format!("{error:#}")) {
+        if other != told {
+            ui::note(&format!("another run failed, too: {other}"));
+        }
+    }
+    Err(first)
 }
 
 /// All processes, so ordered that each round has every attack under every variant once.

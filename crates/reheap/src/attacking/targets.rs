@@ -1,19 +1,22 @@
 //! Makes the attacked program ready under each variant.
 
 use crate::attacking::attacker::ATTACKER;
+use crate::attacking::judge::Message;
 use crate::bench::ready::command_line;
 use crate::bench::sweep::Parameters;
 use crate::bench::variants::{self, OfLibc, OwnCommand, Typed};
 use crate::choice::{Choice, Hardened};
+use crate::other_preloads;
 use crate::own_program;
 use crate::preloading;
+use crate::program::Obstacle;
 use crate::ui::{self, Failure};
 use crate::workshop::Workshop;
 use anyhow::Context as _;
 use reheap_allocators::target::Libc;
 use reheap_bench::results::{AllocatorVersion, LeftOut};
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 /// The attacked program under a variant.
 pub(crate) struct Target {
@@ -23,8 +26,34 @@ pub(crate) struct Target {
     /// The program, and the arguments before the attack's name.
     pub(crate) words: Vec<OsString>,
     pub(crate) environment: Vec<(OsString, OsString)>,
-    /// The file name of what malloc must be in; `None` if anything will do.
-    pub(crate) malloc_in: Option<OsString>,
+    pub(crate) malloc_in: MallocIn,
+    pub(crate) message: Message,
+}
+
+/// What malloc must be in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum MallocIn {
+    /// A file of this name.
+    File(OsString),
+    /// The dynamic program's libc.
+    Libc,
+    /// The user's own command decides, or the program is static and was looked into.
+    Anything,
+}
+
+impl MallocIn {
+    /// Whether a file of this name will do.
+    pub(crate) fn is(&self, file: &OsStr) -> bool {
+        match self {
+            Self::File(name) => name == file,
+            Self::Libc => {
+                let name = file.to_string_lossy();
+                let names = ["libc.so", "libc-2.", "libc.musl-", "ld-musl-"];
+                names.iter().any(|beginning| name.starts_with(beginning))
+            }
+            Self::Anything => true,
+        }
+    }
 }
 
 /// Where figures are for those who cannot attack.
@@ -41,6 +70,9 @@ pub(crate) fn prepare(
     workshop: &Workshop,
 ) -> anyhow::Result<(Vec<Target>, Vec<LeftOut>)> {
     let libc = preloading::libc_of_this_system()?;
+    if typed.is_empty() || typed.iter().any(is_dynamic) {
+        refuse_other_preloads()?;
+    }
     let prepared = match typed {
         [] => all(libc, workshop),
         _ => named(typed, libc, workshop),
@@ -50,6 +82,24 @@ pub(crate) fn prepare(
             .context("cannot compile the attacked program"),
         None => error,
     })
+}
+
+fn is_dynamic(typed: &Typed) -> bool {
+    matches!(typed, Typed::OfLibc(of) if of.libc != Some(Libc::Musl))
+}
+
+/// All programs would inherit a malloc in `LD_PRELOAD`, also the one that is to have the libc's own.
+fn refuse_other_preloads() -> Result<(), Failure> {
+    let Some(Obstacle::OtherPreload(library)) = other_preloads::obstacle() else {
+        return Ok(());
+    };
+    let library = ui::printable(library);
+    let text = format!(
+        "cannot attack dynamic programs: LD_PRELOAD names `{library}`, which has a malloc of its own"
+    );
+    let own = format!("--variant own='env LD_PRELOAD={library}'");
+    let hint = format!("unset LD_PRELOAD; to attack that library: reheap attack {own}");
+    Err(Failure::failed(text).hint(hint))
 }
 
 fn named(
@@ -122,16 +172,21 @@ fn of_libc(of: &OfLibc, libc: Libc, workshop: &Workshop) -> anyhow::Result<Targe
         _ => {
             let preloaded =
                 own_program::preloaded(&ATTACKER, choice, workshop).with_context(cannot)?;
+            let target = target(name, choice, preloaded.program.into());
             Ok(Target {
-                environment: preloaded.environment,
-                malloc_in: preloaded.malloc_in,
-                ..target(name, choice, preloaded.program.into())
+                malloc_in: match preloaded.malloc_in {
+                    Some(file) => MallocIn::File(file),
+                    None => MallocIn::Libc,
+                },
+                environment: [preloaded.environment, target.environment].concat(),
+                ..target
             })
         }
     }
 }
 
 fn target(name: String, choice: &Choice, program: OsString) -> Target {
+    let variable = choice.allocator.complaints.variable;
     Target {
         name,
         allocator: Some(AllocatorVersion {
@@ -140,8 +195,12 @@ fn target(name: String, choice: &Choice, program: OsString) -> Target {
         }),
         tuning: choice.tuning.as_given(),
         words: vec![program],
-        environment: Vec::new(),
-        malloc_in: None,
+        environment: Vec::from_iter(variable.map(|(name, value)| (name.into(), value.into()))),
+        malloc_in: MallocIn::Anything,
+        message: match variable {
+            Some(_) => Message::Warning,
+            None => Message::LastWords,
+        },
     }
 }
 
@@ -158,6 +217,7 @@ fn own_command(command: &OwnCommand, workshop: &Workshop) -> anyhow::Result<Targ
         tuning: BTreeMap::new(),
         words,
         environment: Vec::new(),
-        malloc_in: None,
+        malloc_in: MallocIn::Anything,
+        message: Message::LastWords,
     })
 }

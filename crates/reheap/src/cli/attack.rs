@@ -1,15 +1,15 @@
 //! `reheap attack`: which memory errors each allocator stops.
 
 use crate::attacking::attacks;
+use crate::attacking::reports;
 use crate::attacking::running::{self, Plan, Unusable};
 use crate::attacking::targets;
-use crate::bench::outputs::{Destination, Form, destinations};
+use crate::bench::outputs::{Form, Outputs, destinations};
 use crate::bench::variants;
 use crate::interrupt;
-use crate::output;
 use crate::ui;
 use crate::workshop::{Network, Workshop};
-use reheap_report::attacks::{Attack, Results, html, markdown, text, to_json};
+use reheap_report::attacks::Attack;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,7 +43,7 @@ pub(crate) struct AttackArguments {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Output; without a file, or with -, to standard output")]
 struct OutputArguments {
-    /// How each run ended
+    /// How each run ended, to be read by `reheap report`
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
     /// A page with the matrix, in one file
@@ -66,14 +66,15 @@ pub(crate) fn run(arguments: &AttackArguments) -> anyhow::Result<ExitCode> {
     }
     let typed = variants::parse(&arguments.variant)?;
     let output = &arguments.output;
-    let outputs = destinations(
-        [
-            (Form::Json, &output.json),
-            (Form::Html, &output.html),
-            (Form::Markdown, &output.markdown),
-        ]
-        .into_iter(),
-    )?;
+    let forms = [
+        (Form::Json, &output.json),
+        (Form::Html, &output.html),
+        (Form::Markdown, &output.markdown),
+    ];
+    let outputs = Outputs {
+        forms: destinations(forms.into_iter())?,
+        verbose: output.verbose,
+    };
     let interrupted = interrupt::on_signals()?;
     let workshop = Workshop::new(Network::AsConfigured);
     let (targets, left_out) = targets::prepare(&typed, &workshop)?;
@@ -88,36 +89,8 @@ pub(crate) fn run(arguments: &AttackArguments) -> anyhow::Result<ExitCode> {
         },
     };
     let results = running::run(&plan, &interrupted)?;
-    write(&results, &outputs, output.verbose)?;
+    reports::write(&results, &outputs)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Writes every form that the user asked for. If none goes to standard output, the matrix does.
-fn write(results: &Results, outputs: &[(Form, Destination)], verbose: bool) -> anyhow::Result<()> {
-    let mut is_shown = false;
-    let mut written = Ok(());
-    for (form, destination) in outputs {
-        let text = match form {
-            Form::Html => html(results),
-            Form::Markdown => markdown(results),
-            _ => to_json(results),
-        };
-        match destination {
-            Destination::StandardOutput => {
-                is_shown = true;
-                ui::data(&text)?;
-            }
-            // If a file cannot be written, the user must still get the matrix.
-            Destination::File(path) => match output::write(path, &text) {
-                Ok(()) => ui::note(&format!("wrote {}", path.display())),
-                Err(error) => written = written.and(Err(error)),
-            },
-        }
-    }
-    if !is_shown {
-        ui::data(&text(results, output::style(std::io::stdout(), verbose)))?;
-    }
-    written
 }
 
 /// A line for each attack: its name, its number in the Common Weakness Enumeration, what happens.

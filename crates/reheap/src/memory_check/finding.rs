@@ -1,7 +1,8 @@
 //! What happened in a run.
 
 use super::seen::{EndedBy, Seen, from_entry, name_of_file};
-use super::stderr::{Moment, without_addresses};
+use super::stderr::Moment;
+use crate::addresses::without_addresses;
 use crate::ui;
 use reheap_bench::results::signal_name;
 use reheap_profile::deaths::{Death, End};

@@ -4,6 +4,7 @@
 //! writes just before, so the thread that sees the signal first takes in what is in the pipe. Rejected: a socket, which
 //! names the writer, and which nobody can open as `/dev/stderr`.
 
+use crate::addresses::without_addresses;
 use reheap_allocators::complaints::Complaints;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_setfl};
@@ -90,13 +91,6 @@ impl Words {
 
 fn in_words(text: &[u8]) -> String {
     String::from_utf8_lossy(text).trim_end().to_owned()
-}
-
-/// A message without its hexadecimal numbers, which differ by chance.
-pub(super) fn without_addresses(text: &str) -> String {
-    let is_address = |word: &&str| word.trim_start_matches('(').starts_with("0x");
-    let words = text.split_whitespace().filter(|word| !is_address(word));
-    words.collect::<Vec<_>>().join(" ")
 }
 
 /// The reading end of the pipe.

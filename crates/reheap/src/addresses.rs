@@ -1,0 +1,17 @@
+//! Takes addresses out of messages: they differ from run to run, and the rest tells whether two messages are the same.
+
+/// The line without addresses and other long hexadecimal numbers, each of which becomes `…`.
+pub(crate) fn without_addresses(line: &str) -> String {
+    let line = line.trim();
+    let mut message = String::new();
+    for word in line.split_inclusive(|character: char| !character.is_ascii_alphanumeric()) {
+        let bare = word.trim_end_matches(|character: char| !character.is_ascii_alphanumeric());
+        let digits = bare.strip_prefix("0x").unwrap_or(bare);
+        let is_hexadecimal = digits.len() >= 6 && digits.chars().all(|it| it.is_ascii_hexdigit());
+        match is_hexadecimal && digits.chars().any(|it| it.is_ascii_digit()) {
+            true => message.push_str(&word.replacen(bare, "…", 1)),
+            false => message.push_str(word),
+        }
+    }
+    message
+}
