@@ -148,6 +148,136 @@ fn an_allocator_of_the_catalogue_is_preloaded_and_linked_and_seen() {
 }
 
 #[test]
+fn a_free_with_a_wrong_size_is_stopped_where_the_allocator_checks_sizes() {
+    let names = [
+        "hardened_malloc",
+        "hardened_malloc-light",
+        "snmalloc-checks",
+    ];
+    let variants = names.map(|name| format!("glibc+{name},musl+{name}"));
+    let variants = format!("{},glibc+jemalloc,musl+jemalloc", variants.join(","));
+    let arguments = ["--runs", "2", "--attack", "sized-free", "--json"];
+    let outcome = attack(&[&["--variant", &variants], &arguments[..]].concat()).succeeded();
+    let results = json(&outcome);
+    let said: Vec<_> = (0..8).map(|it| endings(&results, it).remove(0)).collect();
+    for (_, outcome, said) in &said[..4] {
+        assert_eq!(outcome, "stopped");
+        assert!(said.contains("sized deallocation mismatch"), "{said}");
+    }
+    for (_, outcome, said) in &said[4..6] {
+        assert_eq!(outcome, "stopped");
+        assert!(said.contains("Dealloc rounded size mismatch"), "{said}");
+    }
+    // jemalloc would believe a size, so it gets none.
+    for (_, outcome, said) in &said[6..] {
+        assert_eq!(outcome, "no-effect", "{said}");
+    }
+}
+
+/// glibc maps the first block of that size, and unmaps it when it is freed. What a program does later is another matter.
+#[test]
+fn large_blocks_are_attacked_as_in_a_program_that_has_run_for_a_while() {
+    let attacks = "double-free-large,stale-data-large";
+    let arguments = ["--variant", "glibc", "--runs", "2", "--json", "--attack"];
+    let outcome = attack(&[&arguments[..], &[attacks]].concat()).succeeded();
+    let endings = endings(&json(&outcome), 0);
+    let [(_, twice, said), (_, stale, _)] = &endings[..] else {
+        panic!("{endings:?}");
+    };
+    let message = "double free or corruption (!prev) (SIGABRT)";
+    assert_eq!((&**twice, &**said), ("stopped", message));
+    assert_eq!(stale, "succeeded");
+}
+
+#[test]
+fn an_overflow_is_committed_also_where_no_other_block_is_near() {
+    let library = Library::of(include_str!("programs/lonely.c"));
+    let attacks = "overflow-1,overflow-8,overflow-64,overflow-64-old,underflow-1,underflow-8,underflow-64,overread";
+    let variant = library.variant("lonely");
+    let outcome = attack(&[
+        "--variant",
+        &variant,
+        "--attack",
+        attacks,
+        "--runs",
+        "2",
+        "--json",
+    ]);
+    let endings = endings(&json(&outcome.succeeded()), 0);
+    assert_eq!(endings.len(), 8, "{endings:?}");
+    for (attack, outcome, said) in &endings {
+        let expected = match &**attack {
+            "overread" => ("no-effect", "no block is next to the one that was misused"),
+            _ => (
+                "stopped",
+                "lonely: the bytes beside a block changed (SIGABRT)",
+            ),
+        };
+        assert_eq!((&**outcome, &**said), expected, "{attack}");
+    }
+}
+
+#[test]
+fn an_allocator_that_speaks_only_when_asked_is_asked() {
+    let variants = "glibc+mimalloc-secure,musl+mimalloc-secure";
+    let arguments = ["--runs", "2", "--attack", "double-free", "--json"];
+    let outcome = attack(&[&["--variant", variants], &arguments[..]].concat()).succeeded();
+    let results = json(&outcome);
+    for variant in 0..2 {
+        for (_, outcome, said) in endings(&results, variant) {
+            assert_eq!(outcome, "no-effect", "{said}");
+            assert!(
+                said.starts_with("mimalloc: error: double free detected"),
+                "{said}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_malloc_that_the_environment_brings_is_not_taken_for_glibcs() {
+    let library = Library::of(include_str!("programs/gullible.c"));
+    let path = library.directory.path().join("library.so");
+    for variants in [
+        &[][..],
+        &["--variant", "glibc"],
+        &["--variant", "glibc+mimalloc"],
+    ] {
+        let mut attack = reheap("attack --runs 1 --attack double-free");
+        attack.args(variants).env("LD_PRELOAD", &path);
+        let shown = path.display();
+        run(&mut attack).ended_with(1).said(&[
+            &format!("cannot attack dynamic programs: LD_PRELOAD names `{shown}`, which has a malloc of its own"),
+            &format!("hint: unset LD_PRELOAD; to attack that library: reheap attack --variant own='env LD_PRELOAD={shown}'"),
+        ]);
+    }
+    // A preload of reheap's own does not stand in the way of others, but is there all the same.
+    let mut attack = reheap("attack --runs 1 --attack double-free --variant glibc");
+    attack.env_remove("LD_PRELOAD");
+    let within = format!("{} run -a mimalloc --", env!("CARGO_BIN_EXE_reheap"));
+    run(&mut started_by(&within, &attack)).ended_with(1).said(&[
+        "the program did not get `glibc`: its malloc was in `",
+        "hint: unset LD_PRELOAD; `reheap status` says",
+    ]);
+}
+
+#[test]
+fn a_program_that_answers_something_else_ends_it_with_advice() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = script(
+        directory.path(),
+        "[ \"$2\" = addresses ] && exit 7\nexec \"$@\"",
+    );
+    let variant = format!("odd={}", path.display());
+    attack(&["--variant", &variant, "--attack", "double-free", "--runs", "1"])
+        .ended_with(1)
+        .said(&[
+            "the program under `odd` did not say where its blocks are; the command ended with exit code 7",
+            "hint: try again, or name the other variants with `--variant`",
+        ]);
+}
+
+#[test]
 fn a_program_that_hangs_is_named_so_and_ended() {
     let source = "#include <unistd.h>\nvoid free(void *block) { if (block) for (;;) pause(); }\n";
     let library = Library::of(source);
@@ -225,7 +355,9 @@ fn all_forms_are_written_at_once_and_the_terminal_still_gets_the_matrix() {
         "--runs",
         "2",
     ];
+    let wrote = format!("wrote {raw}; for a page: reheap report {raw} --html FILE");
     let outcome = attack(&[&what[..], &forms[..]].concat()).succeeded();
+    let outcome = outcome.said(&[&wrote]);
     assert!(
         outcome.stdout.contains("double-free (CWE-415)"),
         "{}",
@@ -235,6 +367,16 @@ fn all_forms_are_written_at_once_and_the_terminal_still_gets_the_matrix() {
     assert!(read(&page).contains("double free detected in tcache 2"));
     assert!(read(&table).contains("| double-free (CWE-415) | stopped |"));
     assert!(read(&raw).contains("\"reheap_attack\": 1"));
+    let report = |forms: &[&str]| run(reheap("report").arg(&raw).args(forms));
+    assert_eq!(report(&["--html"]).succeeded().stdout, read(&page));
+    assert_eq!(report(&["--markdown"]).succeeded().stdout, read(&table));
+    assert_eq!(report(&[]).succeeded().stdout, outcome.stdout);
+    report(&["--csv"])
+        .ended_with(2)
+        .said(&["results of `reheap attack` have no such form"]);
+    report(&[&raw])
+        .ended_with(2)
+        .said(&["has results of `reheap attack`", "hint: give it alone"]);
     // Results are not overwritten by a report that somebody mixed up with them.
     let outcome = attack(&[&what[..], &["--html", &raw]].concat()).ended_with(2);
     outcome.said(&["it holds measurement results"]);

@@ -142,6 +142,34 @@ fn debugging_is_refused_where_it_would_be_ignored() {
     }
 }
 
+/// glibc then ignores its options without a word.
+#[test]
+fn debugging_is_refused_where_malloc_is_another_allocators() {
+    let directory = scratch_directory();
+    let path = |name: &str| directory.path().join(name);
+    let library = "#include <stddef.h>\nstatic _Alignas(16) char heap[1 << 20];\nstatic size_t used;\n\
+        void *malloc(size_t n) { used += (n + 15) & -16; return heap + used; }\nvoid free(void *block) { (void)block; }\n\
+        int mallctl(void) { return 0; }\n";
+    fs::write(path("library.c"), library).unwrap();
+    let mut cc = Command::new("cc");
+    cc.args("-fno-builtin -shared -fPIC -Wl,-soname,libjemalloc.so.2 library.c -o".split(' '));
+    run(cc.arg("libjemalloc.so.2").current_dir(directory.path())).succeeded();
+    let origin = format!("-L{}", directory.path().display());
+    let rpath = format!("-Wl,-rpath,{}", directory.path().display());
+    let flags = ["-Wl,--no-as-needed", &rpath, &origin, "-l:libjemalloc.so.2"];
+    let linked = build(directory.path(), "cc", &flags);
+    let outcome = run_with("-a stock -t debug=perturb", &linked, "stale").ended_with(1);
+    outcome.said(&[
+        "it takes malloc from `libjemalloc.so.2`, which it is linked with: the options of `stock` would do nothing",
+        "hint: to try it anyway: reheap run --force",
+    ]);
+    let forced = run_with("-a stock -t debug=perturb --force", &linked, "stale").succeeded();
+    forced.said(&["warning: it takes malloc from `libjemalloc.so.2`"]);
+    // The library with glibc's checks is a preload, so it comes first.
+    let checked = run_with("-a stock -t debug=check", &linked, "overflow");
+    is_stopped(&checked, "free(): invalid pointer");
+}
+
 /// In each kind of file, because a preload reads its options elsewhere than a static executable.
 #[test]
 fn guard_pages_behind_blocks_stop_an_overflow() {

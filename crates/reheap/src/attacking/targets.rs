@@ -61,7 +61,7 @@ const WITHOUT_COMPILER: &str =
     "see what attacks showed when this reheap was made: `reheap list` and docs/attacks.md";
 
 /// All variants that the user asked for, and those that cannot take part. If the user names none: each libc and each
-/// allocator, preloaded and static.
+/// allocator, preloaded and static, and glibc's own debugging.
 ///
 /// # Errors
 /// If a named variant cannot be made, or none at all.
@@ -130,7 +130,9 @@ fn all(libc: Libc, workshop: &Workshop) -> anyhow::Result<(Vec<Target>, Vec<Left
     };
     let (mut targets, mut left_out) = (Vec::new(), Vec::new());
     for each in libcs {
-        for choice in &choices {
+        let debugging = Choice::of("stock", &["debug=full".to_owned()])?;
+        let of_glibc = (each == Libc::Glibc).then_some(&debugging);
+        for choice in choices.iter().chain(of_glibc) {
             let of = OfLibc {
                 libc: Some(each),
                 choice: choice.clone(),
