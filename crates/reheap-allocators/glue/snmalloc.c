@@ -62,7 +62,7 @@ static _Noreturn void stop(const char *reason) {
 // snmalloc's abort, also where a check fails.
 _Noreturn void __reheap_abort(void) {
     if (has_spoken) abort();
-    stop("snmalloc: the heap " "is corrupted, or a pointer was freed that is no block\n");
+    stop("snmalloc: the heap " "is corrupted, or what was freed is no block, or of another size\n");
 }
 
 // snmalloc's mprotect. It ignores the result, and then writes to memory that is still inaccessible.
