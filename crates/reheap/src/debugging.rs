@@ -2,14 +2,15 @@
 //!
 //! Since glibc 2.34 the checks are in a library of their own. glibc ignores the tunable for them unless that library is
 //! preloaded, and does not say so. It also ignores the tunable for memory tagging where the processor cannot tag memory.
-//! So this file looks for both before the program starts.
+//! So this file looks for both before the program starts. Nor does glibc say so if the program has its blocks from another
+//! allocator.
 
 use crate::choice::Choice;
-use crate::program::{Program, libraries_of_this_system};
+use crate::program::{Obstacle, Program, Remark, libraries_of_this_system};
 use crate::ui::Failure;
 use reheap_allocators::probe::GLIBC_CHECKS;
 use reheap_allocators::target::{Libc, Target};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a program cannot have it.
 pub(crate) struct Unavailable {
@@ -45,6 +46,22 @@ pub(crate) fn library(choice: &Choice, program: &Program) -> Result<Option<PathB
         }),
         _ => Ok(None),
     }
+}
+
+/// Why glibc's options do nothing for a program: it has its blocks from another allocator. A preload comes before
+/// libraries that the program is linked with, but not before its own code.
+pub(crate) fn blocks_from_elsewhere(program: &Program, preloaded: Option<&Path>) -> Option<String> {
+    let own = program.obstacles().into_iter().find_map(|it| match it {
+        Obstacle::OwnAllocator(what) => Some(what),
+        _ => None,
+    });
+    let linked = program.remarks().iter().find_map(|it| match it {
+        Remark::Idle { library, .. } if preloaded.is_none() => Some(format!(
+            "it takes malloc from `{library}`, which it is linked with: the options of `stock` would do nothing"
+        )),
+        _ => None,
+    });
+    own.or(linked)
 }
 
 fn has_musl(target: Target) -> bool {

@@ -22,7 +22,6 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use verify::Verification;
@@ -368,18 +367,20 @@ impl Verdict {
         }
         match program.target().map(|target| target.libc()) {
             Some(Libc::Glibc) => match debugging::library(choice, program) {
-                Ok(library) => match blocks_from_elsewhere(program, library.as_deref()) {
-                    None => Self::Works(Vec::new()),
-                    Some(reason) if force => Self::Risky {
-                        reasons: vec![reason],
-                        way_out: None,
-                        remarks: Vec::new(),
-                    },
-                    Some(reason) => Self::Refused {
-                        reason,
-                        way_out: Some("to try it anyway: reheap run --force".to_owned()),
-                    },
-                },
+                Ok(library) => {
+                    match debugging::blocks_from_elsewhere(program, library.as_deref()) {
+                        None => Self::Works(Vec::new()),
+                        Some(reason) if force => Self::Risky {
+                            reasons: vec![reason],
+                            way_out: None,
+                            remarks: Vec::new(),
+                        },
+                        Some(reason) => Self::Refused {
+                            reason,
+                            way_out: Some("to try it anyway: reheap run --force".to_owned()),
+                        },
+                    }
+                }
                 Err(why) => Self::Refused {
                     reason: why.reason.to_owned(),
                     way_out: why.way_out.map(str::to_owned),
@@ -412,22 +413,6 @@ impl Verdict {
             way_out: obstacle.way_out().map(|it| it.to_string()),
         }
     }
-}
-
-/// Why glibc's options do nothing for a program: it has its blocks from another allocator. A preload comes before
-/// libraries that the program is linked with, but not before its own code.
-fn blocks_from_elsewhere(program: &Program, preloaded: Option<&Path>) -> Option<String> {
-    let own = program.obstacles().into_iter().find_map(|it| match it {
-        Obstacle::OwnAllocator(what) => Some(what),
-        _ => None,
-    });
-    let linked = program.remarks().iter().find_map(|it| match it {
-        Remark::Idle { library, .. } if preloaded.is_none() => Some(format!(
-            "it takes malloc from `{library}`, which it is linked with: the options of `stock` would do nothing"
-        )),
-        _ => None,
-    });
-    own.or(linked)
 }
 
 /// Prints only remarks that less changes than the user expects. The rest is for `--check`.
