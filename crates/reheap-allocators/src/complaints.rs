@@ -138,7 +138,7 @@ impl Complaints {
     pub const SNMALLOC: Self = Self {
         messages: &[Messages {
             beginning: "snmalloc: the heap |",
-            then: &["is corrupted, or a pointer was freed that is no block"],
+            then: &["is corrupted, or what was freed is no block, or of another size"],
             end: WithText,
         }],
         variable: None,
@@ -333,7 +333,7 @@ mod tests {
             ),
             (
                 Complaints::SNMALLOC,
-                "snmalloc: the heap is corrupted, or a pointer was freed that is no block",
+                "snmalloc: the heap is corrupted, or what was freed is no block, or of another size",
             ),
             (Complaints::GLIBC, "malloc(): corrupted unsorted chunks 2"),
             (Complaints::GLIBC, "corrupted size vs. prev_size"),
