@@ -2,9 +2,9 @@
 //!
 //! A dynamic glibc chooses its memcpy by IFUNC when it loads a program. A static musl executable has no IFUNC. As a
 //! static-pie it cannot keep the choice in a function pointer either: no pointer in its data is right until it has
-//! relocated itself, and musl calls memcpy and memset before that. So these functions branch on one byte. It says
-//! "SSE2" until a constructor has read CPUID (`x86_64/level.s`). They only read it where the block is long enough to
-//! gain from it.
+//! relocated itself, and musl calls memcpy and memset before that. So these functions branch on one byte. It says "not
+//! known yet" until they have done so much work that asking CPUID pays (`x86_64/level.s`): in a virtual machine the answer
+//! takes longer than a small program runs. They only read the byte where the block is long enough to gain from it.
 //!
 //! The text is hand-written assembly. The alternatives were worse:
 //! - Rust: the user's machine makes the objects when it derives a libc. It always has a C compiler for the target,

@@ -119,7 +119,7 @@
 
     function __reheap_memcmp
     cmp     byte ptr [rip + __reheap_mem_level], 2
-    jb      .Lcompare_narrow
+    jl      .Lcompare_narrow
     cmp     rdx, 32
     ja      .Lcompare_33_masked
     compare_masked ymm2
@@ -139,7 +139,7 @@
     .p2align 4
 .Lcompare_33_masked:
     cmp     byte ptr [rip + __reheap_mem_level], 2
-    ja      .Lcompare_33_zmm
+    jg      .Lcompare_33_zmm
     compare_more_masked ymm2, 32
 
     .p2align 4
@@ -156,8 +156,15 @@
 .Lcompare_65_zmm:
     compare_more_masked zmm2, 64
 
+    .p2align 4
+.Lcompare_counted:
+    find_level_in_time __reheap_memcmp
+    jmp     .Lcompare_sse2
+
     .p2align 5
 .Lcompare_narrow:
+    jo      .Lcompare_counted               # -128 - 2 is no byte: the level is not known
+.Lcompare_sse2:
     cmp     rdx, 16
     jb      .Lcompare_0_15
     compare_vectors xmm, 0, .Ldifferent_0_xmm
@@ -405,7 +412,7 @@
 
     function __reheap_bcmp
     cmp     byte ptr [rip + __reheap_mem_level], 2
-    jb      .Lequal_narrow
+    jl      .Lequal_narrow
     cmp     rdx, 32
     ja      .Lequal_33_masked
     compare_masked ymm2
@@ -461,7 +468,7 @@
     .p2align 4
 .Lequal_33_masked:
     cmp     byte ptr [rip + __reheap_mem_level], 2
-    ja      .Lequal_33_zmm
+    jg      .Lequal_33_zmm
     equal_more_masked ymm2, 32
 
     .p2align 4
@@ -478,8 +485,15 @@
 .Lequal_65_zmm:
     equal_more_masked zmm2, 64
 
+    .p2align 4
+.Lequal_counted:
+    find_level_in_time __reheap_bcmp
+    jmp     .Lequal_sse2
+
     .p2align 5
 .Lequal_narrow:
+    jo      .Lequal_counted               # -128 - 2 is no byte: the level is not known
+.Lequal_sse2:
     cmp     rdx, 16
     jb      .Lequal_0_15
     cmp     rdx, 32

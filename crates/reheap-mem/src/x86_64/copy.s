@@ -246,8 +246,8 @@ __reheap_memmove:
     .p2align 6
 .Lcopy_65:
     cmp     byte ptr [rip + __reheap_mem_level], 2
-    jb      .Lcopy_65_narrow
-    ja      .Lcopy_65_zmm
+    jl      .Lcopy_65_narrow
+    jg      .Lcopy_65_zmm
     cmp     rdx, 128
     ja      .Lcopy_129_ymm2
     copy_4_vectors ymm2, 32
@@ -282,8 +282,8 @@ __reheap_memmove:
 
     .p2align 4
 .Lcopy_65_narrow:
-    cmp     byte ptr [rip + __reheap_mem_level], 0
-    jne     .Lcopy_65_ymm
+    if_wide .Lcopy_65_ymm
+    find_level_in_time .Lcopy_65
     cmp     rdx, 128
     ja      .Lcopy_129_xmm
     copy_8_vectors xmm, 16

@@ -1,44 +1,50 @@
-# What the processor can do, found out once.
+# What the processor can do, found out when it pays.
 #
-# A constructor fills in these four values; until it has run they say "SSE2, nothing else is known". Plain numbers in
-# .data are right from the first instruction of the process on, where a function pointer of a static-pie is not: musl
-# calls memcpy and memset before it has relocated itself. The constructor is in .init_array.00000, so that linkers put it
-# in front of all others; if it ran later, or never, the functions would be slower and nothing else.
+# CPUID traps in a virtual machine, and asking takes ten of them: tens of microseconds each, more than a small program's
+# whole run. So these values say "not known yet" until the functions together have done as much work as the answer may
+# save. Until then they run their SSE2 code and count (`find_level_in_time` in macros.s). Several threads may ask at once;
+# they all get the same answer. Plain numbers in .data are right from the first instruction of the process on, where a
+# function pointer of a static-pie is not: musl calls memcpy and memset before it has relocated itself.
 #
 # They are not made read-only afterwards: who can write to .data has easier ways.
 
     .data
     .globl  __reheap_mem_level, __reheap_mem_string_copy_min, __reheap_mem_string_set_min, __reheap_mem_streaming_min
+    .globl  __reheap_mem_unasked
     .hidden __reheap_mem_level, __reheap_mem_string_copy_min, __reheap_mem_string_set_min, __reheap_mem_streaming_min
+    .hidden __reheap_mem_unasked
     .type   __reheap_mem_level, @object
     .type   __reheap_mem_string_copy_min, @object
     .type   __reheap_mem_string_set_min, @object
     .type   __reheap_mem_streaming_min, @object
+    .type   __reheap_mem_unasked, @object
     .size   __reheap_mem_level, 1
     .size   __reheap_mem_string_copy_min, 8
     .size   __reheap_mem_string_set_min, 8
     .size   __reheap_mem_streaming_min, 8
+    .size   __reheap_mem_unasked, 8
     .p2align 6
 __reheap_mem_string_copy_min: .quad -1          # from this count on `rep movsb`
 __reheap_mem_string_set_min:  .quad -1          # from this count on `rep stosb`
 __reheap_mem_streaming_min:   .quad 0x400000    # from this count on stores past the caches
-__reheap_mem_level:           .byte 0           # 0: SSE2; 1: AVX2; 2: AVX-512 in vectors of 32 bytes; 3: of 64
+__reheap_mem_unasked:         .quad 0x40000     # so many bytes are left before CPUID is asked
+__reheap_mem_level:           .byte -128        # -128: not known; 0: SSE2; 1: AVX2; 2: AVX-512 in vectors of 32 bytes; 3: of 64
     .p2align 6                                  # a line of its own: a neighbour that is written often would slow it down
 
-    .section .init_array.00000, "aw", @init_array
-    .p2align 3
-    .quad   __reheap_mem_find_level
-
     .section .text.__reheap_mem_find_level, "ax", @progbits
-    # The constructor. Numbers of leaves and bits: Intel SDM, CPUID; AMD APM volume 3, appendix E.
+    # Changes no register, so that a function may call it before its first instruction. Numbers of leaves and bits: Intel
+    # SDM, CPUID; AMD APM volume 3, appendix E.
     .globl  __reheap_mem_find_level
     .hidden __reheap_mem_find_level
     .type   __reheap_mem_find_level, @function
 __reheap_mem_find_level:
     .cfi_startproc
-    push    rbx
+    .irp register, rax, rbx, rcx, rdx, rsi, rdi, r8, r9, r10, r11
+    push    \register
     .cfi_adjust_cfa_offset 8
-    .cfi_rel_offset rbx, 0
+    .cfi_rel_offset \register, 0
+    .endr
+    xor     esi, esi                    # the level
     xor     eax, eax
     cpuid
     mov     r8d, eax                    # the highest leaf
@@ -63,14 +69,14 @@ __reheap_mem_find_level:
     jnz     .Lno_wide
     test    ebx, 1 << 5                 # AVX2
     jz      .Lno_wide
-    mov     byte ptr [rip + __reheap_mem_level], 1
+    mov     esi, 1
 
     test    r11d, 0xe6                  # and the three states of AVX-512
     jnz     .Lno_wide
     not     ebx
     test    ebx, (1 << 3) | (1 << 8) | (1 << 16) | (1 << 30) | (1 << 31)    # BMI1, BMI2, F, BW, VL
     jnz     .Lno_wide
-    mov     byte ptr [rip + __reheap_mem_level], 2
+    mov     esi, 2
 
     # Vectors of 64 bytes only on processors that do not lower their clock for them: Intel's are those that have AVX-VNNI
     # too.
@@ -81,7 +87,7 @@ __reheap_mem_find_level:
     cpuid
     test    eax, 1 << 4                 # AVX-VNNI
     jz      .Lno_wide
-    mov     byte ptr [rip + __reheap_mem_level], 3
+    mov     esi, 3
 .Lno_wide:
     mov     eax, 7
     xor     ecx, ecx
@@ -97,7 +103,7 @@ __reheap_mem_find_level:
     jz      .Lcaches_of_intel
     mov     eax, 2048
     mov     ecx, 8192                   # where vectors of 64 bytes are good, the loop is for longer
-    cmp     byte ptr [rip + __reheap_mem_level], 3
+    cmp     esi, 3
     cmove   eax, ecx
     mov     [rip + __reheap_mem_string_set_min], rax
 .Lcaches_of_intel:
@@ -159,9 +165,12 @@ __reheap_mem_find_level:
     shr     r8, 2
     mov     [rip + __reheap_mem_string_copy_min], r8
 .Lfound:
-    pop     rbx
+    mov     byte ptr [rip + __reheap_mem_level], sil
+    .irp register, r11, r10, r9, r8, rdi, rsi, rdx, rcx, rbx, rax
+    pop     \register
     .cfi_adjust_cfa_offset -8
-    .cfi_restore rbx
+    .cfi_restore \register
+    .endr
     ret
     .cfi_endproc
     .size   __reheap_mem_find_level, . - __reheap_mem_find_level

@@ -28,12 +28,33 @@
     .size   \name, . - \name
     .endm
 
-    # Jumps if AVX2 is there. Before the constructor of level.s has run, it is not.
+    # Jumps if AVX2 is known to be there. All comparisons of the level are signed.
     .macro if_wide label
     cmp     byte ptr [rip + __reheap_mem_level], 0
-    jne     \label
+    jg      \label
     .endm
-    .hidden __reheap_mem_level
+
+    # In SSE2 code that has a wider sibling: if the level is not known yet, counts so many bytes of work. When enough has
+    # been done, finds out the level and goes to `label`, where the level is looked at. Threads may count at once: what gets
+    # lost is little.
+    .macro find_level_in_time label, bytes=rdx
+    cmp     byte ptr [rip + __reheap_mem_level], 0
+    jge     .Lnot_yet_\@
+    sub     qword ptr [rip + __reheap_mem_unasked], \bytes
+    ja      .Lnot_yet_\@
+    call    __reheap_mem_find_level
+    jmp     \label
+.Lnot_yet_\@:
+    .endm
+
+    # The same at its end, where only then it is known how far it went: from r9 to rdi.
+    .macro find_level_at_end free
+    mov     \free, rdi
+    sub     \free, r9
+    find_level_in_time .Lend_\@, \free
+.Lend_\@:
+    .endm
+    .hidden __reheap_mem_level, __reheap_mem_unasked, __reheap_mem_find_level
 
     # In front of a comparison and its jump, or of another jump, where it counts: together at most so many bytes long, they
     # are not to cross a multiple of 32, nor to end at one. Skylake and what was made of it keeps no such jump among its

@@ -50,6 +50,14 @@
     .endif
     .endm
 
+    .macro end_of_search reg
+    .ifc \reg, ymm
+    vzeroupper
+    .else
+    find_level_at_end rax
+    .endif
+    .endm
+
     # The rest, from rdi on, a multiple of the width. rdi becomes the address of the byte that is found.
     .macro find_rest name, kind, limit, reg, vec
     .irp n, 1, 2, 3, 4
@@ -89,24 +97,21 @@
 .L\name\()_found_\reg:
     bsf     eax, eax
     add     rdi, rax
-    .ifc \reg, ymm
-    vzeroupper
-    .endif
+    end_of_search \reg
     answer_\name
     .ifc \limit, limited
 .L\name\()_none_\reg:
-    .ifc \reg, ymm
-    vzeroupper
-    .endif
+    end_of_search \reg
     jmp     .L\name\()_none
     .endif
     .endm
 
     # The function's body, but for its first instructions, which fill in what is to be looked for.
     .macro find name, kind, limit
+.L\name\()_begin:
     cmp     byte ptr [rip + __reheap_mem_level], 2
-    jb      .L\name\()_narrow
-    ja      .L\name\()_zmm
+    jl      .L\name\()_narrow
+    jg      .L\name\()_zmm
     find_masked \name, \kind, \limit, ymm2, 32
     .p2align 5
 .L\name\()_zmm:
@@ -115,7 +120,7 @@
     .p2align 5
 .L\name\()_narrow:
     cmp     byte ptr [rip + __reheap_mem_level], 0
-    je      .L\name\()_xmm
+    jle     .L\name\()_xmm
     mov     eax, edi
     and     eax, 4095
     cmp     eax, 4096 - 32
@@ -145,6 +150,7 @@
 
     .p2align 5
 .L\name\()_xmm:
+    find_level_in_time .L\name\()_begin, 32
     begin_\limit
     .ifnc \kind, end
     splat
@@ -612,9 +618,10 @@
     test    rdx, rdx
     jz      .Lmemrchr_none
     mov     r9, rdi
+.Lmemrchr_begin:
     cmp     byte ptr [rip + __reheap_mem_level], 2
-    jb      .Lmemrchr_narrow
-    ja      .Lmemrchr_zmm
+    jl      .Lmemrchr_narrow
+    jg      .Lmemrchr_zmm
     find_last_masked ymm2, 32
     .p2align 5
 .Lmemrchr_zmm:
@@ -622,6 +629,7 @@
 
     .p2align 5
 .Lmemrchr_narrow:
+    find_level_in_time .Lmemrchr_begin
     lea     rdi, [rdi + rdx - 1]        # the last byte
     splat
     # From the multiple of 32 before it: two vectors, without the bits of what is behind.

@@ -121,8 +121,8 @@
     .p2align 6
 .Lset_65:
     cmp     byte ptr [rip + __reheap_mem_level], 2
-    jb      .Lset_65_narrow
-    ja      .Lset_65_zmm
+    jl      .Lset_65_narrow
+    jg      .Lset_65_zmm
     cmp     rdx, 128
     ja      .Lset_129_wide
     vpbroadcastb ymm20, esi
@@ -145,7 +145,7 @@
     .p2align 4
 .Lset_65_narrow:
     cmp     byte ptr [rip + __reheap_mem_level], 0
-    je      .Lset_65_xmm
+    jle     .Lset_65_xmm
     vmovd   xmm0, esi
     vpbroadcastb ymm0, xmm0
     cmp     rdx, 128
@@ -160,6 +160,7 @@
 
     .p2align 4
 .Lset_65_xmm:
+    find_level_in_time .Lset_65
     splat
     set_large xmm, 16
     end_function __reheap_memset

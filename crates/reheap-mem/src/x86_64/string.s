@@ -236,6 +236,9 @@
     jae     .L\name\()_equal_\reg        # the count ends before that byte
     .endif
 .L\name\()_different_\reg:
+    .ifc \reg, xmm
+    find_level_at_end rcx
+    .endif
     bsf     rcx, rax
     movzx   eax, byte ptr [rdi + rcx]
     movzx   ecx, byte ptr [rsi + rcx]
@@ -244,6 +247,9 @@
     leave_function \reg
     .ifc \limit, limited
 .L\name\()_equal_\reg:
+    .ifc \reg, xmm
+    find_level_at_end rcx
+    .endif
     xor     eax, eax
     leave_function \reg
     .endif
@@ -252,11 +258,12 @@
     .macro compare_strings_anyhow name, limit
     .ifc \limit, limited
     test    rdx, rdx
-    jz      .L\name\()_equal_xmm
+    jz      .L\name\()_nothing
     .endif
+.L\name\()_begin:
     cmp     byte ptr [rip + __reheap_mem_level], 2
-    jb      .L\name\()_narrow
-    ja      .L\name\()_zmm
+    jl      .L\name\()_narrow
+    jg      .L\name\()_zmm
     compare_strings \name, \limit, ymm2, 32
     .p2align 5
 .L\name\()_zmm:
@@ -264,11 +271,17 @@
     .p2align 5
 .L\name\()_narrow:
     cmp     byte ptr [rip + __reheap_mem_level], 0
-    je      .L\name\()_xmm
+    jle     .L\name\()_xmm
     compare_strings \name, \limit, ymm, 32
     .p2align 5
 .L\name\()_xmm:
+    find_level_in_time .L\name\()_begin, 32
     compare_strings \name, \limit, xmm, 16
+    .ifc \limit, limited
+.L\name\()_nothing:
+    xor     eax, eax
+    ret
+    .endif
     .endm
 
     function __reheap_strcmp
@@ -314,7 +327,7 @@
     # which is that of the end, in the half that it lies in.
     .macro copy_short_string name
     cmp     byte ptr [rip + __reheap_mem_level], 2
-    jb      .L\name\()_long
+    jl      .L\name\()_long
     mov     eax, esi
     and     eax, 4095
     pair    11

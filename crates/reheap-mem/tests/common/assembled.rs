@@ -7,10 +7,10 @@
 )]
 
 use std::ffi::{c_int, c_void};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 // SAFETY: the text defines functions with the C calling convention, and their data. All names begin with `__reheap_`,
-// and nothing else in this program has such names. The constructor in the text only writes that data.
+// and nothing else in this program has such names.
 std::arch::global_asm!(
     include_str!("../../src/x86_64/macros.s"),
     include_str!("../../src/x86_64/level.s"),
@@ -64,30 +64,41 @@ pub(crate) mod raw {
             from: *const c_void,
             n: usize,
         ) -> *mut c_void;
-        pub(crate) static mut __reheap_mem_level: u8;
+        pub(crate) fn __reheap_mem_find_level();
+        pub(crate) static mut __reheap_mem_level: i8;
         pub(crate) static mut __reheap_mem_string_copy_min: usize;
         pub(crate) static mut __reheap_mem_string_set_min: usize;
         pub(crate) static mut __reheap_mem_streaming_min: usize;
+        pub(crate) static mut __reheap_mem_unasked: usize;
     }
 }
 use raw::*;
 
-/// What decides which code runs. Only the tests can set it: in an executable the four values have no public names.
+/// What decides which code runs. Only the tests can set it: in an executable the five values have no public names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Level {
-    pub(crate) wide: u8,
+    pub(crate) wide: i8,
     pub(crate) string_copy_min: usize,
     pub(crate) string_set_min: usize,
     pub(crate) streaming_min: usize,
+    /// How many bytes the functions go through until they find the level, where it is not known.
+    pub(crate) unasked: usize,
 }
 
 impl Level {
-    /// As it is before the constructor has run.
+    /// SSE2, without string instructions and streaming stores.
     pub(crate) const BASELINE: Self = Self {
         wide: 0,
         string_copy_min: usize::MAX,
         string_set_min: usize::MAX,
         streaming_min: usize::MAX,
+        unasked: usize::MAX,
+    };
+
+    /// Not known, and no test does so much that it is found.
+    pub(crate) const UNKNOWN: Self = Self {
+        wide: -128,
+        ..Self::BASELINE
     };
 
     /// AVX2, without string instructions and streaming stores.
@@ -110,13 +121,15 @@ impl Level {
 
     /// As it is now.
     pub(crate) fn current() -> Self {
-        // SAFETY: these are plain numbers. Only `force` writes them, and its callers hold the lock of `Chosen`.
+        // SAFETY: these are plain numbers. `force` writes them, and its callers hold the lock of `Chosen`. The functions
+        // write what they find, which is the same in each thread.
         unsafe {
             Self {
                 wide: __reheap_mem_level,
                 string_copy_min: __reheap_mem_string_copy_min,
                 string_set_min: __reheap_mem_string_set_min,
                 streaming_min: __reheap_mem_streaming_min,
+                unasked: __reheap_mem_unasked,
             }
         }
     }
@@ -124,7 +137,7 @@ impl Level {
     /// Whether this processor can execute it.
     pub(crate) fn is_possible(self) -> bool {
         match self.wide {
-            0 => true,
+            -128 | 0 => true,
             1 => std::arch::is_x86_feature_detected!("avx2"),
             _ => {
                 std::arch::is_x86_feature_detected!("avx512bw")
@@ -141,12 +154,14 @@ impl Level {
             __reheap_mem_string_copy_min = self.string_copy_min;
             __reheap_mem_string_set_min = self.string_set_min;
             __reheap_mem_streaming_min = self.streaming_min;
+            __reheap_mem_unasked = self.unasked;
         }
     }
 }
 
 /// The right to choose the level, as there is one for the whole program.
 pub(crate) struct Chosen {
+    initial: Level,
     found: Level,
     _lock: MutexGuard<'static, ()>,
 }
@@ -155,14 +170,24 @@ impl Chosen {
     /// Waits until nobody else chooses.
     pub(crate) fn alone() -> Self {
         static LOCK: Mutex<()> = Mutex::new(());
+        static INITIAL: OnceLock<Level> = OnceLock::new();
         let lock = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+        let initial = *INITIAL.get_or_init(Level::current);
+        // SAFETY: it takes and returns nothing, and writes only the numbers of `Level`.
+        unsafe { __reheap_mem_find_level() };
         Self {
+            initial,
             found: Level::current(),
             _lock: lock,
         }
     }
 
-    /// What the constructor found.
+    /// What a program begins with.
+    pub(crate) fn initial(&self) -> Level {
+        self.initial
+    }
+
+    /// What the processor can do.
     pub(crate) fn found(&self) -> Level {
         self.found
     }
@@ -194,6 +219,7 @@ pub(crate) fn at_every_level(mut test: impl FnMut(Level)) {
     let mut levels: Vec<Level> = wides
         .into_iter()
         .flat_map(|wide| [wide, early(wide)])
+        .chain([Level::UNKNOWN])
         .collect();
     levels.retain(|level| level.is_possible());
     levels.push(chosen.found());
