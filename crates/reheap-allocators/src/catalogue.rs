@@ -29,10 +29,10 @@ use limits::{
     SNMALLOC_CHECKS_LIMITS, SNMALLOC_LIMITS,
 };
 use recipes::{
-    HUGE_PAGES, JEMALLOC, LAST_BLOCK, LOCKS, MIMALLOC, MIMALLOC_2_SECURE_FLAGS, MIMALLOC_3_FLAGS,
-    MIMALLOC_3_SECURE_FLAGS, MIMALLOC_ENTRY_POINTS, RPMALLOC, SNMALLOC_CHECKS_FLAGS,
-    SNMALLOC_CHECKS_REDIRECTS, SNMALLOC_FLAGS, SNMALLOC_REDIRECTS, hardened_malloc, mimalloc,
-    snmalloc,
+    HUGE_PAGES, JEMALLOC, LAST_BLOCK, LOCKS, MIMALLOC, MIMALLOC_2_FLAGS, MIMALLOC_2_SECURE_FLAGS,
+    MIMALLOC_3_FLAGS, MIMALLOC_3_SECURE_FLAGS, MIMALLOC_ENTRY_POINTS, RPMALLOC,
+    SNMALLOC_CHECKS_FLAGS, SNMALLOC_CHECKS_REDIRECTS, SNMALLOC_FLAGS, SNMALLOC_REDIRECTS, SYSTEM,
+    hardened_malloc, mimalloc, snmalloc,
 };
 use tunables::{
     GLIBC_TUNING, JEMALLOC_TUNING, MIMALLOC_2_SECURE_TUNING, MIMALLOC_2_TUNING,
@@ -232,10 +232,10 @@ pub const CATALOGUE: &[Allocator] = &[
         tuning: MIMALLOC_2_TUNING,
         build: Some(Recipe {
             entry_points: MIMALLOC_ENTRY_POINTS.split_at(4).0,
-            glue: &[LOCKS, MIMALLOC, HUGE_PAGES, LAST_BLOCK],
+            glue: &[LOCKS, MIMALLOC, HUGE_PAGES, SYSTEM, LAST_BLOCK],
             ..mimalloc(
                 "mimalloc",
-                &[],
+                MIMALLOC_2_FLAGS,
                 Evidence {
                     present: &["mi_malloc", "abandoned_reclaim_on_free"],
                     absent: &["mimalloc: assertion failed", "double free detected"],

@@ -10,7 +10,7 @@ use common::assembled::*;
 use common::numbered;
 use std::process::Command;
 
-/// The level that the constructor is to have found, for the test that runs on another processor.
+/// The level that is to be found, for the test that runs on another processor.
 const EXPECTED_LEVEL: &str = "REHEAP_TEST_LEVEL";
 const SAMPLE: &str = "a_sample_of_everything_at_the_level_that_was_found";
 

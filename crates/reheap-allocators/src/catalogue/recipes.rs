@@ -35,6 +35,10 @@ pub(super) const HUGE_PAGES: Glue = Glue {
     name: "huge_pages",
     source: include_str!("../../glue/huge_pages.c"),
 };
+pub(super) const SYSTEM: Glue = Glue {
+    name: "system",
+    source: include_str!("../../glue/system.c"),
+};
 /// For jemalloc, which assumes that every thread gets an arena.
 pub(super) const ARENAS: Glue = Glue {
     name: "arenas",
@@ -64,6 +68,10 @@ pub(super) const MIMALLOC_REDIRECTS: &[(&str, &str)] = &[
     MUTEX_REDIRECTS[2],
     ("prctl", "__reheap_prctl"),
     ("mmap", "__reheap_mmap"),
+    ("sysinfo", "__reheap_sysinfo"),
+    ("access", "__reheap_access"),
+    ("syscall", "__reheap_syscall"),
+    ("pthread_key_delete", "__reheap_key_delete"),
 ];
 // With MI_USE_ENVIRON=0, mimalloc asks getenv for its options, and the glue answers.
 pub(super) const MIMALLOC_EXECUTABLE: Additions = Additions {
@@ -93,9 +101,22 @@ pub(super) const MIMALLOC_PRELOAD: Additions = Additions {
     ],
     redirects: CLOCK_REDIRECTS,
 };
+// When a program ends, mimalloc would give its memory back, for libraries that are loaded again and again. Here that is
+// one more system call, as the system takes all of it. The secure variants do it, because they find damage on the way.
+pub(super) const MIMALLOC_2_FLAGS: &[&str] = &["-DMI_SKIP_COLLECT_ON_EXIT=1"];
 // When no memory is left for the data that version 3 keeps for a thread, it leaves NULL there. The thread's next
 // allocation then crashes, unless mimalloc is built for platforms on which every thread begins with NULL.
-pub(super) const MIMALLOC_3_FLAGS: &[&str] = &["-DMI_THEAP_INITASNULL=1"];
+//
+// And it executes CPUID four times when a program starts, to learn whether it may copy short blocks by `rep movsb`. In
+// virtual machines that takes longer than the rest of a short program. These macros take the call out and leave the
+// function: its definition has `void` between the parentheses, the call has nothing.
+pub(super) const MIMALLOC_3_FLAGS: &[&str] = &[
+    "-DMI_THEAP_INITASNULL=1",
+    "-Dmi_detect_cpu_features(x)=mi_detect_##x(void)",
+    "-Dmi_detect_(x)=",
+    "-Wno-unused-function",
+    MIMALLOC_2_FLAGS[0],
+];
 // The package's feature sets the first flag. The glue needs it too. In version 3, level 5 adds a guard page behind each
 // page of 64 KiB. With the kernel's usual limit of 65,530 mappings a program then gets no more than 2.3 GiB in blocks of
 // 64 bytes. Version 2 knows level 5 by name only. With MI_GUARDED, both can put a guard page behind one in so many blocks.
@@ -104,6 +125,9 @@ pub(super) const MIMALLOC_3_SECURE_FLAGS: &[&str] = &[
     MIMALLOC_2_SECURE_FLAGS[0],
     MIMALLOC_2_SECURE_FLAGS[1],
     MIMALLOC_3_FLAGS[0],
+    MIMALLOC_3_FLAGS[1],
+    MIMALLOC_3_FLAGS[2],
+    MIMALLOC_3_FLAGS[3],
 ];
 
 /// A variant of mimalloc: the same package and glue, another feature.
@@ -124,7 +148,7 @@ pub(super) const fn mimalloc(
         needs_make: false,
         compiler_flags,
         entry_points: MIMALLOC_ENTRY_POINTS,
-        glue: &[LOCKS, MIMALLOC, HUGE_PAGES],
+        glue: &[LOCKS, MIMALLOC, HUGE_PAGES, SYSTEM],
         malloc_conf: &[],
         redirects: MIMALLOC_REDIRECTS,
         executable: MIMALLOC_EXECUTABLE,
@@ -353,7 +377,7 @@ pub(super) const RPMALLOC: Recipe = Recipe {
         ),
     }],
     malloc_conf: &[],
-    redirects: &[("mmap", "__reheap_mmap")],
+    redirects: &[("mmap", "__reheap_mmap"), ("memset", "__reheap_clear")],
     executable: NOTHING_MORE,
     preload: Additions {
         glue: &[FORK_HANDLERS],
