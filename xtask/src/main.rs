@@ -28,6 +28,7 @@ mod profiles;
 mod programs;
 mod progress;
 mod registry;
+mod start;
 mod table;
 mod targets;
 mod test_dist;
@@ -94,6 +95,12 @@ enum Task {
         /// Name of this machine in the directory's name [default: architecture and number of processors]
         #[arg(long, value_name = "NAME")]
         machine: Option<String>,
+    },
+    /// Measure what the start of a small program costs with each allocator
+    MeasureStart {
+        /// Where the table and the raw data are written, from the root of the workspace
+        #[arg(long, value_name = "DIRECTORY")]
+        directory: std::path::PathBuf,
     },
     /// Measure how far `reheap bench` may be trusted: false and missed differences, peak memory, its own overhead
     MeasureTrust {
@@ -188,6 +195,7 @@ fn run(task: Task) -> anyhow::Result<()> {
             only,
         } => fuzz::run(&workspace, seconds, machine, &only),
         Task::MeasureMemory { machine } => memory_functions::run(&workspace, machine),
+        Task::MeasureStart { directory } => start::run(workspace, &directory),
         Task::MeasureTrust { machine, raw } => trust::run(&workspace, machine, raw),
         Task::MeasureProfile {
             rounds,

@@ -16,6 +16,7 @@ mod ratios;
 use crate::attacks;
 use crate::figures::Figures;
 use crate::profiles;
+use crate::start;
 use crate::trust::Trust;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail};
@@ -105,6 +106,10 @@ pub(crate) fn pages(workspace: &Workspace, directory: &Path) -> Result<Vec<Page>
         let trust: Trust = serde_json::from_str(&read(&trust)?)
             .with_context(|| format!("cannot understand `{}`", trust.display()))?;
         page("trust.md", trust.markdown()?);
+    }
+    let starts = directory.join(start::RAW);
+    if starts.exists() {
+        page(start::PAGE, start::page(&read(&starts)?)?);
     }
     let attacks = directory.join(attacks::RAW);
     if attacks.exists() {

@@ -1,6 +1,6 @@
 // What the start of a program costs.
 //
-//     starts time N PROGRAM     nanoseconds that one of N starts takes on average, from fork to end
+//     starts time N PROGRAM     nanoseconds that one of N starts takes on average, from fork to end, and of a processor
 //     starts count PROGRAM      what one does: system calls, CPUIDs, page faults, and the KiB in memory when it ends
 //
 // It counts by executing the program instruction by instruction. Neither strace nor a kernel sees a CPUID, unless the
@@ -48,13 +48,21 @@ static long long now(void) {
     return time.tv_sec * 1000000000LL + time.tv_nsec;
 }
 
+// Of all processes that have ended.
+static long long processor_time(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_CHILDREN, &usage);
+    long long seconds = usage.ru_utime.tv_sec + usage.ru_stime.tv_sec;
+    return (seconds * 1000000 + usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
+}
+
 static void time_starts(int count, char **program) {
     posix_spawn_file_actions_t actions;
     output_to_nowhere(&actions);
     run(&actions, program); // so that its file is in memory
-    long long begin = now();
+    long long begin = now(), processor_begin = processor_time();
     for (int i = 0; i < count; i++) run(&actions, program);
-    printf("%lld\n", (now() - begin) / count);
+    printf("[%lld, %lld]\n", (now() - begin) / count, (processor_time() - processor_begin) / count);
 }
 
 // Of /proc/PID/smaps_rollup.
