@@ -200,9 +200,9 @@ pub(crate) fn page(raw: &str) -> Result<String> {
     Ok(format!(
         "# What a start costs\n\n{machine}.\nMade by `cargo xtask measure-start` on {date}; raw data in [{RAW}]({RAW}).\n\n\
          A C program makes one block, prints one line and ends. All but the last one are static executables with musl. The \
-         time is from fork to\nend: the median of the rounds, and the least and the most of them; each is the mean of \
-         {starts_per_round} starts. The\nprocessor time leaves out what other programs on the machine took. In a virtual \
-         machine each CPUID traps. Of the\nresident memory, what is not the program's file is its own.\n\n{}",
+         time is from\nfork to end: the median of the rounds, and the least and the most of them; each is the mean of \
+         {starts_per_round} starts. The processor\ntime leaves out what other programs on the machine took. In a virtual \
+         machine each CPUID traps. Of the resident memory, \"own\" is\nwhat is not the program's file.\n\n{}",
         table.render()
     ))
 }

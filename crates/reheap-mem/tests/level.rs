@@ -6,8 +6,10 @@ mod common;
 use common::assembled::*;
 use common::numbered;
 
+type ForBytes = fn(usize);
+
 /// Each function that has code for wider vectors, called for so many bytes.
-const FUNCTIONS: [(&str, fn(usize)); 15] = [
+const FUNCTIONS: [(&str, ForBytes); 15] = [
     ("memcpy", |count| {
         let mut copy = vec![0; count];
         memcpy(&mut copy, &numbered(count));
@@ -88,7 +90,7 @@ fn what_the_processor_can_do_is_found() {
 }
 
 /// How many calls a program has made when the level is known.
-fn calls_until_known(chosen: &mut Chosen, function: fn(usize), count: usize) -> usize {
+fn calls_until_known(chosen: &mut Chosen, function: ForBytes, count: usize) -> usize {
     chosen.set(chosen.initial());
     let calls = 1..=100_000;
     let known = calls.clone().find(|_| {
