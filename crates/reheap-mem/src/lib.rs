@@ -16,9 +16,11 @@
 //!
 //! GNU as and Clang's assembler both accept the text. So does `global_asm!`, with which the tests call it.
 //!
-//! AArch64 has no text here: musl's own memcpy and memset for it are good assembly.
+//! On AArch64 there is nothing to choose: each function has one path, in the Advanced SIMD that every ARMv8.0-A has. There
+//! is no memcpy, mempcpy and memset for it, because musl's own memcpy and memset are good assembly, and its mempcpy calls
+//! memcpy. The rest of musl's functions are C loops there.
 //!
-//! To add a function, put its code into a file of `x86_64/`, its name into [`SOURCES_X86_64`](sources) and its
+//! To add a function, put its code into a file of `x86_64/` and of `aarch64/`, its name into the lists below and its
 //! declaration into `tests/common/assembled.rs`. Then write a test that compares it with a loop.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -55,11 +57,11 @@ pub enum Architecture {
     Aarch64,
 }
 
-/// The texts for an architecture. Empty where musl keeps its own functions.
+/// The texts for an architecture.
 pub fn sources(architecture: Architecture) -> &'static [Source] {
     match architecture {
         Architecture::X86_64 => &SOURCES_X86_64,
-        Architecture::Aarch64 => &[],
+        Architecture::Aarch64 => &SOURCES_AARCH64,
     }
 }
 
@@ -106,31 +108,70 @@ static SOURCES_X86_64: [Source; 6] = [
     Source {
         name: "compare",
         text: x86_64!("compare"),
-        functions: &[function("memcmp"), function("bcmp")],
+        functions: &COMPARE,
     },
     Source {
         name: "search",
         text: x86_64!("search"),
-        functions: &[
-            function("memchr"),
-            function("rawmemchr"),
-            function_of_musl("memrchr", "__memrchr"),
-            function("strlen"),
-            function("strnlen"),
-            function("strchr"),
-            function_of_musl("strchrnul", "__strchrnul"),
-        ],
+        functions: &SEARCH,
     },
     Source {
         name: "string",
         text: x86_64!("string"),
-        functions: &[
-            function("strcmp"),
-            function("strncmp"),
-            function("strcpy"),
-            function_of_musl("stpcpy", "__stpcpy"),
-            function("strncpy"),
-            function_of_musl("stpncpy", "__stpncpy"),
-        ],
+        functions: &STRING,
     },
+];
+
+macro_rules! aarch64 {
+    ($name:literal) => {
+        concat!(
+            "    .arch armv8-a\n", // and so no instruction that came later
+            include_str!("aarch64/macros.s"),
+            include_str!(concat!("aarch64/", $name, ".s"))
+        )
+    };
+}
+
+static SOURCES_AARCH64: [Source; 4] = [
+    Source {
+        name: "copy",
+        text: aarch64!("copy"),
+        functions: &[function("memmove")],
+    },
+    Source {
+        name: "compare",
+        text: aarch64!("compare"),
+        functions: &COMPARE,
+    },
+    Source {
+        name: "search",
+        text: aarch64!("search"),
+        functions: &SEARCH,
+    },
+    Source {
+        name: "string",
+        text: aarch64!("string"),
+        functions: &STRING,
+    },
+];
+
+static COMPARE: [Function; 2] = [function("memcmp"), function("bcmp")];
+
+static SEARCH: [Function; 7] = [
+    function("memchr"),
+    function("rawmemchr"),
+    function_of_musl("memrchr", "__memrchr"),
+    function("strlen"),
+    function("strnlen"),
+    function("strchr"),
+    function_of_musl("strchrnul", "__strchrnul"),
+];
+
+static STRING: [Function; 6] = [
+    function("strcmp"),
+    function("strncmp"),
+    function("strcpy"),
+    function_of_musl("stpcpy", "__stpcpy"),
+    function("strncpy"),
+    function_of_musl("stpncpy", "__stpncpy"),
 ];

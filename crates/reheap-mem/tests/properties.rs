@@ -1,5 +1,4 @@
 //! Random blocks against slices, where the tests that go through every case have not thought of one.
-#![cfg(target_arch = "x86_64")]
 
 mod common;
 
@@ -32,6 +31,7 @@ proptest! {
         });
     }
 
+    #[cfg(target_arch = "x86_64")]
     #[test]
     fn filling_is_what_fill_does((offset, count) in offset_and_count(), byte: u8) {
         at_every_level(|_| {

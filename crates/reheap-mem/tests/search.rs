@@ -1,5 +1,4 @@
 //! memchr, memrchr, rawmemchr, strlen, strnlen, strchr and strchrnul against iterators over slices.
-#![cfg(target_arch = "x86_64")]
 
 mod common;
 

@@ -1,5 +1,4 @@
 //! strcmp, strncmp, strcpy, stpcpy, strncpy and stpncpy against slices.
-#![cfg(target_arch = "x86_64")]
 
 mod common;
 

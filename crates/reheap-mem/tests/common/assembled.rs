@@ -7,10 +7,12 @@
 )]
 
 use std::ffi::{c_int, c_void};
+#[cfg(target_arch = "x86_64")]
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 // SAFETY: the text defines functions with the C calling convention, and their data. All names begin with `__reheap_`,
 // and nothing else in this program has such names.
+#[cfg(target_arch = "x86_64")]
 std::arch::global_asm!(
     include_str!("../../src/x86_64/macros.s"),
     include_str!("../../src/x86_64/level.s"),
@@ -19,6 +21,17 @@ std::arch::global_asm!(
     include_str!("../../src/x86_64/compare.s"),
     include_str!("../../src/x86_64/search.s"),
     include_str!("../../src/x86_64/string.s"),
+    options(raw)
+);
+
+// SAFETY: as above. This text has no data.
+#[cfg(target_arch = "aarch64")]
+std::arch::global_asm!(
+    include_str!("../../src/aarch64/macros.s"),
+    include_str!("../../src/aarch64/copy.s"),
+    include_str!("../../src/aarch64/compare.s"),
+    include_str!("../../src/aarch64/search.s"),
+    include_str!("../../src/aarch64/string.s"),
     options(raw)
 );
 
@@ -74,7 +87,12 @@ pub(crate) mod raw {
 }
 use raw::*;
 
+// There musl keeps its memcpy. The tests of memcpy then are further tests of memmove.
+#[cfg(target_arch = "aarch64")]
+use raw::__reheap_memmove as __reheap_memcpy;
+
 /// What decides which code runs. Only the tests can set it: in an executable the five values have no public names.
+#[cfg(target_arch = "x86_64")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Level {
     pub(crate) wide: i8,
@@ -85,6 +103,7 @@ pub(crate) struct Level {
     pub(crate) unasked: usize,
 }
 
+#[cfg(target_arch = "x86_64")]
 impl Level {
     /// SSE2, without string instructions and streaming stores.
     pub(crate) const BASELINE: Self = Self {
@@ -160,12 +179,14 @@ impl Level {
 }
 
 /// The right to choose the level, as there is one for the whole program.
+#[cfg(target_arch = "x86_64")]
 pub(crate) struct Chosen {
     initial: Level,
     found: Level,
     _lock: MutexGuard<'static, ()>,
 }
 
+#[cfg(target_arch = "x86_64")]
 impl Chosen {
     /// Waits until nobody else chooses.
     pub(crate) fn alone() -> Self {
@@ -199,6 +220,7 @@ impl Chosen {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
 impl Drop for Chosen {
     fn drop(&mut self) {
         self.found.force();
@@ -207,6 +229,7 @@ impl Drop for Chosen {
 
 /// Runs a test at every level that this processor has, and with the string instructions and streaming stores from
 /// counts on that short blocks reach.
+#[cfg(target_arch = "x86_64")]
 pub(crate) fn at_every_level(mut test: impl FnMut(Level)) {
     let mut chosen = Chosen::alone();
     let early = |level: Level| Level {
@@ -229,6 +252,12 @@ pub(crate) fn at_every_level(mut test: impl FnMut(Level)) {
     }
 }
 
+/// Runs a test. There is one path, so there are no levels.
+#[cfg(target_arch = "aarch64")]
+pub(crate) fn at_every_level(mut test: impl FnMut(())) {
+    test(());
+}
+
 type Copying = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void;
 
 fn copy_by(function: Copying, to: &mut [u8], from: &[u8], returns: usize) {
@@ -242,6 +271,7 @@ pub(crate) fn memcpy(to: &mut [u8], from: &[u8]) {
     copy_by(__reheap_memcpy, to, from, 0);
 }
 
+#[cfg(target_arch = "x86_64")]
 pub(crate) fn mempcpy(to: &mut [u8], from: &[u8]) {
     copy_by(__reheap_mempcpy, to, from, from.len());
 }
@@ -256,6 +286,7 @@ pub(crate) fn memmove(block: &mut [u8], to: usize, from: usize, length: usize) {
     assert_eq!(result.cast(), to);
 }
 
+#[cfg(target_arch = "x86_64")]
 pub(crate) fn memset(block: &mut [u8], byte: c_int) {
     // SAFETY: pointer and length are those of the slice.
     let result = unsafe { __reheap_memset(block.as_mut_ptr().cast(), byte, block.len()) };

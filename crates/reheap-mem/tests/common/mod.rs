@@ -13,3 +13,6 @@ pub(crate) fn numbered(length: usize) -> Vec<u8> {
         .map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8)
         .collect()
 }
+
+/// How far the offsets of a test are apart that goes through all pairs of them: in an emulator not each has its turn.
+pub(crate) const STRIDE: usize = if cfg!(target_arch = "x86_64") { 1 } else { 7 };
