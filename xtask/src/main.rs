@@ -20,6 +20,7 @@ mod fuzz;
 mod inspect_corpus;
 mod machine;
 mod measure;
+mod memory_counts;
 mod memory_functions;
 mod memory_plot;
 mod pages;
@@ -89,6 +90,12 @@ enum Task {
         machine: Option<String>,
         /// Only these targets
         only: Vec<String>,
+    },
+    /// Count the instructions of the memory functions for AArch64 and of musl's, in an emulator
+    CountMemory {
+        /// Where to write the table and the raw data [default: only print the table]
+        #[arg(long, value_name = "DIRECTORY")]
+        into: Option<std::path::PathBuf>,
     },
     /// Measure memcpy, memset, strlen and the like against musl's and glibc's, and plot them
     MeasureMemory {
@@ -194,6 +201,7 @@ fn run(task: Task) -> anyhow::Result<()> {
             machine,
             only,
         } => fuzz::run(&workspace, seconds, machine, &only),
+        Task::CountMemory { into } => memory_counts::run(&workspace, into),
         Task::MeasureMemory { machine } => memory_functions::run(&workspace, machine),
         Task::MeasureStart { directory } => start::run(workspace, &directory),
         Task::MeasureTrust { machine, raw } => trust::run(&workspace, machine, raw),
