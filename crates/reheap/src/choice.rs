@@ -63,7 +63,7 @@ pub(crate) struct StaticArguments {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum WhoseMemoryFunctions {
-    // Reheap's; on AArch64, which has good ones in musl, the libc's own. Not a doc comment: the help would get a list.
+    // Reheap's. Not a doc comment: the help would get a list.
     Fast,
     // The libc's own.
     Stock,

@@ -96,7 +96,7 @@ fn flags_win_over_variables_and_variables_over_the_manifest() {
         .succeeded()
         .did_not_say("chosen in");
     assert_eq!(stack_size(&app), 131_072);
-    assert!(fast(&app) || std::env::consts::ARCH == "aarch64");
+    assert!(fast(&app));
 }
 
 #[test]

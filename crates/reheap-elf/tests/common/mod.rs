@@ -18,15 +18,26 @@ use std::process::{Command, Output};
 use std::sync::LazyLock;
 
 /// A directory with the files of one test.
-pub(crate) struct Workshop(tempfile::TempDir);
+pub(crate) struct Workshop {
+    directory: tempfile::TempDir,
+    compiler: &'static str,
+}
 
 impl Workshop {
     pub(crate) fn new() -> Self {
-        Self(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap())
+        Self::with_compiler("musl-gcc")
+    }
+
+    /// One in which this compiles.
+    pub(crate) fn with_compiler(compiler: &'static str) -> Self {
+        Self {
+            directory: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap(),
+            compiler,
+        }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+        self.directory.path().join(name)
     }
 
     pub(crate) fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
@@ -43,7 +54,7 @@ impl Workshop {
         let program = words.next().unwrap();
         Command::new(program)
             .args(words)
-            .current_dir(self.0.path())
+            .current_dir(self.directory.path())
             .output()
             .unwrap_or_else(|error| panic!("cannot start `{program}`: {error}; {INSTALL}"))
     }
@@ -65,8 +76,9 @@ impl Workshop {
     /// Compiles C for a static-pie and gives the object.
     #[track_caller]
     pub(crate) fn compile(&self, name: &str, source: &str, flags: &str) -> Vec<u8> {
+        let compiler = self.compiler;
         self.write(&format!("{name}.c"), source);
-        self.run(format!("musl-gcc -O1 -fPIE -c {name}.c -o {name}.o {flags}").trim_end());
+        self.run(format!("{compiler} -O1 -fPIE -c {name}.c -o {name}.o {flags}").trim_end());
         self.read(&format!("{name}.o"))
     }
 }
@@ -79,16 +91,21 @@ pub(crate) const ARCH: &str = std::env::consts::ARCH;
 
 /// Rust's own musl libc.
 pub(crate) fn libc_of_rust() -> Vec<u8> {
-    let target = format!("{ARCH}-unknown-linux-musl");
+    let path = directory_of_rust(ARCH).join("libc.a");
+    fs::read(&path)
+        .unwrap_or_else(|error| panic!("cannot read `{}`: {error}; {INSTALL}", path.display()))
+}
+
+/// The directory of Rust's musl for that architecture.
+pub(crate) fn directory_of_rust(architecture: &str) -> PathBuf {
+    let target = format!("{architecture}-unknown-linux-musl");
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = Command::new(rustc)
         .args(["--print", "target-libdir", "--target", &target])
         .output()
         .unwrap();
     let directory = String::from_utf8(output.stdout).unwrap();
-    let path = Path::new(directory.trim()).join("self-contained/libc.a");
-    fs::read(&path)
-        .unwrap_or_else(|error| panic!("cannot read `{}`: {error}; {INSTALL}", path.display()))
+    Path::new(directory.trim()).join("self-contained")
 }
 
 /// The directory of Debian's musl.
@@ -156,30 +173,37 @@ pub(crate) fn tiny() -> &'static AllocatorObjects {
 /// reheap's memory functions, assembled once for all tests of a file.
 pub(crate) fn memory_functions() -> &'static MemoryFunctions {
     static FUNCTIONS: LazyLock<MemoryFunctions> = LazyLock::new(|| {
-        let workshop = Workshop::new();
         let architecture = match ARCH {
             "x86_64" => reheap_mem::Architecture::X86_64,
             _ => reheap_mem::Architecture::Aarch64,
         };
-        let (mut objects, mut names) = (Vec::new(), BTreeMap::new());
-        for source in reheap_mem::sources(architecture) {
-            let name = source.name;
-            workshop.write(&format!("{name}.s"), source.text);
-            workshop.run(&format!("musl-gcc -c {name}.s -o {name}.o"));
-            objects.push(member(
-                &format!("{name}.o"),
-                workshop.read(&format!("{name}.o")),
-            ));
-            for function in source.functions {
-                let own = format!("{}{}", reheap_mem::PREFIX, function.name);
-                for name in [Some(function.name), function.internal_name] {
-                    names.extend(name.map(|name| (name.to_owned(), own.clone())));
-                }
-            }
-        }
-        MemoryFunctions { objects, names }
+        memory_functions_for(architecture, &Workshop::new())
     });
     &FUNCTIONS
+}
+
+/// Those for an architecture, assembled by the workshop's compiler.
+pub(crate) fn memory_functions_for(
+    architecture: reheap_mem::Architecture,
+    workshop: &Workshop,
+) -> MemoryFunctions {
+    let (mut objects, mut names) = (Vec::new(), BTreeMap::new());
+    for source in reheap_mem::sources(architecture) {
+        let name = source.name;
+        workshop.write(&format!("{name}.s"), source.text);
+        workshop.run(&format!("{} -c {name}.s -o {name}.o", workshop.compiler));
+        objects.push(member(
+            &format!("{name}.o"),
+            workshop.read(&format!("{name}.o")),
+        ));
+        for function in source.functions {
+            let own = format!("{}{}", reheap_mem::PREFIX, function.name);
+            for name in [Some(function.name), function.internal_name] {
+                names.extend(name.map(|name| (name.to_owned(), own.clone())));
+            }
+        }
+    }
+    MemoryFunctions { objects, names }
 }
 
 /// What the marker of a libc with the tiny allocator says.
