@@ -4,6 +4,7 @@
 //! which only a processor can tell. The calling is the example of `reheap-mem`: it is unsafe code, which has no place here.
 
 use crate::progress::Progress;
+use crate::targets::{LINKER, LINKER_VARIABLE, TARGET};
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
@@ -11,7 +12,6 @@ use std::io::{BufRead as _, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-const TARGET: &str = "aarch64-unknown-linux-musl";
 /// A processor that has nothing newer than ARMv8.0-A.
 const PROCESSOR: &str = "cortex-a53";
 const HEADER: &str = "function,size,first_offset,second_offset,whose,instructions\n";
@@ -24,16 +24,15 @@ pub(crate) fn run(workspace: &Workspace, directory: Option<PathBuf>) -> Result<(
             .cargo()
             .args(["build", "--release", "--package", "reheap-mem"])
             .args(["--example", "count_memory", "--target", TARGET])
-            // Rust brings this linker, and for this target all that it links.
-            .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld"),
+            .env(LINKER_VARIABLE, LINKER),
     )?;
     progress.say("counting");
     let executable = workspace.target.join(TARGET);
     let csv = count(&executable.join("release/examples/count_memory"))?;
     let text = format!(
         "# Instructions of the memory functions for AArch64\n\n\
-         Executed in one call, the return included: musl's (that of Rust's {TARGET}) and reheap's, counted by qemu \
-         (`-cpu {PROCESSOR}`). Means of four placements in memory.\n\
+         Executed in one call, the return included: by the functions of musl (Rust's for {TARGET})\n\
+         and by those of reheap. Counted by qemu (`-cpu {PROCESSOR}`), means of four placements in memory.\n\
          Counts are not times. Nothing was timed: no AArch64 processor was at hand.\n\
          Made by `cargo xtask count-memory`; raw data in `memory-functions-aarch64.csv`.\n\n{}",
         table(&csv)?

@@ -17,7 +17,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-const TARGET: &str = "aarch64-unknown-linux-musl";
+pub(crate) const TARGET: &str = "aarch64-unknown-linux-musl";
+/// Rust brings this linker, and for this target all that it links.
+pub(crate) const LINKER: &str = "rust-lld";
+pub(crate) const LINKER_VARIABLE: &str = "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER";
 const GCC: &[&str] = &["aarch64-linux-gnu-gcc"];
 const MUSL: &[&str] = &[
     "python3",
@@ -84,6 +87,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         "the Rust target",
         Command::new("rustup").args(["target", "add", TARGET]),
     )?;
+    test_memory_functions(workspace, &progress)?;
     let tests = build(workspace, &progress)?;
     let emulated = |name: &str| -> Result<&Path> {
         let test = tests.iter().find(|test| test.name == name);
@@ -120,6 +124,32 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
+/// `make test` runs them too, but with one in seven offsets of both blocks.
+fn test_memory_functions(workspace: &Workspace, progress: &Progress) -> Result<()> {
+    let tests = [
+        "compare",
+        "copy",
+        "granules",
+        "properties",
+        "search",
+        "string",
+    ];
+    progress.step(
+        "the memory functions in qemu's user mode",
+        workspace
+            .cargo()
+            .args(["test", "--locked", "--package", "reheap-mem"])
+            .args(["--target", TARGET])
+            .args(tests.iter().flat_map(|test| ["--test", test]))
+            .env(LINKER_VARIABLE, LINKER)
+            .env(
+                "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER",
+                "qemu-aarch64 -cpu max",
+            )
+            .env("REHEAP_TEST_EVERY_OFFSET", "1"),
+    )
+}
+
 /// An executable with tests.
 struct Test {
     name: String,
@@ -151,8 +181,7 @@ fn build(workspace: &Workspace, progress: &Progress) -> Result<Vec<Test>> {
         ])
         .args(["--lib", "--test", "inject", "--test", "attach"])
         .args(["--target", TARGET, "--message-format", "json"])
-        // Rust brings this linker, and for this target all that it links.
-        .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld")
+        .env(LINKER_VARIABLE, LINKER)
         .stderr(Stdio::inherit());
     let output = command.output().context("cannot start cargo")?;
     if !output.status.success() {

@@ -4,7 +4,7 @@ mod common;
 
 use common::assembled::{at_every_level, bcmp, memcmp};
 use common::guarded::Guarded;
-use common::{STRIDE, numbered};
+use common::{numbered, stride};
 use std::cmp::Ordering;
 
 const OFFSETS: usize = 64;
@@ -27,9 +27,9 @@ fn every_count_at_every_pair_of_offsets() {
     at_every_level(|_| {
         let mut a = vec![0; 1024 + 2 * OFFSETS];
         let mut b = vec![0xff; 1024 + 2 * OFFSETS];
-        for i in (0..OFFSETS).step_by(STRIDE) {
+        for i in (0..OFFSETS).step_by(stride()) {
             a[i..][..1024].copy_from_slice(&bytes);
-            for j in (0..OFFSETS).step_by(STRIDE) {
+            for j in (0..OFFSETS).step_by(stride()) {
                 b[j..][..1024].copy_from_slice(&bytes);
                 for count in 0..=1024 {
                     check(&a[i..][..count], &b[j..][..count], Ordering::Equal);

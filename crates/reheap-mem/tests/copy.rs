@@ -7,7 +7,7 @@ mod common;
 use common::assembled::{Chosen, Level, mempcpy};
 use common::assembled::{at_every_level, memcpy, memmove};
 use common::guarded::Guarded;
-use common::{STRIDE, numbered};
+use common::{numbered, stride};
 
 const COUNT_MAX: usize = 1024;
 const OFFSETS: usize = 64;
@@ -34,8 +34,8 @@ fn every_count_at_every_pair_of_offsets() {
     at_every_level(|_| {
         let mut room = vec![UNTOUCHED; COUNT_MAX + 2 * OFFSETS];
         for count in 0..=COUNT_MAX {
-            for from in (0..OFFSETS).step_by(STRIDE) {
-                for to in (0..OFFSETS).step_by(STRIDE) {
+            for from in (0..OFFSETS).step_by(stride()) {
+                for to in (0..OFFSETS).step_by(stride()) {
                     // What is around the copy is looked at up to one vector of AVX2 away, here.
                     let near = &mut room[..to + count + OFFSETS];
                     let skipped = to.saturating_sub(32);
@@ -120,7 +120,7 @@ fn overlaps_at_every_offset() {
     at_every_level(|_| {
         let mut block = original.clone();
         for count in [65, 127, 129, 255, 257, 300, 511, 600, 900, 1024] {
-            for from in (1024..1024 + OFFSETS).step_by(STRIDE) {
+            for from in (1024..1024 + OFFSETS).step_by(stride()) {
                 for distance in [
                     1, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 256, 257,
                 ] {

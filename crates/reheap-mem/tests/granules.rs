@@ -67,7 +67,7 @@ impl Tagged {
         let first = offset / GRANULE * GRANULE;
         for granule in (first..(offset + length).next_multiple_of(GRANULE)).step_by(GRANULE) {
             assert!(granule < ROOM);
-            let address = self.room as usize + granule | tag << 56;
+            let address = (self.room as usize + granule) | (tag << 56);
             // SAFETY: the granule lies in the room, which `new` mapped with tags. No reference into it is left: `block`
             // borrows `self`.
             unsafe {
@@ -82,7 +82,7 @@ impl Tagged {
         self.tag(offset, length, self.tag);
         let start = self
             .room
-            .with_addr(self.room as usize + offset | self.tag << 56);
+            .with_addr((self.room as usize + offset) | (self.tag << 56));
         // SAFETY: the block lies in the room, which stays mapped until `drop`, and was zeroed by the kernel. Its granules
         // have the pointer's tag. The borrow of `self` is the only one.
         unsafe { std::slice::from_raw_parts_mut(start, length) }

@@ -23,6 +23,13 @@
     .macro compare_strings name, limit
     .ifc \limit, limited
     cbz     x2, .L\name\()_equal
+    .endif
+    // Strings that somebody sorts or looks up mostly differ at once.
+    ldrb    w3, [x0]
+    ldrb    w4, [x1]
+    cmp     w3, w4
+    b.ne    .L\name\()_at_once
+    .ifc \limit, limited
     mov     x3, #0x7fffffffffffffff     // no string is longer
     cmp     x2, #0
     csel    x2, x2, x3, ge
@@ -119,6 +126,10 @@
     sub     w0, w4, w5
     eor     w0, w0, w9
     sub     w0, w0, w9
+    ret
+
+.L\name\()_at_once:
+    sub     w0, w3, w4
     ret
 
     // Both lie alike in their blocks.
