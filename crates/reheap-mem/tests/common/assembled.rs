@@ -35,6 +35,10 @@ std::arch::global_asm!(
     options(raw)
 );
 
+// Here musl keeps its memcpy, and the tests of memcpy are further tests of memmove.
+#[cfg(target_arch = "aarch64")]
+use raw::__reheap_memmove as __reheap_memcpy;
+
 pub(crate) mod raw {
     use super::{c_int, c_void};
     unsafe extern "C" {
@@ -87,11 +91,7 @@ pub(crate) mod raw {
 }
 use raw::*;
 
-// There musl keeps its memcpy. The tests of memcpy then are further tests of memmove.
-#[cfg(target_arch = "aarch64")]
-use raw::__reheap_memmove as __reheap_memcpy;
-
-/// What decides which code runs. Only the tests can set it: in an executable the five values have no public names.
+/// What decides which code runs. Only the tests can set it: in an executable the four values have no public names.
 #[cfg(target_arch = "x86_64")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Level {
