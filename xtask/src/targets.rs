@@ -182,6 +182,9 @@ fn build(workspace: &Workspace, progress: &Progress) -> Result<Vec<Test>> {
         .args(["--lib", "--test", "inject", "--test", "attach"])
         .args(["--target", TARGET, "--message-format", "json"])
         .env(LINKER_VARIABLE, LINKER)
+        // For the C of dependencies. glibc's headers do for it, but musl lacks what libgcc asks about the processor.
+        .env("CC_aarch64_unknown_linux_musl", GCC[0])
+        .env("CFLAGS_aarch64_unknown_linux_musl", "-mno-outline-atomics")
         .stderr(Stdio::inherit());
     let output = command.output().context("cannot start cargo")?;
     if !output.status.success() {
