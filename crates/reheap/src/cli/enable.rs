@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 /// What to use instead of a plain allocator: it stops no fewer attacks than the libc's own does.
-const HARDENED: &str = "mimalloc2-secure";
+const HARDENED: &str = "hardened_malloc-light";
 
 pub(crate) const EXAMPLES: &str = "\
 glibc: /etc/ld.so.preload names the library. musl: a script in /etc/profile.d sets LD_PRELOAD for

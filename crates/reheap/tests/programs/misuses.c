@@ -33,12 +33,19 @@ static void twice(size_t size)
 // Two children that live at the same time, and die one after the other.
 static void two_die(size_t size, size_t other_size)
 {
-    int first_lives[2]; // the first child holds the other end
-    if (pipe(first_lives)) return;
-    if (fork() == 0) overflow(size);
-    close(first_lives[1]);
+    int both_live[2], first_lives[2]; // a child waits until nobody holds the other end
     char byte;
-    if (fork() == 0 && read(first_lives[0], &byte, 1) == 0) overflow(other_size);
+    if (pipe(both_live) || pipe(first_lives)) return;
+    if (fork() == 0) {
+        close(both_live[1]);
+        if (read(both_live[0], &byte, 1) == 0) overflow(size);
+    }
+    close(first_lives[1]);
+    if (fork() == 0) {
+        close(both_live[1]);
+        if (read(first_lives[0], &byte, 1) == 0) overflow(other_size);
+    }
+    close(both_live[1]);
     while (wait(NULL) > 0) {}
 }
 int main(int count, char **words)
