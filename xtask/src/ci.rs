@@ -26,7 +26,8 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         ),
         (
             "all tests, and the tidy checks with them",
-            &["test", "--workspace", "--locked"],
+            // Whoever reads of a failure wants to know all of them.
+            &["test", "--workspace", "--locked", "--no-fail-fast"],
         ),
     ];
     let progress = Progress::start();
