@@ -9,7 +9,7 @@ use anyhow::Result;
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let checks: [(&str, &[&str]); 3] = [
         (
-            "the format (`cargo fmt` mends it)",
+            "the format (`cargo fmt` fixes it)",
             &["fmt", "--all", "--check"],
         ),
         (
@@ -26,7 +26,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         ),
         (
             "all tests, and the tidy checks with them",
-            // Whoever reads of a failure wants to know all of them.
+            // A failure should not hide others.
             &["test", "--workspace", "--locked", "--no-fail-fast"],
         ),
     ];

@@ -20,7 +20,7 @@ impl Packing {
         let mut sessions = Session::for_each_target(Verb::Build, asked, arguments)?;
         // Empty if the user asks for targets.
         for target in sessions[0].other_targets().to_vec() {
-            let session = Session::for_target(Verb::Build, asked, arguments, &target)?;
+            let session = Session::new(Verb::Build, asked, arguments, Some(&target))?;
             sessions.push(session);
         }
         Ok(Self { sessions })

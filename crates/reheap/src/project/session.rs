@@ -108,18 +108,8 @@ impl Session {
         std::iter::once(Ok(first)).chain(further).collect()
     }
 
-    /// A session for one target that the flags do not name.
-    pub(super) fn for_target(
-        verb: Verb,
-        asked: &Wishes,
-        arguments: &[OsString],
-        target: &str,
-    ) -> anyhow::Result<Self> {
-        Self::new(verb, asked, arguments, Some(target))
-    }
-
     /// What the user and the project ask for, checked: for this target, or for the first that is asked for.
-    fn new(
+    pub(super) fn new(
         verb: Verb,
         asked: &Wishes,
         arguments: &[OsString],
