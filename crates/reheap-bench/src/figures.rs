@@ -42,7 +42,12 @@ pub fn bytes(value: f64) -> String {
     if value.abs() < KIB {
         return format!("{value:.0} B");
     }
-    let units = [(KIB * KIB * KIB, "GiB"), (KIB * KIB, "MiB"), (KIB, "KiB")];
+    let units = ["EiB", "PiB", "TiB", "GiB", "MiB", "KiB"];
+    let units: Vec<_> = (1..=6)
+        .rev()
+        .map(|power| KIB.powi(power))
+        .zip(units)
+        .collect();
     scaled(value, &units)
 }
 
@@ -235,10 +240,18 @@ mod tests {
             times.map(seconds),
             ["5.65 s", "12.3 ms", "1.00 s", "45.0 µs", "120 ns", "0 s"]
         );
-        let sizes = [17.0, 4096.0, 52_500_000.0, 1.3e9];
+        let sizes = [17.0, 4096.0, 52_500_000.0, 1.3e9, 1e13, -1e16, 1.8e19];
         assert_eq!(
             sizes.map(bytes),
-            ["17 B", "4.00 KiB", "50.1 MiB", "1.21 GiB"]
+            [
+                "17 B",
+                "4.00 KiB",
+                "50.1 MiB",
+                "1.21 GiB",
+                "9.09 TiB",
+                "-8.88 PiB",
+                "15.6 EiB"
+            ]
         );
     }
 
