@@ -115,25 +115,33 @@ fn is_right(kib: u64, flags: &[&str], what: &str, starts: &dyn Fn(&str, u64) -> 
     }
 }
 
-#[test]
-fn preloads_reserve_what_the_catalogue_says() {
+fn is_right_for_preloads(compiler: &str, reserved: impl Fn(&Row) -> u64) {
     let programs = Programs::new();
-    for compiler in ["cc", "musl-gcc"] {
-        let program = programs.dynamic(compiler);
-        for (allocator, of_glibc, of_musl, flags) in catalogue() {
-            let mut command = reheap(&format!("run -a {allocator} --"));
-            let unlimited = run(command.arg(&program).env_remove("LD_PRELOAD")).succeeded();
-            let (library, preload) = unlimited.stdout.trim_end().split_once('\n').unwrap();
-            assert!(library.contains(&format!("/lib{allocator}-")), "{library}");
-            // A library that is not loaded is passed over: the program starts, and its malloc is the libc's.
-            let starts = |flag: &str, kib| {
-                let outcome = limited(flag, kib, &program, Some(preload));
-                outcome.code() == Some(0) && outcome.stdout.starts_with(library)
-            };
-            let kib = if compiler == "cc" { of_glibc } else { of_musl };
-            is_right(kib, flags, &format!("{compiler} with {allocator}"), &starts);
-        }
+    let program = programs.dynamic(compiler);
+    for row in catalogue() {
+        let (allocator, _, _, flags) = &row;
+        let mut command = reheap(&format!("run -a {allocator} --"));
+        let unlimited = run(command.arg(&program).env_remove("LD_PRELOAD")).succeeded();
+        let (library, preload) = unlimited.stdout.trim_end().split_once('\n').unwrap();
+        assert!(library.contains(&format!("/lib{allocator}-")), "{library}");
+        // A library that is not loaded is passed over: the program starts, and its malloc is the libc's.
+        let starts = |flag: &str, kib| {
+            let outcome = limited(flag, kib, &program, Some(preload));
+            outcome.code() == Some(0) && outcome.stdout.starts_with(library)
+        };
+        let what = format!("{compiler} with {allocator}");
+        is_right(reserved(&row), flags, &what, &starts);
     }
+}
+
+#[test]
+fn preloads_for_glibc_reserve_what_the_catalogue_says() {
+    is_right_for_preloads("cc", |(_, of_glibc, _, _)| *of_glibc);
+}
+
+#[test]
+fn preloads_for_musl_reserve_what_the_catalogue_says() {
+    is_right_for_preloads("musl-gcc", |(_, _, of_musl, _)| *of_musl);
 }
 
 #[test]

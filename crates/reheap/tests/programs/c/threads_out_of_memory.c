@@ -275,7 +275,7 @@ int main(int count, char **arguments)
 		return run_limited(atoi(arguments[1]), strtoul(arguments[2], NULL, 10), atoi(arguments[3]),
 				   (unsigned)atoi(arguments[4]));
 	unsigned state = count > 1 ? (unsigned)atoi(arguments[1]) : 1;
-	for (size_t bytes = 0; bytes < 64 * MIB; bytes += bytes / 3 + next_random(&state) % (32 * KIB)) {
+	for (size_t bytes = 0; bytes < 64 * MIB; bytes += bytes + next_random(&state) % (64 * KIB)) {
 		for (int is_filled = 0; is_filled < 2; is_filled++) {
 			for (size_t i = 0; i < sizeof LIMITS / sizeof *LIMITS; i++)
 				run_with_limit(LIMITS[i], bytes, is_filled, next_random(&state));
