@@ -29,6 +29,7 @@ mod profiles;
 mod programs;
 mod progress;
 mod registry;
+mod scaling;
 mod start;
 mod table;
 mod targets;
@@ -40,6 +41,7 @@ mod update_sources;
 mod workspace;
 
 use clap::Parser;
+use measure::Subject;
 use reheap_allocators::target::Architecture;
 use std::process::ExitCode;
 use workspace::Workspace;
@@ -75,6 +77,9 @@ enum Task {
         /// Only what protection costs: the hardened allocators beside those without
         #[arg(long)]
         hardened: bool,
+        /// Only how the time changes with one to 32 threads
+        #[arg(long, conflicts_with = "hardened")]
+        scaling: bool,
         /// Only these programs, or `figures` for what reheap itself costs
         only: Vec<String>,
     },
@@ -193,8 +198,16 @@ fn run(task: Task) -> anyhow::Result<()> {
             rounds,
             machine,
             hardened,
+            scaling,
             only,
-        } => measure::run(&workspace, rounds, machine, hardened, &only),
+        } => {
+            let subject = match (hardened, scaling) {
+                (true, _) => Subject::Hardened,
+                (_, true) => Subject::Scaling,
+                _ => Subject::All,
+            };
+            measure::run(&workspace, rounds, machine, subject, &only)
+        }
         Task::Pages => pages::run(&workspace),
         Task::Fuzz {
             seconds,

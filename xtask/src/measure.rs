@@ -7,8 +7,9 @@ use crate::figures;
 use crate::machine::Machine;
 use crate::pages;
 use crate::prerequisites;
-use crate::programs::{self, RustProgram, ServerProgram, SystemProgram};
+use crate::programs::{self, Prepared, RustProgram, ServerProgram, SystemProgram};
 use crate::progress::Progress;
+use crate::scaling;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result};
 use std::fs;
@@ -47,6 +48,16 @@ const CRATES: [(&str, &str); 2] = [
     ("musl, crate tikv-jemallocator", "jemalloc-crate"),
 ];
 
+/// What is measured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Subject {
+    All,
+    /// What protection costs.
+    Hardened,
+    /// The same work on one to 32 threads.
+    Scaling,
+}
+
 /// What takes part, and where the raw data goes.
 struct Plan {
     linked: &'static str,
@@ -74,17 +85,26 @@ const ONLY_HARDENED: Plan = Plan {
     directory: pages::HARDENED,
 };
 
+const ONLY_SCALING: Plan = Plan {
+    linked: scaling::VARIANTS,
+    crates: &[],
+    preloaded: "",
+    programs: &[],
+    directory: scaling::DIRECTORY,
+};
+
 /// Measures and writes the directory. With names, only these programs.
 pub(crate) fn run(
     workspace: &Workspace,
     rounds: usize,
     machine_name: Option<String>,
-    hardened: bool,
+    subject: Subject,
     only: &[String],
 ) -> Result<()> {
-    let plan = match hardened {
-        true => &ONLY_HARDENED,
-        false => &ALL,
+    let plan = match subject {
+        Subject::All => &ALL,
+        Subject::Hardened => &ONLY_HARDENED,
+        Subject::Scaling => &ONLY_SCALING,
     };
     let progress = Progress::start();
     let machine = Machine::describe()?;
@@ -102,7 +122,10 @@ pub(crate) fn run(
         directory: &raw,
         rounds,
     };
-    let mut prepared = programs::prepare(workspace, &progress)?;
+    let mut prepared = match subject {
+        Subject::Scaling => Prepared::of_rust(scaling::programs(workspace)),
+        Subject::All | Subject::Hardened => programs::prepare(workspace, &progress)?,
+    };
     let is_chosen = |name: &str| {
         (only.is_empty() || only.iter().any(|chosen| chosen == name))
             && (plan.programs.is_empty() || plan.programs.contains(&name))
@@ -122,7 +145,9 @@ pub(crate) fn run(
     for left_out in &prepared.left_out {
         progress.say(format!("left out: {}: {}", left_out.name, left_out.reason));
     }
-    if is_chosen("figures") {
+    if subject == Subject::Scaling {
+        scaling::count(workspace, &progress, &raw)?;
+    } else if is_chosen("figures") {
         let figures = figures::measure(workspace, &progress)?;
         let raw = serde_json::to_string_pretty(&figures).context("cannot write JSON")?;
         write(&directory.join("figures.json"), &raw)?;

@@ -16,6 +16,7 @@ mod ratios;
 use crate::attacks;
 use crate::figures::Figures;
 use crate::profiles;
+use crate::scaling;
 use crate::start;
 use crate::trust::Trust;
 use crate::workspace::Workspace;
@@ -100,6 +101,10 @@ pub(crate) fn pages(workspace: &Workspace, directory: &Path) -> Result<Vec<Page>
         let preloaded = tables(title, &hardened.preloaded)?;
         page("hardened/linked.md", linked);
         page("hardened/preloaded.md", preloaded);
+    }
+    let scaled = directory.join(scaling::DIRECTORY);
+    if scaled.exists() {
+        page(scaling::PAGE, scaling::page(&scaled)?);
     }
     let trust = directory.join("trust.json");
     if trust.exists() {

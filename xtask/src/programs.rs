@@ -41,7 +41,7 @@ pub(crate) const SQLITE: NpmFile = NpmFile {
 pub(crate) struct RustProgram {
     /// The name of the package and of the executable.
     pub(crate) package: &'static str,
-    manifest: PathBuf,
+    pub(crate) manifest: PathBuf,
     /// The parameter that it is run with several values of, for `-L`.
     pub(crate) sweep: Option<&'static str>,
     /// What it is run with, with whole paths.
@@ -97,12 +97,7 @@ pub(crate) struct LeftOut {
 /// Fetches and compiles what the programs need to run. Those in Rust are not built yet: each variant does that anew.
 pub(crate) fn prepare(workspace: &Workspace, progress: &Progress) -> Result<Prepared> {
     let directory = fetched(workspace)?;
-    let mut prepared = Prepared {
-        rust: small(workspace),
-        system: Vec::new(),
-        servers: Vec::new(),
-        left_out: Vec::new(),
-    };
+    let mut prepared = Prepared::of_rust(small(workspace));
     prepared
         .rust
         .push(rust_program(workspace, "json", "Cargo.toml"));
@@ -157,6 +152,15 @@ pub(crate) fn small(workspace: &Workspace) -> Vec<RustProgram> {
 }
 
 impl Prepared {
+    pub(crate) fn of_rust(rust: Vec<RustProgram>) -> Self {
+        Self {
+            rust,
+            system: Vec::new(),
+            servers: Vec::new(),
+            left_out: Vec::new(),
+        }
+    }
+
     fn leave_out(&mut self, name: &str, error: &anyhow::Error) {
         self.left_out.push(LeftOut {
             name: name.to_owned(),
