@@ -138,7 +138,8 @@ impl Row {
 
 /// Fuzzes one target until it finds something or that time has passed; then it may have had less processor time.
 fn fuzzed(workspace: &Workspace, fuzz: &Path, name: &str, time: Duration) -> Result<Row> {
-    let finds = || count(&fuzz.join("artifacts").join(name));
+    let artifacts = fuzz.join("artifacts").join(name);
+    let finds = || count(&artifacts);
     let found_before = finds();
     let mut command = Command::new("sh");
     // `times` is the shell's way to tell the processor time of what it has started.
@@ -159,6 +160,7 @@ fn fuzzed(workspace: &Workspace, fuzz: &Path, name: &str, time: Duration) -> Res
         let end: Vec<&str> = end.into_iter().rev().collect();
         format!("`{name}` did not run:\n{}", end.join("\n"))
     })?;
+    drop_what_was_slow_once(workspace, name, &artifacts)?;
     Ok(Row {
         seconds,
         executions,
@@ -166,6 +168,36 @@ fn fuzzed(workspace: &Workspace, fuzz: &Path, name: &str, time: Duration) -> Res
         corpus_files: count(&fuzz.join("corpus").join(name)),
         date: crate::machine::today(),
     })
+}
+
+/// libFuzzer measures by the clock, so on a busy machine any input may take too long. What is slow again stays.
+fn drop_what_was_slow_once(workspace: &Workspace, name: &str, artifacts: &Path) -> Result<()> {
+    let Ok(entries) = fs::read_dir(artifacts) else {
+        return Ok(()); // nothing was found yet
+    };
+    for entry in entries {
+        let path = entry.context("cannot read the failures")?.path();
+        let is_slow = path.file_name().is_some_and(|name| {
+            let name = name.to_string_lossy();
+            name.starts_with("timeout-") || name.starts_with("slow-unit-")
+        });
+        if !is_slow {
+            continue;
+        }
+        let mut again = cargo_fuzz(workspace, "run");
+        again.arg(name).arg(&path).arg("--");
+        again.arg(format!("-timeout={INPUT_SECONDS_MAX}"));
+        if again
+            .output()
+            .context("cannot start cargo fuzz")?
+            .status
+            .success()
+        {
+            fs::remove_file(&path)
+                .with_context(|| format!("cannot remove `{}`", path.display()))?;
+        }
+    }
+    Ok(())
 }
 
 /// The processor time in the second line of what `times` of a shell prints (POSIX): `0m1.50s 0m0.25s`.
