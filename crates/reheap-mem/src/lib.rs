@@ -79,17 +79,18 @@ const fn function_of_musl(name: &'static str, internal_name: &'static str) -> Fu
     }
 }
 
+/// One text of these files, behind the macros of all.
 macro_rules! x86_64 {
-    ($name:literal) => {
+    ($($name:literal),*) => {
         concat!(
             "    .intel_syntax noprefix\n", // the default of `global_asm!`
             include_str!("x86_64/macros.s"),
-            include_str!(concat!("x86_64/", $name, ".s"))
+            $(include_str!(concat!("x86_64/", $name, ".s"))),*
         )
     };
 }
 
-static SOURCES_X86_64: [Source; 6] = [
+static SOURCES_X86_64: [Source; 7] = [
     Source {
         name: "level",
         text: x86_64!("level"),
@@ -117,8 +118,18 @@ static SOURCES_X86_64: [Source; 6] = [
     },
     Source {
         name: "string",
-        text: x86_64!("string"),
+        text: x86_64!("comparing", "string"),
         functions: &STRING,
+    },
+    Source {
+        name: "case",
+        text: x86_64!("comparing", "case"),
+        functions: &[
+            function("strcasecmp"),
+            function_of_musl("strcasecmp_l", "__strcasecmp_l"),
+            function("strncasecmp"),
+            function_of_musl("strncasecmp_l", "__strncasecmp_l"),
+        ],
     },
 ];
 

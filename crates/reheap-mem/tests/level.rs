@@ -9,7 +9,7 @@ use common::numbered;
 type ForBytes = fn(usize);
 
 /// Each function that has code for wider vectors, called for so many bytes.
-const FUNCTIONS: [(&str, ForBytes); 15] = [
+const FUNCTIONS: [(&str, ForBytes); 17] = [
     ("memcpy", |count| {
         let mut copy = vec![0; count];
         memcpy(&mut copy, &numbered(count));
@@ -61,6 +61,12 @@ const FUNCTIONS: [(&str, ForBytes); 15] = [
     }),
     ("strncmp", |count| {
         assert_eq!(strncmp(&text(count), &text(count), usize::MAX), 0);
+    }),
+    ("strcasecmp", |count| {
+        assert_eq!(strcasecmp(&text(count), &text(count)), 0);
+    }),
+    ("strncasecmp", |count| {
+        assert_eq!(strncasecmp(&text(count), &text(count), usize::MAX), 0);
     }),
 ];
 

@@ -20,7 +20,9 @@ std::arch::global_asm!(
     include_str!("../../src/x86_64/set.s"),
     include_str!("../../src/x86_64/compare.s"),
     include_str!("../../src/x86_64/search.s"),
+    include_str!("../../src/x86_64/comparing.s"),
     include_str!("../../src/x86_64/string.s"),
+    include_str!("../../src/x86_64/case.s"),
     options(raw)
 );
 
@@ -69,6 +71,8 @@ pub(crate) mod raw {
         pub(crate) fn __reheap_strchrnul(s: *const c_void, byte: c_int) -> *mut c_void;
         pub(crate) fn __reheap_strcmp(a: *const c_void, b: *const c_void) -> c_int;
         pub(crate) fn __reheap_strncmp(a: *const c_void, b: *const c_void, n: usize) -> c_int;
+        pub(crate) fn __reheap_strcasecmp(a: *const c_void, b: *const c_void) -> c_int;
+        pub(crate) fn __reheap_strncasecmp(a: *const c_void, b: *const c_void, n: usize) -> c_int;
         pub(crate) fn __reheap_strcpy(to: *mut c_void, from: *const c_void) -> *mut c_void;
         pub(crate) fn __reheap_stpcpy(to: *mut c_void, from: *const c_void) -> *mut c_void;
         pub(crate) fn __reheap_strncpy(
@@ -375,6 +379,21 @@ pub(crate) fn strncmp(a: &[u8], b: &[u8], count: usize) -> c_int {
     assert!(count <= b.len() || b.contains(&0));
     // SAFETY: by the assertions both strings, or the count, end within their slices.
     unsafe { __reheap_strncmp(a.as_ptr().cast(), b.as_ptr().cast(), count) }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn strcasecmp(a: &[u8], b: &[u8]) -> c_int {
+    assert!(a.contains(&0) && b.contains(&0));
+    // SAFETY: by the assertion both strings end within their slices.
+    unsafe { __reheap_strcasecmp(a.as_ptr().cast(), b.as_ptr().cast()) }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn strncasecmp(a: &[u8], b: &[u8], count: usize) -> c_int {
+    assert!(count <= a.len() || a.contains(&0));
+    assert!(count <= b.len() || b.contains(&0));
+    // SAFETY: by the assertions both strings, or the count, end within their slices.
+    unsafe { __reheap_strncasecmp(a.as_ptr().cast(), b.as_ptr().cast(), count) }
 }
 
 /// Copies a string, with its end, into `to`, which must have room for it.
