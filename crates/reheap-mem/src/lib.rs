@@ -90,7 +90,7 @@ macro_rules! x86_64 {
     };
 }
 
-static SOURCES_X86_64: [Source; 7] = [
+static SOURCES_X86_64: [Source; 8] = [
     Source {
         name: "level",
         text: x86_64!("level"),
@@ -130,6 +130,11 @@ static SOURCES_X86_64: [Source; 7] = [
             function("strncasecmp"),
             function_of_musl("strncasecmp_l", "__strncasecmp_l"),
         ],
+    },
+    Source {
+        name: "substring",
+        text: x86_64!("substring"),
+        functions: &[function("memmem"), function("strstr")],
     },
 ];
 

@@ -9,7 +9,7 @@ use common::numbered;
 type ForBytes = fn(usize);
 
 /// Each function that has code for wider vectors, called for so many bytes.
-const FUNCTIONS: [(&str, ForBytes); 17] = [
+const FUNCTIONS: [(&str, ForBytes); 19] = [
     ("memcpy", |count| {
         let mut copy = vec![0; count];
         memcpy(&mut copy, &numbered(count));
@@ -67,6 +67,12 @@ const FUNCTIONS: [(&str, ForBytes); 17] = [
     }),
     ("strncasecmp", |count| {
         assert_eq!(strncasecmp(&text(count), &text(count), usize::MAX), 0);
+    }),
+    ("memmem", |count| {
+        assert_eq!(memmem(&text(count), b"xy"), None);
+    }),
+    ("strstr", |count| {
+        assert_eq!(strstr(&text(count), b"yx\0"), None);
     }),
 ];
 

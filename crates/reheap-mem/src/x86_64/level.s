@@ -39,11 +39,7 @@ __reheap_mem_level:           .byte -128        # -128: not known; 0: SSE2; 1: A
     .type   __reheap_mem_find_level, @function
 __reheap_mem_find_level:
     .cfi_startproc
-    .irp register, rax, rbx, rcx, rdx, rsi, rdi, r8, r9, r10, r11
-    push    \register
-    .cfi_adjust_cfa_offset 8
-    .cfi_rel_offset \register, 0
-    .endr
+    save    rax, rbx, rcx, rdx, rsi, rdi, r8, r9, r10, r11
     xor     esi, esi                    # the level
     xor     eax, eax
     cpuid
@@ -166,11 +162,7 @@ __reheap_mem_find_level:
     mov     [rip + __reheap_mem_string_copy_min], r8
 .Lfound:
     mov     byte ptr [rip + __reheap_mem_level], sil
-    .irp register, r11, r10, r9, r8, rdi, rsi, rdx, rcx, rbx, rax
-    pop     \register
-    .cfi_adjust_cfa_offset -8
-    .cfi_restore \register
-    .endr
+    restore r11, r10, r9, r8, rdi, rsi, rdx, rcx, rbx, rax
     ret
     .cfi_endproc
     .size   __reheap_mem_find_level, . - __reheap_mem_find_level

@@ -63,6 +63,23 @@
     .p2align 5,, \length
     .endm
 
+    # Registers that belong to the caller, onto the stack and, named the other way round, back.
+    .macro save registers:vararg
+    .irp register, \registers
+    push    \register
+    .cfi_adjust_cfa_offset 8
+    .cfi_rel_offset \register, 0
+    .endr
+    .endm
+
+    .macro restore registers:vararg
+    .irp register, \registers
+    pop     \register
+    .cfi_adjust_cfa_offset -8
+    .cfi_restore \register
+    .endr
+    .endm
+
     .macro leave_function reg
     .ifc \reg, ymm
     vzeroupper
@@ -155,10 +172,15 @@
     kmovq   k1, rax
     .endm
 
-    # The byte in esi, in every byte of xmm0.
-    .macro splat
-    movd    xmm0, esi
-    punpcklbw xmm0, xmm0
-    pshuflw xmm0, xmm0, 0
-    punpcklqdq xmm0, xmm0
+    # A byte, in every byte of register n.
+    .macro splat reg=xmm, n=0, byte=esi
+    .ifc \reg, ymm
+    vmovd   xmm\n, \byte
+    vpbroadcastb ymm\n, xmm\n
+    .else
+    movd    xmm\n, \byte
+    punpcklbw xmm\n, xmm\n
+    pshuflw xmm\n, xmm\n, 0
+    punpcklqdq xmm\n, xmm\n
+    .endif
     .endm

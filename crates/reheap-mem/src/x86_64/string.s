@@ -13,30 +13,6 @@
     # rdi: destination, rsi: the string, rdx: the count where there is one. First the length, then the copy: two fast
     # passes, the second over what the first has brought into the cache.
 
-    .macro save_three
-    push    rbx
-    .cfi_adjust_cfa_offset 8
-    .cfi_rel_offset rbx, 0
-    push    rbp
-    .cfi_adjust_cfa_offset 8
-    .cfi_rel_offset rbp, 0
-    push    r12
-    .cfi_adjust_cfa_offset 8
-    .cfi_rel_offset r12, 0
-    .endm
-
-    .macro restore_three
-    pop     r12
-    .cfi_adjust_cfa_offset -8
-    .cfi_restore r12
-    pop     rbp
-    .cfi_adjust_cfa_offset -8
-    .cfi_restore rbp
-    pop     rbx
-    .cfi_adjust_cfa_offset -8
-    .cfi_restore rbx
-    .endm
-
     .hidden __reheap_strlen, __reheap_strnlen, __reheap_memcpy, __reheap_memset
 
     # With AVX-512: up to 63 bytes and the end without a loop. eax: a mask, the lowest bit set of
@@ -76,7 +52,7 @@
     .endm
 
     .macro copy_string
-    save_three
+    save    rbx, rbp, r12
     mov     rbx, rdi
     mov     rbp, rsi
     mov     rdi, rsi
@@ -98,7 +74,7 @@
     .p2align 4
 .Lstrcpy_long:
     copy_string
-    restore_three
+    restore r12, rbp, rbx
     ret                                 # what memcpy returned
     end_function __reheap_strcpy
 
@@ -115,13 +91,13 @@
 .Lstpcpy_long:
     copy_string
     mov     rax, r12
-    restore_three
+    restore r12, rbp, rbx
     ret
     end_function __reheap_stpcpy
 
     # The rest of the count becomes zeros.
     .macro copy_string_and_fill
-    save_three
+    save    rbx, rbp, r12
     mov     rbx, rdi
     mov     rbp, rsi
     mov     r12, rdx
@@ -143,12 +119,12 @@
     function __reheap_strncpy
     copy_string_and_fill
     mov     rax, rbx
-    restore_three
+    restore r12, rbp, rbx
     ret
     end_function __reheap_strncpy
 
     function __reheap_stpncpy
     copy_string_and_fill                # memset returned where it began
-    restore_three
+    restore r12, rbp, rbx
     ret
     end_function __reheap_stpncpy

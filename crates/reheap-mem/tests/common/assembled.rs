@@ -23,6 +23,7 @@ std::arch::global_asm!(
     include_str!("../../src/x86_64/comparing.s"),
     include_str!("../../src/x86_64/string.s"),
     include_str!("../../src/x86_64/case.s"),
+    include_str!("../../src/x86_64/substring.s"),
     options(raw)
 );
 
@@ -73,6 +74,13 @@ pub(crate) mod raw {
         pub(crate) fn __reheap_strncmp(a: *const c_void, b: *const c_void, n: usize) -> c_int;
         pub(crate) fn __reheap_strcasecmp(a: *const c_void, b: *const c_void) -> c_int;
         pub(crate) fn __reheap_strncasecmp(a: *const c_void, b: *const c_void, n: usize) -> c_int;
+        pub(crate) fn __reheap_memmem(
+            s: *const c_void,
+            n: usize,
+            needle: *const c_void,
+            length: usize,
+        ) -> *mut c_void;
+        pub(crate) fn __reheap_strstr(s: *const c_void, needle: *const c_void) -> *mut c_void;
         pub(crate) fn __reheap_strcpy(to: *mut c_void, from: *const c_void) -> *mut c_void;
         pub(crate) fn __reheap_stpcpy(to: *mut c_void, from: *const c_void) -> *mut c_void;
         pub(crate) fn __reheap_strncpy(
@@ -394,6 +402,25 @@ pub(crate) fn strncasecmp(a: &[u8], b: &[u8], count: usize) -> c_int {
     assert!(count <= b.len() || b.contains(&0));
     // SAFETY: by the assertions both strings, or the count, end within their slices.
     unsafe { __reheap_strncasecmp(a.as_ptr().cast(), b.as_ptr().cast(), count) }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn memmem(block: &[u8], needle: &[u8]) -> Option<usize> {
+    let (s, n) = (block.as_ptr().cast(), block.len());
+    // SAFETY: pointers and lengths are those of the slices.
+    position(block, unsafe {
+        __reheap_memmem(s, n, needle.as_ptr().cast(), needle.len())
+    })
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn strstr(string: &[u8], needle: &[u8]) -> Option<usize> {
+    // One look, as a test may search a long string many times.
+    assert!(string.ends_with(&[0]) && needle.ends_with(&[0]));
+    // SAFETY: by the assertion both strings end within their slices.
+    position(string, unsafe {
+        __reheap_strstr(string.as_ptr().cast(), needle.as_ptr().cast())
+    })
 }
 
 /// Copies a string, with its end, into `to`, which must have room for it.
