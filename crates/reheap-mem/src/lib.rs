@@ -90,7 +90,7 @@ macro_rules! x86_64 {
     };
 }
 
-static SOURCES_X86_64: [Source; 8] = [
+static SOURCES_X86_64: [Source; 9] = [
     Source {
         name: "level",
         text: x86_64!("level"),
@@ -135,6 +135,11 @@ static SOURCES_X86_64: [Source; 8] = [
         name: "substring",
         text: x86_64!("substring"),
         functions: &[function("memmem"), function("strstr")],
+    },
+    Source {
+        name: "span",
+        text: x86_64!("span"),
+        functions: &[function("strspn"), function("strcspn")],
     },
 ];
 

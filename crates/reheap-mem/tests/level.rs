@@ -9,7 +9,7 @@ use common::numbered;
 type ForBytes = fn(usize);
 
 /// Each function that has code for wider vectors, called for so many bytes.
-const FUNCTIONS: [(&str, ForBytes); 19] = [
+const FUNCTIONS: [(&str, ForBytes); 23] = [
     ("memcpy", |count| {
         let mut copy = vec![0; count];
         memcpy(&mut copy, &numbered(count));
@@ -73,6 +73,18 @@ const FUNCTIONS: [(&str, ForBytes); 19] = [
     }),
     ("strstr", |count| {
         assert_eq!(strstr(&text(count), b"yx\0"), None);
+    }),
+    ("strspn", |count| {
+        assert_eq!(strspn(&text(count), b"xy\0"), count);
+    }),
+    ("strspn of many", |count| {
+        assert_eq!(strspn(&text(count), b"uvwxy\0"), count);
+    }),
+    ("strcspn", |count| {
+        assert_eq!(strcspn(&text(count), b"yz\0"), count);
+    }),
+    ("strcspn of many", |count| {
+        assert_eq!(strcspn(&text(count), b"uvwyz\0"), count);
     }),
 ];
 

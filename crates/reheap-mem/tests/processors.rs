@@ -50,6 +50,10 @@ fn a_sample_of_everything_at_the_level_that_was_found() {
         assert_eq!(strncasecmp(&copy, string, count), 0);
         assert_eq!(memmem(string, b"x\0"), count.checked_sub(1));
         assert_eq!(strstr(&copy, string), Some(0));
+        assert_eq!(strspn(&copy, b"xy\0"), count);
+        assert_eq!(strspn(&copy, b"uvwxyz\0"), count);
+        assert_eq!(strcspn(&copy, b"yz\0"), count);
+        assert_eq!(strcspn(&copy, b"uvwyz\0"), count);
         copy.make_ascii_uppercase();
         assert_eq!(strcasecmp(&copy, string), 0);
         assert_eq!(stpncpy(&mut copy, string), count);

@@ -24,6 +24,7 @@ std::arch::global_asm!(
     include_str!("../../src/x86_64/string.s"),
     include_str!("../../src/x86_64/case.s"),
     include_str!("../../src/x86_64/substring.s"),
+    include_str!("../../src/x86_64/span.s"),
     options(raw)
 );
 
@@ -81,6 +82,8 @@ pub(crate) mod raw {
             length: usize,
         ) -> *mut c_void;
         pub(crate) fn __reheap_strstr(s: *const c_void, needle: *const c_void) -> *mut c_void;
+        pub(crate) fn __reheap_strspn(s: *const c_void, set: *const c_void) -> usize;
+        pub(crate) fn __reheap_strcspn(s: *const c_void, set: *const c_void) -> usize;
         pub(crate) fn __reheap_strcpy(to: *mut c_void, from: *const c_void) -> *mut c_void;
         pub(crate) fn __reheap_stpcpy(to: *mut c_void, from: *const c_void) -> *mut c_void;
         pub(crate) fn __reheap_strncpy(
@@ -421,6 +424,20 @@ pub(crate) fn strstr(string: &[u8], needle: &[u8]) -> Option<usize> {
     position(string, unsafe {
         __reheap_strstr(string.as_ptr().cast(), needle.as_ptr().cast())
     })
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn strspn(string: &[u8], set: &[u8]) -> usize {
+    assert!(string.contains(&0) && set.contains(&0));
+    // SAFETY: by the assertion both strings end within their slices.
+    unsafe { __reheap_strspn(string.as_ptr().cast(), set.as_ptr().cast()) }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn strcspn(string: &[u8], set: &[u8]) -> usize {
+    assert!(string.contains(&0) && set.contains(&0));
+    // SAFETY: by the assertion both strings end within their slices.
+    unsafe { __reheap_strcspn(string.as_ptr().cast(), set.as_ptr().cast()) }
 }
 
 /// Copies a string, with its end, into `to`, which must have room for it.
