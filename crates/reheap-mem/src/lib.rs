@@ -90,7 +90,7 @@ macro_rules! x86_64 {
     };
 }
 
-static SOURCES_X86_64: [Source; 9] = [
+static SOURCES_X86_64: [Source; 11] = [
     Source {
         name: "level",
         text: x86_64!("level"),
@@ -140,6 +140,23 @@ static SOURCES_X86_64: [Source; 9] = [
         name: "span",
         text: x86_64!("span"),
         functions: &[function("strspn"), function("strcspn")],
+    },
+    Source {
+        name: "append",
+        text: x86_64!("append"),
+        functions: &[function("strncat"), function("memccpy")],
+    },
+    Source {
+        name: "wide",
+        text: x86_64!("wide"),
+        functions: &[
+            function("wcslen"),
+            function("wcschr"),
+            function("wmemcmp"),
+            function("wmemset"),
+            function("wmemcpy"),
+            function("wmemmove"),
+        ],
     },
 ];
 

@@ -50,6 +50,12 @@ fn a_sample_of_everything_at_the_level_that_was_found() {
         assert_eq!(strncasecmp(&copy, string, count), 0);
         assert_eq!(memmem(string, b"x\0"), count.checked_sub(1));
         assert_eq!(strstr(&copy, string), Some(0));
+        let mut room = vec![0; count + 1];
+        strncat(&mut room, &copy, usize::MAX);
+        assert_eq!(memccpy(&mut room, &copy, 0, usize::MAX), Some(count + 1));
+        let mut characters = vec![0; count];
+        wmemset(&mut characters, 0x1234);
+        assert_eq!(wmemcmp(&characters, &characters.clone()), 0);
         assert_eq!(strspn(&copy, b"xy\0"), count);
         assert_eq!(strspn(&copy, b"uvwxyz\0"), count);
         assert_eq!(strcspn(&copy, b"yz\0"), count);

@@ -25,6 +25,8 @@ std::arch::global_asm!(
     include_str!("../../src/x86_64/case.s"),
     include_str!("../../src/x86_64/substring.s"),
     include_str!("../../src/x86_64/span.s"),
+    include_str!("../../src/x86_64/append.s"),
+    include_str!("../../src/x86_64/wide.s"),
     options(raw)
 );
 
@@ -84,6 +86,23 @@ pub(crate) mod raw {
         pub(crate) fn __reheap_strstr(s: *const c_void, needle: *const c_void) -> *mut c_void;
         pub(crate) fn __reheap_strspn(s: *const c_void, set: *const c_void) -> usize;
         pub(crate) fn __reheap_strcspn(s: *const c_void, set: *const c_void) -> usize;
+        pub(crate) fn __reheap_strncat(
+            to: *mut c_void,
+            from: *const c_void,
+            n: usize,
+        ) -> *mut c_void;
+        pub(crate) fn __reheap_memccpy(
+            to: *mut c_void,
+            from: *const c_void,
+            byte: c_int,
+            n: usize,
+        ) -> *mut c_void;
+        pub(crate) fn __reheap_wcslen(s: *const i32) -> usize;
+        pub(crate) fn __reheap_wcschr(s: *const i32, character: i32) -> *mut c_void;
+        pub(crate) fn __reheap_wmemcmp(a: *const i32, b: *const i32, n: usize) -> c_int;
+        pub(crate) fn __reheap_wmemset(to: *mut i32, character: i32, n: usize) -> *mut i32;
+        pub(crate) fn __reheap_wmemcpy(to: *mut i32, from: *const i32, n: usize) -> *mut i32;
+        pub(crate) fn __reheap_wmemmove(to: *mut i32, from: *const i32, n: usize) -> *mut i32;
         pub(crate) fn __reheap_strcpy(to: *mut c_void, from: *const c_void) -> *mut c_void;
         pub(crate) fn __reheap_stpcpy(to: *mut c_void, from: *const c_void) -> *mut c_void;
         pub(crate) fn __reheap_strncpy(
@@ -471,4 +490,79 @@ pub(crate) fn stpncpy(to: &mut [u8], from: &[u8]) -> usize {
     // SAFETY: by the assertion the string, or the count, ends within the slice.
     let end = unsafe { __reheap_stpncpy(to.as_mut_ptr().cast(), from.as_ptr().cast(), to.len()) };
     position(to, end).unwrap()
+}
+
+/// Appends a string, or so much of it, to the one in `to`, which must have room for that.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn strncat(to: &mut [u8], from: &[u8], count: usize) {
+    assert!(from.len() >= count || from.contains(&0));
+    let end = from.iter().take(count).position(|&b| b == 0);
+    let room = to.len() - to.iter().position(|&b| b == 0).unwrap();
+    assert!(end.unwrap_or(count) < room);
+    // SAFETY: by the assertions the string, or the count, ends within its slice, and there is room for it.
+    let result = unsafe { __reheap_strncat(to.as_mut_ptr().cast(), from.as_ptr().cast(), count) };
+    assert_eq!(result.cast(), to.as_mut_ptr());
+}
+
+/// Copies up to a byte, or so many; the position behind that byte.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn memccpy(to: &mut [u8], from: &[u8], byte: c_int, count: usize) -> Option<usize> {
+    let length = from
+        .iter()
+        .position(|&b| b == byte as u8)
+        .map_or(count, |at| count.min(at + 1));
+    assert!(length <= to.len() && length <= from.len());
+    let (start, from) = (to.as_mut_ptr().cast(), from.as_ptr().cast());
+    // SAFETY: by the assertion the byte, or the count, is within both slices.
+    let end = unsafe { __reheap_memccpy(start, from, byte, count) };
+    position(to, end)
+}
+
+/// A string of wide characters, at any address: the slice has their bytes.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn wcslen(string: &[u8]) -> usize {
+    assert!(string.chunks_exact(4).any(|it| it == [0; 4]));
+    // SAFETY: by the assertion the string ends within the slice. The function asks for no alignment.
+    unsafe { __reheap_wcslen(string.as_ptr().cast()) }
+}
+
+/// The position in characters.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn wcschr(string: &[u8], character: i32) -> Option<usize> {
+    assert!(string.chunks_exact(4).any(|it| it == [0; 4]));
+    // SAFETY: as above.
+    let found = unsafe { __reheap_wcschr(string.as_ptr().cast(), character) };
+    position(string, found).map(|bytes| bytes / 4)
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn wmemcmp(a: &[i32], b: &[i32]) -> c_int {
+    assert_eq!(a.len(), b.len());
+    // SAFETY: both slices have that length, by the assertion.
+    unsafe { __reheap_wmemcmp(a.as_ptr(), b.as_ptr(), a.len()) }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn wmemset(block: &mut [i32], character: i32) {
+    // SAFETY: pointer and length are those of the slice.
+    let result = unsafe { __reheap_wmemset(block.as_mut_ptr(), character, block.len()) };
+    assert_eq!(result, block.as_mut_ptr());
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn wmemcpy(to: &mut [i32], from: &[i32]) {
+    assert_eq!(to.len(), from.len());
+    // SAFETY: both slices have that length. One is borrowed mutably, so they do not overlap.
+    let result = unsafe { __reheap_wmemcpy(to.as_mut_ptr(), from.as_ptr(), from.len()) };
+    assert_eq!(result, to.as_mut_ptr());
+}
+
+/// Moves so many characters within a block.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn wmemmove(block: &mut [i32], to: usize, from: usize, count: usize) {
+    assert!(to.max(from) + count <= block.len());
+    let start = block.as_mut_ptr();
+    // SAFETY: both ranges are inside `block`, by the assertion. They may overlap (C11 7.29.4.4.4).
+    let result = unsafe { __reheap_wmemmove(start.add(to), start.add(from), count) };
+    assert_eq!(result as usize, start as usize + 4 * to);
 }

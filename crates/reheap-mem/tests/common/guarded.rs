@@ -40,6 +40,12 @@ impl Guarded {
         // them, so they are initialised. The borrow of `self` is the only one.
         unsafe { std::slice::from_raw_parts_mut(self.mapping.add(PAGE), self.length) }
     }
+
+    /// The same as wide characters.
+    pub(crate) fn characters(&mut self) -> &mut [i32] {
+        // SAFETY: as in `bytes`; a page begins at a multiple of four, and any four bytes are an `i32`.
+        unsafe { std::slice::from_raw_parts_mut(self.mapping.add(PAGE).cast(), self.length / 4) }
+    }
 }
 
 impl Drop for Guarded {
