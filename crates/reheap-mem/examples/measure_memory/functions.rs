@@ -29,6 +29,22 @@ pub(crate) enum Shape {
     FindLast,
     /// `(string, count)`
     Length,
+    /// `(string, needle)`, where the needle is the last bytes.
+    Substring,
+    /// `(block, count, needle, its length)`, the same.
+    Subblock,
+    /// `(string, set)`, where no byte of the string is in the set of two.
+    SpanWithout,
+    /// `(string, set)`, where all bytes are in the set of ten.
+    SpanWith,
+    /// `(to, from, byte, count)`
+    CopyUpTo,
+    /// `(string)` of characters of four bytes; sizes are in bytes.
+    WideLength,
+    /// `(a, b, count)` of such characters, of equal blocks.
+    WideCompare,
+    /// `(to, character, count)` of such characters.
+    WideSet,
 }
 
 /// One function.
@@ -40,12 +56,12 @@ pub(crate) struct Function {
     own: Address,
 }
 
-/// All of these functions take at most three arguments, each in a register, and return something in a register; so all
+/// All of these functions take at most four arguments, each in a register, and return something in a register; so all
 /// of them can be called as this (System V ABI for x86-64, "Parameter Passing").
-type Address = unsafe extern "C" fn(usize, usize, usize) -> usize;
+type Address = unsafe extern "C" fn(usize, usize, usize, usize) -> usize;
 
 /// Arguments.
-pub(crate) type Call = [usize; 3];
+pub(crate) type Call = [usize; 4];
 
 const MIB: usize = 1 << 20;
 
@@ -77,6 +93,16 @@ pub(crate) static ALL: &[Function] = &[
     function!("strncmp", __reheap_strncmp, Compare, MIB),
     function!("strcpy", __reheap_strcpy, CopyString, MIB),
     function!("stpcpy", __reheap_stpcpy, CopyString, MIB),
+    function!("strcasecmp", __reheap_strcasecmp, Compare, MIB),
+    function!("strncasecmp", __reheap_strncasecmp, Compare, MIB),
+    function!("strstr", __reheap_strstr, Substring, MIB),
+    function!("memmem", __reheap_memmem, Subblock, MIB),
+    function!("strcspn", __reheap_strcspn, SpanWithout, MIB),
+    function!("strspn", __reheap_strspn, SpanWith, MIB),
+    function!("memccpy", __reheap_memccpy, CopyUpTo, MIB),
+    function!("wcslen", __reheap_wcslen, WideLength, MIB),
+    function!("wmemcmp", __reheap_wmemcmp, WideCompare, MIB),
+    function!("wmemset", __reheap_wmemset, WideSet, MIB),
 ];
 
 unsafe extern "C" {
@@ -92,9 +118,9 @@ pub(crate) struct Candidate(Address);
 impl Candidate {
     /// Calls it, with arguments that `Room` made for it.
     #[inline(always)]
-    pub(crate) fn call(&self, [a, b, c]: Call) {
+    pub(crate) fn call(&self, [a, b, c, d]: Call) {
         // SAFETY: `Room::prepare` makes arguments whose blocks and strings are in its memory, which outlives the call.
-        unsafe { (self.0)(a, b, c) };
+        unsafe { (self.0)(a, b, c, d) };
     }
 }
 

@@ -30,6 +30,11 @@ pub(crate) struct Room {
 const LENGTH: usize = 68 << 20;
 const FILL: u8 = b'x';
 const WANTED: u8 = b'w';
+const NEEDLE: &[u8; 8] = b"wanted; ";
+const SET_WITHOUT: &[u8; 3] = b"; \0";
+const SET_WITH: &[u8; 11] = b"0123456xyz\0";
+/// A wide character that memset cannot write.
+const WIDE: usize = 0x1_f600;
 
 impl Room {
     pub(crate) fn new() -> Self {
@@ -70,28 +75,51 @@ impl Room {
     }
 
     fn call(&mut self, function: &Function, from: usize, to: usize, size: usize) -> Call {
+        let shape = function.shape;
+        let is_wide = matches!(
+            shape,
+            Shape::WideLength | Shape::WideCompare | Shape::WideSet
+        );
+        let unit = if is_wide { 4 } else { 1 };
+        let (from, to, size) = (from / unit * unit, to / unit * unit, size / unit * unit);
         // A string ends where the block does; blocks do not care.
-        let last = size - 1;
-        match function.shape {
+        let last = size.saturating_sub(1);
+        let needle = size.min(NEEDLE.len());
+        match shape {
             Shape::FindLast => self.from[from] = WANTED,
-            Shape::Find => self.from[from + last] = WANTED,
+            Shape::Find | Shape::CopyUpTo => self.from[from + last] = WANTED,
+            Shape::Substring | Shape::Subblock => {
+                self.from[from + size - needle..][..needle].copy_from_slice(&NEEDLE[..needle]);
+                self.to[to..][..needle].copy_from_slice(&NEEDLE[..needle]);
+                self.to[to + needle] = 0;
+            }
+            Shape::SpanWithout => self.to[to..][..SET_WITHOUT.len()].copy_from_slice(SET_WITHOUT),
+            Shape::SpanWith => self.to[to..][..SET_WITH.len()].copy_from_slice(SET_WITH),
             _ => {}
         }
-        if !matches!(function.shape, Shape::Copy | Shape::Move | Shape::Set) {
-            self.from[from + size] = 0;
+        if !matches!(shape, Shape::Copy | Shape::Move | Shape::Set) {
+            self.from[from + size..][..unit].fill(0);
+        }
+        if shape == Shape::Compare {
             self.to[to + size] = 0;
         }
         let (source, target) = (
             self.from[from..].as_ptr() as usize,
             self.to[to..].as_mut_ptr() as usize,
         );
-        match function.shape {
-            Shape::Copy | Shape::CopyString => [target, source, size],
-            Shape::Move => [source + 1 + to % 64, source, size],
-            Shape::Set => [target, usize::from(FILL), size],
-            Shape::Compare => [target, source, size],
-            Shape::Find | Shape::FindLast => [source, usize::from(WANTED), size],
-            Shape::Length => [source, size, 0],
+        match shape {
+            Shape::Copy | Shape::CopyString => [target, source, size, 0],
+            Shape::Move => [source + 1 + to % 64, source, size, 0],
+            Shape::Set => [target, usize::from(FILL), size, 0],
+            Shape::Compare => [target, source, size, 0],
+            Shape::Find | Shape::FindLast => [source, usize::from(WANTED), size, 0],
+            Shape::Length => [source, size, 0, 0],
+            Shape::Substring | Shape::SpanWithout | Shape::SpanWith => [source, target, 0, 0],
+            Shape::Subblock => [source, size, target, needle],
+            Shape::CopyUpTo => [target, source, usize::from(WANTED), size],
+            Shape::WideLength => [source, 0, 0, 0],
+            Shape::WideCompare => [target, source, size / 4, 0],
+            Shape::WideSet => [target, WIDE, size / 4, 0],
         }
     }
 }
