@@ -1,8 +1,9 @@
 # strspn, strcspn: how far a string goes on with bytes of a set, or without. (musl's strpbrk, strtok and strsep call these.)
 #
 # Up to four bytes are compared with each. More make a table: of 256 bytes for SSE2, which can look up only one byte at a
-# time. With AVX2 it has a bit for each, in the byte that the low half of what is looked up, and its highest bit, lead to;
-# the rest of the high half says which bit. A shuffle is a look-up of each byte of a vector.
+# time. With AVX2, SSE 4.2 compares the first bytes of the string with the set. Only behind those a table pays. It has a bit
+# for each byte, where its low half and its highest bit lead to; the rest of the high half says which bit. A shuffle is a
+# look-up of each byte of a vector.
 #
 # rdi: the string, always an aligned part of it; rsi: the set. r9: the beginning.
 
@@ -90,6 +91,50 @@
     mov     rax, rdi
     sub     rax, r9
     leave_function \reg
+    .endm
+
+    # The first 128 bytes with a set of up to 16, without a table: by SSE 4.2, which every processor with AVX2 has.
+    .macro span_short name, kind
+    mov     ecx, esi
+    and     ecx, 4095
+    cmp     ecx, 4096 - 16
+    ja      .L\name\()_table
+    mov     ecx, edi
+    and     ecx, 4095
+    cmp     ecx, 4096 - 128
+    ja      .L\name\()_table
+    vmovdqu xmm0, [rsi]
+    vpxor   xmm7, xmm7, xmm7
+    vpcmpeqb xmm1, xmm0, xmm7
+    vpmovmskb ecx, xmm1
+    test    ecx, ecx
+    jnz     .L\name\()_short
+    cmp     byte ptr [rsi + 16], 0
+    jne     .L\name\()_table
+.L\name\()_short:
+    .irp at, 0, 16, 32, 48, 64, 80, 96, 112
+    .ifc \kind, inside
+    vpcmpistri xmm0, [rdi + \at], 0x12  # the first one that is not in the set
+    jc      .L\name\()_in_\at
+    .else
+    vmovdqu xmm2, [rdi + \at]
+    vpcmpistri xmm0, xmm2, 0            # the first one that is
+    jbe     .L\name\()_in_\at
+    .endif
+    .endr
+    jmp     .L\name\()_table
+    .irp at, 0, 16, 32, 48, 64, 80, 96, 112
+.L\name\()_in_\at:
+    .ifc \kind, outside
+    jc      .L\name\()_index_\at
+    vpcmpeqb xmm2, xmm2, xmm7           # none before the end
+    vpmovmskb ecx, xmm2
+    bsf     ecx, ecx
+.L\name\()_index_\at:
+    .endif
+    lea     eax, [rcx + \at]
+    ret
+    .endr
     .endm
 
     .macro span_few name, kind, reg, vec
@@ -180,6 +225,8 @@
     # the bottom of what the System V ABI lets a function use below its stack.
     .p2align 4
 .L\name\()_many_ymm:
+    span_short \name, \kind
+.L\name\()_table:
     sub     rsp, 16
     .cfi_adjust_cfa_offset 16
     lea     r8, [rip + .Lbit_of_high_half]

@@ -402,9 +402,24 @@
     jz      .Lstrstr_empty
     cmp     byte ptr [rsi + 1], 0
     je      .Lstrstr_one
+    save    rsi
+    mov     esi, eax
+    call    __reheap_strchr             # much of what is searched does not even have the first byte
+    restore rsi
+    test    rax, rax
+    jz      .Lstrstr_return
+    xor     ecx, ecx                    # or has it where the needle stands
+.Lstrstr_byte:
+    movzx   edx, byte ptr [rsi + rcx + 1]
+    test    edx, edx
+    jz      .Lstrstr_return
+    inc     rcx
+    cmp     dl, [rax + rcx]
+    je      .Lstrstr_byte
+    .cfi_remember_state
     save    rbx, rbp, r12, r13, r14, r15
-    mov     rbx, rdi
-    mov     r13, rdi
+    mov     rbx, rax
+    mov     r13, rax
     mov     rbp, rsi
     mov     rdi, rsi
     call    __reheap_strlen
@@ -424,9 +439,9 @@
     mov     rcx, r12
     call    __reheap_memmem
     test    rax, rax
-    jnz     .Lstrstr_return
+    jnz     .Lstrstr_end
     test    r15, r15
-    jnz     .Lstrstr_return
+    jnz     .Lstrstr_end
     lea     rbx, [r13 + 1]
     sub     rbx, r12
     add     r14, r14
@@ -436,11 +451,13 @@
     cmp     r14, r12
     cmovb   r14, r12
     jmp     .Lstrstr_piece
-.Lstrstr_return:
+.Lstrstr_end:
     restore r15, r14, r13, r12, rbp, rbx
     ret
+    .cfi_restore_state
 .Lstrstr_empty:
     mov     rax, rdi
+.Lstrstr_return:
     ret
 .Lstrstr_one:
     mov     esi, eax
