@@ -10,8 +10,8 @@
 
     # ----- strcpy, stpcpy, strncpy, stpncpy -----
     #
-    # rdi: destination, rsi: the string, rdx: the count where there is one. First the length, then the copy: two fast
-    # passes, the second over what the first has brought into the cache.
+    # rdi: destination, rsi: the string, rdx: the count where there is one. Where there is a count, first the length, then the
+    # copy: two fast passes, the second over what the first has brought into the cache.
 
     .hidden __reheap_strlen, __reheap_strnlen, __reheap_memcpy, __reheap_memset
 
@@ -19,12 +19,12 @@
     # which is that of the end, in the half that it lies in.
     .macro copy_short_string name
     cmp     byte ptr [rip + __reheap_mem_level], 2
-    jl      .L\name\()_long
+    jl      .L\name\()_narrow
     mov     eax, esi
     and     eax, 4095
     pair    11
     cmp     eax, 4096 - 64
-    ja      .L\name\()_long
+    ja      .L\name\()_page_end
     vmovdqu64 ymm20, [rsi]
     vptestnmb k0, ymm20, ymm20
     kmovd   eax, k0
@@ -42,16 +42,176 @@
     vmovdqu64 ymm21, [rsi + 32]
     vptestnmb k0, ymm21, ymm21
     kmovd   eax, k0
+    vmovdqu64 [rdi], ymm20
     pair    8
     test    eax, eax
-    jz      .L\name\()_long
+    jz      .L\name\()_65
     blsmsk  ecx, eax
     kmovd   k1, ecx
-    vmovdqu64 [rdi], ymm20
     vmovdqu8 [rdi + 32] {k1}, ymm21
     .endm
 
-    .macro copy_string
+    # Up to 64 bytes with AVX2: what is loaded last ends with the string.
+    .macro copy_short_string_ymm name
+    mov     eax, esi
+    and     eax, 4095
+    cmp     eax, 4096 - 64
+    ja      .L\name\()_page_end
+    vpxor   xmm7, xmm7, xmm7
+    vmovdqu ymm0, [rsi]
+    vpcmpeqb ymm1, ymm0, ymm7
+    vpmovmskb eax, ymm1
+    test    eax, eax
+    jz      .L\name\()_33_ymm
+    bsf     eax, eax
+    cmp     eax, 15
+    jae     .L\name\()_16_ymm
+    vzeroupper
+    cmp     eax, 7
+    jae     .L\name\()_8
+    cmp     eax, 3
+    jae     .L\name\()_4
+    test    eax, eax
+    jz      .L\name\()_1
+    movzx   ecx, word ptr [rsi]
+    mov     [rdi], cx
+.L\name\()_1:
+    mov     byte ptr [rdi + rax], 0
+    answer_\name rdi, rax
+    ret
+.L\name\()_4:
+    mov     ecx, [rsi]
+    mov     edx, [rsi + rax - 3]
+    mov     [rdi], ecx
+    mov     [rdi + rax - 3], edx
+    answer_\name rdi, rax
+    ret
+.L\name\()_8:
+    mov     rcx, [rsi]
+    mov     rdx, [rsi + rax - 7]
+    mov     [rdi], rcx
+    mov     [rdi + rax - 7], rdx
+    answer_\name rdi, rax
+    ret
+    .p2align 4
+.L\name\()_16_ymm:
+    vmovdqu xmm1, [rsi + rax - 15]
+    vmovdqu [rdi], xmm0
+    vmovdqu [rdi + rax - 15], xmm1
+    answer_\name rdi, rax
+    vzeroupper
+    ret
+    .p2align 4
+.L\name\()_33_ymm:
+    vmovdqu ymm2, [rsi + 32]
+    vmovdqu [rdi], ymm0
+    vpcmpeqb ymm1, ymm2, ymm7
+    vpmovmskb eax, ymm1
+    test    eax, eax
+    jz      .L\name\()_65_ymm
+    bsf     eax, eax
+    vmovdqu ymm1, [rsi + rax + 1]
+    vmovdqu [rdi + rax + 1], ymm1
+    answer_\name rdi, rax, 32
+    vzeroupper
+    ret
+    .endm
+
+    # eax: whether, and with \bits where, the string ends in register n; register 1 is free.
+    .macro test_end reg, n
+    .ifc \reg, ymm
+    vpcmpeqb ymm1, ymm\n, ymm7
+    vpmovmskb eax, ymm1
+    .else
+    vptestnmb k0, \reg\()\n, \reg\()\n
+    kmovq   rax, k0
+    .endif
+    test    rax, rax
+    .endm
+
+    # More than 64 bytes, of which the first 32 are stored. From a multiple of the width of the string on; r8 leads from there
+    # to the destination.
+    .macro copy_long_string name, reg, vec
+    mov     r9, rdi
+    mov     r8, rdi
+    sub     r8, rsi
+    load    \reg, 2, [rsi + 64 - \vec]
+    store   \reg, 2, [rdi + 64 - \vec]
+    add     rsi, 64
+    and     rsi, -\vec
+    .p2align 4
+.L\name\()_vector_\reg:
+    load_aligned \reg, 2, [rsi]
+    test_end \reg, 2
+    jnz     .L\name\()_last_\reg
+    store   \reg, 2, [rsi + r8]
+    add     rsi, \vec
+    test    esi, 4*\vec - 1             # four from such an address on lie in one page
+    jnz     .L\name\()_vector_\reg
+    .p2align 4
+.L\name\()_four_\reg:
+    .irp n, 2, 3, 4, 5
+    load_aligned \reg, \n, [rsi + \vec*\n - 2*\vec]
+    .endr
+    vpminub \reg\()0, \reg\()2, \reg\()3
+    vpminub \reg\()1, \reg\()4, \reg\()5
+    vpminub \reg\()0, \reg\()0, \reg\()1
+    test_end \reg, 0
+    jnz     .L\name\()_vector_\reg
+    .irp n, 2, 3, 4, 5
+    store   \reg, \n, [rsi + r8 + \vec*\n - 2*\vec]
+    .endr
+    add     rsi, 4*\vec
+    jmp     .L\name\()_four_\reg
+
+.L\name\()_last_\reg:
+    bsf     rax, rax
+    add     rsi, rax
+    load    \reg, 2, [rsi - \vec + 1]
+    store   \reg, 2, [rsi + r8 - \vec + 1]
+    add     rsi, r8
+    answer_\name\()_long
+    leave_function \reg
+    .endm
+
+    .macro copy_string name
+    copy_short_string \name
+    .ifc \name, stpcpy
+    tzcnt   eax, eax
+    add     rax, rdi
+    .else
+    mov     rax, rdi
+    .endif
+    ret
+    copy_second_half \name
+    .ifc \name, stpcpy
+    tzcnt   eax, eax
+    lea     rax, [rdi + rax + 32]
+    .else
+    mov     rax, rdi
+    .endif
+    ret
+    .p2align 4
+.L\name\()_65:
+    cmp     byte ptr [rip + __reheap_mem_level], 2
+    jg      .L\name\()_65_zmm
+    copy_long_string \name, ymm2, 32
+    .p2align 4
+.L\name\()_65_zmm:
+    copy_long_string \name, zmm2, 64
+
+    .p2align 4
+.L\name\()_narrow:
+    cmp     byte ptr [rip + __reheap_mem_level], 0
+    jle     .L\name\()_page_end
+    copy_short_string_ymm \name
+    .p2align 4
+.L\name\()_65_ymm:
+    copy_long_string \name, ymm, 32
+
+    # With SSE2 only, or close to the end of the string's page: two passes.
+    .p2align 4
+.L\name\()_page_end:
     save    rbx, rbp, r12
     mov     rbx, rdi
     mov     rbp, rsi
@@ -62,37 +222,35 @@
     lea     rdx, [rax + 1]
     lea     r12, [rbx + rax]
     call    __reheap_memcpy
+    .ifc \name, stpcpy
+    mov     rax, r12
+    .endif                              # else what memcpy returned
+    restore r12, rbp, rbx
+    ret
+    .endm
+
+    .macro answer_strcpy to, length, more=0
+    mov     rax, \to
+    .endm
+
+    .macro answer_strcpy_long
+    mov     rax, r9
+    .endm
+
+    .macro answer_stpcpy to, length, more=0
+    lea     rax, [\to + \length + \more]
+    .endm
+
+    .macro answer_stpcpy_long
+    mov     rax, rsi
     .endm
 
     function __reheap_strcpy
-    copy_short_string strcpy
-    mov     rax, rdi
-    ret
-    copy_second_half strcpy
-    mov     rax, rdi
-    ret
-    .p2align 4
-.Lstrcpy_long:
-    copy_string
-    restore r12, rbp, rbx
-    ret                                 # what memcpy returned
+    copy_string strcpy
     end_function __reheap_strcpy
 
     function __reheap_stpcpy
-    copy_short_string stpcpy
-    tzcnt   eax, eax
-    add     rax, rdi
-    ret
-    copy_second_half stpcpy
-    tzcnt   eax, eax
-    lea     rax, [rdi + rax + 32]
-    ret
-    .p2align 4
-.Lstpcpy_long:
-    copy_string
-    mov     rax, r12
-    restore r12, rbp, rbx
-    ret
+    copy_string stpcpy
     end_function __reheap_stpcpy
 
     # The rest of the count becomes zeros.
