@@ -139,15 +139,15 @@
     store   \reg, 2, [rdi + 64 - \vec]
     add     rsi, 64
     and     rsi, -\vec
-    .p2align 4
-.L\name\()_vector_\reg:
-    load_aligned \reg, 2, [rsi]
+.L\name\()_vectors_\reg:
+    .irp n, 0, 1, 2, 3
+    load_aligned \reg, 2, [rsi + \n*\vec]
     test_end \reg, 2
-    jnz     .L\name\()_last_\reg
-    store   \reg, 2, [rsi + r8]
-    add     rsi, \vec
-    test    esi, 4*\vec - 1             # four from such an address on lie in one page
-    jnz     .L\name\()_vector_\reg
+    jnz     .L\name\()_last_\reg\()_\n
+    store   \reg, 2, [rsi + r8 + \n*\vec]
+    .endr
+    add     rsi, 4*\vec
+    and     rsi, -4*\vec                # four from such an address on lie in one page
     .p2align 4
 .L\name\()_four_\reg:
     .irp n, 2, 3, 4, 5
@@ -157,14 +157,18 @@
     vpminub \reg\()1, \reg\()4, \reg\()5
     vpminub \reg\()0, \reg\()0, \reg\()1
     test_end \reg, 0
-    jnz     .L\name\()_vector_\reg
+    jnz     .L\name\()_vectors_\reg
     .irp n, 2, 3, 4, 5
     store   \reg, \n, [rsi + r8 + \vec*\n - 2*\vec]
     .endr
     add     rsi, 4*\vec
     jmp     .L\name\()_four_\reg
 
-.L\name\()_last_\reg:
+    .irp n, 3, 2, 1
+.L\name\()_last_\reg\()_\n:
+    add     rsi, \vec
+    .endr
+.L\name\()_last_\reg\()_0:
     bsf     rax, rax
     add     rsi, rax
     load    \reg, 2, [rsi - \vec + 1]
