@@ -102,9 +102,10 @@ fn a_processor_with_avx2_gets_it_and_nothing_newer() {
 }
 
 #[test]
-fn avx2_is_left_alone_where_the_system_does_not_save_its_registers() {
+fn avx2_is_left_alone_where_not_all_is_there_that_its_code_needs() {
     sample_under("qemu-x86_64 -cpu Haswell,-xsave", 0);
     sample_under("qemu-x86_64 -cpu Haswell,-avx2", 0);
+    sample_under("qemu-x86_64 -cpu Haswell,-abm", 0);
 }
 
 #[test]

@@ -178,7 +178,7 @@
     lea     rdi, [rdi + rdx - 16]
     lea     rsi, [rsi + rdx - 16]
 .Ldifferent_0_xmm:
-    bsf     ecx, eax
+    tzcnt   ecx, eax
     movzx   eax, byte ptr [rdi + rcx]
     movzx   ecx, byte ptr [rsi + rcx]
     sub     eax, ecx
@@ -262,7 +262,7 @@
     lea     rsi, [rsi + rdx - 32]
     jmp     .Ldifferent_0_xmm
 .Ldifferent_16_xmm:
-    bsf     ecx, eax
+    tzcnt   ecx, eax
     movzx   eax, byte ptr [rdi + rcx + 16]
     movzx   ecx, byte ptr [rsi + rcx + 16]
     sub     eax, ecx
@@ -350,7 +350,7 @@
     not     rcx
 .Ldifferent_half_ymm:
     .endif
-    bsf     rcx, rcx
+    tzcnt   rcx, rcx
     movzx   eax, byte ptr [rdi + rcx]
     movzx   ecx, byte ptr [rsi + rcx]
     sub     eax, ecx

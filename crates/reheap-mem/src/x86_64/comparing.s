@@ -282,7 +282,7 @@
     .endr
 .L\name\()_first_\reg\()_0:
     .ifc \limit, limited
-    bsf     rcx, rax
+    tzcnt   rcx, rax
     pair    9
     cmp     rcx, rdx
     jae     .L\name\()_equal_\reg        # the count ends before that byte
@@ -291,7 +291,7 @@
     .ifc \reg, xmm
     find_level_at_end rcx
     .endif
-    bsf     rcx, rax
+    tzcnt   rcx, rax
     subtract_bytes \case, [rdi + rcx], [rsi + rcx]
 .L\name\()_return_\reg:
     leave_function \reg

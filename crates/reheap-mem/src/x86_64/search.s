@@ -95,7 +95,7 @@
     bytes   pcmpeqb, \reg, 4, \reg\()7
     mask    \reg, eax, 4
 .L\name\()_found_\reg:
-    bsf     eax, eax
+    tzcnt   eax, eax
     add     rdi, rax
     end_of_search \reg
     answer_\name
@@ -136,7 +136,7 @@
     mask    ymm, eax, 1
     test    eax, eax
     jz      .L\name\()_rest_ymm
-    bsf     eax, eax
+    tzcnt   eax, eax
     vzeroupper
     answer_first_\name
 
@@ -177,7 +177,7 @@
 .L\name\()_second:
     add     rdi, 16
 .L\name\()_first:
-    bsf     eax, eax
+    tzcnt   eax, eax
     add     rdi, rax
     answer_\name
 
@@ -498,106 +498,28 @@
 
     # ----- memrchr -----
 
-    # The rest before rdi, a multiple of 32; r9: the beginning.
-    .macro find_last_rest reg, vec
-    .p2align 4
-.Lmemrchr_loop_\reg:
-    cmp     rdi, r9
-    jbe     .Lmemrchr_none_\reg
-    load_aligned \reg, 1, [rdi - \vec]
-    bytes   pcmpeqb, \reg, 1, \reg\()0
-    mask    \reg, eax, 1
-    sub     rdi, \vec
-    test    eax, eax
-    jz      .Lmemrchr_loop_\reg
+    # rax: one bit for each byte of a vector that is looked for.
+    .macro match_last reg, from:vararg
     .ifc \reg, ymm
-    vzeroupper
+    vpcmpeqb ymm1, ymm0, \from
+    vpmovmskb eax, ymm1
+    .else
+    match_masked byte, \reg, \from
     .endif
-    bsr     ecx, eax
-    add     rdi, rcx
-    xor     eax, eax
-    cmp     rdi, r9
-    cmovae  rax, rdi
-    ret
-.Lmemrchr_none_\reg:
-    .ifc \reg, ymm
-    vzeroupper
-    .endif
-    xor     eax, eax
-    ret
     .endm
 
-    # With AVX-512. First the vector that ends with the block, unless it begins in another page; then aligned ones.
-    # r9: the beginning.
-    .macro find_last_masked reg, vec
-    vpbroadcastb \reg\()0, esi
-    lea     rdi, [r9 + rdx]             # the end
-    lea     eax, [rdi - 1]
-    and     eax, 4095
-    pair    11
-    cmp     eax, \vec - 1
-    jb      .Lmemrchr_page_begin_\reg
-    match_masked byte, \reg, [rdi - \vec]
-    pair    9
-    test    rax, rax
-    jz      .Lmemrchr_rest_\reg
-    bsr     rax, rax
-    lea     rax, [rdi + rax - \vec]
-    pair    9
-    cmp     rax, r9
-    jb      .Lmemrchr_none
-    ret
-
-    .p2align 4
-.Lmemrchr_rest_\reg:
-    pair    13
-    cmp     rdx, \vec
-    jbe     .Lmemrchr_none
-    dec     rdi
-    and     rdi, -\vec                  # no byte from there on is left
-    jmp     .Lmemrchr_next_\reg
-
-    .p2align 4
-.Lmemrchr_page_begin_\reg:
-    mov     ecx, edi
-    neg     ecx                         # in the aligned vector that the last byte lies in, so many are behind it
-    dec     rdi
-    and     rdi, -\vec
-    match_masked byte, \reg, [rdi]
-    .ifc \reg, zmm2
-    shl     rax, cl                     # modulo 64
-    shr     rax, cl
+    # Jumps if four vectors in front of rdi have such a byte.
+    .macro match_last_four reg, vec, found
+    .ifc \reg, ymm
+    .irp n, 1, 2, 3, 4
+    vpcmpeqb ymm\n, ymm0, [rdi - 32*\n]
+    .endr
+    vpor    ymm1, ymm1, ymm2
+    vpor    ymm3, ymm3, ymm4
+    vpor    ymm1, ymm1, ymm3
+    vpmovmskb eax, ymm1
+    test    eax, eax
     .else
-    shl     eax, cl                     # modulo 32
-    shr     eax, cl
-    .endif
-    test    rax, rax
-    jnz     .Lmemrchr_found_\reg
-    .p2align 4
-.Lmemrchr_next_\reg:
-    pair    9
-    cmp     rdi, r9
-    jbe     .Lmemrchr_none
-    pair    12
-    test    edi, 4*\vec - 1
-    jz      .Lmemrchr_four_\reg
-.Lmemrchr_single_\reg:
-    sub     rdi, \vec
-    match_masked byte, \reg, [rdi]
-    pair    9
-    test    rax, rax
-    jz      .Lmemrchr_next_\reg
-.Lmemrchr_found_\reg:
-    bsr     rax, rax
-    add     rdi, rax
-    xor     eax, eax
-    cmp     rdi, r9
-    cmovae  rax, rdi
-    ret
-
-    # Four vectors in front of rdi, which lie in one page; one at a time from where there is such a byte.
-    .p2align 4
-.Lmemrchr_four_\reg:
     .irp n, 1, 2, 3, 4
     vpxorq  \reg\n, \reg\()0, [rdi - \vec*\n]
     .endr
@@ -606,12 +528,116 @@
     vpminub \reg\()1, \reg\()1, \reg\()3
     vptestnmb k0, \reg\()1, \reg\()1
     kortestq k0, k0
-    jnz     .Lmemrchr_single_\reg
-    sub     rdi, 4*\vec
+    .endif
+    jnz     \found
+    .endm
+
+    # With AVX2 and AVX-512. First the vector that ends with the block, unless it begins in another page; then aligned ones.
+    # r9: the beginning.
+    .macro find_last reg, vec
+    .ifc \reg, ymm
+    splat   ymm
+    .else
+    vpbroadcastb \reg\()0, esi
+    .endif
+    lea     rdi, [r9 + rdx]             # the end
+    lea     eax, [rdi - 1]
+    and     eax, 4095
+    pair    11
+    cmp     eax, \vec - 1
+    jb      .Lmemrchr_page_begin_\reg
+    match_last \reg, [rdi - \vec]
+    pair    9
+    test    rax, rax
+    jz      .Lmemrchr_rest_\reg
+    lzcnt   rax, rax
+    sub     rdi, rax
+    lea     rax, [rdi + 63 - \vec]
+    pair    9
+    cmp     rax, r9
+    jb      .Lmemrchr_none_\reg
+    leave_function \reg
+
+    .p2align 4
+.Lmemrchr_rest_\reg:
+    pair    13
+    cmp     rdx, \vec
+    jbe     .Lmemrchr_none_\reg
+    dec     rdi
+    and     rdi, -\vec                  # no byte from there on is left
+.Lmemrchr_vectors_\reg:
+    mov     rcx, rdi
+    pair    9
+    sub     rcx, r9
+    jbe     .Lmemrchr_none_\reg
+    pair    12
+    cmp     rcx, 4*\vec
+    jb      .Lmemrchr_few_\reg
+    .irp n, 1, 2, 3, 4
+    match_last \reg, [rdi - \n*\vec]
+    pair    9
+    test    rax, rax
+    jnz     .Lmemrchr_found_\reg\()_\n
+    .endr
+    dec     rdi
+    and     rdi, -4*\vec                # four in front of such an address lie in one page
+    .p2align 4
+.Lmemrchr_four_\reg:
     cmp     rdi, r9
-    ja      .Lmemrchr_four_\reg
+    jbe     .Lmemrchr_none_\reg
+    match_last_four \reg, \vec, .Lmemrchr_few_\reg
+    sub     rdi, 4*\vec
+    jmp     .Lmemrchr_four_\reg
+
+    .irp n, 4, 3, 2, 1
+    .p2align 4
+.Lmemrchr_found_\reg\()_\n:
+    lzcnt   rax, rax
+    sub     rdi, rax
+    lea     rax, [rdi + 63 - \n*\vec]
+    leave_function \reg
+    .endr
+
+    # Fewer than four vectors, or four of which one has the byte.
+    .p2align 4
+.Lmemrchr_few_\reg:
+    sub     rdi, \vec
+    match_last \reg, [rdi]
+    pair    9
+    test    rax, rax
+    jnz     .Lmemrchr_found_\reg
+    pair    9
+    cmp     rdi, r9
+    ja      .Lmemrchr_few_\reg
+    jmp     .Lmemrchr_none_\reg
+
+    .p2align 4
+.Lmemrchr_page_begin_\reg:
+    mov     ecx, edi
+    neg     ecx                         # in the aligned vector that the last byte lies in, so many are behind it
+    dec     rdi
+    and     rdi, -\vec
+    match_last \reg, [rdi]
+    .ifc \reg, zmm2
+    shl     rax, cl                     # modulo 64
+    shr     rax, cl
+    .else
+    shl     eax, cl                     # modulo 32
+    shr     eax, cl
+    .endif
+    test    rax, rax
+    jz      .Lmemrchr_vectors_\reg
+.Lmemrchr_found_\reg:
+    lzcnt   rax, rax
+    sub     rdi, rax
+    add     rdi, 63
     xor     eax, eax
-    ret
+    cmp     rdi, r9
+    cmovae  rax, rdi
+    leave_function \reg
+.Lmemrchr_none_\reg:
+    xor     eax, eax
+    leave_function \reg
     .endm
 
     function __reheap_memrchr
@@ -622,13 +648,19 @@
     cmp     byte ptr [rip + __reheap_mem_level], 2
     jl      .Lmemrchr_narrow
     jg      .Lmemrchr_zmm
-    find_last_masked ymm2, 32
+    find_last ymm2, 32
     .p2align 5
 .Lmemrchr_zmm:
-    find_last_masked zmm2, 64
+    find_last zmm2, 64
 
     .p2align 5
 .Lmemrchr_narrow:
+    cmp     byte ptr [rip + __reheap_mem_level], 0
+    jle     .Lmemrchr_xmm
+    find_last ymm, 32
+
+    .p2align 5
+.Lmemrchr_xmm:
     find_level_in_time .Lmemrchr_begin
     lea     rdi, [rdi + rdx - 1]        # the last byte
     splat
@@ -648,12 +680,17 @@
     shl     eax, cl
     test    eax, eax
     jnz     .Lmemrchr_first
+    .p2align 4
+.Lmemrchr_next:
     cmp     rdi, r9
     jbe     .Lmemrchr_none
-    if_wide .Lmemrchr_wide
-    find_last_rest xmm, 16
-
-    .p2align 4
+    movaps  xmm1, [rdi - 16]
+    pcmpeqb xmm1, xmm0
+    pmovmskb eax, xmm1
+    sub     rdi, 16
+    test    eax, eax
+    jz      .Lmemrchr_next
+    xor     ecx, ecx
 .Lmemrchr_first:
     bsr     eax, eax
     sub     eax, ecx
@@ -665,9 +702,4 @@
 .Lmemrchr_none:
     xor     eax, eax
     ret
-
-    .p2align 4
-.Lmemrchr_wide:
-    vinserti128 ymm0, ymm0, xmm0, 1
-    find_last_rest ymm, 32
     end_function __reheap_memrchr

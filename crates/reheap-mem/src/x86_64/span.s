@@ -83,7 +83,7 @@
     test    eax, eax
     jz      .L\name\()_next_\size\()_\reg
 .L\name\()_end_\size\()_\reg:
-    bsf     eax, eax
+    tzcnt   eax, eax
     add     rdi, rax
     .ifc \reg, xmm
     find_level_at_end rcx
@@ -129,7 +129,7 @@
     jc      .L\name\()_index_\at
     vpcmpeqb xmm2, xmm2, xmm7           # none before the end
     vpmovmskb ecx, xmm2
-    bsf     ecx, ecx
+    tzcnt   ecx, ecx
 .L\name\()_index_\at:
     .endif
     lea     eax, [rcx + \at]

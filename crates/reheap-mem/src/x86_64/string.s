@@ -63,7 +63,7 @@
     vpmovmskb eax, ymm1
     test    eax, eax
     jz      .L\name\()_33_ymm
-    bsf     eax, eax
+    tzcnt   eax, eax
     cmp     eax, 15
     jae     .L\name\()_16_ymm
     vzeroupper
@@ -109,7 +109,7 @@
     vpmovmskb eax, ymm1
     test    eax, eax
     jz      .L\name\()_65_ymm
-    bsf     eax, eax
+    tzcnt   eax, eax
     vmovdqu ymm1, [rsi + rax + 1]
     vmovdqu [rdi + rax + 1], ymm1
     answer_\name rdi, rax, 32
@@ -169,7 +169,7 @@
     add     rsi, \vec
     .endr
 .L\name\()_last_\reg\()_0:
-    bsf     rax, rax
+    tzcnt   rax, rax
     add     rsi, rax
     load    \reg, 2, [rsi - \vec + 1]
     store   \reg, 2, [rsi + r8 - \vec + 1]

@@ -172,7 +172,7 @@
     test    rax, rax
     jz      .Lmemmem_past_\reg
 .Lmemmem_place_\reg:
-    bsf     rcx, rax
+    tzcnt   rcx, rax
     lea     r11, [rdi + rcx]
     xor     ecx, ecx                    # how many bytes are known to be the same
     cmp     rdx, 16

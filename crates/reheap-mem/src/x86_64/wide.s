@@ -62,7 +62,7 @@
     add     rdi, 64
     jmp     .L\name\()_four
 .L\name\()_found:
-    bsf     eax, eax
+    tzcnt   eax, eax
     add     rdi, rax
     .endm
 
@@ -124,7 +124,7 @@
     cmova   rcx, r8
     jmp     .Lwmemcmp_next
 .Lwmemcmp_different:
-    bsf     eax, eax
+    tzcnt   eax, eax
     add     rcx, rax
     mov     r8d, [rdi + rcx]
     cmp     r8d, [rsi + rcx]
