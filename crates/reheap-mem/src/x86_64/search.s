@@ -42,14 +42,6 @@
     jnz     \label
     .endm
 
-    .macro done_at_limit limit, label
-    .ifc \limit, limited
-    pair    9
-    cmp     rdi, r8
-    jae     \label
-    .endif
-    .endm
-
     .macro end_of_search reg
     .ifc \reg, ymm
     vzeroupper
@@ -58,17 +50,57 @@
     .endif
     .endm
 
+    # Jumps if the aligned vector there has such a byte, with one bit for each in eax. Registers 1 and 2 are free.
+    .macro jump_if_in_vector kind, reg, label, from:vararg
+    .ifc \kind, either
+    load_turned either, \reg, 1, 2, \from
+    bytes   pcmpeqb, \reg, 1, \reg\()7
+    .else
+    .ifc \kind, byte
+    equal_vector \reg, 0, \from
+    .else
+    equal_vector \reg, 7, \from
+    .endif
+    .endif
+    mask    \reg, eax, 1
+    pair    8
+    test    eax, eax
+    jnz     \label
+    .endm
+
+    .macro equal_vector reg, n, from:vararg
+    .ifc \reg, ymm
+    vpcmpeqb ymm1, ymm\n, \from
+    .else
+    movaps  xmm1, \from
+    pcmpeqb xmm1, xmm\n
+    .endif
+    .endm
+
+    # Where there is a limit: whether so much of the block is left. rax is free.
+    .macro leave_at_limit limit, bytes, none, few
+    .ifc \limit, limited
+    mov     rax, r8
+    pair    9
+    sub     rax, rdi
+    jbe     \none
+    pair    12
+    cmp     rax, \bytes
+    jb      \few
+    .endif
+    .endm
+
     # The rest, from rdi on, a multiple of the width. rdi becomes the address of the byte that is found.
     .macro find_rest name, kind, limit, reg, vec
-    .irp n, 1, 2, 3, 4
-    load_turned \kind, \reg, 1, 2, [rdi]
-    jump_if_found \reg, 1, .L\name\()_found_\reg
-    add     rdi, \vec
-    done_at_limit \limit, .L\name\()_none_\reg
+    leave_at_limit \limit, 4*\vec, .L\name\()_none_\reg, .L\name\()_few_\reg
+    .irp n, 0, 1, 2, 3
+    jump_if_in_vector \kind, \reg, .L\name\()_found_\reg\()_\n, [rdi + \n*\vec]
     .endr
+    add     rdi, 4*\vec
     and     rdi, -4*\vec                # four from such an address on lie in one page
     .p2align 4
 .L\name\()_loop_\reg:
+    leave_at_limit \limit, 4*\vec, .L\name\()_none_\reg, .L\name\()_few_\reg
     .irp n, 1, 2, 3, 4
     load_turned \kind, \reg, \n, 5, [rdi + \n*\vec - \vec]
     .endr
@@ -84,22 +116,33 @@
     bytes   pminub, \reg, 5, \reg\()6
     jump_if_found \reg, 5, .L\name\()_in_four_\reg
     add     rdi, 4*\vec
-    done_at_limit \limit, .L\name\()_none_\reg
     jmp     .L\name\()_loop_\reg
 
 .L\name\()_in_four_\reg:
     .irp n, 1, 2, 3
-    jump_if_found \reg, \n, .L\name\()_found_\reg
+    jump_if_found \reg, \n, .L\name\()_found_\reg\()_0
     add     rdi, \vec
     .endr
     bytes   pcmpeqb, \reg, 4, \reg\()7
     mask    \reg, eax, 4
-.L\name\()_found_\reg:
+    jmp     .L\name\()_found_\reg\()_0
+    .irp n, 3, 2, 1
+.L\name\()_found_\reg\()_\n:
+    add     rdi, \vec
+    .endr
+.L\name\()_found_\reg\()_0:
     tzcnt   eax, eax
     add     rdi, rax
     end_of_search \reg
     answer_\name
     .ifc \limit, limited
+    .p2align 4
+.L\name\()_few_\reg:
+    jump_if_in_vector \kind, \reg, .L\name\()_found_\reg\()_0, [rdi]
+    add     rdi, \vec
+    pair    9
+    cmp     rdi, r8
+    jb      .L\name\()_few_\reg
 .L\name\()_none_\reg:
     end_of_search \reg
     jmp     .L\name\()_none
@@ -144,7 +187,6 @@
     begin_\limit
     or      rdi, 31
     inc     rdi
-    done_at_limit \limit, .L\name\()_none_ymm
 .L\name\()_next_ymm:
     find_rest \name, \kind, \limit, ymm, 32
 
@@ -169,7 +211,6 @@
 .L\name\()_rest:
     or      rdi, 31
     inc     rdi
-    done_at_limit \limit, .L\name\()_none
     if_wide .L\name\()_wide
     find_rest \name, \kind, \limit, xmm, 16
 
@@ -293,15 +334,7 @@
     begin_\limit
     or      rdi, \vec - 1
     inc     rdi
-    .ifc \limit, limited
-    mov     rax, r8
-    pair    9
-    sub     rax, rdi
-    jbe     .L\name\()_none
-    pair    12
-    cmp     rax, 4*\vec
-    jb      .L\name\()_few_\reg
-    .endif
+    leave_at_limit \limit, 4*\vec, .L\name\()_none, .L\name\()_few_\reg
     .irp n, 0, 1, 2, 3
     match_masked \kind, \reg, [rdi + \n*\vec]
     pair    9
@@ -312,7 +345,7 @@
     and     rdi, -4*\vec
     .p2align 4
 .L\name\()_loop_\reg:
-    done_at_limit \limit, .L\name\()_none
+    leave_at_limit \limit, 4*\vec, .L\name\()_none, .L\name\()_few_\reg
     match_four_masked \kind, \reg, \vec
     add     rdi, 4*\vec
     kortestq k0, k0
