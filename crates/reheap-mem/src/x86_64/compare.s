@@ -37,6 +37,18 @@
     vptestmb k0, \reg\()1, \reg\()1
     .endm
 
+    # Before a loop, if that is long: on to where the first block is aligned, at most one vector, which is known to be equal.
+    # A load at such an address is in one line of the cache.
+    .macro align_first vec
+    mov     rcx, rdi
+    or      rcx, \vec - 1
+    inc     rcx
+    sub     rcx, rdi
+    add     rdi, rcx
+    add     rsi, rcx
+    sub     rdx, rcx
+    .endm
+
     .macro compare_vector_masked reg, at, different
     vmovdqu64 \reg\()0, [rdi + \at]
     vpcmpub k0, \reg\()0, [rsi + \at], 4
@@ -80,6 +92,9 @@
     .p2align 4
 .Lcompare_over_4_\reg:
     add     rdx, -4*\vec                # how many bytes there are before the last four vectors
+    cmp     rdx, 4*\vec
+    jbe     .Lcompare_loop_\reg
+    align_first \vec
     .p2align 4
 .Lcompare_loop_\reg:
     differences_masked \reg, \vec
@@ -307,6 +322,9 @@
 .Lcompare_65:
     if_wide .Lcompare_65_ymm
     add     rdx, -64                    # how many bytes there are before the last four vectors
+    cmp     rdx, 64
+    jbe     .Lcompare_loop_xmm
+    align_first 16
 .Lcompare_loop_xmm:
     equal_4_vectors xmm, 16, 0
     jnz     .Ldifferent_4_xmm
@@ -389,6 +407,9 @@
     .p2align 4
 .Lcompare_129_ymm:
     add     rdx, -128
+    cmp     rdx, 128
+    jbe     .Lcompare_loop_ymm
+    align_first 32
     .p2align 4
 .Lcompare_loop_ymm:
     equal_4_vectors ymm, 32, 0
@@ -445,6 +466,14 @@
     .p2align 4
 .Lequal_over_4_\reg:
     add     rdx, -4*\vec
+    cmp     rdx, 4*\vec
+    jbe     .Lequal_loop_\reg
+    vmovdqu64 \reg\()1, [rdi]
+    vpxorq  \reg\()1, \reg\()1, [rsi]
+    vptestmb k0, \reg\()1, \reg\()1
+    kortestq k0, k0
+    jnz     .Lunequal_\reg
+    align_first \vec
     .p2align 4
 .Lequal_loop_\reg:
     differences_masked \reg, \vec
@@ -579,6 +608,10 @@
 .Lequal_65:
     if_wide .Lequal_65_ymm
     add     rdx, -64
+    cmp     rdx, 64
+    jbe     .Lequal_loop_xmm
+    compare_vectors xmm, 0, .Lunequal_xmm
+    align_first 16
 .Lequal_loop_xmm:
     equal_4_vectors xmm, 16, 0
     jnz     .Lunequal_xmm
@@ -615,6 +648,10 @@
     .p2align 4
 .Lequal_129_ymm:
     add     rdx, -128
+    cmp     rdx, 128
+    jbe     .Lequal_loop_ymm
+    compare_vectors ymm, 0, .Lunequal_ymm
+    align_first 32
     .p2align 4
 .Lequal_loop_ymm:
     equal_4_vectors ymm, 32, 0

@@ -77,15 +77,15 @@
     .endif
     .endm
 
-    # Where there is a limit: whether so much of the block is left. rax is free.
+    # Where there is a limit: whether so much of the block is left. rcx: how much.
     .macro leave_at_limit limit, bytes, none, few
     .ifc \limit, limited
-    mov     rax, r8
+    mov     rcx, r8
     pair    9
-    sub     rax, rdi
+    sub     rcx, rdi
     jbe     \none
     pair    12
-    cmp     rax, \bytes
+    cmp     rcx, \bytes
     jb      \few
     .endif
     .endm
@@ -138,11 +138,14 @@
     .ifc \limit, limited
     .p2align 4
 .L\name\()_few_\reg:
-    jump_if_in_vector \kind, \reg, .L\name\()_found_\reg\()_0, [rdi]
-    add     rdi, \vec
-    pair    9
-    cmp     rdi, r8
-    jb      .L\name\()_few_\reg
+    .irp n, 0, 1, 2, 3
+    jump_if_in_vector \kind, \reg, .L\name\()_found_\reg\()_\n, [rdi + \n*\vec]
+    .if \n < 3
+    pair    6
+    sub     ecx, \vec
+    jbe     .L\name\()_none_\reg
+    .endif
+    .endr
 .L\name\()_none_\reg:
     end_of_search \reg
     jmp     .L\name\()_none
@@ -381,14 +384,17 @@
     .ifc \limit, limited
     .p2align 4
 .L\name\()_few_\reg:
-    match_masked \kind, \reg, [rdi]
+    .irp n, 0, 1, 2, 3
+    match_masked \kind, \reg, [rdi + \n*\vec]
     pair    9
     test    rax, rax
-    jnz     .L\name\()_found_\reg
-    add     rdi, \vec
-    pair    9
-    cmp     rdi, r8
-    jb      .L\name\()_few_\reg
+    jnz     .L\name\()_found_\reg\()_\n
+    .if \n < 3
+    pair    6
+    sub     ecx, \vec
+    jbe     .L\name\()_none
+    .endif
+    .endr
     jmp     .L\name\()_none
     .endif
     .endm
