@@ -6,7 +6,7 @@
 # Three kinds of byte are looked for: `end` (0), `byte` (the one in register 0), and `either`. Each vector of the text is
 # turned into one that is 0 where such a byte is, so that four of them can be tested by their minimum.
 #
-# rdi: where to look, esi: the byte. r9: the beginning, r8: the end of the block where it has one.
+# rdi: where to look, esi: the byte, rdx: how much is left, where there is a count. r9: the beginning, r8: the whole count.
 
     # Turns register n; t is free.
     .macro turn kind, reg, n, t
@@ -77,30 +77,77 @@
     .endif
     .endm
 
-    # Where there is a limit: whether so much of the block is left. rcx: how much.
-    .macro leave_at_limit limit, bytes, none, few
+    # On to a multiple of the width; to `none` if the block, of which rdx bytes are left, ends before.
+    .macro go_on_aligned limit, vec, none
     .ifc \limit, limited
-    mov     rcx, r8
+    mov     rcx, rdi
+    or      rcx, -\vec
+    sub     rdi, rcx
+    neg     rcx
     pair    9
-    sub     rcx, rdi
+    sub     rdx, rcx
     jbe     \none
-    pair    12
-    cmp     rcx, \bytes
-    jb      \few
+    .else
+    or      rdi, \vec - 1
+    inc     rdi
     .endif
+    .endm
+
+    # Behind four vectors, back to where four lie in one page. Where the block ends in the next four, to `last`: up to those,
+    # rdx is how much lies behind them.
+    .macro begin_loop limit, vec, last
+    add     rdi, 4*\vec
+    .ifc \limit, limited
+    mov     rcx, rdi
+    and     rdi, -4*\vec
+    sub     rcx, rdi
+    lea     rdx, [rdx + rcx - 4*\vec]
+    pair    13
+    sub     rdx, 4*\vec
+    jbe     \last
+    .else
+    and     rdi, -4*\vec
+    .endif
+    .endm
+
+    .macro next_in_loop limit, vec, loop
+    add     rdi, 4*\vec
+    .ifc \limit, limited
+    pair    13
+    sub     rdx, 4*\vec
+    ja      \loop
+    .else
+    jmp     \loop
+    .endif
+    .endm
+
+    # What is found in one of the last vectors, n of them behind rdi, may lie behind the block.
+    .macro found_in_last name, reg, vec, none
+    .irp n, 3, 2, 1
+.L\name\()_in_last_\reg\()_\n:
+    add     rdi, \vec
+    sub     rdx, \vec
+    .endr
+.L\name\()_in_last_\reg\()_0:
+    tzcnt   rcx, rax
+    cmp     rcx, rdx
+    jb      .L\name\()_found_\reg\()_0
+    jmp     \none
     .endm
 
     # The rest, from rdi on, a multiple of the width. rdi becomes the address of the byte that is found.
     .macro find_rest name, kind, limit, reg, vec
-    leave_at_limit \limit, 4*\vec, .L\name\()_none_\reg, .L\name\()_few_\reg
+    .ifc \limit, limited
+    pair    13
+    cmp     rdx, 4*\vec
+    jbe     .L\name\()_last_\reg
+    .endif
     .irp n, 0, 1, 2, 3
     jump_if_in_vector \kind, \reg, .L\name\()_found_\reg\()_\n, [rdi + \n*\vec]
     .endr
-    add     rdi, 4*\vec
-    and     rdi, -4*\vec                # four from such an address on lie in one page
+    begin_loop \limit, \vec, .L\name\()_behind_\reg
     .p2align 4
 .L\name\()_loop_\reg:
-    leave_at_limit \limit, 4*\vec, .L\name\()_none_\reg, .L\name\()_few_\reg
     .irp n, 1, 2, 3, 4
     load_turned \kind, \reg, \n, 5, [rdi + \n*\vec - \vec]
     .endr
@@ -115,8 +162,25 @@
     .endif
     bytes   pminub, \reg, 5, \reg\()6
     jump_if_found \reg, 5, .L\name\()_in_four_\reg
-    add     rdi, 4*\vec
-    jmp     .L\name\()_loop_\reg
+    next_in_loop \limit, \vec, .L\name\()_loop_\reg
+
+    .ifc \limit, limited
+.L\name\()_behind_\reg:
+    add     rdx, 4*\vec
+.L\name\()_last_\reg:
+    .irp n, 0, 1, 2, 3
+    jump_if_in_vector \kind, \reg, .L\name\()_in_last_\reg\()_\n, [rdi + \n*\vec]
+    .if \n < 3
+    pair    9
+    cmp     rdx, \n*\vec + \vec
+    jbe     .L\name\()_none_\reg
+    .endif
+    .endr
+.L\name\()_none_\reg:
+    end_of_search \reg
+    jmp     .L\name\()_none
+    found_in_last \name, \reg, \vec, .L\name\()_none_\reg
+    .endif
 
 .L\name\()_in_four_\reg:
     .irp n, 1, 2, 3
@@ -135,21 +199,6 @@
     add     rdi, rax
     end_of_search \reg
     answer_\name
-    .ifc \limit, limited
-    .p2align 4
-.L\name\()_few_\reg:
-    .irp n, 0, 1, 2, 3
-    jump_if_in_vector \kind, \reg, .L\name\()_found_\reg\()_\n, [rdi + \n*\vec]
-    .if \n < 3
-    pair    6
-    sub     ecx, \vec
-    jbe     .L\name\()_none_\reg
-    .endif
-    .endr
-.L\name\()_none_\reg:
-    end_of_search \reg
-    jmp     .L\name\()_none
-    .endif
     .endm
 
     # The function's body, but for its first instructions, which fill in what is to be looked for.
@@ -176,10 +225,19 @@
     vmovd   xmm0, esi
     vpbroadcastb ymm0, xmm0
     .endif
+    .ifc \kind, either
     load    ymm, 1, [rdi]
-    turn    \kind, ymm, 1, 2
-    bytes   pcmpeqb, ymm, 1, ymm7
-    mask    ymm, eax, 1
+    turn    either, ymm, 1, 2
+    vpcmpeqb ymm1, ymm1, ymm7
+    .else
+    .ifc \kind, byte
+    vpcmpeqb ymm1, ymm0, [rdi]
+    .else
+    vpcmpeqb ymm1, ymm7, [rdi]
+    .endif
+    .endif
+    vpmovmskb eax, ymm1
+    pair    8
     test    eax, eax
     jz      .L\name\()_rest_ymm
     tzcnt   eax, eax
@@ -188,8 +246,7 @@
 
 .L\name\()_rest_ymm:
     begin_\limit
-    or      rdi, 31
-    inc     rdi
+    go_on_aligned \limit, 32, .L\name\()_none_ymm
 .L\name\()_next_ymm:
     find_rest \name, \kind, \limit, ymm, 32
 
@@ -212,25 +269,25 @@
     turn    \kind, xmm, 1, 2
     jump_if_found xmm, 1, .L\name\()_second
 .L\name\()_rest:
-    or      rdi, 31
-    inc     rdi
+    go_on_aligned \limit, 32, .L\name\()_none
     if_wide .L\name\()_wide
     find_rest \name, \kind, \limit, xmm, 16
 
     .p2align 4
 .L\name\()_second:
-    add     rdi, 16
+    tzcnt   eax, eax
+    add     eax, 16
+    answer_first_\name
 .L\name\()_first:
     tzcnt   eax, eax
-    add     rdi, rax
-    answer_\name
+    answer_first_\name
 
     # The last 32 bytes of a page, or fewer: from the multiple of 16 on, without the bits of what is in front.
     .p2align 4
 .L\name\()_page_end:
-    mov     rdx, rdi
-    and     rdx, -16
-    movaps  xmm1, [rdx]
+    mov     r10, rdi
+    and     r10, -16
+    movaps  xmm1, [r10]
     turn    \kind, xmm, 1, 2
     pcmpeqb xmm1, xmm7
     pmovmskb eax, xmm1
@@ -241,14 +298,15 @@
     jnz     .L\name\()_first
     test    edi, 16
     jnz     .L\name\()_rest
-    movaps  xmm1, [rdx + 16]
+    movaps  xmm1, [r10 + 16]
     turn    \kind, xmm, 1, 2
     pcmpeqb xmm1, xmm7
     pmovmskb eax, xmm1
+    shl     eax, 16                     # as if both were one mask
+    shr     eax, cl
     test    eax, eax
-    jz      .L\name\()_rest
-    mov     rdi, rdx
-    jmp     .L\name\()_second
+    jnz     .L\name\()_first
+    jmp     .L\name\()_rest
 
     .p2align 4
 .L\name\()_wide:
@@ -335,71 +393,67 @@
     jnz     .L\name\()_first_\reg
 .L\name\()_rest_\reg:
     begin_\limit
-    or      rdi, \vec - 1
-    inc     rdi
-    leave_at_limit \limit, 4*\vec, .L\name\()_none, .L\name\()_few_\reg
+    go_on_aligned \limit, \vec, .L\name\()_none
+    .ifc \limit, limited
+    pair    13
+    cmp     rdx, 4*\vec
+    jbe     .L\name\()_last_\reg
+    .endif
     .irp n, 0, 1, 2, 3
     match_masked \kind, \reg, [rdi + \n*\vec]
     pair    9
     test    rax, rax
     jnz     .L\name\()_found_\reg\()_\n
     .endr
-    add     rdi, 4*\vec
-    and     rdi, -4*\vec
+    begin_loop \limit, \vec, .L\name\()_behind_\reg
     .p2align 4
 .L\name\()_loop_\reg:
-    leave_at_limit \limit, 4*\vec, .L\name\()_none, .L\name\()_few_\reg
     match_four_masked \kind, \reg, \vec
-    add     rdi, 4*\vec
     kortestq k0, k0
     pair    6
-    jz      .L\name\()_loop_\reg
-    sub     rdi, 4*\vec
-    .irp n, 1, 2, 3
-    match_masked \kind, \reg, [rdi]
+    jnz     .L\name\()_in_four_\reg
+.L\name\()_next_\reg:
+    next_in_loop \limit, \vec, .L\name\()_loop_\reg
+
+    # The last four vectors of the block, or fewer.
+    .ifc \limit, limited
+.L\name\()_behind_\reg:
+    add     rdx, 4*\vec
+.L\name\()_last_\reg:
+    .irp n, 0, 1, 2, 3
+    match_masked \kind, \reg, [rdi + \n*\vec]
+    pair    9
     test    rax, rax
-    jnz     .L\name\()_found_\reg
-    add     rdi, \vec
+    jnz     .L\name\()_in_last_\reg\()_\n
+    .if \n < 3
+    pair    9
+    cmp     rdx, \n*\vec + \vec
+    jbe     .L\name\()_none
+    .endif
     .endr
-    match_masked \kind, \reg, [rdi]
-    test    rax, rax
-    jnz     .L\name\()_found_\reg
-    add     rdi, \vec                   # somebody wrote to it meanwhile
-    jmp     .L\name\()_loop_\reg
+    jmp     .L\name\()_none
+    found_in_last \name, \reg, \vec, .L\name\()_none
+    .endif
 
     .p2align 4
-.L\name\()_found_\reg:
-.L\name\()_found_\reg\()_0:
-    tzcnt   rax, rax
-    add     rdi, rax
-    answer_\name
-    .irp n, 1, 2, 3
+.L\name\()_in_four_\reg:
+    .irp n, 0, 1, 2, 3
+    match_masked \kind, \reg, [rdi + \n*\vec]
+    test    rax, rax
+    jnz     .L\name\()_found_\reg\()_\n
+    .endr
+    jmp     .L\name\()_next_\reg     # somebody wrote to it meanwhile
+
+    .irp n, 0, 1, 2, 3
+    .p2align 4
 .L\name\()_found_\reg\()_\n:
     tzcnt   rax, rax
     lea     rdi, [rdi + rax + \n*\vec]
     answer_\name
     .endr
-
-    # Fewer than four vectors up to the end of the block.
-    .ifc \limit, limited
-    .p2align 4
-.L\name\()_few_\reg:
-    .irp n, 0, 1, 2, 3
-    match_masked \kind, \reg, [rdi + \n*\vec]
-    pair    9
-    test    rax, rax
-    jnz     .L\name\()_found_\reg\()_\n
-    .if \n < 3
-    pair    6
-    sub     ecx, \vec
-    jbe     .L\name\()_none
-    .endif
-    .endr
-    jmp     .L\name\()_none
-    .endif
     .endm
 
-    # r9 = rdi and, where there is a count in rdx, r8 = rdi + rdx, but not beyond the last address:
+    # r9: the beginning; where there is a count, in rdx, r8: the whole count. It may lie far behind the last address:
     # `memchr(s, c, -1)` is allowed where c is in s.
     .macro begin_unlimited
     mov     r9, rdi
@@ -407,10 +461,7 @@
 
     .macro begin_limited
     mov     r9, rdi
-    mov     r8, rdi
-    add     r8, rdx
-    sbb     rcx, rcx
-    or      r8, rcx
+    mov     r8, rdx
     .endm
 
     # ----- strlen -----
@@ -432,8 +483,6 @@
     # ----- strnlen -----
 
     .macro answer_strnlen
-    cmp     rdi, r8
-    cmova   rdi, r8
     mov     rax, rdi
     sub     rax, r9
     ret
@@ -452,7 +501,6 @@
     find    strnlen, end, limited
 .Lstrnlen_none:
     mov     rax, r8
-    sub     rax, r9
     ret
 .Lstrnlen_zero:
     xor     eax, eax
@@ -462,9 +510,7 @@
     # ----- memchr -----
 
     .macro answer_memchr
-    xor     eax, eax
-    cmp     rdi, r8
-    cmovb   rax, rdi
+    mov     rax, rdi
     ret
     .endm
 
