@@ -282,10 +282,15 @@
     .endr
 .L\name\()_first_\reg\()_0:
     .ifc \limit, limited
-    tzcnt   rcx, rax
-    pair    9
-    cmp     rcx, rdx
-    jae     .L\name\()_equal_\reg        # the count ends before that byte
+    tzcnt   r11, rax
+    subtract_bytes \case, [rdi + r11], [rsi + r11]
+    xor     ecx, ecx
+    cmp     r11, rdx
+    cmovae  eax, ecx                    # the count ends before that byte
+    .ifc \reg, xmm
+    find_level_at_end rcx
+    .endif
+    leave_function \reg
     .endif
 .L\name\()_different_\reg:
     .ifc \reg, xmm
