@@ -343,24 +343,17 @@
     vmovdqa64 \reg\()3, [rdi + 2*\vec]
     vpminub \reg\()1, \reg\()1, [rdi + \vec]
     vpminub \reg\()3, \reg\()3, [rdi + 3*\vec]
-    .endif
-    .ifc \kind, byte
+    .else
     .irp n, 1, 2, 3, 4
+    .ifc \kind, byte
     vpxorq  \reg\n, \reg\()0, [rdi + \vec*\n - \vec]
+    .else
+    vmovdqa64 \reg\n, [rdi + \vec*\n - \vec]
+    turn_either_masked \reg, \n, 5
+    .endif
     .endr
     vpminub \reg\()1, \reg\()1, \reg\()2
     vpminub \reg\()3, \reg\()3, \reg\()4
-    .endif
-    .ifc \kind, either
-    .irp n, 1, 2, 3, 4
-    vmovdqa64 \reg\n, [rdi + \vec*\n - \vec]
-    .endr
-    turn_either_masked \reg, 1, 5
-    turn_either_masked \reg, 3, 6
-    vpcmpub k1, \reg\()2, \reg\()0, 4
-    vpcmpub k2, \reg\()4, \reg\()0, 4
-    vpminub \reg\()1 {k1} {z}, \reg\()1, \reg\()2
-    vpminub \reg\()3 {k2} {z}, \reg\()3, \reg\()4
     .endif
     vpminub \reg\()1, \reg\()1, \reg\()3
     vptestnmb k0, \reg\()1, \reg\()1
