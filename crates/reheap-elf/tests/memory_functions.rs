@@ -159,22 +159,87 @@ int main(void)
     assert_eq!(workshop.run("./a"), "right\n");
 }
 
+/// Calls the functions that search and compare, also those of musl that are made of them (strpbrk, strtok).
+const SEARCHING: &str = r#"
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <wchar.h>
+int main(int argc, char **argv)
+{
+    char words[64] = "Some words, ", copy[64];
+    wchar_t wide[8];
+    strncat(words, "and the same WORDS", 12 + argc * 6);
+    wmemset(wide, L'w', 8);
+    printf("%s|%s|%s\n", strstr(words, "word"), (char *)memmem(words, 30, "the", 3), strcasestr(words, "WORDS,"));
+    printf("%d %d\n", strcasecmp("WORDS", "words"), strncasecmp(words, "SOME!", 4));
+    printf("%zu %zu %s\n", strspn(words, "Some"), strcspn(words, ",;"), strpbrk(words, "xyzt,"));
+    printf("%d %d ", memccpy(copy, words, 'w', 64) == copy + 6, wmemcmp(wide, wide + 1, 7));
+    wide[7] = 0;
+    printf("%zu %d\n", wcslen(wide), wcschr(wide, L'x') == 0);
+    return strtok(words, " ") != words;
+}
+"#;
+
+#[test]
+fn functions_that_search_and_compare_work_with_each_other_and_with_those_of_musl() {
+    for (whose, _, derived) in both() {
+        let workshop = linking_with(derived);
+        link_static_pie(&workshop, SEARCHING);
+        let expected = "words, and the same WORDS|the same WORDS|words, and the same WORDS\n\
+                        0 0\n4 10 , and the same WORDS\n1 0 7 1\n";
+        assert_eq!(workshop.run("./a"), expected, "{whose}");
+    }
+}
+
+/// Where the executable `a` has a function, if it has it.
+fn address_of(workshop: &Workshop, name: &str) -> Option<String> {
+    let symbols = workshop.run("nm a");
+    let mut lines = symbols.lines().map(|line| line.split(' '));
+    lines.find_map(|mut words| {
+        let address = words.next()?;
+        (words.nth(1) == Some(name)).then(|| address.to_owned())
+    })
+}
+
 #[test]
 fn the_functions_are_the_new_ones() {
+    let of_copying = ["memcpy", "memmove", "memset", "memcmp", "memchr", "strlen"];
+    let of_searching = [
+        "strstr",
+        "memmem",
+        "strcasecmp",
+        "strncasecmp",
+        "strcasestr",
+        "strspn",
+        "strcspn",
+        "strncat",
+        "memccpy",
+        "wcslen",
+        "wcschr",
+        "wmemcmp",
+        "wmemset",
+    ];
+    let workshop = linking_with(&DEBIAN);
+    for (program, functions) in [(PROGRAM, &of_copying[..]), (SEARCHING, &of_searching)] {
+        link_static_pie(&workshop, program);
+        for function in functions {
+            let own = format!("{}{function}", reheap_mem::PREFIX);
+            let found = address_of(&workshop, function);
+            assert!(found.is_some(), "there is no `{function}`");
+            assert_eq!(found, address_of(&workshop, &own));
+        }
+    }
+}
+
+#[test]
+fn a_program_gets_no_code_for_searching_that_it_does_not_call() {
     let workshop = linking_with(&DEBIAN);
     link_static_pie(&workshop, PROGRAM);
-    let symbols = workshop.run("nm a");
-    let address_of = |name: &str| {
-        let line = symbols
-            .lines()
-            .find(|line| line.split(' ').nth(2) == Some(name));
-        line.unwrap_or_else(|| panic!("there is no `{name}`"))
-            .split(' ')
-            .next()
-    };
-    for function in ["memcpy", "memmove", "memset", "memcmp", "memchr", "strlen"] {
+    for function in ["strstr", "strcasecmp", "strspn", "strncat", "wcslen"] {
         let own = format!("{}{function}", reheap_mem::PREFIX);
-        assert_eq!(address_of(function), address_of(&own));
+        assert_eq!(address_of(&workshop, &own), None);
     }
 }
 

@@ -1,9 +1,9 @@
-//! strcasecmp and strncasecmp against the loops of musl.
+//! strcasecmp, strncasecmp and strcasestr against the loops of musl.
 #![cfg(target_arch = "x86_64")]
 
 mod common;
 
-use common::assembled::{at_every_level, strcasecmp, strncasecmp};
+use common::assembled::{at_every_level, strcasecmp, strcasestr, strncasecmp};
 use common::guarded::Guarded;
 use proptest::prelude::*;
 use std::ffi::c_int;
@@ -141,6 +141,41 @@ fn the_first_difference_decides_around_the_end_of_a_page() {
                 b[j + at] = second[at];
             }
         }
+    });
+}
+
+#[test]
+fn substrings_are_found_in_either_case_and_in_no_other_page() {
+    let (mut room, mut needle_room) = (Guarded::new(2 * 4096), Guarded::new(4096));
+    let (room, needle_room) = (room.bytes(), needle_room.bytes());
+    at_every_level(|_| {
+        for needle in [
+            &b""[..],
+            b"k",
+            b"K",
+            b"@",
+            b"[x",
+            b"Key-",
+            b"a longer NEEDLE than one vector of 32 bytes",
+        ] {
+            let needle_at = needle_room.len() - needle.len() - 1;
+            needle_room[needle_at..][..needle.len()].copy_from_slice(needle);
+            let needle_with_end = &needle_room[needle_at..];
+            for length in (0..150).chain([4090, 4100, 5000]) {
+                let at = room.len() - length - needle.len() - 1;
+                let string = &mut room[at..];
+                // What differs from all of them only in one bit, or in what comes last.
+                string.fill(b'`');
+                string[length + needle.len()] = 0;
+                let expected = needle.is_empty().then_some(0);
+                assert_eq!(strcasestr(string, needle_with_end), expected);
+                string[length..][..needle.len()].copy_from_slice(&needle.to_ascii_uppercase());
+                let expected = if needle.is_empty() { 0 } else { length };
+                assert_eq!(strcasestr(string, needle_with_end), Some(expected));
+            }
+        }
+        assert_eq!(strcasestr(b"kkkekKEyY\0", b"key\0"), Some(5));
+        assert_eq!(strcasestr(b"kkkekKE\0y\0", b"key\0"), None);
     });
 }
 

@@ -98,8 +98,8 @@ fn text(length: usize) -> Vec<u8> {
 #[test]
 fn what_the_processor_can_do_is_found() {
     let level = Chosen::alone().found();
-    let avx2 = std::arch::is_x86_feature_detected!("avx2")
-        && std::arch::is_x86_feature_detected!("lzcnt");
+    let avx2 =
+        std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("lzcnt");
     let avx512 = avx2
         && std::arch::is_x86_feature_detected!("avx512bw")
         && std::arch::is_x86_feature_detected!("avx512vl");

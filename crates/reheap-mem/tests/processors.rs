@@ -62,6 +62,7 @@ fn a_sample_of_everything_at_the_level_that_was_found() {
         assert_eq!(strcspn(&copy, b"uvwyz\0"), count);
         copy.make_ascii_uppercase();
         assert_eq!(strcasecmp(&copy, string), 0);
+        assert_eq!(strcasestr(&copy, string), Some(0));
         assert_eq!(stpncpy(&mut copy, string), count);
         assert!(copy == *string);
     }

@@ -96,6 +96,7 @@ pub(crate) static ALL: &[Function] = &[
     function!("strcasecmp", __reheap_strcasecmp, Compare, MIB),
     function!("strncasecmp", __reheap_strncasecmp, Compare, MIB),
     function!("strstr", __reheap_strstr, Substring, MIB),
+    function!("strcasestr", __reheap_strcasestr, Substring, MIB),
     function!("memmem", __reheap_memmem, Subblock, MIB),
     function!("strcspn", __reheap_strcspn, SpanWithout, MIB),
     function!("strspn", __reheap_strspn, SpanWith, MIB),

@@ -23,6 +23,7 @@ std::arch::global_asm!(
     include_str!("../../src/x86_64/comparing.s"),
     include_str!("../../src/x86_64/string.s"),
     include_str!("../../src/x86_64/case.s"),
+    include_str!("../../src/x86_64/case_substring.s"),
     include_str!("../../src/x86_64/substring.s"),
     include_str!("../../src/x86_64/span.s"),
     include_str!("../../src/x86_64/append.s"),
@@ -84,6 +85,7 @@ pub(crate) mod raw {
             length: usize,
         ) -> *mut c_void;
         pub(crate) fn __reheap_strstr(s: *const c_void, needle: *const c_void) -> *mut c_void;
+        pub(crate) fn __reheap_strcasestr(s: *const c_void, needle: *const c_void) -> *mut c_void;
         pub(crate) fn __reheap_strspn(s: *const c_void, set: *const c_void) -> usize;
         pub(crate) fn __reheap_strcspn(s: *const c_void, set: *const c_void) -> usize;
         pub(crate) fn __reheap_strncat(
@@ -442,6 +444,15 @@ pub(crate) fn strstr(string: &[u8], needle: &[u8]) -> Option<usize> {
     // SAFETY: by the assertion both strings end within their slices.
     position(string, unsafe {
         __reheap_strstr(string.as_ptr().cast(), needle.as_ptr().cast())
+    })
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn strcasestr(string: &[u8], needle: &[u8]) -> Option<usize> {
+    assert!(string.contains(&0) && needle.contains(&0));
+    // SAFETY: by the assertion both strings end within their slices.
+    position(string, unsafe {
+        __reheap_strcasestr(string.as_ptr().cast(), needle.as_ptr().cast())
     })
 }
 

@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
 /// Names of functions, and what they are called in a profile. memcpy and memmove share their code in most libcs.
-const FUNCTIONS: [(&str, &str); 27] = [
+const FUNCTIONS: [(&str, &str); 38] = [
     ("memcpy", "memcpy"),
     ("memmove", "memcpy"),
     ("mempcpy", "memcpy"),
@@ -43,6 +43,17 @@ const FUNCTIONS: [(&str, &str); 27] = [
     ("strchr", "strchr"),
     ("strchrnul", "strchr"),
     ("strrchr", "strrchr"),
+    ("strstr", "strstr"),
+    ("strcasestr", "strcasestr"),
+    ("memmem", "memmem"),
+    ("strspn", "strspn"),
+    ("strcspn", "strcspn"),
+    ("memccpy", "memccpy"),
+    ("wcslen", "wcslen"),
+    ("wcschr", "wcschr"),
+    ("wmemcmp", "wmemcmp"),
+    ("wmemcpy", "memcpy"),
+    ("wmemmove", "memcpy"),
     ("wmemset", "wmemset"),
 ];
 
