@@ -41,6 +41,16 @@
     or      \low, r10d
     .endm
 
+    # Most of the strings that a name is looked up among begin with another letter.
+    .macro compare_first_bytes name
+    movzx   eax, byte ptr [rdi]
+    movzx   ecx, byte ptr [rsi]
+    mov     r10d, eax
+    xor     r10d, ecx
+    test    r10d, 0xff - 0x20
+    jnz     .L\name\()_at_once
+    .endm
+
     .globl  __reheap_strcasecmp_l
     .hidden __reheap_strcasecmp_l
     .type   __reheap_strcasecmp_l, @function

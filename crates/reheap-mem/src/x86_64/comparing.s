@@ -315,6 +315,9 @@
     test    rdx, rdx
     jz      .L\name\()_nothing
     .endif
+    .ifc \case, folded
+    compare_first_bytes \name
+    .endif
 .L\name\()_begin:
     .ifc \case, exact
     cmp     byte ptr [rip + __reheap_mem_level], 2
@@ -337,6 +340,13 @@
     .ifc \limit, limited
 .L\name\()_nothing:
     xor     eax, eax
+    ret
+    .endif
+    .ifc \case, folded
+.L\name\()_at_once:
+    fold_byte eax, rax
+    fold_byte ecx, rcx
+    sub     eax, ecx
     ret
     .endif
     .endm
