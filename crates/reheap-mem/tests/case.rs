@@ -29,7 +29,7 @@ fn check(a: &[u8], b: &[u8]) {
 fn string(length: usize, capitals: bool) -> Vec<u8> {
     let letter = |i: usize| {
         let byte = (i % 251 + 1) as u8;
-        match (i % 3 == 0) == capitals {
+        match i.is_multiple_of(3) == capitals {
             true => byte.to_ascii_uppercase(),
             false => byte.to_ascii_lowercase(),
         }
