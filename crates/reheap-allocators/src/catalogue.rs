@@ -30,7 +30,7 @@ use limits::{
 };
 use recipes::{
     HUGE_PAGES, JEMALLOC, LAST_BLOCK, LOCKS, MIMALLOC, MIMALLOC_2_FLAGS, MIMALLOC_2_SECURE_FLAGS,
-    MIMALLOC_3_FLAGS, MIMALLOC_3_SECURE_FLAGS, MIMALLOC_ENTRY_POINTS, RPMALLOC,
+    MIMALLOC_3_FLAGS, MIMALLOC_3_SECURE_FLAGS, MIMALLOC_ENTRY_POINTS, REFILL, RPMALLOC,
     SNMALLOC_CHECKS_FLAGS, SNMALLOC_CHECKS_REDIRECTS, SNMALLOC_FLAGS, SNMALLOC_REDIRECTS, SYSTEM,
     hardened_malloc, mimalloc, snmalloc,
 };
@@ -231,8 +231,8 @@ pub const CATALOGUE: &[Allocator] = &[
         address_space: AddressSpace::of(32),
         tuning: MIMALLOC_2_TUNING,
         build: Some(Recipe {
-            entry_points: MIMALLOC_ENTRY_POINTS.split_at(4).0,
-            glue: &[LOCKS, MIMALLOC, HUGE_PAGES, SYSTEM, LAST_BLOCK],
+            entry_points: MIMALLOC_ENTRY_POINTS.split_at(3).0,
+            glue: &[LOCKS, MIMALLOC, HUGE_PAGES, SYSTEM, REFILL, LAST_BLOCK],
             ..mimalloc(
                 "mimalloc",
                 MIMALLOC_2_FLAGS,

@@ -44,6 +44,11 @@ pub(super) const ARENAS: Glue = Glue {
     name: "arenas",
     source: include_str!("../../glue/arenas.c"),
 };
+/// Defines `malloc`, so it goes with entry points that lack it.
+pub(super) const REFILL: Glue = Glue {
+    name: "refill",
+    source: include_str!("../../glue/refill.c"),
+};
 /// Defines `free`, so it goes with entry points that lack it.
 pub(super) const LAST_BLOCK: Glue = Glue {
     name: "last_block",
@@ -51,10 +56,10 @@ pub(super) const LAST_BLOCK: Glue = Glue {
 };
 
 pub(super) const MIMALLOC_ENTRY_POINTS: &[(&str, &str)] = &[
-    ("malloc", "mi_malloc"),
     ("realloc", "mi_realloc"),
     ("memalign", "mi_memalign"),
     ("malloc_usable_size", "mi_malloc_usable_size"),
+    ("malloc", "mi_malloc"),
     ("free", "mi_free"),
 ];
 pub(super) const MUTEX_REDIRECTS: &[(&str, &str)] = &[
