@@ -191,7 +191,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Tidy => tidy::run(&workspace),
         Task::Demo { all } => demo::run(workspace, all),
         Task::Dist { architectures } if architectures.is_empty() => {
-            dist::run(&workspace, &Architecture::ALL)
+            dist::run(&workspace, &Architecture::WITH_PRELOADS)
         }
         Task::Dist { architectures } => dist::run(&workspace, &architectures),
         Task::Measure {
@@ -235,13 +235,13 @@ fn run(task: Task) -> anyhow::Result<()> {
 }
 
 fn architecture(name: &str) -> Result<Architecture, String> {
-    let known = Architecture::ALL
+    let known = Architecture::WITH_PRELOADS
         .into_iter()
         .find(|known| known.name() == name);
     known.ok_or_else(|| {
         format!(
             "it is none of {}",
-            Architecture::ALL.map(Architecture::name).join(", ")
+            Architecture::WITH_PRELOADS.map(Architecture::name).join(", ")
         )
     })
 }

@@ -191,7 +191,7 @@ impl Kind {
 }
 
 fn this_architecture() -> Result<Architecture> {
-    Architecture::ALL
+    Architecture::WITH_PRELOADS
         .into_iter()
         .find(|known| known.name() == env::consts::ARCH)
         .context("there are no packages for this machine")
@@ -199,7 +199,7 @@ fn this_architecture() -> Result<Architecture> {
 
 fn foreign_architecture() -> Result<Architecture> {
     let this = this_architecture()?;
-    Architecture::ALL
+    Architecture::WITH_PRELOADS
         .into_iter()
         .find(|&known| known != this)
         .context("there are packages for one processor only")

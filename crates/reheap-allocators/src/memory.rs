@@ -84,10 +84,11 @@ impl BuiltMemoryFunctions {
 }
 
 fn sources(architecture: Architecture) -> &'static [Source] {
-    reheap_mem::sources(match architecture {
-        Architecture::X86_64 => reheap_mem::Architecture::X86_64,
-        Architecture::Aarch64 => reheap_mem::Architecture::Aarch64,
-    })
+    match architecture {
+        Architecture::X86_64 => reheap_mem::sources(reheap_mem::Architecture::X86_64),
+        Architecture::Aarch64 => reheap_mem::sources(reheap_mem::Architecture::Aarch64),
+        _ => &[],
+    }
 }
 
 fn texts<'a>(architecture: Architecture) -> impl Iterator<Item = &'a [u8]> {

@@ -1,8 +1,8 @@
-//! The targets that reheap links for: 64-bit, little-endian; musl for executables, and musl and glibc for preloads.
+//! The targets that reheap links for, in one table: musl for executables, and musl and glibc for preloads.
 //!
 //! Cargo, the `cc` crate, Zig and GNU tools spell a triple in four ways. So reheap parses it once, here, and each
-//! spelling has a function. To add an architecture, extend `reheap_elf::Architecture`; the compiler then names the
-//! other places.
+//! spelling has a function. To add an architecture, extend `reheap_elf::Architecture` and the table below; then let
+//! `catalogue/portability.rs` say which allocators do not build for it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -39,6 +39,103 @@ pub struct Target {
     libc: Libc,
 }
 
+/// How the targets of an architecture are spelled, and what differs between them.
+struct Row {
+    architecture: Architecture,
+    /// rustc's triples.
+    musl: &'static str,
+    glibc: &'static str,
+    /// The processor in the names of GNU's tools and of Zig's targets.
+    gnu: &'static str,
+    zig: &'static str,
+    /// What follows `musl` and `gnu` in them: Arm has an ABI for each way to pass floating-point numbers.
+    abi: &'static str,
+    /// What rustc links for musl without `-C target-feature=…crt-static`.
+    rust_links: Default,
+    /// The bits of the largest page that Linux has on it (`CONFIG_PAGE_SIZE_*`).
+    page_bits: u32,
+}
+
+/// What rustc makes for a musl target if nobody says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Default {
+    StaticPrograms,
+    DynamicPrograms,
+}
+
+const TABLE: [Row; Architecture::ALL.len()] = [
+    Row {
+        architecture: Architecture::X86_64,
+        musl: "x86_64-unknown-linux-musl",
+        glibc: "x86_64-unknown-linux-gnu",
+        gnu: "x86_64",
+        zig: "x86_64",
+        abi: "",
+        rust_links: Default::StaticPrograms,
+        page_bits: 12,
+    },
+    Row {
+        architecture: Architecture::Aarch64,
+        musl: "aarch64-unknown-linux-musl",
+        glibc: "aarch64-unknown-linux-gnu",
+        gnu: "aarch64",
+        zig: "aarch64",
+        abi: "",
+        rust_links: Default::StaticPrograms,
+        page_bits: 16,
+    },
+    Row {
+        architecture: Architecture::Riscv64,
+        musl: "riscv64gc-unknown-linux-musl",
+        glibc: "riscv64gc-unknown-linux-gnu",
+        gnu: "riscv64",
+        zig: "riscv64",
+        abi: "",
+        rust_links: Default::DynamicPrograms,
+        page_bits: 12,
+    },
+    Row {
+        architecture: Architecture::Loongarch64,
+        musl: "loongarch64-unknown-linux-musl",
+        glibc: "loongarch64-unknown-linux-gnu",
+        gnu: "loongarch64",
+        zig: "loongarch64",
+        abi: "",
+        rust_links: Default::DynamicPrograms,
+        page_bits: 16,
+    },
+    Row {
+        architecture: Architecture::Powerpc64le,
+        musl: "powerpc64le-unknown-linux-musl",
+        glibc: "powerpc64le-unknown-linux-gnu",
+        gnu: "powerpc64le",
+        zig: "powerpc64le",
+        abi: "",
+        rust_links: Default::StaticPrograms,
+        page_bits: 16,
+    },
+    Row {
+        architecture: Architecture::I686,
+        musl: "i686-unknown-linux-musl",
+        glibc: "i686-unknown-linux-gnu",
+        gnu: "i686",
+        zig: "x86",
+        abi: "",
+        rust_links: Default::StaticPrograms,
+        page_bits: 12,
+    },
+    Row {
+        architecture: Architecture::Armv7,
+        musl: "armv7-unknown-linux-musleabihf",
+        glibc: "armv7-unknown-linux-gnueabihf",
+        gnu: "armv7",
+        zig: "arm",
+        abi: "eabihf",
+        rust_links: Default::StaticPrograms,
+        page_bits: 12,
+    },
+];
+
 impl Target {
     /// The target of an architecture and a libc.
     pub fn new(architecture: Architecture, libc: Libc) -> Target {
@@ -50,12 +147,18 @@ impl Target {
         Target::new(architecture, Libc::Musl)
     }
 
-    /// The target of this machine with a libc; `None` on a processor that reheap does not know.
+    /// The target of this machine with a libc; `None` on a processor that reheap does not run on.
     pub fn of_this_machine(libc: Libc) -> Option<Target> {
-        let architecture = Architecture::ALL
+        let architecture = Architecture::WITH_PRELOADS
             .into_iter()
             .find(|known| known.name() == std::env::consts::ARCH)?;
         Some(Target::new(architecture, libc))
+    }
+
+    fn row(&self) -> &'static Row {
+        let mut rows = TABLE.iter();
+        let row = rows.find(|row| row.architecture == self.architecture);
+        row.expect("a test finds every architecture in the table")
     }
 
     /// The libc.
@@ -70,11 +173,9 @@ impl Target {
 
     /// As `rustc --target` and `rustup target add` spell it: `x86_64-unknown-linux-musl`.
     pub fn triple(&self) -> &'static str {
-        match (self.architecture, self.libc) {
-            (Architecture::X86_64, Libc::Musl) => "x86_64-unknown-linux-musl",
-            (Architecture::X86_64, Libc::Glibc) => "x86_64-unknown-linux-gnu",
-            (Architecture::Aarch64, Libc::Musl) => "aarch64-unknown-linux-musl",
-            (Architecture::Aarch64, Libc::Glibc) => "aarch64-unknown-linux-gnu",
+        match self.libc {
+            Libc::Musl => self.row().musl,
+            Libc::Glibc => self.row().glibc,
         }
     }
 
@@ -90,11 +191,20 @@ impl Target {
 
     /// As the names of GNU cross compilers begin: `x86_64-linux-musl`.
     pub fn gnu_triple(&self) -> String {
-        let environment = match self.libc {
+        self.gnu_triple_of_vendor("")
+    }
+
+    /// The same with a vendor and a dash in it.
+    pub(crate) fn gnu_triple_of_vendor(&self, vendor: &str) -> String {
+        format!("{}-{vendor}linux-{}", self.row().gnu, self.environment())
+    }
+
+    fn environment(&self) -> String {
+        let libc = match self.libc {
             Libc::Musl => "musl",
             Libc::Glibc => "gnu",
         };
-        format!("{}-linux-{environment}", self.architecture)
+        format!("{libc}{}", self.row().abi)
     }
 
     /// As `zig cc -target` spells it: `x86_64-linux-musl`, and `x86_64-linux-gnu.2.17` for glibc.
@@ -102,10 +212,21 @@ impl Target {
     /// Zig links for any version of glibc, and one library for the oldest that is in use serves all later ones. 2.17 is
     /// that of RHEL 7 and of the `manylinux2014` packages. It is also the first that has aarch64.
     pub fn zig_triple(&self) -> String {
+        let triple = format!("{}-linux-{}", self.row().zig, self.environment());
         match self.libc {
-            Libc::Musl => self.gnu_triple(),
-            Libc::Glibc => format!("{}.{OLDEST_GLIBC}", self.gnu_triple()),
+            Libc::Musl => triple,
+            Libc::Glibc => format!("{triple}.{OLDEST_GLIBC}"),
         }
+    }
+
+    /// Whether rustc makes static programs for it without being told.
+    pub fn is_static_by_default(&self) -> bool {
+        self.row().rust_links == Default::StaticPrograms
+    }
+
+    /// The bits of the largest page that Linux has on this processor.
+    pub(crate) fn page_bits(&self) -> u32 {
+        self.row().page_bits
     }
 }
 
@@ -127,7 +248,7 @@ pub enum TargetError {
         /// The triple as it was given.
         triple: String,
     },
-    /// musl, but on a processor for which nobody has tried to build the allocators: 32-bit, big-endian or other.
+    /// musl, but on a processor for which nobody has tried to build the allocators: big-endian or other.
     #[error(
         "cannot link for `{triple}`: the target is not supported yet; reheap links for {}",
         supported_triples()
@@ -147,9 +268,9 @@ pub enum TargetError {
 }
 
 fn supported_triples() -> String {
-    Architecture::ALL
-        .map(|architecture| format!("`{}`", Target::musl(architecture)))
-        .join(" and ")
+    let all = Architecture::ALL.map(|architecture| format!("`{}`", Target::musl(architecture)));
+    let [first @ .., last] = &all;
+    format!("{} and {last}", first.join(", "))
 }
 
 impl FromStr for Target {
@@ -209,6 +330,11 @@ mod tests {
         let target = Target::new(Architecture::Aarch64, Libc::Glibc);
         assert_eq!(target.gnu_triple(), "aarch64-linux-gnu");
         assert_eq!(target.zig_triple(), "aarch64-linux-gnu.2.17");
+        let target = Target::musl(Architecture::Armv7);
+        assert_eq!(target.gnu_triple(), "armv7-linux-musleabihf");
+        assert_eq!(target.zig_triple(), "arm-linux-musleabihf");
+        let target = Target::musl(Architecture::I686);
+        assert_eq!(target.zig_triple(), "x86-linux-musl");
     }
 
     #[test]
@@ -227,11 +353,12 @@ mod tests {
     }
 
     #[test]
-    fn a_32_bit_musl_target_is_refused_as_not_supported_yet() {
+    fn a_musl_target_that_is_not_in_the_table_is_refused_as_not_supported_yet() {
         for triple in [
-            "i686-unknown-linux-musl",
-            "armv7-unknown-linux-musleabihf",
+            "mips64-unknown-linux-muslabi64",
+            "arm-unknown-linux-musleabihf",
             "powerpc64-unknown-linux-musl",
+            "x86_64-alpine-linux-musl",
         ] {
             let error = triple.parse::<Target>().unwrap_err();
             assert_eq!(
@@ -241,6 +368,12 @@ mod tests {
                 }
             );
             assert!(error.to_string().contains("not supported yet"), "{error}");
+            assert!(
+                error.to_string().ends_with(
+                    "`i686-unknown-linux-musl` and `armv7-unknown-linux-musleabihf`"
+                ),
+                "{error}"
+            );
         }
     }
 

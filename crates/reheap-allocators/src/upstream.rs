@@ -10,7 +10,7 @@ use crate::catalogue::{
     Additions, Allocator, Evidence, FAMILY_GLUE, Glue, PRELOAD_GLUE, Package, Recipe,
 };
 use crate::compiler::Compiler;
-use crate::target::{Architecture, Libc, Target};
+use crate::target::{Libc, Target};
 use crate::verified::Found;
 use reheap_elf::archive::{self, ArchiveError, Member};
 use reheap_elf::derive::AllocatorObjects;
@@ -381,7 +381,7 @@ pub(crate) fn entry_name(
 /// came after 1.1.24, if the musl that it is built with has them.
 fn environment_for(target: &Target) -> Vec<(&'static str, &'static str)> {
     let mut variables = Vec::new();
-    if target.arch() == Architecture::Aarch64 {
+    if target.page_bits() == 16 {
         variables.push(("JEMALLOC_SYS_WITH_LG_PAGE", "16"));
     }
     if target.libc() == Libc::Musl {

@@ -3,7 +3,6 @@
 //! reheap writes it without a compiler, so `-t` needs no C compiler and no new build of the allocator.
 
 use crate::Architecture;
-use object::elf;
 use object::write::{Object, Relocation, SectionId, Symbol, SymbolSection};
 use object::{RelocationFlags, SectionKind, SymbolFlags, SymbolKind, SymbolScope};
 
@@ -52,12 +51,10 @@ pub(crate) fn add_pointer(
     architecture: Architecture,
 ) {
     let pointers = object.add_section(Vec::new(), b".data.rel.ro".to_vec(), SectionKind::Data);
-    let offset = object.append_section_data(pointers, &[0; 8], 8);
-    object.add_symbol(defined_symbol(symbol, pointers, offset, 8));
-    let r_type = match architecture {
-        Architecture::X86_64 => elf::R_X86_64_64,
-        Architecture::Aarch64 => elf::R_AARCH64_ABS64,
-    };
+    let bytes = architecture.class().word_bytes();
+    let offset = object.append_section_data(pointers, &[0; 8][..bytes], bytes as u64);
+    object.add_symbol(defined_symbol(symbol, pointers, offset, bytes as u64));
+    let r_type = architecture.address_relocation();
     let relocation = Relocation {
         offset,
         symbol: object.section_symbol(section),

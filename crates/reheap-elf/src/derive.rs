@@ -11,7 +11,7 @@
 //!
 //! [`derive_libc`] lists the passes in order.
 
-use crate::Architecture;
+use crate::{Architecture, Platform};
 use crate::archive::{self, ArchiveError, Member};
 use crate::baked::Baked;
 use crate::family;
@@ -51,6 +51,7 @@ pub struct OriginalLibc {
     members: Vec<Linkable>,
     /// What it was compiled for.
     pub architecture: Architecture,
+    platform: Platform,
     /// musl's version, such as `1.2.5`.
     pub version: String,
 }
@@ -151,9 +152,9 @@ pub(crate) struct Linkable {
 }
 
 impl Linkable {
-    fn read(member: Member) -> Result<(Architecture, Self), DeriveError> {
+    fn read(member: Member) -> Result<(Platform, Self), DeriveError> {
         match symbols::read(&member.data) {
-            Ok((architecture, symbols)) => Ok((architecture, Self { member, symbols })),
+            Ok((platform, symbols)) => Ok((platform, Self { member, symbols })),
             Err(reason) => Err(DeriveError::Member {
                 member: member.name,
                 reason,
@@ -184,6 +185,9 @@ impl Linkable {
     }
 }
 
+/// Where musl has its version as text.
+const VERSION: &str = "__libc_version";
+
 /// Reads and recognises a musl `libc.a`.
 ///
 /// # Errors
@@ -192,33 +196,43 @@ impl Linkable {
 pub fn read_original(bytes: &[u8]) -> Result<OriginalLibc, DeriveError> {
     let mut members = Vec::new();
     let mut architecture = None;
+    let mut flags = 0;
     for member in archive::read(bytes)? {
         if let Some(marker) = marker::read_unlinked(&member.data) {
             return Err(DeriveError::AlreadyDerived(Box::new(marker)));
         }
         let (found, linkable) = Linkable::read(member)?;
-        let expected = *architecture.get_or_insert(found);
-        if found != expected {
+        let expected = *architecture.get_or_insert(found.architecture);
+        if found.architecture != expected {
             let member = linkable.member.name;
             return Err(DeriveError::MixedArchitectures {
                 member,
-                found,
+                found: found.architecture,
                 expected,
             });
         }
+        // Those of an object that a C compiler made: assembly may be without.
+        if linkable.defines(VERSION) {
+            flags = found.flags;
+        }
         members.push(linkable);
     }
-    for symbol in ["__libc_version", "__init_tp", "malloc"] {
+    for symbol in [VERSION, "__init_tp", "malloc"] {
         if !members.iter().any(|m| m.defines(symbol)) {
             return Err(DeriveError::NotMusl(symbol));
         }
     }
+    let architecture = architecture.expect("an archive has at least one member");
     Ok(OriginalLibc {
         version: members
             .iter()
-            .find_map(|m| text_of(&m.member.data, "__libc_version"))
-            .ok_or(DeriveError::NotMusl("__libc_version"))?,
-        architecture: architecture.expect("an archive has at least one member"),
+            .find_map(|m| text_of(&m.member.data, VERSION))
+            .ok_or(DeriveError::NotMusl(VERSION))?,
+        architecture,
+        platform: Platform {
+            architecture,
+            flags,
+        },
         members,
     })
 }
@@ -262,7 +276,7 @@ pub fn derive_libc(
     put_in.push(
         Linkable::read(Member {
             name: "reheap-marker.o".to_owned(),
-            data: marker::object_file(marker, tuning, original.architecture, family::own_name),
+            data: marker::object_file(marker, tuning, original.platform, family::own_name),
         })?
         .1,
     );
@@ -449,10 +463,10 @@ pub(crate) enum Host {
 /// Reads an object that goes into a libc for this architecture.
 fn read_for(architecture: Architecture, member: &Member) -> Result<Linkable, DeriveError> {
     let (found, linkable) = Linkable::read(member.clone())?;
-    if found != architecture {
+    if found.architecture != architecture {
         return Err(DeriveError::OtherArchitecture {
             libc: architecture,
-            allocator: found,
+            allocator: found.architecture,
         });
     }
     Ok(linkable)

@@ -18,6 +18,7 @@ mod roles;
 mod signatures;
 mod verdict;
 
+use crate::Class;
 use crate::error::ElfError;
 use crate::marker::{self, Marker};
 use crate::source::{Source, View};
@@ -426,7 +427,8 @@ fn linked_marker(image: &Image<'_>) -> Result<Option<MarkerIdentity>, ElfError> 
     else {
         return Ok(None);
     };
-    let found = marker::parse_description(note.note_type, &note.description, note.address)
+    let class = Class::of_64_bit(image.format().is_64_bit);
+    let found = marker::parse_description(note.note_type, &note.description, note.address, class)
         .map_err(|error| ElfError::Marker {
             reason: error.to_string(),
         })?;
@@ -445,7 +447,8 @@ fn unlinked_marker(
         return Ok(None);
     }
     let section = image.marker_section()?;
-    let marker = section.and_then(|section| marker::of_section(&section));
+    let class = Class::of_64_bit(image.format().is_64_bit);
+    let marker = section.and_then(|section| marker::of_section(&section, class));
     Ok(marker.map(|marker| MarkerIdentity {
         marker,
         replaced: Vec::new(),

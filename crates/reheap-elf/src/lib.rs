@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 pub mod archive;
+mod architecture;
 pub mod baked;
 pub mod bindings;
 pub mod derive;
@@ -40,54 +41,4 @@ pub mod source;
 pub mod symbols;
 mod tables;
 
-/// A processor architecture that reheap can derive a libc for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Architecture {
-    /// x86-64 (`EM_X86_64`).
-    X86_64,
-    /// 64-bit Arm, little-endian (`EM_AARCH64`).
-    Aarch64,
-}
-
-impl Architecture {
-    /// Every architecture that reheap links for.
-    pub const ALL: [Self; 2] = [Self::X86_64, Self::Aarch64];
-
-    /// The value of `e_machine` in an ELF header.
-    pub fn elf_machine(self) -> u16 {
-        match self {
-            Self::X86_64 => object::elf::EM_X86_64.0,
-            Self::Aarch64 => object::elf::EM_AARCH64.0,
-        }
-    }
-
-    /// The architecture of an ELF machine number, if reheap knows it.
-    pub(crate) fn from_machine(machine: object::elf::Machine) -> Option<Self> {
-        match machine {
-            object::elf::EM_X86_64 => Some(Self::X86_64),
-            object::elf::EM_AARCH64 => Some(Self::Aarch64),
-            _ => None,
-        }
-    }
-
-    /// The name as target triples and `uname -m` spell it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::X86_64 => "x86_64",
-            Self::Aarch64 => "aarch64",
-        }
-    }
-
-    fn writer_architecture(self) -> object::Architecture {
-        match self {
-            Self::X86_64 => object::Architecture::X86_64,
-            Self::Aarch64 => object::Architecture::Aarch64,
-        }
-    }
-}
-
-impl std::fmt::Display for Architecture {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
-    }
-}
+pub use architecture::{Architecture, Class, Platform};

@@ -1,7 +1,7 @@
 //! The marker: the ELF note that reheap leaves in what it links.
 //!
 //! It says as JSON which allocator, version and tuning reheap put in. It also *proves* whether the program uses them.
-//! Twelve 64-bit words precede the text. The first eight are two for each of `malloc`, `calloc`, `realloc` and `free`: the
+//! Twelve words, as wide as an address, precede the text. The first eight are two for each of `malloc`, `calloc`, `realloc` and `free`: the
 //! distance from the word to the program's function of that name, and to the allocator's own. The linker fills them in. If
 //! both lead to the same code, the swap is active. If not, the program brought its own malloc. A note is loaded memory,
 //! and the distances need no run-time relocation, so the proof also holds in a stripped static-pie, where no symbol is
@@ -19,12 +19,13 @@ mod retunable;
 pub use retunable::{PRELOAD_DESCRIPTION_BYTES, RetuneError, retune};
 
 use crate::baked::{Baked, defined_symbol};
-use crate::{Architecture, family};
+use crate::architecture::Distance;
+use crate::{Class, Platform, family};
 use object::elf;
-use object::read::elf::{FileHeader as _, ProgramHeader as _};
-use object::write::{Object, Relocation, SectionId, Symbol, SymbolSection};
+use object::read::elf::{FileHeader, ProgramHeader as _};
+use object::write::{Object, Relocation, SectionId, Symbol, SymbolId, SymbolSection};
 use object::{
-    BinaryFormat, Endianness, LittleEndian, RelocationFlags, SectionFlags, SectionKind,
+    BinaryFormat, Endianness, FileFlags, LittleEndian, RelocationFlags, SectionFlags, SectionKind,
     SymbolFlags, SymbolKind, SymbolScope,
 };
 use serde::{Deserialize, Serialize};
@@ -117,13 +118,13 @@ const WORDS_OFFSET: usize = 12 + NOTE_NAME.len().next_multiple_of(4);
 pub fn object_file(
     marker: &Marker,
     tuning: &[Baked],
-    architecture: Architecture,
+    platform: Platform,
     own_name: impl Fn(&str) -> String,
 ) -> Vec<u8> {
-    let mut object = empty_object(architecture);
-    add_note(&mut object, &text(marker), architecture, own_name);
+    let mut object = empty_object(platform);
+    add_note(&mut object, &text(marker), platform, own_name);
     for baked in tuning {
-        baked.add_to(&mut object, architecture);
+        baked.add_to(&mut object, platform.architecture);
     }
     written(&object)
 }
@@ -132,18 +133,23 @@ pub fn object_file(
 pub(crate) fn retunable_object_file(
     marker: &Marker,
     tuning: &[Baked],
-    architecture: Architecture,
+    platform: Platform,
 ) -> Vec<u8> {
-    let mut object = empty_object(architecture);
+    let mut object = empty_object(platform);
     let parts = retunable::parts(marker, tuning).expect("what is built has only presets in it");
-    let note = add_note(&mut object, &parts, architecture, str::to_owned);
-    retunable::add_symbols(&mut object, note, tuning, architecture);
+    let note = add_note(&mut object, &parts, platform, str::to_owned);
+    retunable::add_symbols(&mut object, note, tuning, platform.architecture);
     written(&object)
 }
 
-fn empty_object(architecture: Architecture) -> Object<'static> {
-    let architecture = architecture.writer_architecture();
+fn empty_object(platform: Platform) -> Object<'static> {
+    let architecture = platform.architecture.writer_architecture();
     let mut object = Object::new(BinaryFormat::Elf, architecture, Endianness::Little);
+    object.flags = FileFlags::Elf {
+        os_abi: elf::ELFOSABI_NONE,
+        abi_version: 0,
+        e_flags: elf::FileFlags(platform.flags),
+    };
     // Without this empty section, GNU ld assumes that the object needs an executable stack.
     object.add_section(Vec::new(), b".note.GNU-stack".to_vec(), SectionKind::Other);
     object
@@ -163,19 +169,20 @@ fn text(marker: &Marker) -> Vec<u8> {
 fn add_note(
     object: &mut Object<'static>,
     text: &[u8],
-    architecture: Architecture,
+    platform: Platform,
     own_name: impl Fn(&str) -> String,
 ) -> SectionId {
+    let word_bytes = platform.architecture.class().word_bytes();
     let mut note = Vec::new();
     for field in [
         NOTE_NAME.len() as u32,
-        (WORDS * 8 + text.len()) as u32,
+        (WORDS * word_bytes + text.len()) as u32,
         NOTE_TYPE.0,
     ] {
         note.extend_from_slice(&field.to_le_bytes());
     }
     note.extend_from_slice(NOTE_NAME);
-    note.resize(WORDS_OFFSET + WORDS * 8, 0);
+    note.resize(WORDS_OFFSET + WORDS * word_bytes, 0);
     note.extend_from_slice(text);
     note.resize(note.len().next_multiple_of(4), 0);
 
@@ -186,27 +193,51 @@ fn add_note(
     };
     object.append_section_data(section, &note, 4);
     object.add_symbol(defined_symbol(SYMBOL, section, 0, note.len() as u64));
-    let r_type = match architecture {
-        Architecture::X86_64 => elf::R_X86_64_PC64,
-        Architecture::Aarch64 => elf::R_AARCH64_PREL64,
-    };
     let core = family::CORE
         .into_iter()
         .flat_map(|function| [function.to_owned(), own_name(function)])
         .map(|function| (function, false));
     let aligned = family::ALIGNED.map(|function| (function.to_owned(), true));
     for (index, (function, weak)) in core.chain(aligned).enumerate() {
+        let offset = (WORDS_OFFSET + index * word_bytes) as u64;
+        let function = object.add_symbol(undefined_symbol(&function, weak));
+        add_distance(
+            object,
+            section,
+            offset,
+            function,
+            platform.architecture.distance(),
+        );
+    }
+    section
+}
+
+/// Makes a linker write the distance from a place in a section to a function into that place.
+fn add_distance(
+    object: &mut Object<'static>,
+    section: SectionId,
+    offset: u64,
+    function: SymbolId,
+    distance: Distance,
+) {
+    let relocations = match distance {
+        Distance::Relative(r_type) => vec![(function, 0, r_type)],
+        Distance::Difference { add, subtract } => {
+            let beginning = object.section_symbol(section);
+            vec![(function, 0, add), (beginning, offset as i64, subtract)]
+        }
+    };
+    for (symbol, addend, r_type) in relocations {
         let relocation = Relocation {
-            offset: (WORDS_OFFSET + index * 8) as u64,
-            symbol: object.add_symbol(undefined_symbol(&function, weak)),
-            addend: 0,
+            offset,
+            symbol,
+            addend,
             flags: RelocationFlags::Elf { r_type },
         };
         object
             .add_relocation(section, relocation)
             .expect("the type is one of the architecture's own");
     }
-    section
 }
 
 fn undefined_symbol(name: &str, weak: bool) -> Symbol {
@@ -230,7 +261,13 @@ pub fn read(bytes: &[u8]) -> Result<Option<FoundMarker>, MarkerError> {
     let Some(note) = find(bytes)? else {
         return Ok(None);
     };
-    parse_description(note.kind, &bytes[note.description], note.address).map(Some)
+    parse_description(
+        note.kind,
+        &bytes[note.description],
+        note.address,
+        note.class,
+    )
+    .map(Some)
 }
 
 /// Where the note is.
@@ -241,10 +278,21 @@ struct Note {
     description: Range<usize>,
     /// In memory.
     address: u64,
+    class: Class,
 }
 
 fn find(bytes: &[u8]) -> Result<Option<Note>, MarkerError> {
-    let header = elf::FileHeader64::<LittleEndian>::parse(bytes)?;
+    match bytes.get(4).map(|&class| elf::FileClass(class)) {
+        Some(elf::ELFCLASS32) => find_in::<elf::FileHeader32<LittleEndian>>(bytes),
+        _ => find_in::<elf::FileHeader64<LittleEndian>>(bytes),
+    }
+}
+
+fn find_in<Elf>(bytes: &[u8]) -> Result<Option<Note>, MarkerError>
+where
+    Elf: FileHeader<Endian = LittleEndian>,
+{
+    let header = Elf::parse(bytes)?;
     if !header.is_little_endian() {
         return Ok(None);
     }
@@ -256,14 +304,15 @@ fn find(bytes: &[u8]) -> Result<Option<Note>, MarkerError> {
             let note_type = note.n_type(LittleEndian).0;
             if is_marker(note.name(), note_type) {
                 let offset = note.desc().as_ptr() as usize - bytes.as_ptr() as usize;
-                let address = segment
-                    .p_vaddr(LittleEndian)
-                    .wrapping_add(offset as u64)
-                    .wrapping_sub(segment.p_offset(LittleEndian));
+                let address: u64 = segment.p_vaddr(LittleEndian).into();
+                let segment_offset: u64 = segment.p_offset(LittleEndian).into();
                 return Ok(Some(Note {
                     kind: note_type,
                     description: offset..offset + note.desc().len(),
-                    address,
+                    address: address
+                        .wrapping_add(offset as u64)
+                        .wrapping_sub(segment_offset),
+                    class: Class::of_64_bit(header.is_type_64()),
                 }));
             }
         }
@@ -275,14 +324,15 @@ fn find(bytes: &[u8]) -> Result<Option<Note>, MarkerError> {
 pub fn read_unlinked(bytes: &[u8]) -> Option<Marker> {
     use object::{Object as _, ObjectSection as _};
     let file = object::File::parse(bytes).ok()?;
-    of_section(file.section_by_name(SECTION)?.data().ok()?)
+    let class = Class::of_64_bit(file.is_64());
+    of_section(file.section_by_name(SECTION)?.data().ok()?, class)
 }
 
 /// The marker in the section of a relocatable object.
-pub(crate) fn of_section(section: &[u8]) -> Option<Marker> {
+pub(crate) fn of_section(section: &[u8], class: Class) -> Option<Marker> {
     let note_type = section.get(8..12)?.try_into().ok()?;
     let description = section.get(WORDS_OFFSET..)?;
-    parse_description(u32::from_le_bytes(note_type), description, 0)
+    parse_description(u32::from_le_bytes(note_type), description, 0, class)
         .ok()
         .map(|found| found.marker)
 }
@@ -292,7 +342,7 @@ pub fn is_marker(name: &[u8], note_type: u32) -> bool {
     name == b"reheap" && [NOTE_TYPE.0, NOTE_TYPE_WITHOUT_ALIGNED.0].contains(&note_type)
 }
 
-/// Reads the description of a note of that type that is at `address` in memory.
+/// Reads the description of a note of that type that is at `address` in the memory of a program of that class.
 ///
 /// # Errors
 /// [`MarkerError::Note`] when it does not have the layout of a marker.
@@ -300,22 +350,27 @@ pub fn parse_description(
     note_type: u32,
     description: &[u8],
     address: u64,
+    class: Class,
 ) -> Result<FoundMarker, MarkerError> {
+    let word_bytes = class.word_bytes();
     let words = match elf::NoteType(note_type) {
         NOTE_TYPE_WITHOUT_ALIGNED => CORE_WORDS,
         _ => WORDS,
     };
     let (words, text) = description
-        .split_at_checked(words * 8)
+        .split_at_checked(words * word_bytes)
         .ok_or_else(|| MarkerError::Note(format!("{} bytes are too few", description.len())))?;
     let targets: Vec<u64> = words
-        .chunks_exact(8)
+        .chunks_exact(word_bytes)
         .enumerate()
         .map(|(index, word)| {
-            let distance = u64::from_le_bytes(word.try_into().expect("a chunk of eight bytes"));
-            address
-                .wrapping_add(index as u64 * 8)
-                .wrapping_add(distance)
+            // The upper half of a 32-bit distance does not matter, because addresses wrap around.
+            let mut distance = [0; 8];
+            distance[..word_bytes].copy_from_slice(word);
+            let sum = address
+                .wrapping_add((index * word_bytes) as u64)
+                .wrapping_add(u64::from_le_bytes(distance));
+            class.address(sum)
         })
         .collect();
     let (core, aligned) = targets.split_at(CORE_WORDS);
@@ -368,7 +423,7 @@ mod tests {
     #[test]
     fn a_marker_says_where_the_aligned_functions_are_and_which_the_program_lacks() {
         let targets = [1, 1, 2, 2, 3, 3, 4, 4, 0x50, 0, 0x70, 0];
-        let found = parse_description(2, &description(&targets), 0x1000).unwrap();
+        let found = parse_description(2, &description(&targets), 0x1000, Class::Bits64).unwrap();
         assert_eq!(found.replaced, Vec::<&str>::new());
         let aligned = [
             ("aligned_alloc", Some(0x50)),
@@ -382,7 +437,7 @@ mod tests {
     #[test]
     fn a_marker_of_the_first_type_has_only_the_core() {
         let targets = [1, 1, 2, 2, 3, 9, 4, 4];
-        let found = parse_description(1, &description(&targets), 0x1000).unwrap();
+        let found = parse_description(1, &description(&targets), 0x1000, Class::Bits64).unwrap();
         assert_eq!(found.marker.allocator, "a");
         assert_eq!(found.replaced, ["realloc"]);
         assert_eq!(found.aligned, []);

@@ -51,7 +51,7 @@ pub fn objects(
     // (realloc). So the marker compares each function with itself, and the audit checks that the library exports it.
     members.push(Member {
         name: "reheap-marker.o".to_owned(),
-        data: marker::retunable_object_file(marker, tuning, architecture),
+        data: marker::retunable_object_file(marker, tuning, architecture.into()),
     });
     Ok(members)
 }

@@ -1,8 +1,8 @@
 //! The symbol table of one relocatable object, as far as linking from an archive needs it.
 
-use crate::Architecture;
+use crate::{Architecture, Class, Platform};
 use object::elf;
-use object::read::elf::{FileHeader as _, Sym as _};
+use object::read::elf::{FileHeader, Sym as _};
 use object::{LittleEndian, SymbolIndex};
 
 /// How a symbol takes part in linking.
@@ -45,9 +45,9 @@ pub enum ObjectError {
     /// Some other format.
     #[error("not an ELF object")]
     NotElf,
-    /// An ELF class or byte order that reheap does not read.
-    #[error("{0}, and reheap reads only 64-bit little-endian ELF")]
-    OtherClass(&'static str),
+    /// A byte order that reheap does not write.
+    #[error("big-endian ELF, and reheap derives only from little-endian ELF")]
+    BigEndian,
     /// A processor that reheap does not know.
     #[error("ELF for machine number {0}, which reheap does not know")]
     OtherMachine(u16),
@@ -65,10 +65,8 @@ impl From<object::read::Error> for ObjectError {
     }
 }
 
-pub(crate) type Header = elf::FileHeader64<LittleEndian>;
-
-/// The ELF header of a relocatable object and its architecture.
-pub(crate) fn relocatable_header(bytes: &[u8]) -> Result<(&Header, Architecture), ObjectError> {
+/// How wide the addresses of a relocatable object are, if it is one that reheap can read.
+pub(crate) fn class_of(bytes: &[u8]) -> Result<Class, ObjectError> {
     if bytes.starts_with(b"BC\xC0\xDE") || bytes.starts_with(b"\xDE\xC0\x17\x0B") {
         return Err(ObjectError::Bitcode);
     }
@@ -79,26 +77,49 @@ pub(crate) fn relocatable_header(bytes: &[u8]) -> Result<(&Header, Architecture)
         bytes.get(4).map(|&b| elf::FileClass(b)),
         bytes.get(5).map(|&b| elf::DataEncoding(b)),
     ) {
-        (Some(elf::ELFCLASS64), Some(elf::ELFDATA2LSB)) => {}
-        (Some(elf::ELFCLASS32), _) => return Err(ObjectError::OtherClass("32-bit ELF")),
-        _ => return Err(ObjectError::OtherClass("big-endian ELF")),
+        (Some(elf::ELFCLASS64), Some(elf::ELFDATA2LSB)) => Ok(Class::Bits64),
+        (Some(elf::ELFCLASS32), Some(elf::ELFDATA2LSB)) => Ok(Class::Bits32),
+        (Some(_), Some(elf::ELFDATA2MSB)) => Err(ObjectError::BigEndian),
+        _ => Err(ObjectError::Damaged("the file header".to_owned())),
     }
-    let header = Header::parse(bytes)?;
+}
+
+/// The ELF header of a relocatable object of that class, and what it is for.
+pub(crate) fn relocatable_header<Elf>(bytes: &[u8]) -> Result<(&Elf, Platform), ObjectError>
+where
+    Elf: FileHeader<Endian = LittleEndian>,
+{
+    let header = Elf::parse(bytes)?;
     let machine = header.e_machine(LittleEndian);
+    let class = Class::of_64_bit(header.is_type_64());
     let architecture =
-        Architecture::from_machine(machine).ok_or(ObjectError::OtherMachine(machine.0))?;
+        Architecture::from_machine(machine, class).ok_or(ObjectError::OtherMachine(machine.0))?;
     if header.e_type(LittleEndian) != elf::ET_REL {
         return Err(ObjectError::NotRelocatable);
     }
-    Ok((header, architecture))
+    let platform = Platform {
+        architecture,
+        flags: header.e_flags(LittleEndian).0,
+    };
+    Ok((header, platform))
 }
 
-/// The architecture and the global symbols of a relocatable object.
+/// What a relocatable object is for, and its global symbols.
 ///
 /// # Errors
 /// When the bytes are not a relocatable object of an architecture that reheap knows, or its tables are damaged.
-pub fn read(bytes: &[u8]) -> Result<(Architecture, Vec<Symbol>), ObjectError> {
-    let (header, architecture) = relocatable_header(bytes)?;
+pub fn read(bytes: &[u8]) -> Result<(Platform, Vec<Symbol>), ObjectError> {
+    match class_of(bytes)? {
+        Class::Bits32 => read_of::<elf::FileHeader32<LittleEndian>>(bytes),
+        Class::Bits64 => read_of::<elf::FileHeader64<LittleEndian>>(bytes),
+    }
+}
+
+fn read_of<Elf>(bytes: &[u8]) -> Result<(Platform, Vec<Symbol>), ObjectError>
+where
+    Elf: FileHeader<Endian = LittleEndian>,
+{
+    let (header, platform) = relocatable_header::<Elf>(bytes)?;
     let sections = header.sections(LittleEndian, bytes)?;
     let table = sections.symbols(LittleEndian, bytes, elf::SHT_SYMTAB)?;
     let mut symbols = Vec::new();
@@ -121,5 +142,5 @@ pub fn read(bytes: &[u8]) -> Result<(Architecture, Vec<Symbol>), ObjectError> {
             hidden: matches!(symbol.st_visibility(), elf::STV_HIDDEN | elf::STV_INTERNAL),
         });
     }
-    Ok((architecture, symbols))
+    Ok((platform, symbols))
 }

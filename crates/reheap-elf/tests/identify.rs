@@ -461,7 +461,7 @@ fn with_marker(workshop: &Workshop, own_malloc: &str) {
         marker::object_file(
             &marker,
             &[],
-            Architecture::X86_64,
+            Architecture::X86_64.into(),
             reheap_elf::family::own_name,
         ),
     );

@@ -36,6 +36,7 @@ mod locate;
 mod memory;
 mod obstacle;
 mod process;
+mod processor;
 mod prologue;
 mod registers;
 mod room;

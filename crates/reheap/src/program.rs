@@ -140,7 +140,7 @@ pub(crate) fn target_of(identity: &Identity, architectures: &[&str]) -> Option<T
         LibcName::Bionic | LibcName::None | LibcName::Unknown => return None,
     };
     let is_it = |architecture: &Architecture| architecture.name() == identity.architecture;
-    let architecture = Architecture::ALL.into_iter().find(is_it)?;
+    let architecture = Architecture::WITH_PRELOADS.into_iter().find(is_it)?;
     let is_run = architectures.contains(&architecture.name());
     is_run.then(|| Target::new(architecture, libc))
 }

@@ -14,6 +14,7 @@ use super::{
     complaint,
 };
 use crate::target::{Libc, Target};
+use reheap_elf::Class;
 
 /// Finds a compiler that makes objects, or static programs, for a target.
 ///
@@ -237,14 +238,9 @@ fn cross(trial: &Trial<'_>) -> Outcome {
         Language::C => "gcc",
         Language::Cxx => "g++",
     };
-    let architecture = trial.target.arch();
-    let environment = match trial.target.libc() {
-        Libc::Musl => "musl",
-        Libc::Glibc => "gnu",
-    };
     let mut tried = Vec::new();
     for vendor in ["", "unknown-", "alpine-"] {
-        let name = format!("{architecture}-{vendor}linux-{environment}-{suffix}");
+        let name = format!("{}-{suffix}", trial.target.gnu_triple_of_vendor(vendor));
         let Some(program) = trial.search.program(&name) else {
             tried.push(rejected(name, Reason::NotFound));
             continue;
@@ -686,10 +682,14 @@ fn does_not_start(error: std::io::Error) -> Reason {
     }
 }
 
-/// Whether the file is a 64-bit little-endian ELF file for the target's processor (`e_ident`, `e_machine`).
+/// Whether the file is a little-endian ELF file for the target's processor (`e_ident`, `e_machine`).
 fn is_elf_for(target: &Target, path: &Path) -> bool {
+    let beginning = match target.arch().class() {
+        Class::Bits32 => b"\x7fELF\x01\x01",
+        Class::Bits64 => b"\x7fELF\x02\x01",
+    };
     fs::read(path).is_ok_and(|bytes| {
-        bytes.starts_with(b"\x7fELF\x02\x01")
+        bytes.starts_with(beginning)
             && bytes.get(18..20) == Some(&target.arch().elf_machine().to_le_bytes()[..])
     })
 }

@@ -47,6 +47,14 @@ fn zig_rewrites(architecture: Architecture) -> String {
              -march=armv8.[1-9]-a*) argument=${argument#-march=armv8.}; argument=-mcpu=generic+v8_${argument%%-a*}a${argument#?-a} ;;\n    \
              -mtune=*) continue ;;\n"
         }
+        // Zig's target says it all: its baseline for RISC-V is rv64gc, for 32-bit x86 a Pentium 4.
+        Architecture::Riscv64 | Architecture::Loongarch64 | Architecture::Powerpc64le => {
+            "    -march=*|-mtune=*|-mabi=*) continue ;;\n"
+        }
+        Architecture::I686 => "    -march=*|-mtune=*|-m32) continue ;;\n",
+        Architecture::Armv7 => {
+            "    -march=*|-mtune=*|-mfpu=*|-mfloat-abi=*|-marm|-mthumb) continue ;;\n"
+        }
     };
     format!(
         "skip=

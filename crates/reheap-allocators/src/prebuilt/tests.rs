@@ -141,7 +141,7 @@ fn files_of_which_none_is_for_this_machine_are_refused() {
 fn files_for_another_processor_serve_whoever_looks_for_that_one() {
     let other = match target().arch() {
         Architecture::X86_64 => Architecture::Aarch64,
-        Architecture::Aarch64 => Architecture::X86_64,
+        _ => Architecture::X86_64,
     };
     let other = Target::new(other, Libc::Glibc);
     let directory = tempfile::tempdir().unwrap();

@@ -19,7 +19,7 @@ use std::process::Command;
 
 /// The target of this machine's processor with that libc.
 pub(crate) fn target(libc: Libc) -> Target {
-    let architecture = Architecture::ALL
+    let architecture = Architecture::WITH_PRELOADS
         .into_iter()
         .find(|architecture| architecture.name() == std::env::consts::ARCH);
     Target::new(architecture.expect("a known processor"), libc)

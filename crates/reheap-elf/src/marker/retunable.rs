@@ -9,11 +9,13 @@ use crate::Architecture;
 use crate::baked::{Baked, add_pointer, defined_symbol};
 use object::write::{Object, SectionId};
 
+// Only processors with 64-bit addresses have preloads.
+const WORD_BYTES: usize = 8;
 /// The size of each part: the marker's text, the bytes, the string.
 const PART_BYTES: usize = 1024;
 const PARTS: usize = 3;
 /// The size of the note's description in a preload. Files that are kept somewhere change their names with it.
-pub const PRELOAD_DESCRIPTION_BYTES: usize = WORDS * 8 + PARTS * PART_BYTES;
+pub const PRELOAD_DESCRIPTION_BYTES: usize = WORDS * WORD_BYTES + PARTS * PART_BYTES;
 const BYTES_PART: usize = 1;
 const STRING_PART: usize = 2;
 
@@ -60,7 +62,7 @@ pub(super) fn add_symbols(
     tuning: &[Baked],
     architecture: Architecture,
 ) {
-    let place = |part: usize| (WORDS_OFFSET + WORDS * 8 + part * PART_BYTES) as u64;
+    let place = |part: usize| (WORDS_OFFSET + WORDS * WORD_BYTES + part * PART_BYTES) as u64;
     for baked in tuning {
         match baked {
             Baked::Bytes { symbol, .. } => {
@@ -86,6 +88,6 @@ pub fn retune(library: &[u8], marker: &Marker, tuning: &[Baked]) -> Result<Vec<u
         .filter(|description| description.len() == PRELOAD_DESCRIPTION_BYTES)
         .ok_or(RetuneError::NotAPreload)?;
     let mut retuned = library.to_vec();
-    retuned[description][WORDS * 8..].copy_from_slice(&parts);
+    retuned[description][WORDS * WORD_BYTES..].copy_from_slice(&parts);
     Ok(retuned)
 }

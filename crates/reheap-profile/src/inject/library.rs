@@ -10,7 +10,7 @@ use object::read::elf::{
     ElfFile64, FileHeader as _, ProgramHeader as _, Rela as _, SectionHeader as _,
 };
 use object::{LittleEndian, Object as _, ObjectSymbol as _, ObjectSymbolTable as _};
-use reheap_elf::Architecture;
+use super::processor::Architecture;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -79,11 +79,8 @@ impl HooksLibrary {
     pub fn parse(bytes: &[u8]) -> Result<Self, LibraryError> {
         let file = File::parse(bytes)?;
         let machine = file.elf_header().e_machine(LittleEndian);
-        let architecture = match machine {
-            elf::EM_X86_64 => Architecture::X86_64,
-            elf::EM_AARCH64 => Architecture::Aarch64,
-            other => return Err(LibraryError::Machine(other.0)),
-        };
+        let architecture =
+            Architecture::from_machine(machine).ok_or(LibraryError::Machine(machine.0))?;
         let (image, protections) = segments(&file, bytes)?;
         let mut library = Self {
             architecture,

@@ -16,11 +16,12 @@ mod musl;
 mod names;
 mod stripped;
 
+use super::processor::Architecture;
 use super::prologue::{self, PrologueError};
 use object::elf;
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
 use object::{LittleEndian, Object as _, ObjectSegment as _, ReadRef};
-use reheap_elf::{Architecture, marker};
+use reheap_elf::{Class, marker};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
@@ -251,13 +252,10 @@ impl<'data, R: ReadRef<'data>> Executable<'data, R> {
         }
         let file = ElfFile64::<LittleEndian, R>::parse(bytes)?;
         let header = file.elf_header();
-        let architecture = match header.e_machine(LittleEndian) {
-            elf::EM_X86_64 => Architecture::X86_64,
-            elf::EM_AARCH64 => Architecture::Aarch64,
-            other => {
-                let what = format!("for machine number {}", other.0);
-                return Err(LocateError::Unsupported(what));
-            }
+        let machine = header.e_machine(LittleEndian);
+        let Some(architecture) = Architecture::from_machine(machine) else {
+            let what = format!("for machine number {}", machine.0);
+            return Err(LocateError::Unsupported(what));
         };
         match header.e_type(LittleEndian) {
             elf::ET_EXEC | elf::ET_DYN => Ok(Self { file, architecture }),
@@ -296,7 +294,12 @@ impl<'data, R: ReadRef<'data>> Executable<'data, R> {
                 let description = address + 12 + filled(note.name().len() + 1);
                 let note_type = note.n_type(LittleEndian).0;
                 if marker::is_marker(note.name(), note_type) {
-                    let found = marker::parse_description(note_type, note.desc(), description);
+                    let found = marker::parse_description(
+                        note_type,
+                        note.desc(),
+                        description,
+                        Class::Bits64,
+                    );
                     let found = found.map_err(|error| LocateError::Damaged(error.to_string()))?;
                     return Ok(Some(found));
                 }

@@ -11,7 +11,7 @@
 pub(crate) mod aarch64;
 pub(crate) mod x86_64;
 
-use reheap_elf::Architecture;
+use super::processor::Architecture;
 
 /// Why a jump cannot take the place of a function's first instructions.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

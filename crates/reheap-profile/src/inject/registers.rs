@@ -6,7 +6,7 @@ pub(super) use nix::libc::user_regs_struct as Registers;
 #[cfg(target_arch = "x86_64")]
 mod here {
     use super::Registers;
-    use reheap_elf::Architecture;
+    use super::super::processor::Architecture;
 
     pub(in super::super) const ARCHITECTURE: Architecture = Architecture::X86_64;
     /// `syscall`.
@@ -80,7 +80,7 @@ mod here {
 #[cfg(target_arch = "aarch64")]
 mod here {
     use super::Registers;
-    use reheap_elf::Architecture;
+    use super::super::processor::Architecture;
 
     pub(in super::super) const ARCHITECTURE: Architecture = Architecture::Aarch64;
     /// `svc #0`.

@@ -108,7 +108,7 @@ pub(crate) fn compile_with_marker(name: &str, directory: &Path) -> PathBuf {
     let architecture = reheap_elf::Architecture::ALL
         .into_iter()
         .find(|architecture| architecture.name() == std::env::consts::ARCH);
-    let note = marker::object_file(&marker, &[], architecture.unwrap(), str::to_owned);
+    let note = marker::object_file(&marker, &[], architecture.unwrap().into(), str::to_owned);
     let object = directory.join("marker.o");
     std::fs::write(&object, note).unwrap();
     compile_with_object(name, "marker", &object, directory)

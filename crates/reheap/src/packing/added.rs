@@ -210,7 +210,7 @@ impl<'a> Change<'a> {
             match obstacle {
                 Obstacle::OtherArchitecture(architecture) => format!(
                     "it is for {architecture}, and reheap has libraries for {}",
-                    Architecture::ALL.map(Architecture::name).join(" and ")
+                    Architecture::WITH_PRELOADS.map(Architecture::name).join(" and ")
                 ),
                 other => other.to_string(),
             }
@@ -389,7 +389,7 @@ impl<'a> Judged<'a> {
         let first = first.flat_map(std::env::split_paths).collect();
         let open = |path: &Path| contents.noting(path);
         let libraries = Libraries::of_image(open, first, &identity.architecture);
-        let known = Architecture::ALL.map(Architecture::name);
+        let known = Architecture::WITH_PRELOADS.map(Architecture::name);
         let target = program::target_of(&identity, &known);
         let meeting = Meeting::of(&identity, &program.path, &libraries);
         let privilege = caller(contents, settings).gains(

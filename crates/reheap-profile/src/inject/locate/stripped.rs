@@ -10,7 +10,8 @@ use memchr::memmem;
 use object::elf;
 use object::read::elf::ProgramHeader as _;
 use object::{LittleEndian, Object as _, ObjectSection as _, ReadRef};
-use reheap_elf::{Architecture, identify};
+use super::Architecture;
+use reheap_elf::identify;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the code showed.
