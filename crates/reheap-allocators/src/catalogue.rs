@@ -22,11 +22,11 @@ mod tunables;
 
 use crate::complaints::Complaints;
 use crate::options::TuningOption;
-use crate::target::Libc;
+use crate::target::{Architecture, Libc};
 use limits::{
     HARDENED_MALLOC_ADDRESS_SPACE, HARDENED_MALLOC_LIGHT_ADDRESS_SPACE,
-    HARDENED_MALLOC_LIGHT_LIMITS, HARDENED_MALLOC_LIMITS, MIMALLOC_3_LIMITS,
-    SNMALLOC_CHECKS_LIMITS, SNMALLOC_LIMITS,
+    HARDENED_MALLOC_LIGHT_LIMITS, HARDENED_MALLOC_LIMITS, HARDENED_MALLOC_MISSING_ON,
+    MIMALLOC_3_LIMITS, SNMALLOC_CHECKS_LIMITS, SNMALLOC_LIMITS, SNMALLOC_MISSING_ON,
 };
 use recipes::{
     HUGE_PAGES, JEMALLOC, LAST_BLOCK, LOCKS, MIMALLOC, MIMALLOC_2_FLAGS, MIMALLOC_2_SECURE_FLAGS,
@@ -58,12 +58,32 @@ pub struct Allocator {
     pub complaints: Complaints,
     /// What it is known not to work with.
     pub limits: &'static [&'static str],
+    /// The processors that it cannot be built for, and why.
+    pub missing_on: &'static [MissingOn],
     /// The address space that a limit such as `ulimit -v` must leave it.
     pub address_space: AddressSpace,
     /// Its options for `-t`.
     pub tuning: &'static [TuningOption],
     /// Where it comes from; `None` for the libc's own.
     pub build: Option<Recipe>,
+}
+
+/// Processors that an allocator is not available for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MissingOn {
+    /// The processors.
+    pub architectures: &'static [Architecture],
+    /// Why, as a clause.
+    pub reason: &'static str,
+}
+
+impl Allocator {
+    /// Why there is none for a processor; `None` where there is one.
+    pub fn missing_on(&self, architecture: Architecture) -> Option<&'static str> {
+        let mut missing = self.missing_on.iter();
+        let missing = missing.find(|missing| missing.architectures.contains(&architecture));
+        missing.map(|missing| missing.reason)
+    }
 }
 
 /// The address space that an allocator reserves before a program's first block, in MiB, rounded down.
@@ -228,6 +248,7 @@ pub const CATALOGUE: &[Allocator] = &[
         is_hardened: false,
         complaints: Complaints::MIMALLOC,
         limits: &[],
+        missing_on: &[],
         address_space: AddressSpace::of(32),
         tuning: MIMALLOC_2_TUNING,
         build: Some(Recipe {
@@ -256,6 +277,7 @@ pub const CATALOGUE: &[Allocator] = &[
         is_hardened: false,
         complaints: Complaints::MIMALLOC,
         limits: MIMALLOC_3_LIMITS,
+        missing_on: &[],
         address_space: AddressSpace::of(2),
         tuning: MIMALLOC_3_TUNING,
         build: Some(mimalloc(
@@ -280,6 +302,7 @@ pub const CATALOGUE: &[Allocator] = &[
         is_hardened: true,
         complaints: Complaints::MIMALLOC,
         limits: MIMALLOC_3_LIMITS,
+        missing_on: &[],
         address_space: AddressSpace::of(2),
         tuning: MIMALLOC_3_SECURE_TUNING,
         build: Some(mimalloc(
@@ -304,6 +327,7 @@ pub const CATALOGUE: &[Allocator] = &[
         is_hardened: true,
         complaints: Complaints::MIMALLOC,
         limits: &[],
+        missing_on: &[],
         address_space: AddressSpace::of(32),
         tuning: MIMALLOC_2_SECURE_TUNING,
         build: Some(mimalloc(
@@ -332,6 +356,7 @@ pub const CATALOGUE: &[Allocator] = &[
         is_hardened: false,
         complaints: Complaints::JEMALLOC,
         limits: &["background threads do not run in a static musl executable"],
+        missing_on: &[],
         address_space: AddressSpace {
             glibc_mib: 10,
             musl_mib: 2,
@@ -349,6 +374,7 @@ pub const CATALOGUE: &[Allocator] = &[
         is_hardened: false,
         complaints: Complaints::NONE,
         limits: &[],
+        missing_on: &[],
         address_space: AddressSpace::of(6),
         tuning: &[],
         build: Some(RPMALLOC),
@@ -365,6 +391,7 @@ pub const CATALOGUE: &[Allocator] = &[
         // snmalloc makes one flat table at once: 16 bytes for each 16 KiB of 48 bits of addresses. No compile option
         // makes it small. With SNMALLOC_PAGESIZE=65536 the preload for glibc still needs more than 66 GiB, and musl's
         // headers refuse that option.
+        missing_on: SNMALLOC_MISSING_ON,
         address_space: AddressSpace::of(256 << 10),
         tuning: &[],
         build: Some(snmalloc(
@@ -386,6 +413,7 @@ pub const CATALOGUE: &[Allocator] = &[
         is_hardened: true,
         complaints: Complaints::SNMALLOC,
         limits: SNMALLOC_CHECKS_LIMITS,
+        missing_on: SNMALLOC_MISSING_ON,
         address_space: AddressSpace::inaccessible(1280 << 10),
         tuning: &[],
         build: Some(snmalloc(
@@ -407,6 +435,7 @@ pub const CATALOGUE: &[Allocator] = &[
         is_hardened: true,
         complaints: Complaints::HARDENED_MALLOC,
         limits: HARDENED_MALLOC_LIMITS,
+        missing_on: HARDENED_MALLOC_MISSING_ON,
         address_space: HARDENED_MALLOC_ADDRESS_SPACE,
         tuning: &[],
         build: Some(hardened_malloc(
@@ -424,6 +453,7 @@ pub const CATALOGUE: &[Allocator] = &[
         is_hardened: true,
         complaints: Complaints::HARDENED_MALLOC,
         limits: HARDENED_MALLOC_LIGHT_LIMITS,
+        missing_on: HARDENED_MALLOC_MISSING_ON,
         address_space: HARDENED_MALLOC_LIGHT_ADDRESS_SPACE,
         tuning: &[],
         build: Some(hardened_malloc(
@@ -441,6 +471,7 @@ pub const CATALOGUE: &[Allocator] = &[
         is_hardened: true,
         complaints: Complaints::GLIBC,
         limits: &["with musl it is slow on several threads: it takes one global lock"],
+        missing_on: &[],
         address_space: AddressSpace::NONE,
         tuning: GLIBC_TUNING,
         build: None,

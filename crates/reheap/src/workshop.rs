@@ -7,7 +7,7 @@ use crate::pulse;
 use crate::ui::Failure;
 use anyhow::Context as _;
 use reheap_allocators::cache::{self, Cache, CacheError};
-use reheap_allocators::catalogue::Allocator;
+use reheap_allocators::catalogue::{Allocator, CATALOGUE};
 use reheap_allocators::compiler::{self, Compiler, Language, Purpose, Search};
 use reheap_allocators::libc::{Original, Replacement};
 use reheap_allocators::machine;
@@ -203,6 +203,7 @@ impl Workshop {
 
     /// The allocator and the memory functions for the target: prebuilt, from the cache, or built now.
     pub(crate) fn build(&self, choice: &Choice, target: &Target) -> anyhow::Result<Built> {
+        refuse_missing(choice.allocator, target)?;
         let found = self.find_prebuilt(|prebuilt| prebuilt.allocator(choice.allocator, target))?;
         let allocator = match found {
             Some(found) => found,
@@ -448,6 +449,25 @@ impl Workshop {
             }
         })
     }
+}
+
+/// Refuses an allocator that cannot be built for the target, and names those that can.
+fn refuse_missing(allocator: &Allocator, target: &Target) -> Result<(), Failure> {
+    let architecture = target.arch();
+    let Some(reason) = allocator.missing_on(architecture) else {
+        return Ok(());
+    };
+    let there = |row: &&Allocator| row.build.is_some() && row.missing_on(architecture).is_none();
+    let names: Vec<_> = CATALOGUE
+        .iter()
+        .filter(there)
+        .map(|row| row.name)
+        .collect();
+    let text = format!(
+        "cannot use {} for `{target}`: {reason}",
+        allocator.name
+    );
+    Err(Failure::usage(text).hint(format!("use one of these: {}", names.join(", "))))
 }
 
 /// Whether the environment asks for a certain compiler. If it does not, what any of them has built will do.

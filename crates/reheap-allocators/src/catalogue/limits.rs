@@ -1,6 +1,6 @@
 //! What allocators of the catalogue are known not to work with, and the address space that the hardened ones reserve.
 
-use super::AddressSpace;
+use super::{AddressSpace, MissingOn};
 
 pub(super) const MIMALLOC_3_LIMITS: &[&str] = &[
     "a thread that starts when no memory is left may crash in `realloc` of another thread's block",
@@ -28,3 +28,5 @@ pub(super) const HARDENED_MALLOC_LIGHT_LIMITS: &[&str] = &[
     "one in eight slabs is a guard region: under the kernel's usual limit of 65,530 mappings, malloc fails after about 800 MiB in blocks of 64 bytes (raise vm.max_map_count)",
     HARDENED_MALLOC_LIMITS[3],
 ];
+pub(super) const SNMALLOC_MISSING_ON: &[MissingOn] = &[];
+pub(super) const HARDENED_MALLOC_MISSING_ON: &[MissingOn] = &[];

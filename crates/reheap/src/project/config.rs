@@ -73,6 +73,38 @@ impl Config {
         self.given.iter().find_map(|source| source.linker(target))
     }
 
+    /// The user's Rust flags with the one that makes static programs, encoded as in `CARGO_ENCODED_RUSTFLAGS`. `None`
+    /// where rustc makes them by itself, or where the flags say what they want.
+    ///
+    /// # Errors
+    /// If the configuration is wrong, or a `--config` flag has Rust flags, which the variable would replace.
+    pub(super) fn flags_for_static_programs(
+        &self,
+        target: &Target,
+    ) -> anyhow::Result<Option<String>> {
+        const FLAGS: [&str; 2] = ["-C", "target-feature=+crt-static"];
+        if target.is_static_by_default() {
+            return Ok(None);
+        }
+        let configured = self.configured.rustflags(target.triple());
+        let configured = configured.context("cannot read the configuration of Cargo")?;
+        let mut flags = configured.map_or_else(Vec::new, |configured| configured.flags);
+        let given = self.given.iter().flat_map(Source::rust_flags);
+        let given = given.collect::<Vec<_>>().join(" ");
+        if given.contains("crt-static") || flags.iter().any(|flag| flag.contains("crt-static")) {
+            return Ok(None);
+        }
+        if !given.is_empty() {
+            let text = format!(
+                "cannot make a static program: for `{target}`, rustc makes dynamic ones, and `--config` has Rust flags that do not say otherwise"
+            );
+            let hint = format!("add to those flags: {}", FLAGS.join(" "));
+            return Err(Failure::usage(text).hint(hint).into());
+        }
+        flags.extend(FLAGS.map(str::to_owned));
+        Ok(Some(flags.join("\u{1f}")))
+    }
+
     /// The triples that the user configured to build for.
     pub(super) fn build_targets(&self) -> Vec<String> {
         if let Some(targets) = self.given.iter().find_map(Source::build_targets) {
@@ -135,6 +167,15 @@ impl Source {
         let targets = self.table.get("target").and_then(toml::Value::as_table);
         let mut targets = targets.into_iter().flatten();
         targets.any(|(name, target)| name.starts_with("cfg(") && target.get("linker").is_some())
+    }
+
+    /// The Rust flags for any target, as text.
+    fn rust_flags(&self) -> Vec<String> {
+        let targets = self.table.get("target").and_then(toml::Value::as_table);
+        let of_targets = targets.into_iter().flatten();
+        let of_targets = of_targets.filter_map(|(_, target)| target.get("rustflags"));
+        let all = of_targets.chain(self.of_build("rustflags"));
+        all.map(toml::Value::to_string).collect()
     }
 
     /// One triple, or a list of them.

@@ -211,8 +211,10 @@ impl Session {
 
     /// Cargo checks the sources for the target. Nothing is linked, so this needs no allocator.
     fn check_sources(&self) -> anyhow::Result<ExitCode> {
+        let mut variables: Vec<_> = self.compiler_for_dependencies()?.into_iter().collect();
+        variables.extend(self.flags_for_static_programs()?);
         let additions = Additions {
-            variables: self.compiler_for_dependencies()?.into_iter().collect(),
+            variables,
             flags: Vec::new(),
         };
         let mut cargo = self.cargo(self.verb.name(), &additions);
@@ -330,7 +332,7 @@ impl Session {
     fn plan(&self, choice: &Choice, stack_size_bytes: u64) -> anyhow::Result<Plan> {
         let linker = match self.config.linker(&self.target)? {
             Some(linker) => refuse_zigbuild(linker)?,
-            None if self.target.triple().starts_with(std::env::consts::ARCH) => "cc".into(),
+            None if Target::of_this_machine(self.target.libc()) == Some(self.target) => "cc".into(),
             // Rust brings a linker for all its targets, and for musl targets everything else that a link needs.
             None => rust_lld()?,
         };
@@ -367,7 +369,14 @@ impl Session {
             ),
         ];
         variables.extend(self.compiler_for_dependencies()?);
+        variables.extend(self.flags_for_static_programs()?);
         Ok(Additions { variables, flags })
+    }
+
+    /// The variable with the Rust flags, where rustc makes dynamic programs unless it is told.
+    fn flags_for_static_programs(&self) -> anyhow::Result<Option<(String, OsString)>> {
+        let flags = self.config.flags_for_static_programs(&self.target)?;
+        Ok(flags.map(|flags| ("CARGO_ENCODED_RUSTFLAGS".to_owned(), flags.into())))
     }
 
     /// The variable with a C compiler for crates that have C code, where the user did not name one.
