@@ -687,16 +687,18 @@ fn strongly_needed(member: &Linkable) -> impl Iterator<Item = &str> {
 }
 
 /// Symbols that linkers define, that crt files define, or that libgcc and compiler-rt define for integer arithmetic
-/// (GCC internals, "Routines for integer manipulation": names such as `__popcountdi2`).
+/// (GCC internals, "Routines for integer manipulation": names such as `__popcountdi2`; for Arm the run-time ABI's
+/// `__aeabi_uidivmod` and the like).
 fn comes_with_the_linker_or_compiler(symbol: &str) -> bool {
+    const PREFIXES: [&str; 2] = ["__aarch64_" /* outline atomics of libgcc */, "__aeabi_"];
     matches!(
         symbol,
-        "_GLOBAL_OFFSET_TABLE_" | "__dso_handle" | "_DYNAMIC" | "__ehdr_start"
+        "_GLOBAL_OFFSET_TABLE_" | "__dso_handle" | "_DYNAMIC" | "__ehdr_start" | ".TOC." // of PowerPC
     ) || symbol.strip_prefix("__").is_some_and(|rest| {
-        ["si2", "di2", "ti2", "si3", "di3", "ti3"]
+        ["si2", "di2", "ti2", "si3", "di3", "ti3", "si4", "di4", "ti4"]
             .iter()
             .any(|end| rest.ends_with(end))
-    }) || symbol.starts_with("__aarch64_") // outline atomics of libgcc
+    }) || PREFIXES.iter().any(|prefix| symbol.starts_with(prefix))
 }
 
 fn write(
