@@ -241,7 +241,9 @@ fn architecture(name: &str) -> Result<Architecture, String> {
     known.ok_or_else(|| {
         format!(
             "it is none of {}",
-            Architecture::WITH_PRELOADS.map(Architecture::name).join(", ")
+            Architecture::WITH_PRELOADS
+                .map(Architecture::name)
+                .join(", ")
         )
     })
 }

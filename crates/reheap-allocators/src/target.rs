@@ -48,6 +48,8 @@ struct Row {
     /// The processor in the names of GNU's tools and of Zig's targets.
     gnu: &'static str,
     zig: &'static str,
+    /// As `zig cc -mcpu` spells the oldest processor that rustc compiles for, where Zig's own choice is a newer one.
+    zig_cpu: Option<&'static str>,
     /// What follows `musl` and `gnu` in them: Arm has an ABI for each way to pass floating-point numbers.
     abi: &'static str,
     /// What rustc links for musl without `-C target-feature=…crt-static`.
@@ -70,6 +72,7 @@ const TABLE: [Row; Architecture::ALL.len()] = [
         glibc: "x86_64-unknown-linux-gnu",
         gnu: "x86_64",
         zig: "x86_64",
+        zig_cpu: None,
         abi: "",
         rust_links: Default::StaticPrograms,
         page_bits: 12,
@@ -80,6 +83,7 @@ const TABLE: [Row; Architecture::ALL.len()] = [
         glibc: "aarch64-unknown-linux-gnu",
         gnu: "aarch64",
         zig: "aarch64",
+        zig_cpu: None,
         abi: "",
         rust_links: Default::StaticPrograms,
         page_bits: 16,
@@ -90,6 +94,7 @@ const TABLE: [Row; Architecture::ALL.len()] = [
         glibc: "riscv64gc-unknown-linux-gnu",
         gnu: "riscv64",
         zig: "riscv64",
+        zig_cpu: None,
         abi: "",
         rust_links: Default::DynamicPrograms,
         page_bits: 12,
@@ -100,6 +105,7 @@ const TABLE: [Row; Architecture::ALL.len()] = [
         glibc: "loongarch64-unknown-linux-gnu",
         gnu: "loongarch64",
         zig: "loongarch64",
+        zig_cpu: None,
         abi: "",
         rust_links: Default::DynamicPrograms,
         page_bits: 16,
@@ -110,6 +116,7 @@ const TABLE: [Row; Architecture::ALL.len()] = [
         glibc: "powerpc64le-unknown-linux-gnu",
         gnu: "powerpc64le",
         zig: "powerpc64le",
+        zig_cpu: None,
         abi: "",
         rust_links: Default::StaticPrograms,
         page_bits: 16,
@@ -120,6 +127,7 @@ const TABLE: [Row; Architecture::ALL.len()] = [
         glibc: "i686-unknown-linux-gnu",
         gnu: "i686",
         zig: "x86",
+        zig_cpu: None,
         abi: "",
         rust_links: Default::StaticPrograms,
         page_bits: 12,
@@ -130,6 +138,8 @@ const TABLE: [Row; Architecture::ALL.len()] = [
         glibc: "armv7-unknown-linux-gnueabihf",
         gnu: "armv7",
         zig: "arm",
+        // Not every ARMv7 has NEON, and Zig assumes it.
+        zig_cpu: Some("generic+v7a+vfp3d16-neon-d32"),
         abi: "eabihf",
         rust_links: Default::StaticPrograms,
         page_bits: 12,
@@ -217,6 +227,11 @@ impl Target {
             Libc::Musl => triple,
             Libc::Glibc => format!("{triple}.{OLDEST_GLIBC}"),
         }
+    }
+
+    /// As `zig cc -mcpu` spells the processor, where Zig must be told.
+    pub(crate) fn zig_cpu(&self) -> Option<&'static str> {
+        self.row().zig_cpu
     }
 
     /// Whether rustc makes static programs for it without being told.
@@ -369,9 +384,9 @@ mod tests {
             );
             assert!(error.to_string().contains("not supported yet"), "{error}");
             assert!(
-                error.to_string().ends_with(
-                    "`i686-unknown-linux-musl` and `armv7-unknown-linux-musleabihf`"
-                ),
+                error
+                    .to_string()
+                    .ends_with("`i686-unknown-linux-musl` and `armv7-unknown-linux-musleabihf`"),
                 "{error}"
             );
         }

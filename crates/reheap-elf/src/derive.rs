@@ -11,13 +11,13 @@
 //!
 //! [`derive_libc`] lists the passes in order.
 
-use crate::{Architecture, Platform};
 use crate::archive::{self, ArchiveError, Member};
 use crate::baked::Baked;
 use crate::family;
 use crate::marker::{self, Marker};
 use crate::rewrite::{Alias, Edits, Strength, rewrite};
 use crate::symbols::{self, ObjectError, Role, Symbol};
+use crate::{Architecture, Platform};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -690,14 +690,19 @@ fn strongly_needed(member: &Linkable) -> impl Iterator<Item = &str> {
 /// (GCC internals, "Routines for integer manipulation": names such as `__popcountdi2`; for Arm the run-time ABI's
 /// `__aeabi_uidivmod` and the like).
 fn comes_with_the_linker_or_compiler(symbol: &str) -> bool {
-    const PREFIXES: [&str; 2] = ["__aarch64_" /* outline atomics of libgcc */, "__aeabi_"];
+    const PREFIXES: [&str; 2] = [
+        "__aarch64_", /* outline atomics of libgcc */
+        "__aeabi_",
+    ];
     matches!(
         symbol,
         "_GLOBAL_OFFSET_TABLE_" | "__dso_handle" | "_DYNAMIC" | "__ehdr_start" | ".TOC." // of PowerPC
     ) || symbol.strip_prefix("__").is_some_and(|rest| {
-        ["si2", "di2", "ti2", "si3", "di3", "ti3", "si4", "di4", "ti4"]
-            .iter()
-            .any(|end| rest.ends_with(end))
+        [
+            "si2", "di2", "ti2", "si3", "di3", "ti3", "si4", "di4", "ti4",
+        ]
+        .iter()
+        .any(|end| rest.ends_with(end))
     }) || PREFIXES.iter().any(|prefix| symbol.starts_with(prefix))
 }
 

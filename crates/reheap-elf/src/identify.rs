@@ -420,18 +420,16 @@ fn identify_archive(file: View<'_>) -> Result<Identity, ElfError> {
 
 /// The marker of a linked file, where the linker has filled in what proves it.
 fn linked_marker(image: &Image<'_>) -> Result<Option<MarkerIdentity>, ElfError> {
-    let Some(note) = image
-        .notes
-        .iter()
-        .find(|note| marker::is_marker(&note.name, note.note_type))
-    else {
+    let mut notes = image.notes.iter();
+    let note = notes.find(|note| marker::is_marker(&note.name, note.note_type));
+    let Some(note) = note.filter(|_| image.format().is_little_endian) else {
         return Ok(None);
     };
     let class = Class::of_64_bit(image.format().is_64_bit);
     let found = marker::parse_description(note.note_type, &note.description, note.address, class)
         .map_err(|error| ElfError::Marker {
-            reason: error.to_string(),
-        })?;
+        reason: error.to_string(),
+    })?;
     Ok(Some(MarkerIdentity {
         marker: found.marker,
         replaced: found.replaced,
@@ -443,7 +441,7 @@ fn unlinked_marker(
     image: &Image<'_>,
     findings: &Findings,
 ) -> Result<Option<MarkerIdentity>, ElfError> {
-    if !findings.defines_marker {
+    if !findings.defines_marker || !image.format().is_little_endian {
         return Ok(None);
     }
     let section = image.marker_section()?;

@@ -22,8 +22,8 @@
 //! | [`source`] | reading bytes on demand, so that a file of any size needs little memory |
 #![forbid(unsafe_code)]
 
-pub mod archive;
 mod architecture;
+pub mod archive;
 pub mod baked;
 pub mod bindings;
 pub mod derive;

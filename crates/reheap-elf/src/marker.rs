@@ -18,8 +18,8 @@ mod retunable;
 
 pub use retunable::{PRELOAD_DESCRIPTION_BYTES, RetuneError, retune};
 
-use crate::baked::{Baked, defined_symbol};
 use crate::architecture::Distance;
+use crate::baked::{Baked, defined_symbol};
 use crate::{Class, Platform, family};
 use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader as _};

@@ -458,15 +458,8 @@ fn refuse_missing(allocator: &Allocator, target: &Target) -> Result<(), Failure>
         return Ok(());
     };
     let there = |row: &&Allocator| row.build.is_some() && row.missing_on(architecture).is_none();
-    let names: Vec<_> = CATALOGUE
-        .iter()
-        .filter(there)
-        .map(|row| row.name)
-        .collect();
-    let text = format!(
-        "cannot use {} for `{target}`: {reason}",
-        allocator.name
-    );
+    let names: Vec<_> = CATALOGUE.iter().filter(there).map(|row| row.name).collect();
+    let text = format!("cannot use {} for `{target}`: {reason}", allocator.name);
     Err(Failure::usage(text).hint(format!("use one of these: {}", names.join(", "))))
 }
 

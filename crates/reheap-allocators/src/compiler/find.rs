@@ -385,7 +385,7 @@ fn zig_arguments(target: &Target, language: Language) -> Vec<OsString> {
         Language::C => "cc",
         Language::Cxx => "c++",
     };
-    vec![
+    let mut arguments: Vec<OsString> = vec![
         subcommand.into(),
         "-target".into(),
         target.zig_triple().into(),
@@ -398,7 +398,9 @@ fn zig_arguments(target: &Target, language: Language) -> Vec<OsString> {
         "-Wno-error=date-time".into(),
         // GCC and Clang do this from -O1 on.
         "-fomit-frame-pointer".into(),
-    ]
+    ];
+    arguments.extend(target.zig_cpu().map(|cpu| format!("-mcpu={cpu}").into()));
+    arguments
 }
 
 impl Trial<'_> {

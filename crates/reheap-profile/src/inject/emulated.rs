@@ -1,9 +1,9 @@
 //! Hooks in static programs for aarch64. qemu's user mode has no ptrace, so the program does itself what reheap would do in
 //! it (`tests/programs/by_plan.c`): every byte and every address comes from here, as it would for ptrace.
 
-use super::processor::Architecture;
 use super::layout::{self, Layout};
 use super::library::Protection;
+use super::processor::Architecture;
 use super::{HooksLibrary, locate, prologue};
 use crate::emulated::{GCC, Workshop, ZIG, emulated, run_and_check};
 use crate::maps::Mapping;

@@ -5,12 +5,12 @@
 //! reheap does not let the program's dynamic linker load it: a static program has none, and a running one may hold the
 //! lock of its own.
 
+use super::processor::Architecture;
 use object::elf;
 use object::read::elf::{
     ElfFile64, FileHeader as _, ProgramHeader as _, Rela as _, SectionHeader as _,
 };
 use object::{LittleEndian, Object as _, ObjectSymbol as _, ObjectSymbolTable as _};
-use super::processor::Architecture;
 use std::collections::BTreeMap;
 use std::ops::Range;
 

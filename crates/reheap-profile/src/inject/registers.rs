@@ -5,8 +5,8 @@ pub(super) use nix::libc::user_regs_struct as Registers;
 
 #[cfg(target_arch = "x86_64")]
 mod here {
-    use super::Registers;
     use super::super::processor::Architecture;
+    use super::Registers;
 
     pub(in super::super) const ARCHITECTURE: Architecture = Architecture::X86_64;
     /// `syscall`.
@@ -79,8 +79,8 @@ mod here {
 
 #[cfg(target_arch = "aarch64")]
 mod here {
-    use super::Registers;
     use super::super::processor::Architecture;
+    use super::Registers;
 
     pub(in super::super) const ARCHITECTURE: Architecture = Architecture::Aarch64;
     /// `svc #0`.

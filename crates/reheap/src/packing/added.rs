@@ -210,7 +210,9 @@ impl<'a> Change<'a> {
             match obstacle {
                 Obstacle::OtherArchitecture(architecture) => format!(
                     "it is for {architecture}, and reheap has libraries for {}",
-                    Architecture::WITH_PRELOADS.map(Architecture::name).join(" and ")
+                    Architecture::WITH_PRELOADS
+                        .map(Architecture::name)
+                        .join(" and ")
                 ),
                 other => other.to_string(),
             }

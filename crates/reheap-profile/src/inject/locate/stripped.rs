@@ -3,6 +3,7 @@
 //! First `reheap_elf::identify` must find exactly one allocator in the file. A Rust program with the jemalloc crate also
 //! has musl's, and hooks in one of them would show half of what it does.
 
+use super::Architecture;
 use super::code::Code;
 use super::{Executable, LocateError, glibc, musl};
 use gimli::UnwindSection as _;
@@ -10,7 +11,6 @@ use memchr::memmem;
 use object::elf;
 use object::read::elf::ProgramHeader as _;
 use object::{LittleEndian, Object as _, ObjectSection as _, ReadRef};
-use super::Architecture;
 use reheap_elf::identify;
 use std::collections::{BTreeMap, BTreeSet};
 
