@@ -1,6 +1,7 @@
 // snmalloc behind the gate, with musl's behaviour: realloc(p, 0) returns a block (snmalloc frees, as glibc does), and
 // free leaves errno alone (POSIX.1-2024), which a failed madvise would change.
 #include <setjmp.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -17,7 +18,11 @@ void sn_free_aligned_sized(void *, size_t, size_t);
 // snmalloc aborts when there is no memory for its table of pages (while it holds a lock of its own) or for the data of
 // a thread (without a lock). So this file maps the table and passes it on. When snmalloc is about to abort for a
 // thread, its message leads back to where the thread began.
-#ifdef SNMALLOC_CHECK_CLIENT
+#if UINTPTR_MAX <= UINT32_MAX
+// For 32 bits of addresses it is so small that snmalloc may map it.
+static const size_t PAGE_TABLE = 0;
+static const int PAGE_TABLE_ACCESS = PROT_NONE;
+#elif defined SNMALLOC_CHECK_CLIENT
 // With its checks it hides the table in a range of five times the size, and makes accessible what it needs.
 static const size_t PAGE_TABLE = (size_t)5 << 38;
 static const int PAGE_TABLE_ACCESS = PROT_NONE;
@@ -76,6 +81,7 @@ int __reheap_mprotect(void *address, size_t length, int protection) {
 // The flags are snmalloc's own, with which the table needs no memory until it is used.
 static int map_page_table(void) {
     pthread_mutex_lock(&starting);
+    if (!PAGE_TABLE) has_page_table = 1;
     if (!has_page_table) {
         int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
         void *mapped = mmap(NULL, PAGE_TABLE, PAGE_TABLE_ACCESS, flags, -1, 0);

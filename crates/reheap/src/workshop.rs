@@ -203,7 +203,7 @@ impl Workshop {
 
     /// The allocator and the memory functions for the target: prebuilt, from the cache, or built now.
     pub(crate) fn build(&self, choice: &Choice, target: &Target) -> anyhow::Result<Built> {
-        refuse_missing(choice.allocator, target)?;
+        refuse_missing(choice, target)?;
         let found = self.find_prebuilt(|prebuilt| prebuilt.allocator(choice.allocator, target))?;
         let allocator = match found {
             Some(found) => found,
@@ -452,8 +452,8 @@ impl Workshop {
 }
 
 /// Refuses an allocator that cannot be built for the target, and names those that can.
-fn refuse_missing(allocator: &Allocator, target: &Target) -> Result<(), Failure> {
-    let architecture = target.arch();
+pub(crate) fn refuse_missing(choice: &Choice, target: &Target) -> Result<(), Failure> {
+    let (allocator, architecture) = (choice.allocator, target.arch());
     let Some(reason) = allocator.missing_on(architecture) else {
         return Ok(());
     };

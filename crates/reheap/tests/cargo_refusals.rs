@@ -25,7 +25,7 @@ fn a_target_that_is_not_musl_is_refused_and_points_to_reheap_run() {
     }
     wrong_usage(
         &project,
-        "build --target riscv64gc-unknown-linux-musl",
+        "build --target powerpc64-unknown-linux-musl",
         &["is not supported yet"],
     );
     wrong_usage(

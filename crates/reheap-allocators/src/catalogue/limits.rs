@@ -1,6 +1,7 @@
 //! What allocators of the catalogue are known not to work with, and the address space that the hardened ones reserve.
 
 use super::{AddressSpace, MissingOn};
+use crate::target::Architecture;
 
 pub(super) const MIMALLOC_3_LIMITS: &[&str] = &[
     "a thread that starts when no memory is left may crash in `realloc` of another thread's block",
@@ -28,5 +29,13 @@ pub(super) const HARDENED_MALLOC_LIGHT_LIMITS: &[&str] = &[
     "one in eight slabs is a guard region: under the kernel's usual limit of 65,530 mappings, malloc fails after about 800 MiB in blocks of 64 bytes (raise vm.max_map_count)",
     HARDENED_MALLOC_LIMITS[3],
 ];
-pub(super) const SNMALLOC_MISSING_ON: &[MissingOn] = &[];
-pub(super) const HARDENED_MALLOC_MISSING_ON: &[MissingOn] = &[];
+pub(super) const HARDENED_MALLOC_MISSING_ON: &[MissingOn] = &[
+    MissingOn {
+        architectures: &[Architecture::I686, Architecture::Armv7],
+        reason: "it computes with 128-bit integers, which compilers do not have on 32-bit processors, and it reserves more addresses than these have",
+    },
+    MissingOn {
+        architectures: &[Architecture::Riscv64],
+        reason: "it reserves 12 TiB of addresses, and most RISC-V processors give a program 256 GiB (Sv39)",
+    },
+];

@@ -2,7 +2,7 @@
 
 use crate::choice::{self, LibcChoiceArguments};
 use crate::ui::{self, Failure};
-use crate::workshop::{Network, Workshop};
+use crate::workshop::{Network, Workshop, refuse_missing};
 use anyhow::Context as _;
 use reheap_allocators::cache::{sha256, write_by_rename};
 use reheap_allocators::libc::Original;
@@ -58,6 +58,9 @@ pub(crate) fn run(arguments: &LibcArguments) -> anyhow::Result<ExitCode> {
         .as_deref()
         .map(|triple| choice::musl_target(Some(triple)))
         .transpose()?;
+    if let Some(target) = &named {
+        refuse_missing(&choice, target)?;
+    }
     let workshop = Workshop::new(Network::AsConfigured);
     let path = match &arguments.libc {
         Some(file) => file.clone(),

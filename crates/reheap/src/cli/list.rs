@@ -5,7 +5,7 @@ use crate::limits;
 use crate::ui;
 use crate::workshop::{Network, Origin, Workshop};
 use reheap_allocators::catalogue::{AddressSpace, Allocator, CATALOGUE, Package};
-use reheap_allocators::target::{Libc, Target};
+use reheap_allocators::target::{Architecture, Libc, Target};
 use reheap_bench::recommend::Withstood;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -128,6 +128,11 @@ fn as_text(allocator: &Allocator, supply: &Supply) -> String {
     for limit in allocator.limits {
         line("limit", limit);
     }
+    for missing in allocator.missing_on {
+        let names = missing.architectures.iter().map(|it| it.name());
+        let names = names.collect::<Vec<_>>().join(", ");
+        line("not on", &format!("{names}: {}", missing.reason));
+    }
     let version = if allocator.version.is_empty() {
         String::new()
     } else {
@@ -211,6 +216,11 @@ fn as_json(allocator: &Allocator, supply: &Supply) -> serde_json::Value {
             (variant, counts)
         })
         .collect();
+    let missing = |architecture: &Architecture| {
+        let reason = allocator.missing_on(*architecture)?;
+        Some((Target::musl(*architecture).triple(), reason))
+    };
+    let missing_on: BTreeMap<_, _> = Architecture::ALL.iter().filter_map(missing).collect();
     json!({
         "name": allocator.name,
         "version": allocator.version,
@@ -221,6 +231,7 @@ fn as_json(allocator: &Allocator, supply: &Supply) -> serde_json::Value {
         "hardening": allocator.hardening,
         "attacks": attacks,
         "limits": allocator.limits,
+        "missing_on": missing_on,
         "address_space_bytes": {
             "glibc": allocator.address_space.bytes(Libc::Glibc),
             "musl": allocator.address_space.bytes(Libc::Musl),

@@ -16,7 +16,7 @@ use crate::choice::{self, Choice, Place, StaticChoice, Wishes};
 use crate::env_vars;
 use crate::exit;
 use crate::ui::{self, Failure};
-use crate::workshop::{Network, Workshop};
+use crate::workshop::{Network, Workshop, refuse_missing};
 use anyhow::Context as _;
 use reheap_allocators::compiler::{Language, Purpose};
 use reheap_allocators::target::Target;
@@ -330,6 +330,7 @@ impl Session {
     }
 
     fn plan(&self, choice: &Choice, stack_size_bytes: u64) -> anyhow::Result<Plan> {
+        refuse_missing(choice, &self.target)?;
         let linker = match self.config.linker(&self.target)? {
             Some(linker) => refuse_zigbuild(linker)?,
             None if Target::of_this_machine(self.target.libc()) == Some(self.target) => "cc".into(),
