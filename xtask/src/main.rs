@@ -168,8 +168,12 @@ enum Task {
         #[arg(long, value_name = "PART", value_parser = test_dist::names())]
         only: Vec<String>,
     },
-    /// Run the tests for AArch64 in emulated machines, which takes minutes
-    TestTargets,
+    /// Run the tests for other processors in emulators, which takes minutes
+    TestTargets {
+        /// Only static programs, with every allocator for every target
+        #[arg(long)]
+        static_programs: bool,
+    },
     /// Renew the lock file of the packages that allocators are built from
     UpdateSources,
 }
@@ -229,7 +233,10 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Attacks { directory } => attacks::run(workspace, &directory),
         Task::Trials(options) => trials::run(&workspace, &options),
         Task::TestDist { directory, only } => test_dist::run(&workspace, directory, &only),
-        Task::TestTargets => targets::run(&workspace),
+        Task::TestTargets {
+            static_programs: true,
+        } => targets::test_static_programs(&workspace),
+        Task::TestTargets { .. } => targets::run(&workspace),
         Task::UpdateSources => update_sources::run(&workspace),
     }
 }

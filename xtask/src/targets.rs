@@ -4,9 +4,12 @@
 //! what needs no ptrace(2) is tested there. A whole machine, with Debian's kernel and nothing else in it, has ptrace, and
 //! so runs the tests of what reheap does to static programs and to running ones. It has no compiler, so their programs are
 //! compiled here.
+//!
+//! Static programs are built for more processors, and run in user mode (`static_programs`).
 
 pub(crate) mod debian;
 pub(crate) mod machine;
+mod static_programs;
 
 use crate::progress::Progress;
 use crate::workspace::Workspace;
@@ -120,8 +123,14 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     }
     progress.say("a machine with an AArch64 processor");
     eprintln!("{}", machine.run()?);
+    static_programs::test(workspace, &progress)?;
     progress.say("all passed");
     Ok(())
+}
+
+/// Only the static programs.
+pub(crate) fn test_static_programs(workspace: &Workspace) -> Result<()> {
+    static_programs::test(workspace, &Progress::start())
 }
 
 /// `make test` runs them too, but with one in seven offsets of both blocks.

@@ -179,6 +179,7 @@ impl Kind {
         let debian = match architecture {
             Architecture::X86_64 => "amd64",
             Architecture::Aarch64 => "arm64",
+            other => other.name(),
         };
         match self {
             Kind::Deb => format!("_{debian}.deb"),

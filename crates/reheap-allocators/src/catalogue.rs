@@ -26,7 +26,7 @@ use crate::target::{Architecture, Libc};
 use limits::{
     HARDENED_MALLOC_ADDRESS_SPACE, HARDENED_MALLOC_LIGHT_ADDRESS_SPACE,
     HARDENED_MALLOC_LIGHT_LIMITS, HARDENED_MALLOC_LIMITS, HARDENED_MALLOC_MISSING_ON,
-    MIMALLOC_3_LIMITS, SNMALLOC_CHECKS_LIMITS, SNMALLOC_LIMITS,
+    MIMALLOC_3_LIMITS, SNMALLOC_CHECKS_LIMITS, SNMALLOC_LIMITS, SNMALLOC_MISSING_ON,
 };
 use recipes::{
     HUGE_PAGES, JEMALLOC, LAST_BLOCK, LOCKS, MIMALLOC, MIMALLOC_2_FLAGS, MIMALLOC_2_SECURE_FLAGS,
@@ -391,7 +391,7 @@ pub const CATALOGUE: &[Allocator] = &[
         // snmalloc makes one flat table at once: 16 bytes for each 16 KiB of 48 bits of addresses. No compile option
         // makes it small. With SNMALLOC_PAGESIZE=65536 the preload for glibc still needs more than 66 GiB, and musl's
         // headers refuse that option.
-        missing_on: &[],
+        missing_on: SNMALLOC_MISSING_ON,
         address_space: AddressSpace::of(256 << 10),
         tuning: &[],
         build: Some(snmalloc(
@@ -413,7 +413,7 @@ pub const CATALOGUE: &[Allocator] = &[
         is_hardened: true,
         complaints: Complaints::SNMALLOC,
         limits: SNMALLOC_CHECKS_LIMITS,
-        missing_on: &[],
+        missing_on: SNMALLOC_MISSING_ON,
         address_space: AddressSpace::inaccessible(1280 << 10),
         tuning: &[],
         build: Some(snmalloc(

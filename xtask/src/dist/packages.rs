@@ -1,7 +1,7 @@
 //! The tree as an archive, as packages of Linux distributions, and as a wheel for Python.
 
 use super::{Dist, empty, output_of, tree, write};
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use reheap_allocators::target::Architecture;
 use std::fs;
 use std::path::Path;
@@ -48,6 +48,7 @@ pub(super) fn system_packages(
     let go_name = match architecture {
         Architecture::X86_64 => "amd64",
         Architecture::Aarch64 => "arm64",
+        other => bail!("there are no packages for {other}: reheap does not run on it"),
     };
     let preremove = dist.scratch.join("preremove.sh");
     write(&preremove, PREREMOVE)?;

@@ -38,4 +38,12 @@ pub(super) const HARDENED_MALLOC_MISSING_ON: &[MissingOn] = &[
         architectures: &[Architecture::Riscv64],
         reason: "it reserves 12 TiB of addresses, and most RISC-V processors give a program 256 GiB (Sv39)",
     },
+    MissingOn {
+        architectures: &[Architecture::Loongarch64, Architecture::Powerpc64le],
+        reason: "it works only with pages of 4 KiB, and kernels for these processors have pages of 16 or 64 KiB",
+    },
 ];
+pub(super) const SNMALLOC_MISSING_ON: &[MissingOn] = &[MissingOn {
+    architectures: &[Architecture::Loongarch64],
+    reason: "version 0.7.6 has no code for LoongArch, and does not compile",
+}];

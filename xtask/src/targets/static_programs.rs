@@ -1,0 +1,144 @@
+//! Every allocator in a static program for every target that has it: built with Rust's own musl, run in qemu's user mode.
+//!
+//! `make test` does it for one target and the default allocator.
+
+use crate::progress::{Progress, shown};
+use crate::workspace::Workspace;
+use anyhow::{Context as _, Result, bail, ensure};
+use reheap_allocators::catalogue::CATALOGUE;
+use reheap_allocators::target::{Architecture, Target};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const MANIFEST: &str =
+    "[package]\nname = \"program\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n";
+const PROGRAM: &str = include_str!("static_program.rs");
+const PRINTED: &str = "4000 entries\n";
+/// qemu's name of a processor, where it is emulated.
+fn emulator(architecture: Architecture) -> Option<&'static str> {
+    match architecture {
+        Architecture::Riscv64 => Some("qemu-riscv64"),
+        Architecture::Loongarch64 => Some("qemu-loongarch64"),
+        Architecture::Powerpc64le => Some("qemu-ppc64le"),
+        Architecture::I686 => Some("qemu-i386"),
+        Architecture::Armv7 => Some("qemu-arm"),
+        // They have tests of their own.
+        Architecture::X86_64 | Architecture::Aarch64 => None,
+    }
+}
+
+/// Tests them all, and names at the end what could not be tested.
+pub(super) fn test(workspace: &Workspace, progress: &Progress) -> Result<()> {
+    progress.step(
+        "reheap",
+        workspace
+            .cargo()
+            .args(["build", "--locked", "--package", "reheap"]),
+    )?;
+    let project = workspace.target.join("static-program");
+    fs::create_dir_all(project.join("src"))
+        .with_context(|| format!("cannot make `{}`", project.display()))?;
+    for (name, text) in [("Cargo.toml", MANIFEST), ("src/main.rs", PROGRAM)] {
+        let path = project.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
+    }
+    let mut untested = Vec::new();
+    for architecture in Architecture::ALL {
+        let Some(emulator) = emulator(architecture) else {
+            continue;
+        };
+        let target = Target::musl(architecture);
+        if let Err(error) = require_rust_for(&target) {
+            progress.say(format!("{target}: {error:#}"));
+            untested.push(target.triple());
+            continue;
+        }
+        for row in CATALOGUE {
+            if row.missing_on(architecture).is_none() {
+                progress.say(format!("{target}: {}", row.name));
+                Trial {
+                    programs: workspace.target.join("debug"),
+                    project: &project,
+                    target,
+                    emulator,
+                }
+                .of(row.name)
+                .with_context(|| format!("{} for {target}", row.name))?;
+            }
+        }
+    }
+    ensure!(
+        untested.is_empty(),
+        "not tested, because rustup could not install them: {}",
+        untested.join(", ")
+    );
+    Ok(())
+}
+
+fn require_rust_for(target: &Target) -> Result<()> {
+    let asked = ["--print", "target-libdir", "--target", target.triple()];
+    let directory = output(Command::new("rustc").args(asked))?;
+    let directory = String::from_utf8_lossy(&directory.stdout).into_owned();
+    if !Path::new(directory.trim()).is_dir() {
+        output(Command::new("rustup").args(["target", "add", target.triple()]))?;
+    }
+    Ok(())
+}
+
+struct Trial<'a> {
+    /// The directory of reheap's programs.
+    programs: PathBuf,
+    project: &'a Path,
+    target: Target,
+    emulator: &'a str,
+}
+
+impl Trial<'_> {
+    fn of(&self, allocator: &str) -> Result<()> {
+        let triple = self.target.triple();
+        output(
+            Command::new(self.programs.join("cargo-reheap"))
+                .args(["reheap", "build", "--target", triple, "-a", allocator])
+                .current_dir(self.project),
+        )?;
+        let program = self
+            .project
+            .join("target")
+            .join(triple)
+            .join("debug/program");
+        let mut inspect = Command::new(self.programs.join("reheap"));
+        let inspected = output(inspect.args(["inspect", "--json"]).arg(&program))?;
+        let found: serde_json::Value = serde_json::from_slice(&inspected.stdout)
+            .context("cannot read what `reheap inspect --json` printed")?;
+        let text = found.to_string();
+        let expected = match allocator {
+            "stock" => "musl-mallocng",
+            name => name,
+        };
+        ensure!(
+            text.contains(&format!("\"name\":\"{expected}\"")),
+            "`reheap inspect` does not name it: {text}"
+        );
+        let printed = output(
+            Command::new(self.emulator)
+                .args(["-cpu", "max"])
+                .arg(&program),
+        )?;
+        let printed = String::from_utf8_lossy(&printed.stdout).into_owned();
+        ensure!(printed == PRINTED, "the program printed `{printed}`");
+        Ok(())
+    }
+}
+
+/// What a command printed, which must succeed.
+fn output(command: &mut Command) -> Result<Output> {
+    let output = command
+        .output()
+        .with_context(|| format!("cannot start {}", shown(command)))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("{} failed ({}):\n{said}", shown(command), output.status);
+    }
+    Ok(output)
+}
