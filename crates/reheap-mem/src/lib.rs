@@ -95,7 +95,7 @@ macro_rules! x86_64 {
     };
 }
 
-static SOURCES_X86_64: [Source; 12] = [
+static SOURCES_X86_64: [Source; 13] = [
     Source {
         name: "level",
         text: x86_64!("level"),
@@ -120,6 +120,11 @@ static SOURCES_X86_64: [Source; 12] = [
         name: "search",
         text: x86_64!("search"),
         functions: &SEARCH,
+    },
+    Source {
+        name: "last",
+        text: x86_64!("last"),
+        functions: &LAST,
     },
     Source {
         name: "string",
@@ -180,7 +185,7 @@ macro_rules! aarch64 {
     };
 }
 
-static SOURCES_AARCH64: [Source; 4] = [
+static SOURCES_AARCH64: [Source; 5] = [
     Source {
         name: "copy",
         text: aarch64!("copy"),
@@ -197,6 +202,11 @@ static SOURCES_AARCH64: [Source; 4] = [
         functions: &SEARCH,
     },
     Source {
+        name: "last",
+        text: aarch64!("last"),
+        functions: &LAST,
+    },
+    Source {
         name: "string",
         text: aarch64!("string"),
         functions: &STRING,
@@ -205,15 +215,16 @@ static SOURCES_AARCH64: [Source; 4] = [
 
 static COMPARE: [Function; 2] = [function("memcmp"), function("bcmp")];
 
-static SEARCH: [Function; 7] = [
+static SEARCH: [Function; 6] = [
     function("memchr"),
     function("rawmemchr"),
-    function_of_musl("memrchr", "__memrchr"),
     function("strlen"),
     function("strnlen"),
     function("strchr"),
     function_of_musl("strchrnul", "__strchrnul"),
 ];
+
+static LAST: [Function; 1] = [function_of_musl("memrchr", "__memrchr")];
 
 static STRING: [Function; 6] = [
     function("strcmp"),

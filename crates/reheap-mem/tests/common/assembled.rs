@@ -20,6 +20,7 @@ std::arch::global_asm!(
     include_str!("../../src/x86_64/set.s"),
     include_str!("../../src/x86_64/compare.s"),
     include_str!("../../src/x86_64/search.s"),
+    include_str!("../../src/x86_64/last.s"),
     include_str!("../../src/x86_64/comparing.s"),
     include_str!("../../src/x86_64/string.s"),
     include_str!("../../src/x86_64/case.s"),
@@ -38,6 +39,7 @@ std::arch::global_asm!(
     include_str!("../../src/aarch64/copy.s"),
     include_str!("../../src/aarch64/compare.s"),
     include_str!("../../src/aarch64/search.s"),
+    include_str!("../../src/aarch64/last.s"),
     include_str!("../../src/aarch64/string.s"),
     options(raw)
 );
