@@ -117,7 +117,7 @@
     ret
     .endm
 
-    # eax: whether, and with \bits where, the string ends in register n; register 1 is free.
+    # rax: one bit for each zero in register n; register 1 is free.
     .macro test_end reg, n
     .ifc \reg, ymm
     vpcmpeqb ymm1, ymm\n, ymm7
