@@ -233,6 +233,16 @@ __reheap_memmove:
 
     .p2align 4
 .Lcopy_33:
+    cmp     byte ptr [rip + __reheap_mem_level], 2
+    jl      .Lcopy_33_xmm
+    load    ymm2, 0, [rsi]
+    load    ymm2, 1, [rsi + rdx - 32]
+    store   ymm2, 0, [rdi]
+    store   ymm2, 1, [rdi + rdx - 32]
+    ret
+
+    .p2align 4
+.Lcopy_33_xmm:
     movups  xmm0, [rsi]
     movups  xmm1, [rsi + 16]
     movups  xmm2, [rsi + rdx - 32]
