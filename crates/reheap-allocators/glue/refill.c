@@ -1,10 +1,10 @@
 // mimalloc 2's malloc, with a shorter way to the blocks that the program has freed.
 //
 // A page has two lists of free blocks: malloc takes from one, free puts into the other. When the first is empty, mimalloc
-// takes its slow path, where it finds the same page again and swaps the lists: about 150 instructions. It looks at 4 KiB
-// of blocks at once, so with blocks of 600 bytes that happens at every sixth malloc, and it happens to any program that
-// keeps one such block and frees another over and over. Rust's standard library is enough: in musl it puts a block of 544
-// bytes, for the guard pages of stacks, on the first thread that the program starts.
+// takes its slow path, where it finds the same page again and swaps the lists: some 120 instructions. The lists of a page
+// that is not used much have 4 KiB of blocks together. So if a program keeps one block of 600 bytes, and allocates and
+// frees another over and over, that happens at every fifth malloc. Rust's standard library is enough for that: in musl it
+// keeps a block of 544 bytes, for the guard pages of stacks, on the first thread that the program starts.
 //
 // Here malloc swaps the lists itself where the slow path would do nothing else. That is, if
 //

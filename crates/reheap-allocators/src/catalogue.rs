@@ -242,7 +242,7 @@ pub const CATALOGUE: &[Allocator] = &[
     Allocator {
         name: "mimalloc",
         version: "2.3.2",
-        summary: "the fast, small default, good with many threads; reheap changes one path of its `free`",
+        summary: "the fast, small default, good with many threads; reheap changes one path of its `free` and one of its `malloc`",
         licence: "MIT",
         hardening: "none: it notices neither a double free nor an overflow",
         is_hardened: false,
