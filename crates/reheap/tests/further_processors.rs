@@ -6,6 +6,8 @@
 mod common;
 
 use common::{HELLO, INSTALL, Project, allocator_in, marker_in, reheap, run, words, wrong_usage};
+use reheap_allocators::catalogue::{CATALOGUE, MissingOn};
+use reheap_allocators::target::{Architecture, Target};
 use std::path::Path;
 use std::process::Command;
 
@@ -107,7 +109,7 @@ fn rust_and_c_code_of_a_32_bit_program_get_the_allocator_and_its_tuning() {
     assert_eq!(found.replaced, [""; 0]);
     let inspected = run(reheap("inspect").arg(&app)).succeeded().stdout;
     assert!(
-        inspected.ends_with(": mimalloc 2.3.2 [purge_delay=5]; static, musl 1.2.5\n"),
+        inspected.ends_with(": mimalloc 2.3.2; static, musl 1.2.5\n"),
         "{inspected}"
     );
 
@@ -154,4 +156,58 @@ fn an_allocator_that_a_processor_lacks_is_refused_with_the_reason_and_the_others
     let missing = row("hardened_malloc")["missing_on"].as_object().unwrap();
     assert!(missing.contains_key(TRIPLE), "{missing:?}");
     assert_eq!(row("mimalloc")["missing_on"], serde_json::json!({}));
+}
+
+/// The table of `docs/targets.md` and the reasons below it.
+fn table_of_the_catalogue() -> String {
+    let named = |architecture: Architecture| Target::musl(architecture).triple();
+    let cell = |text: &str| format!(" {text} |");
+    let all = Architecture::ALL;
+    let short = all.map(|it| cell(named(it).split('-').next().unwrap_or_default()));
+    let mut text = format!(
+        "| allocator |{}\n|{}\n",
+        short.concat(),
+        " --- |".repeat(all.len() + 1)
+    );
+    let built = CATALOGUE.iter().filter(|row| row.build.is_some());
+    for row in built.clone() {
+        let cells = all.map(|it| {
+            cell(if row.missing_on(it).is_some() {
+                "-"
+            } else {
+                "yes"
+            })
+        });
+        text.push_str(&format!("| {} |{}\n", row.name, cells.concat()));
+    }
+    text.push('\n');
+    // Variants of an allocator share their reasons.
+    let mut reasons: Vec<(&MissingOn, Vec<&str>)> = Vec::new();
+    for row in built {
+        for missing in row.missing_on {
+            match reasons.iter_mut().find(|(known, _)| *known == missing) {
+                Some((_, rows)) => rows.push(row.name),
+                None => reasons.push((missing, vec![row.name])),
+            }
+        }
+    }
+    for (missing, rows) in reasons {
+        let targets: Vec<_> = missing.architectures.iter().map(|it| named(*it)).collect();
+        let (rows, targets) = (rows.join(", "), targets.join(", "));
+        text.push_str(&format!("- {rows} for {targets}: {}\n", missing.reason));
+    }
+    text
+}
+
+#[test]
+fn the_documentation_has_the_table_of_the_catalogue() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/targets.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let (_, rest) = page.split_once("<!-- the catalogue -->\n").unwrap();
+    let (table, _) = rest.split_once("<!-- end of the catalogue -->").unwrap();
+    let expected = table_of_the_catalogue();
+    assert!(
+        table == expected,
+        "put this into docs/targets.md:\n{expected}"
+    );
 }
