@@ -22,6 +22,7 @@
 //! | [`prebuilt`] | what was built elsewhere and came with the package |
 //! | [`machine`] | what this machine lacks, and how to get it |
 
+pub mod built;
 pub mod cache;
 pub mod canary;
 pub mod catalogue;

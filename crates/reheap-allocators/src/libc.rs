@@ -1,10 +1,10 @@
 //! Derived libcs in the cache.
 
+use crate::built::BuiltAllocator;
 use crate::cache::{Cache, CacheError, hash, sha256};
 use crate::catalogue::Allocator;
 use crate::memory::{BuiltMemoryFunctions, MemoryFunctions};
 use crate::tuning::{Tuning, presets};
-use crate::upstream::BuiltAllocator;
 use reheap_elf::derive::{self, DeriveError, DerivedLibc, OriginalLibc};
 use reheap_elf::marker::{self, Marker};
 use std::fs;

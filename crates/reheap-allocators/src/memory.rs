@@ -3,9 +3,10 @@
 //! The C compiler that compiles the glue assembles them too, so a derived libc needs no program that an allocator does
 //! not need anyway. The cache holds them once for each target, not once for each allocator.
 
+use crate::built::{Place, read_objects};
 use crate::cache::{Cache, CacheError, hash};
 use crate::target::Target;
-use crate::upstream::{BuildError, Place, Toolchain, Wrappers, read_objects, run};
+use crate::upstream::{BuildError, Toolchain, Wrappers, run};
 use crate::verified::Found;
 use reheap_elf::Architecture;
 use reheap_elf::archive::Member;

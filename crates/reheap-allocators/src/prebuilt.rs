@@ -21,6 +21,7 @@
 
 mod produce;
 
+use crate::built::BuiltAllocator;
 use crate::cache::{CacheError, sha256, write_by_rename};
 use crate::catalogue::Allocator;
 use crate::memory::{self, BuiltMemoryFunctions, MemoryFunctions};
@@ -29,7 +30,7 @@ use crate::preload;
 use crate::program::Program;
 use crate::target::Target;
 use crate::trust::{Distrusted, Trust};
-use crate::upstream::{self, BuiltAllocator, LinkKind};
+use crate::upstream::{self, LinkKind};
 pub use crate::verified::Found;
 use reheap_elf::Architecture;
 use serde::{Deserialize, Serialize};

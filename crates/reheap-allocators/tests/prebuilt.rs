@@ -3,6 +3,7 @@
 mod common;
 
 use common::{cache, scratch_directory, target, toolchain};
+use reheap_allocators::built::BuiltAllocator;
 use reheap_allocators::catalogue::{Allocator, CATALOGUE};
 use reheap_allocators::libc::{Original, Replacement};
 use reheap_allocators::memory::{self, BuiltMemoryFunctions, MemoryFunctions};
@@ -10,7 +11,7 @@ use reheap_allocators::prebuilt::{self, Own, Prebuilt};
 use reheap_allocators::program::Program;
 use reheap_allocators::target::{Libc, Target};
 use reheap_allocators::tuning::Tuning;
-use reheap_allocators::upstream::{self, BuiltAllocator, LinkKind, Toolchain};
+use reheap_allocators::upstream::{self, LinkKind, Toolchain};
 use reheap_allocators::{canary, preload};
 use reheap_elf::identify::{self, Kind};
 use std::fs;
