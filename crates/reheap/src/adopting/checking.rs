@@ -77,8 +77,12 @@ pub(super) fn goals(
 /// How a check ended.
 pub(super) enum Checked {
     Passed,
-    /// With Cargo's words.
-    Failed(String),
+    Failed {
+        /// Cargo's words.
+        words: String,
+        /// The C compiler that failed, if that was the reason.
+        compiler: Option<String>,
+    },
     /// The crate is built from C, and there is no C compiler of this name for that target.
     NoCompiler(String),
 }
@@ -86,10 +90,17 @@ pub(super) enum Checked {
 impl Checked {
     fn of_failure(output: &str) -> Self {
         // The words of the crate `cc`, which the build scripts of all these crates use.
-        let missing = output.split_once("failed to find tool \"");
-        match missing.and_then(|(_, rest)| rest.split_once('"')) {
-            Some((tool, _)) => Self::NoCompiler(tool.to_owned()),
-            None => Self::Failed(without_chatter(output)),
+        let named_behind = |words| {
+            let (_, rest) = output.split_once(words)?;
+            let (tool, _) = rest.split_once('"')?.1.split_once('"')?;
+            Some(tool.to_owned())
+        };
+        match named_behind("failed to find tool ") {
+            Some(tool) => Self::NoCompiler(tool),
+            None => Self::Failed {
+                words: without_chatter(output),
+                compiler: named_behind("cc-rs: command did not execute successfully"),
+            },
         }
     }
 }
@@ -223,6 +234,20 @@ fn is_triple(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_compiler_that_is_missing_or_fails_is_named() {
+        let of = |output: &str| match Checked::of_failure(output) {
+            Checked::NoCompiler(tool) => ("missing", Some(tool)),
+            Checked::Failed { compiler, .. } => ("failed", compiler),
+            Checked::Passed => panic!("{output}"),
+        };
+        let output = "cc-rs: failed to find tool \"x-gcc\": No such file or directory (os error 2)";
+        assert_eq!(of(output), ("missing", Some("x-gcc".to_owned())));
+        let output = "error occurred in cc-rs: command did not execute successfully (status code exit status: 1): \"musl-gcc\" \"-O0\" \"-m32\"";
+        assert_eq!(of(output), ("failed", Some("musl-gcc".to_owned())));
+        assert_eq!(of("error[E0425]: cannot find \"x\""), ("failed", None));
+    }
 
     #[test]
     fn what_a_build_script_told_cargo_is_left_out() {

@@ -209,6 +209,15 @@ fn verify(plan: &Plan, check: &Check, goals: &[Goal], lock: &Lock) -> anyhow::Re
                     "{text}, with which the allocator would be built for it"
                 ));
             }
+            Outcome::Failed {
+                compiler: Some(tool),
+                ..
+            } if !goal.has_to_work => {
+                ui::note(&format!(
+                    "{target} is not checked: the {} does not compile the allocator for it",
+                    compiler(&tool)
+                ));
+            }
             outcome => {
                 let words = ask_before(plan, check, lock, goal, outcome)?;
                 broken.get_or_insert(words);
@@ -241,7 +250,7 @@ fn ask_before(
     lock.restore()?;
     let words = match check.run_without_change(goal)? {
         Outcome::Passed => return Err(because_of_the_change(target, outcome)),
-        Outcome::Failed(words) => words,
+        Outcome::Failed { words, .. } => words,
         Outcome::NoCompiler(tool) => format!("there is no {} here\n", compiler(&tool)),
     };
     let text = format!("`cargo check` for {target} fails without the change, too");
@@ -263,7 +272,7 @@ fn because_of_the_change(target: &str, outcome: Outcome) -> anyhow::Error {
         Outcome::NoCompiler(tool) => {
             format!("install the {}, or use `--with reheap`", compiler(&tool))
         }
-        Outcome::Failed(words) => {
+        Outcome::Failed { words, .. } => {
             ui::beside(&words);
             "use `--with reheap`, which needs no dependency".to_owned()
         }
