@@ -2,7 +2,7 @@
 
 use crate::cache::CacheError;
 use crate::catalogue::{Allocator, Recipe};
-use crate::upstream::LinkKind;
+use crate::link_kind::LinkKind;
 use crate::verified::Found;
 use reheap_elf::archive::Member;
 use reheap_elf::derive::AllocatorObjects;

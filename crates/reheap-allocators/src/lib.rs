@@ -30,6 +30,7 @@ pub mod compiler;
 pub mod complaints;
 mod foreign;
 pub mod libc;
+pub mod link_kind;
 pub mod load;
 pub mod machine;
 pub mod memory;

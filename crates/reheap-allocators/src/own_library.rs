@@ -2,9 +2,10 @@
 
 use crate::cache::{Cache, CacheError, hash};
 use crate::catalogue::Glue;
+use crate::link_kind::LinkKind;
 use crate::preload::{self, LINK_FLAGS, PreloadError};
 use crate::target::Target;
-use crate::upstream::{self, LinkKind, Toolchain, Wrappers};
+use crate::upstream::{self, Toolchain, Wrappers};
 use reheap_elf::archive::Member;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -9,9 +9,10 @@
 use crate::cache::{Cache, CacheError, hash};
 use crate::catalogue::{Allocator, Recipe};
 use crate::foreign::{self, Foreign};
+use crate::link_kind::LinkKind;
 use crate::target::{Libc, Target};
 use crate::tuning::{Tuning, presets};
-use crate::upstream::{self, BuildError, LinkKind, Toolchain, Wrappers};
+use crate::upstream::{self, BuildError, Toolchain, Wrappers};
 use reheap_elf::archive::Member;
 use reheap_elf::derive::DeriveError;
 use reheap_elf::family;

@@ -2,7 +2,7 @@
 //!
 //! Cargo, the `cc` crate, Zig and GNU tools spell a triple in four ways. So reheap parses it once, here, and each
 //! spelling has a function. To add an architecture, extend `reheap_elf::Architecture` and the table below; then let
-//! `catalogue/portability.rs` say which allocators do not build for it.
+//! `missing_on` in the catalogue say which allocators do not build for it.
 
 use std::fmt;
 use std::str::FromStr;

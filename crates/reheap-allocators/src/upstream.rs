@@ -7,10 +7,9 @@
 
 use crate::built::{BuiltAllocator, GLUE, Place, UPSTREAM};
 use crate::cache::{Cache, CacheError, hash};
-use crate::catalogue::{
-    Additions, Allocator, Evidence, FAMILY_GLUE, Glue, PRELOAD_GLUE, Package, Recipe,
-};
+use crate::catalogue::{Allocator, Evidence, Glue, Package, Recipe};
 use crate::compiler::Compiler;
+use crate::link_kind::LinkKind;
 use crate::target::{Libc, Target};
 use reheap_elf::archive::{self, ArchiveError, Member};
 use std::collections::BTreeMap;
@@ -22,9 +21,6 @@ use std::process::Command;
 
 const MANIFEST: &str = include_str!("../sources/manifest.toml");
 const LOCK: &str = include_str!("../sources/lock.toml");
-// `zig cc` keeps frame pointers unless told otherwise: three instructions more in each `malloc` and each `free`. The tables
-// to unwind a stack are in the file.
-const OMIT_FRAME_POINTER: &str = "-fomit-frame-pointer";
 const GLUE_FLAGS: [&str; 5] = [
     "-std=gnu11",
     "-O2",
@@ -32,56 +28,6 @@ const GLUE_FLAGS: [&str; 5] = [
     "-fno-builtin-malloc",
     "-Wall",
 ];
-
-/// What an allocator is linked into. This decides how its code is addressed, and where its thread-local storage is.
-///
-/// Neither gets debug information, which would carry paths of the build machine into the linked file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LinkKind {
-    /// A static executable, at a fixed address or position-independent.
-    Executable,
-    /// A preload. It is loaded when the program starts, so its thread-local storage is next to the program's, and
-    /// reaching it needs no call. `dlopen` may have no room for such a library.
-    Preload,
-}
-
-impl LinkKind {
-    fn compiler_flags(self) -> &'static [&'static str] {
-        match self {
-            Self::Executable => &["-fPIE", "-ftls-model=local-exec", OMIT_FRAME_POINTER, "-g0"],
-            Self::Preload => &[
-                "-fPIC",
-                "-ftls-model=initial-exec",
-                OMIT_FRAME_POINTER,
-                "-g0",
-            ],
-        }
-    }
-
-    pub(crate) fn additions(self, recipe: &'static Recipe) -> &'static Additions {
-        match self {
-            Self::Executable => &recipe.executable,
-            Self::Preload => &recipe.preload,
-        }
-    }
-
-    /// The glue for every allocator.
-    fn shared_glue(self) -> impl Iterator<Item = &'static Glue> {
-        let more: &[Glue] = match self {
-            Self::Executable => &[],
-            Self::Preload => &PRELOAD_GLUE,
-        };
-        std::iter::once(&FAMILY_GLUE).chain(more)
-    }
-
-    /// What distinguishes the names of cache entries.
-    fn suffix(self) -> &'static str {
-        match self {
-            Self::Executable => "",
-            Self::Preload => "-preload",
-        }
-    }
-}
 
 /// The programs that a build calls, and their environment.
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 mod common;
 
 use common::assembled::{at_every_level, stpcpy, stpncpy, strcmp, strcpy, strncmp, strncpy};
-use common::guarded::Guarded;
+use common::guarded::{Guarded, around_the_end_of_a_page};
 use std::cmp::Ordering;
 
 const UNTOUCHED: u8 = 0xee;
@@ -102,29 +102,13 @@ fn no_other_page_is_read_by_comparing() {
 
 #[test]
 fn the_first_difference_decides_around_the_end_of_a_page() {
-    let (mut a, mut b) = (Guarded::new(3 * 4096), Guarded::new(3 * 4096));
-    let (a, b) = (a.bytes(), b.bytes());
     let string = string(1300);
-    let length = string.len();
     at_every_level(|_| {
-        // So far before the end of a page the one begins, and so much later or earlier the other.
-        for (before, shift) in [0, 1, 15, 31, 33, 63, 65, 130, 280, 700, 1290]
-            .into_iter()
-            .flat_map(|before| [-64, -33, -1, 0, 1, 17, 40].map(|shift| (before, shift)))
-        {
-            let i = 4096 - before;
-            let j = 4096_usize.saturating_add_signed(shift) - before;
-            a[i..][..length].copy_from_slice(&string);
-            b[j..][..length].copy_from_slice(&string);
-            let first = before.saturating_sub(100);
-            for at in (first..before + 100).filter(|&at| at + 1 < length) {
-                b[j + at] = 255;
-                check(&a[i..], &b[j..], Ordering::Less);
-                assert_eq!(strncmp(&a[i..], &b[j..], at), 0);
-                assert!(strncmp(&a[i..], &b[j..], at + 1) < 0);
-                b[j + at] = string[at];
-            }
-        }
+        around_the_end_of_a_page(&string, &string, |a, b, at| {
+            check(a, b, Ordering::Less);
+            assert_eq!(strncmp(a, b, at), 0);
+            assert!(strncmp(a, b, at + 1) < 0);
+        });
     });
 }
 

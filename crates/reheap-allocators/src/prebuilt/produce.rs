@@ -3,12 +3,13 @@
 use super::{File, Kind, LeftOut, MEMORY_FUNCTIONS, PrebuiltError, REHEAP, of_objects};
 use crate::cache::{Cache, CacheError, sha256, write_by_rename};
 use crate::catalogue::{Allocator, CATALOGUE, Recipe};
+use crate::link_kind::LinkKind;
 use crate::memory::{self, MemoryFunctions};
 use crate::own_library::{NOTHING, OwnLibrary};
 use crate::preload::{self, PreloadError};
 use crate::program::Program;
 use crate::target::{Libc, Target};
-use crate::upstream::{self, BuildError, LinkKind, Toolchain};
+use crate::upstream::{self, BuildError, Toolchain};
 use crate::{canary, only, probe, watch};
 use reheap_elf::archive::{self, Member};
 use std::collections::BTreeMap;

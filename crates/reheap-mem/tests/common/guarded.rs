@@ -55,6 +55,32 @@ impl Drop for Guarded {
     }
 }
 
+/// Puts two strings of the same length around the end of a page, the one so far before it and the other so much later or
+/// earlier, and makes a byte near that end the largest in the second one. `check` gets both, and where they differ.
+pub(crate) fn around_the_end_of_a_page(
+    first: &[u8],
+    second: &[u8],
+    mut check: impl FnMut(&[u8], &[u8], usize),
+) {
+    let (mut a, mut b) = (Guarded::new(3 * PAGE), Guarded::new(3 * PAGE));
+    let (a, b) = (a.bytes(), b.bytes());
+    let length = first.len();
+    for before in [0, 1, 15, 31, 33, 63, 65, 130, 280, 700, 1290] {
+        for shift in [-64, -33, -1, 0, 1, 17, 40] {
+            let i = PAGE - before;
+            let j = PAGE.saturating_add_signed(shift) - before;
+            a[i..][..length].copy_from_slice(first);
+            b[j..][..length].copy_from_slice(second);
+            let begin = before.saturating_sub(100);
+            for at in (begin..before + 100).filter(|&at| at + 1 < length) {
+                b[j + at] = 255;
+                check(&a[i..], &b[j..], at);
+                b[j + at] = second[at];
+            }
+        }
+    }
+}
+
 /// A large block that takes little memory: the same two mebibytes again and again, and at last two others.
 pub(crate) struct Repeated {
     mapping: *mut u8,

@@ -214,7 +214,7 @@ fn verify(plan: &Plan, check: &Check, goals: &[Goal], lock: &Lock) -> anyhow::Re
                 ..
             } if !goal.has_to_work => {
                 ui::note(&format!(
-                    "{target} is not checked: the {} does not compile the allocator for it",
+                    "{target} is not checked: the {} fails for it",
                     compiler(&tool)
                 ));
             }
