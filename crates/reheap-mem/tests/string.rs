@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::assembled::{at_every_level, stpcpy, stpncpy, strcmp, strcpy, strncmp, strncpy};
+use common::assembled::{
+    at_every_level, stpcpy, stpncpy, strcmp, strcpy, strcpy_to_the_front, strncmp, strncpy,
+};
 use common::guarded::{Guarded, around_the_end_of_a_page};
 use std::cmp::Ordering;
 
@@ -126,6 +128,24 @@ fn copies_have_the_end_and_nothing_behind_it() {
                 assert_eq!(stpcpy(&mut room[offset..], &string), length);
                 assert!(room[offset..][..=length] == string);
                 assert!(room[offset + length + 1..].iter().all(|&b| b == UNTOUCHED));
+            }
+        }
+    });
+}
+
+#[test]
+fn a_string_can_be_moved_to_the_front() {
+    at_every_level(|_| {
+        for length in (0..150).chain([255, 300, 1000]) {
+            let string = string(length);
+            for from in (1..70).step_by(3).chain([2, 64, 127, 255, 256, 257]) {
+                for offset in [0, 20] {
+                    let mut room = vec![UNTOUCHED; offset + from];
+                    room.extend_from_slice(&string);
+                    assert_eq!(strcpy_to_the_front(&mut room[offset..], from), length);
+                    assert!(room[offset..][..=length] == string, "{length} from {from}");
+                    assert!(room[..offset].iter().all(|&b| b == UNTOUCHED));
+                }
             }
         }
     });

@@ -200,11 +200,21 @@
     ldr     q1, [x3, #16]!
     match_end x4
     cbz     x4, .L\name\()_loop
+    cmn     x6, #16
+    b.hs    .L\name\()_overlaps
     first_in x4
     add     x3, x3, x4, lsr #2
     ldur    q1, [x3, #-15]
     add     x5, x3, x6
     stur    q1, [x5, #-15]
+    finish  \result
+    // `strcpy(s, s + 1)` is not allowed, but does what is meant with a loop over bytes.
+.L\name\()_overlaps:
+    ldrb    w4, [x3]
+    add     x5, x3, x6
+    strb    w4, [x5]
+    add     x3, x3, #1
+    cbnz    w4, .L\name\()_overlaps
     finish  \result
 
     .p2align 4

@@ -42,10 +42,10 @@
     vmovdqu64 ymm21, [rsi + 32]
     vptestnmb k0, ymm21, ymm21
     kmovd   eax, k0
-    vmovdqu64 [rdi], ymm20
     pair    8
     test    eax, eax
     jz      .L\name\()_65
+    vmovdqu64 [rdi], ymm20
     blsmsk  ecx, eax
     kmovd   k1, ecx
     vmovdqu8 [rdi + 32] {k1}, ymm21
@@ -103,14 +103,13 @@
     ret
     .p2align 4
 .L\name\()_33_ymm:
-    vmovdqu ymm2, [rsi + 32]
-    vmovdqu [rdi], ymm0
-    vpcmpeqb ymm1, ymm2, ymm7
+    vpcmpeqb ymm1, ymm7, [rsi + 32]
     vpmovmskb eax, ymm1
     test    eax, eax
     jz      .L\name\()_65_ymm
     tzcnt   eax, eax
     vmovdqu ymm1, [rsi + rax + 1]
+    vmovdqu [rdi], ymm0
     vmovdqu [rdi + rax + 1], ymm1
     answer_\name rdi, rax, 32
     vzeroupper
@@ -129,13 +128,20 @@
     test    rax, rax
     .endm
 
-    # More than 64 bytes, of which the first 32 are stored. From a multiple of the width of the string on; r8 leads from there
-    # to the destination.
+    # More than 64 bytes, of which register 0 has the first 32. From a multiple of the width of the string on; r8 leads from
+    # there to the destination.
     .macro copy_long_string name, reg, vec
-    mov     r9, rdi
     mov     r8, rdi
     sub     r8, rsi
+    # `strcpy(s, s + 1)` is not allowed, but does what is meant with a loop over bytes. This one may load again what lies up to
+    # four vectors in front of what it has stored.
+    cmp     r8, -4*\vec
+    ja      .L\name\()_overlaps_\reg
+    mov     r9, rdi
     load    \reg, 2, [rsi + 64 - \vec]
+    .if \vec == 32
+    store   \reg, 0, [rdi]
+    .endif
     store   \reg, 2, [rdi + 64 - \vec]
     add     rsi, 64
     and     rsi, -\vec
@@ -176,6 +182,11 @@
     add     rsi, r8
     answer_\name\()_long
     leave_function \reg
+.L\name\()_overlaps_\reg:
+    .ifc \reg, ymm
+    vzeroupper
+    .endif
+    jmp     .L\name\()_page_end
     .endm
 
     .macro copy_string name
@@ -213,7 +224,7 @@
 .L\name\()_65_ymm:
     copy_long_string \name, ymm, 32
 
-    # With SSE2 only, or close to the end of the string's page: two passes.
+    # With SSE2 only, close to the end of the string's page, or onto a long string itself: two passes, the second in any order.
     .p2align 4
 .L\name\()_page_end:
     save    rbx, rbp, r12

@@ -417,6 +417,7 @@
     cmp     dl, [rax + rcx]
     je      .Lstrstr_byte
     .cfi_remember_state
+    # The stack is not at a multiple of 16 for what is called from here, all of which is ours and needs none.
     save    rbx, rbp, r12, r13, r14, r15
     mov     rbx, rax
     mov     r13, rax

@@ -488,6 +488,18 @@ pub(crate) fn stpcpy(to: &mut [u8], from: &[u8]) -> usize {
     position(to, end).unwrap()
 }
 
+/// Moves a string, with its end, to the beginning of the slice that it is in, and gives the position of the end.
+///
+/// ISO C allows no such overlap (C11 7.24.2.3), musl's loops do what is meant.
+pub(crate) fn strcpy_to_the_front(slice: &mut [u8], from: usize) -> usize {
+    assert!(slice[from..].contains(&0));
+    let to = slice.as_mut_ptr();
+    // SAFETY: by the assertion the string ends within the slice, and its copy lies in front of it. The text is assembly,
+    // which knows no pointers that must not overlap.
+    let end = unsafe { __reheap_stpcpy(to.cast(), to.add(from).cast()) };
+    position(slice, end).unwrap()
+}
+
 /// Fills `to` with a string and zeros behind it.
 pub(crate) fn strncpy(to: &mut [u8], from: &[u8]) {
     assert!(from.len() >= to.len() || from.contains(&0));

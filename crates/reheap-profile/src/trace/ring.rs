@@ -125,6 +125,9 @@ impl<'a> Ring<'a> {
         let head = self.0[HEAD].load(Ordering::Acquire);
         let tail = self.0[TAIL].load(Ordering::Relaxed);
         let waiting = head.wrapping_sub(tail);
+        if waiting == 0 {
+            return Ok(());
+        }
         if waiting > RING_EVENTS as u64 {
             self.0[TAIL].store(head, Ordering::Release);
             return Err(Garbled);

@@ -1,4 +1,5 @@
 // Writes over what the hooks share with reheap, as a wild pointer would, and goes on allocating. The argument says over what.
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,8 @@ int main(int count, char **words) {
     uint32_t slot = *(uint32_t *)(place + CLAIMED) - 1;
     struct reheap_trace_ring *ring = (void *)(place + PLACE_BYTES + slot * sizeof *ring);
     if (ring->head < 2000) return 3; // it is not where this program takes it to be
+    // Else the recorder, which sets `tail` when it has taken calls out, may write over what is written here.
+    while (__atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) != ring->head) sched_yield();
     if (!strcmp(what, "head")) ring->head ^= 1ul << 40;
     if (!strcmp(what, "tail")) ring->tail ^= 1ul << 40;
     if (!strcmp(what, "both")) ring->head ^= 1ul << 40, ring->tail = ring->head - 10 * REHEAP_TRACE_EVENTS;
