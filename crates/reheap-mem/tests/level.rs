@@ -108,6 +108,13 @@ fn what_the_processor_can_do_is_found() {
         level.wide,
         i8::from(avx2) + i8::from(avx512) + i8::from(keeps_its_clock)
     );
+    let is_of_amd = std::fs::read_to_string("/proc/cpuinfo")
+        .unwrap()
+        .contains("AuthenticAMD");
+    assert_eq!(
+        level.search,
+        if avx512 && is_of_amd { 3 } else { level.wide }
+    );
     // A megabyte and its quarter, at least, whatever a virtual machine says about its caches.
     assert!(level.streaming_min >= 1 << 20, "{level:?}");
     assert!(level.string_copy_min >= 1 << 18, "{level:?}");

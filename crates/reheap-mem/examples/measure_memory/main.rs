@@ -31,7 +31,11 @@ fn main() {
     let mut chosen = assembled::Chosen::alone();
     if arguments.next_if_eq("--avx2").is_some() {
         let found = chosen.found();
-        chosen.set(assembled::Level { wide: 1, ..found });
+        chosen.set(assembled::Level {
+            wide: 1,
+            search: 1,
+            ..found
+        });
     }
     let usage = "usage: measure_memory [--avx2] --musl <libc.a> [function…]";
     assert_eq!(arguments.next().as_deref(), Some("--musl"), "{usage}");

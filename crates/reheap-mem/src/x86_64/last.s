@@ -150,17 +150,17 @@
     jz      .Lmemrchr_none
     mov     r9, rdi
 .Lmemrchr_begin:
-    cmp     byte ptr [rip + __reheap_mem_level], 2
+    cmp     byte ptr [rip + __reheap_mem_search_level], 2
     jl      .Lmemrchr_narrow
-    jg      .Lmemrchr_zmm
-    find_last ymm2, 32
-    .p2align 5
-.Lmemrchr_zmm:
+    je      .Lmemrchr_ymm
     find_last zmm2, 64
+    .p2align 5
+.Lmemrchr_ymm:
+    find_last ymm2, 32
 
     .p2align 5
 .Lmemrchr_narrow:
-    cmp     byte ptr [rip + __reheap_mem_level], 0
+    cmp     byte ptr [rip + __reheap_mem_search_level], 0
     jle     .Lmemrchr_xmm
     find_last ymm, 32
 

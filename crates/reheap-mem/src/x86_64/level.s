@@ -10,25 +10,28 @@
 
     .data
     .globl  __reheap_mem_level, __reheap_mem_string_copy_min, __reheap_mem_string_set_min, __reheap_mem_streaming_min
-    .globl  __reheap_mem_unasked
+    .globl  __reheap_mem_unasked, __reheap_mem_search_level
     .hidden __reheap_mem_level, __reheap_mem_string_copy_min, __reheap_mem_string_set_min, __reheap_mem_streaming_min
-    .hidden __reheap_mem_unasked
+    .hidden __reheap_mem_unasked, __reheap_mem_search_level
     .type   __reheap_mem_level, @object
     .type   __reheap_mem_string_copy_min, @object
     .type   __reheap_mem_string_set_min, @object
     .type   __reheap_mem_streaming_min, @object
     .type   __reheap_mem_unasked, @object
+    .type   __reheap_mem_search_level, @object
     .size   __reheap_mem_level, 1
     .size   __reheap_mem_string_copy_min, 8
     .size   __reheap_mem_string_set_min, 8
     .size   __reheap_mem_streaming_min, 8
     .size   __reheap_mem_unasked, 8
+    .size   __reheap_mem_search_level, 1
     .p2align 6
 __reheap_mem_string_copy_min: .quad -1          # from this count on `rep movsb`
 __reheap_mem_string_set_min:  .quad -1          # from this count on `rep stosb`
 __reheap_mem_streaming_min:   .quad 0x400000    # from this count on stores past the caches
 __reheap_mem_unasked:         .quad 0x40000     # so many bytes are left before CPUID is asked
 __reheap_mem_level:           .byte -128        # -128: not known; 0: SSE2; 1: AVX2; 2: AVX-512 in vectors of 32 bytes; 3: of 64
+__reheap_mem_search_level:    .byte -128        # the same for search.s and last.s, which only load
     .p2align 6                                  # a line of its own: a neighbour that is written often would slow it down
 
     .section .text.__reheap_mem_find_level, "ax", @progbits
@@ -41,6 +44,7 @@ __reheap_mem_find_level:
     .cfi_startproc
     save    rax, rbx, rcx, rdx, rsi, rdi, r8, r9, r10, r11
     xor     esi, esi                    # the level
+    xor     edi, edi                    # that of searches
     xor     eax, eax
     cpuid
     mov     r8d, eax                    # the highest leaf
@@ -92,6 +96,14 @@ __reheap_mem_find_level:
     jz      .Lno_wide
     mov     esi, 3
 .Lno_wide:
+    # AMD's never lower their clock, but Zen 4 stores vectors of 64 bytes more slowly than two of 32 bytes.
+    mov     edi, esi
+    mov     eax, 3
+    cmp     r9d, 0x68747541             # "Auth" of "AuthenticAMD"
+    jne     .Lsame_for_searches
+    cmp     esi, 2
+    cmove   edi, eax
+.Lsame_for_searches:
     mov     eax, 7
     xor     ecx, ecx
     cpuid
@@ -168,6 +180,7 @@ __reheap_mem_find_level:
     shr     r8, 2
     mov     [rip + __reheap_mem_string_copy_min], r8
 .Lfound:
+    mov     byte ptr [rip + __reheap_mem_search_level], dil
     mov     byte ptr [rip + __reheap_mem_level], sil
     restore r11, r10, r9, r8, rdi, rsi, rdx, rcx, rbx, rax
     ret

@@ -29,8 +29,8 @@
     .endm
 
     # Jumps if AVX2 is known to be there. All comparisons of the level are signed.
-    .macro if_wide label
-    cmp     byte ptr [rip + __reheap_mem_level], 0
+    .macro if_wide label, level=level
+    cmp     byte ptr [rip + __reheap_mem_\level], 0
     jg      \label
     .endm
 
@@ -54,7 +54,7 @@
     find_level_in_time .Lend_\@, \free
 .Lend_\@:
     .endm
-    .hidden __reheap_mem_level, __reheap_mem_unasked, __reheap_mem_find_level
+    .hidden __reheap_mem_level, __reheap_mem_search_level, __reheap_mem_unasked, __reheap_mem_find_level
 
     # In front of a comparison and its jump, or of another jump, where it counts: together at most so many bytes long, they
     # are not to cross a multiple of 32, nor to end at one. Skylake and what was made of it keeps no such jump among its

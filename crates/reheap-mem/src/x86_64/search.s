@@ -42,11 +42,12 @@
     jnz     \label
     .endm
 
-    .macro end_of_search reg
+    .macro leave_search reg
     .ifc \reg, ymm
     vzeroupper
-    .else
-    find_level_at_end rax
+    .endif
+    .ifc \reg, xmm
+    find_level_at_end rcx
     .endif
     .endm
 
@@ -121,21 +122,28 @@
     .endif
     .endm
 
-    # What is found in one of the last vectors, n of them behind rdi, may lie behind the block.
+    # What is found in one of the last vectors, of which rdx bytes belong to the block, may lie behind it.
     .macro found_in_last name, reg, vec, none
-    .irp n, 3, 2, 1
+    .irp n, 0, 1, 2, 3
+    .p2align 4
 .L\name\()_in_last_\reg\()_\n:
-    add     rdi, \vec
-    sub     rdx, \vec
+    tzcnt   rax, rax
+    .if \n
+    add     rax, \n*\vec
+    .endif
+    pair    9
+    cmp     rax, rdx
+    jae     \none
+    .ifc \reg, xmm
+    jmp     .L\name\()_end_xmm
+    .else
+    leave_search \reg
+    answer_\name
+    .endif
     .endr
-.L\name\()_in_last_\reg\()_0:
-    tzcnt   rcx, rax
-    cmp     rcx, rdx
-    jb      .L\name\()_found_\reg\()_0
-    jmp     \none
     .endm
 
-    # The rest, from rdi on, a multiple of the width. rdi becomes the address of the byte that is found.
+    # The rest, from rdi on, a multiple of the width. The byte that is found is at rdi + rax.
     .macro find_rest name, kind, limit, reg, vec
     .ifc \limit, limited
     pair    13
@@ -177,7 +185,7 @@
     .endif
     .endr
 .L\name\()_none_\reg:
-    end_of_search \reg
+    leave_search \reg
     jmp     .L\name\()_none
     found_in_last \name, \reg, \vec, .L\name\()_none_\reg
     .endif
@@ -196,25 +204,25 @@
     .endr
 .L\name\()_found_\reg\()_0:
     tzcnt   eax, eax
-    add     rdi, rax
-    end_of_search \reg
+.L\name\()_end_\reg:
+    leave_search \reg
     answer_\name
     .endm
 
     # The function's body, but for its first instructions, which fill in what is to be looked for.
     .macro find name, kind, limit
 .L\name\()_begin:
-    cmp     byte ptr [rip + __reheap_mem_level], 2
+    cmp     byte ptr [rip + __reheap_mem_search_level], 2
     jl      .L\name\()_narrow
-    jg      .L\name\()_zmm
-    find_masked \name, \kind, \limit, ymm2, 32
-    .p2align 5
-.L\name\()_zmm:
+    je      .L\name\()_ymm
     find_masked \name, \kind, \limit, zmm2, 64
+    .p2align 5
+.L\name\()_ymm:
+    find_masked \name, \kind, \limit, ymm2, 32
 
     .p2align 5
 .L\name\()_narrow:
-    cmp     byte ptr [rip + __reheap_mem_level], 0
+    cmp     byte ptr [rip + __reheap_mem_search_level], 0
     jle     .L\name\()_xmm
     mov     eax, edi
     and     eax, 4095
@@ -245,7 +253,7 @@
     answer_first_\name
 
 .L\name\()_rest_ymm:
-    begin_\limit
+    keep    \name
     go_on_aligned \limit, 32, .L\name\()_none_ymm
 .L\name\()_next_ymm:
     find_rest \name, \kind, \limit, ymm, 32
@@ -253,7 +261,8 @@
     .p2align 5
 .L\name\()_xmm:
     find_level_in_time .L\name\()_begin, 32
-    begin_\limit
+    mov     r9, rdi
+    mov     r8, rdx
     .ifnc \kind, end
     splat
     .endif
@@ -270,7 +279,7 @@
     jump_if_found xmm, 1, .L\name\()_second
 .L\name\()_rest:
     go_on_aligned \limit, 32, .L\name\()_none
-    if_wide .L\name\()_wide
+    if_wide .L\name\()_wide, search_level
     find_rest \name, \kind, \limit, xmm, 16
 
     .p2align 4
@@ -392,7 +401,7 @@
     test    rax, rax
     jnz     .L\name\()_first_\reg
 .L\name\()_rest_\reg:
-    begin_\limit
+    keep    \name
     go_on_aligned \limit, \vec, .L\name\()_none
     .ifc \limit, limited
     pair    13
@@ -448,27 +457,30 @@
     .p2align 4
 .L\name\()_found_\reg\()_\n:
     tzcnt   rax, rax
-    lea     rdi, [rdi + rax + \n*\vec]
+    .if \n
+    add     rdi, \n*\vec
+    .endif
     answer_\name
     .endr
     .endm
 
-    # r9: the beginning; where there is a count, in rdx, r8: the whole count. It may lie far behind the last address:
-    # `memchr(s, c, -1)` is allowed where c is in s.
-    .macro begin_unlimited
+    # r9: the beginning, r8: the whole count, where the answer is made of them. (What the count says may end behind the last
+    # address: `memchr(s, c, -1)` is allowed where c is in s.)
+    .macro keep name
+    .ifc \name, strlen
     mov     r9, rdi
-    .endm
-
-    .macro begin_limited
+    .endif
+    .ifc \name, strnlen
     mov     r9, rdi
     mov     r8, rdx
+    .endif
     .endm
 
     # ----- strlen -----
 
     .macro answer_strlen
-    mov     rax, rdi
-    sub     rax, r9
+    sub     rdi, r9
+    add     rax, rdi
     ret
     .endm
 
@@ -483,8 +495,8 @@
     # ----- strnlen -----
 
     .macro answer_strnlen
-    mov     rax, rdi
-    sub     rax, r9
+    sub     rdi, r9
+    add     rax, rdi
     ret
     .endm
 
@@ -510,7 +522,7 @@
     # ----- memchr -----
 
     .macro answer_memchr
-    mov     rax, rdi
+    add     rax, rdi
     ret
     .endm
 
@@ -534,7 +546,7 @@
     # ----- rawmemchr -----
 
     .macro answer_rawmemchr
-    mov     rax, rdi
+    add     rax, rdi
     ret
     .endm
 
@@ -550,7 +562,7 @@
     # ----- strchrnul -----
 
     .macro answer_strchrnul
-    mov     rax, rdi
+    add     rax, rdi
     ret
     .endm
 
@@ -566,6 +578,7 @@
     # ----- strchr -----
 
     .macro answer_strchr
+    add     rdi, rax
     xor     eax, eax
     cmp     sil, [rdi]
     cmove   rax, rdi
@@ -573,7 +586,6 @@
     .endm
 
     .macro answer_first_strchr
-    add     rdi, rax
     answer_strchr
     .endm
 

@@ -121,6 +121,7 @@ pub(crate) mod raw {
         ) -> *mut c_void;
         pub(crate) fn __reheap_mem_find_level();
         pub(crate) static mut __reheap_mem_level: i8;
+        pub(crate) static mut __reheap_mem_search_level: i8;
         pub(crate) static mut __reheap_mem_string_copy_min: usize;
         pub(crate) static mut __reheap_mem_string_set_min: usize;
         pub(crate) static mut __reheap_mem_streaming_min: usize;
@@ -129,11 +130,13 @@ pub(crate) mod raw {
 }
 use raw::*;
 
-/// What decides which code runs. Only the tests can set it: in an executable the four values have no public names.
+/// What decides which code runs. Only the tests can set it: in an executable these values have no public names.
 #[cfg(target_arch = "x86_64")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Level {
     pub(crate) wide: i8,
+    /// For the functions that look for a byte.
+    pub(crate) search: i8,
     pub(crate) string_copy_min: usize,
     pub(crate) string_set_min: usize,
     pub(crate) streaming_min: usize,
@@ -146,6 +149,7 @@ impl Level {
     /// SSE2, without string instructions and streaming stores.
     pub(crate) const BASELINE: Self = Self {
         wide: 0,
+        search: 0,
         string_copy_min: usize::MAX,
         string_set_min: usize::MAX,
         streaming_min: usize::MAX,
@@ -155,24 +159,28 @@ impl Level {
     /// Not known, and no test does so much that it is found.
     pub(crate) const UNKNOWN: Self = Self {
         wide: -128,
+        search: -128,
         ..Self::BASELINE
     };
 
     /// AVX2, without string instructions and streaming stores.
     pub(crate) const WIDE: Self = Self {
         wide: 1,
+        search: 1,
         ..Self::BASELINE
     };
 
     /// The same with AVX-512, in vectors of 32 bytes.
     pub(crate) const MASKED: Self = Self {
         wide: 2,
+        search: 2,
         ..Self::BASELINE
     };
 
     /// The same in vectors of 64 bytes.
     pub(crate) const WIDEST: Self = Self {
         wide: 3,
+        search: 3,
         ..Self::BASELINE
     };
 
@@ -183,6 +191,7 @@ impl Level {
         unsafe {
             Self {
                 wide: __reheap_mem_level,
+                search: __reheap_mem_search_level,
                 string_copy_min: __reheap_mem_string_copy_min,
                 string_set_min: __reheap_mem_string_set_min,
                 streaming_min: __reheap_mem_streaming_min,
@@ -193,7 +202,7 @@ impl Level {
 
     /// Whether this processor can execute it.
     pub(crate) fn is_possible(self) -> bool {
-        match self.wide {
+        match self.wide.max(self.search) {
             -128 | 0 => true,
             1 => std::arch::is_x86_feature_detected!("avx2"),
             _ => {
@@ -208,6 +217,7 @@ impl Level {
         // them meanwhile gives the same result with either value.
         unsafe {
             __reheap_mem_level = self.wide;
+            __reheap_mem_search_level = self.search;
             __reheap_mem_string_copy_min = self.string_copy_min;
             __reheap_mem_string_set_min = self.string_set_min;
             __reheap_mem_streaming_min = self.streaming_min;
