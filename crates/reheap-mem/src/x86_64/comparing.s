@@ -170,8 +170,34 @@
     .endif
     .endm
 
-    # Without masks: the last vector before the end of the stretch, if it does not begin before the strings (r9).
+    # eax: how far the one of both that is nearer to its end is into its page. ecx is free.
+    .macro nearer_page_end
+    mov     eax, edi
+    mov     ecx, esi
+    and     eax, 4095
+    and     ecx, 4095
+    cmp     eax, ecx
+    cmovb   eax, ecx
+    .endm
+
+    # Without masks: a vector that goes beyond the stretch, if it does not go beyond the page; or the last one before the end
+    # of the stretch, if it does not begin before the strings (r9).
     .macro compare_strings_rest_back name, case, reg, vec
+    nearer_page_end
+    cmp     eax, 4096 - \vec
+    ja      .L\name\()_back_\reg
+    compare_strings_vector \case, \reg, 0, .L\name\()_in_rest_\reg
+.L\name\()_behind_\reg:
+    add     rdi, r8
+    add     rsi, r8
+    jmp     .L\name\()_stretch_end_\reg
+.L\name\()_in_rest_\reg:
+    tzcnt   rcx, rax
+    cmp     rcx, r8
+    jb      .L\name\()_different_\reg
+    jmp     .L\name\()_behind_\reg
+
+.L\name\()_back_\reg:
     lea     rax, [rdi + r8 - \vec]
     cmp     rax, r9
     jb      .L\name\()_byte_\reg
@@ -210,7 +236,8 @@
     and     eax, 4095
     pair    11
     cmp     eax, 4096 - 4*\vec
-    ja      .L\name\()_stretch_\reg
+    ja      .L\name\()_careful_\reg
+.L\name\()_vectors_\reg:
     .irp n, 0, 1, 2, 3
     compare_strings_vector \case, \reg, \n*\vec, .L\name\()_first_\reg\()_\n
     .ifc \limit, limited
@@ -230,12 +257,8 @@
     add     rsi, 4*\vec
 
 .L\name\()_stretch_\reg:
-    mov     eax, edi
-    mov     ecx, esi
-    and     eax, 4095
-    and     ecx, 4095
-    cmp     eax, ecx
-    cmovb   eax, ecx
+    nearer_page_end
+.L\name\()_from_there_\reg:
     mov     r8d, 4096
     sub     r8d, eax                    # so many bytes up to the end of the first page that ends
     .ifc \limit, limited
@@ -273,6 +296,14 @@
     jz      .L\name\()_equal_\reg
     .endif
     jmp     .L\name\()_stretch_\reg
+
+    # A quarter of all pairs comes here though neither string is that close.
+    .p2align 4
+.L\name\()_careful_\reg:
+    nearer_page_end
+    cmp     eax, 4096 - 4*\vec
+    jbe     .L\name\()_vectors_\reg
+    jmp     .L\name\()_from_there_\reg
 
     .p2align 4
     .irp n, 3, 2, 1
