@@ -1,7 +1,7 @@
 //! Names the environment variables that reheap reads, each next to the flag that does the same.
 
 use reheap_allocators::compiler::Search;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 /// `--allocator`: for `CC="reheap cc"` and the like, where the user cannot give a flag.
@@ -71,13 +71,33 @@ pub(crate) fn linked_package() -> Option<PathBuf> {
     variable("CARGO_MANIFEST_DIR").map(PathBuf::from)
 }
 
-/// Where the dynamic linker looks for libraries first (ld.so(8)).
+/// Where the dynamic linker looks for libraries first, with whole paths (ld.so(8)).
 pub(crate) fn library_path() -> Vec<PathBuf> {
     let list = variable("LD_LIBRARY_PATH").unwrap_or_default();
-    std::env::split_paths(&list).collect()
+    let here = std::env::current_dir().unwrap_or_default();
+    let directories = library_directories(&list);
+    directories.map(|directory| here.join(directory)).collect()
+}
+
+/// The directories of a value of `LD_LIBRARY_PATH`. An empty value names none; in any other, an empty part is the
+/// working directory.
+pub(crate) fn library_directories(list: &OsStr) -> impl Iterator<Item = PathBuf> {
+    std::env::split_paths(list).filter(|_| !list.is_empty())
 }
 
 /// Where the shell searches for programs. An empty value counts, and means the working directory.
 pub(crate) fn path() -> Option<OsString> {
     std::env::var_os("PATH")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_empty_part_of_a_list_is_the_working_directory() {
+        let directories = |list: &str| library_directories(list.as_ref()).collect::<Vec<_>>();
+        assert!(directories("").is_empty());
+        assert_eq!(directories(":/a"), [Path::new(""), Path::new("/a")]);
+    }
 }

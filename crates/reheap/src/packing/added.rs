@@ -12,6 +12,7 @@ use super::report::{line, size};
 use super::source::Source;
 use crate::choice::Choice;
 use crate::container::{ContainerError, Contents, EntryPoint};
+use crate::env_vars;
 use crate::inspect;
 use crate::interrupt;
 use crate::opened::Opened;
@@ -388,7 +389,8 @@ impl<'a> Judged<'a> {
         let identity = identify(&program.file).map_err(|error| damaged(&error))?;
         let first = program.environment.iter();
         let first = first.filter_map(|variable| variable.strip_prefix("LD_LIBRARY_PATH="));
-        let first = first.flat_map(std::env::split_paths).collect();
+        let first = first.flat_map(|list| env_vars::library_directories(list.as_ref()));
+        let first = first.filter(|directory| directory.is_absolute()).collect();
         let open = |path: &Path| contents.noting(path);
         let libraries = Libraries::of_image(open, first, &identity.architecture);
         let known = Architecture::WITH_PRELOADS.map(Architecture::name);

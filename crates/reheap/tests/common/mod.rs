@@ -57,7 +57,8 @@ pub(crate) fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }
 
-/// Takes out what would make another build of the machine that the tests run on, and sets the cache.
+/// Takes out what would make another build of the machine that the tests run on, and what Cargo sets for tests. Sets the
+/// cache.
 fn in_a_clean_environment(command: &mut Command) -> &mut Command {
     for name in [
         "RUSTFLAGS",
@@ -66,6 +67,7 @@ fn in_a_clean_environment(command: &mut Command) -> &mut Command {
         "CARGO_BUILD_TARGET",
         "CARGO_TARGET_DIR",
         "CARGO_MANIFEST_DIR",
+        "LD_LIBRARY_PATH",
         "REHEAP_ALLOCATOR",
         "REHEAP_TUNING",
         "REHEAP_MEMORY_FUNCTIONS",
