@@ -10,13 +10,14 @@
 //! because daemons look who their parent is.
 
 use crate::process::{self, Seen};
+use rustix::time::{ClockId, clock_gettime};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The time between two looks at all processes.
 const STEP: Duration = Duration::from_millis(8);
-/// Looking may take one part in so many of the time.
+/// Looking may take one part in so many of a processor's time.
 const SHARE: u32 = 50;
 /// More threads of one process than this are not asked for their children.
 const THREADS_MAX: usize = 64;
@@ -68,6 +69,7 @@ pub(crate) struct Others {
     over: Vec<Run>,
     /// Processes with hooks, and what they executed. What they forked has hooks too, though it may never call one.
     hooked: BTreeSet<(u32, PathBuf)>,
+    /// When it last looked, and the CPU time that this took.
     looked: Option<(Instant, Duration)>,
 }
 
@@ -107,7 +109,7 @@ impl Others {
 
     /// Looks at all children of the processes that are watched. Each of these comes with its program.
     pub(crate) fn look(&mut self, watched: &BTreeMap<u32, PathBuf>) {
-        let begin = Instant::now();
+        let (now, cpu_time) = (Instant::now(), cpu_time_of_this_thread());
         let mut done = BTreeSet::new();
         let known = self.now.keys().chain(self.root.iter()).copied();
         let mut open: Vec<(u32, Option<u32>)> = known.map(|pid| (pid, None)).collect();
@@ -122,7 +124,7 @@ impl Others {
             let children = process::children(pid, THREADS_MAX);
             open.extend(children.into_iter().map(|child| (child, Some(pid))));
         }
-        self.looked = Some((begin, begin.elapsed()));
+        self.looked = Some((now, cpu_time_of_this_thread().saturating_sub(cpu_time)));
     }
 
     fn look_at(&mut self, pid: u32, parent: Option<u32>) {
@@ -243,4 +245,10 @@ fn entry(others: &mut BTreeMap<PathBuf, Other>, program: PathBuf) -> &mut Other 
         cpu: Duration::ZERO,
         running: 0,
     })
+}
+
+/// Not the time that passes: where others have the processors, that says nothing of what looking costs.
+fn cpu_time_of_this_thread() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }
