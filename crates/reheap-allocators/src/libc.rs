@@ -147,7 +147,7 @@ impl Original {
             memory_functions.unwrap_or_default().as_bytes(),
             presets(replacement.allocator).as_bytes(),
             &text,
-            &marker::LAYOUT.to_le_bytes(),
+            &marker::LAYOUT.map(u32::to_le_bytes).concat(),
         ]);
         let name = format!(
             "{}-{}-{}",

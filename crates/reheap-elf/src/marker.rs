@@ -8,7 +8,10 @@
 //! left.
 //!
 //! The other four lead to the program's aligned functions, so that `reheap profile` finds them. They are weak references:
-//! a marker must bring no function into a program that calls none of them. A word of such a function leads to address 0.
+//! a marker must bring no function into a program that calls none of them. A word of such a function leads to address 0,
+//! or to itself where lld links for AArch64. In a libc they are hidden as well. Zig tells lld nothing of a static-pie, so
+//! lld takes a weak reference that could be seen outside for one that a dynamic linker would fill in, and refuses it. In
+//! a preload they must be seen outside, because a linker hides a function that anything refers to as hidden.
 //!
 //! Layout of the note (ELF gABI "Note Section"): name `reheap`, type 2, description = 12 words, then the text. Type 1
 //! is older, and has only the first eight words. In a preload the baked-in tuning follows, and all three parts have room
@@ -103,8 +106,8 @@ pub const SYMBOL: &str = "__reheap_marker";
 /// The section that holds the note.
 pub const SECTION: &str = ".note.reheap";
 
-/// The layout of new markers: their note's type.
-pub const LAYOUT: u32 = NOTE_TYPE.0;
+/// The layout of new markers: their note's type, and a number that changes with how they refer to functions.
+pub const LAYOUT: [u32; 2] = [NOTE_TYPE.0, 1];
 
 const NOTE_NAME: &[u8] = b"reheap\0";
 const NOTE_TYPE: elf::NoteType = elf::NoteType(2);
@@ -122,7 +125,8 @@ pub fn object_file(
     own_name: impl Fn(&str) -> String,
 ) -> Vec<u8> {
     let mut object = empty_object(platform);
-    add_note(&mut object, &text(marker), platform, own_name);
+    let aligned = SymbolScope::Linkage;
+    add_note(&mut object, &text(marker), platform, own_name, aligned);
     for baked in tuning {
         baked.add_to(&mut object, platform.architecture);
     }
@@ -137,7 +141,8 @@ pub(crate) fn retunable_object_file(
 ) -> Vec<u8> {
     let mut object = empty_object(platform);
     let parts = retunable::parts(marker, tuning).expect("what is built has only presets in it");
-    let note = add_note(&mut object, &parts, platform, str::to_owned);
+    let aligned = SymbolScope::Dynamic;
+    let note = add_note(&mut object, &parts, platform, str::to_owned, aligned);
     retunable::add_symbols(&mut object, note, tuning, platform.architecture);
     written(&object)
 }
@@ -165,12 +170,13 @@ fn text(marker: &Marker) -> Vec<u8> {
     serde_json::to_vec(marker).expect("a struct of strings is always JSON")
 }
 
-/// Adds the note, with this behind the words.
+/// Adds the note, with this behind the words. `aligned` is who may see the aligned functions that it refers to.
 fn add_note(
     object: &mut Object<'static>,
     text: &[u8],
     platform: Platform,
     own_name: impl Fn(&str) -> String,
+    aligned: SymbolScope,
 ) -> SectionId {
     let word_bytes = platform.architecture.class().word_bytes();
     let mut note = Vec::new();
@@ -196,11 +202,15 @@ fn add_note(
     let core = family::CORE
         .into_iter()
         .flat_map(|function| [function.to_owned(), own_name(function)])
-        .map(|function| (function, false));
-    let aligned = family::ALIGNED.map(|function| (function.to_owned(), true));
-    for (index, (function, weak)) in core.chain(aligned).enumerate() {
+        .map(|function| undefined_symbol(&function));
+    let aligned = family::ALIGNED.map(|function| Symbol {
+        weak: true,
+        scope: aligned,
+        ..undefined_symbol(function)
+    });
+    for (index, function) in core.chain(aligned).enumerate() {
         let offset = (WORDS_OFFSET + index * word_bytes) as u64;
-        let function = object.add_symbol(undefined_symbol(&function, weak));
+        let function = object.add_symbol(function);
         add_distance(
             object,
             section,
@@ -240,14 +250,14 @@ fn add_distance(
     }
 }
 
-fn undefined_symbol(name: &str, weak: bool) -> Symbol {
+fn undefined_symbol(name: &str) -> Symbol {
     Symbol {
         name: name.into(),
         value: 0,
         size: 0,
         kind: SymbolKind::Text,
         scope: SymbolScope::Unknown,
-        weak,
+        weak: false,
         section: SymbolSection::Undefined,
         flags: SymbolFlags::None,
     }
@@ -360,6 +370,8 @@ pub fn parse_description(
     let (words, text) = description
         .split_at_checked(words * word_bytes)
         .ok_or_else(|| MarkerError::Note(format!("{} bytes are too few", description.len())))?;
+    let address_of_word =
+        |index: usize| class.address(address.wrapping_add((index * word_bytes) as u64));
     let targets: Vec<u64> = words
         .chunks_exact(word_bytes)
         .enumerate()
@@ -367,17 +379,17 @@ pub fn parse_description(
             // The upper half of a 32-bit distance does not matter, because addresses wrap around.
             let mut distance = [0; 8];
             distance[..word_bytes].copy_from_slice(word);
-            let sum = address
-                .wrapping_add((index * word_bytes) as u64)
-                .wrapping_add(u64::from_le_bytes(distance));
-            class.address(sum)
+            class.address(address_of_word(index).wrapping_add(u64::from_le_bytes(distance)))
         })
         .collect();
     let (core, aligned) = targets.split_at(CORE_WORDS);
     let aligned = family::ALIGNED
         .into_iter()
-        .zip(aligned)
-        .map(|(name, &address)| (name, (address != 0).then_some(address)))
+        .zip(aligned.iter().zip(CORE_WORDS..))
+        .map(|(name, (&target, index))| {
+            let is_there = target != 0 && target != address_of_word(index);
+            (name, is_there.then_some(target))
+        })
         .collect();
     let functions: Vec<MarkedFunction> = family::CORE
         .into_iter()
@@ -422,7 +434,8 @@ mod tests {
 
     #[test]
     fn a_marker_says_where_the_aligned_functions_are_and_which_the_program_lacks() {
-        let targets = [1, 1, 2, 2, 3, 3, 4, 4, 0x50, 0, 0x70, 0];
+        let itself = 0x1000 + 8 * 11;
+        let targets = [1, 1, 2, 2, 3, 3, 4, 4, 0x50, 0, 0x70, itself];
         let found = parse_description(2, &description(&targets), 0x1000, Class::Bits64).unwrap();
         assert_eq!(found.replaced, Vec::<&str>::new());
         let aligned = [

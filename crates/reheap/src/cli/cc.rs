@@ -9,7 +9,7 @@ use crate::env_vars;
 use crate::exit;
 use crate::project::proof;
 use crate::ui::Failure;
-use crate::workshop::{Network, Workshop};
+use crate::workshop::{Network, Workshop, refuse_missing};
 use anyhow::Context as _;
 use clap::{CommandFactory as _, Parser as _};
 use reheap_allocators::compiler::{Compiler, Language, LinkError, Pie, Purpose, Search};
@@ -32,6 +32,10 @@ pub(crate) const EXAMPLES_CXX: &str = "Examples:
 pub(crate) struct CcArguments {
     #[command(flatten)]
     linked_with: StaticArguments,
+    /// The musl target to make programs for; the compiler's own `--target` goes after `--`
+    /// [default: that of this machine]
+    #[arg(long, value_name = "TRIPLE")]
+    target: Option<String>,
     /// The libc.a to derive from [default: the compiler's own]
     #[arg(long, value_name = "FILE")]
     libc: Option<PathBuf>,
@@ -118,7 +122,8 @@ pub(crate) fn run_without_arguments() -> anyhow::Result<ExitCode> {
 
 fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> {
     let linked_with = arguments.linked_with.check()?;
-    let target = choice::musl_target(None)?;
+    let target = choice::musl_target(arguments.target.as_deref())?;
+    refuse_missing(&linked_with.choice, &target)?;
     let workshop = Workshop::new(Network::AsConfigured);
     let given = &arguments.compiler;
     let call = Call::of(given);
