@@ -165,6 +165,12 @@ impl Target {
         Some(Target::new(architecture, libc))
     }
 
+    /// The musl target that GNU's tools or Zig call so, such as `aarch64-linux-musl`.
+    pub fn of_gnu(triple: &str) -> Option<Target> {
+        let mut targets = Architecture::ALL.into_iter().map(Target::musl);
+        targets.find(|target| [target.gnu_triple(), target.zig_triple()].contains(&triple.into()))
+    }
+
     fn row(&self) -> &'static Row {
         let mut rows = TABLE.iter();
         let row = rows.find(|row| row.architecture == self.architecture);
@@ -350,6 +356,10 @@ mod tests {
         assert_eq!(target.zig_triple(), "arm-linux-musleabihf");
         let target = Target::musl(Architecture::I686);
         assert_eq!(target.zig_triple(), "x86-linux-musl");
+        for triple in ["i686-linux-musl", "x86-linux-musl"] {
+            assert_eq!(Target::of_gnu(triple), Some(target));
+        }
+        assert_eq!(Target::of_gnu("i686-linux-gnu"), None);
     }
 
     #[test]

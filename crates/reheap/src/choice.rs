@@ -460,6 +460,10 @@ pub(crate) fn musl_target(triple: Option<&str>) -> anyhow::Result<Target> {
             match &error {
                 TargetError::NotMusl { .. } => failure
                     .hint("for a dynamic program, use `reheap run -a <allocator> -- <command>`"),
+                TargetError::UnsupportedArchitecture { triple } => match Target::of_gnu(triple) {
+                    Some(target) => failure.hint(format!("did you mean `--target {target}`?")),
+                    None => failure,
+                },
                 _ => failure,
             }
             .into()

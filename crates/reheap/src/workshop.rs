@@ -477,7 +477,10 @@ fn names_a_compiler() -> bool {
 fn no_compiler(reason: String, target: &Target) -> Failure {
     let failure = Failure::failed(reason);
     match target.libc() {
-        Libc::Musl => failure.hint("reheap doctor --fix"),
+        Libc::Musl if Target::of_this_machine(Libc::Musl) == Some(*target) => {
+            failure.hint("reheap doctor --fix")
+        }
+        Libc::Musl => failure.hint(format!("reheap doctor --fix --target {target}")),
         Libc::Glibc => failure.hint(format!(
             "install gcc, clang or zig from your system's packages, or name a compiler: CC_{}=<path>",
             target.triple().replace('-', "_")

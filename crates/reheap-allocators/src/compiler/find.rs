@@ -579,7 +579,13 @@ impl Trial<'_> {
         }
         if self.purpose == Purpose::Programs {
             let program = directory.path().join("trial");
-            let output = compile(&["-static".as_ref(), source.as_os_str()], &program)?;
+            let mut arguments: Vec<&OsStr> = vec!["-static".as_ref(), source.as_os_str()];
+            // Zig compiles its libraries when they are first needed, for each kind of program, and that takes a minute.
+            // So the trial asks for the kind that reheap links.
+            if candidate.linking == Linking::Zig {
+                arguments.extend(["-fPIE".as_ref(), "-pie".as_ref()] as [&OsStr; 2]);
+            }
+            let output = compile(&arguments, &program)?;
             if !output.status.success() {
                 return Err(Reason::DoesNotLink {
                     message: complaint(&output),

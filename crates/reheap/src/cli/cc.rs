@@ -13,6 +13,7 @@ use crate::workshop::{Network, Workshop, refuse_missing};
 use anyhow::Context as _;
 use clap::{CommandFactory as _, Parser as _};
 use reheap_allocators::compiler::{Compiler, Language, LinkError, Pie, Purpose, Search};
+use reheap_allocators::libc::Original;
 use reheap_allocators::target::Target;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -21,10 +22,12 @@ use std::process::{ExitCode, Stdio};
 pub(crate) const EXAMPLES: &str = "Examples:
   reheap cc -O2 hello.c -o hello
   reheap cc -a jemalloc -t narenas=2 -- -O2 hello.c -o hello
+  reheap cc --target aarch64-unknown-linux-musl -O2 hello.c -o hello
   CC=\"reheap cc\" ./configure && make
   REHEAP_ALLOCATOR=snmalloc CC=\"reheap cc\" cmake -B build";
 pub(crate) const EXAMPLES_CXX: &str = "Examples:
   reheap c++ -O2 hello.cpp -o hello
+  reheap c++ --target aarch64-unknown-linux-musl -O2 hello.cpp -o hello
   CC=\"reheap cc\" CXX=\"reheap c++\" cmake -B build";
 
 /// What `reheap cc` itself understands.
@@ -145,7 +148,7 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
     match call {
         Call::Links => {
             let original = match &arguments.libc {
-                Some(file) => file.clone(),
+                Some(file) => libc_for(&target, file)?,
                 None => original_libc(&compiler, &target, &workshop)?,
             };
             let derived = workshop.derived_directory(&linked_with.choice, &target, &original)?;
@@ -173,9 +176,25 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
         .status()
         .with_context(|| format!("cannot start `{}`", compiler.program.display()))?;
     if status.success() && call == Call::Links {
-        proof::of_executable(&output_of(given), &linked_with.choice)?;
+        let output = output_of(given);
+        if !proof::of_executable(&output, &linked_with.choice)?.is_for(&target) {
+            let text = format!("`{}` is not for `{target}`", output.display());
+            let hint = "leave out the compiler's own flags for another processor";
+            return Err(Failure::failed(text).hint(hint).into());
+        }
     }
     Ok(exit::passed_on(status))
+}
+
+/// The libc.a that the user names.
+fn libc_for(target: &Target, file: &Path) -> anyhow::Result<PathBuf> {
+    let its_own = Target::musl(Original::read(file)?.architecture());
+    if its_own != *target {
+        let text = format!("`{}` is a libc for {its_own}", file.display());
+        let hint = format!("make programs for it: --target {its_own}");
+        return Err(Failure::usage(text).hint(hint).into());
+    }
+    Ok(file.to_owned())
 }
 
 fn original_libc(

@@ -5,6 +5,7 @@ use crate::choice::Choice;
 use crate::opened::Opened;
 use crate::ui::Failure;
 use anyhow::Context as _;
+use reheap_allocators::target::Target;
 use reheap_elf::identify::{Confidence, Kind, MarkerIdentity, RustGlobalAllocator, identify};
 use reheap_elf::{Architecture, family};
 use std::fmt;
@@ -15,6 +16,8 @@ use std::path::Path;
 #[derive(Debug)]
 pub(crate) struct Proof {
     kind: Kind,
+    /// The processor's name.
+    architecture: String,
     size_bytes: u64,
     seen: Seen,
     rust_global_allocator: Option<RustGlobalAllocator>,
@@ -64,6 +67,7 @@ pub(crate) fn of_executable(path: &Path, choice: &Choice) -> anyhow::Result<Proo
     }
     Ok(Proof {
         kind: identity.kind,
+        architecture: identity.architecture,
         size_bytes: file.size_bytes(),
         seen,
         rust_global_allocator: identity.rust_global_allocator,
@@ -94,6 +98,11 @@ impl Proof {
             }
             (RustHeap::Unknown, Some(_)) => Some(own),
         }
+    }
+
+    /// Whether the executable is for the processor of this target.
+    pub(crate) fn is_for(&self, target: &Target) -> bool {
+        self.architecture == target.arch().name()
     }
 
     /// The proof in words, for many executables of different sizes.
