@@ -317,6 +317,19 @@ mod tests {
             separate(&strings(&["-O2", "f.c"])),
             strings(&["--", "-O2", "f.c"])
         );
+        for (given, expected) in [
+            (
+                &["--target=t", "--target=u", "f.c"][..],
+                &["--target=t", "--target=u", "--", "f.c"][..],
+            ),
+            (
+                &["--target", "t", "-O2", "--target=u"],
+                &["--target", "t", "--", "-O2", "--target=u"],
+            ),
+            (&["--", "--target=u", "f.c"], &["--", "--target=u", "f.c"]),
+        ] {
+            assert_eq!(separate(&strings(given)), strings(expected));
+        }
     }
 
     #[test]
