@@ -18,6 +18,7 @@ mod dist;
 mod figures;
 mod fuzz;
 mod inspect_corpus;
+mod known;
 mod machine;
 mod measure;
 mod memory_counts;
@@ -28,8 +29,10 @@ mod prerequisites;
 mod profiles;
 mod programs;
 mod progress;
+mod published;
 mod registry;
 mod scaling;
+mod sources;
 mod start;
 mod table;
 mod targets;
@@ -80,6 +83,9 @@ enum Task {
         /// Only how the time changes with one to 32 threads
         #[arg(long, conflicts_with = "hardened")]
         scaling: bool,
+        /// Only what others have published, repeated here
+        #[arg(long, conflicts_with_all = ["hardened", "scaling"])]
+        published: bool,
         /// Only these programs, or `figures` for what reheap itself costs
         only: Vec<String>,
     },
@@ -203,11 +209,13 @@ fn run(task: Task) -> anyhow::Result<()> {
             machine,
             hardened,
             scaling,
+            published,
             only,
         } => {
-            let subject = match (hardened, scaling) {
-                (true, _) => Subject::Hardened,
-                (_, true) => Subject::Scaling,
+            let subject = match (hardened, scaling, published) {
+                (true, ..) => Subject::Hardened,
+                (_, true, _) => Subject::Scaling,
+                (.., true) => Subject::Published,
                 _ => Subject::All,
             };
             measure::run(&workspace, rounds, machine, subject, &only)

@@ -4,11 +4,13 @@
 //! built here.
 
 use crate::figures;
+use crate::known::Known;
 use crate::machine::Machine;
 use crate::pages;
 use crate::prerequisites;
-use crate::programs::{self, Prepared, RustProgram, ServerProgram, SystemProgram};
+use crate::programs::{self, Commands, Prepared, RustProgram, ServerProgram, SystemProgram};
 use crate::progress::Progress;
+use crate::published;
 use crate::scaling;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result};
@@ -56,6 +58,8 @@ pub(crate) enum Subject {
     Hardened,
     /// The same work on one to 32 threads.
     Scaling,
+    /// What others have published, repeated.
+    Published,
 }
 
 /// What takes part, and where the raw data goes.
@@ -85,6 +89,14 @@ const ONLY_HARDENED: Plan = Plan {
     directory: pages::HARDENED,
 };
 
+const ONLY_PUBLISHED: Plan = Plan {
+    linked: published::LINKED,
+    crates: &[],
+    preloaded: published::PRELOADED,
+    programs: &[],
+    directory: published::DIRECTORY,
+};
+
 const ONLY_SCALING: Plan = Plan {
     linked: scaling::VARIANTS,
     crates: &[],
@@ -105,6 +117,7 @@ pub(crate) fn run(
         Subject::All => &ALL,
         Subject::Hardened => &ONLY_HARDENED,
         Subject::Scaling => &ONLY_SCALING,
+        Subject::Published => &ONLY_PUBLISHED,
     };
     let progress = Progress::start();
     let machine = Machine::describe()?;
@@ -115,23 +128,32 @@ pub(crate) fn run(
     let raw = directory.join(plan.directory);
     fs::create_dir_all(&raw)
         .with_context(|| format!("cannot make the directory `{}`", raw.display()))?;
+    let known = match subject {
+        Subject::All | Subject::Published => Known::prepare(workspace, &progress)?,
+        Subject::Hardened | Subject::Scaling => Known::default(),
+    };
     let measuring = Measuring {
         workspace,
         plan,
+        known: &known,
         progress: &progress,
         directory: &raw,
         rounds,
-    };
-    let mut prepared = match subject {
-        Subject::Scaling => Prepared::of_rust(scaling::programs(workspace)),
-        Subject::All | Subject::Hardened => programs::prepare(workspace, &progress)?,
     };
     let is_chosen = |name: &str| {
         (only.is_empty() || only.iter().any(|chosen| chosen == name))
             && (plan.programs.is_empty() || plan.programs.contains(&name))
     };
-    prepared.rust.retain(|program| is_chosen(program.package));
+    let mut prepared = match subject {
+        Subject::Scaling => Prepared::of_rust(scaling::programs(workspace)),
+        Subject::Published => published::prepare(workspace, &progress, &known, is_chosen)?,
+        Subject::All | Subject::Hardened => programs::prepare(workspace, &progress)?,
+    };
+    prepared.rust.retain(|program| is_chosen(program.name));
     prepared.system.retain(|program| is_chosen(program.name));
+    prepared
+        .commands
+        .retain(|commands| is_chosen(commands.name));
     prepared.servers.retain(|program| is_chosen(program.name));
     for program in &prepared.rust {
         measuring.rust(program)?;
@@ -139,18 +161,23 @@ pub(crate) fn run(
     for program in &prepared.system {
         measuring.system(program)?;
     }
+    for commands in &prepared.commands {
+        measuring.commands(commands)?;
+    }
     for program in &prepared.servers {
         measuring.server(program)?;
     }
-    for left_out in &prepared.left_out {
+    for left_out in known.left_out.iter().chain(&prepared.left_out) {
         progress.say(format!("left out: {}: {}", left_out.name, left_out.reason));
     }
-    if subject == Subject::Scaling {
-        scaling::count(workspace, &progress, &raw)?;
-    } else if is_chosen("figures") {
-        let figures = figures::measure(workspace, &progress)?;
-        let raw = serde_json::to_string_pretty(&figures).context("cannot write JSON")?;
-        write(&directory.join("figures.json"), &raw)?;
+    match subject {
+        Subject::Scaling => scaling::count(workspace, &progress, &raw)?,
+        Subject::All if is_chosen("figures") => {
+            let figures = figures::measure(workspace, &progress)?;
+            let raw = serde_json::to_string_pretty(&figures).context("cannot write JSON")?;
+            write(&directory.join("figures.json"), &raw)?;
+        }
+        Subject::All | Subject::Hardened | Subject::Published => (),
     }
     pages::write(workspace, &directory)?;
     progress.say(format!("written to `{}`", directory.display()));
@@ -160,6 +187,7 @@ pub(crate) fn run(
 struct Measuring<'a> {
     workspace: &'a Workspace,
     plan: &'a Plan,
+    known: &'a Known,
     progress: &'a Progress,
     directory: &'a Path,
     rounds: usize,
@@ -168,27 +196,42 @@ struct Measuring<'a> {
 impl Measuring<'_> {
     fn rust(&self, program: &RustProgram) -> Result<()> {
         let mut command = self.workspace.cargo_reheap();
-        command.args(["bench", "--name", program.package]);
+        command.args(["bench", "--name", program.name]);
         command.args(["--variant", self.plan.linked]);
+        with_values(&mut command, "--variant", program.variants);
         for (name, feature) in self.plan.crates {
             let built = program.build_with_feature(self.workspace, self.progress, feature)?;
             let words = program.arguments.join(" ");
             let variant = format!("{name}={} {words}", built.display());
             command.args(["--variant", &variant]);
         }
+        let known = self.known.linked(self.workspace, self.progress, program)?;
+        with_values(&mut command, "--variant", &known);
         if let Some(sweep) = program.sweep {
             command.args(["-L", sweep]);
         }
+        with_values(&mut command, "--metric", program.metrics);
+        command.envs(program.environment.iter().copied());
         command.args(program.cargo_flags(self.workspace));
-        self.measure(program.package, &mut command, &program.arguments)
+        self.measure(program.name, &mut command, &program.arguments)
     }
 
     fn system(&self, program: &SystemProgram) -> Result<()> {
         let mut command = self.workspace.reheap();
         command.args(["bench", "--name", program.name]);
         command.args(["--variant", self.plan.preloaded]);
-        command.envs(program.environment.iter().copied());
+        let known = self.known.preloaded(&program.words.join(" "));
+        with_values(&mut command, "--variant", &known);
+        command.envs(program.environment.iter().cloned());
         self.measure(program.name, &mut command, &program.words)
+    }
+
+    fn commands(&self, commands: &Commands) -> Result<()> {
+        let mut command = self.workspace.reheap();
+        command.args(["bench", "--name", commands.name]);
+        with_values(&mut command, "--variant", &commands.variants);
+        command.envs(commands.environment.iter().cloned());
+        self.measure(commands.name, &mut command, &[])
     }
 
     fn server(&self, program: &ServerProgram) -> Result<()> {
@@ -202,9 +245,9 @@ impl Measuring<'_> {
             "--load",
             program.load,
         ]);
-        for metric in program.metrics {
-            command.args(["--metric", metric]);
-        }
+        with_values(&mut command, "--metric", program.metrics);
+        let known = self.known.preloaded(program.server);
+        with_values(&mut command, "--variant", &known);
         self.measure(program.name, &mut command, &[])
     }
 
@@ -219,6 +262,13 @@ impl Measuring<'_> {
         let text = fs::read_to_string(&file)
             .with_context(|| format!("cannot read `{}`", file.display()))?;
         write(&file, &self.workspace.without_places(&text))
+    }
+}
+
+/// Gives a command each value behind the flag.
+fn with_values(command: &mut Command, flag: &str, values: &[impl AsRef<str>]) {
+    for value in values {
+        command.args([flag, value.as_ref()]);
     }
 }
 

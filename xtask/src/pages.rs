@@ -16,6 +16,7 @@ mod ratios;
 use crate::attacks;
 use crate::figures::Figures;
 use crate::profiles;
+use crate::published;
 use crate::scaling;
 use crate::start;
 use crate::trust::Trust;
@@ -105,6 +106,20 @@ pub(crate) fn pages(workspace: &Workspace, directory: &Path) -> Result<Vec<Page>
     let scaled = directory.join(scaling::DIRECTORY);
     if scaled.exists() {
         page(scaling::PAGE, scaling::page(&scaled)?);
+    }
+    let repeated = directory.join(published::DIRECTORY);
+    if repeated.exists() {
+        let path = directory.join(published::PAGE);
+        let text = match path.exists() {
+            true => read(&path)?,
+            false => published::SKELETON.to_owned(),
+        };
+        let measured = Measurements::read(&repeated)?;
+        let block = |name: &str| match name {
+            "machine" => measured.block(name, &linked, &preloaded),
+            name => published::block(directory, name),
+        };
+        page(published::PAGE, blocks::filled(&text, block)?);
     }
     let trust = directory.join("trust.json");
     if trust.exists() {

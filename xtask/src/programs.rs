@@ -39,11 +39,20 @@ pub(crate) const SQLITE: NpmFile = NpmFile {
 
 /// A program in Rust, which can be linked with any libc and any allocator.
 pub(crate) struct RustProgram {
-    /// The name of the package and of the executable.
+    /// As the results are called.
+    pub(crate) name: &'static str,
     pub(crate) package: &'static str,
+    pub(crate) executable: &'static str,
     pub(crate) manifest: PathBuf,
+    /// Further flags of Cargo.
+    pub(crate) flags: &'static [&'static str],
     /// The parameter that it is run with several values of, for `-L`.
     pub(crate) sweep: Option<&'static str>,
+    pub(crate) environment: &'static [(&'static str, &'static str)],
+    /// What it is linked with beside what all programs are.
+    pub(crate) variants: &'static [&'static str],
+    /// Figures that it prints, for `--metric`.
+    pub(crate) metrics: &'static [&'static str],
     /// What it is run with, with whole paths.
     pub(crate) arguments: Vec<String>,
 }
@@ -52,9 +61,17 @@ pub(crate) struct RustProgram {
 pub(crate) struct SystemProgram {
     pub(crate) name: &'static str,
     /// Environment variables that it needs to be worth measuring.
-    pub(crate) environment: Vec<(&'static str, &'static str)>,
+    pub(crate) environment: Vec<(&'static str, String)>,
     /// The program and its arguments, with whole paths.
     pub(crate) words: Vec<String>,
+}
+
+/// Commands that are compared as they are, the first being the baseline.
+pub(crate) struct Commands {
+    pub(crate) name: &'static str,
+    pub(crate) environment: Vec<(&'static str, String)>,
+    /// As `NAME=COMMAND`.
+    pub(crate) variants: Vec<String>,
 }
 
 /// A server and what keeps it busy, as `reheap bench` takes them.
@@ -84,6 +101,7 @@ pub(crate) const REDIS: ServerProgram = ServerProgram {
 pub(crate) struct Prepared {
     pub(crate) rust: Vec<RustProgram>,
     pub(crate) system: Vec<SystemProgram>,
+    pub(crate) commands: Vec<Commands>,
     pub(crate) servers: Vec<ServerProgram>,
     pub(crate) left_out: Vec<LeftOut>,
 }
@@ -156,12 +174,13 @@ impl Prepared {
         Self {
             rust,
             system: Vec::new(),
+            commands: Vec::new(),
             servers: Vec::new(),
             left_out: Vec::new(),
         }
     }
 
-    fn leave_out(&mut self, name: &str, error: &anyhow::Error) {
+    pub(crate) fn leave_out(&mut self, name: &str, error: &anyhow::Error) {
         self.left_out.push(LeftOut {
             name: name.to_owned(),
             reason: format!("{error:#}"),
@@ -175,9 +194,15 @@ pub(crate) fn rust_program(
     manifest: &str,
 ) -> RustProgram {
     RustProgram {
+        name: package,
         package,
+        executable: package,
         manifest: workspace.root.join(manifest),
+        flags: &[],
         sweep: None,
+        environment: &[],
+        variants: &[],
+        metrics: &[],
         arguments: ["--threads", THREADS].map(String::from).to_vec(),
     }
 }
@@ -196,7 +221,10 @@ impl RustProgram {
             &manifest,
         ];
         let target = ["--target-dir", &target];
-        flags.into_iter().chain(target).map(String::from).collect()
+        let all = flags.into_iter().chain(target);
+        all.chain(self.flags.iter().copied())
+            .map(String::from)
+            .collect()
     }
 
     /// Builds it with plain Cargo for this machine, as a dynamic executable, where `cargo reheap bench` builds it too.
@@ -211,7 +239,7 @@ impl RustProgram {
         command.args(["--target", &triple]);
         progress.step(&format!("building {}", self.package), &mut command)?;
         let directory = workspace.target.join(triple).join("release");
-        Ok(directory.join(self.package))
+        Ok(directory.join(self.executable))
     }
 
     /// Builds it for musl with plain Cargo and this feature, and puts the executable aside.
@@ -229,13 +257,18 @@ impl RustProgram {
             &format!("building {} with {feature}", self.package),
             &mut command,
         )?;
-        let of_target = workspace.target.join(target.triple());
-        let aside = of_target.join("reheap-bench").join(feature);
+        self.put_aside(workspace, feature)
+    }
+
+    /// Copies the executable for musl to where no other build replaces it.
+    pub(crate) fn put_aside(&self, workspace: &Workspace, variant: &str) -> Result<PathBuf> {
+        let of_target = workspace.target.join(musl_target()?.triple());
+        let aside = of_target.join("reheap-bench").join(variant);
         fs::create_dir_all(&aside)
             .with_context(|| format!("cannot make the directory `{}`", aside.display()))?;
         let (from, to) = (
-            of_target.join("release").join(self.package),
-            aside.join(self.package),
+            of_target.join("release").join(self.executable),
+            aside.join(self.executable),
         );
         fs::copy(&from, &to)
             .with_context(|| format!("cannot copy `{}` to `{}`", from.display(), to.display()))?;
@@ -249,7 +282,7 @@ fn readers(workspace: &Workspace) -> Result<SystemProgram> {
     let script = workspace.root.join("workloads/real/readers/readers.py");
     Ok(SystemProgram {
         name: "readers",
-        environment: vec![("PYTHONMALLOC", "malloc")],
+        environment: vec![("PYTHONMALLOC", "malloc".to_owned())],
         words: ["python3", &script.display().to_string()]
             .map(String::from)
             .to_vec(),

@@ -1,10 +1,11 @@
 //! Getting the files: from the registries by their ordinary clients, or from our own compilers.
 
 use super::rows::{Row, Source, Symbols};
-use anyhow::{Context, Result, bail, ensure};
+use crate::sources::{debian_package, run, with_ending};
+use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// A program with threads and allocations, so that nothing of an allocator is left out.
 const RUST_MAIN: &str = "fn main() {\n    let texts: Vec<_> = std::thread::spawn(|| \
@@ -31,7 +32,7 @@ impl Row {
         fs::create_dir_all(&directory)
             .with_context(|| format!("cannot make the directory `{}`", directory.display()))?;
         match &self.source {
-            Source::Debian(package) => debian(&directory, package)?,
+            Source::Debian(package) => debian_package(&directory, package)?,
             Source::Npm(package, version) => npm(&directory, package, version)?,
             Source::PyPi(package, version) => pypi(&directory, package, version)?,
             Source::Rust {
@@ -83,18 +84,6 @@ fn stripped(symbols: Symbols) -> &'static str {
         Symbols::Kept => "",
         Symbols::Stripped => ", stripped",
     }
-}
-
-fn debian(directory: &Path, package: &str) -> Result<()> {
-    run(
-        Command::new("apt-get").args(["download", "-q", package]),
-        directory,
-    )?;
-    let archive = with_ending(directory, "deb")?;
-    run(
-        Command::new("dpkg-deb").arg("-x").arg(archive).arg("."),
-        directory,
-    )
 }
 
 fn npm(directory: &Path, package: &str, version: &str) -> Result<()> {
@@ -163,30 +152,4 @@ fn c(directory: &Path, command: &str) -> Result<()> {
         Command::new("strip").args(["-o", "stripped", "program"]),
         directory,
     )
-}
-
-fn with_ending(directory: &Path, ending: &str) -> Result<PathBuf> {
-    let entries = fs::read_dir(directory).context("cannot read a directory")?;
-    for entry in entries {
-        let path = entry.context("cannot read a directory")?.path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == ending)
-        {
-            return fs::canonicalize(path).context("cannot find what was fetched");
-        }
-    }
-    bail!("nothing that ends with .{ending} was fetched")
-}
-
-fn run(command: &mut Command, directory: &Path) -> Result<()> {
-    let shown = format!("{command:?}");
-    let output = command
-        .current_dir(directory)
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("cannot start {shown}"))?;
-    let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{shown} failed: {}", errors.trim());
-    Ok(())
 }

@@ -7,9 +7,11 @@
 mod text;
 
 use rayon::ThreadPoolBuilder;
-use std::io;
+use std::fs;
+use std::io::{self, Write as _};
 use std::num::NonZeroU64;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 use text::Text;
 use tokenizers::models::bpe::{BPE, BpeTrainer};
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
@@ -51,15 +53,27 @@ fn learn_and_encode(arguments: &Arguments) -> Result<Digest> {
     let tokenizer = learn(&mut text)?;
     let mut left = arguments.amount.get();
     let mut digests = Vec::new();
+    let mut encoding = Duration::ZERO;
     while left > 0 {
         let lines = left.min(BATCH_LINES);
-        digests.push(encode(
-            &tokenizer,
-            text.by_ref().take(lines as usize).collect(),
-        )?);
+        let batch = text.by_ref().take(lines as usize).collect();
+        let started = Instant::now();
+        digests.push(encode(&tokenizer, batch)?);
+        encoding += started.elapsed();
         left -= lines;
     }
+    report(arguments.amount.get(), encoding)?;
     Ok(digests.into_iter().sum())
+}
+
+/// Says on standard error, which need not be the same in every run, how fast it was and what memory is left.
+fn report(lines: u64, encoding: Duration) -> Result<()> {
+    let rate = lines as f64 / encoding.as_secs_f64();
+    let status = fs::read_to_string("/proc/self/status")?;
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let resident = resident.unwrap_or("unknown").trim();
+    writeln!(io::stderr(), "tokenize: {rate:.0} lines/s, {resident} resident")?;
+    Ok(())
 }
 
 fn learn(text: &mut Text) -> Result<Tokenizer> {
