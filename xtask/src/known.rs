@@ -14,18 +14,22 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Debian's packages, their libraries and the names of their variants.
+/// The variants with a preload of Debian.
+pub(crate) const JEMALLOC: &str = "Debian's jemalloc";
+pub(crate) const MIMALLOC: &str = "Debian's mimalloc";
+pub(crate) const TCMALLOC: &str = "Debian's tcmalloc";
+/// Their packages, and the libraries in them.
 const DEBIAN: [(&str, &str, &str); 3] = [
-    ("libjemalloc2", "libjemalloc.so.2", "Debian's jemalloc"),
-    ("libmimalloc2.0", "libmimalloc.so.2", "Debian's mimalloc"),
-    ("libtcmalloc-minimal4", "libtcmalloc_minimal.so.4", "Debian's tcmalloc"),
+    (JEMALLOC, "libjemalloc2", "libjemalloc.so.2"),
+    (MIMALLOC, "libmimalloc2.0", "libmimalloc.so.2"),
+    (TCMALLOC, "libtcmalloc-minimal4", "libtcmalloc_minimal.so.4"),
 ];
 
 /// The variant of what is linked with the patched libc.a.
 pub(crate) const BY_HAND: &str = "musl, libc.a patched by hand";
 
 /// The package whose mimalloc goes into the libc.a: the same version as reheap's.
-const MIMALLOC: (&str, &str) = ("libmimalloc-sys", "0.1.49");
+const PATCHED_IN: (&str, &str) = ("libmimalloc-sys", "0.1.49");
 
 /// As mimalloc's own build for musl compiles it, in release mode; position independent, as Rust links executables.
 const CFLAGS: [&str; 8] = [
@@ -77,7 +81,7 @@ impl Known {
     pub(crate) fn prepare(workspace: &Workspace, progress: &Progress) -> Result<Known> {
         let directory = workspace.target.join("known");
         let mut known = Known::default();
-        for (package, library, name) in DEBIAN {
+        for (name, package, library) in DEBIAN {
             match preload(&directory.join(package), package, library) {
                 Ok(path) => known.preloads.push((name, path)),
                 Err(error) => known.leave_out(name, &error),
@@ -99,8 +103,9 @@ impl Known {
 
     /// The variants of a command line that each package is preloaded into.
     pub(crate) fn preloaded(&self, words: &str) -> Vec<String> {
-        let variant =
-            |(name, path): &(_, PathBuf)| format!("{name}=env LD_PRELOAD={} {words}", path.display());
+        let variant = |(name, path): &(_, PathBuf)| {
+            format!("{name}=env LD_PRELOAD={} {words}", path.display())
+        };
         self.preloads.iter().map(variant).collect()
     }
 
@@ -149,7 +154,7 @@ impl ByHand {
     fn patch(workspace: &Workspace, progress: &Progress, directory: PathBuf) -> Result<ByHand> {
         fs::create_dir_all(&directory)
             .with_context(|| format!("cannot make the directory `{}`", directory.display()))?;
-        let (package, version) = MIMALLOC;
+        let (package, version) = PATCHED_IN;
         let (_, sources) = registry::fetched(&directory, package, version)?;
         let mimalloc = sources.join("c_src/mimalloc/v3");
         let object = directory.join("mimalloc.o");
@@ -160,8 +165,7 @@ impl ByHand {
         progress.quietly("compiling mimalloc for a libc.a", &mut cc)?;
         let patched = directory.join("libc.a");
         let stock = rust_libc()?;
-        fs::copy(&stock, &patched)
-            .with_context(|| format!("cannot copy `{}`", stock.display()))?;
+        fs::copy(&stock, &patched).with_context(|| format!("cannot copy `{}`", stock.display()))?;
         // Some names are there twice, and each time only the first goes.
         for _ in 0..2 {
             let mut ar = Command::new("ar");
@@ -209,7 +213,10 @@ fn rust_libc() -> Result<PathBuf> {
         .args(["--print", "target-libdir", "--target", target.triple()])
         .output()
         .context("cannot start rustc")?;
-    ensure!(output.status.success(), "rustc knows no directory of its libraries");
+    ensure!(
+        output.status.success(),
+        "rustc knows no directory of its libraries"
+    );
     let directory = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
     Ok(directory.join("self-contained/libc.a"))
 }

@@ -20,7 +20,8 @@ pub(crate) use page::{PAGE, SKELETON, block};
 pub(crate) const LINKED: &str = "glibc,glibc+mimalloc,glibc+jemalloc,musl,musl+mimalloc,musl+mimalloc3,\
                                  musl+mimalloc-secure,musl+jemalloc,musl+snmalloc,musl+rpmalloc";
 /// What is preloaded into Python.
-pub(crate) const PRELOADED: &str = "glibc,mimalloc,mimalloc3,mimalloc-secure,jemalloc,snmalloc,rpmalloc";
+pub(crate) const PRELOADED: &str =
+    "glibc,mimalloc,mimalloc3,mimalloc-secure,jemalloc,snmalloc,rpmalloc";
 /// In the directory of the measurements.
 pub(crate) const DIRECTORY: &str = "published";
 

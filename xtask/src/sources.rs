@@ -8,7 +8,11 @@ use std::process::{Command, Stdio};
 
 /// The directory of a Debian source package with Debian's patches, and its version. apt gets lists of its own, so the
 /// system's sources stay as they are.
-pub(crate) fn debian(workspace: &Workspace, directory: &Path, name: &str) -> Result<(PathBuf, String)> {
+pub(crate) fn debian(
+    workspace: &Workspace,
+    directory: &Path,
+    name: &str,
+) -> Result<(PathBuf, String)> {
     let state = workspace.target.join("trials/apt");
     for needed in ["lists/partial", "cache/archives/partial"] {
         fs::create_dir_all(state.join(needed)).context("cannot make a directory")?;

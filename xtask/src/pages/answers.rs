@@ -3,7 +3,7 @@
 //! A sentence says only what its figures say on every machine: "measurably faster in 5 of 7", never "faster". What that
 //! means is for the page around it.
 
-use super::ratios::{Benchmark, Kind, LINKED, Of, PRELOADED, Ratio, Ratios, Shown};
+use super::ratios::{Benchmark, FURTHER, Kind, LINKED, Of, PRELOADED, Ratio, Ratios, Shown};
 use crate::table::Table;
 use anyhow::{Context, Result};
 use reheap_bench::analysis::Verdict;
@@ -199,7 +199,8 @@ fn matrix(corner: &str, ratios: &Ratios, shown: &[Shown], of: Of) -> String {
     );
     header.push(format!("mean of {}", common.len()));
     let mut table = Table::with_header(header);
-    for row in shown {
+    let further = FURTHER.iter().filter(|row| ratios.has(row.variant));
+    for row in shown.iter().chain(further) {
         let mut cells = vec![match row.kind {
             Kind::Reheap => format!("**{}**", row.label),
             Kind::Stock | Kind::Known => row.label.to_owned(),

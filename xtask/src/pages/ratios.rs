@@ -3,6 +3,7 @@
 //! A geometric mean is taken only over benchmarks that every shown variant took part in: means over different
 //! benchmarks compare nothing.
 
+use crate::known;
 use reheap_bench::analysis::{Analysis, Verdict};
 use reheap_bench::compare::title;
 use reheap_bench::findings::Findings;
@@ -49,6 +50,26 @@ pub(crate) const LINKED: &[Shown] = &[
     shown("glibc+jemalloc", "glibc, jemalloc preloaded", Kind::Known),
     shown("musl+mimalloc", "reheap, mimalloc (default)", Kind::Reheap),
     shown("musl+jemalloc", "reheap, jemalloc", Kind::Reheap),
+];
+
+/// What else one can do today. Tables have it where it was measured; the chart is readable without it.
+pub(crate) const FURTHER: &[Shown] = &[
+    shown(known::BY_HAND, known::BY_HAND, Kind::Known),
+    shown(
+        known::JEMALLOC,
+        "glibc, Debian's jemalloc preloaded",
+        Kind::Known,
+    ),
+    shown(
+        known::MIMALLOC,
+        "glibc, Debian's mimalloc preloaded",
+        Kind::Known,
+    ),
+    shown(
+        known::TCMALLOC,
+        "glibc, Debian's tcmalloc preloaded",
+        Kind::Known,
+    ),
 ];
 
 /// Programs that nobody links again.
@@ -146,6 +167,12 @@ impl Ratios {
                 .all(|shown| benchmark.ratio(shown.variant, Of::Time).is_some())
         };
         self.benchmarks.iter().filter(has_all).collect()
+    }
+
+    /// Whether any benchmark has this variant.
+    pub(crate) fn has(&self, variant: &str) -> bool {
+        let mut benchmarks = self.benchmarks.iter();
+        benchmarks.any(|benchmark| benchmark.ratio(variant, Of::Time).is_some())
     }
 
     /// The titles of the benchmarks that are not among these.

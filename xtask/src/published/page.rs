@@ -44,7 +44,11 @@ pub(crate) fn block(directory: &Path, name: &str) -> Result<String> {
                 &raw,
                 &[
                     (name, &|_| "Python's own pools".to_owned(), Quantity::Wall),
-                    (&with_malloc, &|_| "all from malloc".to_owned(), Quantity::Wall),
+                    (
+                        &with_malloc,
+                        &|_| "all from malloc".to_owned(),
+                        Quantity::Wall,
+                    ),
                 ],
             )
         }

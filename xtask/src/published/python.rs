@@ -161,7 +161,8 @@ impl Build<'_> {
             .env("CC", &self.compiler)
             .env("MODULE_BUILDTYPE", "static")
             .current_dir(&self.directory);
-        self.progress.quietly("configuring Python", &mut configure)?;
+        self.progress
+            .quietly("configuring Python", &mut configure)?;
         let modules = self.directory.join("Modules");
         fs::copy(modules.join("Setup.stdlib"), modules.join("Setup.local"))
             .context("cannot choose Python's modules")?;
@@ -173,7 +174,8 @@ impl Build<'_> {
         let executable = format!("python-{name}");
         let path = self.directory.join(&executable);
         if path.exists() {
-            fs::remove_file(&path).with_context(|| format!("cannot delete `{}`", path.display()))?;
+            fs::remove_file(&path)
+                .with_context(|| format!("cannot delete `{}`", path.display()))?;
         }
         let mut make = Command::new("make");
         make.args(["-j2", &executable])
