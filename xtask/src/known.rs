@@ -220,3 +220,21 @@ fn rust_libc() -> Result<PathBuf> {
     let directory = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
     Ok(directory.join("self-contained/libc.a"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_preload_is_put_before_the_command_and_nothing_else_is_run() {
+        let known = Known {
+            preloads: vec![(JEMALLOC, "/lib/libjemalloc.so.2".into())],
+            ..Known::default()
+        };
+        assert_eq!(
+            known.preloaded("churn --threads {threads}"),
+            ["Debian's jemalloc=env LD_PRELOAD=/lib/libjemalloc.so.2 churn --threads {threads}"]
+        );
+        assert!(Known::default().preloaded("churn").is_empty());
+    }
+}

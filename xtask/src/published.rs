@@ -64,7 +64,7 @@ pub(crate) fn prepare(
             manifest: workspace.root.join(REAL),
             metrics: &TOKENIZE_METRICS,
             variants: &TUNED,
-            ..on_threads(workspace, "tokenize", "threads=1,2,8,32", "50000")
+            ..on_threads(workspace, "tokenize", "threads=1,2,32", "50000")
         },
     ]);
     if [WASMTIME_SWEEP, WASMTIME_32].into_iter().any(&is_chosen) {
