@@ -36,8 +36,12 @@ const WASMTIME_FLAGS: [&str; 3] = [
     "--features",
     "compile,parallel-compilation,threads,gc,gc-drc,gc-null,gc-copying,component-model,wat,demangle",
 ];
-/// The tunings that may keep the speed without the memory.
-const TUNED: [&str; 5] = [
+/// For `tokenize`: the other preloads, and the tunings that may keep the speed without the memory.
+const FOR_TOKENIZE: [&str; 9] = [
+    "glibc+mimalloc3",
+    "glibc+mimalloc-secure",
+    "glibc+snmalloc",
+    "glibc+rpmalloc",
     "musl+mimalloc[purge_delay=0]",
     "musl+mimalloc[purge_delay=10]",
     "musl+mimalloc[huge_pages=allow]",
@@ -63,7 +67,7 @@ pub(crate) fn prepare(
         RustProgram {
             manifest: workspace.root.join(REAL),
             metrics: &TOKENIZE_METRICS,
-            variants: &TUNED,
+            variants: &FOR_TOKENIZE,
             ..on_threads(workspace, "tokenize", "threads=1,2,32", "50000")
         },
     ]);
