@@ -320,6 +320,7 @@ pub(crate) fn visible(linked: &Ratios, preloaded: &Ratios) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::known;
 
     #[test]
     fn numbers_are_spanned_by_the_least_and_the_most() {
@@ -327,6 +328,17 @@ mod tests {
         assert_eq!(of(&["15", "9", "10"]), "9 to 15");
         assert_eq!(of(&["15", "15"]), "15");
         assert_eq!(of(&[]), "unknown");
+    }
+
+    #[test]
+    fn further_variants_have_a_row_only_where_they_were_measured() {
+        let variants = [("musl", 2.0, 1.0), (known::BY_HAND, 0.5, 1.0)];
+        let ratios = Ratios {
+            benchmarks: vec![Benchmark::example("one", &variants)],
+        };
+        let table = matrix("time", &ratios, LINKED, Of::Time);
+        assert!(table.contains(known::BY_HAND), "{table}");
+        assert!(!table.contains("tcmalloc"), "{table}");
     }
 
     #[test]

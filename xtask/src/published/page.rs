@@ -116,7 +116,7 @@ impl Column<'_> {
         let analysis = self.findings.analysis(&self.quantity);
         analysis
             .and_then(|analysis| self.figure(analysis, variant))
-            .unwrap_or_else(|| "failed".to_owned())
+            .unwrap_or_else(|| "-".to_owned())
     }
 
     /// `1.23 s (0.45 ↓)`; without brackets for the baseline.
