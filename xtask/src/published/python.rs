@@ -1,6 +1,6 @@
 //! CPython, for the program `readers`: built from Debian's sources, once for glibc and once for musl.
 //!
-//! All its modules are in the executable, because a static one cannot load any. For musl the objects are compiled once
+//! The modules that it needs are in the executable, because a static one cannot load any. For musl the objects are compiled once
 //! and linked with each allocator.
 
 use crate::known::{BY_HAND, Known};
@@ -26,6 +26,9 @@ pub(crate) const BENCHMARKS: [&str; 4] = [
 const CONFIGURED: [&str; 2] = ["--disable-shared", "--without-ensurepip"];
 /// What a static one needs beside that; `getaddrinfo` cannot be tried out when it is linked so.
 const CONFIGURED_STATIC: [&str; 2] = ["LDFLAGS=-static", "ac_cv_buggy_getaddrinfo=no"];
+/// The modules in C that `readers` needs. Others want libraries that musl's compiler does not have.
+const MODULES: &str = "*static*\n_bisect _bisectmodule.c\n_json _json.c\n_random _randommodule.c\n\
+                       _sha512 sha512module.c\n_struct _struct.c\nmath mathmodule.c\n";
 /// What musl's Python is linked with, beside musl's own.
 const ALLOCATORS: [&str; 6] = [
     "mimalloc",
@@ -149,7 +152,8 @@ struct Build<'a> {
 
 impl Build<'_> {
     fn configure(&self, arguments: &[&str]) -> Result<()> {
-        if self.directory.join("Modules/Setup.local").exists() {
+        let modules = self.directory.join("Modules/Setup.local");
+        if fs::read_to_string(&modules).is_ok_and(|chosen| chosen == MODULES) {
             return Ok(());
         }
         fs::create_dir_all(&self.directory)
@@ -159,13 +163,11 @@ impl Build<'_> {
             .args(CONFIGURED)
             .args(arguments)
             .env("CC", &self.compiler)
-            .env("MODULE_BUILDTYPE", "static")
             .current_dir(&self.directory);
         self.progress
             .quietly("configuring Python", &mut configure)?;
-        let modules = self.directory.join("Modules");
-        fs::copy(modules.join("Setup.stdlib"), modules.join("Setup.local"))
-            .context("cannot choose Python's modules")?;
+        fs::write(&modules, MODULES)
+            .with_context(|| format!("cannot write `{}`", modules.display()))?;
         Ok(())
     }
 
