@@ -62,6 +62,9 @@ const DELETED: [&str; 15] = [
     "valloc.lo",
 ];
 
+/// The patched library in its directory.
+const LIBC: &str = "libc.a";
+
 /// What could be made of them.
 #[derive(Default)]
 pub(crate) struct Known {
@@ -129,10 +132,10 @@ impl Known {
         Ok(variants)
     }
 
-    /// The directory of the patched libc.a, if there is one.
-    pub(crate) fn patched(&self) -> Option<&Path> {
+    /// The patched libc.a, if there is one.
+    pub(crate) fn patched(&self) -> Option<PathBuf> {
         let by_hand = self.by_hand.as_ref()?;
-        Some(&by_hand.directory)
+        Some(by_hand.directory.join(LIBC))
     }
 }
 
@@ -163,7 +166,7 @@ impl ByHand {
         cc.arg("-I").arg(mimalloc.join("include"));
         cc.arg(mimalloc.join("src/static.c")).arg("-o").arg(&object);
         progress.quietly("compiling mimalloc for a libc.a", &mut cc)?;
-        let patched = directory.join("libc.a");
+        let patched = directory.join(LIBC);
         let stock = rust_libc()?;
         fs::copy(&stock, &patched).with_context(|| format!("cannot copy `{}`", stock.display()))?;
         // Some names are there twice, and each time only the first goes.
@@ -177,9 +180,7 @@ impl ByHand {
         progress.quietly("adding mimalloc", &mut ar)?;
         let linker = directory.join("cc");
         let script = format!("#!/bin/sh\nexec cc '-L{}' \"$@\"\n", directory.display());
-        fs::write(&linker, script)
-            .and_then(|()| fs::set_permissions(&linker, fs::Permissions::from_mode(0o755)))
-            .with_context(|| format!("cannot write `{}`", linker.display()))?;
+        write_script(&linker, &script)?;
         Ok(ByHand { directory })
     }
 
@@ -202,8 +203,26 @@ impl ByHand {
         command.env(variable, self.directory.join("cc"));
         let what = format!("linking {} with the patched libc.a", program.package);
         progress.step(&what, &mut command)?;
-        program.put_aside(workspace, "by-hand")
+        let linked = program.put_aside(workspace, "by-hand")?;
+        prove(workspace, progress, &linked)?;
+        Ok(linked)
     }
+}
+
+/// Makes sure that an executable got its mimalloc: a linker that found another libc.a says nothing.
+pub(crate) fn prove(workspace: &Workspace, progress: &Progress, linked: &Path) -> Result<()> {
+    let mut inspect = workspace.reheap();
+    inspect
+        .args(["inspect", "--expect", "mimalloc3"])
+        .arg(linked);
+    progress.quietly("looking for the patched libc.a", &mut inspect)
+}
+
+/// Writes a script that can be executed.
+pub(crate) fn write_script(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text)
+        .and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o755)))
+        .with_context(|| format!("cannot write `{}`", path.display()))
 }
 
 /// The libc.a that Rust brings for musl.

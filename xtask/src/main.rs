@@ -86,7 +86,7 @@ enum Task {
         /// Only what others have published, repeated here
         #[arg(long, conflicts_with_all = ["hardened", "scaling"])]
         published: bool,
-        /// Only these programs, or `figures` for what reheap itself costs
+        /// Only these programs; `figures` for what reheap itself costs, `in-step` for the counts of `--scaling`
         only: Vec<String>,
     },
     /// Write the charts, tables and figures of all measurements again, from the raw data

@@ -171,13 +171,15 @@ pub(crate) fn run(
         progress.say(format!("left out: {}: {}", left_out.name, left_out.reason));
     }
     match subject {
-        Subject::Scaling => scaling::count(workspace, &progress, &raw)?,
+        Subject::Scaling if is_chosen(scaling::IN_STEP) => {
+            scaling::count(workspace, &progress, &raw)?;
+        }
         Subject::All if is_chosen("figures") => {
             let figures = figures::measure(workspace, &progress)?;
             let raw = serde_json::to_string_pretty(&figures).context("cannot write JSON")?;
             write(&directory.join("figures.json"), &raw)?;
         }
-        Subject::All | Subject::Hardened | Subject::Published => (),
+        _ => (),
     }
     pages::write(workspace, &directory)?;
     progress.say(format!("written to `{}`", directory.display()));

@@ -12,6 +12,7 @@ mod blocks;
 mod chart;
 pub(crate) mod page;
 mod ratios;
+mod tables;
 
 use crate::attacks;
 use crate::figures::Figures;
@@ -24,10 +25,10 @@ use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail};
 use page::Page;
 use ratios::{LINKED, PRELOADED, Ratios};
-use reheap_bench::overview::Overview;
 use reheap_bench::results::Results;
 use std::fs;
 use std::path::{Path, PathBuf};
+use tables::tables;
 
 /// The README of a directory that has none yet. Whoever measured adds what the figures mean.
 const SKELETON: &str = include_str!("pages/skeleton.txt");
@@ -104,7 +105,7 @@ pub(crate) fn pages(workspace: &Workspace, directory: &Path) -> Result<Vec<Page>
         page("hardened/preloaded.md", preloaded);
     }
     let scaled = directory.join(scaling::DIRECTORY);
-    if scaled.exists() {
+    if scaled.join(scaling::RAW).exists() {
         page(scaling::PAGE, scaling::page(&scaled)?);
     }
     let repeated = directory.join(published::DIRECTORY);
@@ -240,22 +241,6 @@ impl Measurements {
             _ => bail!("a page has a block `{name}`, which nothing writes"),
         }
     }
-}
-
-/// The long tables of `reheap report --markdown`.
-fn tables(title: &str, results: &[(String, Results)]) -> Result<String> {
-    let files: Vec<&str> = results.iter().map(|(name, _)| name.as_str()).collect();
-    let all: Vec<Results> = results.iter().map(|(_, results)| results.clone()).collect();
-    Ok(format!(
-        "# {title}\n\nMade from the raw runs in {}. For the same with charts: `reheap report {} --html report.html`\n\n{}",
-        files
-            .iter()
-            .map(|file| format!("[{file}]({file})"))
-            .collect::<Vec<_>>()
-            .join(", "),
-        files.join(" "),
-        reheap_report::markdown(&Overview::of(&all))
-    ))
 }
 
 fn read(path: &Path) -> Result<String> {

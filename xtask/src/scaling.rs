@@ -19,7 +19,7 @@ use std::process::Command;
 pub(crate) const VARIANTS: &str = "glibc,glibc+mimalloc,glibc+jemalloc,musl,musl+mimalloc,musl+mimalloc3,musl+jemalloc,\
                                    musl+snmalloc,musl+rpmalloc,musl+mimalloc-secure,musl+hardened_malloc-light";
 /// What is executed in step. Preloads are left out: their code is that of the static executables.
-const IN_STEP: [&str; 9] = [
+const COUNTED: [&str; 9] = [
     "glibc",
     "stock",
     "mimalloc",
@@ -41,7 +41,9 @@ const OPERATIONS_IN_STEP: [u64; 2] = [500, 1000];
 const OPERATIONS_OF_STOCK: [u64; 2] = [50, 100];
 /// In the directory of the measurements.
 pub(crate) const DIRECTORY: &str = "scaling";
-const RAW: &str = "in-step.json";
+/// What one can choose beside the programs: the counts.
+pub(crate) const IN_STEP: &str = "in-step";
+pub(crate) const RAW: &str = "in-step.json";
 pub(crate) const PAGE: &str = "scaling.md";
 
 /// What a program did on so many threads.
@@ -93,7 +95,7 @@ pub(crate) fn count(workspace: &Workspace, progress: &Progress, directory: &Path
     )?;
     let mut rows = Vec::new();
     for program in programs(workspace) {
-        for allocator in IN_STEP {
+        for allocator in COUNTED {
             let executable = executable(workspace, progress, &program, allocator, &place)?;
             for threads in THREADS_IN_STEP {
                 let name = program.package;
@@ -265,7 +267,7 @@ fn counts(rows: &[&InStep]) -> Table {
         header.extend(THREADS_IN_STEP.map(|threads| format!("{name}, {threads}")));
     }
     let mut table = Table::with_header(header);
-    for allocator in IN_STEP {
+    for allocator in COUNTED {
         let of = |threads| {
             let mut rows = rows.iter();
             rows.find(|row| row.allocator == allocator && row.threads == threads)

@@ -4,6 +4,7 @@
 //! means is for the page around it.
 
 use super::ratios::{Benchmark, FURTHER, Kind, LINKED, Of, PRELOADED, Ratio, Ratios, Shown};
+use crate::known;
 use crate::table::Table;
 use anyhow::{Context, Result};
 use reheap_bench::analysis::Verdict;
@@ -27,6 +28,15 @@ const STEPS: [(&str, &str); 4] = [
 ];
 const DEFAULT: &str = "musl+mimalloc";
 const JEMALLOC: &str = "musl+jemalloc";
+
+/// What people do without reheap, as the headline calls it.
+const WITHOUT_REHEAP: [(&str, &str); 5] = [
+    ("musl, crate mimalloc", "the mimalloc crate in musl"),
+    (known::BY_HAND, "a `libc.a` patched by hand"),
+    (known::JEMALLOC, "Debian's jemalloc preloaded"),
+    (known::MIMALLOC, "Debian's mimalloc preloaded"),
+    (known::TCMALLOC, "Debian's tcmalloc preloaded"),
+];
 
 /// Where and when it was measured.
 pub(crate) fn machine(linked: &[(String, Results)], preloaded: &[(String, Results)]) -> String {
@@ -109,6 +119,17 @@ pub(crate) fn headline(linked: &Ratios) -> Result<String> {
         common.len(),
         mean(&common, "musl", Of::Time)?,
         change(mean(&common, "musl", Of::Memory)?),
+    );
+    let others: Vec<String> = WITHOUT_REHEAP
+        .into_iter()
+        .filter_map(|(variant, name)| {
+            let (time, memory) = both(&common, variant).ok()?;
+            Some(format!("{name} {time} and {memory}"))
+        })
+        .collect();
+    text += &format!(
+        "- What else people do, in time and peak memory: {}.\n",
+        others.join("; ")
     );
     let apart = linked.apart(&common);
     if !apart.is_empty() {
@@ -320,7 +341,6 @@ pub(crate) fn visible(linked: &Ratios, preloaded: &Ratios) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::known;
 
     #[test]
     fn numbers_are_spanned_by_the_least_and_the_most() {

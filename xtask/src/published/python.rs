@@ -3,7 +3,7 @@
 //! The modules that it needs are in the executable, because a static one cannot load any. For musl the objects are compiled once
 //! and linked with each allocator.
 
-use crate::known::{BY_HAND, Known};
+use crate::known::{self, BY_HAND, Known};
 use crate::programs::{Commands, SystemProgram, fetched};
 use crate::progress::Progress;
 use crate::sources::{debian, run};
@@ -132,14 +132,29 @@ pub(crate) fn build(workspace: &Workspace, progress: &Progress, known: &Known) -
         linked.push((format!("musl+{allocator}"), python));
     }
     if let Some(patched) = known.patched() {
-        let linker = format!("{} -L{}", with("stock"), patched.display());
-        linked.push((BY_HAND.to_owned(), musl.link("by-hand", &linker)?));
+        let linker = patched_linker(&musl, &patched)?;
+        let python = musl.link("by-hand", &linker.display().to_string())?;
+        known::prove(workspace, progress, &python)?;
+        linked.push((BY_HAND.to_owned(), python));
     }
     Ok(Pythons {
         library: sources.join("Lib"),
         dynamic: dynamic.link("glibc", "cc")?,
         linked,
     })
+}
+
+/// A compiler that links with the patched libc.a. It gets no libraries of its own, because `-L` comes after the directory
+/// of musl.
+fn patched_linker(musl: &Build<'_>, patched: &Path) -> Result<PathBuf> {
+    let linker = musl.directory.join("by-hand-cc");
+    let script = format!(
+        "#!/bin/sh\nexec {} -nodefaultlibs \"$@\" -Wl,--start-group '{}' -lgcc -lgcc_eh -Wl,--end-group\n",
+        musl.compiler,
+        patched.display()
+    );
+    known::write_script(&linker, &script)?;
+    Ok(linker)
 }
 
 /// A directory that Python is built in.
