@@ -108,12 +108,12 @@ static SOURCES_X86_64: [Source; 13] = [
     },
     Source {
         name: "set",
-        text: x86_64!("set"),
+        text: x86_64!("setting", "set"),
         functions: &[function("memset")],
     },
     Source {
         name: "compare",
-        text: x86_64!("compare"),
+        text: x86_64!("comparing_blocks", "compare"),
         functions: &COMPARE,
     },
     Source {
@@ -163,7 +163,7 @@ static SOURCES_X86_64: [Source; 13] = [
     },
     Source {
         name: "wide",
-        text: x86_64!("wide"),
+        text: x86_64!("comparing_blocks", "setting", "wide"),
         functions: &[
             function("wcslen"),
             function("wcschr"),

@@ -1,38 +1,43 @@
 # strcasecmp, strncasecmp: strings compared as if their capitals were small letters. In all of musl's locales these are the
 # 26 of ASCII, and so the functions with a locale are the same.
 #
-# Constants in registers 13 to 15: what makes "A" the lowest signed byte, what "Z" becomes by that, and the bit that tells
+# Constants in registers 13 to 15: what makes "a" the lowest signed byte, what "z" becomes by that, and the bit that tells
 # small letters from capitals.
 
     .section .rodata.__reheap_strcasecmp, "a", @progbits
     .p2align 5
-.Lfrom_capital_a:
-    .fill   32, 1, 0x80 - 'A'
-.Lcapital_z:
-    .fill   32, 1, 0x80 - 'A' + 'Z'
+.Lfrom_a:
+    .fill   32, 1, 0x80 - 'a'
+.Lz:
+    .fill   32, 1, 0x80 - 'a' + 'z'
 .Lsmall:
     .fill   32, 1, 0x20
 
     .macro prepare_folding reg
-    load_aligned \reg, 13, [rip + .Lfrom_capital_a]
-    load_aligned \reg, 14, [rip + .Lcapital_z]
+    load_aligned \reg, 13, [rip + .Lfrom_a]
+    load_aligned \reg, 14, [rip + .Lz]
     load_aligned \reg, 15, [rip + .Lsmall]
     .endm
 
-    # Folds register n; 6 is free.
-    .macro fold reg, n
+    # Register 6: the bits in which register 0 and the bytes at `other` differ, without that of the case where register 0 has
+    # a letter. 5 is free.
+    .macro differ_but_for_case reg, other:vararg
     .ifc \reg, ymm
-    vpaddb  ymm6, ymm\n, ymm13
+    vpxor   ymm5, ymm0, \other
+    vpor    ymm6, ymm0, ymm15
     .else
-    movdqa  xmm6, xmm\n
-    paddb   xmm6, xmm13
+    movups  xmm5, \other
+    pxor    xmm5, xmm0
+    movdqa  xmm6, xmm0
+    por     xmm6, xmm15
     .endif
+    bytes   paddb, \reg, 6, \reg\()13
     bytes   pcmpgtb, \reg, 6, \reg\()14
     bytes   pandn, \reg, 6, \reg\()15
-    bytes   por, \reg, \n, \reg\()6
+    bytes   pandn, \reg, 6, \reg\()5
     .endm
 
-    # The same of a byte in a register; r10 is free.
+    # Makes a capital a small letter; r10 is free.
     .macro fold_byte low, whole
     lea     r10d, [\whole - 'A']
     cmp     r10d, 26

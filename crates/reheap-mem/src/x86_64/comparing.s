@@ -11,12 +11,10 @@
     .macro compare_strings_vector case, reg, at, different
     load    \reg, 0, [rdi + \at]
     .ifc \case, folded
-    load    \reg, 1, [rsi + \at]
-    fold    \reg, 0
-    fold    \reg, 1
-    bytes   pcmpeqb, \reg, 1, \reg\()0
-    bytes   pminub, \reg, 1, \reg\()0
-    jump_if_zero \reg, 1, \different
+    differ_but_for_case \reg, [rsi + \at]
+    bytes   pcmpeqb, \reg, 6, \reg\()7
+    bytes   pminub, \reg, 6, \reg\()0  # 0 where both differ or end
+    jump_if_zero \reg, 6, \different
     .else
     compare_strings_vector_exactly \reg, \at, \different
     .endif
@@ -63,18 +61,19 @@
     # Four vectors, from any address.
     .macro compare_strings_four case, reg, vec, different
     .ifc \case, folded
-    .irp n, 1, 2, 3, 4
-    load    \reg, 0, [rdi + \vec*\n - \vec]
-    load    \reg, \n, [rsi + \vec*\n - \vec]
-    fold    \reg, 0
-    fold    \reg, \n
-    bytes   pcmpeqb, \reg, \n, \reg\()0
-    bytes   pminub, \reg, \n, \reg\()0
+    load    \reg, 0, [rdi]
+    differ_but_for_case \reg, [rsi]
+    load_aligned \reg, 1, \reg\()0
+    load_aligned \reg, 2, \reg\()6
+    .irp n, 1, 2, 3
+    load    \reg, 0, [rdi + \vec*\n]
+    differ_but_for_case \reg, [rsi + \vec*\n]
+    bytes   pminub, \reg, 1, \reg\()0
+    bytes   por, \reg, 2, \reg\()6
     .endr
-    bytes   pminub, \reg, 1, \reg\()2
-    bytes   pminub, \reg, 3, \reg\()4
-    bytes   pminub, \reg, 1, \reg\()3
-    jump_if_zero \reg, 1, \different
+    bytes   pcmpeqb, \reg, 2, \reg\()7
+    bytes   pminub, \reg, 2, \reg\()1
+    jump_if_zero \reg, 2, \different
     .else
     compare_strings_four_exactly \reg, \vec, \different
     .endif

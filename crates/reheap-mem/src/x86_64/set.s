@@ -52,57 +52,9 @@
     mov     [rdi + rdx - 8], rcx
     ret
 
-    # Twice to four times the width.
-    .macro set_4_vectors reg, vec
-    store   \reg, 0, [rdi]
-    store   \reg, 0, [rdi + \vec]
-    store   \reg, 0, [rdi + rdx - 2*\vec]
-    store   \reg, 0, [rdi + rdx - \vec]
-    leave_function \reg
-    .endm
-
-    # More than four times the width.
-    .macro set_large reg, vec
-    cmp     rdx, 8*\vec
-    ja      .Lset_loop_\reg
-    store   \reg, 0, [rdi]
-    store   \reg, 0, [rdi + \vec]
-    store   \reg, 0, [rdi + 2*\vec]
-    store   \reg, 0, [rdi + 3*\vec]
-    store   \reg, 0, [rdi + rdx - 4*\vec]
-    store   \reg, 0, [rdi + rdx - 3*\vec]
-    store   \reg, 0, [rdi + rdx - 2*\vec]
-    store   \reg, 0, [rdi + rdx - \vec]
-    leave_function \reg
-
-    .p2align 4
-.Lset_loop_\reg:
-    cmp     rdx, [rip + __reheap_mem_string_set_min]
-    jae     .Lset_string_\reg
-    store   \reg, 0, [rdi]
-    lea     rdx, [rdi + rdx - 4*\vec]   # where the last four go
-    or      rdi, \vec - 1
-    inc     rdi
-    cmp     rdi, rdx
-    jae     .Lset_last_\reg
-    .p2align 4
-.Lset_next_\reg:
-    store_aligned \reg, 0, [rdi]
-    store_aligned \reg, 0, [rdi + \vec]
-    store_aligned \reg, 0, [rdi + 2*\vec]
-    store_aligned \reg, 0, [rdi + 3*\vec]
-    add     rdi, 4*\vec
-    cmp     rdi, rdx
-    jb      .Lset_next_\reg
-.Lset_last_\reg:
-    store   \reg, 0, [rdx]
-    store   \reg, 0, [rdx + \vec]
-    store   \reg, 0, [rdx + 2*\vec]
-    store   \reg, 0, [rdx + 3*\vec]
-    leave_function \reg
-
+    # `rep stosb` for the rest from a multiple of the width on: the first bytes, which may not lie at one, are stored here.
+    .macro set_by_string reg, vec
 .Lset_string_\reg:
-    # From a multiple of the width on: the first bytes, which may not lie at one, are stored here.
     store   \reg, 0, [rdi]
     .ifc \reg, ymm
     vzeroupper
@@ -156,11 +108,13 @@
 .Lset_129_wide:
     vpbroadcastb ymm0, esi
 .Lset_129_ymm:
-    set_large ymm, 32
+    set_large set, ymm, 32, .Lset_string_ymm
+    set_by_string ymm, 32
 
     .p2align 4
 .Lset_65_xmm:
     find_level_in_time .Lset_65
     splat
-    set_large xmm, 16
+    set_large set, xmm, 16, .Lset_string_xmm
+    set_by_string xmm, 16
     end_function __reheap_memset

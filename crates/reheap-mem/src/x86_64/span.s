@@ -93,7 +93,7 @@
     leave_function \reg
     .endm
 
-    # The first 128 bytes with a set of up to 16, without a table: by SSE 4.2, which every processor with AVX2 has.
+    # The first 512 bytes with a set of up to 16, without a table: by SSE 4.2, which every processor with AVX2 has.
     .macro span_short name, kind
     mov     ecx, esi
     and     ecx, 4095
@@ -122,9 +122,38 @@
     jbe     .L\name\()_in_\at
     .endif
     .endr
+    lea     r8, [rdi + 512]
+    and     rdi, -16                    # what is compared again goes on with the span
+    add     rdi, 128
+    .p2align 4
+.L\name\()_next_short:
+    .ifc \kind, inside
+    vpcmpistri xmm0, [rdi], 0x12
+    jc      .L\name\()_in_next
+    .else
+    vmovdqa xmm2, [rdi]
+    vpcmpistri xmm0, xmm2, 0
+    jbe     .L\name\()_in_next
+    .endif
+    add     rdi, 16
+    cmp     rdi, r8
+    jb      .L\name\()_next_short
     jmp     .L\name\()_table
     .irp at, 0, 16, 32, 48, 64, 80, 96, 112
 .L\name\()_in_\at:
+    index_of_end \name, \kind, \at
+    lea     eax, [rcx + \at]
+    ret
+    .endr
+.L\name\()_in_next:
+    index_of_end \name, \kind, next
+    lea     rax, [rdi + rcx]
+    sub     rax, r9
+    ret
+    .endm
+
+    # ecx: where in a vector SSE 4.2 found what ends the span, or else the end of the string.
+    .macro index_of_end name, kind, at
     .ifc \kind, outside
     jc      .L\name\()_index_\at
     vpcmpeqb xmm2, xmm2, xmm7           # none before the end
@@ -132,9 +161,6 @@
     tzcnt   ecx, ecx
 .L\name\()_index_\at:
     .endif
-    lea     eax, [rcx + \at]
-    ret
-    .endr
     .endm
 
     .macro span_few name, kind, reg, vec

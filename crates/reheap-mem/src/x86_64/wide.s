@@ -1,77 +1,106 @@
-# wcslen, wcschr, wmemcmp, wmemset, wmemcpy, wmemmove: characters of four bytes. Few programs have much of them, so SSE2 is
-# enough.
+# wcslen, wcschr, wmemcmp, wmemset, wmemcpy, wmemmove: characters of four bytes.
+#
+# Strings and blocks that do not begin at a multiple of four are undefined in C, but musl's loops cope with them, and so do
+# the loops over single characters here.
 
     .hidden __reheap_memcpy, __reheap_memmove, __reheap_memset
 
     # ----- wcslen, wcschr -----
     #
-    # rdi: a multiple of 16, r9: the beginning. Register 7 is 0, register 0 the character.
+    # rdi: a multiple of the width, r9: the beginning. Register 7 is 0, register 0 the character.
 
     # Register n: what is looked for in the vector. Register 6 is free.
-    .macro match_wide kind, n, at
-    movdqa  xmm\n, [rdi + \at]
+    .macro match_wide kind, reg, n, at
+    load_aligned \reg, \n, [rdi + \at]
     .ifc \kind, either
+    .ifc \reg, ymm
+    vpcmpeqd ymm6, ymm\n, ymm0
+    .else
     movdqa  xmm6, xmm\n
     pcmpeqd xmm6, xmm0
     .endif
-    pcmpeqd xmm\n, xmm7
+    .endif
+    bytes   pcmpeqd, \reg, \n, \reg\()7
     .ifc \kind, either
-    por     xmm\n, xmm6
+    bytes   por, \reg, \n, \reg\()6
     .endif
     .endm
 
-    .macro find_wide name, kind
-    test    edi, 3
-    jnz     .L\name\()_single           # musl's loop does not ask for what C does
-    mov     r9, rdi
+    # Up to where it was found.
+    .macro find_wide name, kind, reg, vec
+    .ifc \reg, ymm
+    vpxor   xmm7, xmm7, xmm7
+    .ifc \kind, either
+    vmovd   xmm0, esi
+    vpbroadcastd ymm0, xmm0
+    .endif
+    .else
     pxor    xmm7, xmm7
     .ifc \kind, either
     movd    xmm0, esi
     pshufd  xmm0, xmm0, 0
     .endif
+    .endif
     mov     ecx, edi
-    and     ecx, 15
-    and     rdi, -16
-    match_wide \kind, 1, 0
-    pmovmskb eax, xmm1
+    and     ecx, \vec - 1
+    and     rdi, -\vec
+    match_wide \kind, \reg, 1, 0
+    mask    \reg, eax, 1
     shr     eax, cl
-    shl     eax, cl
+    add     rdi, rcx
     test    eax, eax
-    jnz     .L\name\()_found
-    jmp     .L\name\()_past
-.L\name\()_vector:
-    match_wide \kind, 1, 0
-    pmovmskb eax, xmm1
-    test    eax, eax
-    jnz     .L\name\()_found
-.L\name\()_past:
-    add     rdi, 16
-    test    edi, 63                     # four from such an address on lie in one page
-    jnz     .L\name\()_vector
+    jnz     .L\name\()_found_\reg
+    sub     rdi, rcx
+    jmp     .L\name\()_past_\reg
     .p2align 4
-.L\name\()_four:
-    .irp n, 1, 2, 3, 4
-    match_wide \kind, \n, 16*\n-16
-    .endr
-    por     xmm1, xmm2
-    por     xmm3, xmm4
-    por     xmm1, xmm3
-    pmovmskb eax, xmm1
+.L\name\()_vector_\reg:
+    match_wide \kind, \reg, 1, 0
+    mask    \reg, eax, 1
     test    eax, eax
-    jnz     .L\name\()_vector
-    add     rdi, 64
-    jmp     .L\name\()_four
-.L\name\()_found:
+    jnz     .L\name\()_found_\reg
+.L\name\()_past_\reg:
+    add     rdi, \vec
+    test    edi, 4*\vec - 1             # four from such an address on lie in one page
+    jnz     .L\name\()_vector_\reg
+    .p2align 4
+.L\name\()_four_\reg:
+    .irp n, 1, 2, 3, 4
+    match_wide \kind, \reg, \n, \vec*\n-\vec
+    .endr
+    bytes   por, \reg, 1, \reg\()2
+    bytes   por, \reg, 3, \reg\()4
+    bytes   por, \reg, 1, \reg\()3
+    mask    \reg, eax, 1
+    test    eax, eax
+    jnz     .L\name\()_vector_\reg
+    add     rdi, 4*\vec
+    jmp     .L\name\()_four_\reg
+.L\name\()_found_\reg:
     tzcnt   eax, eax
     add     rdi, rax
+    .ifc \reg, xmm
+    find_level_at_end rcx
+    .endif
     .endm
 
-    function __reheap_wcslen
-    find_wide wcslen, end
+    .macro return_length reg
     mov     rax, rdi
     sub     rax, r9
     shr     rax, 2
-    ret
+    leave_function \reg
+    .endm
+
+    function __reheap_wcslen
+    test    edi, 3
+    jnz     .Lwcslen_single
+    mov     r9, rdi
+    if_wide .Lwcslen_ymm
+    find_wide wcslen, end, xmm, 16
+    return_length xmm
+    .p2align 4
+.Lwcslen_ymm:
+    find_wide wcslen, end, ymm, 32
+    return_length ymm
 .Lwcslen_single:
     xor     eax, eax
 .Lwcslen_next:
@@ -83,13 +112,25 @@
     ret
     end_function __reheap_wcslen
 
-    function __reheap_wcschr
-    find_wide wcschr, either
-.Lwcschr_end:
+    .macro return_if_it_is reg
     xor     eax, eax
     cmp     esi, [rdi]
     cmove   rax, rdi
-    ret
+    leave_function \reg
+    .endm
+
+    function __reheap_wcschr
+    test    edi, 3
+    jnz     .Lwcschr_single
+    mov     r9, rdi
+    if_wide .Lwcschr_ymm
+    find_wide wcschr, either, xmm, 16
+.Lwcschr_end:
+    return_if_it_is xmm
+    .p2align 4
+.Lwcschr_ymm:
+    find_wide wcschr, either, ymm, 32
+    return_if_it_is ymm
 .Lwcschr_single:
     cmp     esi, [rdi]
     je      .Lwcschr_end
@@ -101,50 +142,113 @@
 
     # ----- wmemcmp -----
     #
-    # rdi, rsi: the blocks, rdx: how many characters; they have a sign.
+    # rdi, rsi: the blocks, rdx: how many characters, then bytes; they have a sign.
+
+    # More bytes than two vectors have.
+    .macro compare_wide reg, vec
+    cmp     rdx, 4*\vec
+    ja      .Lwmemcmp_over_4_\reg
+    compare_vectors \reg, 0, .Lwmemcmp_0_\reg
+    compare_vectors \reg, \vec, .Lwmemcmp_1_\reg
+    compare_vectors \reg, rdx-2*\vec, .Lwmemcmp_last_two_\reg
+    compare_vectors \reg, rdx-\vec, .Lwmemcmp_last_\reg
+    leave_function \reg
+
+    .p2align 4
+.Lwmemcmp_over_4_\reg:
+    add     rdx, -4*\vec                # how many bytes there are before the last four vectors
+    cmp     rdx, 4*\vec
+    jbe     .Lwmemcmp_loop_\reg
+    compare_vectors \reg, 0, .Lwmemcmp_0_\reg
+    align_first \vec
+    .p2align 4
+.Lwmemcmp_loop_\reg:
+    equal_4_vectors \reg, \vec, 0
+    jnz     .Lwmemcmp_4_\reg
+    add     rdi, 4*\vec
+    add     rsi, 4*\vec
+    sub     rdx, 4*\vec
+    ja      .Lwmemcmp_loop_\reg
+    add     rdi, rdx                    # back by what is not left: the last four vectors
+    add     rsi, rdx
+    equal_4_vectors \reg, \vec, 0
+    jnz     .Lwmemcmp_4_\reg
+    leave_function \reg
+.Lwmemcmp_4_\reg:
+    .irp n, 1, 2, 3, 4
+    compare_vectors \reg, 0, .Lwmemcmp_0_\reg
+    add     rdi, \vec
+    add     rsi, \vec
+    .endr
+    xor     eax, eax                    # if somebody wrote to them meanwhile
+    leave_function \reg
+
+.Lwmemcmp_last_two_\reg:
+    sub     rdx, \vec
+.Lwmemcmp_last_\reg:
+    lea     rdi, [rdi + rdx - \vec]
+    lea     rsi, [rsi + rdx - \vec]
+    jmp     .Lwmemcmp_0_\reg
+.Lwmemcmp_1_\reg:
+    add     rdi, \vec
+    add     rsi, \vec
+.Lwmemcmp_0_\reg:
+    .ifc \reg, ymm
+    vzeroupper
+    .endif
+    tzcnt   ecx, eax
+    and     ecx, -4
+    mov     eax, [rdi + rcx]
+    cmp     eax, [rsi + rcx]
+    jmp     .Lwmemcmp_which
+    .endm
 
     function __reheap_wmemcmp
     shl     rdx, 2
-    xor     ecx, ecx
-    lea     r8, [rdx - 16]              # where the last vector is
     cmp     rdx, 16
-    jb      .Lwmemcmp_few
-    .p2align 4
+    jb      .Lwmemcmp_single
+    test    edi, 3
+    jnz     .Lwmemcmp_single
+    cmp     rdx, 32
+    ja      .Lwmemcmp_over_32
+    compare_vectors xmm, 0, .Lwmemcmp_0_xmm
+    compare_vectors xmm, rdx-16, .Lwmemcmp_last_xmm
+    ret
 .Lwmemcmp_next:
-    movdqu  xmm0, [rdi + rcx]
-    movdqu  xmm1, [rsi + rcx]
-    pcmpeqd xmm0, xmm1
-    pmovmskb eax, xmm0
-    sub     eax, 0xffff
-    jnz     .Lwmemcmp_different
-    cmp     rcx, r8
-    je      .Lwmemcmp_equal
-    add     rcx, 16
-    cmp     rcx, r8
-    cmova   rcx, r8
-    jmp     .Lwmemcmp_next
-.Lwmemcmp_different:
-    tzcnt   eax, eax
-    add     rcx, rax
-    mov     r8d, [rdi + rcx]
-    cmp     r8d, [rsi + rcx]
+    mov     eax, [rdi]
+    cmp     eax, [rsi]
+    jne     .Lwmemcmp_which
+    add     rdi, 4
+    add     rsi, 4
+    sub     rdx, 4
+.Lwmemcmp_single:
+    test    rdx, rdx
+    jnz     .Lwmemcmp_next
+    xor     eax, eax
+    ret
 .Lwmemcmp_which:
     setg    al
     setl    cl
     sub     al, cl
     movsx   eax, al
     ret
-.Lwmemcmp_few:
-    cmp     rcx, rdx
-    je      .Lwmemcmp_equal
-    mov     eax, [rdi + rcx]
-    cmp     eax, [rsi + rcx]
-    jne     .Lwmemcmp_which
-    add     rcx, 4
-    jmp     .Lwmemcmp_few
-.Lwmemcmp_equal:
-    xor     eax, eax
+
+    .p2align 4
+.Lwmemcmp_over_32:
+    if_wide .Lwmemcmp_ymm
+    find_level_in_time .Lwmemcmp_over_32
+    compare_wide xmm, 16
+    .p2align 4
+.Lwmemcmp_ymm:
+    cmp     rdx, 64
+    ja      .Lwmemcmp_65_ymm
+    compare_vectors ymm, 0, .Lwmemcmp_0_ymm
+    compare_vectors ymm, rdx-32, .Lwmemcmp_last_ymm
+    vzeroupper
     ret
+    .p2align 4
+.Lwmemcmp_65_ymm:
+    compare_wide ymm, 32
     end_function __reheap_wmemcmp
 
     # ----- wmemset -----
@@ -157,41 +261,54 @@
     je      __reheap_memset             # four times the same byte
     mov     rax, rdi
     cmp     rdx, 16
-    jb      .Lwmemset_few
+    jb      .Lwmemset_single
+    test    edi, 3
+    jnz     .Lwmemset_single
+    cmp     rdx, 32
+    ja      .Lwmemset_over_32
     movd    xmm0, esi
     pshufd  xmm0, xmm0, 0
-    lea     rdx, [rdi + rdx - 16]       # where the last vector goes
-    lea     rcx, [rdx - 48]
-    cmp     rdi, rcx
-    jae     .Lwmemset_vectors
-    .p2align 4
-.Lwmemset_four:
     movups  [rdi], xmm0
-    movups  [rdi + 16], xmm0
-    movups  [rdi + 32], xmm0
-    movups  [rdi + 48], xmm0
-    add     rdi, 64
-    cmp     rdi, rcx
-    jb      .Lwmemset_four
-.Lwmemset_vectors:
-    cmp     rdi, rdx
-    jae     .Lwmemset_last
-    movups  [rdi], xmm0
-    add     rdi, 16
-    jmp     .Lwmemset_vectors
-.Lwmemset_last:
-    movups  [rdx], xmm0
+    movups  [rdi + rdx - 16], xmm0
     ret
-.Lwmemset_few:
-    add     rdx, rdi
-.Lwmemset_single:
-    cmp     rdi, rdx
-    je      .Lwmemset_return
+.Lwmemset_next:
     mov     [rdi], esi
     add     rdi, 4
-    jmp     .Lwmemset_single
-.Lwmemset_return:
+    sub     rdx, 4
+.Lwmemset_single:
+    test    rdx, rdx
+    jnz     .Lwmemset_next
     ret
+
+    .p2align 4
+.Lwmemset_over_32:
+    if_wide .Lwmemset_ymm
+    find_level_in_time .Lwmemset_over_32
+    movd    xmm0, esi
+    pshufd  xmm0, xmm0, 0
+    cmp     rdx, 64
+    ja      .Lwmemset_65_xmm
+    set_4_vectors xmm, 16
+.Lwmemset_65_xmm:
+    set_large wmemset, xmm, 16
+    .p2align 4
+.Lwmemset_ymm:
+    vmovd   xmm0, esi
+    vpbroadcastd ymm0, xmm0
+    cmp     rdx, 64
+    ja      .Lwmemset_65_ymm
+    vmovdqu [rdi], ymm0
+    vmovdqu [rdi + rdx - 32], ymm0
+    vzeroupper
+    ret
+    .p2align 4
+.Lwmemset_65_ymm:
+    cmp     rdx, 128
+    ja      .Lwmemset_129_ymm
+    set_4_vectors ymm, 32
+    .p2align 4
+.Lwmemset_129_ymm:
+    set_large wmemset, ymm, 32
     end_function __reheap_wmemset
 
     # ----- wmemcpy, wmemmove -----
