@@ -29,14 +29,8 @@ const STEPS: [(&str, &str); 4] = [
 const DEFAULT: &str = "musl+mimalloc";
 const JEMALLOC: &str = "musl+jemalloc";
 
-/// What people do without reheap, as the headline calls it.
-const WITHOUT_REHEAP: [(&str, &str); 5] = [
-    ("musl, crate mimalloc", "the mimalloc crate in musl"),
-    (known::BY_HAND, "a `libc.a` patched by hand"),
-    (known::JEMALLOC, "Debian's jemalloc preloaded"),
-    (known::MIMALLOC, "Debian's mimalloc preloaded"),
-    (known::TCMALLOC, "Debian's tcmalloc preloaded"),
-];
+/// What Debian packages.
+const PACKAGED: [&str; 3] = [known::JEMALLOC, known::MIMALLOC, known::TCMALLOC];
 
 /// Where and when it was measured.
 pub(crate) fn machine(linked: &[(String, Results)], preloaded: &[(String, Results)]) -> String {
@@ -120,17 +114,9 @@ pub(crate) fn headline(linked: &Ratios) -> Result<String> {
         mean(&common, "musl", Of::Time)?,
         change(mean(&common, "musl", Of::Memory)?),
     );
-    let others: Vec<String> = WITHOUT_REHEAP
-        .into_iter()
-        .filter_map(|(variant, name)| {
-            let (time, memory) = both(&common, variant).ok()?;
-            Some(format!("{name} {time} and {memory}"))
-        })
-        .collect();
-    text += &format!(
-        "- What else people do, in time and peak memory: {}.\n",
-        others.join("; ")
-    );
+    if let Some(cures) = cures(&common) {
+        text += &cures;
+    }
     let apart = linked.apart(&common);
     if !apart.is_empty() {
         let all: Vec<&Benchmark> = linked.benchmarks.iter().collect();
@@ -144,11 +130,44 @@ pub(crate) fn headline(linked: &Ratios) -> Result<String> {
     Ok(text)
 }
 
+/// What people do without reheap, where it was measured.
+fn cures(common: &[&Benchmark]) -> Option<String> {
+    let change_of = |variant, of| Ratios::mean(common, variant, of).map(change);
+    let range = |of| {
+        let means = PACKAGED.map(|variant| Ratios::mean(common, variant, of));
+        let mut means = means.into_iter().collect::<Option<Vec<f64>>>()?;
+        means.sort_by(f64::total_cmp);
+        Some(changes(means[0], means[2]))
+    };
+    Some(format!(
+        "- The mimalloc crate takes {} time and needs {} peak memory; a `libc.a` patched by hand {} and {}.\n\
+         - Debian's jemalloc, mimalloc and tcmalloc, preloaded, take {} time and need {} peak memory.\n",
+        change_of("musl, crate mimalloc", Of::Time)?,
+        change_of("musl, crate mimalloc", Of::Memory)?,
+        change_of(known::BY_HAND, Of::Time)?,
+        change_of(known::BY_HAND, Of::Memory)?,
+        range(Of::Time)?,
+        range(Of::Memory)?,
+    ))
+}
+
 /// A ratio as people say it: 27 % less, 53 % more.
 fn change(ratio: f64) -> String {
     match ratio {
         ratio if ratio < 1.0 => format!("{:.0} % less", (1.0 - ratio) * 100.0),
         ratio => format!("{:.0} % more", (ratio - 1.0) * 100.0),
+    }
+}
+
+/// Two ratios as people say them: 4 to 10 % less, 4 % less to 10 % more.
+fn changes(low: f64, high: f64) -> String {
+    let percent = |ratio: f64| (ratio - 1.0).abs() * 100.0;
+    if high < 1.0 {
+        format!("{:.0} to {}", percent(high), change(low))
+    } else if low >= 1.0 {
+        format!("{:.0} to {}", percent(low), change(high))
+    } else {
+        format!("{} to {}", change(low), change(high))
     }
 }
 
@@ -341,6 +360,13 @@ pub(crate) fn visible(linked: &Ratios, preloaded: &Ratios) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_changes_in_one_direction_share_the_word() {
+        assert_eq!(changes(0.9, 0.96), "4 to 10 % less");
+        assert_eq!(changes(1.09, 1.58), "9 to 58 % more");
+        assert_eq!(changes(0.9, 1.04), "10 % less to 4 % more");
+    }
 
     #[test]
     fn numbers_are_spanned_by_the_least_and_the_most() {

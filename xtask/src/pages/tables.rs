@@ -7,7 +7,7 @@ use reheap_bench::compare::title;
 use reheap_bench::figures;
 use reheap_bench::findings::Findings;
 use reheap_bench::overview::Overview;
-use reheap_bench::results::{Quantity, Results};
+use reheap_bench::results::{Quantity, Results, Role};
 
 /// The tables of `reheap report --markdown`, and what they leave out: the average memory.
 pub(super) fn tables(title: &str, results: &[(String, Results)]) -> Result<String> {
@@ -45,10 +45,10 @@ fn average_memory(all: &[Results]) -> String {
         return String::new();
     };
     let mut table = Table::with_header(header);
-    for variant in first.iter().map(|row| &row.variant) {
-        let mut cells = vec![variant.clone()];
+    for named in first.iter().filter(|row| row.role != Role::BaselineCopy) {
+        let mut cells = vec![named.variant.clone()];
         for rows in &columns {
-            let row = rows.iter().find(|row| row.variant == *variant);
+            let row = rows.iter().find(|row| row.variant == named.variant);
             cells.push(row.map_or_else(|| "-".to_owned(), cell));
         }
         table.push(cells);
