@@ -10,8 +10,11 @@
     # rdi: a multiple of the width, r9: the beginning. Register 7 is 0, register 0 the character.
 
     # Register n: what is looked for in the vector. Register 6 is free.
-    .macro match_wide kind, reg, n, at
-    load_aligned \reg, \n, [rdi + \at]
+    .macro match_wide kind, reg, n, at, how=load_aligned
+    .ifc \kind\()_\reg, end_ymm
+    vpcmpeqd ymm\n, ymm7, [rdi + \at]
+    .else
+    \how    \reg, \n, [rdi + \at]
     .ifc \kind, either
     .ifc \reg, ymm
     vpcmpeqd ymm6, ymm\n, ymm0
@@ -23,6 +26,7 @@
     bytes   pcmpeqd, \reg, \n, \reg\()7
     .ifc \kind, either
     bytes   por, \reg, \n, \reg\()6
+    .endif
     .endif
     .endm
 
@@ -42,39 +46,63 @@
     .endif
     .endif
     mov     ecx, edi
+    and     ecx, 4095
+    cmp     ecx, 4096 - \vec
+    ja      .L\name\()_near_end_\reg   # where a vector may lie in two pages
+    match_wide \kind, \reg, 1, 0, load
+    mask    \reg, eax, 1
+    test    eax, eax
+    jnz     .L\name\()_found_\reg
+    and     rdi, -\vec
+    jmp     .L\name\()_past_\reg
+.L\name\()_near_end_\reg:
     and     ecx, \vec - 1
     and     rdi, -\vec
     match_wide \kind, \reg, 1, 0
     mask    \reg, eax, 1
     shr     eax, cl
-    add     rdi, rcx
+    shl     eax, cl                     # without what lies before the beginning
     test    eax, eax
-    jnz     .L\name\()_found_\reg
-    sub     rdi, rcx
-    jmp     .L\name\()_past_\reg
+    jz      .L\name\()_past_\reg
+    jmp     .L\name\()_found_\reg
     .p2align 4
-.L\name\()_vector_\reg:
-    match_wide \kind, \reg, 1, 0
+.L\name\()_past_\reg:
+    .irp n, 1, 2, 3, 4
+    match_wide \kind, \reg, 1, \vec*\n
     mask    \reg, eax, 1
     test    eax, eax
-    jnz     .L\name\()_found_\reg
-.L\name\()_past_\reg:
-    add     rdi, \vec
-    test    edi, 4*\vec - 1             # four from such an address on lie in one page
-    jnz     .L\name\()_vector_\reg
+    jnz     .L\name\()_found_\reg\()_\n
+    .endr
+    add     rdi, 5*\vec
+    and     rdi, -4*\vec                # four from such an address on lie in one page; some may be known already
     .p2align 4
 .L\name\()_four_\reg:
     .irp n, 1, 2, 3, 4
     match_wide \kind, \reg, \n, \vec*\n-\vec
     .endr
-    bytes   por, \reg, 1, \reg\()2
-    bytes   por, \reg, 3, \reg\()4
-    bytes   por, \reg, 1, \reg\()3
-    mask    \reg, eax, 1
+    load_aligned \reg, 5, \reg\()1
+    bytes   por, \reg, 5, \reg\()2
+    load_aligned \reg, 6, \reg\()3
+    bytes   por, \reg, 6, \reg\()4
+    bytes   por, \reg, 5, \reg\()6
+    mask    \reg, eax, 5
     test    eax, eax
-    jnz     .L\name\()_vector_\reg
+    jnz     .L\name\()_in_four_\reg
     add     rdi, 4*\vec
     jmp     .L\name\()_four_\reg
+.L\name\()_in_four_\reg:
+    .irp n, 1, 2, 3
+    mask    \reg, eax, \n
+    test    eax, eax
+    jnz     .L\name\()_found_\reg
+    add     rdi, \vec
+    .endr
+    mask    \reg, eax, 4
+    jmp     .L\name\()_found_\reg
+    .irp n, 4, 3, 2, 1
+.L\name\()_found_\reg\()_\n:
+    add     rdi, \vec
+    .endr
 .L\name\()_found_\reg:
     tzcnt   eax, eax
     add     rdi, rax
