@@ -140,7 +140,7 @@ fn cures(common: &[&Benchmark]) -> Option<String> {
         Some(changes(means[0], means[2]))
     };
     Some(format!(
-        "- The mimalloc crate takes {} time and needs {} peak memory; a `libc.a` patched by hand {} and {}.\n\
+        "- In musl, the mimalloc crate takes {} time and needs {} peak memory, and a `libc.a` patched by hand {} and {}.\n\
          - Debian's jemalloc, mimalloc and tcmalloc, preloaded, take {} time and need {} peak memory.\n",
         change_of("musl, crate mimalloc", Of::Time)?,
         change_of("musl, crate mimalloc", Of::Memory)?,
