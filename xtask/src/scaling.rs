@@ -36,7 +36,7 @@ const AMOUNT: &str = "2000000";
 const SWEEP: &str = "threads=1,2,4,8,16,32";
 const THREADS_IN_STEP: [u64; 3] = [1, 4, 16];
 /// Of each thread, in two runs. What both have, such as their start, is not counted.
-const OPERATIONS_IN_STEP: [u64; 2] = [500, 1000];
+const OPERATIONS_IN_STEP: [u64; 2] = [250, 500];
 /// musl's own allocator, which keeps nothing for each thread and so is not faster later.
 const OPERATIONS_OF_STOCK: [u64; 2] = [50, 100];
 /// In the directory of the measurements.
