@@ -14,7 +14,8 @@ use workload::Workload;
 const BLOCKS_PER_THREAD: usize = 256;
 const SIZE_BYTES_MIN: u64 = 8;
 const SIZE_BYTES_MAX: u64 = 512;
-const REPLACEMENTS_PER_THREAD: u64 = 10_000;
+/// Threads that follow one another and share the work of each that is asked for.
+const SESSIONS: u64 = 8;
 
 const LARSON: Workload = Workload {
     name: "larson",
@@ -32,15 +33,15 @@ fn main() -> ExitCode {
 }
 
 /// Does this share on one thread after the other.
-fn serve(mut replacements: u64) -> io::Result<()> {
+fn serve(replacements: u64) -> io::Result<()> {
     let mut session = Session::new();
-    while replacements > 0 {
-        let count = replacements.min(REPLACEMENTS_PER_THREAD);
+    for number in 0..SESSIONS {
+        // The first ones take one more each if it does not come out even.
+        let count = (replacements + SESSIONS - 1 - number) / SESSIONS;
         let thread = thread::Builder::new().spawn(move || session.after(count))?;
         session = thread
             .join()
             .map_err(|_| io::Error::other("a thread panicked"))?;
-        replacements -= count;
     }
     Ok(())
 }
