@@ -58,9 +58,11 @@
 
     # In front of a comparison and its jump, or of another jump, where it counts: together at most so many bytes long, they
     # are not to cross a multiple of 32, nor to end at one. Skylake and what was made of it keeps no such jump among its
-    # decoded instructions (Intel, "Mitigations for Jump Conditional Code Erratum").
-    .macro pair length
+    # decoded instructions (Intel, "Mitigations for Jump Conditional Code Erratum"). What has vectors of 64 bytes was made later.
+    .macro pair length, reg
+    .ifnc \reg, zmm2
     .p2align 5,, \length
+    .endif
     .endm
 
     # Registers that belong to the caller, onto the stack and, named the other way round, back.

@@ -6,7 +6,8 @@
 # Three kinds of byte are looked for: `end` (0), `byte` (the one in register 0), and `either`. Each vector of the text is
 # turned into one that is 0 where such a byte is, so that four of them can be tested by their minimum.
 #
-# rdi: where to look, esi: the byte, rdx: how much is left, where there is a count. r9: the beginning, r8: the whole count.
+# rdi: where to look, esi: the byte, rdx: how much is left, where there is a count. r9: the beginning. For strnlen rsi: the
+# whole count.
 
     # Turns register n; t is free.
     .macro turn kind, reg, n, t
@@ -212,12 +213,13 @@
     # The function's body, but for its first instructions, which fill in what is to be looked for.
     .macro find name, kind, limit
 .L\name\()_begin:
-    cmp     byte ptr [rip + __reheap_mem_search_level], 2
-    jl      .L\name\()_narrow
-    je      .L\name\()_ymm
+    cmp     byte ptr [rip + __reheap_mem_search_level], 3
+    jne     .L\name\()_up_to_32
     find_masked \name, \kind, \limit, zmm2, 64
     .p2align 5
-.L\name\()_ymm:
+.L\name\()_up_to_32:
+    cmp     byte ptr [rip + __reheap_mem_search_level], 2
+    jl      .L\name\()_narrow
     find_masked \name, \kind, \limit, ymm2, 32
 
     .p2align 5
@@ -262,7 +264,9 @@
 .L\name\()_xmm:
     find_level_in_time .L\name\()_begin, 32
     mov     r9, rdi
-    mov     r8, rdx
+    .ifc \name, strnlen
+    mov     rdx, rsi
+    .endif
     .ifnc \kind, end
     splat
     .endif
@@ -345,27 +349,38 @@
     vpminub \reg\n, \reg\n, \reg\t
     .endm
 
-    # k0 is not 0 if four vectors have such a byte.
+    # k0 is not 0 if four vectors have such a byte. Registers 1 and 3: the first and the third one, turned; 5: 0 where the first
+    # two have such a byte; 6: the same for the last two.
     .macro match_four_masked kind, reg, vec
-    .ifc \kind, end
-    vmovdqa64 \reg\()1, [rdi]
-    vmovdqa64 \reg\()3, [rdi + 2*\vec]
-    vpminub \reg\()1, \reg\()1, [rdi + \vec]
-    vpminub \reg\()3, \reg\()3, [rdi + 3*\vec]
-    .else
-    .irp n, 1, 2, 3, 4
+    .irp n, 1, 3
     .ifc \kind, byte
     vpxorq  \reg\n, \reg\()0, [rdi + \vec*\n - \vec]
     .else
     vmovdqa64 \reg\n, [rdi + \vec*\n - \vec]
-    turn_either_masked \reg, \n, 5
     .endif
     .endr
-    vpminub \reg\()1, \reg\()1, \reg\()2
-    vpminub \reg\()3, \reg\()3, \reg\()4
+    .ifc \kind, end
+    vpminub \reg\()5, \reg\()1, [rdi + \vec]
+    vpminub \reg\()6, \reg\()3, [rdi + 3*\vec]
     .endif
-    vpminub \reg\()1, \reg\()1, \reg\()3
-    vptestnmb k0, \reg\()1, \reg\()1
+    .ifc \kind, byte
+    vpxorq  \reg\()2, \reg\()0, [rdi + \vec]
+    vpxorq  \reg\()4, \reg\()0, [rdi + 3*\vec]
+    vpminub \reg\()5, \reg\()1, \reg\()2
+    vpminub \reg\()6, \reg\()3, \reg\()4
+    .endif
+    .ifc \kind, either                 # comparisons and operations have units of their own, so some of each
+    vmovdqa64 \reg\()2, [rdi + \vec]
+    vmovdqa64 \reg\()4, [rdi + 3*\vec]
+    vpcmpub k1, \reg\()2, \reg\()0, 4
+    vpcmpub k2, \reg\()4, \reg\()0, 4
+    turn_either_masked \reg, 1, 7
+    turn_either_masked \reg, 3, 8
+    vpminub \reg\()5 {k1} {z}, \reg\()1, \reg\()2
+    vpminub \reg\()6 {k2} {z}, \reg\()3, \reg\()4
+    .endif
+    vpminub \reg\()7, \reg\()5, \reg\()6
+    vptestnmb k0, \reg\()7, \reg\()7
     .endm
 
     .macro find_masked name, kind, limit, reg, vec
@@ -374,18 +389,22 @@
     .else
     vpbroadcastb \reg\()0, esi
     .endif
-    mov     eax, edi
-    and     eax, 4095
-    pair    11
-    cmp     eax, 4096 - \vec
-    ja      .L\name\()_page_end_\reg
+    lea     eax, [rdi + \vec - 1]
+    xor     eax, edi
+    pair    9, \reg
+    test    ah, 4096 >> 8               # whether the last byte is in another page than the first one
+    jnz     .L\name\()_page_end_\reg
     match_masked \kind, \reg, [rdi]
-    pair    9
+    pair    9, \reg
     test    rax, rax
     jz      .L\name\()_rest_\reg
 .L\name\()_first_\reg:
     tzcnt   rax, rax
-    answer_first_\name
+    answer_first_\name \reg
+    .ifc \limit\()_\reg, limited_zmm2
+.L\name\()_none:                        # so near that jumps to it are short, and the code up to here is one line of the cache
+    none_\name
+    .endif
 
     .p2align 4
 .L\name\()_page_end_\reg:
@@ -404,13 +423,13 @@
     keep    \name
     go_on_aligned \limit, \vec, .L\name\()_none
     .ifc \limit, limited
-    pair    13
+    pair    13, \reg
     cmp     rdx, 4*\vec
     jbe     .L\name\()_last_\reg
     .endif
     .irp n, 0, 1, 2, 3
     match_masked \kind, \reg, [rdi + \n*\vec]
-    pair    9
+    pair    9, \reg
     test    rax, rax
     jnz     .L\name\()_found_\reg\()_\n
     .endr
@@ -418,10 +437,10 @@
     .p2align 4
 .L\name\()_loop_\reg:
     match_four_masked \kind, \reg, \vec
-    kortestq k0, k0
-    pair    6
+    kmovq   rax, k0
+    pair    9, \reg
+    test    rax, rax
     jnz     .L\name\()_in_four_\reg
-.L\name\()_next_\reg:
     next_in_loop \limit, \vec, .L\name\()_loop_\reg
 
     # The last four vectors of the block, or fewer.
@@ -431,11 +450,11 @@
 .L\name\()_last_\reg:
     .irp n, 0, 1, 2, 3
     match_masked \kind, \reg, [rdi + \n*\vec]
-    pair    9
+    pair    9, \reg
     test    rax, rax
     jnz     .L\name\()_in_last_\reg\()_\n
     .if \n < 3
-    pair    9
+    pair    9, \reg
     cmp     rdx, \n*\vec + \vec
     jbe     .L\name\()_none
     .endif
@@ -444,14 +463,23 @@
     found_in_last \name, \reg, \vec, .L\name\()_none
     .endif
 
+    # First in which two it is. If the first one of them does not have it, the mask of both is that of the second one.
     .p2align 4
 .L\name\()_in_four_\reg:
-    .irp n, 0, 1, 2, 3
-    match_masked \kind, \reg, [rdi + \n*\vec]
+    vptestnmb k0, \reg\()5, \reg\()5
+    vptestnmb k1, \reg\()1, \reg\()1
+    kmovq   rax, k0
     test    rax, rax
-    jnz     .L\name\()_found_\reg\()_\n
-    .endr
-    jmp     .L\name\()_next_\reg     # somebody wrote to it meanwhile
+    jnz     .L\name\()_in_two_\reg
+    vptestnmb k0, \reg\()6, \reg\()6
+    vptestnmb k1, \reg\()3, \reg\()3
+    kmovq   rax, k0
+    add     rdi, 2*\vec
+.L\name\()_in_two_\reg:
+    kmovq   rcx, k1
+    test    rcx, rcx
+    jz      .L\name\()_found_\reg\()_1
+    mov     rax, rcx
 
     .irp n, 0, 1, 2, 3
     .p2align 4
@@ -464,7 +492,7 @@
     .endr
     .endm
 
-    # r9: the beginning, r8: the whole count, where the answer is made of them. (What the count says may end behind the last
+    # r9: the beginning, rsi: the whole count, where the answer is made of them. (What the count says may end behind the last
     # address: `memchr(s, c, -1)` is allowed where c is in s.)
     .macro keep name
     .ifc \name, strlen
@@ -472,7 +500,7 @@
     .endif
     .ifc \name, strnlen
     mov     r9, rdi
-    mov     r8, rdx
+    mov     rdx, rsi
     .endif
     .endm
 
@@ -484,7 +512,7 @@
     ret
     .endm
 
-    .macro answer_first_strlen
+    .macro answer_first_strlen reg
     ret
     .endm
 
@@ -500,23 +528,21 @@
     ret
     .endm
 
-    .macro answer_first_strnlen
-    cmp     rax, rdx
-    cmova   rax, rdx
+    .macro answer_first_strnlen reg
+    cmp     rax, rsi
+    cmova   rax, rsi
+    ret
+    .endm
+
+    .macro none_strnlen
+    mov     rax, rsi
     ret
     .endm
 
     function __reheap_strnlen
-    mov     rdx, rsi
     test    rsi, rsi
-    jz      .Lstrnlen_zero
+    jz      .Lstrnlen_none
     find    strnlen, end, limited
-.Lstrnlen_none:
-    mov     rax, r8
-    ret
-.Lstrnlen_zero:
-    xor     eax, eax
-    ret
     end_function __reheap_strnlen
 
     # ----- memchr -----
@@ -526,11 +552,16 @@
     ret
     .endm
 
-    .macro answer_first_memchr
-    pair    9
+    .macro answer_first_memchr reg
+    pair    9, \reg
     cmp     rax, rdx
     jae     .Lmemchr_none
     add     rax, rdi
+    ret
+    .endm
+
+    .macro none_memchr
+    xor     eax, eax
     ret
     .endm
 
@@ -538,9 +569,6 @@
     test    rdx, rdx
     jz      .Lmemchr_none
     find    memchr, byte, limited
-.Lmemchr_none:
-    xor     eax, eax
-    ret
     end_function __reheap_memchr
 
     # ----- rawmemchr -----
@@ -550,7 +578,7 @@
     ret
     .endm
 
-    .macro answer_first_rawmemchr
+    .macro answer_first_rawmemchr reg
     add     rax, rdi
     ret
     .endm
@@ -566,7 +594,7 @@
     ret
     .endm
 
-    .macro answer_first_strchrnul
+    .macro answer_first_strchrnul reg
     add     rax, rdi
     ret
     .endm
@@ -585,7 +613,7 @@
     ret
     .endm
 
-    .macro answer_first_strchr
+    .macro answer_first_strchr reg
     answer_strchr
     .endm
 
