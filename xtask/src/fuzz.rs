@@ -1,8 +1,9 @@
 //! `cargo xtask fuzz`: each fuzz target for a while, and a table of what came of it.
 //!
-//! A target runs on each processor. Its time is processor time, so that a busy machine does not make it shorter, and what
-//! came of it is added to what is in the table. libFuzzer ends at the first input that it calls a failure. Then the rest
-//! of the time begins again from the corpus, so that one failure does not hide others.
+//! A target runs on each processor, or more of them where something else is to have the processors first. Its time is
+//! processor time, so that a busy machine does not make it shorter, and what came of it is added to what is in the table.
+//! libFuzzer ends at the first input that it calls a failure. Then the rest of the time begins again from the corpus, so
+//! that one failure does not hide others.
 
 use crate::machine::Machine;
 use crate::progress::Progress;
@@ -11,23 +12,29 @@ use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// After so many failures of a target, more would tell nothing new.
 const FINDS_MAX: usize = 20;
 /// An input that takes longer is a find.
 const INPUT_SECONDS_MAX: u64 = 10;
 const INPUT_BYTES_MAX: u64 = 100_000;
+/// A round by the clock. What an interrupt ends is not counted, so no round is long.
+const ROUND_MAX: Duration = Duration::from_secs(600);
 
 /// What came of one target, in all its runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Row {
     /// Processor time.
     seconds: f64,
+    /// By the clock, for which it shared the processors. Not known of the first runs.
+    #[serde(default)]
+    clock_seconds: f64,
     executions: u64,
     finds: usize,
     corpus_files: usize,
@@ -41,6 +48,7 @@ type Rows = BTreeMap<String, Row>;
 pub(crate) fn run(
     workspace: &Workspace,
     seconds: u64,
+    at_once: Option<NonZeroUsize>,
     machine_name: Option<String>,
     only: &[String],
 ) -> Result<()> {
@@ -78,7 +86,7 @@ pub(crate) fn run(
             progress.say(format!("{name}, for {seconds} s"));
             let mut left = Duration::from_secs(seconds);
             while left > Duration::ZERO {
-                let round = fuzzed(workspace, &fuzz, &name, left)?;
+                let round = fuzzed(workspace, &fuzz, &name, left.min(ROUND_MAX))?;
                 left = left.saturating_sub(Duration::from_secs_f64(round.seconds));
                 let mut rows = rows.lock().expect("no thread panics");
                 let row = rows.entry(name.clone()).or_default();
@@ -91,9 +99,9 @@ pub(crate) fn run(
             }
         }
     };
-    let processors = thread::available_parallelism()?.get();
+    let at_once = at_once.map_or_else(thread::available_parallelism, Ok)?;
     thread::scope(|scope| {
-        let threads: Vec<_> = (0..processors).map(|_| scope.spawn(work)).collect();
+        let threads: Vec<_> = (0..at_once.get()).map(|_| scope.spawn(work)).collect();
         let mut results = threads.into_iter().map(|thread| thread.join());
         results.try_for_each(|result| result.expect("no thread panics"))
     })?;
@@ -129,6 +137,7 @@ fn cargo_fuzz(workspace: &Workspace, subcommand: &str) -> Command {
 impl Row {
     fn add(&mut self, round: Self) {
         self.seconds += round.seconds;
+        self.clock_seconds += round.clock_seconds;
         self.executions += round.executions;
         self.finds += round.finds;
         self.corpus_files = round.corpus_files;
@@ -150,8 +159,10 @@ fn fuzzed(workspace: &Workspace, fuzz: &Path, name: &str, time: Duration) -> Res
     command.arg(format!("-max_total_time={}", time.as_secs().max(1)));
     command.arg(format!("-timeout={INPUT_SECONDS_MAX}"));
     command.arg(format!("-max_len={INPUT_BYTES_MAX}"));
+    let start = Instant::now();
     let output = command.current_dir(&workspace.root).output();
     let output = output.context("cannot start cargo fuzz")?;
+    let clock_seconds = start.elapsed().as_secs_f64();
     let said = String::from_utf8_lossy(&output.stderr);
     let times = String::from_utf8_lossy(&output.stdout);
     let row = executed(&said).zip(children_seconds(&times));
@@ -163,6 +174,7 @@ fn fuzzed(workspace: &Workspace, fuzz: &Path, name: &str, time: Duration) -> Res
     drop_what_was_slow_once(workspace, name, &artifacts)?;
     Ok(Row {
         seconds,
+        clock_seconds,
         executions,
         finds: finds() - found_before,
         corpus_files: count(&fuzz.join("corpus").join(name)),
@@ -253,13 +265,13 @@ fn write(directory: &Path, raw: &Path, machine: &Machine, rows: &Rows) -> Result
 }
 
 fn table(rows: &Rows) -> String {
-    let mut text = "| target | last run | minutes of processor time | executions | finds | inputs in the corpus |\n\
-                    | --- | --- | ---: | ---: | ---: | ---: |\n"
+    let mut text = "| target | last run | minutes by the clock | of processor time | executions | finds | inputs in the corpus |\n\
+                    | --- | --- | ---: | ---: | ---: | ---: | ---: |\n"
         .to_owned();
     for (name, row) in rows {
-        let minutes = row.seconds / 60.0;
+        let [clock, processor] = [row.clock_seconds, row.seconds].map(|seconds| seconds / 60.0);
         text.push_str(&format!(
-            "| `{name}` | {} | {minutes:.0} | {} | {} | {} |\n",
+            "| `{name}` | {} | {clock:.0} | {processor:.0} | {} | {} | {} |\n",
             row.date, row.executions, row.finds, row.corpus_files
         ));
     }
@@ -292,6 +304,7 @@ mod tests {
     fn rounds_of_a_target_add_up() {
         let round = |seconds, executions, date: &str| Row {
             seconds,
+            clock_seconds: 2.0 * seconds,
             executions,
             finds: 1,
             corpus_files: 34,
@@ -311,6 +324,7 @@ mod tests {
     fn the_table_has_a_row_for_each_target() {
         let row = Row {
             seconds: 3600.0,
+            clock_seconds: 7200.0,
             executions: 12,
             finds: 1,
             corpus_files: 34,
@@ -318,7 +332,7 @@ mod tests {
         };
         let text = table(&Rows::from([("maps".to_owned(), row)]));
         assert!(
-            text.ends_with("| `maps` | 2026-01-02 | 60 | 12 | 1 | 34 |\n"),
+            text.ends_with("| `maps` | 2026-01-02 | 120 | 60 | 12 | 1 | 34 |\n"),
             "{text}"
         );
     }

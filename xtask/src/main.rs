@@ -27,6 +27,7 @@ mod memory_plot;
 mod pages;
 mod prerequisites;
 mod profiles;
+mod program_counts;
 mod programs;
 mod progress;
 mod published;
@@ -96,6 +97,9 @@ enum Task {
         /// How long each target runs, in seconds of processor time
         #[arg(long, value_name = "N", default_value_t = 3600)]
         seconds: u64,
+        /// How many targets run at once [default: one on each processor]
+        #[arg(long, value_name = "N")]
+        at_once: Option<std::num::NonZeroUsize>,
         /// Name of this machine in the directory's name [default: architecture and number of processors]
         #[arg(long, value_name = "NAME")]
         machine: Option<String>,
@@ -107,6 +111,12 @@ enum Task {
         /// Where to write the table and the raw data [default: only print the table]
         #[arg(long, value_name = "DIRECTORY")]
         into: Option<std::path::PathBuf>,
+    },
+    /// Count the instructions that programs for AArch64 execute with each libc and allocator, in an emulator
+    CountPrograms {
+        /// Where the table and the raw data are written, from the root of the workspace
+        #[arg(long, value_name = "DIRECTORY")]
+        directory: std::path::PathBuf,
     },
     /// Measure memcpy, memset, strlen and the like against musl's and glibc's, and plot them
     MeasureMemory {
@@ -223,10 +233,12 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Pages => pages::run(&workspace),
         Task::Fuzz {
             seconds,
+            at_once,
             machine,
             only,
-        } => fuzz::run(&workspace, seconds, machine, &only),
+        } => fuzz::run(&workspace, seconds, at_once, machine, &only),
         Task::CountMemory { into } => memory_counts::run(&workspace, into),
+        Task::CountPrograms { directory } => program_counts::run(&workspace, &directory),
         Task::MeasureMemory { machine } => memory_functions::run(&workspace, machine),
         Task::MeasureStart { directory } => start::run(workspace, &directory),
         Task::MeasureTrust { machine, raw } => trust::run(&workspace, machine, raw),

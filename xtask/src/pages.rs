@@ -17,6 +17,7 @@ mod tables;
 use crate::attacks;
 use crate::figures::Figures;
 use crate::profiles;
+use crate::program_counts;
 use crate::published;
 use crate::scaling;
 use crate::start;
@@ -131,6 +132,13 @@ pub(crate) fn pages(workspace: &Workspace, directory: &Path) -> Result<Vec<Page>
     let starts = directory.join(start::RAW);
     if starts.exists() {
         page(start::PAGE, start::page(&read(&starts)?)?);
+    }
+    let counted = directory.join(program_counts::RAW);
+    if counted.exists() {
+        page(
+            program_counts::PAGE,
+            program_counts::page(&read(&counted)?)?,
+        );
     }
     let attacks = directory.join(attacks::RAW);
     if attacks.exists() {

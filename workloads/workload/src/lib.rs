@@ -9,7 +9,7 @@
 //!
 //! To add a workload: a crate `workloads/<name>` with a `main` that calls [`run`], a README line that says what it
 //! stresses, and the two features handed on. One with many dependencies goes to `workloads/real/`. Then `make bench`
-//! has to know it: `xtask/src/variants.rs` for the small ones, `xtask/src/real_workloads.rs` for real programs.
+//! has to know it: `xtask/src/programs.rs`.
 
 mod arguments;
 mod digest;
