@@ -9,7 +9,7 @@
     vpcmpub k0 {k1}, \reg\()0, [rsi], 4
     .endm
 
-    # Zero in register 21 if four vectors of both are equal.
+    # rax is 0 if four vectors of both are equal.
     .macro differences_masked reg, vec
     .irp n, 1, 2, 3, 4
     vmovdqu64 \reg\n, [rdi + \vec*\n - \vec]
@@ -18,6 +18,16 @@
     vpternlogq \reg\()1, \reg\()2, \reg\()3, 0xfe
     vporq   \reg\()1, \reg\()1, \reg\()4
     vptestmb k0, \reg\()1, \reg\()1
+    kmovq   rax, k0                     # faster than `kortestq`, on AMD's processors
+    .endm
+
+    # From rax, which is not 0 if the blocks differ. Of 64 bytes the lower half of the mask would not say it.
+    .macro answer_unequal reg
+    .ifc \reg, zmm2
+    neg     rax
+    sbb     eax, eax
+    .endif
+    ret
     .endm
 
     .macro compare_vector_masked reg, at, different
@@ -69,8 +79,8 @@
     .p2align 4
 .Lcompare_loop_\reg:
     differences_masked \reg, \vec
-    kortestq k0, k0
-    pair    6
+    pair    9, \reg
+    test    rax, rax
     jnz     .Ldifferent_4_\reg
     add     rdi, 4*\vec
     add     rsi, 4*\vec
@@ -82,9 +92,8 @@
     cmp     rdx, -2*\vec
     jle     .Lcompare_last_two_\reg
     differences_masked \reg, \vec
-    kortestq k0, k0
+    test    rax, rax
     jnz     .Ldifferent_4_\reg
-    xor     eax, eax
     ret
 .Lcompare_last_two_\reg:
     add     rdi, 2*\vec
@@ -153,6 +162,8 @@
 .Lcompare_sse2:
     cmp     rdx, 16
     jb      .Lcompare_0_15
+    cmp     rdx, 64
+    ja      .Lcompare_65
     compare_vectors xmm, 0, .Ldifferent_0_xmm
     cmp     rdx, 32
     ja      .Lcompare_33
@@ -236,8 +247,6 @@
     .p2align 4
 .Lcompare_33:
     compare_vectors xmm, 16, .Ldifferent_16_xmm
-    cmp     rdx, 64
-    ja      .Lcompare_65
     compare_vectors xmm, rdx-32, .Ldifferent_last_two_xmm
     compare_vectors xmm, rdx-16, .Ldifferent_last_xmm
     ret
@@ -257,6 +266,7 @@
     .p2align 4
 .Lcompare_65:
     if_wide .Lcompare_65_ymm
+    compare_vectors xmm, 0, .Ldifferent_0_xmm
     add     rdx, -64                    # how many bytes there are before the last four vectors
     cmp     rdx, 64
     jbe     .Lcompare_loop_xmm
@@ -319,6 +329,7 @@
 .Lcompare_65_ymm:
     cmp     rdx, 128
     ja      .Lcompare_129_ymm
+    compare_vectors ymm, 0, .Ldifferent_0_ymm
     compare_vectors ymm, 32, .Ldifferent_32_ymm
     compare_vectors ymm, rdx-64, .Ldifferent_last_two_ymm
     compare_vectors ymm, rdx-32, .Ldifferent_last_ymm
@@ -345,6 +356,7 @@
     add     rdx, -128
     cmp     rdx, 128
     jbe     .Lcompare_loop_ymm
+    compare_vectors ymm, 0, .Ldifferent_0_ymm
     align_first 32
     .p2align 4
 .Lcompare_loop_ymm:
@@ -356,8 +368,17 @@
     ja      .Lcompare_loop_ymm
     add     rdi, rdx
     add     rsi, rdx
+    cmp     rdx, -64
+    jle     .Lcompare_last_two_ymm
     equal_4_vectors ymm, 32, 0
     jnz     .Ldifferent_4_ymm
+    vzeroupper
+    ret
+.Lcompare_last_two_ymm:
+    add     rdi, 64
+    add     rsi, 64
+    compare_vectors ymm, 0, .Ldifferent_0_ymm
+    compare_vectors ymm, 32, .Ldifferent_32_ymm
     vzeroupper
     ret
     .p2align 4
@@ -394,10 +415,8 @@
 .Lequal_two_\reg:
     vporq   \reg\()1, \reg\()1, \reg\()2
     vptestmb k0, \reg\()1, \reg\()1
-    xor     eax, eax
-    kortestq k0, k0
-    setnz   al
-    ret
+    kmovq   rax, k0
+    answer_unequal \reg
 
     .p2align 4
 .Lequal_over_4_\reg:
@@ -405,29 +424,38 @@
     cmp     rdx, 4*\vec
     jbe     .Lequal_loop_\reg
     vmovdqu64 \reg\()1, [rdi]
-    vpxorq  \reg\()1, \reg\()1, [rsi]
-    vptestmb k0, \reg\()1, \reg\()1
-    kortestq k0, k0
+    vpcmpub k0, \reg\()1, [rsi], 4
+    kmovq   rax, k0
+    test    rax, rax
     jnz     .Lunequal_\reg
     align_first \vec
     .p2align 4
 .Lequal_loop_\reg:
     differences_masked \reg, \vec
-    kortestq k0, k0
+    pair    9, \reg
+    test    rax, rax
     jnz     .Lunequal_\reg
     add     rdi, 4*\vec
     add     rsi, 4*\vec
-    pair    13
+    pair    13, \reg
     sub     rdx, 4*\vec
     ja      .Lequal_loop_\reg
     add     rdi, rdx
     add     rsi, rdx
+    cmp     rdx, -2*\vec
+    jle     .Lequal_last_two_\reg
     differences_masked \reg, \vec
 .Lunequal_\reg:
-    xor     eax, eax
-    kortestq k0, k0
-    setnz   al
-    ret
+    answer_unequal \reg
+.Lequal_last_two_\reg:
+    vmovdqu64 \reg\()1, [rdi + 2*\vec]
+    vmovdqu64 \reg\()2, [rdi + 3*\vec]
+    vpxorq  \reg\()1, \reg\()1, [rsi + 2*\vec]
+    vpxorq  \reg\()2, \reg\()2, [rsi + 3*\vec]
+    vporq   \reg\()1, \reg\()1, \reg\()2
+    vptestmb k0, \reg\()1, \reg\()1
+    kmovq   rax, k0
+    answer_unequal \reg
     .endm
 
     .p2align 4
@@ -441,10 +469,8 @@
     cmp     rdx, 64
     ja      .Lequal_65_zmm
     compare_masked zmm2
-    xor     eax, eax
-    kortestq k0, k0
-    setnz   al
-    ret
+    kmovq   rax, k0
+    answer_unequal zmm2
 
     .p2align 4
 .Lequal_65_zmm:
@@ -598,8 +624,20 @@
     ja      .Lequal_loop_ymm
     add     rdi, rdx
     add     rsi, rdx
+    cmp     rdx, -64
+    jle     .Lequal_last_two_ymm
     equal_4_vectors ymm, 32, 0
 .Lunequal_ymm:
+    vzeroupper
+    ret
+.Lequal_last_two_ymm:
+    load    ymm, 0, [rdi + 64]
+    load    ymm, 1, [rdi + 96]
+    vpcmpeqb ymm0, ymm0, [rsi + 64]
+    vpcmpeqb ymm1, ymm1, [rsi + 96]
+    vpand   ymm0, ymm0, ymm1
+    vpmovmskb eax, ymm0
+    inc     eax
     vzeroupper
     ret
     end_function __reheap_bcmp

@@ -199,8 +199,16 @@
     ja      .Lwmemcmp_loop_\reg
     add     rdi, rdx                    # back by what is not left: the last four vectors
     add     rsi, rdx
+    cmp     rdx, -2*\vec
+    jle     .Lwmemcmp_two_are_left_\reg
     equal_4_vectors \reg, \vec, 0
     jnz     .Lwmemcmp_4_\reg
+    leave_function \reg
+.Lwmemcmp_two_are_left_\reg:
+    add     rdi, 2*\vec
+    add     rsi, 2*\vec
+    compare_vectors \reg, 0, .Lwmemcmp_0_\reg
+    compare_vectors \reg, \vec, .Lwmemcmp_1_\reg
     leave_function \reg
 .Lwmemcmp_4_\reg:
     .irp n, 1, 2, 3, 4
