@@ -116,16 +116,19 @@
     ret
     .endm
 
-    # rax: one bit for each zero in register n; register 1 is free.
-    .macro test_end reg, n
+    # One bit for each zero in register n; register 6 is free.
+    .macro mask_end reg, n, whole=rax, low=eax
     .ifc \reg, ymm
-    vpcmpeqb ymm1, ymm\n, ymm7
-    vpmovmskb eax, ymm1
+    vpcmpeqb ymm6, ymm\n, ymm7
+    vpmovmskb \low, ymm6
     .else
     vptestnmb k0, \reg\()\n, \reg\()\n
-    kmovq   rax, k0
+    .ifc \reg, zmm2
+    kmovq   \whole, k0
+    .else
+    kmovd   \low, k0
     .endif
-    test    rax, rax
+    .endif
     .endm
 
     # More than 64 bytes, of which register 0 has the first 32. From a multiple of the width of the string on; r8 leads from
@@ -145,34 +148,67 @@
     store   \reg, 2, [rdi + 64 - \vec]
     add     rsi, 64
     and     rsi, -\vec
-.L\name\()_vectors_\reg:
-    .irp n, 0, 1, 2, 3
+    # Six vectors of 32 bytes, or four of 64.
+    .irp n, 0, 1, 2, 3, 4, 5
+    .if \n < 2 + 128 / \vec
     load_aligned \reg, 2, [rsi + \n*\vec]
-    test_end \reg, 2
+    mask_end \reg, 2
+    test    rax, rax
     jnz     .L\name\()_last_\reg\()_\n
     store   \reg, 2, [rsi + r8 + \n*\vec]
+    .endif
     .endr
-    add     rsi, 4*\vec
+    add     rsi, 2*\vec + 128
     and     rsi, -4*\vec                # four from such an address on lie in one page
-    .p2align 4
-.L\name\()_four_\reg:
+    # The next four are loaded between the stores of these four: that is faster than all loads, then all stores.
+    lea     rdi, [rsi + r8]
     .irp n, 2, 3, 4, 5
     load_aligned \reg, \n, [rsi + \vec*\n - 2*\vec]
     .endr
+    .p2align 4
+.L\name\()_four_\reg:
     vpminub \reg\()0, \reg\()2, \reg\()3
     vpminub \reg\()1, \reg\()4, \reg\()5
-    vpminub \reg\()0, \reg\()0, \reg\()1
-    test_end \reg, 0
-    jnz     .L\name\()_vectors_\reg
-    .irp n, 2, 3, 4, 5
-    store   \reg, \n, [rsi + r8 + \vec*\n - 2*\vec]
-    .endr
+    vpminub \reg\()6, \reg\()0, \reg\()1
+    mask_end \reg, 6
+    test    rax, rax
+    jnz     .L\name\()_in_four_\reg
     add     rsi, 4*\vec
+    .irp n, 2, 3, 4, 5
+    store   \reg, \n, [rdi + \vec*\n - 2*\vec]
+    load_aligned \reg, \n, [rsi + \vec*\n - 2*\vec]
+    .endr
+    add     rdi, 4*\vec
     jmp     .L\name\()_four_\reg
 
-    .irp n, 3, 2, 1
+    # First in which two it is. If the first one of them does not have it, the mask of both is that of the second one.
+.L\name\()_in_four_\reg:
+    mask_end \reg, 2, rcx, ecx
+    mask_end \reg, 0
+    test    rax, rax
+    jnz     .L\name\()_in_two_\reg
+    store   \reg, 2, [rdi]
+    store   \reg, 3, [rdi + \vec]
+    add     rdi, 2*\vec
+    add     rsi, 2*\vec
+    mask_end \reg, 4, rcx, ecx
+    mask_end \reg, 1
+    load_aligned \reg, 2, \reg\()4
+.L\name\()_in_two_\reg:
+    test    rcx, rcx
+    jnz     .L\name\()_in_first_\reg
+    store   \reg, 2, [rdi]
+    add     rsi, \vec
+    jmp     .L\name\()_last_\reg\()_0
+.L\name\()_in_first_\reg:
+    mov     rax, rcx
+    jmp     .L\name\()_last_\reg\()_0
+
+    .irp n, 5, 4, 3, 2, 1
+    .if \n < 2 + 128 / \vec
 .L\name\()_last_\reg\()_\n:
     add     rsi, \vec
+    .endif
     .endr
 .L\name\()_last_\reg\()_0:
     tzcnt   rax, rax
