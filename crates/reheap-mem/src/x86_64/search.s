@@ -163,14 +163,16 @@
     .ifc \reg, ymm
     vpminub ymm5, ymm1, ymm2
     vpminub ymm6, ymm3, ymm4
+    vpminub ymm8, ymm5, ymm6
+    jump_if_found ymm, 8, .L\name\()_in_four_ymm
     .else
     movdqa  xmm5, xmm1
     pminub  xmm5, xmm2
     movdqa  xmm6, xmm3
     pminub  xmm6, xmm4
+    pminub  xmm5, xmm6
+    jump_if_found xmm, 5, .L\name\()_in_four_xmm
     .endif
-    bytes   pminub, \reg, 5, \reg\()6
-    jump_if_found \reg, 5, .L\name\()_in_four_\reg
     next_in_loop \limit, \vec, .L\name\()_loop_\reg
 
     .ifc \limit, limited
@@ -191,6 +193,36 @@
     found_in_last \name, \reg, \vec, .L\name\()_none_\reg
     .endif
 
+    .ifc \reg, ymm
+    # First in which two it is. If the first one of them does not have it, the mask of both is that of the second one.
+    .p2align 4
+.L\name\()_in_four_ymm:
+    vpcmpeqb ymm5, ymm5, ymm7
+    vpcmpeqb ymm1, ymm1, ymm7
+    vpmovmskb eax, ymm5
+    vpmovmskb ecx, ymm1
+    test    eax, eax
+    jnz     .L\name\()_in_two_ymm
+    vpcmpeqb ymm6, ymm6, ymm7
+    vpcmpeqb ymm3, ymm3, ymm7
+    vpmovmskb eax, ymm6
+    vpmovmskb ecx, ymm3
+    add     rdi, 64
+.L\name\()_in_two_ymm:
+    test    ecx, ecx
+    jz      .L\name\()_found_ymm_1
+    mov     eax, ecx
+    jmp     .L\name\()_found_ymm_0
+    .irp n, 3, 2, 1
+    .p2align 4
+.L\name\()_found_ymm_\n:
+    tzcnt   eax, eax
+    add     rdi, \n*32
+    leave_search ymm
+    answer_\name
+    .endr
+    .p2align 4
+    .else
 .L\name\()_in_four_\reg:
     .irp n, 1, 2, 3
     jump_if_found \reg, \n, .L\name\()_found_\reg\()_0
@@ -203,6 +235,7 @@
 .L\name\()_found_\reg\()_\n:
     add     rdi, \vec
     .endr
+    .endif
 .L\name\()_found_\reg\()_0:
     tzcnt   eax, eax
 .L\name\()_end_\reg:
@@ -218,18 +251,12 @@
     find_masked \name, \kind, \limit, zmm2, 64
     .p2align 5
 .L\name\()_up_to_32:
-    cmp     byte ptr [rip + __reheap_mem_search_level], 2
-    jl      .L\name\()_narrow
-    find_masked \name, \kind, \limit, ymm2, 32
-
-    .p2align 5
-.L\name\()_narrow:
-    cmp     byte ptr [rip + __reheap_mem_search_level], 0
-    jle     .L\name\()_xmm
-    mov     eax, edi
-    and     eax, 4095
-    cmp     eax, 4096 - 32
-    ja      .L\name\()_xmm
+    cmp     byte ptr [rip + __reheap_mem_search_level], 1
+    jne     .L\name\()_not_avx2
+    lea     eax, [rdi + 31]
+    xor     eax, edi
+    test    ah, 4096 >> 8               # whether the last byte is in another page than the first one
+    jnz     .L\name\()_xmm
     vpxor   xmm7, xmm7, xmm7
     .ifnc \kind, end
     vmovd   xmm0, esi
@@ -259,6 +286,11 @@
     go_on_aligned \limit, 32, .L\name\()_none_ymm
 .L\name\()_next_ymm:
     find_rest \name, \kind, \limit, ymm, 32
+
+    .p2align 5
+.L\name\()_not_avx2:
+    jl      .L\name\()_xmm
+    find_masked \name, \kind, \limit, ymm2, 32
 
     .p2align 5
 .L\name\()_xmm:
