@@ -1,6 +1,6 @@
 # strncat, memccpy: the length first, then the copy, like strcpy. (musl's strcat calls strlen and strcpy.)
 
-    .hidden __reheap_strlen, __reheap_strnlen, __reheap_memchr, __reheap_memcpy
+    .hidden __reheap_strlen, __reheap_strnlen, __reheap_memchr, __reheap_memcpy, __reheap_mempcpy
 
     # rdi: the string to append to, rsi: what, rdx: how much of it at most.
     function __reheap_strncat
@@ -23,27 +23,30 @@
     ret
     end_function __reheap_strncat
 
-    # rdi: destination, rsi: source, edx: the last byte to copy, rcx: how many at most.
+    # rdi: destination, rsi: source, edx: the last byte to copy, rcx: how many at most. Only our own memchr is called, which
+    # leaves r8 and r11 alone.
     function __reheap_memccpy
-    save    rbx, rbp, r12
-    mov     rbx, rdi
-    mov     rbp, rsi
-    mov     r12, rcx
+    mov     r11, rdi
+    mov     r8, rcx
+    push    rsi
+    .cfi_adjust_cfa_offset 8
     mov     rdi, rsi
     mov     esi, edx
     mov     rdx, rcx
     call    __reheap_memchr
+    pop     rsi
+    .cfi_adjust_cfa_offset -8
+    mov     rdi, r11
     lea     rdx, [rax + 1]
-    sub     rdx, rbp
-    lea     rcx, [rbx + rdx]            # behind the copy of that byte
+    sub     rdx, rsi
     test    rax, rax
-    cmovz   rdx, r12
-    cmovz   rcx, rax
-    mov     r12, rcx
-    mov     rdi, rbx
-    mov     rsi, rbp
+    jnz     __reheap_mempcpy            # which returns where the copy ends
+    mov     rdx, r8
+    sub     rsp, 8
+    .cfi_adjust_cfa_offset 8
     call    __reheap_memcpy
-    mov     rax, r12
-    restore r12, rbp, rbx
+    add     rsp, 8
+    .cfi_adjust_cfa_offset -8
+    xor     eax, eax
     ret
     end_function __reheap_memccpy

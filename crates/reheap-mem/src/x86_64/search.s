@@ -7,7 +7,7 @@
 # turned into one that is 0 where such a byte is, so that four of them can be tested by their minimum.
 #
 # rdi: where to look, esi: the byte, rdx: how much is left, where there is a count. r9: the beginning. For strnlen rsi: the
-# whole count.
+# whole count. r8 and r11 are not changed: memccpy keeps something there.
 
     # Turns register n; t is free.
     .macro turn kind, reg, n, t
