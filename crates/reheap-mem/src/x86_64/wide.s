@@ -297,7 +297,7 @@
     je      __reheap_memset             # four times the same byte
     mov     rax, rdi
     cmp     rdx, 16
-    jb      .Lwmemset_single
+    jb      .Lwmemset_0_12
     test    edi, 3
     jnz     .Lwmemset_single
     cmp     rdx, 32
@@ -306,6 +306,19 @@
     pshufd  xmm0, xmm0, 0
     movups  [rdi], xmm0
     movups  [rdi + rdx - 16], xmm0
+    ret
+
+    # Up to three: the first, the last, and what is in the middle.
+    .p2align 4
+.Lwmemset_0_12:
+    test    edx, edx
+    jz      .Lwmemset_0
+    mov     ecx, edx
+    shr     ecx, 3                      # 0 for one, 1 for two or three
+    mov     [rdi], esi
+    mov     [rdi + rcx*4], esi
+    mov     [rdi + rdx - 4], esi
+.Lwmemset_0:
     ret
 .Lwmemset_next:
     mov     [rdi], esi
