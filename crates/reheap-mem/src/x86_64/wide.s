@@ -30,7 +30,6 @@
     .endif
     .endm
 
-    # Up to where it was found.
     .macro find_wide name, kind, reg, vec
     .ifc \reg, ymm
     vpxor   xmm7, xmm7, xmm7
@@ -80,16 +79,47 @@
     .irp n, 1, 2, 3, 4
     match_wide \kind, \reg, \n, \vec*\n-\vec
     .endr
-    load_aligned \reg, 5, \reg\()1
-    bytes   por, \reg, 5, \reg\()2
-    load_aligned \reg, 6, \reg\()3
-    bytes   por, \reg, 6, \reg\()4
-    bytes   por, \reg, 5, \reg\()6
-    mask    \reg, eax, 5
+    .ifc \reg, ymm
+    vpor    ymm5, ymm1, ymm2
+    vpor    ymm8, ymm3, ymm4
+    vpor    ymm9, ymm5, ymm8
+    vpmovmskb eax, ymm9
+    .else
+    load_aligned xmm, 5, xmm1
+    por     xmm5, xmm2
+    load_aligned xmm, 6, xmm3
+    por     xmm6, xmm4
+    por     xmm5, xmm6
+    pmovmskb eax, xmm5
+    .endif
     test    eax, eax
     jnz     .L\name\()_in_four_\reg
     add     rdi, 4*\vec
     jmp     .L\name\()_four_\reg
+    .ifc \reg, ymm
+    # First in which two it is. If the first one of them does not have it, the mask of both is that of the second one.
+    .p2align 4
+.L\name\()_in_four_ymm:
+    vpmovmskb ecx, ymm1
+    vpmovmskb eax, ymm5
+    test    eax, eax
+    jnz     .L\name\()_in_two_ymm
+    vpmovmskb ecx, ymm3
+    vpmovmskb eax, ymm8
+    add     rdi, 64
+.L\name\()_in_two_ymm:
+    test    ecx, ecx
+    jz      .L\name\()_found_ymm_1
+    mov     eax, ecx
+    jmp     .L\name\()_found_ymm
+    .irp n, 4, 3, 2, 1
+    .p2align 4
+.L\name\()_found_ymm_\n:
+    tzcnt   eax, eax
+    answer_\name ymm, \n*32
+    .endr
+    .p2align 4
+    .else
 .L\name\()_in_four_\reg:
     .irp n, 1, 2, 3
     mask    \reg, eax, \n
@@ -103,32 +133,129 @@
 .L\name\()_found_\reg\()_\n:
     add     rdi, \vec
     .endr
+    .endif
 .L\name\()_found_\reg:
     tzcnt   eax, eax
-    add     rdi, rax
     .ifc \reg, xmm
+    add     rdi, rax
+    xor     eax, eax
     find_level_at_end rcx
     .endif
+.L\name\()_answer_\reg:
+    answer_\name \reg
     .endm
 
-    .macro return_length reg
-    mov     rax, rdi
-    sub     rax, r9
+    # What is at rdi + rax + at.
+    .macro answer_wcslen reg, at=0
+    sub     rdi, r9
+    lea     rax, [rdi + rax + \at]
     shr     rax, 2
     leave_function \reg
+    .endm
+
+    .macro answer_wcschr reg, at=0
+    lea     rdi, [rdi + rax + \at]
+    xor     eax, eax
+    cmp     esi, [rdi]
+    cmove   rax, rdi
+    leave_function \reg
+    .endm
+
+    # With vectors of 64 bytes, where they are good. eax: one bit for each character that is 0.
+    .macro match_end_masked n, from:vararg
+    .ifnb \from
+    vmovdqu64 zmm2\n, \from
+    .endif
+    vptestnmd k0, zmm2\n, zmm2\n
+    kmovd   eax, k0
+    .endm
+
+    .macro find_end_masked
+    lea     eax, [rdi + 63]
+    xor     eax, edi
+    test    ah, 4096 >> 8               # whether the last byte is in another page than the first one
+    jnz     .Lwcslen_near_end_zmm
+    match_end_masked 1, [rdi]
+    test    eax, eax
+    jz      .Lwcslen_past_zmm
+.Lwcslen_first_zmm:
+    tzcnt   eax, eax
+    ret
+.Lwcslen_near_end_zmm:
+    mov     ecx, edi
+    and     rdi, -64
+    shr     ecx, 2
+    match_end_masked 1, [rdi]
+    and     ecx, 15
+    shr     eax, cl
+    test    eax, eax
+    jnz     .Lwcslen_first_zmm
+    .p2align 4
+.Lwcslen_past_zmm:
+    and     rdi, -64
+    .irp n, 1, 2, 3, 4
+    match_end_masked 1, [rdi + 64*\n]
+    test    eax, eax
+    jnz     .Lwcslen_found_zmm_\n
+    .endr
+    add     rdi, 5*64
+    and     rdi, -4*64                  # four from such an address on lie in one page; some may be known already
+    .p2align 4
+.Lwcslen_four_zmm:
+    vmovdqa64 zmm21, [rdi]
+    vmovdqa64 zmm23, [rdi + 128]
+    vpminud zmm25, zmm21, [rdi + 64]
+    vpminud zmm26, zmm23, [rdi + 192]
+    vpminud zmm27, zmm25, zmm26
+    match_end_masked 7
+    test    eax, eax
+    jnz     .Lwcslen_in_four_zmm
+    add     rdi, 4*64
+    jmp     .Lwcslen_four_zmm
+
+    # First in which two it is. If the first one of them does not have it, the mask of both is that of the second one.
+    .p2align 4
+.Lwcslen_in_four_zmm:
+    match_end_masked 1
+    mov     ecx, eax
+    match_end_masked 5
+    test    eax, eax
+    jnz     .Lwcslen_in_two_zmm
+    match_end_masked 3
+    mov     ecx, eax
+    match_end_masked 6
+    add     rdi, 2*64
+.Lwcslen_in_two_zmm:
+    test    ecx, ecx
+    jz      .Lwcslen_found_zmm_1
+    mov     eax, ecx
+    .irp n, 0, 1, 2, 3, 4
+    .if \n
+    .p2align 4
+    .endif
+.Lwcslen_found_zmm_\n:
+    tzcnt   eax, eax
+    sub     rdi, r9
+    lea     rax, [rdi + rax*4 + \n*64]
+    shr     rax, 2
+    ret
+    .endr
     .endm
 
     function __reheap_wcslen
     test    edi, 3
     jnz     .Lwcslen_single
     mov     r9, rdi
+    cmp     byte ptr [rip + __reheap_mem_search_level], 3
+    jne     .Lwcslen_up_to_32
+    find_end_masked
+    .p2align 4
+.Lwcslen_up_to_32:
     if_wide .Lwcslen_ymm
     find_wide wcslen, end, xmm, 16
-    return_length xmm
     .p2align 4
 .Lwcslen_ymm:
     find_wide wcslen, end, ymm, 32
-    return_length ymm
 .Lwcslen_single:
     xor     eax, eax
 .Lwcslen_next:
@@ -140,32 +267,24 @@
     ret
     end_function __reheap_wcslen
 
-    .macro return_if_it_is reg
-    xor     eax, eax
-    cmp     esi, [rdi]
-    cmove   rax, rdi
-    leave_function \reg
-    .endm
-
     function __reheap_wcschr
     test    edi, 3
     jnz     .Lwcschr_single
     mov     r9, rdi
     if_wide .Lwcschr_ymm
     find_wide wcschr, either, xmm, 16
-.Lwcschr_end:
-    return_if_it_is xmm
     .p2align 4
 .Lwcschr_ymm:
     find_wide wcschr, either, ymm, 32
-    return_if_it_is ymm
 .Lwcschr_single:
+    xor     eax, eax
+.Lwcschr_next:
     cmp     esi, [rdi]
-    je      .Lwcschr_end
+    je      .Lwcschr_answer_xmm
     cmp     dword ptr [rdi], 0
-    je      .Lwcschr_end
+    je      .Lwcschr_answer_xmm
     add     rdi, 4
-    jmp     .Lwcschr_single
+    jmp     .Lwcschr_next
     end_function __reheap_wcschr
 
     # ----- wmemcmp -----
