@@ -134,11 +134,18 @@ static void add_thread(pid_t id) {
     threads[thread_count++] = (struct thread){.id = id, .state = STOPPED};
 }
 
-// A new thread begins with a stop.
+static struct thread *find(pid_t id) {
+    for (size_t i = 0; i < thread_count; i++)
+        if (threads[i].id == id) return &threads[i];
+    return NULL;
+}
+
+// A new thread begins with a stop, which may have been seen before that of the one that started it.
 static void add_started_by(struct thread *parent) {
     unsigned long id;
     int status;
     if (ptrace(PTRACE_GETEVENTMSG, parent->id, 0, &id)) fail("PTRACE_GETEVENTMSG");
+    if (find((pid_t)id)) return;
     if (waitpid((pid_t)id, &status, __WALL) != (pid_t)id || !WIFSTOPPED(status)) fail("a new thread");
     add_thread((pid_t)id);
 }
@@ -175,8 +182,9 @@ static void wait_for_any(void) {
     int status;
     pid_t id = waitpid(-1, &status, __WALL);
     if (id < 0) fail("waitpid");
-    for (size_t i = 0; i < thread_count; i++)
-        if (threads[i].id == id) take(&threads[i], status);
+    struct thread *thread = find(id);
+    if (thread) take(thread, status);
+    else add_thread(id);
 }
 
 static void forget_ended(void) {
