@@ -52,7 +52,7 @@
     movzx   ecx, byte ptr [rsi]
     mov     r10d, eax
     xor     r10d, ecx
-    test    r10d, 0xff - 0x20
+    test    r10b, 0xff - 0x20
     jnz     .L\name\()_at_once
     .endm
 

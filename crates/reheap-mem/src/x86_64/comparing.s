@@ -313,10 +313,23 @@
 .L\name\()_first_\reg\()_0:
     .ifc \limit, limited
     tzcnt   r11, rax
-    subtract_bytes \case, [rdi + r11], [rsi + r11]
+    .ifc \case, folded
+    cmp     r11, rdx
+    .ifc \reg, xmm
+    jae     .L\name\()_equal_xmm
+    .else
+    jb      .L\name\()_in_count_\reg
+    xor     eax, eax                    # the count ends before that byte
+    leave_function \reg
+.L\name\()_in_count_\reg:
+    .endif
+    subtract_bytes folded, [rdi + r11], [rsi + r11]
+    .else
+    subtract_bytes exact, [rdi + r11], [rsi + r11]
     xor     ecx, ecx
     cmp     r11, rdx
-    cmovae  eax, ecx                    # the count ends before that byte
+    cmovae  eax, ecx
+    .endif
     .ifc \reg, xmm
     find_level_at_end rcx
     .endif
