@@ -354,7 +354,7 @@
     .p2align 4
 .Lcompare_129_ymm:
     add     rdx, -128
-    cmp     rdx, 128
+    cmp     rdx, 12*32
     jbe     .Lcompare_loop_ymm
     compare_vectors ymm, 0, .Ldifferent_0_ymm
     align_first 32
@@ -421,7 +421,7 @@
     .p2align 4
 .Lequal_over_4_\reg:
     add     rdx, -4*\vec
-    cmp     rdx, 4*\vec
+    cmp     rdx, 12*\vec
     jbe     .Lequal_loop_\reg
     vmovdqu64 \reg\()1, [rdi]
     vpcmpub k0, \reg\()1, [rsi], 4
@@ -610,7 +610,7 @@
     .p2align 4
 .Lequal_129_ymm:
     add     rdx, -128
-    cmp     rdx, 128
+    cmp     rdx, 12*32
     jbe     .Lequal_loop_ymm
     compare_vectors ymm, 0, .Lunequal_ymm
     align_first 32

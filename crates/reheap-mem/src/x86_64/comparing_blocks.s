@@ -55,7 +55,7 @@
     .endm
 
     # Before a loop, if that is long: on to where the first block is aligned, at most one vector, which is known to be equal.
-    # A load at such an address is in one line of the cache.
+    # A load at such an address is in one line of the cache. Up to sixteen vectors, most functions gain more by fewer loads.
     .macro align_first vec
     mov     rcx, rdi
     or      rcx, \vec - 1

@@ -304,7 +304,7 @@
     .p2align 4
 .Lwmemcmp_over_4_\reg:
     add     rdx, -4*\vec                # how many bytes there are before the last four vectors
-    cmp     rdx, 4*\vec
+    cmp     rdx, 12*\vec
     jbe     .Lwmemcmp_loop_\reg
     compare_vectors \reg, 0, .Lwmemcmp_0_\reg
     align_first \vec
@@ -361,14 +361,41 @@
     function __reheap_wmemcmp
     shl     rdx, 2
     cmp     rdx, 16
-    jb      .Lwmemcmp_single
+    jae     .Lwmemcmp_over_12
+
+    # Up to three: the first, what is in the middle, and the last.
+    test    edx, edx
+    jz      .Lwmemcmp_equal
+    mov     eax, [rdi]
+    cmp     eax, [rsi]
+    jne     .Lwmemcmp_which
+    mov     ecx, edx
+    shr     ecx, 3                      # 0 for one, 1 for two or three
+    mov     eax, [rdi + rcx*4]
+    cmp     eax, [rsi + rcx*4]
+    jne     .Lwmemcmp_which
+    mov     eax, [rdi + rdx - 4]
+    cmp     eax, [rsi + rdx - 4]
+.Lwmemcmp_which:
+    setg    al
+    setl    cl
+    sub     al, cl
+    movsx   eax, al
+    ret
+.Lwmemcmp_equal:
+    xor     eax, eax
+    ret
+
+    .p2align 4
+.Lwmemcmp_over_12:
     test    edi, 3
-    jnz     .Lwmemcmp_single
+    jnz     .Lwmemcmp_next
     cmp     rdx, 32
     ja      .Lwmemcmp_over_32
     compare_vectors xmm, 0, .Lwmemcmp_0_xmm
     compare_vectors xmm, rdx-16, .Lwmemcmp_last_xmm
     ret
+
 .Lwmemcmp_next:
     mov     eax, [rdi]
     cmp     eax, [rsi]
@@ -376,16 +403,8 @@
     add     rdi, 4
     add     rsi, 4
     sub     rdx, 4
-.Lwmemcmp_single:
-    test    rdx, rdx
     jnz     .Lwmemcmp_next
     xor     eax, eax
-    ret
-.Lwmemcmp_which:
-    setg    al
-    setl    cl
-    sub     al, cl
-    movsx   eax, al
     ret
 
     .p2align 4
