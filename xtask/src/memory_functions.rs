@@ -12,6 +12,18 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Stdio;
 
+/// Short calls take one of two times in a whole process, so one is not enough.
+const PROCESSES: usize = 4;
+
+/// Which of the paths of reheap and glibc are measured.
+#[derive(Clone, Copy)]
+enum Paths {
+    /// The best for this processor.
+    Best,
+    /// Those of a processor without AVX-512.
+    Avx2,
+}
+
 pub(crate) fn run(workspace: &Workspace, machine_name: Option<String>) -> Result<()> {
     let progress = Progress::start();
     let machine = Machine::describe()?;
@@ -20,34 +32,99 @@ pub(crate) fn run(workspace: &Workspace, machine_name: Option<String>) -> Result
         "building the measurement",
         workspace.cargo().args(["build", "--release"]).args(example),
     )?;
-    progress.say("measuring; it takes a minute or two");
-    let output = workspace
-        .cargo()
-        .args(["run", "--quiet", "--release"])
-        .args(example)
-        .args(["--", "--musl"])
-        .arg(libc_of_rust()?)
-        .stderr(Stdio::inherit())
-        .output()
-        .context("cannot start cargo")?;
-    ensure!(output.status.success(), "the measurement failed");
-    let csv = String::from_utf8(output.stdout).context("the table is not UTF-8")?;
-    let rows = parse(&csv)?;
+    progress.say("measuring; it takes a quarter of an hour");
+    let best = measured(workspace, &progress, Paths::Best)?;
+    let avx2 = match has_avx512() {
+        true => measured(workspace, &progress, Paths::Avx2)?,
+        false => Vec::new(),
+    };
 
     let directory = machine.directory(workspace, machine_name)?;
+    let mut raw = "`memory-functions.csv`".to_owned();
+    let mut files = vec![
+        ("memory-functions.csv", csv(&best)),
+        ("memory-functions.svg", memory_plot::svg(&best)),
+    ];
+    if !avx2.is_empty() {
+        raw += " and, as without AVX-512, `memory-functions-avx2.csv`";
+        files.push(("memory-functions-avx2.csv", csv(&avx2)));
+    }
     let text = format!(
-        "# Memory functions\n\n{machine}.\nMade by `cargo xtask measure-memory`; raw data in `memory-functions.csv`, \
-         all sizes in `memory-functions.svg`.\n\n{}",
-        table(&rows)
+        "# Memory functions\n\n{machine}.\nMade by `cargo xtask measure-memory`: for each size the fastest of {PROCESSES} \
+         processes; raw data in {raw}, all sizes in `memory-functions.svg`.\n\n{}",
+        table(&best, &avx2)
     );
-    let plot = memory_plot::svg(&rows);
-    for (file, contents) in [("csv", &csv), ("md", &text), ("svg", &plot)] {
-        let path = directory.join(format!("memory-functions.{file}"));
+    println!("{text}");
+    files.push(("memory-functions.md", text));
+    for (file, contents) in files {
+        let path = directory.join(file);
         fs::write(&path, contents).with_context(|| format!("cannot write `{}`", path.display()))?;
     }
-    println!("{text}");
     progress.say(format!("written to `{}`", directory.display()));
     Ok(())
+}
+
+fn has_avx512() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("avx512vl");
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
+}
+
+/// The least time of each function and size, over all processes.
+fn measured(workspace: &Workspace, progress: &Progress, paths: Paths) -> Result<Vec<Row>> {
+    let mut rows: Vec<Row> = Vec::new();
+    for process in 1..=PROCESSES {
+        progress.say(match paths {
+            Paths::Best => format!("process {process} of {PROCESSES}"),
+            Paths::Avx2 => format!("process {process} of {PROCESSES}, as without AVX-512"),
+        });
+        let mut command = workspace.cargo();
+        command.args(["run", "--quiet", "--release", "-p", "reheap-mem"]);
+        command.args(["--example", "measure_memory", "--"]);
+        if let Paths::Avx2 = paths {
+            command.arg("--avx2");
+            let without = "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW";
+            command.env("GLIBC_TUNABLES", without);
+        }
+        command.arg("--musl").arg(libc_of_rust()?);
+        let output = command.stderr(Stdio::inherit()).output();
+        let output = output.context("cannot start cargo")?;
+        ensure!(output.status.success(), "the measurement failed");
+        let csv = String::from_utf8(output.stdout).context("the table is not UTF-8")?;
+        let more = parse(&csv)?;
+        match rows.is_empty() {
+            true => rows = more,
+            false => rows
+                .iter_mut()
+                .zip(&more)
+                .for_each(|(row, more)| row.keep_least(more)),
+        }
+    }
+    Ok(rows)
+}
+
+impl Row {
+    fn keep_least(&mut self, other: &Self) {
+        let least = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a.min(b));
+        self.reheap_ns = self.reheap_ns.min(other.reheap_ns);
+        self.musl_ns = least(self.musl_ns, other.musl_ns);
+        self.glibc_ns = least(self.glibc_ns, other.glibc_ns);
+    }
+}
+
+const HEADER: &str = "function,size,placement,reheap_ns,musl_ns,glibc_ns\n";
+
+fn csv(rows: &[Row]) -> String {
+    let shown = |ns: Option<f64>| ns.map_or_else(String::new, |ns| format!("{ns:.3}"));
+    let mut text = HEADER.to_owned();
+    for row in rows {
+        let reheap = shown(Some(row.reheap_ns));
+        let (musl, glibc) = (shown(row.musl_ns), shown(row.glibc_ns));
+        let (function, size, placement) = (&row.function, row.size, &row.placement);
+        text += &format!("{function},{size},{placement},{reheap},{musl},{glibc}\n");
+    }
+    text
 }
 
 /// The musl libc that comes with Rust for this machine.
@@ -94,44 +171,45 @@ const CLASSES: [(&str, usize, usize); 6] = [
     ("larger", (1 << 16) + 1, usize::MAX),
 ];
 
-/// How many times as fast as the others, per function and class: the geometric mean, and for glibc the lowest.
-fn table(rows: &[Row]) -> String {
-    let mut text = "| function | sizes | x musl | x glibc | lowest x glibc |\n\
-                    | --- | --- | ---: | ---: | ---: |\n"
-        .to_owned();
-    let mut functions: Vec<&str> = rows.iter().map(|row| row.function.as_str()).collect();
+/// How many times as fast as the others, per function and class: the geometric mean, and for glibc the lowest; the same for
+/// what was measured as without AVX-512, if anything.
+fn table(best: &[Row], avx2: &[Row]) -> String {
+    let columns = ["function", "sizes", "x musl", "x glibc", "lowest x glibc"];
+    let more = match avx2 {
+        [] => &[][..],
+        _ => &["x glibc, AVX2", "lowest, AVX2"],
+    };
+    let mut text = format!("| {} |\n", [&columns[..], more].concat().join(" | "));
+    let rules = ["---"; 2].into_iter().chain(["---:"; 5]);
+    let rules: Vec<&str> = rules.take(columns.len() + more.len()).collect();
+    text += &format!("| {} |\n", rules.join(" | "));
+    let mut functions: Vec<&str> = best.iter().map(|row| row.function.as_str()).collect();
     functions.dedup();
     for function in functions {
-        let of_function = |row: &&Row| row.function == function;
-        let spread = CLASSES.map(|(name, from, to)| {
-            let in_class =
-                move |row: &&Row| row.placement == "spread" && (from..=to).contains(&row.size);
-            (
-                name,
-                rows.iter().filter(of_function).filter(in_class).collect(),
-            )
-        });
-        let mixed = rows
-            .iter()
-            .filter(of_function)
-            .filter(|row| row.placement == "mixed");
+        let spread = CLASSES.map(|(name, from, to)| (name, "spread", from..=to));
         let classes = spread
             .into_iter()
-            .chain([("mixed, up to 1 KiB", mixed.collect::<Vec<_>>())]);
-        for (name, rows) in classes.filter(|(_, rows)| !rows.is_empty()) {
-            let ratios = |of: fn(&Row) -> Option<f64>| -> Vec<f64> {
+            .chain([("mixed, up to 1 KiB", "mixed", 0..=usize::MAX)]);
+        for (name, placement, sizes) in classes {
+            let ratios = |rows: &[Row], of: fn(&Row) -> Option<f64>| -> Vec<f64> {
                 rows.iter()
+                    .filter(|row| row.function == function && row.placement == placement)
+                    .filter(|row| sizes.contains(&row.size))
                     .filter_map(|row| Some(of(row)? / row.reheap_ns))
                     .collect()
             };
-            let (musl, glibc) = (ratios(|row| row.musl_ns), ratios(|row| row.glibc_ns));
-            let lowest = glibc.iter().copied().reduce(f64::min);
-            text += &format!(
-                "| {function} | {name} | {} | {} | {} |\n",
-                shown(geometric_mean(&musl)),
-                shown(geometric_mean(&glibc)),
-                shown(lowest)
-            );
+            let musl = ratios(best, |row| row.musl_ns);
+            let mut cells = vec![geometric_mean(&musl)];
+            for rows in [best, avx2].into_iter().filter(|rows| !rows.is_empty()) {
+                let glibc = ratios(rows, |row| row.glibc_ns);
+                cells.push(geometric_mean(&glibc));
+                cells.push(glibc.into_iter().reduce(f64::min));
+            }
+            if cells.iter().all(Option::is_none) {
+                continue; // it was measured with no such sizes
+            }
+            let cells: Vec<String> = cells.into_iter().map(shown).collect();
+            text += &format!("| {function} | {name} | {} |\n", cells.join(" | "));
         }
     }
     text
@@ -155,7 +233,7 @@ mod tests {
 
     #[test]
     fn ratios_are_geometric_means_and_a_function_that_musl_lacks_has_none() {
-        let table = table(&parse(CSV).unwrap());
+        let table = table(&parse(CSV).unwrap(), &[]);
         let rows: Vec<&str> = table.lines().skip(2).collect();
         assert_eq!(
             rows,
@@ -163,6 +241,30 @@ mod tests {
                 "| memcpy | 1 to 15 B | 2.00 | 1.00 | 0.50 |",
                 "| rawmemchr | mixed, up to 1 KiB | - | 2.00 | 2.00 |"
             ]
+        );
+    }
+
+    #[test]
+    fn what_was_measured_without_avx_512_stands_beside_it() {
+        let best = parse(CSV).unwrap();
+        let mut avx2 = best.clone();
+        avx2.iter_mut().for_each(|row| row.reheap_ns *= 2.0);
+        let table = table(&best, &avx2);
+        let row = table.lines().nth(2);
+        let expected = "| memcpy | 1 to 15 B | 2.00 | 1.00 | 0.50 | 0.50 | 0.25 |";
+        assert_eq!(row, Some(expected));
+    }
+
+    #[test]
+    fn of_several_processes_the_least_time_counts() {
+        let mut rows = parse(CSV).unwrap();
+        let mut faster = rows[0].clone();
+        faster.glibc_ns = Some(0.5);
+        faster.reheap_ns = 3.0;
+        rows[0].keep_least(&faster);
+        assert_eq!(
+            csv(&rows[..1]),
+            format!("{HEADER}memcpy,1,spread,1.000,4.000,0.500\n")
         );
     }
 
