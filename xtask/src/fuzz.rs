@@ -21,8 +21,11 @@ use std::time::{Duration, Instant};
 
 /// After so many failures of a target, more would tell nothing new.
 const FINDS_MAX: usize = 20;
-/// An input that takes longer is a find.
+/// An input that takes more processor time is a find. libFuzzer writes down what takes longer by the clock, which is its
+/// default, too.
 const INPUT_SECONDS_MAX: u64 = 10;
+/// By the clock. What takes so long has to be ended, or the round would not.
+const HANG_SECONDS: u64 = 120;
 const INPUT_BYTES_MAX: u64 = 100_000;
 /// A round by the clock. What an interrupt ends is not counted, so no round is long.
 const ROUND_MAX: Duration = Duration::from_secs(600);
@@ -157,7 +160,8 @@ fn fuzzed(workspace: &Workspace, fuzz: &Path, name: &str, time: Duration) -> Res
     command.arg(run.get_program()).args(run.get_args());
     command.args([name, "--", "-print_final_stats=1"]);
     command.arg(format!("-max_total_time={}", time.as_secs().max(1)));
-    command.arg(format!("-timeout={INPUT_SECONDS_MAX}"));
+    command.arg(format!("-timeout={HANG_SECONDS}"));
+    command.arg(format!("-report_slow_units={INPUT_SECONDS_MAX}"));
     command.arg(format!("-max_len={INPUT_BYTES_MAX}"));
     let start = Instant::now();
     let output = command.current_dir(&workspace.root).output();
@@ -182,7 +186,8 @@ fn fuzzed(workspace: &Workspace, fuzz: &Path, name: &str, time: Duration) -> Res
     })
 }
 
-/// libFuzzer measures by the clock, so on a busy machine any input may take too long. What is slow again stays.
+/// libFuzzer measures by the clock, so on a busy machine any input may take too long. What needs that much processor time
+/// stays.
 fn drop_what_was_slow_once(workspace: &Workspace, name: &str, artifacts: &Path) -> Result<()> {
     let Ok(entries) = fs::read_dir(artifacts) else {
         return Ok(()); // nothing was found yet
@@ -196,10 +201,14 @@ fn drop_what_was_slow_once(workspace: &Workspace, name: &str, artifacts: &Path) 
         if !is_slow {
             continue;
         }
-        let mut again = cargo_fuzz(workspace, "run");
-        again.arg(name).arg(&path).arg("--");
-        again.arg(format!("-timeout={INPUT_SECONDS_MAX}"));
+        let mut again = Command::new("sh");
+        let limited = format!("ulimit -t {INPUT_SECONDS_MAX}; exec \"$@\"");
+        again.args(["-c", &limited, "sh"]);
+        let run = cargo_fuzz(workspace, "run");
+        again.arg(run.get_program()).args(run.get_args());
+        again.arg(name).arg(&path).args(["--", "-timeout=0"]);
         if again
+            .current_dir(&workspace.root)
             .output()
             .context("cannot start cargo fuzz")?
             .status
@@ -253,7 +262,7 @@ fn read(raw: &PathBuf) -> Result<Rows> {
 fn write(directory: &Path, raw: &Path, machine: &Machine, rows: &Rows) -> Result<()> {
     let text = format!(
         "# Fuzzing\n\n{machine}.\nMade by `make fuzz`; raw data in `fuzz.json`. A find is an input with which the target \
-         panics, takes more than {INPUT_SECONDS_MAX} s, or uses more than 2 GiB.\n\n{}",
+         panics, takes more than {INPUT_SECONDS_MAX} s of processor time, or uses more than 2 GiB.\n\n{}",
         table(rows)
     );
     let mut json = serde_json::to_vec_pretty(rows)?;
