@@ -125,7 +125,9 @@ fn version() -> Result<String> {
     let output = output.context("cannot start qemu-aarch64: xtask/prepare install")?;
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().next().context("qemu has no version")?;
-    Ok(line.replace("version ", ""))
+    // Without the package's version.
+    let line = line.split(" (").next().unwrap_or(line);
+    Ok(line.replace(" version ", " "))
 }
 
 /// What builds and counts.
@@ -304,9 +306,10 @@ pub(crate) fn page(raw: &str) -> Result<String> {
     Ok(format!(
         "# Instructions of programs for AArch64\n\nMade by `cargo xtask count-programs` on {}; raw data in \
          [{RAW}]({RAW}).\n\nCounted by {} (`-cpu {PROCESSOR}`), without the kernel's. Counts are not times: no AArch64 \
-         processor was at\nhand, so neither time nor memory was measured. Medians of {RUNS} runs, of which the least and the \
-         most differ by {:.1} %\nat most; the last column is the geometric mean. Programs: {}. `musl` is stock \
-         musl,\n`musl+…` is what reheap links, and `glibc+…` has reheap's preload.\n\n{}",
+         processor was at hand, so \
+         neither time\nnor memory was measured. Medians of {RUNS} runs, of which the least and the most differ by {:.1} % at \
+         most; the last column\nis the geometric mean. `musl` is stock musl, `musl+…` is what reheap links, and `glibc+…` has \
+         reheap's preload.\n\nPrograms: {}.\n\n{}",
         results.date,
         results.emulator,
         100.0 * spread,

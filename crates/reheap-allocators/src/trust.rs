@@ -50,8 +50,13 @@ enum Reason {
 }
 
 impl Distrusted {
-    /// The command that makes it trusted, if it is about modes or lists. A file of somebody else may be so for a reason.
+    /// The command that makes it trusted, if it is about modes or lists. A file of somebody else may be so for a reason, and
+    /// so is a device: without its modes, `/dev/null` would break the system.
     pub fn command(&self) -> Option<String> {
+        let metadata = self.path.metadata().ok()?;
+        if !metadata.is_dir() && !metadata.is_file() {
+            return None;
+        }
         let shown = self.path.display();
         match self.reason {
             Reason::Owner(_) => None,

@@ -421,6 +421,7 @@ impl Workshop {
             build()
         } else {
             check(self.cache()?)?;
+            require_rust_for(target)?;
             let once = if choice
                 .allocator
                 .build
@@ -535,18 +536,37 @@ pub(crate) fn unusable_cache(error: CacheError) -> Failure {
 }
 
 fn find_libc_of_rust(target: &Target) -> anyhow::Result<PathBuf> {
+    let libc = library_directory_of_rust(target)?.join("self-contained/libc.a");
+    match libc.is_file() {
+        true => Ok(libc),
+        false => Err(not_installed(target).into()),
+    }
+}
+
+/// Cargo builds allocators for the target, and would say only that there is no `core` for it.
+fn require_rust_for(target: &Target) -> anyhow::Result<()> {
+    match library_directory_of_rust(target)?.is_dir() {
+        true => Ok(()),
+        false => Err(not_installed(target).into()),
+    }
+}
+
+/// Where Rust's libraries for the target are, or would be.
+fn library_directory_of_rust(target: &Target) -> anyhow::Result<PathBuf> {
     let rustc = env_vars::program("RUSTC", "rustc");
     let output = Command::new(&rustc)
         .args(["--print", "target-libdir", "--target", target.triple()])
         .output()
         .with_context(|| format!("cannot start `{}`", rustc.display()))?;
-    let directory = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-    let libc = directory.join("self-contained/libc.a");
-    if output.status.success() && libc.is_file() {
-        return Ok(libc);
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).trim().into()),
+        false => Err(not_installed(target).into()),
     }
+}
+
+fn not_installed(target: &Target) -> Failure {
     let failure = Failure::failed(format!("Rust's target `{target}` is not installed"));
-    Err(failure.hint(format!("rustup target add {target}")).into())
+    failure.hint(format!("rustup target add {target}"))
 }
 
 fn lacks_cxx(error: &anyhow::Error) -> bool {

@@ -477,6 +477,50 @@ fn a_compiler_that_does_not_work_is_named_with_the_way_to_get_one() {
 }
 
 #[test]
+fn a_script_that_tries_a_flag_may_write_to_dev_null() {
+    let sources = Sources::new(&[("hello.c", HELLO)]);
+    run(&mut sources.reheap("cc hello.c -o /dev/null")).succeeded();
+    assert!(!fs::metadata("/dev/null").unwrap().is_file());
+}
+
+#[test]
+fn a_response_file_is_read_for_what_is_made_and_where() {
+    let sources = Sources::new(&[
+        ("hello.c", HELLO),
+        ("links", "-O1 hello.c -o linked"),
+        ("compiles", "-c hello.c -o object.o"),
+        ("shares", "-shared -fPIC hello.c -o lib.so"),
+    ]);
+    run(&mut sources.reheap("cc @links")).succeeded();
+    assert_eq!(allocator_in(&sources.path("linked")), "mimalloc");
+    run(&mut sources.reheap("cc @compiles")).succeeded();
+    assert!(sources.path("object.o").is_file());
+    let outcome = run(&mut sources.reheap("cc @shares"));
+    assert_eq!(outcome.code(), Some(2), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_flag_without_its_value_is_the_compilers_error_and_takes_nothing_of_reheaps() {
+    let sources = Sources::new(&[("hello.c", HELLO)]);
+    let outcome = run(&mut sources.reheap("cc hello.c -o"));
+    assert_eq!(outcome.code(), Some(1));
+    assert!(outcome.stderr.contains("-o"), "{}", outcome.stderr);
+    assert_eq!(fs::read_dir(sources.0.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_target_behind_the_compilers_arguments_is_wrong_usage() {
+    let sources = Sources::new(&[("hello.c", HELLO)]);
+    let late = "cc -O2 --target x86_64-unknown-linux-musl hello.c -o hello";
+    let outcome = run(&mut sources.reheap(late));
+    assert_eq!(outcome.code(), Some(2));
+    let hint = "hint: reheap cc --target x86_64-unknown-linux-musl";
+    assert!(outcome.stderr.contains(hint), "{}", outcome.stderr);
+    run(&mut sources.reheap("cc -### hello.c -o hello")).succeeded();
+    assert!(!sources.path("hello").exists());
+}
+
+#[test]
 fn an_output_that_cannot_be_written_is_the_compilers_error() {
     let sources = Sources::new(&[("hello.c", HELLO)]);
     let outcome = run(&mut sources.reheap("cc -a rpmalloc hello.c -o nowhere/hello"));

@@ -4,18 +4,22 @@
 //! what comes before the first compiler argument belongs to reheap: it must not read `-ansi` or `-target` as `-a nsi`
 //! and `-t arget`.
 
-use crate::choice::{self, StaticArguments};
+mod call;
+
+use crate::choice::{self, Choice, StaticArguments};
 use crate::env_vars;
 use crate::exit;
 use crate::project::proof;
 use crate::ui::Failure;
 use crate::workshop::{Network, Workshop, refuse_missing};
 use anyhow::Context as _;
+use call::Call;
 use clap::{CommandFactory as _, Parser as _};
 use reheap_allocators::compiler::{Compiler, Language, LinkError, Pie, Purpose, Search};
 use reheap_allocators::libc::Original;
 use reheap_allocators::target::Target;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 
@@ -129,7 +133,9 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
     refuse_missing(&linked_with.choice, &target)?;
     let workshop = Workshop::new(Network::AsConfigured);
     let given = &arguments.compiler;
-    let call = Call::of(given);
+    let read = call::with_response_files(given);
+    refuse_late_target(&read)?;
+    let call = Call::of(&read);
     if call == Call::LinksShared {
         // A library made by the compiler alone would be useless: libtool and CMake link the project's programs with it
         // next.
@@ -140,7 +146,7 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
     }
     // Objects use the same compiler as links: another one may have other headers or another C++ library.
     let compiler = workshop.compiler(&target, language, Purpose::Programs)?;
-    let pie = Pie::of_arguments(given);
+    let pie = Pie::of_arguments(&read);
     let mut command = compiler.command_in(&Search::new(env_vars::all()));
     // The user's own terminal, input and language.
     command.stdin(Stdio::inherit()).env_remove("LC_ALL");
@@ -158,11 +164,12 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
             };
             let scripts = workshop.cache()?.directory("compilers")?;
             command.args(compiler.link_arguments(&directory, pie, &scripts)?);
-            command.args(given);
             if linked_with.stack_size_bytes > 0 {
                 let bytes = linked_with.stack_size_bytes;
                 command.arg(format!("-Wl,-z,stack-size={bytes}"));
             }
+            // Last, because the last of them may be a flag that lacks its value.
+            command.args(given);
         }
         // Objects that can go into a static-pie; a later flag of the user's wins.
         Call::Compiles if pie == Pie::Yes => {
@@ -176,14 +183,41 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
         .status()
         .with_context(|| format!("cannot start `{}`", compiler.program.display()))?;
     if status.success() && call == Call::Links {
-        let output = output_of(given);
-        if !proof::of_executable(&output, &linked_with.choice)?.is_for(&target) {
-            let text = format!("`{}` is not for `{target}`", output.display());
-            let hint = "leave out the compiler's own flags for another processor";
-            return Err(Failure::failed(text).hint(hint).into());
-        }
+        prove(&call::output_of(&read), &linked_with.choice, &target)?;
     }
     Ok(exit::passed_on(status))
+}
+
+/// Reads back what was linked.
+fn prove(output: &Path, choice: &Choice, target: &Target) -> anyhow::Result<()> {
+    match output.metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let text = format!("the compiler succeeded but made no `{}`", output.display());
+            return Err(Failure::failed(text)
+                .hint("name the program: -o <file>")
+                .into());
+        }
+        // A script that tries a flag writes to /dev/null: there is nothing to read back.
+        Ok(metadata) if !metadata.is_file() => return Ok(()),
+        _ => (),
+    }
+    if !proof::of_executable(output, choice)?.is_for(target) {
+        let text = format!("`{}` is not for `{target}`", output.display());
+        let hint = "leave out the compiler's own flags for another processor";
+        return Err(Failure::failed(text).hint(hint).into());
+    }
+    Ok(())
+}
+
+/// GCC takes `--target` for the beginning of `--target-help`, prints a screen of that and makes nothing. Clang's flag is
+/// one word, `--target=…`.
+fn refuse_late_target(compiler: &[OsString]) -> Result<(), Failure> {
+    let late = compiler.windows(2).find(|words| words[0] == "--target");
+    let Some(target) = late.and_then(|words| words[1].to_str()) else {
+        return Ok(());
+    };
+    let text = "`--target` stands behind the compiler's arguments, and reheap's own come first";
+    Err(Failure::usage(text).hint(format!("reheap cc --target {target} …")))
 }
 
 /// The libc.a that the user names.
@@ -206,94 +240,6 @@ fn original_libc(
         Err(LinkError::NoLibcOfItsOwn { .. }) => workshop.libc_of_rust(target),
         result => Ok(result?),
     }
-}
-
-/// What a compiler is asked to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Call {
-    /// It makes an executable with a libc in it.
-    Links,
-    /// It makes a shared library.
-    LinksShared,
-    /// It makes objects, assembly or preprocessed text.
-    Compiles,
-    /// Anything else, such as `--version` or a link without a libc.
-    Other,
-}
-
-impl Call {
-    fn of(arguments: &[OsString]) -> Self {
-        let has = |flags: &[&str]| arguments.iter().any(|a| flags.iter().any(|flag| a == flag));
-        if has(&["-c", "-S", "-E", "-M", "-MM", "-fsyntax-only"]) {
-            Self::Compiles
-        } else if !has_input(arguments) {
-            Self::Other
-        } else if has(&["-shared", "--shared"]) {
-            // libtool gives `-nostdlib` as well, when the language is C++, and names the libraries itself.
-            Self::LinksShared
-        } else if has(&["-r", "-nostdlib", "-nodefaultlibs", "-nolibc"]) {
-            Self::Other
-        } else {
-            Self::Links
-        }
-    }
-}
-
-/// Options of GCC and Clang whose value is the next argument.
-const TAKE_A_VALUE: [&str; 22] = [
-    "-o",
-    "-I",
-    "-L",
-    "-D",
-    "-U",
-    "-x",
-    "-l",
-    "-u",
-    "-T",
-    "-z",
-    "-e",
-    "-include",
-    "-imacros",
-    "-isystem",
-    "-idirafter",
-    "-iquote",
-    "-MF",
-    "-MT",
-    "-MQ",
-    "-Xlinker",
-    "-specs",
-    "-target",
-];
-
-fn has_input(arguments: &[OsString]) -> bool {
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let is_option = argument.as_encoded_bytes().first() == Some(&b'-') && argument.len() > 1;
-        if !is_option {
-            return true;
-        }
-        if TAKE_A_VALUE.iter().any(|option| argument == option) {
-            rest.next();
-        }
-    }
-    false
-}
-
-fn output_of(arguments: &[OsString]) -> PathBuf {
-    let mut output = PathBuf::from("a.out");
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        if argument == "-o" {
-            output = rest.next().map(PathBuf::from).unwrap_or(output);
-        } else if let Some(joined) = argument
-            .as_encoded_bytes()
-            .strip_prefix(b"-o")
-            .filter(|p| !p.is_empty())
-        {
-            output = PathBuf::from(std::os::unix::ffi::OsStrExt::from_bytes(joined) as &OsStr);
-        }
-    }
-    output
 }
 
 #[cfg(test)]
@@ -330,31 +276,5 @@ mod tests {
         ] {
             assert_eq!(separate(&strings(given)), strings(expected));
         }
-    }
-
-    #[test]
-    fn what_a_compiler_is_asked_for_is_told_from_its_arguments() {
-        for (arguments, call) in [
-            (&["-O2", "hello.c", "-o", "hello"][..], Call::Links),
-            (&["-c", "hello.c"], Call::Compiles),
-            (&["-E", "-"], Call::Compiles),
-            (&["--version"], Call::Other),
-            (&["-o", "hello", "-I", "include"], Call::Other),
-            (&["-shared", "a.o"], Call::LinksShared),
-            (&["-shared", "-nostdlib", "a.o", "-lc"], Call::LinksShared),
-            (&["-nostdlib", "start.o"], Call::Other),
-            (&["a.o", "-lm"], Call::Links),
-        ] {
-            assert_eq!(Call::of(&strings(arguments)), call, "{arguments:?}");
-        }
-    }
-
-    #[test]
-    fn the_last_output_option_counts_in_both_spellings() {
-        assert_eq!(output_of(&strings(&["a.c"])), Path::new("a.out"));
-        assert_eq!(
-            output_of(&strings(&["-o", "x", "a.c", "-oy"])),
-            Path::new("y")
-        );
     }
 }

@@ -129,8 +129,9 @@ fn as_text(allocator: &Allocator, supply: &Supply) -> String {
         line("limit", limit);
     }
     for missing in allocator.missing_on {
-        let names = missing.architectures.iter().map(|it| it.name());
-        let names = names.collect::<Vec<_>>().join(", ");
+        let triples = missing.architectures.iter().map(|&it| Target::musl(it));
+        let names = triples.map(|target| target.triple()).collect::<Vec<_>>();
+        let names = names.join(", ");
         line("not on", &format!("{names}: {}", missing.reason));
     }
     let version = if allocator.version.is_empty() {

@@ -105,7 +105,21 @@ impl Session {
         let further = first.further_targets.clone();
         let further = further.iter();
         let further = further.map(|target| Self::new(verb, asked, arguments, Some(target)));
-        std::iter::once(Ok(first)).chain(further).collect()
+        let sessions = std::iter::once(Ok(first)).chain(further);
+        let sessions: Vec<Self> = sessions.collect::<anyhow::Result<_>>()?;
+        if sessions.len() > 1 && !matches!(verb, Verb::Check | Verb::Clippy) {
+            // Before anything is built for the first one.
+            sessions.iter().try_for_each(Self::check_target)?;
+        }
+        Ok(sessions)
+    }
+
+    /// Fails if the target lacks an allocator that is chosen, or is not installed.
+    fn check_target(&self) -> anyhow::Result<()> {
+        self.choices
+            .try_map(|chosen| Ok(refuse_missing(&chosen.choice, &self.target)?))?;
+        self.workshop.libc_of_rust(&self.target)?;
+        Ok(())
     }
 
     /// What the user and the project ask for, checked: for this target, or for the first that is asked for.
@@ -132,7 +146,14 @@ impl Session {
             _ => directory,
         };
         let config = Config::read(&of_config, &flags.values("--config"))?;
-        let mut targets = asked_targets(flags.take_values("--target"), &config);
+        let targets_of_flags = flags.take_values("--target");
+        if flags.has(&["--target"]) {
+            // Cargo would not see that it is there: reheap gives it a target of its own.
+            let text = "`--target` has no value";
+            let hint = "name a target: --target x86_64-unknown-linux-musl";
+            return Err(Failure::usage(text).hint(hint).into());
+        }
+        let mut targets = asked_targets(targets_of_flags, &config);
         let further_targets = match only {
             Some(only) => {
                 targets = vec![only.to_owned()];

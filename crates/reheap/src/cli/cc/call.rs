@@ -1,0 +1,182 @@
+//! What a compiler is asked to do, read from its arguments.
+//!
+//! reheap has to know whether it makes an executable, and which file that is, before and after the compiler reads the same
+//! words. So it reads response files, too: what `@file` has counts as much as what stands beside it.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+
+/// What a compiler is asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Call {
+    /// It makes an executable with a libc in it.
+    Links,
+    /// It makes a shared library.
+    LinksShared,
+    /// It makes objects, assembly or preprocessed text.
+    Compiles,
+    /// Anything else, such as `--version`, a link without a libc, or only showing what would be done.
+    Other,
+}
+
+impl Call {
+    pub(super) fn of(arguments: &[OsString]) -> Self {
+        let has = |flags: &[&str]| arguments.iter().any(|a| flags.iter().any(|flag| a == flag));
+        if has(&["-c", "-S", "-E", "-M", "-MM", "-fsyntax-only"]) {
+            Self::Compiles
+        } else if has(&["-###"]) || !has_input(arguments) {
+            Self::Other
+        } else if has(&["-shared", "--shared"]) {
+            // libtool gives `-nostdlib` as well, when the language is C++, and names the libraries itself.
+            Self::LinksShared
+        } else if has(&["-r", "-nostdlib", "-nodefaultlibs", "-nolibc"]) {
+            Self::Other
+        } else {
+            Self::Links
+        }
+    }
+}
+
+/// Options of GCC and Clang whose value is the next argument.
+const TAKE_A_VALUE: [&str; 23] = [
+    "-o",
+    "--output",
+    "-I",
+    "-L",
+    "-D",
+    "-U",
+    "-x",
+    "-l",
+    "-u",
+    "-T",
+    "-z",
+    "-e",
+    "-include",
+    "-imacros",
+    "-isystem",
+    "-idirafter",
+    "-iquote",
+    "-MF",
+    "-MT",
+    "-MQ",
+    "-Xlinker",
+    "-specs",
+    "-target",
+];
+
+fn has_input(arguments: &[OsString]) -> bool {
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        let is_option = argument.as_encoded_bytes().first() == Some(&b'-') && argument.len() > 1;
+        if !is_option {
+            return true;
+        }
+        if TAKE_A_VALUE.iter().any(|option| argument == option) {
+            rest.next();
+        }
+    }
+    false
+}
+
+/// The file that a link makes.
+pub(super) fn output_of(arguments: &[OsString]) -> PathBuf {
+    let mut output = PathBuf::from("a.out");
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        if argument == "-o" || argument == "--output" {
+            output = rest.next().map(PathBuf::from).unwrap_or(output);
+            continue;
+        }
+        let bytes = argument.as_encoded_bytes();
+        let joined = bytes
+            .strip_prefix(b"--output=")
+            .or_else(|| bytes.strip_prefix(b"-o"));
+        if let Some(joined) = joined.filter(|name| !name.is_empty()) {
+            output = PathBuf::from(OsStr::from_bytes(joined));
+        }
+    }
+    output
+}
+
+/// The arguments as the compiler reads them: for `@file` what the file has, in quotes or with backslashes as in a shell. If
+/// it is not there or is no such text, the word stays (GCC, "Options Controlling the Kind of Output").
+pub(super) fn with_response_files(arguments: &[OsString]) -> Vec<OsString> {
+    let mut read = Vec::new();
+    expand(arguments, RESPONSE_FILES_MAX, &mut read);
+    read
+}
+
+/// How many files may name each other. One that names itself is an error of the compiler's.
+const RESPONSE_FILES_MAX: usize = 20;
+
+fn expand(arguments: &[OsString], files_max: usize, read: &mut Vec<OsString>) {
+    for argument in arguments {
+        let name = argument.as_encoded_bytes().strip_prefix(b"@");
+        let text = name.and_then(|name| fs::read_to_string(OsStr::from_bytes(name)).ok());
+        match text.map(|text| shell_words::split(&text)) {
+            Some(Ok(words)) if files_max > 0 => {
+                let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+                expand(&words, files_max - 1, read);
+            }
+            _ => read.push(argument.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn strings(arguments: &[&str]) -> Vec<OsString> {
+        arguments.iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn what_a_compiler_is_asked_for_is_told_from_its_arguments() {
+        for (arguments, call) in [
+            (&["-O2", "hello.c", "-o", "hello"][..], Call::Links),
+            (&["-c", "hello.c"], Call::Compiles),
+            (&["-E", "-"], Call::Compiles),
+            (&["--version"], Call::Other),
+            (&["-o", "hello", "-I", "include"], Call::Other),
+            (&["-shared", "a.o"], Call::LinksShared),
+            (&["-shared", "-nostdlib", "a.o", "-lc"], Call::LinksShared),
+            (&["-nostdlib", "start.o"], Call::Other),
+            (&["a.o", "-lm"], Call::Links),
+            (&["-###", "a.c"], Call::Other),
+        ] {
+            assert_eq!(Call::of(&strings(arguments)), call, "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn the_last_output_option_counts_however_it_is_spelled() {
+        assert_eq!(output_of(&strings(&["a.c"])), Path::new("a.out"));
+        assert_eq!(
+            output_of(&strings(&["-o", "x", "a.c", "-oy"])),
+            Path::new("y")
+        );
+        for last in [&["--output", "z"][..], &["--output=z"]] {
+            let arguments = [&["-o", "x", "a.c"], last].concat();
+            assert_eq!(output_of(&strings(&arguments)), Path::new("z"));
+        }
+    }
+
+    #[test]
+    fn response_files_are_read_where_they_are_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name).display().to_string();
+        let outer = format!("-O2 'a b.c'\n@{}", path("inner"));
+        fs::write(path("outer"), outer).unwrap();
+        fs::write(path("inner"), "-o\thello").unwrap();
+        let given = [&format!("@{}", path("outer")), "-g", "@missing"];
+        let read = with_response_files(&strings(&given));
+        let expected = ["-O2", "a b.c", "-o", "hello", "-g", "@missing"];
+        assert_eq!(read, strings(&expected));
+        fs::write(path("inner"), format!("@{}", path("inner"))).unwrap();
+        assert_eq!(with_response_files(&strings(&given)).len(), 5);
+    }
+}
