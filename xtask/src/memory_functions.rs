@@ -8,7 +8,6 @@ use crate::memory_plot::{self, Row};
 use crate::progress::Progress;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, ensure};
-use std::fs;
 use std::path::PathBuf;
 use std::process::Stdio;
 
@@ -32,7 +31,7 @@ pub(crate) fn run(workspace: &Workspace, machine_name: Option<String>) -> Result
         "building the measurement",
         workspace.cargo().args(["build", "--release"]).args(example),
     )?;
-    progress.say("measuring; it takes a quarter of an hour");
+    progress.say("measuring; it takes some minutes");
     let best = measured(workspace, &progress, Paths::Best)?;
     let avx2 = match has_avx512() {
         true => measured(workspace, &progress, Paths::Avx2)?,
@@ -56,12 +55,7 @@ pub(crate) fn run(workspace: &Workspace, machine_name: Option<String>) -> Result
     );
     println!("{text}");
     files.push(("memory-functions.md", text));
-    for (file, contents) in files {
-        let path = directory.join(file);
-        fs::write(&path, contents).with_context(|| format!("cannot write `{}`", path.display()))?;
-    }
-    progress.say(format!("written to `{}`", directory.display()));
-    Ok(())
+    workspace.write_measurement(&progress, &directory, &files)
 }
 
 fn has_avx512() -> bool {

@@ -95,13 +95,8 @@ pub(crate) fn run(workspace: &Workspace, directory: &Path) -> Result<()> {
     };
     let mut raw = serde_json::to_string_pretty(&results)?;
     raw.push('\n');
-    let directory = workspace.root.join(directory);
-    for (name, text) in [(PAGE, page(&raw)?), (RAW, raw)] {
-        let path = directory.join(name);
-        fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
-        progress.say(format!("written to `{}`", path.display()));
-    }
-    Ok(())
+    let files = [(PAGE, page(&raw)?), (RAW, raw)];
+    workspace.write_measurement(&progress, directory, &files)
 }
 
 /// The programs, with so little work that an emulator needs seconds.

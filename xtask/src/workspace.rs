@@ -6,7 +6,8 @@ use reheap_allocators::target::Target;
 use serde::Deserialize;
 use std::env;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// This workspace.
@@ -94,6 +95,21 @@ impl Workspace {
             Ok(home) => text.replace(&format!("{home}/"), "~/"),
             Err(_) => text,
         }
+    }
+
+    /// Writes the raw data of a measurement and what is made from them.
+    pub(crate) fn write_measurement(
+        &self,
+        progress: &Progress,
+        directory: &Path,
+        files: &[(&str, String)],
+    ) -> Result<()> {
+        for (name, text) in files {
+            let path = self.root.join(directory).join(name);
+            fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
+            progress.say(format!("written to `{}`", path.display()));
+        }
+        Ok(())
     }
 
     /// A program of reheap.
