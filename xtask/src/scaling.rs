@@ -198,7 +198,8 @@ pub(crate) fn page(directory: &Path) -> Result<String> {
          every instruction takes equally long. For each operation (a block\nallocated and freed, with the program's \
          share): instructions, those of them that lock a cache line, and calls\nof the kernel that wait for another \
          thread or let it run. An allocator scales if none of them grows with the\nthreads. What it costs to move cache \
-         lines between processors is not seen here.\n"
+         lines between processors is not seen here.\nThe figures are differences of two runs, so some that are 0 come out a \
+         little less. In producers, the queue between the\nthreads waits, too.\n"
     );
     for program in PROGRAMS {
         let rows: Vec<&InStep> = rows.iter().filter(|row| row.program == program).collect();
