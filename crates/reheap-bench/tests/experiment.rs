@@ -265,13 +265,7 @@ fn rounds_end_when_the_time_is_used_up_or_the_intervals_are_narrow() {
     let mut short = plan(None, variants());
     short.settings.budget_seconds = 0.5;
     short.settings.precision = 1e-9;
-    let benchmark = measured(&short);
-    assert_eq!(benchmark.ended, Ending::Budget);
-    let last = benchmark.variants[1].runs.last().unwrap();
-    assert!(
-        last.started_seconds + last.cost.wall_seconds < 0.5,
-        "{last:?}"
-    );
+    assert_eq!(measured(&short).ended, Ending::Budget);
 
     let mut precise = plan(None, variants());
     precise.settings.budget_seconds = 1e6;
