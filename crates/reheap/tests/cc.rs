@@ -514,7 +514,7 @@ fn a_target_behind_the_compilers_arguments_is_wrong_usage() {
     let late = "cc -O2 --target x86_64-unknown-linux-musl hello.c -o hello";
     let outcome = run(&mut sources.reheap(late));
     assert_eq!(outcome.code(), Some(2));
-    let hint = "hint: reheap cc --target x86_64-unknown-linux-musl";
+    let hint = "hint: put it first: --target x86_64-unknown-linux-musl";
     assert!(outcome.stderr.contains(hint), "{}", outcome.stderr);
     run(&mut sources.reheap("cc -### hello.c -o hello")).succeeded();
     assert!(!sources.path("hello").exists());

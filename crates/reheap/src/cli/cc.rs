@@ -133,7 +133,7 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
     refuse_missing(&linked_with.choice, &target)?;
     let workshop = Workshop::new(Network::AsConfigured);
     let given = &arguments.compiler;
-    let read = call::with_response_files(given);
+    let read = call::with_response_files(given)?;
     refuse_late_target(&read)?;
     let call = Call::of(&read);
     if call == Call::LinksShared {
@@ -217,7 +217,7 @@ fn refuse_late_target(compiler: &[OsString]) -> Result<(), Failure> {
         return Ok(());
     };
     let text = "`--target` stands behind the compiler's arguments, and reheap's own come first";
-    Err(Failure::usage(text).hint(format!("reheap cc --target {target} …")))
+    Err(Failure::usage(text).hint(format!("put it first: --target {target}")))
 }
 
 /// The libc.a that the user names.

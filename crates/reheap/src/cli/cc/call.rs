@@ -3,10 +3,11 @@
 //! reheap has to know whether it makes an executable, and which file that is, before and after the compiler reads the same
 //! words. So it reads response files, too: what `@file` has counts as much as what stands beside it.
 
+use crate::ui::Failure;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What a compiler is asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,33 +103,51 @@ pub(super) fn output_of(arguments: &[OsString]) -> PathBuf {
 
 /// The arguments as the compiler reads them: for `@file` what the file has, in quotes or with backslashes as in a shell. If
 /// it is not there or is no such text, the word stays (GCC, "Options Controlling the Kind of Output").
-pub(super) fn with_response_files(arguments: &[OsString]) -> Vec<OsString> {
+///
+/// # Errors
+/// If it can be read only once, as a pipe: the compiler would find nothing in it.
+pub(super) fn with_response_files(arguments: &[OsString]) -> Result<Vec<OsString>, Failure> {
     let mut read = Vec::new();
-    expand(arguments, RESPONSE_FILES_MAX, &mut read);
-    read
+    expand(arguments, &mut { RESPONSE_FILES_MAX }, &mut read)?;
+    Ok(read)
 }
 
-/// How many files may name each other. One that names itself is an error of the compiler's.
-const RESPONSE_FILES_MAX: usize = 20;
+/// As many as GCC reads. More are named only by a file that names itself.
+const RESPONSE_FILES_MAX: usize = 2000;
 
-fn expand(arguments: &[OsString], files_max: usize, read: &mut Vec<OsString>) {
+fn expand(
+    arguments: &[OsString],
+    files_left: &mut usize,
+    read: &mut Vec<OsString>,
+) -> Result<(), Failure> {
     for argument in arguments {
         let name = argument.as_encoded_bytes().strip_prefix(b"@");
-        let text = name.and_then(|name| fs::read_to_string(OsStr::from_bytes(name)).ok());
-        match text.map(|text| shell_words::split(&text)) {
-            Some(Ok(words)) if files_max > 0 => {
+        let path = name.map(|name| Path::new(OsStr::from_bytes(name)));
+        let Some(path) = path.filter(|path| *files_left > 0 && path.exists()) else {
+            read.push(argument.clone());
+            continue;
+        };
+        if !path.is_file() {
+            let text = format!("cannot read `{}` before the compiler does", path.display());
+            let hint = "write the arguments into a regular file";
+            return Err(Failure::usage(text).hint(hint));
+        }
+        *files_left -= 1;
+        let text = fs::read_to_string(path).ok();
+        match text.and_then(|text| shell_words::split(&text).ok()) {
+            Some(words) => {
                 let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
-                expand(&words, files_max - 1, read);
+                expand(&words, files_left, read)?;
             }
-            _ => read.push(argument.clone()),
+            None => read.push(argument.clone()),
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
 
     fn strings(arguments: &[&str]) -> Vec<OsString> {
         arguments.iter().map(OsString::from).collect()
@@ -173,10 +192,13 @@ mod tests {
         fs::write(path("outer"), outer).unwrap();
         fs::write(path("inner"), "-o\thello").unwrap();
         let given = [&format!("@{}", path("outer")), "-g", "@missing"];
-        let read = with_response_files(&strings(&given));
+        let read = with_response_files(&strings(&given)).unwrap();
         let expected = ["-O2", "a b.c", "-o", "hello", "-g", "@missing"];
         assert_eq!(read, strings(&expected));
-        fs::write(path("inner"), format!("@{}", path("inner"))).unwrap();
-        assert_eq!(with_response_files(&strings(&given)).len(), 5);
+        let itself = format!("@{0} @{0}", path("inner"));
+        fs::write(path("inner"), itself).unwrap();
+        let read = with_response_files(&strings(&given)).unwrap();
+        assert!(read.len() < 2 * RESPONSE_FILES_MAX + 5);
+        assert!(with_response_files(&strings(&["@/dev/null"])).is_err());
     }
 }
