@@ -47,6 +47,25 @@ fn a_target_that_is_not_musl_is_refused_and_points_to_reheap_run() {
 }
 
 #[test]
+fn a_target_without_a_value_is_refused() {
+    let project = Project::new(HELLO);
+    for line in ["build --target", "build --target --release"] {
+        wrong_usage(&project, line, &["`--target` has no value"]);
+    }
+}
+
+#[test]
+fn every_target_is_checked_before_the_first_is_built() {
+    let project = Project::new(HELLO);
+    let targets = "--target x86_64-unknown-linux-musl --target i686-unknown-linux-musl";
+    wrong_usage(
+        &project,
+        &format!("build -a hardened_malloc {targets}"),
+        &["cannot use hardened_malloc for `i686-unknown-linux-musl`"],
+    );
+}
+
+#[test]
 fn an_unknown_allocator_is_refused_with_the_nearest_name() {
     let project = Project::new(HELLO);
     let unknown = "unknown allocator `mimaloc`";
