@@ -1,5 +1,7 @@
 //! The first inputs, made with the compilers of this machine.
 
+use crate::targets::elf;
+use crate::targets::program::CODE_START;
 use reheap_bench::results::Results;
 use reheap_profile::trace::writer::Writer;
 use reheap_profile::trace::{Function, Process, RawEvent};
@@ -25,7 +27,7 @@ const ALLOCATOR: &str = "#include <stddef.h>\n\
     void *mi_malloc(size_t n) { void *p = heap + top; top += (n + 15) & -16; return p; }\n\
     void *mi_calloc(size_t n, size_t m) { return mi_malloc(n * m); }\n\
     void *mi_realloc(void *p, size_t n) { return mi_malloc(n); }\n\
-    void mi_free(void *p) {}\n";
+    void mi_free(void *p) { if (p) *(char *)p = 0; }\n";
 
 /// The smallest libc.a that reheap takes for musl's.
 const LIBC: &str = "const char __libc_version[] = \"1.2.5\";\nvoid __init_tp(void) {}\n";
@@ -33,6 +35,24 @@ const LIBC_MALLOC: &str = "#include <stddef.h>\n\
     void *__libc_malloc_impl(size_t n) { return 0; }\n\
     void *malloc(size_t n) { return __libc_malloc_impl(n); }\nvoid *calloc(size_t n, size_t m) { return malloc(n * m); }\n\
     void *realloc(void *p, size_t n) { return malloc(n); }\nvoid free(void *p) {}\n";
+
+/// Begins a program with a derived libc, or with another malloc, and no other library.
+const START: &str = "#include <stddef.h>\nvoid *malloc(size_t n); void free(void *p);\n\
+    void _start(void) { free(malloc(7)); for (;;) {} }\n";
+
+/// Calls all that shows musl's malloc in a stripped program.
+const FAMILY: &str = "#include <stdlib.h>\n\
+    int main(int c, char **v) { void *p = calloc(c, 7); return posix_memalign(&p, 64, c) \n\
+    || !malloc(c) || !realloc(p, 9) || !aligned_alloc(64, 64) || (free(p), 0); }\n";
+
+/// Functions in each other, and names as compilers of C++ and Rust make them.
+const CALLS: &str = "#include <stdlib.h>\n\
+    __attribute__((noinline)) int leaf(int a) __asm__(\"_ZN3abc4leafIiSt6vectorIS_SaIS0_EEEEiT_\");\n\
+    int leaf(int a) { char b[a]; b[a / 2] = a; return abort(), b[0]; }\n\
+    static inline __attribute__((always_inline)) int inlined(int a) { return leaf(a + 1) + leaf(a); }\n\
+    __attribute__((noinline)) int between(int a) __asm__(\"_RINvNtCs1234_7mycrate3foo3barNtB4_1AE\");\n\
+    int between(int a) { return inlined(a) * 3; }\n\
+    int main(int c, char **v) { return between(c) + between(c + 1); }\n";
 
 /// First lines of files, with what env(1) makes of them.
 const SCRIPTS: [&str; 6] = [
@@ -80,6 +100,8 @@ impl Seeds {
         let workshop = Workshop::new();
         let mut seeds = Self::default();
         seeds.add_elf_files(&workshop);
+        seeds.add_programs(&workshop);
+        seeds.add("libraries", "of-two", list_of_libraries());
         seeds.add_images(&workshop);
         seeds.add("trace", "calls", chunks_of_a_trace());
         for (name, profile) in profiles::all() {
@@ -157,19 +179,43 @@ impl Seeds {
         for name in ["libc.a", "members.a"] {
             self.add("archive", name, workshop.read(name));
         }
-        // As `sstrip` and packers leave files: everything is found by way of the dynamic segment.
         for name in ["dynamic", "library.so"] {
-            let mut bytes = workshop.read(name);
-            bytes[40..48].fill(0); // e_shoff
-            bytes[60..64].fill(0); // e_shnum, e_shstrndx
+            let bytes = without_sections(workshop.read(name));
             self.add("identify", &format!("{name}-without-sections"), bytes);
         }
-        let libc = workshop.read("libc.a");
-        let length = u32::try_from(libc.len())
-            .expect("a small archive")
-            .to_le_bytes();
-        let both = [&length[..], &libc, &workshop.read("allocator.o")].concat();
+        let both = behind_length(&workshop.read("libc.a"), &workshop.read("allocator.o"));
         self.add("derive", "libc-and-allocator", both);
+    }
+
+    /// Programs whose malloc can be located by each kind of evidence, and whose stacks can be walked and named.
+    fn add_programs(&mut self, workshop: &Workshop) {
+        let [libc, allocator] = ["libc.a", "allocator.o"].map(|name| workshop.read(name));
+        workshop.write("derived.a", elf::derived(&libc, &allocator));
+        workshop.write("start.c", START);
+        workshop.write("family.c", FAMILY);
+        workshop.write("calls.c", CALLS);
+        for command in [
+            "gcc -O1 -static -nostdlib -fno-builtin start.c derived.a -o derived",
+            "aarch64-linux-gnu-gcc -O1 -static -nostdlib -fno-builtin start.c allocator.c -o aarch64 \
+             -Dmi_malloc=malloc -Dmi_calloc=calloc -Dmi_realloc=realloc -Dmi_free=free",
+            "musl-gcc -O1 -static -s -fno-builtin family.c -o family",
+            "gcc -O2 -g calls.c -o calls",
+            "gcc -O2 -g -gdwarf-4 -gz calls.c -o calls-compressed",
+            "aarch64-linux-gnu-gcc -O2 -g -mbranch-protection=standard calls.c -o calls-aarch64",
+        ] {
+            workshop.run(command);
+        }
+        for name in ["static", "family", "dynamic", "derived", "aarch64"] {
+            self.add("locate", name, workshop.read(name));
+        }
+        self.add("identify", "derived", workshop.read("derived"));
+        for name in ["calls", "calls-compressed", "calls-aarch64"] {
+            let (program, stack) = (workshop.read(name), workshop.code_addresses(name));
+            self.add("stacks", name, behind_length(&program, &stack));
+            let program = without_sections(program);
+            let name = format!("{name}-without-sections");
+            self.add("stacks", &name, behind_length(&program, &stack));
+        }
     }
 
     fn add_images(&mut self, workshop: &Workshop) {
@@ -201,8 +247,8 @@ impl Workshop {
         self.0.path()
     }
 
-    fn write(&self, name: &str, text: &str) {
-        fs::write(self.path().join(name), text).expect("a temporary file can be written");
+    fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
+        fs::write(self.path().join(name), contents).expect("a temporary file can be written");
     }
 
     fn read(&self, name: &str) -> Vec<u8> {
@@ -219,6 +265,60 @@ impl Workshop {
             "`{command}` failed; `xtask/prepare install` installs what the tests need"
         );
     }
+
+    /// Where the functions of a program are when its code is mapped for the target `stacks`.
+    fn code_addresses(&self, program: &str) -> Vec<u8> {
+        let mut nm = Command::new("nm");
+        let listed = nm.arg(self.path().join(program)).output();
+        let listed = listed.expect("it belongs to the compiler").stdout;
+        let listed = String::from_utf8_lossy(&listed);
+        let addresses = listed.lines().filter_map(|line| {
+            let (address, kind) = line.split_once(' ')?;
+            let address = u64::from_str_radix(address, 16).ok()?;
+            // A call somewhere in the function.
+            kind.to_lowercase()
+                .starts_with('t')
+                .then_some(CODE_START + address + 8)
+        });
+        addresses.flat_map(u64::to_le_bytes).collect()
+    }
+}
+
+/// As `sstrip` and packers leave files: what is found in them is found by way of segments.
+fn without_sections(mut elf: Vec<u8>) -> Vec<u8> {
+    elf[40..48].fill(0); // e_shoff
+    elf[60..64].fill(0); // e_shnum, e_shstrndx
+    elf
+}
+
+/// A 32-bit little-endian length, so many bytes, and the rest.
+fn behind_length(first: &[u8], rest: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(first.len()).expect("a small file");
+    [&length.to_le_bytes(), first, rest].concat()
+}
+
+/// As ldconfig(8) writes it: a head, three numbers for each library, and the names and paths that they lead to.
+fn list_of_libraries() -> Vec<u8> {
+    let flags = if cfg!(target_arch = "aarch64") {
+        0x0a03_u32
+    } else {
+        0x0303
+    };
+    const TEXT_AT: u32 = 48 + 2 * 24;
+    let text = b"liba.so.1\0libb.so.2\0/lib/lib.so\0";
+    let words = |words: &[u32]| {
+        words
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect::<Vec<u8>>()
+    };
+    let mut list = b"glibc-ld.so.cache1.1".to_vec();
+    list.extend(words(&[2, text.len() as u32, 0, 0, 0, 0, 0]));
+    for name in [0, 10] {
+        list.extend(words(&[flags, TEXT_AT + name, TEXT_AT + 20, 0, 0, 0]));
+    }
+    list.extend(text);
+    list
 }
 
 /// As `make dist` writes it, for a file.

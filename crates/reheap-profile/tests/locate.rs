@@ -231,3 +231,22 @@ fn a_program_that_only_makes_system_calls_has_no_malloc() {
     let error = located(&program).unwrap_err();
     assert!(matches!(error, LocateError::NoMalloc), "{error}");
 }
+
+#[test]
+fn a_segment_where_no_program_can_be_is_refused() {
+    let directory = scratch_directory();
+    let program = compile("forever", Link::Musl, directory.path());
+    let intact = std::fs::read(program).unwrap();
+    let word = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    let segments = word(&intact, 32) as usize; // e_phoff
+    let count = usize::from(u16::from_le_bytes([intact[56], intact[57]])); // e_phnum
+    for segment in (0..count).map(|index| segments + 56 * index) {
+        // p_vaddr, p_filesz, p_memsz
+        for field in [16, 32, 40] {
+            let mut bytes = intact.clone();
+            bytes[segment + field..segment + field + 8].fill(0xff);
+            let error = locate(bytes.as_slice()).unwrap_err();
+            assert!(matches!(error, LocateError::Damaged(_)), "{error}");
+        }
+    }
+}

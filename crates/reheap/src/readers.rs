@@ -1,9 +1,12 @@
 //! What the fuzz targets call of the program itself: readers of bytes that others chose, as functions.
 
 use crate::process::maps;
+use crate::program::libraries;
 use crate::program::script::{self, Line};
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::ops::Range;
+use std::path::PathBuf;
 
 /// The interpreter, or the `env`, that the first line of a file names, if it names one.
 pub fn interpreter(beginning: &[u8]) -> Option<OsString> {
@@ -17,4 +20,9 @@ pub fn interpreter(beginning: &[u8]) -> Option<OsString> {
 pub fn mapped_ranges(text: &[u8]) -> Vec<Range<u64>> {
     let mappings = maps::parse(text).into_iter();
     mappings.map(|mapping| mapping.start..mapping.end).collect()
+}
+
+/// The libraries for this processor in the bytes of an `ld.so.cache`, by name.
+pub fn listed_libraries(cache: &[u8]) -> HashMap<String, PathBuf> {
+    libraries::cached(cache, std::env::consts::ARCH).unwrap_or_default()
 }

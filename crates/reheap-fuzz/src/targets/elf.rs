@@ -2,10 +2,10 @@
 
 use reheap_elf::archive::{self, Member};
 use reheap_elf::bindings::malloc_slots;
-use reheap_elf::derive::{AllocatorObjects, DeriveError, derive_libc, read_original};
+use reheap_elf::derive::{AllocatorObjects, DeriveError, OriginalLibc, derive_libc, read_original};
 use reheap_elf::identify::{self, Provider, Role};
 use reheap_elf::marker::Marker;
-use reheap_elf::{linkage, symbols};
+use reheap_elf::{imports, linkage, symbols};
 use std::collections::BTreeMap;
 
 /// What is read from an archive can be written, and reads back the same.
@@ -40,27 +40,7 @@ pub(crate) fn derive(bytes: &[u8]) {
     let Ok(original) = read_original(libc) else {
         return;
     };
-    let marker = Marker {
-        allocator: "mimalloc".to_owned(),
-        allocator_version: "3.3.2".to_owned(),
-        package: "libmimalloc-sys 0.1.49".to_owned(),
-        tuning: BTreeMap::new(),
-        memory_functions: None,
-        libc: format!("musl {}", original.version),
-        original_sha256: "0".repeat(64),
-        reheap: "0.1.0".to_owned(),
-    };
-    let entry_points =
-        ["malloc", "calloc", "realloc", "free"].map(|f| (f.to_owned(), format!("mi_{f}")));
-    let objects = AllocatorObjects {
-        upstream: vec![Member {
-            name: "allocator.o".to_owned(),
-            data: allocator.to_vec(),
-        }],
-        glue: Vec::new(),
-        entry_points: entry_points.into(),
-        redirects: BTreeMap::new(),
-    };
+    let (objects, marker) = (objects(allocator), marker(&original));
     let Ok(derived) = derive_libc(&original, &objects, None, &marker, &[]) else {
         return;
     };
@@ -73,6 +53,42 @@ pub(crate) fn derive(bytes: &[u8]) {
     ));
     if let Ok(identity) = identify::identify(&derived.bytes) {
         assert_eq!(identity.marker.map(|found| found.marker), Some(marker));
+    }
+}
+
+/// The libc that is derived from these, which are not damaged.
+pub(crate) fn derived(libc: &[u8], allocator: &[u8]) -> Vec<u8> {
+    let original = read_original(libc).expect("it is a libc of musl");
+    let marker = marker(&original);
+    let derived = derive_libc(&original, &objects(allocator), None, &marker, &[]);
+    derived.expect("they fit together").bytes
+}
+
+fn marker(original: &OriginalLibc) -> Marker {
+    Marker {
+        allocator: "mimalloc".to_owned(),
+        allocator_version: "3.3.2".to_owned(),
+        package: "libmimalloc-sys 0.1.49".to_owned(),
+        tuning: BTreeMap::new(),
+        memory_functions: None,
+        libc: format!("musl {}", original.version),
+        original_sha256: "0".repeat(64),
+        reheap: "0.1.0".to_owned(),
+    }
+}
+
+/// An object as the whole of mimalloc.
+fn objects(allocator: &[u8]) -> AllocatorObjects {
+    let entry_points =
+        ["malloc", "calloc", "realloc", "free"].map(|f| (f.to_owned(), format!("mi_{f}")));
+    AllocatorObjects {
+        upstream: vec![Member {
+            name: "allocator.o".to_owned(),
+            data: allocator.to_vec(),
+        }],
+        glue: Vec::new(),
+        entry_points: entry_points.into(),
+        redirects: BTreeMap::new(),
     }
 }
 
@@ -92,6 +108,14 @@ pub(crate) fn identify(bytes: &[u8]) {
     }
     // A handful in practice; a limit where a file says otherwise.
     assert!(malloc_slots(bytes).len() <= 64);
+    let _ = imports::read(bytes);
     let _ = linkage::read(bytes);
     let _ = linkage::for_each_name(bytes, &mut |name, _| assert!(!name.is_empty()));
+}
+
+/// Any file is read as the list of libraries that ldconfig(8) writes, or refused.
+pub(crate) fn libraries(bytes: &[u8]) {
+    for (name, path) in reheap_cli::readers::listed_libraries(bytes) {
+        assert!(!name.contains('\0') && !path.as_os_str().as_encoded_bytes().contains(&0));
+    }
 }

@@ -164,6 +164,9 @@ pub(crate) struct Call {
     pub(crate) code: Vec<u8>,
 }
 
+/// Linux gives programs no higher addresses: 56 bits on x86-64 with five levels of page tables, 52 on aarch64. So sums of an
+/// address in a file and a size in it do not overflow.
+const ADDRESS_MAX: u64 = 1 << 56;
 /// How much of a function's code is kept, to compare it with what the process really runs.
 const KEPT_CODE_BYTES: usize = 32;
 /// How much of a function's code is examined.
@@ -257,10 +260,18 @@ impl<'data, R: ReadRef<'data>> Executable<'data, R> {
             let what = format!("for machine number {}", machine.0);
             return Err(LocateError::Unsupported(what));
         };
-        match header.e_type(LittleEndian) {
-            elf::ET_EXEC | elf::ET_DYN => Ok(Self { file, architecture }),
-            _ => Err(LocateError::NotExecutable),
+        if !matches!(header.e_type(LittleEndian), elf::ET_EXEC | elf::ET_DYN) {
+            return Err(LocateError::NotExecutable);
         }
+        for segment in file.elf_program_headers() {
+            let (start, size) = (segment.p_vaddr(LittleEndian), segment.p_memsz(LittleEndian));
+            let size = size.max(segment.p_filesz(LittleEndian));
+            if start.checked_add(size).is_none_or(|end| end > ADDRESS_MAX) {
+                let what = format!("a segment at {start:#x}, where no program can be");
+                return Err(LocateError::Damaged(what));
+            }
+        }
+        Ok(Self { file, architecture })
     }
 
     /// Go's linker leaves both in every program, stripped or not.

@@ -256,7 +256,7 @@ fn listed(list: Option<&str>, file: &Path) -> Vec<PathBuf> {
 }
 
 /// The libraries in glibc's cache (`sysdeps/generic/dl-cache.h`: `struct cache_file_new`), for a processor.
-fn cached(bytes: &[u8], architecture: &str) -> Option<HashMap<String, PathBuf>> {
+pub(crate) fn cached(bytes: &[u8], architecture: &str) -> Option<HashMap<String, PathBuf>> {
     const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
     const HEADER_BYTES: usize = 48;
     const ENTRY_BYTES: usize = 24;

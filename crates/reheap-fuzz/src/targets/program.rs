@@ -1,0 +1,61 @@
+//! Programs that somebody profiles: where their malloc is, the frames of their stacks, and the names in their files.
+
+use reheap_profile::inject::locate as locate_malloc;
+use reheap_profile::stacks::{FRAMES_MAX, Machine, Modules, Registers, Symbols, Unwinder};
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
+
+/// Where the code of the target `stacks` is mapped.
+pub(crate) const CODE_START: u64 = 0x1000_0000;
+const CODE_END: u64 = 0x2000_0000;
+/// Where its stack is.
+const STACK_START: u64 = 0x7fff_0000_0000;
+/// Of so many words of the stack a walk begins, so that one input does not take long.
+const WALKS_MAX: usize = 8;
+
+/// The malloc of any program is located or not. If it is, each function is at a place of its own.
+pub(crate) fn locate(bytes: &[u8]) {
+    let Ok(located) = locate_malloc(bytes) else {
+        return;
+    };
+    let places = located.functions.iter().map(|function| function.address);
+    let places: BTreeSet<u64> = places.collect();
+    assert_eq!(places.len(), located.functions.len(), "{located:?}");
+}
+
+/// Stacks end, whatever the tables of a program say, and each of their addresses has a name.
+///
+/// The input is a 32-bit little-endian length, so many bytes of the program, and the words of a stack. Each of the first
+/// words is also a place where the program was interrupted.
+pub(crate) fn stacks(bytes: &[u8]) {
+    let Some((length, rest)) = bytes.split_first_chunk::<4>() else {
+        return;
+    };
+    let length = u32::from_le_bytes(*length) as usize;
+    let (program, stack) = rest.split_at(length.min(rest.len()));
+    let mut file = tempfile::NamedTempFile::new().expect("a temporary file can be made");
+    file.write_all(program)
+        .expect("a temporary file can be written");
+    let inode = file.as_file().metadata().expect("it is open").ino();
+    let path = file.path().display();
+    let maps = format!("{CODE_START:x}-{CODE_END:x} r-xp 00000000 00:00 {inode} {path}\n");
+    let no_debug_files = tempfile::tempdir().expect("a temporary directory can be made");
+    let mut modules = Modules::new();
+    let mut symbols = Symbols::with_debug_directory(no_debug_files.path().to_owned());
+    for machine in [Machine::X86_64, Machine::Aarch64] {
+        let mut unwinder = Unwinder::from_maps(&mut modules, machine, maps.as_bytes(), None);
+        for (index, word) in stack.as_chunks().0.iter().take(WALKS_MAX).enumerate() {
+            let registers = Registers {
+                program_counter: u64::from_le_bytes(*word),
+                stack_pointer: STACK_START,
+                frame_pointer: STACK_START + 16 * index as u64,
+            };
+            let walked = unwinder.unwind_interrupted(&mut modules, &registers, stack);
+            assert!(walked.addresses.len() <= FRAMES_MAX);
+            for address in walked.addresses {
+                assert!(!symbols.frames(&modules, address).is_empty());
+            }
+        }
+    }
+}
