@@ -1,5 +1,8 @@
 //! What the hooks write down, in memory that they share with reheap. `hooks/recording.c` explains it and has the same
 //! layout; the offsets there are checked when it is compiled.
+//!
+//! A program that writes where it must not can write anything into it. So each number is taken as it is, sums wrap, and
+//! nothing is looked for outside.
 
 use crate::others::Starts;
 use crate::profile::{
@@ -357,10 +360,11 @@ impl Recording {
         let mut allocations = 0;
         let mut threads = 0;
         for slot in self.slots(place) {
-            bytes += slot.pending_bytes();
+            bytes = bytes.wrapping_add(slot.pending_bytes());
             let allocated = slot.allocations();
-            allocations += allocated;
-            blocks += allocated as i64 - slot.word(FREES) as i64;
+            allocations = allocated.wrapping_add(allocations);
+            let more = allocated.wrapping_sub(slot.word(FREES)) as i64;
+            blocks = blocks.wrapping_add(more);
             threads += 1;
         }
         LiveNow {
@@ -416,8 +420,9 @@ impl Recording {
         let mut at = tail.load(Ordering::Relaxed);
         // A program can write as fast as this reads, and the clock must go on.
         let head = self.word(place, RING_HEAD);
-        // A process could write nonsense: what lies outside the ring, or has no length, ends the reading.
-        while at < head && samples.len() < SAMPLES_AT_A_TIME {
+        // A process could write nonsense: what lies outside the ring, or between two words, or has no length, ends the
+        // reading.
+        while at < head && at.is_multiple_of(8) && samples.len() < SAMPLES_AT_A_TIME {
             let start = (at % RING_BYTES as u64) as usize;
             let head = self.memory.load(ring + start);
             let (kind, bytes) = (head as u32, (head >> 32) as usize);
@@ -427,7 +432,7 @@ impl Recording {
             }
             let record = self.memory.take(ring + start, bytes);
             samples.extend(Sample::parse(kind, &record));
-            at += bytes as u64;
+            at = at.wrapping_add(bytes as u64);
             tail.store(at, Ordering::Release);
         }
         samples
@@ -463,7 +468,8 @@ impl Recording {
     pub(crate) fn threads(&self, place: Place) -> Vec<Thread> {
         let mut threads: Vec<Thread> = self.slots(place).map(|slot| slot.thread()).collect();
         threads.sort_by_key(|thread| {
-            std::cmp::Reverse((thread.allocated.blocks + thread.freed.blocks, thread.tid))
+            let calls = thread.allocated.blocks.wrapping_add(thread.freed.blocks);
+            std::cmp::Reverse((calls, thread.tid))
         });
         threads
     }
@@ -572,7 +578,7 @@ impl Slot<'_> {
             name: None,
             allocated: Live {
                 blocks: self.allocations(),
-                bytes: sizes(&words).map(|size| size.bytes).sum(),
+                bytes: total(sizes(&words).map(|size| size.bytes)),
             },
             freed: lived(&words).fold(Live::default(), |sum, (_, _, freed)| add(sum, freed)),
             freed_of_others: pair(&words, OF_OTHERS),
@@ -589,9 +595,13 @@ fn pair(slot: &[u64], at: usize) -> Live {
 
 fn add(a: Live, b: Live) -> Live {
     Live {
-        blocks: a.blocks + b.blocks,
-        bytes: a.bytes + b.bytes,
+        blocks: a.blocks.wrapping_add(b.blocks),
+        bytes: a.bytes.wrapping_add(b.bytes),
     }
+}
+
+fn total(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::wrapping_add)
 }
 
 /// The freed blocks, with the numbers of their lifetimes in time and in allocations.
@@ -611,7 +621,7 @@ fn sizes(slot: &[u64]) -> impl Iterator<Item = Live> {
             let (from, to) = sizes_of(bucket);
             (from..=to).fold(Live::default(), |sum, size| {
                 let blocks = slot[SMALL + size as usize];
-                let bytes = blocks * size;
+                let bytes = blocks.wrapping_mul(size);
                 add(sum, Live { blocks, bytes })
             })
         }
@@ -663,9 +673,9 @@ fn counts(slot: &[u64]) -> Counts {
         calls: calls(slot),
         allocations: allocations(slot),
         frees: slot[FREES],
-        requested_bytes: sizes.iter().map(|bucket| bucket.requested_bytes).sum(),
+        requested_bytes: total(sizes.iter().map(|bucket| bucket.requested_bytes)),
         failed: slot[FAILED],
-        zero_size: slot[SMALL] + slot[EMPTIED],
+        zero_size: slot[SMALL].wrapping_add(slot[EMPTIED]),
         huge: slot[HUGE],
         sizes,
         alignments: alignments.filter(|(_, blocks)| *blocks > 0).collect(),
@@ -730,3 +740,74 @@ fn sizes_of(bucket: usize) -> (u64, u64) {
 
 const _: () = assert!(TRACE_RING_BYTES == 8 * RING_WORDS);
 const _: () = assert!(HUGE_BYTES == 1 << 25, "HUGE_BYTES_LOG2 in hooks/count.c");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A recording of one process, with these words at those distances from the beginning of its place.
+    fn recording(words: &[(usize, u64)]) -> Recording {
+        let recording = Recording::create(1, None).expect("memory can be shared");
+        let memory = &recording.memory;
+        memory.half(TAKEN).store(1, Ordering::Relaxed);
+        memory.half(HEADER_BYTES + PID).store(1, Ordering::Relaxed);
+        for &(at, value) in words {
+            memory
+                .word(HEADER_BYTES + at)
+                .store(value, Ordering::Relaxed);
+        }
+        recording
+    }
+
+    fn look_at_everything(recording: &Recording) {
+        for place in recording.taken() {
+            recording.program(place);
+            recording.forked_by(place);
+            recording.live(place);
+            recording.lost(place);
+            recording.tables(place);
+            recording.maps(place);
+            recording.counts(place);
+            recording.threads(place);
+            recording.shared_bytes(place);
+            recording.take_samples(place);
+        }
+        recording.starts();
+    }
+
+    #[test]
+    fn a_ring_that_makes_no_sense_gives_no_samples() {
+        const RING: usize = PLACE_HEAD_BYTES + SLOTS * SLOT_BYTES;
+        let freed = |bytes: u64| bytes << 32 | 2;
+        for (head, tail, first) in [
+            (24, 1, freed(24)),
+            (u64::MAX, u64::MAX - 3, freed(24)),
+            (24, 0, freed(7)),
+            (24, 0, freed(RING_BYTES as u64 + 8)),
+            (24, 0, 0),
+        ] {
+            let recording = recording(&[(RING_HEAD, head), (RING_TAIL, tail), (RING, first)]);
+            assert_eq!(recording.take_samples(Place(0)), []);
+        }
+        let whole = recording(&[(RING_HEAD, 24), (RING, freed(24)), (RING + 16, 7)]);
+        assert_eq!(whole.take_samples(Place(0)), [Sample::Freed { block: 7 }]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_words_are_read(
+            head in prop::collection::vec(any::<u64>(), 64),
+            slots in prop::collection::vec((0..2 * SLOT_BYTES / 8, any::<u64>()), 0..500),
+            ring in prop::collection::vec((0..1000_usize, any::<u64>()), 0..100),
+        ) {
+            let of_head = head.into_iter().enumerate().map(|(at, word)| (8 * at, word));
+            let of_slots = slots.into_iter().map(|(at, word)| (PLACE_HEAD_BYTES + 8 * at, word));
+            let of_ring = ring.into_iter().map(|(at, word)| (PLACE_BYTES - RING_BYTES + 8 * at, word));
+            let words: Vec<_> = of_head.chain(of_slots).chain(of_ring).collect();
+            look_at_everything(&recording(&words));
+        }
+    }
+}
