@@ -27,6 +27,8 @@ const INPUT_SECONDS_MAX: u64 = 10;
 /// By the clock. What takes so long has to be ended, or the round would not.
 const HANG_SECONDS: u64 = 120;
 const INPUT_BYTES_MAX: u64 = 100_000;
+/// For the files that targets write: to make one on a disk can take twenty times as long as to read it.
+const MEMORY: &str = "/dev/shm";
 /// A round by the clock. What an interrupt ends is not counted, so no round is long.
 const ROUND_MAX: Duration = Duration::from_secs(600);
 
@@ -134,6 +136,9 @@ fn cargo_fuzz(workspace: &Workspace, subcommand: &str) -> Command {
     let mut command = Command::new("cargo");
     command.args(["+nightly", "fuzz", subcommand]);
     command.current_dir(&workspace.root);
+    if Path::new(MEMORY).is_dir() {
+        command.env("TMPDIR", MEMORY);
+    }
     command
 }
 

@@ -1,7 +1,7 @@
 //! What the fuzz targets call of this crate: each reader of a project's files, on a text that may be anything.
 
 use crate::adoption::placement::Placement;
-use crate::condition::Condition;
+use crate::condition::{Atoms, Condition};
 use crate::manifest::Manifest;
 use crate::sources::{self, Outline};
 use crate::text::Text;
@@ -15,8 +15,13 @@ use crate::workflows::{shell, yaml};
 /// If one does, or if a place is not in the text.
 pub fn read_as_each_kind(text: &Text) {
     let _ = Manifest::of(text.clone(), None);
-    let _ = Condition::of_cfg(&text.contents);
-    let _ = Placement::parse(&format!("cfg({})", text.contents));
+    let condition = Condition::of_cfg(&text.contents);
+    condition.add_atoms(&mut Atoms::default());
+    let _ = condition.of_target();
+    if let Ok(placement) = Placement::parse(&format!("cfg({})", text.contents)) {
+        let _ = placement.includes("x86_64-unknown-linux-musl");
+        let _ = placement.key();
+    }
     if let Ok(outline) = Outline::of(text) {
         let places = [outline.head_end, outline.imports_end, outline.first_item];
         for place in places.into_iter().flatten() {

@@ -31,6 +31,7 @@ pub const TARGETS: &[Target] = &[
     target("locate", targets::program::locate, 1000),
     target("stacks", targets::program::stacks, 300),
     target("image", targets::image::image, 1000),
+    target("layout", targets::image::layout, 500),
     target("trace", targets::trace::trace, 1000),
     target("results", targets::text::results, 250),
     target("profile", targets::text::profile, 250),

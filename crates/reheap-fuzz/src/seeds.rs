@@ -27,7 +27,9 @@ const ALLOCATOR: &str = "#include <stddef.h>\n\
     void *mi_malloc(size_t n) { void *p = heap + top; top += (n + 15) & -16; return p; }\n\
     void *mi_calloc(size_t n, size_t m) { return mi_malloc(n * m); }\n\
     void *mi_realloc(void *p, size_t n) { return mi_malloc(n); }\n\
-    void mi_free(void *p) { if (p) *(char *)p = 0; }\n";
+    void mi_free(void *p) { if (p) *(char *)p = 0; }\n\
+    void *fast_memcpy(char *to, const char *from, size_t n) { while (n--) to[n] = from[n]; return to; }\n\
+    void *fast___memrchr(char *of, int c, size_t n) { while (n--) if (of[n] == c) return of + n; return 0; }\n";
 
 /// The smallest libc.a that reheap takes for musl's.
 const LIBC: &str = "const char __libc_version[] = \"1.2.5\";\nvoid __init_tp(void) {}\n";
@@ -35,6 +37,18 @@ const LIBC_MALLOC: &str = "#include <stddef.h>\n\
     void *__libc_malloc_impl(size_t n) { return 0; }\n\
     void *malloc(size_t n) { return __libc_malloc_impl(n); }\nvoid *calloc(size_t n, size_t m) { return malloc(n * m); }\n\
     void *realloc(void *p, size_t n) { return malloc(n); }\nvoid free(void *p) {}\n";
+const LIBC_MEMORY: &str = "#include <stddef.h>\n\
+    void *__memrchr(const void *of, int c, size_t n) { return 0; }\n\
+    void *memcpy(void *to, const void *from, size_t n) { return __memrchr(to, 0, n); }\n";
+
+/// What shows allocators where little else is left: texts, names, constants in code.
+const EVIDENCE: &str = "#include <stdatomic.h>\nlong sysconf(int what); _Atomic long n[12];\n\
+    const char *const texts[] = { \"<jemalloc>: \", \"5.3.0-0-g54eaed1d8b56b1aa528be3bdd1877e59c56fa90c\", \n\
+    \"snmalloc: the heap is corrupted\", \"tcmalloc: large alloc \", \"mimalloc: \" };\n\
+    void *je_mallocx(unsigned long n, int f) { return sysconf(30) != 65536 ? 0 : &n; }\n\
+    __attribute__((section(\".gopclntab\"))) const int go = 1;\n\
+    void _start(void) { for (int i = 0; i < 3; i++) { n[0]++; n[1] &= 3; n[2] |= 5; n[3] ^= 1; atomic_exchange(n + 4, 1); \n\
+    n[5]++; n[6]--; n[7] += 7; n[8]++; n[9]++; n[10]++; je_mallocx((long)texts[i], 0); } for (;;) {} }\n";
 
 /// Begins a program with a derived libc, or with another malloc, and no other library.
 const START: &str = "#include <stddef.h>\nvoid *malloc(size_t n); void free(void *p);\n\
@@ -122,12 +136,11 @@ impl Seeds {
         seeds.add("maps", "of-others", MAPS.into());
         let own = fs::read("/proc/self/maps").expect("each process has a list of its mappings");
         seeds.add("maps", "own", own);
-        for (name, results) in [
-            ("small", fixtures::small()),
-            ("no-round", fixtures::no_round()),
-        ] {
-            let text = results.iter().map(Results::to_json).collect::<String>();
-            seeds.add("results", name, text.into());
+        for (name, results) in fixtures::all() {
+            for (index, results) in results.into_iter().enumerate() {
+                let text = shortened(results).to_json();
+                seeds.add("results", &format!("{name}-{index}"), text.into());
+            }
         }
         seeds
     }
@@ -149,6 +162,8 @@ impl Seeds {
             ("allocator.c", ALLOCATOR),
             ("a-libc.c", LIBC),
             ("malloc.c", LIBC_MALLOC),
+            ("memory.c", LIBC_MEMORY),
+            ("evidence.c", EVIDENCE),
         ] {
             workshop.write(name, source);
         }
@@ -158,8 +173,10 @@ impl Seeds {
             "gcc -O1 -m32 -nostdlib -c -fno-builtin -x c /dev/null -o object-32",
             "musl-gcc -O1 -static program.c -o static",
             "strip -o stripped static",
-            "gcc -O1 -c program.c allocator.c a-libc.c malloc.c",
-            "ar rcs libc.a a-libc.o malloc.o",
+            "gcc -O1 -fno-builtin -c program.c allocator.c a-libc.c malloc.c memory.c",
+            "ar rcs libc.a a-libc.o malloc.o memory.o",
+            "gcc -O1 -shared -fPIC evidence.c -o evidence",
+            "aarch64-linux-gnu-gcc -O1 -march=armv8.1-a -shared -fPIC evidence.c -o evidence-aarch64",
             "cp program.o an-object-with-a-name-that-is-long.o",
             "ar rcs members.a an-object-with-a-name-that-is-long.o program.o",
         ] {
@@ -173,6 +190,8 @@ impl Seeds {
             "program.o",
             "object-32",
             "libc.a",
+            "evidence",
+            "evidence-aarch64",
         ] {
             self.add("identify", name, workshop.read(name));
         }
@@ -232,6 +251,55 @@ impl Seeds {
         workshop.run("gzip --keep image.tar");
         self.add("image", "docker.tar", workshop.read("image.tar"));
         self.add("image", "docker.tar.gz", workshop.read("image.tar.gz"));
+        self.add_layouts(workshop);
+    }
+
+    /// Two layers: files, links of both kinds, and what removes them, packed in each way.
+    fn add_layouts(&mut self, workshop: &Workshop) {
+        for command in [
+            "mkdir -p usr/bin etc",
+            "cp program.c a",
+            "cp a-libc.c usr/bin/dash",
+            "ln -s usr/bin bin",
+            "ln -s dash usr/bin/sh",
+            "ln a b",
+            "tar --blocking-factor=1 -cf lower.tar bin usr etc a b",
+            "rm b",
+            "touch .wh.b etc/.wh..wh..opq",
+            "tar --blocking-factor=1 -cf upper.tar .wh.b etc bin",
+            "gzip --keep upper.tar",
+        ] {
+            workshop.run(command);
+        }
+        let [lower, upper, packed] =
+            ["lower.tar", "upper.tar", "upper.tar.gz"].map(|name| workshop.read(name));
+        let configuration = r#"{"architecture":"amd64","os":"linux","config":{"Env":["A=b"]},"rootfs":{"diff_ids":["@0","@1"]}}"#;
+        let image = |kind: &str| {
+            format!(
+                r#"{{"schemaVersion":2,"config":{{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"@3"}},"layers":[
+            {{"mediaType":"application/vnd.oci.image.layer.v1.tar","digest":"@0"}},
+            {{"mediaType":"application/vnd.oci.image.layer.v1.tar{kind}","digest":"@2"}}]}}"#
+            )
+        };
+        let inner = r#"{"manifests":[{"digest":"@4","platform":{"architecture":"amd64","os":"linux"}},
+            {"digest":"@0","platform":{"architecture":"arm64","os":"linux","variant":"v8"}},
+            {"digest":"@0","platform":{"architecture":"unknown","os":"unknown"}}]}"#;
+        let index = r#"{"manifests":[{"digest":"@5","annotations":{"org.opencontainers.image.ref.name":"a"}}]}"#;
+        for (name, kind, packed) in [
+            ("gzip", "+gzip", packed),
+            ("zstd", "+zstd", stored_as_zstd(&upper)),
+        ] {
+            let image = image(kind);
+            let texts = [configuration, &image, inner, index].map(str::as_bytes);
+            let files = [&[&lower[..], &upper, &packed], &texts[..]].concat();
+            let files = files.into_iter().map(|file| {
+                let length = u16::try_from(file.len())
+                    .expect("a small file")
+                    .to_le_bytes();
+                [&length[..], file].concat()
+            });
+            self.add("layout", name, files.flatten().collect());
+        }
     }
 }
 
@@ -295,6 +363,30 @@ fn without_sections(mut elf: Vec<u8>) -> Vec<u8> {
 fn behind_length(first: &[u8], rest: &[u8]) -> Vec<u8> {
     let length = u32::try_from(first.len()).expect("a small file");
     [&length.to_le_bytes(), first, rest].concat()
+}
+
+/// Three rounds of three variants: longer results only take longer.
+fn shortened(mut results: Results) -> Results {
+    results.benchmarks.truncate(4);
+    for benchmark in &mut results.benchmarks {
+        benchmark.variants.truncate(3);
+        for variant in &mut benchmark.variants {
+            variant.runs.retain(|run| run.round < 3);
+        }
+    }
+    results
+}
+
+/// A frame of Zstandard with one block that is stored as it is (RFC 8878, 3.1.1).
+fn stored_as_zstd(bytes: &[u8]) -> Vec<u8> {
+    const SINGLE_SEGMENT_WITH_SIZE_OF_2_BYTES: u8 = 0x60;
+    let length = u16::try_from(bytes.len()).expect("a small file");
+    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, SINGLE_SEGMENT_WITH_SIZE_OF_2_BYTES];
+    frame.extend((length - 256).to_le_bytes());
+    let last_block = u32::from(length) << 3 | 1;
+    frame.extend(&last_block.to_le_bytes()[..3]);
+    frame.extend(bytes);
+    frame
 }
 
 /// As ldconfig(8) writes it: a head, three numbers for each library, and the names and paths that they lead to.

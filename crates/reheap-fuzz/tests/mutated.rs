@@ -60,7 +60,7 @@ macro_rules! tests {
     };
 }
 
-tests! { archive derive identify libraries locate stacks image trace results profile attacks project manifest script maps }
+tests! { archive derive identify libraries locate stacks image layout trace results profile attacks project manifest script maps }
 
 #[test]
 fn mutations_are_the_same_in_each_run_and_differ_from_the_seed() {

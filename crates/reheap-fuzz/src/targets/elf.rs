@@ -2,7 +2,9 @@
 
 use reheap_elf::archive::{self, Member};
 use reheap_elf::bindings::malloc_slots;
-use reheap_elf::derive::{AllocatorObjects, DeriveError, OriginalLibc, derive_libc, read_original};
+use reheap_elf::derive::{
+    AllocatorObjects, DeriveError, MemoryFunctions, OriginalLibc, derive_libc, read_original,
+};
 use reheap_elf::identify::{self, Provider, Role};
 use reheap_elf::marker::Marker;
 use reheap_elf::{imports, linkage, symbols};
@@ -30,7 +32,8 @@ pub(crate) fn archive(bytes: &[u8]) {
 
 /// Deriving from any libc.a and any allocator object gives an error, or a derived libc that is recognised as one.
 ///
-/// The input is a 32-bit little-endian length, so many bytes of libc.a, and the allocator's object.
+/// The input is a 32-bit little-endian length, so many bytes of libc.a, and the allocator's object, which also has the
+/// memory functions.
 pub(crate) fn derive(bytes: &[u8]) {
     let Some((length, rest)) = bytes.split_first_chunk::<4>() else {
         return;
@@ -41,11 +44,13 @@ pub(crate) fn derive(bytes: &[u8]) {
         return;
     };
     let (objects, marker) = (objects(allocator), marker(&original));
-    let Ok(derived) = derive_libc(&original, &objects, None, &marker, &[]) else {
+    let _ = derive_libc(&original, &objects, None, &marker, &[]);
+    let memory = Some(memory_functions(allocator));
+    let derive = || derive_libc(&original, &objects, memory.as_ref(), &marker, &[]);
+    let Ok(derived) = derive() else {
         return;
     };
-    let again = derive_libc(&original, &objects, None, &marker, &[])
-        .expect("deriving twice gives the same");
+    let again = derive().expect("deriving twice gives the same");
     assert_eq!(derived.bytes, again.bytes);
     assert!(matches!(
         read_original(&derived.bytes),
@@ -74,6 +79,18 @@ fn marker(original: &OriginalLibc) -> Marker {
         libc: format!("musl {}", original.version),
         original_sha256: "0".repeat(64),
         reheap: "0.1.0".to_owned(),
+    }
+}
+
+/// The same object as all memory functions. In a libc without any, nothing changes.
+fn memory_functions(object: &[u8]) -> MemoryFunctions {
+    let names = ["memcpy", "__memrchr"].map(|name| (name.to_owned(), format!("fast_{name}")));
+    MemoryFunctions {
+        objects: vec![Member {
+            name: "memory.o".to_owned(),
+            data: object.to_vec(),
+        }],
+        names: names.into(),
     }
 }
 
