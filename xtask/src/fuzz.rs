@@ -43,6 +43,12 @@ struct Row {
     executions: u64,
     finds: usize,
     corpus_files: usize,
+    /// How many branches of the program the inputs reach. Not known of the first runs.
+    #[serde(default)]
+    branches: u64,
+    /// How many of them nothing before the last round reached: with few, more time finds little.
+    #[serde(default)]
+    new_branches: u64,
     /// Of the last run.
     date: String,
 }
@@ -149,6 +155,8 @@ impl Row {
         self.executions += round.executions;
         self.finds += round.finds;
         self.corpus_files = round.corpus_files;
+        self.branches = round.branches;
+        self.new_branches = round.new_branches;
         self.date = round.date;
     }
 }
@@ -181,12 +189,15 @@ fn fuzzed(workspace: &Workspace, fuzz: &Path, name: &str, time: Duration) -> Res
         format!("`{name}` did not run:\n{}", end.join("\n"))
     })?;
     drop_what_was_slow_once(workspace, name, &artifacts)?;
+    let (at_first, branches) = branches(&said).unwrap_or_default();
     Ok(Row {
         seconds,
         clock_seconds,
         executions,
         finds: finds() - found_before,
         corpus_files: count(&fuzz.join("corpus").join(name)),
+        branches,
+        new_branches: branches - at_first,
         date: crate::machine::today(),
     })
 }
@@ -252,6 +263,20 @@ fn executed(said: &str) -> Option<u64> {
     })
 }
 
+/// What libFuzzer says of coverage: with the inputs that it began with, and in the end.
+fn branches(said: &str) -> Option<(u64, u64)> {
+    let number = |line: &str| {
+        let mut words = line.strip_prefix('#')?.split_whitespace().skip(1);
+        let kind = words.next()?;
+        let coverage = words.skip_while(|word| *word != "cov:").nth(1)?;
+        Some((kind == "INITED", coverage.parse().ok()?))
+    };
+    let mut numbers = said.lines().filter_map(number);
+    let (_, at_first) = numbers.find(|(is_first, _)| *is_first)?;
+    let in_the_end = numbers.last().map_or(at_first, |(_, number)| number);
+    Some((at_first, in_the_end.max(at_first)))
+}
+
 fn count(directory: &Path) -> usize {
     fs::read_dir(directory).map_or(0, Iterator::count)
 }
@@ -279,14 +304,15 @@ fn write(directory: &Path, raw: &Path, machine: &Machine, rows: &Rows) -> Result
 }
 
 fn table(rows: &Rows) -> String {
-    let mut text = "| target | last run | minutes by the clock | of processor time | executions | finds | inputs in the corpus |\n\
-                    | --- | --- | ---: | ---: | ---: | ---: | ---: |\n"
+    let mut text = "| target | last run | minutes by the clock | of processor time | executions | finds | inputs in the corpus | \
+                    branches | new in the last round |\n\
+                    | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
         .to_owned();
     for (name, row) in rows {
         let [clock, processor] = [row.clock_seconds, row.seconds].map(|seconds| seconds / 60.0);
         text.push_str(&format!(
-            "| `{name}` | {} | {clock:.0} | {processor:.0} | {} | {} | {} |\n",
-            row.date, row.executions, row.finds, row.corpus_files
+            "| `{name}` | {} | {clock:.0} | {processor:.0} | {} | {} | {} | {} | {} |\n",
+            row.date, row.executions, row.finds, row.corpus_files, row.branches, row.new_branches
         ));
     }
     text
@@ -308,6 +334,14 @@ mod tests {
     }
 
     #[test]
+    fn branches_are_those_before_and_after_a_round() {
+        let said = "INFO: seed corpus\n#2\tINITED cov: 9 ft: 10\n#500\tNEW    cov: 12 ft: 30\n#900\tDONE   cov: 15 ft: 31\n";
+        assert_eq!(branches(said), Some((9, 15)));
+        assert_eq!(branches("#2\tINITED cov: 9 ft: 10\n"), Some((9, 9)));
+        assert_eq!(branches("error: could not compile"), None);
+    }
+
+    #[test]
     fn processor_time_is_that_of_the_children() {
         let times = "0m0.01s 0m0.02s\n61m1.50s 0m0.25s\n";
         assert_eq!(children_seconds(times), Some(3661.75));
@@ -322,6 +356,8 @@ mod tests {
             executions,
             finds: 1,
             corpus_files: 34,
+            branches: 100 * executions,
+            new_branches: executions,
             date: date.to_owned(),
         };
         let mut row = Row::default();
@@ -329,6 +365,8 @@ mod tests {
         row.add(round(2.0, 7, "2026-01-02"));
         let sum = Row {
             finds: 2,
+            branches: 700,
+            new_branches: 7,
             ..round(3.0, 12, "2026-01-02")
         };
         assert_eq!(row, sum);
@@ -342,11 +380,13 @@ mod tests {
             executions: 12,
             finds: 1,
             corpus_files: 34,
+            branches: 560,
+            new_branches: 7,
             date: "2026-01-02".to_owned(),
         };
         let text = table(&Rows::from([("maps".to_owned(), row)]));
         assert!(
-            text.ends_with("| `maps` | 2026-01-02 | 120 | 60 | 12 | 1 | 34 |\n"),
+            text.ends_with("| `maps` | 2026-01-02 | 120 | 60 | 12 | 1 | 34 | 560 | 7 |\n"),
             "{text}"
         );
     }
