@@ -10,7 +10,8 @@ use crate::progress::Progress;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -164,8 +165,7 @@ impl Row {
 /// Fuzzes one target until it finds something or that time has passed; then it may have had less processor time.
 fn fuzzed(workspace: &Workspace, fuzz: &Path, name: &str, time: Duration) -> Result<Row> {
     let artifacts = fuzz.join("artifacts").join(name);
-    let finds = || count(&artifacts);
-    let found_before = finds();
+    let found_before = names(&artifacts);
     let mut command = Command::new("sh");
     // `times` is the shell's way to tell the processor time of what it has started.
     command.args(["-c", "\"$@\" >/dev/null; times", "sh"]);
@@ -194,8 +194,8 @@ fn fuzzed(workspace: &Workspace, fuzz: &Path, name: &str, time: Duration) -> Res
         seconds,
         clock_seconds,
         executions,
-        finds: finds() - found_before,
-        corpus_files: count(&fuzz.join("corpus").join(name)),
+        finds: names(&artifacts).difference(&found_before).count(),
+        corpus_files: names(&fuzz.join("corpus").join(name)).len(),
         branches,
         new_branches: branches - at_first,
         date: crate::machine::today(),
@@ -277,8 +277,12 @@ fn branches(said: &str) -> Option<(u64, u64)> {
     Some((at_first, in_the_end.max(at_first)))
 }
 
-fn count(directory: &Path) -> usize {
-    fs::read_dir(directory).map_or(0, Iterator::count)
+/// The names of a directory's files; none if it is not there.
+fn names(directory: &Path) -> BTreeSet<OsString> {
+    let entries = fs::read_dir(directory).into_iter().flatten();
+    entries
+        .filter_map(|entry| Some(entry.ok()?.file_name()))
+        .collect()
 }
 
 fn read(raw: &PathBuf) -> Result<Rows> {

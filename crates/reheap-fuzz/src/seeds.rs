@@ -59,6 +59,21 @@ const FAMILY: &str = "#include <stdlib.h>\n\
     int main(int c, char **v) { void *p = calloc(c, 7); return posix_memalign(&p, 64, c) \n\
     || !malloc(c) || !realloc(p, 9) || !aligned_alloc(64, 64) || (free(p), 0); }\n";
 
+/// The texts and the calls that show glibc's malloc in a stripped program, which itself is too large for a fuzzer.
+const GLIBC: &str = "typedef unsigned long z;\n#define N __attribute__((noipa))\n\
+    N void say(const char *a, const char *b) { if (a == b) __builtin_trap(); }\n\
+    N void free_block(char *p) { if (*p) say(\"free(): invalid pointer\", \"free(): invalid next size (fast)\"); *p = 1; }\n\
+    N void unmap(char *p) { if (*p) say(\"munmap_chunk(): invalid pointer\", \"malloc(): corrupted top size\"); *p = 2; }\n\
+    N void *malloc(z n) { static char h[99]; if (n > 9) say(\"__libc_malloc\", 0); return h + n; }\n\
+    N void *calloc(z n, z m) { if (n > 9) say(\"__libc_calloc\", 0); return malloc(n * m); }\n\
+    N void free(void *p) { if (!p) return; if ((z)p & 2) unmap(p); else free_block(p); }\n\
+    N void *realloc(char *p, z n) { if (n > 99) say(\"__libc_realloc\", 0); if ((z)p & 2) unmap(p); else free_block(p); \n\
+    free(p); return malloc(n); }\n\
+    N void *align(z a, z n, void *from) { if (a & 3) say(\"_mid_memalign\", from); return malloc(a + n); }\n\
+    N void *memalign(z a, z n) { return align(a, n, __builtin_return_address(0)); }\n\
+    N int posix_memalign(void **p, z a, z n) { if (a & 7) return 22; *p = align(a, n, 0); return 0; }\n\
+    void _start(void) { void *p = calloc(1, 2); posix_memalign(&p, 8, 8); free(realloc(memalign(8, 8), 3)); for (;;) {} }\n";
+
 /// Functions in each other, and names as compilers of C++ and Rust make them.
 const CALLS: &str = "#include <stdlib.h>\n\
     __attribute__((noinline)) int leaf(int a) __asm__(\"_ZN3abc4leafIiSt6vectorIS_SaIS0_EEEEiT_\");\n\
@@ -212,19 +227,21 @@ impl Seeds {
         workshop.write("derived.a", elf::derived(&libc, &allocator));
         workshop.write("start.c", START);
         workshop.write("family.c", FAMILY);
+        workshop.write("glibc.c", GLIBC);
         workshop.write("calls.c", CALLS);
         for command in [
             "gcc -O1 -static -nostdlib -fno-builtin start.c derived.a -o derived",
             "aarch64-linux-gnu-gcc -O1 -static -nostdlib -fno-builtin start.c allocator.c -o aarch64 \
              -Dmi_malloc=malloc -Dmi_calloc=calloc -Dmi_realloc=realloc -Dmi_free=free",
             "musl-gcc -O1 -static -s -fno-builtin family.c -o family",
+            "gcc -O2 -s -static -nostdlib -fno-builtin glibc.c -o glibc",
             "gcc -O2 -g calls.c -o calls",
             "gcc -O2 -g -gdwarf-4 -gz calls.c -o calls-compressed",
             "aarch64-linux-gnu-gcc -O2 -g -mbranch-protection=standard calls.c -o calls-aarch64",
         ] {
             workshop.run(command);
         }
-        for name in ["static", "family", "dynamic", "derived", "aarch64"] {
+        for name in ["static", "family", "glibc", "dynamic", "derived", "aarch64"] {
             self.add("locate", name, workshop.read(name));
         }
         self.add("identify", "derived", workshop.read("derived"));
