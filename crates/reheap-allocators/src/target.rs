@@ -165,10 +165,24 @@ impl Target {
         Some(Target::new(architecture, libc))
     }
 
+    /// The musl target that somebody most likely meant by another triple: as GNU's tools or Zig spell it, or mistyped.
+    pub fn meant_by(triple: &str) -> Option<Target> {
+        Self::of_gnu(triple).or_else(|| Self::of_mistyped(triple))
+    }
+
     /// The musl target that GNU's tools or Zig call so, such as `aarch64-linux-musl`.
-    pub fn of_gnu(triple: &str) -> Option<Target> {
+    fn of_gnu(triple: &str) -> Option<Target> {
         let mut targets = Architecture::ALL.into_iter().map(Target::musl);
         targets.find(|target| [target.gnu_triple(), target.zig_triple()].contains(&triple.into()))
+    }
+
+    /// The musl target whose triple differs in one or two letters. `gnu` in place of `musl` is no such slip.
+    fn of_mistyped(triple: &str) -> Option<Target> {
+        let targets = Architecture::ALL.into_iter().map(Target::musl);
+        let edits = |target: &Target| strsim::damerau_levenshtein(triple, target.triple());
+        targets
+            .min_by_key(edits)
+            .filter(|target| edits(target) <= 2)
     }
 
     fn row(&self) -> &'static Row {
@@ -360,6 +374,25 @@ mod tests {
             assert_eq!(Target::of_gnu(triple), Some(target));
         }
         assert_eq!(Target::of_gnu("i686-linux-gnu"), None);
+    }
+
+    #[test]
+    fn a_mistyped_triple_is_near_what_was_meant() {
+        for (triple, meant) in [
+            ("x86_64-unknown-linux-mus", Some(Architecture::X86_64)),
+            ("aarch64-unkown-linux-musl", Some(Architecture::Aarch64)),
+            ("armv7-unknown-linux-musleabi", Some(Architecture::Armv7)),
+            ("aarch64-linux-musl", Some(Architecture::Aarch64)),
+            ("x86_64-unknown-linux-gnu", None),
+            ("aarch64-apple-darwin", None),
+            ("", None),
+        ] {
+            assert_eq!(
+                Target::meant_by(triple),
+                meant.map(Target::musl),
+                "{triple}"
+            );
+        }
     }
 
     #[test]

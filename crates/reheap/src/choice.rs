@@ -452,20 +452,17 @@ fn memory_functions_of_environment() -> anyhow::Result<Option<WhoseMemoryFunctio
 /// The target of that triple, or the musl target of this machine.
 pub(crate) fn musl_target(triple: Option<&str>) -> anyhow::Result<Target> {
     let host = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
-    triple
-        .unwrap_or(&host)
-        .parse()
-        .map_err(|error: TargetError| {
-            let failure = Failure::usage(error.to_string());
-            match &error {
-                TargetError::NotMusl { .. } => failure
-                    .hint("for a dynamic program, use `reheap run -a <allocator> -- <command>`"),
-                TargetError::UnsupportedArchitecture { triple } => match Target::of_gnu(triple) {
-                    Some(target) => failure.hint(format!("did you mean `--target {target}`?")),
-                    None => failure,
-                },
-                _ => failure,
+    let triple = triple.unwrap_or(&host);
+    triple.parse().map_err(|error: TargetError| {
+        let failure = Failure::usage(error.to_string());
+        let meant = Target::meant_by(triple);
+        match (meant, error) {
+            (Some(target), _) => failure.hint(format!("did you mean `--target {target}`?")),
+            (None, TargetError::NotMusl { .. }) => {
+                failure.hint("for a dynamic program, use `reheap run -a <allocator> -- <command>`")
             }
-            .into()
-        })
+            _ => failure,
+        }
+        .into()
+    })
 }

@@ -6,7 +6,7 @@ use crate::env_vars;
 use crate::other_preloads;
 use crate::program::Program;
 use crate::ui::Failure;
-use crate::workshop::{Workshop, unusable_cache};
+use crate::workshop::{Workshop, another_cache, unusable_cache};
 use anyhow::Context as _;
 use reheap_allocators::load::Loading;
 use reheap_allocators::own_library::NOTHING;
@@ -196,6 +196,5 @@ fn check_path(cache: &Path) -> anyhow::Result<()> {
         "cannot preload from the cache directory `{}`: LD_PRELOAD allows no blank, colon or dollar sign in a path",
         cache.display()
     );
-    let hint = format!("set another one: {}=<directory>", env_vars::CACHE_DIR);
-    Err(Failure::failed(text).hint(hint).into())
+    Err(Failure::failed(text).hint(another_cache()).into())
 }

@@ -438,21 +438,23 @@ impl Workshop {
         built.map_err(|error| {
             let name = choice.allocator.name;
             let reasons = anyhow::Error::new(error);
-            let hint = match self.network {
-                _ if lacks_cxx(&reasons) => Some("reheap doctor --fix"),
-                Network::Forbidden => {
-                    Some("reheap has to download its sources once: try again without --offline")
-                }
-                Network::AsConfigured => None,
+            let text = format!("cannot build {name}: {reasons:#}");
+            let is_full = text.contains(DISK_FULL);
+            let failure = Failure::failed(text);
+            let failure = match self.network {
+                _ if is_full => failure.hint("make room for the cache").or(&another_cache()),
+                _ if lacks_cxx(&reasons) => failure.hint("reheap doctor --fix"),
+                Network::Forbidden => failure
+                    .hint("reheap has to download its sources once: try again without --offline"),
+                Network::AsConfigured => failure,
             };
-            let failure = Failure::failed(format!("cannot build {name}: {reasons:#}"));
-            match hint {
-                Some(hint) => failure.hint(hint).into(),
-                None => failure.into(),
-            }
+            failure.into()
         })
     }
 }
+
+/// What reheap, Cargo and compilers say when they cannot write (errno(3), ENOSPC).
+const DISK_FULL: &str = "No space left on device";
 
 /// Refuses an allocator that cannot be built for the target, and names those that can.
 pub(crate) fn refuse_missing(choice: &Choice, target: &Target) -> Result<(), Failure> {
@@ -505,8 +507,7 @@ fn find_cache() -> anyhow::Result<Cache> {
         let text = format!(
             "cannot use the cache directory `{shown}`: Cargo does not build in a directory whose name is not UTF-8"
         );
-        let hint = format!("set another one: {}=<directory>", env_vars::CACHE_DIR);
-        return Err(Failure::failed(text).hint(hint).into());
+        return Err(Failure::failed(text).hint(another_cache()).into());
     }
     cache.check_trust().map_err(unusable_cache)?;
     Ok(cache)
@@ -525,14 +526,18 @@ fn check_entry_of(library: &Path) -> anyhow::Result<()> {
 
 /// The cache keeps nothing, as in a read-only home.
 pub(crate) fn unusable_cache(error: CacheError) -> Failure {
-    let another = format!("set another one: {}=<directory>", env_vars::CACHE_DIR);
     let command = error.distrust().and_then(Distrusted::command);
     let text = format!("cannot use the cache: {:#}", anyhow::Error::new(error));
     let failure = Failure::failed(text);
     match command {
-        Some(command) => failure.hint(command).or(&another),
-        None => failure.hint(another),
+        Some(command) => failure.hint(command).or(&another_cache()),
+        None => failure.hint(another_cache()),
     }
+}
+
+/// The way out where the cache cannot stay where it is.
+pub(crate) fn another_cache() -> String {
+    format!("set another one: {}=<directory>", env_vars::CACHE_DIR)
 }
 
 fn find_libc_of_rust(target: &Target) -> anyhow::Result<PathBuf> {

@@ -544,3 +544,18 @@ fn relocatable_objects_and_assembly_are_left_to_the_compiler() {
         0
     );
 }
+
+#[test]
+fn a_full_cache_is_named_with_a_way_out() {
+    let sources = Sources::new(&[("hello.c", HELLO)]);
+    fs::create_dir(sources.path("full")).unwrap();
+    let script = "mount -t tmpfs -o size=4k,mode=755 none \"$1\"; export REHEAP_CACHE_DIR=\"$1\"; cd \"$2\"; \
+        if \"$REHEAP\" cc hello.c -o hello; then exit 3; fi; test ! -e hello";
+    let directories = [&sources.path("full"), sources.0.path()];
+    let outcome = common::image::in_namespace(script, &directories).succeeded();
+    outcome.said(&[
+        "cannot build mimalloc: ",
+        "No space left on device",
+        "hint: make room for the cache\n      or set another one: REHEAP_CACHE_DIR=<directory>",
+    ]);
+}

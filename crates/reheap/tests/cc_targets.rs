@@ -157,6 +157,10 @@ fn what_cannot_be_made_for_a_target_is_refused_before_a_compiler_is_looked_for()
         &["hint: did you mean `--target aarch64-unknown-linux-musl`?"],
     );
     directory.is_refused(
+        "cc --target x86_64-unknown-linux-mus -c hello.c",
+        &["hint: did you mean `--target x86_64-unknown-linux-musl`?"],
+    );
+    directory.is_refused(
         "c++ --target i686-unknown-linux-musl -a hardened_malloc hello.c",
         &[
             "cannot use hardened_malloc for `i686-unknown-linux-musl`: ",
