@@ -273,7 +273,7 @@ fn branches(said: &str) -> Option<(u64, u64)> {
     };
     let mut numbers = said.lines().filter_map(number);
     let (_, at_first) = numbers.find(|(is_first, _)| *is_first)?;
-    let in_the_end = numbers.last().map_or(at_first, |(_, number)| number);
+    let in_the_end = numbers.next_back().map_or(at_first, |(_, number)| number);
     Some((at_first, in_the_end.max(at_first)))
 }
 

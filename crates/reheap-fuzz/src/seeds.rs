@@ -18,70 +18,19 @@ mod matrix;
 #[path = "../../reheap-report/tests/profiles/mod.rs"]
 mod profiles;
 
-const PROGRAM: &str = "#include <stdio.h>\n#include <stdlib.h>\n\
-    int main(int c, char **v) { char *p = malloc(c); printf(\"%p %f\", p, c / 3.0); free(p); return 0; }\n";
-
-/// An allocator with all that the derived libc asks of one; the fuzzer makes it worse.
-const ALLOCATOR: &str = "#include <stddef.h>\n\
-    static char heap[1 << 20]; static size_t top;\n\
-    void *mi_malloc(size_t n) { void *p = heap + top; top += (n + 15) & -16; return p; }\n\
-    void *mi_calloc(size_t n, size_t m) { return mi_malloc(n * m); }\n\
-    void *mi_realloc(void *p, size_t n) { return mi_malloc(n); }\n\
-    void mi_free(void *p) { if (p) *(char *)p = 0; }\n\
-    void *fast_memcpy(char *to, const char *from, size_t n) { while (n--) to[n] = from[n]; return to; }\n\
-    void *fast___memrchr(char *of, int c, size_t n) { while (n--) if (of[n] == c) return of + n; return 0; }\n";
-
-/// The smallest libc.a that reheap takes for musl's.
-const LIBC: &str = "const char __libc_version[] = \"1.2.5\";\nvoid __init_tp(void) {}\n";
-const LIBC_MALLOC: &str = "#include <stddef.h>\n\
-    void *__libc_malloc_impl(size_t n) { return 0; }\n\
-    void *malloc(size_t n) { return __libc_malloc_impl(n); }\nvoid *calloc(size_t n, size_t m) { return malloc(n * m); }\n\
-    void *realloc(void *p, size_t n) { return malloc(n); }\nvoid free(void *p) {}\n";
-const LIBC_MEMORY: &str = "#include <stddef.h>\n\
-    void *__memrchr(const void *of, int c, size_t n) { return 0; }\n\
-    void *memcpy(void *to, const void *from, size_t n) { return __memrchr(to, 0, n); }\n";
-
-/// What shows allocators where little else is left: texts, names, constants in code.
-const EVIDENCE: &str = "#include <stdatomic.h>\nlong sysconf(int what); _Atomic long n[12];\n\
-    const char *const texts[] = { \"<jemalloc>: \", \"5.3.0-0-g54eaed1d8b56b1aa528be3bdd1877e59c56fa90c\", \n\
-    \"snmalloc: the heap is corrupted\", \"tcmalloc: large alloc \", \"mimalloc: \" };\n\
-    void *je_mallocx(unsigned long n, int f) { return sysconf(30) != 65536 ? 0 : &n; }\n\
-    __attribute__((section(\".gopclntab\"))) const int go = 1;\n\
-    void _start(void) { for (int i = 0; i < 3; i++) { n[0]++; n[1] &= 3; n[2] |= 5; n[3] ^= 1; atomic_exchange(n + 4, 1); \n\
-    n[5]++; n[6]--; n[7] += 7; n[8]++; n[9]++; n[10]++; je_mallocx((long)texts[i], 0); } for (;;) {} }\n";
-
-/// Begins a program with a derived libc, or with another malloc, and no other library.
-const START: &str = "#include <stddef.h>\nvoid *malloc(size_t n); void free(void *p);\n\
-    void _start(void) { free(malloc(7)); for (;;) {} }\n";
-
-/// Calls all that shows musl's malloc in a stripped program.
-const FAMILY: &str = "#include <stdlib.h>\n\
-    int main(int c, char **v) { void *p = calloc(c, 7); return posix_memalign(&p, 64, c) \n\
-    || !malloc(c) || !realloc(p, 9) || !aligned_alloc(64, 64) || (free(p), 0); }\n";
-
-/// The texts and the calls that show glibc's malloc in a stripped program, which itself is too large for a fuzzer.
-const GLIBC: &str = "typedef unsigned long z;\n#define N __attribute__((noipa))\n\
-    N void say(const char *a, const char *b) { if (a == b) __builtin_trap(); }\n\
-    N void free_block(char *p) { if (*p) say(\"free(): invalid pointer\", \"free(): invalid next size (fast)\"); *p = 1; }\n\
-    N void unmap(char *p) { if (*p) say(\"munmap_chunk(): invalid pointer\", \"malloc(): corrupted top size\"); *p = 2; }\n\
-    N void *malloc(z n) { static char h[99]; if (n > 9) say(\"__libc_malloc\", 0); return h + n; }\n\
-    N void *calloc(z n, z m) { if (n > 9) say(\"__libc_calloc\", 0); return malloc(n * m); }\n\
-    N void free(void *p) { if (!p) return; if ((z)p & 2) unmap(p); else free_block(p); }\n\
-    N void *realloc(char *p, z n) { if (n > 99) say(\"__libc_realloc\", 0); if ((z)p & 2) unmap(p); else free_block(p); \n\
-    free(p); return malloc(n); }\n\
-    N void *align(z a, z n, void *from) { if (a & 3) say(\"_mid_memalign\", from); return malloc(a + n); }\n\
-    N void *memalign(z a, z n) { return align(a, n, __builtin_return_address(0)); }\n\
-    N int posix_memalign(void **p, z a, z n) { if (a & 7) return 22; *p = align(a, n, 0); return 0; }\n\
-    void _start(void) { void *p = calloc(1, 2); posix_memalign(&p, 8, 8); free(realloc(memalign(8, 8), 3)); for (;;) {} }\n";
-
-/// Functions in each other, and names as compilers of C++ and Rust make them.
-const CALLS: &str = "#include <stdlib.h>\n\
-    __attribute__((noinline)) int leaf(int a) __asm__(\"_ZN3abc4leafIiSt6vectorIS_SaIS0_EEEEiT_\");\n\
-    int leaf(int a) { char b[a]; b[a / 2] = a; return abort(), b[0]; }\n\
-    static inline __attribute__((always_inline)) int inlined(int a) { return leaf(a + 1) + leaf(a); }\n\
-    __attribute__((noinline)) int between(int a) __asm__(\"_RINvNtCs1234_7mycrate3foo3barNtB4_1AE\");\n\
-    int between(int a) { return inlined(a) * 3; }\n\
-    int main(int c, char **v) { return between(c) + between(c + 1); }\n";
+/// Sources of what is inspected, derived, located and walked.
+const SOURCES: [(&str, &str); 10] = [
+    ("program.c", include_str!("programs/program.c")),
+    ("allocator.c", include_str!("programs/allocator.c")),
+    ("libc.c", include_str!("programs/libc.c")),
+    ("malloc.c", include_str!("programs/malloc.c")),
+    ("memory.c", include_str!("programs/memory.c")),
+    ("evidence.c", include_str!("programs/evidence.c")),
+    ("start.c", include_str!("programs/start.c")),
+    ("family.c", include_str!("programs/family.c")),
+    ("glibc.c", include_str!("programs/glibc.c")),
+    ("calls.c", include_str!("programs/calls.c")),
+];
 
 /// First lines of files, with what env(1) makes of them.
 const SCRIPTS: [&str; 6] = [
@@ -172,14 +121,7 @@ impl Seeds {
     }
 
     fn add_elf_files(&mut self, workshop: &Workshop) {
-        for (name, source) in [
-            ("program.c", PROGRAM),
-            ("allocator.c", ALLOCATOR),
-            ("a-libc.c", LIBC),
-            ("malloc.c", LIBC_MALLOC),
-            ("memory.c", LIBC_MEMORY),
-            ("evidence.c", EVIDENCE),
-        ] {
+        for (name, source) in SOURCES {
             workshop.write(name, source);
         }
         for command in [
@@ -188,8 +130,8 @@ impl Seeds {
             "gcc -O1 -m32 -nostdlib -c -fno-builtin -x c /dev/null -o object-32",
             "musl-gcc -O1 -static program.c -o static",
             "strip -o stripped static",
-            "gcc -O1 -fno-builtin -c program.c allocator.c a-libc.c malloc.c memory.c",
-            "ar rcs libc.a a-libc.o malloc.o memory.o",
+            "gcc -O1 -fno-builtin -c program.c allocator.c libc.c malloc.c memory.c",
+            "ar rcs libc.a libc.o malloc.o memory.o",
             "gcc -O1 -shared -fPIC evidence.c -o evidence",
             "aarch64-linux-gnu-gcc -O1 -march=armv8.1-a -shared -fPIC evidence.c -o evidence-aarch64",
             "cp program.o an-object-with-a-name-that-is-long.o",
@@ -225,10 +167,6 @@ impl Seeds {
     fn add_programs(&mut self, workshop: &Workshop) {
         let [libc, allocator] = ["libc.a", "allocator.o"].map(|name| workshop.read(name));
         workshop.write("derived.a", elf::derived(&libc, &allocator));
-        workshop.write("start.c", START);
-        workshop.write("family.c", FAMILY);
-        workshop.write("glibc.c", GLIBC);
-        workshop.write("calls.c", CALLS);
         for command in [
             "gcc -O1 -static -nostdlib -fno-builtin start.c derived.a -o derived",
             "aarch64-linux-gnu-gcc -O1 -static -nostdlib -fno-builtin start.c allocator.c -o aarch64 \
@@ -276,7 +214,7 @@ impl Seeds {
         for command in [
             "mkdir -p usr/bin etc",
             "cp program.c a",
-            "cp a-libc.c usr/bin/dash",
+            "cp libc.c usr/bin/dash",
             "ln -s usr/bin bin",
             "ln -s dash usr/bin/sh",
             "ln a b",

@@ -2,6 +2,7 @@
 
 use reheap_fuzz::mutation::{Random, mutated};
 use reheap_fuzz::{Seeds, TARGETS, Target};
+use reheap_profile::inject::{self, Access};
 use std::fs;
 use std::panic::catch_unwind;
 use std::path::Path;
@@ -61,6 +62,26 @@ macro_rules! tests {
 }
 
 tests! { archive derive identify libraries locate stacks image layout trace results profile attacks project manifest script maps }
+
+#[test]
+fn the_malloc_of_each_program_among_the_seeds_is_located_by_what_the_program_is_for() {
+    let found = SEEDS.of("locate").map(|(name, program)| {
+        let located = inject::locate(program);
+        (name, located.map(|it| (it.access, it.functions.len())).ok())
+    });
+    let found: Vec<_> = found.collect();
+    assert_eq!(
+        found,
+        [
+            ("aarch64", Some((Access::Symbols, 4))),
+            ("derived", Some((Access::Marker, 4))),
+            ("dynamic", None),
+            ("family", Some((Access::Code, 6))),
+            ("glibc", Some((Access::Code, 6))),
+            ("static", Some((Access::Symbols, 2))),
+        ]
+    );
+}
 
 #[test]
 fn mutations_are_the_same_in_each_run_and_differ_from_the_seed() {
