@@ -46,10 +46,10 @@ struct Row {
     corpus_files: usize,
     /// How many branches of the program the inputs reach. Not known of the first runs.
     #[serde(default)]
-    branches: u64,
-    /// How many of them nothing before the last round reached: with few, more time finds little.
+    branches: Option<u64>,
+    /// How many of them nothing before the last run reached: with few, more time finds little.
     #[serde(default)]
-    new_branches: u64,
+    new_branches: Option<u64>,
     /// Of the last run.
     date: String,
 }
@@ -97,9 +97,12 @@ pub(crate) fn run(
             };
             progress.say(format!("{name}, for {seconds} s"));
             let mut left = Duration::from_secs(seconds);
+            let mut new_branches = 0;
             while left > Duration::ZERO {
-                let round = fuzzed(workspace, &fuzz, &name, left.min(ROUND_MAX))?;
+                let mut round = fuzzed(workspace, &fuzz, &name, left.min(ROUND_MAX))?;
                 left = left.saturating_sub(Duration::from_secs_f64(round.seconds));
+                new_branches += round.new_branches.unwrap_or(0);
+                round.new_branches = Some(new_branches);
                 let mut rows = rows.lock().expect("no thread panics");
                 let row = rows.entry(name.clone()).or_default();
                 row.add(round);
@@ -196,8 +199,8 @@ fn fuzzed(workspace: &Workspace, fuzz: &Path, name: &str, time: Duration) -> Res
         executions,
         finds: names(&artifacts).difference(&found_before).count(),
         corpus_files: names(&fuzz.join("corpus").join(name)).len(),
-        branches,
-        new_branches: branches - at_first,
+        branches: Some(branches),
+        new_branches: Some(branches - at_first),
         date: crate::machine::today(),
     })
 }
@@ -309,14 +312,16 @@ fn write(directory: &Path, raw: &Path, machine: &Machine, rows: &Rows) -> Result
 
 fn table(rows: &Rows) -> String {
     let mut text = "| target | last run | minutes by the clock | of processor time | executions | finds | inputs in the corpus | \
-                    branches | new in the last round |\n\
+                    branches | new in the last run |\n\
                     | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
         .to_owned();
     for (name, row) in rows {
+        let [branches, new_branches] = [row.branches, row.new_branches]
+            .map(|number| number.map_or_else(String::new, |number| number.to_string()));
         let [clock, processor] = [row.clock_seconds, row.seconds].map(|seconds| seconds / 60.0);
         text.push_str(&format!(
-            "| `{name}` | {} | {clock:.0} | {processor:.0} | {} | {} | {} | {} | {} |\n",
-            row.date, row.executions, row.finds, row.corpus_files, row.branches, row.new_branches
+            "| `{name}` | {} | {clock:.0} | {processor:.0} | {} | {} | {} | {branches} | {new_branches} |\n",
+            row.date, row.executions, row.finds, row.corpus_files
         ));
     }
     text
@@ -360,8 +365,8 @@ mod tests {
             executions,
             finds: 1,
             corpus_files: 34,
-            branches: 100 * executions,
-            new_branches: executions,
+            branches: Some(100 * executions),
+            new_branches: Some(executions),
             date: date.to_owned(),
         };
         let mut row = Row::default();
@@ -369,8 +374,8 @@ mod tests {
         row.add(round(2.0, 7, "2026-01-02"));
         let sum = Row {
             finds: 2,
-            branches: 700,
-            new_branches: 7,
+            branches: Some(700),
+            new_branches: Some(7),
             ..round(3.0, 12, "2026-01-02")
         };
         assert_eq!(row, sum);
@@ -384,13 +389,13 @@ mod tests {
             executions: 12,
             finds: 1,
             corpus_files: 34,
-            branches: 560,
-            new_branches: 7,
+            branches: Some(560),
+            new_branches: None,
             date: "2026-01-02".to_owned(),
         };
         let text = table(&Rows::from([("maps".to_owned(), row)]));
         assert!(
-            text.ends_with("| `maps` | 2026-01-02 | 120 | 60 | 12 | 1 | 34 | 560 | 7 |\n"),
+            text.ends_with("| `maps` | 2026-01-02 | 120 | 60 | 12 | 1 | 34 | 560 |  |\n"),
             "{text}"
         );
     }
