@@ -32,14 +32,11 @@ pub(crate) fn archive(bytes: &[u8]) {
 
 /// Deriving from any libc.a and any allocator object gives an error, or a derived libc that is recognised as one.
 ///
-/// The input is a 32-bit little-endian length, so many bytes of libc.a, and the allocator's object, which also has the
-/// memory functions.
+/// The input is libc.a behind its length, and the allocator's object, which also has the memory functions.
 pub(crate) fn derive(bytes: &[u8]) {
-    let Some((length, rest)) = bytes.split_first_chunk::<4>() else {
+    let Some((libc, allocator)) = super::two(bytes) else {
         return;
     };
-    let length = u32::from_le_bytes(*length) as usize;
-    let (libc, allocator) = rest.split_at(length.min(rest.len()));
     let Ok(original) = read_original(libc) else {
         return;
     };

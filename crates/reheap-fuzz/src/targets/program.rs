@@ -26,14 +26,12 @@ pub(crate) fn locate(bytes: &[u8]) {
 
 /// Stacks end, whatever the tables of a program say, and each of their addresses has a name.
 ///
-/// The input is a 32-bit little-endian length, so many bytes of the program, and the words of a stack. Each of the first
-/// words is also a place where the program was interrupted.
+/// The input is the program behind its length, and the words of a stack. Each of the first words is also a place where the
+/// program was interrupted.
 pub(crate) fn stacks(bytes: &[u8]) {
-    let Some((length, rest)) = bytes.split_first_chunk::<4>() else {
+    let Some((program, stack)) = super::two(bytes) else {
         return;
     };
-    let length = u32::from_le_bytes(*length) as usize;
-    let (program, stack) = rest.split_at(length.min(rest.len()));
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file can be made");
     file.write_all(program)
         .expect("a temporary file can be written");
