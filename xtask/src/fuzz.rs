@@ -61,12 +61,12 @@ pub(crate) fn run(
     workspace: &Workspace,
     seconds: u64,
     at_once: Option<NonZeroUsize>,
-    machine_name: Option<String>,
     only: &[String],
 ) -> Result<()> {
     let progress = Progress::start();
     let machine = Machine::describe()?;
-    let directory = machine.directory(workspace, machine_name)?;
+    // Not in the directory of a day: what came of the runs of all days is one sum.
+    let directory = workspace.root.join("docs/measurements");
     let fuzz = workspace.root.join("fuzz");
     let names = targets(&fuzz)?;
     let unknown = only.iter().find(|name| !names.contains(name));
@@ -84,7 +84,7 @@ pub(crate) fn run(
     )?;
     progress.step(
         "building the fuzz targets",
-        &mut cargo_fuzz(workspace, "build"),
+        &mut cargo_fuzz(workspace, "exec \"$@\"", "build"),
     )?;
     let raw = directory.join("fuzz.json");
     let rows = Mutex::new(read(&raw)?);
@@ -141,10 +141,10 @@ fn targets(fuzz: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// libFuzzer needs a nightly Rust.
-fn cargo_fuzz(workspace: &Workspace, subcommand: &str) -> Command {
-    let mut command = Command::new("cargo");
-    command.args(["+nightly", "fuzz", subcommand]);
+/// What `sh -c SCRIPT` does with `"$@"`, which is the command of cargo-fuzz. It needs a nightly Rust.
+fn cargo_fuzz(workspace: &Workspace, script: &str, subcommand: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh", "cargo", "+nightly", "fuzz", subcommand]);
     command.current_dir(&workspace.root);
     if Path::new(MEMORY).is_dir() {
         command.env("TMPDIR", MEMORY);
@@ -169,19 +169,15 @@ impl Row {
 fn fuzzed(workspace: &Workspace, fuzz: &Path, name: &str, time: Duration) -> Result<Row> {
     let artifacts = fuzz.join("artifacts").join(name);
     let found_before = names(&artifacts);
-    let mut command = Command::new("sh");
     // `times` is the shell's way to tell the processor time of what it has started.
-    command.args(["-c", "\"$@\" >/dev/null; times", "sh"]);
-    let run = cargo_fuzz(workspace, "run");
-    command.arg(run.get_program()).args(run.get_args());
+    let mut command = cargo_fuzz(workspace, "\"$@\" >/dev/null; times", "run");
     command.args([name, "--", "-print_final_stats=1"]);
     command.arg(format!("-max_total_time={}", time.as_secs().max(1)));
     command.arg(format!("-timeout={HANG_SECONDS}"));
     command.arg(format!("-report_slow_units={INPUT_SECONDS_MAX}"));
     command.arg(format!("-max_len={INPUT_BYTES_MAX}"));
     let start = Instant::now();
-    let output = command.current_dir(&workspace.root).output();
-    let output = output.context("cannot start cargo fuzz")?;
+    let output = command.output().context("cannot start cargo fuzz")?;
     let clock_seconds = start.elapsed().as_secs_f64();
     let said = String::from_utf8_lossy(&output.stderr);
     let times = String::from_utf8_lossy(&output.stdout);
@@ -220,19 +216,11 @@ fn drop_what_was_slow_once(workspace: &Workspace, name: &str, artifacts: &Path) 
         if !is_slow {
             continue;
         }
-        let mut again = Command::new("sh");
         let limited = format!("ulimit -t {INPUT_SECONDS_MAX}; exec \"$@\"");
-        again.args(["-c", &limited, "sh"]);
-        let run = cargo_fuzz(workspace, "run");
-        again.arg(run.get_program()).args(run.get_args());
+        let mut again = cargo_fuzz(workspace, &limited, "run");
         again.arg(name).arg(&path).args(["--", "-timeout=0"]);
-        if again
-            .current_dir(&workspace.root)
-            .output()
-            .context("cannot start cargo fuzz")?
-            .status
-            .success()
-        {
+        let output = again.output().context("cannot start cargo fuzz")?;
+        if output.status.success() {
             fs::remove_file(&path)
                 .with_context(|| format!("cannot remove `{}`", path.display()))?;
         }
@@ -298,7 +286,7 @@ fn read(raw: &PathBuf) -> Result<Rows> {
 
 fn write(directory: &Path, raw: &Path, machine: &Machine, rows: &Rows) -> Result<()> {
     let text = format!(
-        "# Fuzzing\n\n{machine}.\nMade by `make fuzz`; raw data in `fuzz.json`. A find is an input with which the target \
+        "# Fuzzing\n\n{machine}.\nThat is the machine of the last run. Made by `make fuzz`; raw data in `fuzz.json`. A find is an input with which the target \
          panics, takes more than {INPUT_SECONDS_MAX} s of processor time, or uses more than 2 GiB.\n\n{}",
         table(rows)
     );

@@ -100,9 +100,6 @@ enum Task {
         /// How many targets run at once [default: one on each processor]
         #[arg(long, value_name = "N")]
         at_once: Option<std::num::NonZeroUsize>,
-        /// Name of this machine in the directory's name [default: architecture and number of processors]
-        #[arg(long, value_name = "NAME")]
-        machine: Option<String>,
         /// Only these targets
         only: Vec<String>,
     },
@@ -234,9 +231,8 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Fuzz {
             seconds,
             at_once,
-            machine,
             only,
-        } => fuzz::run(&workspace, seconds, at_once, machine, &only),
+        } => fuzz::run(&workspace, seconds, at_once, &only),
         Task::CountMemory { into } => memory_counts::run(&workspace, into),
         Task::CountPrograms { directory } => program_counts::run(&workspace, &directory),
         Task::MeasureMemory { machine } => memory_functions::run(&workspace, machine),

@@ -11,6 +11,7 @@ pub enum Compression {
     Zstd,
 }
 
+/// The first bytes of what is compressed (RFC 1952, RFC 8878).
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 

@@ -379,7 +379,6 @@ impl<W: Write> Write for Encoder<W> {
     }
 }
 
-/// The first bytes of compressed layers (RFC 1952, RFC 8878).
 #[cfg(test)]
 mod tests {
     use super::*;

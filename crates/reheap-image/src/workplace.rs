@@ -102,14 +102,16 @@ impl<R: Read> Read for UntilEnd<'_, R> {
 
 /// Copies, and leaves out blocks of zeros.
 pub(crate) fn copy_with_holes(from: &mut impl Read, to: &mut File) -> io::Result<()> {
-    let mut piece = vec![0; 64 << 10];
+    static ZEROS: [u8; 64 << 10] = [0; _];
+    let mut piece = vec![0; ZEROS.len()];
     loop {
         let count = from.read(&mut piece)?;
         if count == 0 {
             let end = to.stream_position()?;
             return to.set_len(end);
         }
-        match piece[..count].iter().all(|&byte| byte == 0) {
+        // Comparing slices is memcmp, many times as fast as looking at each byte.
+        match piece[..count] == ZEROS[..count] {
             true => {
                 to.seek(SeekFrom::Current(count as i64))?;
             }
