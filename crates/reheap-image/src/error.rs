@@ -126,6 +126,14 @@ pub enum ReadError {
     /// A layer that only a key opens.
     #[error("it has encrypted layers")]
     Encrypted,
+    /// A file is stored in a way that reheap cannot read.
+    #[error(
+        "`{0}` is packed as a sparse file, which reheap does not read; pack it without `tar --sparse`"
+    )]
+    Sparse(String),
+    /// Nothing can be there.
+    #[error("a path in the image is longer than {0} bytes, and Linux follows none that is")]
+    LongPath(usize),
     /// It would not fit into the memory that reheap allows.
     #[error("the image has more than {0} files")]
     TooManyFiles(usize),

@@ -22,6 +22,7 @@ pub mod destination;
 pub mod docker;
 mod error;
 pub mod layer;
+mod members;
 pub mod oci;
 pub mod read;
 pub mod registry;

@@ -2,17 +2,21 @@
 
 use crate::blob::Region;
 use crate::error::ReadError;
+use crate::members::Members;
 use crate::workplace::{Workplace, copy_with_holes};
 use flate2::read::MultiGzDecoder;
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tar::EntryType;
 
-/// Manifests and configurations are some kilobytes.
-pub(crate) const SMALL_BYTES_MAX: u64 = 16 << 20;
+/// Manifests and configurations are some kilobytes. Registries refuse manifests that are larger, and JSON can need a
+/// hundred times as much memory.
+pub(crate) const SMALL_BYTES_MAX: u64 = 4 << 20;
 /// More parts than any image has.
 const PARTS_MAX: usize = 100_000;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -76,24 +80,26 @@ impl Store {
 
     fn of_archive(file: Arc<File>, workplace: &Workplace<'_>) -> Result<Self, ReadError> {
         let mut parts = HashMap::new();
-        for entry in tar::Archive::new(BufReader::new(&*file)).entries_with_seek()? {
-            let entry = entry?;
+        let mut members = Members::sought(BufReader::new(&*file));
+        while let Some(member) = members.next()? {
             workplace.go_on()?;
-            let name = entry.path_bytes().into_owned();
-            let name = name.strip_prefix(b"./").unwrap_or(&name);
-            let place = (entry.raw_file_position(), entry.size());
-            let target = entry.link_name_bytes().map(|target| target.into_owned());
+            let name = member.name.strip_prefix(b"./").unwrap_or(&member.name);
             let name = String::from_utf8_lossy(name).into_owned();
+            if member.is_sparse {
+                return Err(ReadError::Sparse(name.escape_debug().to_string()));
+            }
             // Docker writes a layer that it has already written as a link to it.
-            let linked = target.and_then(|target| {
-                let target = std::ffi::OsStr::from_bytes(&target);
-                let path = match entry.header().entry_type().is_hard_link() {
-                    true => PathBuf::from(target),
-                    false => within(Path::new(&name).parent()?, Path::new(target))?,
-                };
-                parts.get(path.to_str()?).copied()
-            });
-            parts.insert(name, linked.unwrap_or(place));
+            let target = Path::new(OsStr::from_bytes(&member.target));
+            let linked = match member.kind {
+                EntryType::Link => Some(target.to_owned()),
+                EntryType::Symlink => {
+                    let directory = Path::new(&name).parent();
+                    directory.and_then(|directory| within(directory, target))
+                }
+                _ => None,
+            };
+            let linked = linked.and_then(|path| parts.get(path.to_str()?).copied());
+            parts.insert(name, linked.unwrap_or((member.position, member.size_bytes)));
             if parts.len() > PARTS_MAX {
                 return Err(ReadError::TooManyFiles(PARTS_MAX));
             }

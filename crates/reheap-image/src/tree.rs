@@ -1,9 +1,13 @@
 //! Builds the file tree that the layers of an image make together (OCI image specification, "Layer Filesystem
 //! Changeset").
 
+mod reading;
+
+use self::reading::{Escaping, Reading};
 use crate::blob::{Hashed, Region};
 use crate::compression::{compression_of, unpacked};
 use crate::error::ReadError;
+use crate::members::Members;
 use crate::read::StoredLayer;
 use crate::workplace::{Workplace, copy_with_holes};
 use oci_spec::image::Digest;
@@ -13,10 +17,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, BufReader, Read, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
-use tar::EntryType;
 
-/// More files than any image has, and few enough for the memory that reheap allows.
-const FILES_MAX: usize = 1_000_000;
 /// The most bytes that all links of an image may hold together.
 const TARGETS_BYTES_MAX: usize = 8 << 20;
 /// reheap reads a larger program only up to this: nobody wants more of an image copied to the disk.
@@ -25,24 +26,38 @@ const FILE_BYTES_MAX: u64 = 2 << 30;
 pub const BEGINNING_BYTES: u64 = 256;
 /// As many links as Linux follows (path_resolution(7)).
 const LINKS_MAX: usize = 40;
-const WHITEOUT: &[u8] = b".wh.";
-const OPAQUE: &[u8] = b".wh..wh..opq";
+/// The longest path that Linux follows (PATH_MAX, with the zero that ends it).
+const PATH_BYTES_MAX: usize = 4095;
+/// The hash of `/`.
+const ROOT: u64 = 0;
 
 /// What a layer does to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Act {
     /// It has a directory there.
     Directory,
-    /// It has a file there: the entry of that number.
-    File(u32),
+    /// It has a file there.
+    File,
     /// It has a symbolic link there; the targets say where it leads.
     Link(u32),
     /// It has another name there of the file at that path.
     SameAs(u32),
+    /// It has something else there: a device, say.
+    Other,
     /// It removes what is below it.
     Hide,
     /// It removes what is in the directory below it.
     Empty,
+}
+
+/// What an entry of a layer does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Change {
+    /// The hash of its path.
+    path: u64,
+    /// Its number in the layer.
+    entry: u32,
+    act: Act,
 }
 
 /// What is at a path.
@@ -56,28 +71,37 @@ enum Node {
     },
     /// Where a symbolic link leads.
     Link(PathBuf),
-    /// Another name of the file at that path.
-    SameAs(PathBuf),
+    Other,
+}
+
+/// A moment while the layers are put on each other: all below a layer, and its entries in front of one.
+#[derive(Debug, Clone, Copy)]
+struct Moment {
+    layer: usize,
+    entry: u32,
+}
+
+/// A place on the way along a path.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    /// The hash of the path.
+    path: u64,
+    /// What layers below this one have there was removed.
+    lowest: usize,
 }
 
 /// The tree, with paths from `/`. reheap asks for only a few of a million paths, so it keeps each as a hash of eight
-/// bytes. The key of the hash is random, so no image can be made to collide.
+/// bytes, made from that of its directory and its name. The key of the hash is random, so no image can be made to
+/// collide.
 #[derive(Debug, Default)]
 pub struct Tree {
     layers: Vec<Region>,
-    /// What each layer does, the lowest first, sorted by path.
-    acts: Vec<Vec<(u64, Act)>>,
+    /// What each layer does, the lowest first, sorted by path and then in their order.
+    changes: Vec<Vec<Change>>,
     /// Two bytes of length, then the text of a link.
     targets: Vec<u8>,
     hashes: RandomState,
     files: usize,
-}
-
-/// What to do with a file that is outside of the image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Escaping {
-    LeftOut,
-    Refused,
 }
 
 /// What a layer turned out to be when all of it was read.
@@ -174,47 +198,15 @@ impl Tree {
     }
 
     fn read_names(&mut self, archive: impl Read, escaping: Escaping) -> Result<(), ReadError> {
-        let mut acts = Vec::new();
-        for (number, entry) in tar::Archive::new(archive).entries()?.enumerate() {
-            let entry = entry?;
-            let Some(path) = from_root(&entry.path_bytes()) else {
-                if escaping == Escaping::LeftOut {
-                    continue;
-                }
-                let shown = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-                return Err(ReadError::Damaged {
-                    what: "layer",
-                    reason: format!("`{}` is outside of the image", shown.escape_debug()),
-                });
-            };
-            let target = entry.link_name_bytes();
-            let target = target.as_deref().unwrap_or_default();
-            let act = match entry.header().entry_type() {
-                EntryType::Directory => Act::Directory,
-                EntryType::Symlink => Act::Link(self.keep(target)?),
-                EntryType::Link => match from_root(target) {
-                    Some(target) => Act::SameAs(self.keep(target.as_os_str().as_bytes())?),
-                    None => continue,
-                },
-                EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
-                    Act::File(number as u32)
-                }
-                _ => continue,
-            };
-            acts.push(self.act(&path, act));
-            self.files += 1;
-            if self.files > FILES_MAX {
-                return Err(ReadError::TooManyFiles(FILES_MAX));
-            }
-        }
-        self.put(acts);
+        let changes = Reading::of(self).all(Members::streamed(archive), escaping)?;
+        self.put(changes);
         Ok(())
     }
 
     /// Takes the topmost layer off.
     pub fn pop(&mut self) {
         self.layers.pop();
-        self.acts.pop();
+        self.changes.pop();
     }
 
     /// How many layers there are.
@@ -227,15 +219,16 @@ impl Tree {
         self.layers.is_empty()
     }
 
-    /// Keeps a text, and says where.
-    fn keep(&mut self, text: &[u8]) -> Result<u32, ReadError> {
-        let place = self.targets.len();
-        let length = u16::try_from(text.len());
-        let length = length.map_err(|_| ReadError::TooMuchInLinks(TARGETS_BYTES_MAX))?;
+    /// Keeps a path, and says where.
+    fn keep(&mut self, path: &Path) -> Result<u32, ReadError> {
+        let (text, place) = (path.as_os_str().as_bytes(), self.targets.len());
+        if text.len() > PATH_BYTES_MAX {
+            return Err(ReadError::LongPath(PATH_BYTES_MAX));
+        }
         if place + 2 + text.len() > TARGETS_BYTES_MAX {
             return Err(ReadError::TooMuchInLinks(TARGETS_BYTES_MAX));
         }
-        self.targets.extend(length.to_le_bytes());
+        self.targets.extend((text.len() as u16).to_le_bytes());
         self.targets.extend_from_slice(text);
         Ok(place as u32)
     }
@@ -246,116 +239,117 @@ impl Tree {
         OsStr::from_bytes(&text[2..2 + length]).into()
     }
 
-    /// What an entry does, and to which path: a whiteout hides another path than its own name.
-    fn act(&self, path: &Path, act: Act) -> (u64, Act) {
-        let name = path.file_name().unwrap_or_default().as_bytes();
-        let directory = path.parent().unwrap_or(Path::new("/"));
-        if name == OPAQUE {
-            (self.hash(directory), Act::Empty)
-        } else if let Some(hidden) = name.strip_prefix(WHITEOUT) {
-            (
-                self.hash(&directory.join(OsStr::from_bytes(hidden))),
-                Act::Hide,
-            )
-        } else {
-            (self.hash(path), act)
-        }
-    }
-
-    fn hash(&self, path: &Path) -> u64 {
-        self.hashes.hash_one(path)
+    fn hash(&self, directory: u64, name: &OsStr) -> u64 {
+        self.hashes.hash_one((directory, name))
     }
 
     /// Puts a layer on top.
-    fn put(&mut self, mut acts: Vec<(u64, Act)>) {
-        acts.sort_by_key(|(path, _)| *path);
-        acts.shrink_to_fit();
-        self.acts.push(acts);
+    fn put(&mut self, mut changes: Vec<Change>) {
+        changes.sort_by_key(|change| change.path);
+        changes.shrink_to_fit();
+        self.changes.push(changes);
     }
 
-    /// What a layer does to a path, in its order.
-    fn acts_on(&self, layer: usize, path: &Path) -> impl Iterator<Item = Act> {
-        let (hash, acts) = (self.hash(path), &self.acts[layer]);
-        let start = acts.partition_point(|(path, _)| *path < hash);
-        let of_path = acts[start..]
-            .iter()
-            .take_while(move |(path, _)| *path == hash);
-        of_path.map(|(_, act)| *act)
+    /// Now that all layers are there.
+    fn in_the_end(&self) -> Moment {
+        let layer = self.changes.len();
+        Moment { layer, entry: 0 }
     }
 
-    /// What is at a path: the entry of the topmost layer that has one, unless a layer above removed it.
-    fn get(&self, path: &Path) -> Option<Node> {
-        for layer in (0..self.acts.len()).rev() {
-            let has = self
-                .acts_on(layer, path)
-                .filter(|act| !matches!(act, Act::Hide | Act::Empty));
-            if let Some(act) = has.last() {
-                return Some(match act {
-                    Act::File(entry) => Node::File { layer, entry },
-                    Act::Link(target) => Node::Link(self.kept(target)),
-                    Act::SameAs(target) => Node::SameAs(self.kept(target)),
-                    Act::Directory | Act::Hide | Act::Empty => Node::Directory,
-                });
-            }
-            if self.takes_away(layer, path) {
-                return None;
+    /// What a layer does to a path until a moment, in its order.
+    fn changes_at(&self, path: u64, layer: usize, until: Moment) -> impl Iterator<Item = Change> {
+        let changes = self.changes.get(layer).map_or(&[][..], Vec::as_slice);
+        let start = changes.partition_point(|change| change.path < path);
+        let is_later = move |change: &Change| layer == until.layer && change.entry >= until.entry;
+        let of_path = changes[start..].iter().copied();
+        of_path
+            .take_while(move |change| change.path == path)
+            .filter(move |change| !is_later(change))
+    }
+
+    /// What was at a path at a moment, and which layer put it there: the topmost that has something there, unless one
+    /// above removed it.
+    fn look(&self, path: u64, lowest: usize, until: Moment) -> (Place, Option<(usize, Change)>) {
+        let mut topmost = None;
+        for layer in (lowest..=until.layer).rev() {
+            let is_there = |change: &Change| !matches!(change.act, Act::Hide | Act::Empty);
+            let there = self.changes_at(path, layer, until).filter(is_there).last();
+            topmost = topmost.or(there.map(|change| (layer, change)));
+            let mut acts = self.changes_at(path, layer, until).map(|change| change.act);
+            if acts.any(|act| act != Act::Directory) {
+                let lowest = layer;
+                return (Place { path, lowest }, topmost);
             }
         }
-        None
+        (Place { path, lowest }, topmost)
     }
 
-    /// Whether a layer removes a path of the layers below: it hides the path or a directory on the way, or has
-    /// something else there.
-    fn takes_away(&self, layer: usize, path: &Path) -> bool {
-        let is_hidden = |path: &Path| self.acts_on(layer, path).any(|act| act == Act::Hide);
-        is_hidden(path)
-            || path.ancestors().skip(1).any(|directory| {
-                self.acts_on(layer, directory)
-                    .any(|act| act != Act::Directory)
-            })
+    fn root(&self, until: Moment) -> Place {
+        self.look(ROOT, 0, until).0
+    }
+
+    /// The same of a path without links.
+    fn look_at(&self, path: &Path, until: Moment) -> Option<(usize, Change)> {
+        let mut place = self.root(until);
+        let mut topmost = None;
+        for name in names(path) {
+            let path = self.hash(place.path, name);
+            (place, topmost) = self.look(path, place.lowest, until);
+            topmost?;
+        }
+        topmost
+    }
+
+    /// What a change is that put something there. Another name of a file is that file, also if the first name is another
+    /// file's by now.
+    fn node(&self, (mut layer, mut change): (usize, Change)) -> Node {
+        for _ in 0..LINKS_MAX {
+            let entry = change.entry;
+            let target = match change.act {
+                Act::Directory | Act::Hide | Act::Empty => return Node::Directory,
+                Act::File => return Node::File { layer, entry },
+                Act::Link(target) => return Node::Link(self.kept(target)),
+                Act::Other => return Node::Other,
+                Act::SameAs(target) => self.kept(target),
+            };
+            match self.look_at(&target, Moment { layer, entry }) {
+                Some(found) => (layer, change) = found,
+                None => return Node::Other,
+            }
+        }
+        Node::Other
+    }
+
+    fn get(&self, path: &Path) -> Option<Node> {
+        let found = self.look_at(path, self.in_the_end())?;
+        Some(self.node(found))
     }
 
     /// The path of the file that a path leads to; `None` if there is none.
     ///
     /// # Errors
-    /// When links lead in a circle.
+    /// When links lead in a circle, or the path is too long.
     pub fn resolve(&self, path: &Path) -> Result<Option<PathBuf>, ReadError> {
         let at = self.follow(path)?;
-        let is_file = matches!(self.get(&at), Some(Node::File { .. } | Node::SameAs(_)));
+        let is_file = matches!(self.get(&at), Some(Node::File { .. }));
         Ok(is_file.then_some(at))
     }
 
     /// Where a path leads, whether or not something is there.
     ///
     /// # Errors
-    /// When links lead in a circle.
+    /// When links lead in a circle, or the path is too long.
     pub fn follow(&self, path: &Path) -> Result<PathBuf, ReadError> {
-        let mut links = 0;
-        let mut left: Vec<PathBuf> = reversed(path);
-        let mut at = PathBuf::from("/");
-        while let Some(component) = left.pop() {
-            match component.components().next() {
-                Some(Component::Normal(name)) => at.push(name),
-                Some(Component::ParentDir) => {
-                    at.pop();
-                    continue;
-                }
-                Some(Component::RootDir) => {
-                    at = PathBuf::from("/");
-                    continue;
-                }
-                _ => continue,
+        let end = self.in_the_end();
+        let (path, _) = along(path, self.root(end), |directory, name| {
+            let path = self.hash(directory.path, name);
+            let (place, found) = self.look(path, directory.lowest, end);
+            match found.map(|found| self.node(found)) {
+                Some(Node::Link(target)) => (place, Some(target)),
+                _ => (place, None),
             }
-            if let Some(Node::Link(target)) = self.get(&at) {
-                links += 1;
-                if links > LINKS_MAX {
-                    return Err(ReadError::LinkLoop(path.display().to_string()));
-                }
-                at.pop();
-                left.extend(reversed(&target));
-            }
-        }
-        Ok(at)
+        })?;
+        Ok(path)
     }
 
     /// Whether a directory is at a path without links.
@@ -374,20 +368,60 @@ impl Tree {
     /// The file at a path that [`Self::resolve`] gave; `None` if it is none.
     ///
     /// # Errors
-    /// When the layer cannot be read.
+    /// When the layer cannot be read, or the file was packed without its holes.
     pub fn open(&self, path: &Path, workplace: &Workplace<'_>) -> Result<Option<Found>, ReadError> {
-        let mut at = path.to_owned();
-        for _ in 0..LINKS_MAX {
-            match self.get(&at) {
-                Some(Node::SameAs(other)) => at = other,
-                Some(Node::File { layer, entry }) => {
-                    return found(&self.layers[layer], entry, workplace);
-                }
-                _ => return Ok(None),
-            }
+        match self.get(path) {
+            Some(Node::File { layer, entry }) => found(&self.layers[layer], entry, workplace),
+            _ => Ok(None),
         }
-        Err(ReadError::LinkLoop(path.display().to_string()))
     }
+}
+
+/// Goes along a path as the kernel does. `enter` tells of a name in a directory what is there, and where it leads if it
+/// is a link.
+fn along<T: Copy>(
+    path: &Path,
+    root: T,
+    mut enter: impl FnMut(T, &OsStr) -> (T, Option<PathBuf>),
+) -> Result<(PathBuf, T), ReadError> {
+    if path.as_os_str().len() > PATH_BYTES_MAX {
+        return Err(ReadError::LongPath(PATH_BYTES_MAX));
+    }
+    let mut links = 0;
+    let mut left: Vec<PathBuf> = reversed(path);
+    let (mut at, mut entered) = (PathBuf::from("/"), vec![root]);
+    while let Some(component) = left.pop() {
+        let name = match component.components().next() {
+            Some(Component::Normal(name)) => name,
+            Some(Component::ParentDir) => {
+                if at.pop() {
+                    entered.pop();
+                }
+                continue;
+            }
+            Some(Component::RootDir) => {
+                at = PathBuf::from("/");
+                entered.truncate(1);
+                continue;
+            }
+            _ => continue,
+        };
+        let directory = *entered.last().expect("the root stays");
+        let (there, target) = enter(directory, name);
+        let Some(target) = target else {
+            at.push(name);
+            entered.push(there);
+            continue;
+        };
+        links += 1;
+        if links > LINKS_MAX {
+            let path = path.display().to_string();
+            return Err(ReadError::LinkLoop(path.escape_debug().to_string()));
+        }
+        left.extend(reversed(&target));
+    }
+    let there = *entered.last().expect("the root stays");
+    Ok((at, there))
 }
 
 /// A file in a layer: in its place if the layer is not compressed, else a copy in a file without a name.
@@ -398,55 +432,41 @@ fn found(
 ) -> Result<Option<Found>, ReadError> {
     let first_bytes = layer.beginning(4)?;
     let stored = BufReader::with_capacity(1 << 16, workplace.until_end(layer.reader()));
-    let mut archive = tar::Archive::new(unpacked(&first_bytes, stored)?);
-    let Some(entry) = archive.entries()?.nth(number as usize) else {
+    let mut members = Members::streamed(unpacked(&first_bytes, stored)?);
+    let mut member = members.next()?;
+    for _ in 0..number {
+        member = members.next()?;
+    }
+    let Some(member) = member else {
         return Ok(None);
     };
-    let mut entry = entry?;
-    let header = entry.header();
-    let is_sparse = header.entry_type() == EntryType::GNUSparse;
-    // Some writers leave out what is zero.
-    let mode = header.mode().unwrap_or(0);
-    let owner = [header.uid(), header.gid()].map(|number| number.unwrap_or(0) as u32);
-    let owner = (owner[0], owner[1]);
-    let has_capabilities = has_capabilities(&mut entry)?;
-    let (place, size) = (entry.raw_file_position(), entry.size());
+    if member.is_sparse {
+        let name = String::from_utf8_lossy(&member.name);
+        return Err(ReadError::Sparse(name.escape_debug().to_string()));
+    }
     let mut beginning = Vec::new();
-    let mut first = entry.by_ref().take(BEGINNING_BYTES);
+    let mut first = members.by_ref().take(BEGINNING_BYTES);
     first.read_to_end(&mut beginning)?;
-    let (file, start, size_bytes) = if compression_of(&first_bytes).is_some() || is_sparse {
+    let (file, start, size_bytes) = if compression_of(&first_bytes).is_some() {
         let mut copy = workplace.file().map_err(io::Error::other)?;
         copy.write_all(&beginning)?;
-        copy_with_holes(&mut entry.take(FILE_BYTES_MAX), &mut copy)?;
+        copy_with_holes(&mut members.take(FILE_BYTES_MAX), &mut copy)?;
         let size = copy.metadata()?.len();
         (copy, 0, size)
     } else {
         let (file, offset) = layer.place();
-        (file.try_clone()?, offset.saturating_add(place), size)
+        let start = offset.saturating_add(member.position);
+        (file.try_clone()?, start, member.size_bytes)
     };
     Ok(Some(Found {
         file,
         start,
         size_bytes,
         beginning,
-        mode,
-        owner,
-        has_capabilities,
+        mode: member.mode,
+        owner: member.owner,
+        has_capabilities: member.has_capabilities,
     }))
-}
-
-/// Docker, BuildKit and GNU tar all keep extended attributes like this.
-fn has_capabilities(entry: &mut tar::Entry<'_, impl Read>) -> io::Result<bool> {
-    const KEY: &[u8] = b"SCHILY.xattr.security.capability";
-    let Some(extensions) = entry.pax_extensions()? else {
-        return Ok(false);
-    };
-    for extension in extensions {
-        if extension?.key_bytes() == KEY {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// The components of a path, the last one first.
@@ -457,35 +477,55 @@ fn reversed(path: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// An entry's path from `/`; `None` if it leads out.
-fn from_root(name: &[u8]) -> Option<PathBuf> {
-    let mut path = PathBuf::from("/");
-    for component in Path::new(OsStr::from_bytes(name)).components() {
-        match component {
-            Component::Normal(name) => path.push(name),
-            Component::CurDir | Component::RootDir => {}
-            Component::ParentDir | Component::Prefix(_) => return None,
-        }
-    }
-    Some(path)
+/// The names of a path from `/`.
+fn names(path: &Path) -> impl Iterator<Item = &OsStr> {
+    path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name),
+        _ => None,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tar::EntryType;
 
-    /// Puts a layer with links, files (whose number is that of their entry) and directories on top.
-    fn put(layers: &mut Tree, nodes: &[(&str, Option<&str>)]) {
-        let mut acts = Vec::new();
-        for (number, (path, target)) in nodes.iter().enumerate() {
-            let act = match target {
-                Some("") => Act::Directory,
-                Some(target) => Act::Link(layers.keep(target.as_bytes()).unwrap()),
-                None => Act::File(number as u32),
+    /// Puts a layer on top with files (`None`), directories (`/`), other names of files (`=` and the name), devices (`!`)
+    /// and links to anything else.
+    fn put(tree: &mut Tree, nodes: &[(&str, Option<&str>)]) {
+        let mut archive = tar::Builder::new(Vec::new());
+        for (path, target) in nodes {
+            let mut header = tar::Header::new_gnu();
+            let (kind, target) = match target {
+                None => (EntryType::Regular, ""),
+                Some("/") => (EntryType::Directory, ""),
+                Some("!") => (EntryType::Char, ""),
+                Some(target) => match target.strip_prefix('=') {
+                    Some(name) => (EntryType::Link, name),
+                    None => (EntryType::Symlink, *target),
+                },
             };
-            acts.push(layers.act(Path::new(path), act));
+            header.set_entry_type(kind);
+            header.set_size(0);
+            let path = path.trim_start_matches('/');
+            match target {
+                "" => archive.append_data(&mut header, path, io::empty()),
+                target => archive.append_link(&mut header, path, target),
+            }
+            .unwrap();
         }
-        layers.put(acts);
+        let archive = archive.into_inner().unwrap();
+        tree.read_names(archive.as_slice(), Escaping::Refused)
+            .unwrap();
+    }
+
+    fn file(layer: usize, entry: u32) -> Option<Node> {
+        Some(Node::File { layer, entry })
+    }
+
+    /// What a path leads to.
+    fn at(tree: &Tree, path: &str) -> Option<Node> {
+        tree.get(&tree.follow(Path::new(path)).unwrap())
     }
 
     #[test]
@@ -495,8 +535,8 @@ mod tests {
             &mut layers,
             &[
                 ("/bin", Some("usr/bin")),
-                ("/usr", Some("")),
-                ("/usr/bin", Some("")),
+                ("/usr", Some("/")),
+                ("/usr/bin", Some("/")),
                 ("/usr/bin/sh", Some("/etc/../usr/bin/dash")),
                 ("/usr/bin/dash", None),
                 ("/usr/bin/up", Some("../../../../usr/bin/dash")),
@@ -518,13 +558,13 @@ mod tests {
     fn an_upper_layer_hides_and_replaces_what_is_below() {
         let mut layers = Tree::default();
         let below = [
-            ("/a", Some("")),
+            ("/a", Some("/")),
             ("/a/x", None),
             ("/ab", None),
-            ("/b", Some("")),
+            ("/b", Some("/")),
             ("/b/x", None),
             ("/c", None),
-            ("/d", Some("")),
+            ("/d", Some("/")),
             ("/d/x", None),
         ];
         put(&mut layers, &below);
@@ -537,7 +577,6 @@ mod tests {
             ("/d", None),
         ];
         put(&mut layers, &above);
-        let file = |layer, entry| Some(Node::File { layer, entry });
         for (path, node) in [
             ("/a", Some(Node::Directory)),
             ("/a/x", None),
@@ -551,5 +590,74 @@ mod tests {
         ] {
             assert_eq!(layers.get(Path::new(path)), node, "{path}");
         }
+    }
+
+    #[test]
+    fn another_name_of_a_file_stays_when_the_first_is_another_files() {
+        let mut tree = Tree::default();
+        put(&mut tree, &[("/a", None), ("/b", Some("=a")), ("/a", None)]);
+        put(&mut tree, &[("/a", None), ("/c", Some("=b"))]);
+        put(&mut tree, &[("/.wh.a", None), ("/e", Some("=nothing"))]);
+        for (path, node) in [
+            ("/a", None),
+            ("/b", file(0, 0)),
+            ("/c", file(0, 0)),
+            ("/e", Some(Node::Other)),
+        ] {
+            assert_eq!(at(&tree, path), node, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_layer_goes_through_its_own_links_and_covers_those_below() {
+        let mut tree = Tree::default();
+        let below = [
+            ("/real", Some("/")),
+            ("/real/app", None),
+            ("/link", Some("real")),
+            ("/link/own", None),
+            ("/device", None),
+            ("/kept/a", None),
+        ];
+        put(&mut tree, &below);
+        assert_eq!(at(&tree, "/link/app"), file(0, 1));
+        assert_eq!(at(&tree, "/real/own"), file(0, 3));
+        put(
+            &mut tree,
+            &[
+                ("/link/app", None),
+                ("/device", Some("!")),
+                ("/kept/b", None),
+            ],
+        );
+        for (path, node) in [
+            ("/link", Some(Node::Directory)),
+            ("/link/app", file(1, 0)),
+            ("/link/own", None),
+            ("/real/app", file(0, 1)),
+            ("/device", Some(Node::Other)),
+            ("/kept/a", file(0, 5)),
+            ("/kept/b", file(1, 2)),
+        ] {
+            assert_eq!(at(&tree, path), node, "{path}");
+        }
+        put(&mut tree, &[("/.wh..wh..opq", None), ("/new", None)]);
+        assert_eq!(at(&tree, "/real/app"), None);
+        assert_eq!(at(&tree, "/new"), file(2, 1));
+    }
+
+    #[test]
+    fn a_path_is_as_long_as_linux_follows_and_needs_time_in_proportion() {
+        let mut tree = Tree::default();
+        let deep = "d/".repeat(2000);
+        for _ in 0..100 {
+            put(&mut tree, &[("/l", Some("/")), ("/d", Some(&deep))]);
+        }
+        assert!(tree.follow(Path::new(&format!("/{deep}"))).is_err());
+        let path = PathBuf::from("/x".repeat(PATH_BYTES_MAX / 2));
+        assert_eq!(tree.follow(&path).unwrap(), path);
+        assert_eq!(tree.resolve(&path).unwrap(), None);
+        let longer = path.join("xx");
+        assert!(matches!(tree.resolve(&longer), Err(ReadError::LongPath(_))));
     }
 }
