@@ -122,7 +122,9 @@ fn look(root: &Root) -> anyhow::Result<Report> {
 
 fn text(report: &Report) -> String {
     let mut text = String::new();
+    // Any user may name a process, and whoever reads this may be root.
     let mut line = |label: &str, value: &str| {
+        let value = ui::printable(value);
         let _ = writeln!(text, "{label:<10} {value}"); // writing to a String cannot fail
     };
     match &report.enabled {
@@ -188,4 +190,38 @@ fn processes_text(report: &Report) -> String {
     };
     let colon = if having == 0 { "" } else { ": " };
     format!("{having} of {all} have it{colon}{shown}{more}{denied}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_others_can_neither_make_lines_nor_reach_the_terminal() {
+        let having = processes::Having {
+            pid: 1,
+            name: "a\u{1b}[2J\nproblem".to_owned(),
+            library: "/usr/local/lib/reheap/mimalloc.so".to_owned(),
+        };
+        let shown = text(&Report {
+            root: PathBuf::from("/"),
+            enabled: None,
+            files: Vec::new(),
+            others: vec!["/opt/\u{9b}1m.so".to_owned()],
+            problems: Vec::new(),
+            notes: Vec::new(),
+            processes: vec![having],
+            processes_without: 1,
+            processes_not_looked_at: 0,
+        });
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "allocator  stock: nothing is enabled",
+                "others     /opt/\\u{9b}1m.so, in /etc/ld.so.preload, not by reheap",
+                "processes  1 of 2 have it: a\\u{1b}[2J\\nproblem",
+            ]
+        );
+    }
 }
