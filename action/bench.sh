@@ -37,7 +37,11 @@ if [ -n "$AGAINST" ] || [ ${#conditions[@]} -gt 0 ]; then
     # Without earlier results, conditions are about values only, which the comparison with themselves shows.
     comparison=$RUNNER_TEMP/reheap-comparison.txt
     reheap bench compare "${AGAINST:-$results}" "$results" "${conditions[@]}" >"$comparison" 2>&1 || status=$?
+    # Names in earlier results are others' words: none of them is a command of GitHub's.
+    read -r token </proc/sys/kernel/random/uuid
+    echo "::stop-commands::$token"
     cat "$comparison"
+    echo "::$token::"
     { echo '```text' && cat "$comparison" && echo '```'; } >>"$GITHUB_STEP_SUMMARY"
 fi
 exit "$status"

@@ -127,6 +127,28 @@ fn a_condition_that_holds_passes_and_the_table_is_in_the_summary() {
 }
 
 #[test]
+fn names_in_earlier_results_are_no_commands_for_github() {
+    let runner = runner();
+    runner.compare(BENCH, "", "").succeeded();
+    let results = fs::read_to_string(runner.file("reheap-results.json")).unwrap();
+    let named = results.replace(
+        "\"name\": \"one\"",
+        r#""name": "one\n::error::x ##[error]y""#,
+    );
+    assert_ne!(named, results);
+    let earlier = runner.file("earlier.json");
+    fs::write(&earlier, named).unwrap();
+    let outcome = runner
+        .compare(BENCH, earlier.to_str().unwrap(), "")
+        .succeeded();
+    let (_, rest) = outcome.stdout.split_once("::stop-commands::").unwrap();
+    let (token, rest) = rest.split_once('\n').unwrap();
+    let (comparison, _) = rest.split_once(&format!("\n::{token}::\n")).unwrap();
+    assert!(comparison.contains("##[error]y"), "{}", outcome.stdout);
+    assert_eq!(outcome.stdout.matches("##[error]").count(), 1);
+}
+
+#[test]
 fn a_violated_condition_ends_with_3_and_is_in_the_summary_below_the_table() {
     let runner = runner();
     runner

@@ -254,6 +254,39 @@ fn what_nobody_measured_again_violates_a_threshold() {
 }
 
 #[test]
+fn names_in_a_file_make_no_lines_of_a_comparison_and_do_not_reach_the_terminal() {
+    let files = Files::new();
+    files.measured("plain.json", &["one=true", "two=true"]);
+    let benchmark = (
+        r#""name": "work""#,
+        r#""name": "work\n::error::forged\n```\u001b[2J\u009b1m""#,
+    );
+    let variant = (r#""name": "two""#, r#""name": "two\n# forged""#);
+    files.changed("plain.json", "old.json", &[benchmark]);
+    files.changed("plain.json", "new.json", &[benchmark, variant]);
+    let forged = |text: &str| {
+        let is_forged = |line: &str| line.starts_with(['#', ':', '`']);
+        text.contains(['\u{1b}', '\u{9b}']) || text.lines().any(is_forged)
+    };
+    for [old, new] in [
+        ["old", "new"],
+        ["new", "new"],
+        ["new", "old"],
+        ["old", "plain"],
+    ] {
+        let (old, new) = (format!("{old}.json"), format!("{new}.json"));
+        let outcome = files.compare(&old, &new, "wall>1us");
+        let shown = format!("{}{}", outcome.stdout, outcome.stderr);
+        assert!(
+            shown.contains(r"work\n::error::forged\n```\u{1b}[2J\u{9b}1m"),
+            "{shown}"
+        );
+        assert!(shown.contains("violated: "), "{shown}");
+        assert!(!forged(&shown), "{shown}");
+    }
+}
+
+#[test]
 fn a_baseline_that_crashes_now_violates_a_threshold() {
     let files = Files::new();
     files.measured("old.json", &["one=true"]);

@@ -2,8 +2,9 @@
 
 use reheap_adopt::{readers::read_as_each_kind, text::Text};
 use reheap_allocators::prebuilt::Manifest;
+use reheap_bench::compare::compare;
 use reheap_bench::overview::Overview;
-use reheap_bench::results::Results;
+use reheap_bench::results::{Quantity, Results};
 use reheap_profile::maps;
 use reheap_report::profile::By;
 use reheap_report::{Colour, HyperfineFormat, Style};
@@ -16,6 +17,7 @@ const STYLE: Style = Style {
 };
 
 /// Results are read or refused. Of those that were read every report can be made, and they are written as they were read.
+/// They can be compared with themselves.
 pub(crate) fn results(bytes: &[u8]) {
     let Ok(results) = Results::from_json(&String::from_utf8_lossy(bytes)) else {
         return;
@@ -24,6 +26,12 @@ pub(crate) fn results(bytes: &[u8]) {
     if let Ok(again) = Results::from_json(&written) {
         assert_eq!(again.to_json(), written);
     }
+    let metrics = results.benchmarks.iter().flat_map(|it| it.metrics.keys());
+    let metrics = metrics.map(|name| Quantity::Metric(name.clone()));
+    let quantities: Vec<Quantity> = Quantity::COSTS.into_iter().chain(metrics).collect();
+    let changes = compare(&results, &results, &quantities);
+    let _ = changes.changes.iter().map(ToString::to_string).count();
+    let _ = changes.missing.iter().map(ToString::to_string).count();
     let files = [results];
     let overview = Overview::of(&files);
     let _ = reheap_report::text(&overview, STYLE);

@@ -85,27 +85,33 @@ fn refuse_unknown(threshold: &Threshold, typed: &str, files: [&Results; 2]) -> R
     if metrics.contains(name.as_str()) {
         return Ok(());
     }
-    let nearest = nearest(name, metrics.iter().copied());
+    let nearest = nearest(name, metrics.iter().copied()).map(ui::printable);
     let text = format!("cannot read the threshold `{typed}`: the files have no `{name}`");
     let known = Quantity::COSTS.iter().map(Quantity::name).chain(metrics);
+    let known: Vec<String> = known.map(ui::printable).collect();
     let hint = match nearest {
         Some(nearest) => format!("did you mean `{nearest}`?"),
-        None => format!("there are {}", known.collect::<Vec<_>>().join(", ")),
+        None => format!("there are {}", known.join(", ")),
     };
     Err(Failure::usage(text).hint(hint))
+}
+
+/// A note for which names in files of others cannot make lines of their own.
+fn note(text: &str) {
+    ui::note(&ui::printable(text));
 }
 
 /// A missing benchmark breaks a gate too. Otherwise it would pass because nobody looked.
 fn gate(changes: &Changes, thresholds: &[Threshold], fail_unclear: bool) -> ExitCode {
     for difference in &changes.machines {
-        ui::note(&format!("warning: {difference}"));
+        note(&format!("warning: {difference}"));
     }
     if thresholds.is_empty() {
         return ExitCode::SUCCESS;
     }
     let mut code = ExitCode::SUCCESS;
     for missing in &changes.missing {
-        ui::note(&format!("violated: {missing}"));
+        note(&format!("violated: {missing}"));
         code = ExitCode::from(exit::THRESHOLD_VIOLATED);
     }
     for threshold in thresholds {
@@ -113,7 +119,7 @@ fn gate(changes: &Changes, thresholds: &[Threshold], fail_unclear: bool) -> Exit
         let has_benchmarks = !changes.references.is_empty();
         if has_benchmarks && !figures.any(|quantity| *quantity == threshold.quantity) {
             let name = threshold.quantity.name();
-            ui::note(&format!(
+            note(&format!(
                 "violated: {threshold}: there are no figures for `{name}`"
             ));
             code = ExitCode::from(exit::THRESHOLD_VIOLATED);
@@ -123,14 +129,14 @@ fn gate(changes: &Changes, thresholds: &[Threshold], fail_unclear: bool) -> Exit
         match check {
             Check::Kept => {}
             Check::Violated => {
-                ui::note(&format!(
+                note(&format!(
                     "violated: {threshold}: {}",
                     change.against(threshold)
                 ));
                 code = ExitCode::from(exit::THRESHOLD_VIOLATED);
             }
             Check::Unclear => {
-                ui::note(&format!(
+                note(&format!(
                     "unclear: {threshold}: {change}: neither shown nor excluded; measure more rounds"
                 ));
                 if fail_unclear {
@@ -142,7 +148,7 @@ fn gate(changes: &Changes, thresholds: &[Threshold], fail_unclear: bool) -> Exit
     code
 }
 
-/// A heading for each benchmark, and a line for each variant.
+/// A heading for each benchmark, and a line for each variant. Names cannot make lines of their own.
 fn as_text(changes: &Changes) -> String {
     let mut lines: Vec<String> = Vec::new();
     for (benchmark, reference) in &changes.references {
@@ -162,6 +168,7 @@ fn as_text(changes: &Changes) -> String {
             .iter()
             .map(|added| format!("new      {added}")),
     );
+    let lines: Vec<String> = lines.iter().map(ui::printable).collect();
     lines.join("\n") + "\n"
 }
 
