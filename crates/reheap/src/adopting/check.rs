@@ -168,6 +168,6 @@ fn annotation(finding: &Finding, path: &str) -> String {
         property(path),
         finding.line,
         finding.rule.name(),
-        escaped(&format!("{}; {}", finding.what, finding.fix))
+        escaped(&ui::printable(format!("{}; {}", finding.what, finding.fix)))
     )
 }

@@ -1,5 +1,6 @@
 //! Shows a plan as a unified diff, which `git apply` reads.
 
+use crate::ui;
 use reheap_adopt::adoption::{Change, Plan};
 use reheap_adopt::project::Project;
 use similar::{ChangeTag, TextDiff};
@@ -54,16 +55,32 @@ fn diff(change: &Change) -> TextDiff<'_, '_, str> {
     )
 }
 
-/// A line as `git diff` colours it.
+/// A line as `git diff` colours it. Only people see it, so nothing else in it reaches the terminal.
 fn coloured(line: &str) -> String {
     let text = line.trim_end_matches(['\n', '\r']);
     let end = &line[text.len()..];
+    let shown: Vec<String> = text.split('\t').map(ui::printable).collect();
+    let shown = shown.join("\t");
     let colour = match text.as_bytes().first() {
         _ if text.starts_with("+++") || text.starts_with("---") => "1",
         Some(b'+') => "32",
         Some(b'-') => "31",
         Some(b'@') => "36",
-        _ => return line.to_owned(),
+        _ => return shown + end,
     };
-    format!("\u{1b}[{colour}m{text}\u{1b}[m{end}")
+    format!("\u{1b}[{colour}m{shown}\u{1b}[m{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_with_an_escape_sequence_is_shown_and_keeps_its_tabs() {
+        assert_eq!(
+            coloured("+\ta\u{1b}[2J\r\n"),
+            "\u{1b}[32m+\ta\\u{1b}[2J\u{1b}[m\r\n"
+        );
+        assert_eq!(coloured(" a\u{9b}\n"), " a\\u{9b}\n");
+    }
 }

@@ -84,7 +84,7 @@ pub(super) fn of(
     let width = lines.iter().map(|(word, _)| word.len()).max().unwrap_or(0);
     let lines = lines
         .iter()
-        .map(|(word, text)| format!("  {word:width$}  {text}\n"));
+        .map(|(word, text)| format!("  {word:width$}  {}\n", ui::printable(text)));
     lines.collect()
 }
 

@@ -176,7 +176,8 @@ struct Printer<'a, Out, Errors> {
 impl<Out: Write, Errors: Write> Printer<'_, Out, Errors> {
     fn print(&mut self, subject: &str, result: &Result<Report, InspectError>) -> io::Result<()> {
         if let Err(error) = result {
-            writeln!(self.errors, "reheap: cannot inspect `{subject}`: {error}")?;
+            let reason = ui::printable(error.to_string());
+            writeln!(self.errors, "reheap: cannot inspect `{subject}`: {reason}")?;
         }
         let is_first = self.printed == 0;
         let report = result.as_ref().ok();

@@ -108,22 +108,13 @@ pub(crate) fn run(arguments: &RecommendArguments) -> anyhow::Result<ExitCode> {
     sweep::refuse_unused(&measuring.sweep, words.iter().chain(load))?;
     let measurement = Measurement::new(measuring, name, server)?;
     let program = Dynamic::resolve(&words, &measurement, &workshop)?;
-    let typed: Vec<String> = match &replay {
-        Some(replay) => replay.plan.process.command.clone(),
-        None => words
-            .iter()
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect(),
+    let typed = match &replay {
+        Some(replay) => of_file(&replay.plan.process.command),
+        None => shell_words::join(words.iter().map(|word| word.to_string_lossy())),
     };
     let commands = Commands {
-        apply: Box::new(|choice| {
-            format!(
-                "reheap run {} -- {}",
-                flags(choice),
-                shell_words::join(&typed)
-            )
-        }),
-        undo: shell_words::join(&typed),
+        apply: Box::new(|choice| format!("reheap run {} -- {typed}", flags(choice))),
+        undo: typed.clone(),
     };
     let search = AllocatorSearch {
         source: &program,
@@ -132,6 +123,11 @@ pub(crate) fn run(arguments: &RecommendArguments) -> anyhow::Result<ExitCode> {
         first: verdict.as_ref().and_then(to_try_first),
     };
     recommend(&search, verdict.as_ref(), &commands, &outputs)
+}
+
+/// A command that a trace names: whoever made the trace chose its words.
+fn of_file(command: &[String]) -> String {
+    ui::printable(shell_words::join(command))
 }
 
 /// Recommends an allocator for a Rust project.
@@ -224,7 +220,8 @@ fn recommend(
 /// What the profile said, and how much there was to gain.
 fn of_profile(verdict: &Verdict) -> String {
     let gain = verdict.most_to_gain().unwrap_or_default();
-    format!("  profile    {} {gain}\n", verdict.sentence())
+    let said = ui::printable(format!("{} {gain}", verdict.sentence()));
+    format!("  profile    {said}\n")
 }
 
 /// The verdict, what it costs, and how to apply and undo it.
@@ -267,4 +264,27 @@ fn words(
         line(format!("  undo       {}", commands.undo));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_files_of_others_say_does_not_reach_the_terminal() {
+        let command = ["a".to_owned(), "b\u{1b}[2J\nc".to_owned()];
+        assert_eq!(of_file(&command), "a 'b\\u{1b}[2J\\nc'");
+        let verdict = Verdict {
+            observed: vec!["in functions such as a\u{1b}[2J\nb".to_owned()],
+            gain_max: None,
+            samples: 0,
+            reason_to_try: None,
+            replaceable_memory_functions: None,
+            hands_blocks_over: false,
+        };
+        assert_eq!(
+            of_profile(&verdict),
+            "  profile    In functions such as a\\u{1b}[2J\\nb. \n"
+        );
+    }
 }
