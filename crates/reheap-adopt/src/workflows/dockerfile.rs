@@ -39,6 +39,8 @@ pub(crate) struct Instruction {
 
 /// Variables with known values.
 type Variables = BTreeMap<String, String>;
+/// How many bytes variables may add to a file. Lines such as `ENV A=$A$A` would fill the memory.
+const ADDED_BYTES_MAX: usize = 1 << 20;
 
 impl Dockerfile {
     /// Reads one; whatever makes no sense is left out.
@@ -46,6 +48,7 @@ impl Dockerfile {
         let mut found = Self::default();
         let mut global = Variables::new();
         let mut variables = Variables::new();
+        let mut left = ADDED_BYTES_MAX;
         for (instruction, line) in instructions(text) {
             let (keyword, rest) = instruction
                 .split_once(char::is_whitespace)
@@ -54,11 +57,11 @@ impl Dockerfile {
             // A RUN's variables are the shell's, and may change in it.
             let rest = match keyword.as_str() {
                 "RUN" => rest.trim().to_owned(),
-                _ => with_values(rest.trim(), &variables),
+                _ => with_values(rest.trim(), &variables, &mut left),
             };
             match keyword.as_str() {
                 "FROM" => {
-                    let rest = with_values(&rest, &global);
+                    let rest = with_values(&rest, &global, &mut left);
                     let stage = found.stage(&rest);
                     found.stages.push(stage);
                     variables.clear();
@@ -111,10 +114,8 @@ impl Dockerfile {
 
     /// The image that a stage, and all before it, begins with.
     pub(crate) fn base(&self, stage: usize) -> &str {
-        match self.stages[stage].parent {
-            Some(parent) => self.base(parent),
-            None => &self.stages[stage].image,
-        }
+        let first = self.lineage(stage).last().unwrap_or(stage);
+        &self.stages[first].image
     }
 
     /// The instructions of a stage, of those before it, and of those that begin with it.
@@ -125,8 +126,12 @@ impl Dockerfile {
     }
 
     fn begins_with(&self, stage: usize, with: usize) -> bool {
-        let parent = self.stages[stage].parent;
-        stage == with || parent.is_some_and(|parent| self.begins_with(parent, with))
+        self.lineage(stage).any(|it| it == with)
+    }
+
+    /// A stage, the one that it begins with, and so on.
+    fn lineage(&self, stage: usize) -> impl Iterator<Item = usize> {
+        std::iter::successors(Some(stage), |it| self.stages[*it].parent)
     }
 }
 
@@ -195,8 +200,8 @@ fn here_documents(instruction: &str) -> Vec<String> {
         .collect()
 }
 
-/// `$NAME`, `${NAME}` and `${NAME:-value}` with their values; unknown ones stay.
-fn with_values(text: &str, variables: &Variables) -> String {
+/// `$NAME`, `${NAME}` and `${NAME:-value}` with their values, as long as these fit into `left`; unknown ones stay.
+fn with_values(text: &str, variables: &Variables, left: &mut usize) -> String {
     let mut result = String::new();
     let mut rest = text;
     while let Some(at) = rest.find('$') {
@@ -206,7 +211,9 @@ fn with_values(text: &str, variables: &Variables) -> String {
         match reference(&from[1..]).filter(|_| !is_escaped) {
             Some((name, default, bytes)) => {
                 let whole = &from[..1 + bytes];
-                let value = variables.get(name).map(String::as_str).or(default);
+                let known = variables.get(name).filter(|it| it.len() <= *left);
+                *left -= known.map_or(0, String::len);
+                let value = known.map(String::as_str).or(default);
                 result.push_str(value.unwrap_or(whole));
                 rest = &from[1 + bytes..];
             }
@@ -273,6 +280,26 @@ mod tests {
         );
         assert_eq!(found.stages[1].instructions[1].text, "C 2");
         assert_eq!(found.around(0).count(), 3);
+    }
+
+    #[test]
+    fn a_long_line_of_stages_has_the_base_of_the_first() {
+        let stage = |it: usize| format!("FROM s{it} AS s{}\n", it + 1);
+        let found = dockerfile(&(0..100_000).map(stage).collect::<String>());
+        assert_eq!(found.base(99_999), "s0");
+        assert!(found.begins_with(99_999, 0) && !found.begins_with(0, 99_999));
+    }
+
+    #[test]
+    fn values_that_double_with_each_line_become_unknown() {
+        let doubling = "ENV A=$A$A\n".repeat(60);
+        let found = dockerfile(&format!(
+            "FROM alpine\nENV A=12345678\n{doubling}COPY a $A/b\n"
+        ));
+        let texts = found.stages[0].instructions.iter().map(|it| it.text.len());
+        assert!(texts.sum::<usize>() < 2 * ADDED_BYTES_MAX);
+        // What fits is known, as before.
+        assert_eq!(found.stages[0].instructions[1].text, "A=1234567812345678");
     }
 
     #[test]
