@@ -10,8 +10,10 @@ use crate::manifest::{Dependency, Kind};
 use crate::project::{Kind as TargetKind, Package, Project, Target};
 use crate::sources::{GlobalAllocator, Place};
 use crate::worlds::Worlds;
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// By how many ways a package gets into a program, at most. In a dense workspace there are more than anybody could try.
+const WAYS_MAX: usize = 32;
 
 /// What Cargo links, with all allocators that may be in it.
 pub(crate) struct Linked<'a> {
@@ -33,6 +35,15 @@ pub(crate) struct Part<'a> {
     is_beside: bool,
 }
 
+/// The search for them.
+struct Search<'a> {
+    project: &'a Project,
+    /// Nothing else is worth a step.
+    leading: HashSet<&'a str>,
+    /// By how many ways it came to each package.
+    ways: HashMap<&'a str, usize>,
+}
+
 /// One package depends on another.
 #[derive(Clone, Copy)]
 struct Step<'a> {
@@ -47,7 +58,12 @@ impl<'a> Linked<'a> {
             target,
             parts: Vec::new(),
         };
-        linked.add(project, package, target, &[]);
+        let mut search = Search {
+            project,
+            leading: leading(project),
+            ways: HashMap::new(),
+        };
+        linked.add(&mut search, package, target, &[]);
         let mut seen = BTreeSet::new();
         linked.parts.retain(|part| {
             let chain = part.chain.iter();
@@ -59,41 +75,40 @@ impl<'a> Linked<'a> {
 
     fn add(
         &mut self,
-        project: &'a Project,
+        search: &mut Search<'a>,
         package: &'a Package,
         target: &'a Target,
         chain: &[Step<'a>],
     ) {
-        let certain = target.sources.allocators.iter();
-        let certain = certain.filter(|it| !matches!(it.place, Place::Macro(_)));
-        self.parts.extend(certain.map(|allocator| Part {
+        self.parts.extend(certain(target).map(|allocator| Part {
             package,
             target,
             allocator,
             chain: chain.to_vec(),
             is_beside: !std::ptr::eq(target, self.target),
         }));
-        let mentions = |name: &str| target.sources.identifiers.contains(name);
         // rustc links only what the code mentions.
         if !is_library(target)
-            && let Some(library) = package.targets.iter().find(|it| is_library(it))
-            && mentions(&library.identifier())
+            && let Some(library) = package.library()
+            && target.sources.identifiers.contains(&library.identifier())
         {
-            self.add(project, package, library, chain);
+            self.add(search, package, library, chain);
         }
         let is_for_tests = target.is_for_tests() && chain.is_empty();
-        for by in &package.manifest.dependencies {
+        for (by, to) in search.project.members_below(package) {
             let is_kind = by.kind == Kind::Normal || by.kind == Kind::Development && is_for_tests;
-            let Some(to) = project.member(package, by).filter(|_| is_kind) else {
-                continue;
-            };
             let is_new = chain.iter().all(|step| step.to.name != to.name);
-            let Some(library) = to.targets.iter().find(|it| is_library(it)) else {
+            if !is_kind || !is_new || !search.leading.contains(to.name.as_str()) {
+                continue;
+            }
+            let Some(library) = to.library().filter(|it| mentions(target, by, it)) else {
                 continue;
             };
-            if is_new && (mentions(&by.identifier()) || mentions(&library.identifier())) {
+            let ways = search.ways.entry(&to.name).or_default();
+            if *ways < WAYS_MAX {
+                *ways += 1;
                 let chain = [chain, &[Step { by, to }]].concat();
-                self.add(project, to, library, &chain);
+                self.add(search, to, library, &chain);
             }
         }
     }
@@ -197,20 +212,41 @@ fn is_library(target: &Target) -> bool {
     matches!(target.kind, TargetKind::Library { .. })
 }
 
-impl Project {
-    /// The member that a dependency of a member names by its path.
-    pub fn member(&self, package: &Package, dependency: &Dependency) -> Option<&Package> {
-        let path = dependency.path.as_ref()?;
-        // The path in the workspace's own table begins at its root.
-        let of = |directory: &Path| directory.join(path).canonicalize().ok();
-        let places: Vec<PathBuf> = [of(&package.directory), of(&self.root)]
-            .into_iter()
-            .flatten()
-            .collect();
-        let mut members = self.packages.iter();
-        members.find(|member| {
-            let directory = member.directory.canonicalize().ok();
-            member.name == dependency.package && directory.is_some_and(|it| places.contains(&it))
-        })
+/// The allocators that no macro may drop.
+fn certain(target: &Target) -> impl Iterator<Item = &GlobalAllocator> {
+    let allocators = target.sources.allocators.iter();
+    allocators.filter(|it| !matches!(it.place, Place::Macro(_)))
+}
+
+/// Whether code names what a dependency brings: rustc links nothing else.
+fn mentions(target: &Target, by: &Dependency, library: &Target) -> bool {
+    let named = &target.sources.identifiers;
+    named.contains(&by.identifier()) || named.contains(&library.identifier())
+}
+
+impl Package {
+    fn library(&self) -> Option<&Target> {
+        self.targets.iter().find(|it| is_library(it))
     }
+}
+
+/// The names of members with an allocator in their library, and of those that depend on them by any way.
+fn leading(project: &Project) -> HashSet<&str> {
+    let mut dependents: HashMap<&str, Vec<&str>> = HashMap::new();
+    for package in &project.packages {
+        for (_, to) in project.members_below(package) {
+            let of_it = dependents.entry(&to.name).or_default();
+            of_it.push(&package.name);
+        }
+    }
+    let chooses = |package: &&Package| package.library().is_some_and(|it| certain(it).count() > 0);
+    let choosing = project.packages.iter().filter(chooses);
+    let mut next: Vec<&str> = choosing.map(|it| it.name.as_str()).collect();
+    let mut leading = HashSet::new();
+    while let Some(name) = next.pop() {
+        if leading.insert(name) {
+            next.extend(dependents.get(name).into_iter().flatten());
+        }
+    }
+    leading
 }

@@ -7,7 +7,7 @@ use crate::sources::{GlobalAllocator, Sources};
 use crate::text::Text;
 use crate::workflows::Repository;
 use cargo_metadata::{CrateType, MetadataCommand, TargetKind};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -26,6 +26,15 @@ pub struct Project {
     /// What `Cargo.lock` chose, if there is one: package to versions.
     pub locked: BTreeMap<String, Vec<String>>,
     repository: OnceLock<Repository>,
+    /// By the name of each member.
+    below: OnceLock<HashMap<String, Vec<Below>>>,
+}
+
+/// A dependency of a member on another one, by the places of both in their lists.
+#[derive(Debug)]
+struct Below {
+    dependency: usize,
+    member: usize,
 }
 
 /// A member.
@@ -117,6 +126,7 @@ impl Project {
             target_directory: metadata.target_directory.clone().into(),
             locked: locked(&root.join("Cargo.lock"))?,
             repository: OnceLock::new(),
+            below: OnceLock::new(),
             manifest: root_manifest,
             root,
         })
@@ -138,6 +148,46 @@ impl Project {
     pub fn repository(&self) -> &Repository {
         self.repository
             .get_or_init(|| Repository::around(&self.root))
+    }
+
+    /// The members that dependencies of a member name by their paths, each with the dependency.
+    pub fn members_below<'a>(
+        &'a self,
+        package: &'a Package,
+    ) -> impl Iterator<Item = (&'a Dependency, &'a Package)> {
+        let below = self.below.get_or_init(|| self.all_below());
+        let below = below.get(&package.name).into_iter().flatten();
+        below.map(|it| {
+            let dependency = &package.manifest.dependencies[it.dependency];
+            (dependency, &self.packages[it.member])
+        })
+    }
+
+    fn all_below(&self) -> HashMap<String, Vec<Below>> {
+        let real = |path: &Path| path.canonicalize().ok();
+        let packages = self.packages.iter().enumerate();
+        let places: HashMap<&str, (usize, Option<PathBuf>)> = packages
+            .map(|(place, it)| (it.name.as_str(), (place, real(&it.directory))))
+            .collect();
+        let below = |package: &Package| {
+            let dependencies = package.manifest.dependencies.iter().enumerate();
+            let below = dependencies.filter_map(|(dependency, it)| {
+                let path = it.path.as_ref()?;
+                let (member, Some(directory)) = places.get(it.package.as_str())? else {
+                    return None;
+                };
+                // The path in the workspace's own table begins at its root.
+                let is_it = |from: &Path| real(&from.join(path)).is_some_and(|it| it == *directory);
+                let is_it = is_it(&package.directory) || is_it(&self.root);
+                is_it.then_some(Below {
+                    dependency,
+                    member: *member,
+                })
+            });
+            below.collect()
+        };
+        let packages = self.packages.iter();
+        packages.map(|it| (it.name.clone(), below(it))).collect()
     }
 }
 

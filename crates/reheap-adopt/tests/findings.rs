@@ -109,6 +109,64 @@ fn two_allocators_from_a_library_of_the_workspace() {
     );
 }
 
+/// There are six to the power of twelve ways from the program to the library.
+#[test]
+fn an_allocator_behind_more_ways_than_can_be_tried_is_found() {
+    const LAYERS: usize = 12;
+    let layer = |number: usize| match number {
+        LAYERS => vec!["part".to_owned()],
+        number => (0..6).map(|it| format!("layer{number}_{it}")).collect(),
+    };
+    let on = |number: usize| {
+        let lines = layer(number);
+        let lines = lines
+            .iter()
+            .map(|it| format!("{it} = {{ path = \"../{it}\" }}\n"));
+        format!(
+            "publish = false\n[dependencies]\n{}",
+            lines.collect::<String>()
+        )
+    };
+    let uses = |number: usize| {
+        let lines = layer(number);
+        let lines = lines.iter().map(|it| format!("pub use {it} as _{it};\n"));
+        lines.collect::<String>()
+    };
+    let library = format!("pub fn of_use() {{}}\n{}", MAIN.replace("fn main() {}", ""));
+    let program = format!("{JEMALLOC}{}fn main() {{}}\n", uses(0));
+    let mut texts = vec![
+        (
+            "part".to_owned(),
+            format!("publish = false\n{MIMALLOC}"),
+            library,
+        ),
+        (
+            "tool".to_owned(),
+            format!("{}tikv-jemallocator = \"0.7\"\n", on(0)),
+            program,
+        ),
+    ];
+    for number in 0..LAYERS {
+        let names = layer(number).into_iter();
+        texts.extend(names.map(|name| (name, on(number + 1), uses(number + 1))));
+    }
+    let files: Vec<[(&str, &str); 1]> = texts
+        .iter()
+        .map(|(name, _, text)| match name.as_str() {
+            "tool" => [("src/main.rs", text.as_str())],
+            _ => [("src/lib.rs", text.as_str())],
+        })
+        .collect();
+    let members: Vec<Member<'_>> = texts
+        .iter()
+        .zip(&files)
+        .map(|((name, manifest, _), files)| (name.as_str(), manifest.as_str(), &files[..]))
+        .collect();
+    let found = workspace(&members);
+    let clash = "part/src/lib.rs:2 two-allocators: this and the one in tool/src/main.rs:1 are both global allocators of `tool`";
+    assert!(found.iter().any(|it| it.starts_with(clash)), "{found:#?}");
+}
+
 #[test]
 fn allocator_in_library() {
     let of = |manifest: &str, library: &str, main: &str| {
