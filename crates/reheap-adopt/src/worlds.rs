@@ -24,6 +24,8 @@ const WELL_KNOWN: [&str; 10] = [
 ];
 /// With more features than these, not all sets are tried, but those of up to two, and all without up to two.
 const ALL_SETS_MAX: usize = 8;
+/// With even more, none, one and all.
+const PAIRS_MAX: usize = 40;
 
 /// The worlds to try.
 #[derive(Debug)]
@@ -304,7 +306,7 @@ fn common(some: &BTreeSet<String>, others: &BTreeSet<String>) -> Vec<String> {
     some.intersection(others).cloned().collect()
 }
 
-/// All subsets of few; of many, those that have or lack up to two.
+/// All subsets of few; of many, those that have or lack up to two; of very many, those of none, of one and of all.
 fn subsets(all: &[String]) -> Vec<Vec<String>> {
     if all.len() <= ALL_SETS_MAX {
         let sets = (0..1_usize << all.len()).map(|bits| {
@@ -315,6 +317,10 @@ fn subsets(all: &[String]) -> Vec<Vec<String>> {
         return sets.collect();
     }
     let mut sets = vec![Vec::new(), all.to_vec()];
+    if all.len() > PAIRS_MAX {
+        sets.extend(all.iter().map(|one| vec![one.clone()]));
+        return sets;
+    }
     for (index, one) in all.iter().enumerate() {
         sets.push(vec![one.clone()]);
         sets.push(all.iter().filter(|name| *name != one).cloned().collect());

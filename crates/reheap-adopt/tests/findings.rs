@@ -109,6 +109,22 @@ fn two_allocators_from_a_library_of_the_workspace() {
     );
 }
 
+#[test]
+fn two_allocators_among_many_features() {
+    let features: String = (0..600)
+        .map(|it| format!("f{it} = [\"dep:mimalloc\", \"dep:tikv-jemallocator\"]\n"))
+        .collect();
+    let manifest = format!(
+        "[dependencies]\nmimalloc = {{ version = \"0.1\", optional = true }}\n\
+         tikv-jemallocator = {{ version = \"0.7\", optional = true }}\n[features]\n{features}"
+    );
+    let any: Vec<String> = (0..600).map(|it| format!("feature = \"f{it}\"")).collect();
+    let any = format!("#[cfg(any({}))]\n", any.join(", "));
+    let found = in_package(&manifest, &format!("{any}{JEMALLOC}{any}{MAIN}"));
+    let clash = "are both global allocators of `example` with `--features f0`, so that build fails";
+    assert!(found.iter().any(|it| it.contains(clash)), "{found:#?}");
+}
+
 /// There are six to the power of twelve ways from the program to the library.
 #[test]
 fn an_allocator_behind_more_ways_than_can_be_tried_is_found() {
