@@ -108,6 +108,25 @@ fn files_are_found_by_path_and_in_nested_modules() {
 }
 
 #[test]
+fn after_many_branches_of_cfg_if_a_condition_is_unknown() {
+    let branch = |it: usize| {
+        let item = match it {
+            63 | 64 => "#[global_allocator] static A: B = B;",
+            _ => "",
+        };
+        format!("if #[cfg(feature = \"f{it}\")] {{ {item} }} else ")
+    };
+    let branches: String = (0..20_000).map(branch).collect();
+    let found = sources(&[("main.rs", &format!("cfg_if! {{ {branches} {{}} }}\n"))]);
+    let [known, unknown] = &found.allocators[..] else {
+        panic!("{found:?}");
+    };
+    assert!(holds(known, GNU, &["f63"]) && !holds(known, GNU, &["f62", "f63"]));
+    let unknown = unknown.condition.to_string();
+    assert_eq!(unknown, "all(no branch before it, feature = \"f64\")");
+}
+
+#[test]
 fn a_file_that_is_no_rust_is_named_with_its_line() {
     let found = sources(&[
         ("main.rs", "mod broken;\n"),

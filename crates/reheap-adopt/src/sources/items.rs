@@ -166,6 +166,9 @@ fn name_of_macro(tokens: &[TokenTree]) -> Option<String> {
     }
 }
 
+/// Of how many branches the conditions are known. Each has those of all before it, so they would fill the memory.
+const BRANCHES_MAX: usize = 64;
+
 /// The branches of `cfg_if!`, each with its whole condition.
 pub(super) fn branches_of_cfg_if(item: &Item, text: &Text) -> Vec<(Condition, Vec<Item>)> {
     let arguments = item.tokens.iter().find_map(|token| match token {
@@ -187,7 +190,10 @@ pub(super) fn branches_of_cfg_if(item: &Item, text: &Text) -> Vec<(Condition, Ve
             && group.delimiter() == Delimiter::Brace
         {
             branches.push((none_before.and(&here), of(group.stream())));
-            none_before = none_before.and(&Condition::Not(Box::new(here)));
+            none_before = match branches.len() {
+                ..BRANCHES_MAX => none_before.and(&Condition::Not(Box::new(here))),
+                _ => Condition::Unknown("no branch before it".to_owned()),
+            };
             here = Condition::always();
         }
         at += 1;
