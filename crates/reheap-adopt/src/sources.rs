@@ -88,6 +88,7 @@ struct Module {
 #[derive(Default)]
 struct Walk {
     sources: Sources,
+    /// Without links: a directory that leads to itself has its files by endless names.
     seen: BTreeSet<PathBuf>,
     /// Modules in other files are left out.
     is_one_file: bool,
@@ -116,7 +117,8 @@ impl Sources {
 
 impl Walk {
     fn file(&mut self, path: &Path, directory: PathBuf, condition: &Condition) {
-        if !self.seen.insert(path.to_owned()) {
+        let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        if !self.seen.insert(real) {
             return;
         }
         let text = Text::read(path).and_then(|text| Ok((tokens(&text)?, text)));

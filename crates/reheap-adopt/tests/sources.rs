@@ -108,6 +108,20 @@ fn files_are_found_by_path_and_in_nested_modules() {
 }
 
 #[test]
+fn a_file_with_many_names_is_read_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let modules: String = (0..20).map(|it| format!("mod m{it};\n")).collect();
+    for name in ["main.rs", "mod.rs"] {
+        fs::write(directory.path().join(name), &modules).unwrap();
+    }
+    for it in 0..20 {
+        std::os::unix::fs::symlink(".", directory.path().join(format!("m{it}"))).unwrap();
+    }
+    let found = Sources::of_crate(&directory.path().join("main.rs"));
+    assert_eq!(found.files.len(), 2);
+}
+
+#[test]
 fn after_many_branches_of_cfg_if_a_condition_is_unknown() {
     let branch = |it: usize| {
         let item = match it {
