@@ -9,6 +9,9 @@ use cfg_expr::targets::TargetInfo;
 use std::collections::BTreeSet;
 use std::fmt;
 
+/// Parentheses in parentheses; nobody writes so many, and reading each costs some of the stack.
+const DEPTH_MAX: usize = 256;
+
 /// A boolean function of a build.
 #[derive(Debug, Clone)]
 pub enum Condition {
@@ -47,6 +50,9 @@ impl Condition {
 
     /// From the inside of `cfg(…)`.
     pub fn of_cfg(text: &str) -> Self {
+        if depth(text) > DEPTH_MAX {
+            return Self::Unknown(text.trim().to_owned());
+        }
         if let Some(parts) = parts_of_all(text) {
             let parts: Vec<Self> = parts.iter().map(|it| Self::of_cfg(it)).collect();
             return match <[Self; 1]>::try_from(parts) {
@@ -150,6 +156,20 @@ impl Condition {
     }
 }
 
+/// How many parentheses are open at once.
+fn depth(text: &str) -> usize {
+    let mut open = 0_usize;
+    let depths = text.bytes().map(|byte| {
+        match byte {
+            b'(' => open += 1,
+            b')' => open = open.saturating_sub(1),
+            _ => {}
+        }
+        open
+    });
+    depths.max().unwrap_or(0)
+}
+
 /// The parts of `all(…)`, and of `not(any(…))`, which is the same of their contraries.
 fn parts_of_all(text: &str) -> Option<Vec<String>> {
     if let Some(parts) = arguments(text, "all") {
@@ -241,6 +261,20 @@ impl fmt::Display for Condition {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_condition_that_is_too_deep_is_unknown() {
+        let of = |depth: usize| {
+            let text = format!("{}test{}", "not(".repeat(depth), ")".repeat(depth));
+            let condition = Condition::of_cfg(&text);
+            assert_eq!(condition.to_string(), text);
+            condition
+        };
+        assert!(matches!(of(256), Condition::Cfg(_)));
+        assert!(matches!(of(100_000), Condition::Unknown(_)));
+        let all = format!("{}test{}", "all(".repeat(100_000), ")".repeat(100_000));
+        assert!(matches!(Condition::of_cfg(&all), Condition::Unknown(_)));
+    }
 
     #[test]
     fn what_it_says_of_the_target_is_told_from_the_rest() {

@@ -21,6 +21,8 @@ use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+/// Brackets in brackets, and modules in modules. Nobody writes so many, and each costs some of the stack.
+const DEPTH_MAX: usize = 256;
 /// The attribute.
 const ATTRIBUTE: &str = "global_allocator";
 
@@ -90,6 +92,8 @@ struct Walk {
     sources: Sources,
     /// Without links: a directory that leads to itself has its files by endless names.
     seen: BTreeSet<PathBuf>,
+    /// In how many modules, bodies and branches it is.
+    depth: usize,
     /// Modules in other files are left out.
     is_one_file: bool,
 }
@@ -121,7 +125,10 @@ impl Walk {
         if !self.seen.insert(real) {
             return;
         }
-        let text = Text::read(path).and_then(|text| Ok((tokens(&text)?, text)));
+        let text = Text::read(path).and_then(|text| match self.depth {
+            ..DEPTH_MAX => Ok((tokens(&text)?, text)),
+            _ => Err(too_deep(&text)),
+        });
         let (tokens, text) = match text {
             Ok(read) => read,
             Err(error) => {
@@ -160,6 +167,12 @@ impl Walk {
     }
 
     fn items(&mut self, text: &Text, items: &[Item], module: &Module) {
+        self.depth += 1;
+        self.each_item(text, items, module);
+        self.depth -= 1;
+    }
+
+    fn each_item(&mut self, text: &Text, items: &[Item], module: &Module) {
         for item in items {
             let condition = || module.condition.and(&item.condition(text));
             match &item.kind {
@@ -280,7 +293,8 @@ impl Walk {
     }
 }
 
-/// The tokens of a file; a `#!` line is none.
+/// The tokens of a file; a `#!` line is none. They are not so deep that a function that calls itself for each bracket
+/// would leave its stack.
 fn tokens(text: &Text) -> Result<TokenStream, AdoptError> {
     let mut contents = text.contents.clone();
     let is_script = contents.starts_with("#!") && !contents[2..].trim_start().starts_with('[');
@@ -292,14 +306,40 @@ fn tokens(text: &Text) -> Result<TokenStream, AdoptError> {
         };
         contents.replace_range(..end, &" ".repeat(end));
     }
-    contents
-        .parse()
-        .map_err(|error: proc_macro2::LexError| AdoptError::Syntax {
-            path: text.path.clone(),
-            line: error.span().start().line,
-            reason: "it is no Rust: a bracket or a string is not closed, or a character is wrong"
-                .to_owned(),
-        })
+    let tokens: TokenStream =
+        contents
+            .parse()
+            .map_err(|error: proc_macro2::LexError| AdoptError::Syntax {
+                path: text.path.clone(),
+                line: error.span().start().line,
+                reason:
+                    "it is no Rust: a bracket or a string is not closed, or a character is wrong"
+                        .to_owned(),
+            })?;
+    match is_too_deep(&tokens) {
+        true => Err(too_deep(text)),
+        false => Ok(tokens),
+    }
+}
+
+fn is_too_deep(tokens: &TokenStream) -> bool {
+    let mut level = vec![tokens.clone()];
+    for _ in 0..=DEPTH_MAX {
+        let groups = level.into_iter().flatten().filter_map(|token| match token {
+            TokenTree::Group(group) => Some(group.stream()),
+            _ => None,
+        });
+        level = groups.collect();
+    }
+    !level.is_empty()
+}
+
+fn too_deep(text: &Text) -> AdoptError {
+    AdoptError::Syntax {
+        path: text.path.clone(),
+        line: 1,
+        reason: format!("its brackets or modules are more than {DEPTH_MAX} deep"),
+    }
 }
 
 fn add_identifiers(tokens: &TokenStream, identifiers: &mut HashSet<String>) {

@@ -108,6 +108,43 @@ fn files_are_found_by_path_and_in_nested_modules() {
 }
 
 #[test]
+fn a_file_that_is_too_deep_is_not_read() {
+    let of = |depth: usize| {
+        let (open, close) = ("(".repeat(depth), ")".repeat(depth));
+        let inside = "{ #[global_allocator] static A: B = B; }";
+        sources(&[("main.rs", &format!("fn f() {{ {open}{inside}{close} }}\n"))])
+    };
+    let found = of(253);
+    assert_eq!(found.allocators[0].place, Place::Body);
+    for found in [of(254), of(100_000)] {
+        assert!(found.allocators.is_empty());
+        let error = found.unread[0].to_string();
+        assert!(error.ends_with("are more than 256 deep"), "{error}");
+    }
+}
+
+#[test]
+fn modules_that_are_too_deep_are_not_read() {
+    let texts = (0..2000).map(|it| format!("#[path = \"f{}.rs\"]\nmod next;\n", it + 1));
+    let mut files: Vec<(String, String)> = texts
+        .enumerate()
+        .map(|(it, text)| (format!("f{it}.rs"), text))
+        .collect();
+    // The last one that is read has brackets as deep as they may be.
+    let (open, close) = ("(".repeat(253), ")".repeat(253));
+    files[255].1 +=
+        &format!("fn f() {{ {open}{{ #[global_allocator] static A: B = B; }}{close} }}\n");
+    let files: Vec<(&str, &str)> = files.iter().map(|it| (&*it.0, &*it.1)).collect();
+    let found = sources(&files);
+    assert_eq!((found.files.len(), found.allocators.len()), (256, 1));
+    let error = found.unread[0].to_string();
+    assert!(
+        error.contains("f256.rs`") && error.ends_with("are more than 256 deep"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_file_with_many_names_is_read_once() {
     let directory = tempfile::tempdir().unwrap();
     let modules: String = (0..20).map(|it| format!("mod m{it};\n")).collect();
