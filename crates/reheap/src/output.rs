@@ -4,10 +4,11 @@ use crate::env_vars;
 use anyhow::Context as _;
 use reheap_allocators::cache::write_by_rename;
 use reheap_report::{Colour, Style};
-use std::fs;
+use std::fs::{self, File, Permissions};
 use std::io::{self, IsTerminal, Write as _};
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use terminal_size::{Width, terminal_size_of};
 
 /// Writes a file that the user named, whole or not at all. Where a link leads to a file, that file is written, and the
@@ -32,6 +33,59 @@ pub(crate) fn write(path: &Path, contents: impl AsRef<[u8]>) -> anyhow::Result<(
     }
     let file = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     Ok(write_by_rename(&file, contents.as_ref(), 0o644)?)
+}
+
+/// A file that the user named and that grows over some time. Until it is finished it has another name beside its own, so
+/// what was there stays. If reheap is killed before, what was written so far is under the other name.
+pub(crate) struct Growing {
+    file: File,
+    /// The other name and its own; `None` for what [`write()`] does not replace either.
+    names: Option<(tempfile::TempPath, PathBuf)>,
+}
+
+impl Growing {
+    /// # Errors
+    /// When it cannot be written there.
+    pub(crate) fn begin(path: &Path) -> io::Result<Self> {
+        if is_of_the_system(path) {
+            let file = File::create(path)?;
+            return Ok(Self { file, names: None });
+        }
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let mut prefix = path.file_name().unwrap_or_default().to_owned();
+        prefix.push(".unfinished-");
+        let file = tempfile::Builder::new()
+            .prefix(&prefix)
+            .permissions(Permissions::from_mode(0o666)) // less what the user's mask takes, as for any new file
+            .tempfile_in(path.parent().unwrap_or(Path::new(".")))?;
+        let (file, temporary) = file.into_parts();
+        let names = Some((temporary, path));
+        Ok(Self { file, names })
+    }
+
+    /// What is written to.
+    ///
+    /// # Errors
+    /// When the system gives no more descriptors.
+    pub(crate) fn file(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
+    /// Gives it its name.
+    ///
+    /// # Errors
+    /// When what was there cannot be replaced.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        let Some((temporary, path)) = self.names else {
+            return Ok(());
+        };
+        let synchronized = self.file.sync_all();
+        temporary.persist(path).map_err(|error| {
+            let _ = error.path.keep(); // it has the only copy, under the other name
+            error.error
+        })?;
+        synchronized
+    }
 }
 
 /// Whether renaming a file into place would take something away from everybody: `/dev/null` is a device, and

@@ -10,6 +10,7 @@ mod unseen;
 
 use crate::env_vars;
 use crate::limits;
+use crate::output::Growing;
 use crate::program::Program;
 use crate::sys::handover;
 use crate::ui::{self, Failure};
@@ -31,7 +32,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread;
@@ -62,10 +63,10 @@ pub(crate) enum Subject<'a> {
 pub(crate) fn profile(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Profile> {
     let clock = plan.trace.map(|_| Clock::of_this_machine());
     let mut observer = Observer::new(recording(plan.every, clock.as_ref())?);
-    if let (Some(path), Some(clock)) = (plan.trace, clock) {
-        let cannot = || format!("cannot write the trace `{}`", path.display());
-        observer.trace(clock, File::create(path).with_context(cannot)?);
-    }
+    let trace = match (plan.trace, clock) {
+        (Some(path), Some(clock)) => Some(Trace::begin(path, clock, &mut observer)?),
+        _ => None,
+    };
     let (command, ending) = match plan.subject {
         Subject::Command(words) => {
             let ending = run(words, &mut observer, workshop)?;
@@ -75,8 +76,8 @@ pub(crate) fn profile(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Pr
         Subject::Process { pid, time } => attached::watch(pid, time, &mut observer, workshop)?,
     };
     let observed = observer.finish();
-    if let (Some(path), Some(traced)) = (plan.trace, observed.traced) {
-        tell_of_trace(path, &traced);
+    if let (Some(trace), Some(traced)) = (trace, observed.traced) {
+        trace.finish(&traced);
     }
     let (processes, mut unseen) = unseen::identified(observed.processes);
     unseen.extend(observed.others.iter().map(unseen::without_hooks));
@@ -111,21 +112,38 @@ fn recording(every: u64, clock: Option<&Clock>) -> anyhow::Result<Recording> {
     })
 }
 
-/// The profile is worth having although the trace could not be written.
-fn tell_of_trace(path: &Path, traced: &Result<Written, TraceError>) {
-    let shown = path.display();
-    ui::note(&match traced {
-        Ok(written) => {
-            let (calls, bytes) = (written.totals.calls, written.bytes);
-            let each = bytes as f64 / calls.max(1) as f64;
-            let missing = match written.totals.lost_calls {
-                0 => String::new(),
-                lost => format!("; at least {lost} calls are missing"),
-            };
-            format!("wrote {shown}: {calls} calls in {bytes} bytes, {each:.1} each{missing}")
-        }
-        Err(error) => format!("warning: the trace `{shown}` is not whole: {error}"),
-    });
+/// The trace while it is recorded. What had its name before is not lost to a command that cannot even start.
+struct Trace<'a> {
+    path: &'a Path,
+    file: Growing,
+}
+
+impl<'a> Trace<'a> {
+    fn begin(path: &'a Path, clock: Clock, observer: &mut Observer) -> anyhow::Result<Self> {
+        let cannot = || format!("cannot write the trace `{}`", path.display());
+        let file = Growing::begin(path).with_context(cannot)?;
+        observer.trace(clock, file.file().with_context(cannot)?);
+        Ok(Self { path, file })
+    }
+
+    /// The profile is worth having although the trace could not be written, and so is the part that could.
+    fn finish(self, traced: &Result<Written, TraceError>) {
+        let shown = self.path.display();
+        let named = self.file.finish();
+        ui::note(&match (traced, named) {
+            (Ok(written), Ok(())) => {
+                let (calls, bytes) = (written.totals.calls, written.bytes);
+                let each = bytes as f64 / calls.max(1) as f64;
+                let missing = match written.totals.lost_calls {
+                    0 => String::new(),
+                    lost => format!("; at least {lost} calls are missing"),
+                };
+                format!("wrote {shown}: {calls} calls in {bytes} bytes, {each:.1} each{missing}")
+            }
+            (Err(error), _) => format!("warning: the trace `{shown}` is not whole: {error}"),
+            (_, Err(error)) => format!("warning: cannot write the trace `{shown}`: {error}"),
+        });
+    }
 }
 
 /// Runs the command to its end.

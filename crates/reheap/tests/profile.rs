@@ -4,6 +4,7 @@ mod common;
 
 use common::{reheap, run};
 use serde_json::Value;
+use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -264,6 +265,22 @@ fn every_call_is_in_the_trace_and_can_be_performed_again() {
         let calls = replay["calls"].as_u64().unwrap();
         assert!(calls >= 2 * 8 * 5000, "{replay:#}");
     }
+}
+
+#[test]
+fn a_command_that_cannot_run_leaves_the_files_of_earlier_ones() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = ["old.json", "old.rht"].map(|name| directory.path().join(name));
+    for file in &files {
+        fs::write(file, "old").unwrap();
+    }
+    let mut command = reheap("profile -o");
+    command.args([&files[0], Path::new("--trace"), &files[1]]);
+    run(command.args(["--", "./no-such-program"])).ended_with(127);
+    for file in &files {
+        assert_eq!(fs::read_to_string(file).unwrap(), "old");
+    }
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 2);
 }
 
 /// A program that allocates until it is killed.
