@@ -6,6 +6,7 @@
 //! reheap, because it must not allocate anything for itself.
 
 mod plan;
+mod source;
 
 pub use plan::{Live, Plan, prepare};
 
@@ -61,6 +62,12 @@ pub enum ReplayError {
     /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
+    /// It cannot be read twice.
+    #[error("it is not a regular file")]
+    NotAFile,
+    /// Somebody wrote over it.
+    #[error("it changed while it was read")]
+    Changed,
     /// The plan cannot be written.
     #[error("cannot write the plan: {0}")]
     Write(#[source] io::Error),

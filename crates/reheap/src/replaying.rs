@@ -8,7 +8,9 @@ use crate::ui::Failure;
 use crate::workshop::Workshop;
 use anyhow::Context as _;
 use reheap_allocators::program;
-use reheap_profile::replay::{self, COMPILER_FLAGS, Options, Plan, SOURCE, Speed, Touch};
+use reheap_profile::replay::{
+    self, COMPILER_FLAGS, Options, Plan, ReplayError, SOURCE, Speed, Touch,
+};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -106,10 +108,9 @@ pub(crate) fn prepare(trace: &Path, options: &Options) -> anyhow::Result<Prepare
     let directory = tempfile::Builder::new().prefix("reheap-replay-").tempdir();
     let directory = directory.context("cannot make a temporary directory")?;
     let file = directory.path().join("plan");
-    let shown = trace.display();
     let work = || replay::prepare(trace, options, &file);
-    let plan = pulse::while_spinning(&format!("reading {shown}"), work);
-    let plan = plan.with_context(|| format!("cannot replay `{shown}`"))?;
+    let plan = pulse::while_spinning(&format!("reading {}", trace.display()), work);
+    let plan = plan.map_err(|error| refusal(trace, &error))?;
     let name = trace.file_name().unwrap_or(trace.as_os_str()).display();
     Ok(Prepared {
         name: format!("replay of {name}"),
@@ -117,6 +118,14 @@ pub(crate) fn prepare(trace: &Path, options: &Options) -> anyhow::Result<Prepare
         file,
         directory,
     })
+}
+
+fn refusal(trace: &Path, error: &ReplayError) -> Failure {
+    let failure = Failure::failed(format!("cannot replay `{}`: {error}", trace.display()));
+    match error {
+        ReplayError::NotAFile => failure.hint("write the trace to a file first: it is read twice"),
+        _ => failure,
+    }
 }
 
 /// A replayer that is ready to run, with the variables to set.

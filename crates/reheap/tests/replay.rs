@@ -2,12 +2,13 @@
 
 mod common;
 
-use common::{Outcome, reheap, run};
+use common::{Outcome, reheap, run, run_with_input};
 use reheap_profile::trace::writer::Writer;
 use reheap_profile::trace::{Function, Process, RawEvent};
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 /// A recording: one thread makes blocks, another frees half of them, and the rest is live at the end.
 struct Recording {
@@ -146,6 +147,19 @@ fn what_is_no_trace_is_refused() {
     refused(b"#!/bin/sh\n", "it is not a trace of reheap's");
     fs::remove_file(recording.path()).unwrap();
     recording.replay("").ended_with(1).said(&["No such file"]);
+}
+
+#[test]
+fn a_pipe_is_refused_because_a_trace_is_read_twice() {
+    let recording = Recording::new();
+    let trace = fs::read(recording.path()).unwrap();
+    let text = "it is not a regular file\n\nhint: write the trace to a file first";
+    let outcome = run_with_input(&mut reheap("replay -a stock /dev/stdin"), &trace);
+    outcome.ended_with(1).said(&[text]);
+    // Nobody will ever write to this one.
+    fs::remove_file(recording.path()).unwrap();
+    run(Command::new("mkfifo").arg(recording.path())).succeeded();
+    recording.replay("-a stock").ended_with(1).said(&[text]);
 }
 
 #[test]

@@ -13,13 +13,14 @@
 //! so many epochs have passed that nobody can be behind, it may go to any block. So the table is about as long as the most
 //! blocks that were live at a time.
 
+use super::source::Source;
 use super::{Options, ReplayError, Speed, Touch};
-use crate::trace::reader::{Ending, Reader, Record};
+use crate::trace::reader::{Ending, Record};
 use crate::trace::{AddressHasher, Block, Effect, Event, Function, Process, Stream, Taken};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::File;
 use std::hash::BuildHasherDefault;
-use std::io::{self, BufReader, BufWriter, Seek as _, SeekFrom, Write};
+use std::io::{self, BufWriter, Seek as _, SeekFrom, Write};
 use std::path::Path;
 
 const MAGIC: &[u8; 8] = b"reheappl";
@@ -84,7 +85,8 @@ type Map<K, V> = HashMap<K, V, BuildHasherDefault<AddressHasher>>;
 /// # Errors
 /// When the trace cannot be read, has no call, or the plan cannot be written.
 pub fn prepare(trace: &Path, options: &Options, plan: &Path) -> Result<Plan, ReplayError> {
-    let (mut surveys, ending) = survey_all(trace)?;
+    let mut source = Source::open(trace)?;
+    let mut surveys = survey_all(&mut source)?;
     let processes = surveys.len();
     let busiest = surveys.iter().max_by_key(|(stream, survey)| {
         let earliest = std::cmp::Reverse(**stream);
@@ -98,28 +100,11 @@ pub fn prepare(trace: &Path, options: &Options, plan: &Path) -> Result<Plan, Rep
     }
     let file = File::create(plan).map_err(ReplayError::Write)?;
     let mut planner = Planner::new(survey, options, file)?;
-    for_each_event(trace, |of, event| match of == stream {
-        true => planner.add(&event),
-        false => Ok(()),
+    let ending = source.read(|record| match record {
+        Record::Event(of, event) if of == stream => planner.add(&event),
+        _ => Ok(()),
     })?;
     planner.finish(ending, processes)
-}
-
-fn open(trace: &Path) -> Result<Reader<BufReader<File>>, ReplayError> {
-    let file = File::open(trace).map_err(crate::trace::TraceError::Io)?;
-    Ok(Reader::new(BufReader::new(file))?)
-}
-
-fn for_each_event(
-    trace: &Path,
-    mut body: impl FnMut(Stream, Event) -> Result<(), ReplayError>,
-) -> Result<(), ReplayError> {
-    for record in open(trace)? {
-        if let Record::Event(stream, event) = record? {
-            body(stream, event)?;
-        }
-    }
-    Ok(())
 }
 
 /// What has to be known of a process before its plan can be made.
@@ -147,11 +132,10 @@ struct Allocated {
     size: u64,
 }
 
-fn survey_all(trace: &Path) -> Result<(BTreeMap<Stream, Survey>, Ending), ReplayError> {
+fn survey_all(source: &mut Source) -> Result<BTreeMap<Stream, Survey>, ReplayError> {
     let mut surveys: BTreeMap<Stream, Survey> = BTreeMap::new();
-    let mut reader = open(trace)?;
-    for record in &mut reader {
-        match record? {
+    source.read(|record| {
+        match record {
             Record::Process(stream, process) => {
                 surveys.entry(stream).or_default().process = process;
             }
@@ -164,9 +148,9 @@ fn survey_all(trace: &Path) -> Result<(BTreeMap<Stream, Survey>, Ending), Replay
                 }
             }
         }
-    }
-    let ending = reader.ending().unwrap_or(Ending::CutOff { bytes: 0 });
-    Ok((surveys, ending))
+        Ok(())
+    })?;
+    Ok(surveys)
 }
 
 impl Survey {

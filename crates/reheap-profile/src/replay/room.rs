@@ -1,0 +1,206 @@
+//! Whether there is room for a replay: memory for what reheap knows of each block and for the blocks, and a disk for the
+//! plan. A trace of a kilobyte can say that a million blocks are in use, so nothing of this follows from the file's size.
+
+use super::{Options, ReplayError, Speed, Touch};
+use rustix::fs::fstatvfs;
+use std::fs::{self, File};
+use std::path::Path;
+
+/// What reheap needs for a block that is in use, at most: a hash map that grows has two tables for a while.
+const BYTES_PER_BLOCK: u64 = 128;
+
+/// What there is, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Room {
+    pub(super) memory: u64,
+    /// For the plan.
+    pub(super) disk: u64,
+}
+
+impl Room {
+    /// What there is now. What the system does not tell is enough.
+    pub(super) fn now(plan: &File) -> Self {
+        let disk = fstatvfs(plan).ok().filter(|disk| disk.f_blocks > 0);
+        let disk = disk.map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+        Self {
+            memory: available_memory().min(memory_limit()),
+            disk: disk.unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Refuses a trace in which so many blocks are in use.
+    pub(super) fn check_blocks(self, blocks: u64) -> Result<(), ReplayError> {
+        let needed = blocks.saturating_mul(BYTES_PER_BLOCK);
+        match needed > self.memory {
+            true => Err(ReplayError::TooManyBlocks {
+                blocks,
+                available: self.memory,
+            }),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses a plan of so many calls.
+    pub(super) fn check_plan(self, calls: u64, options: &Options) -> Result<(), ReplayError> {
+        let operations = match options.speed {
+            Speed::Max => calls,
+            Speed::Recorded => calls.saturating_mul(2), // a pause before each, at most
+        };
+        let needed = operations.saturating_mul(super::plan::OPERATION_BYTES as u64);
+        let available = self.disk;
+        match needed > available {
+            true => Err(ReplayError::LongPlan { needed, available }),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses blocks of so many bytes, if each of their pages is to be written.
+    pub(super) fn check_peak(self, needed: u64, options: &Options) -> Result<(), ReplayError> {
+        let available = self.memory;
+        let all_pages = matches!(options.touch, Touch::Pages | Touch::All);
+        match all_pages && needed > available {
+            true => Err(ReplayError::LittleMemory { needed, available }),
+            false => Ok(()),
+        }
+    }
+}
+
+/// What programs can get without harm (proc_meminfo(5)).
+fn available_memory() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kibibytes = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+    };
+    let available = kibibytes("MemAvailable:").map(|free| free + kibibytes("SwapFree:").unwrap_or(0));
+    available.map_or(u64::MAX, |kibibytes| kibibytes.saturating_mul(1024))
+}
+
+/// The lowest limit of the cgroups that this process is in, as containers have it. What they use already is not taken off,
+/// because most of it may be cached files.
+fn memory_limit() -> u64 {
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let limits = own.lines().flat_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let controllers = fields.next().unwrap_or_default();
+        let path = fields.next().unwrap_or_default().trim_start_matches('/');
+        // Of version 2 or version 1 (cgroups(7)).
+        let (root, name) = match controllers.is_empty() {
+            true => ("/sys/fs/cgroup", "memory.max"),
+            false => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+        };
+        let is_of_memory = controllers.is_empty() || controllers.split(',').any(|it| it == "memory");
+        let places = Path::new(path).ancestors().filter(move |_| is_of_memory);
+        places.filter_map(move |place| {
+            let limit = fs::read_to_string(Path::new(root).join(place).join(name)).ok()?;
+            limit.trim().parse().ok()
+        })
+    });
+    limits.min().unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::prepare_in;
+    use super::*;
+    use crate::trace::writer::Writer;
+    use crate::trace::{Function, Process, RawEvent};
+
+    const BLOCKS: u64 = 10_000;
+    const SIZE: u64 = 1000;
+
+    /// The plan of a trace of two processes that each have so many blocks in use at its end.
+    fn planned(options: &Options, room: Room) -> Result<(), ReplayError> {
+        let mut writer = Writer::new(Vec::new()).unwrap();
+        let mut streams = Vec::new();
+        for pid in 1..=2 {
+            let process = Process {
+                pid,
+                ..Process::default()
+            };
+            streams.push(writer.begin_process(&process).unwrap());
+        }
+        for block in 1..=BLOCKS {
+            let call = RawEvent {
+                nanoseconds: block * 1000,
+                block,
+                size: SIZE,
+                alignment: 0,
+                function: Function::Malloc as u32,
+            };
+            for stream in &streams {
+                writer.push(*stream, 0, &[call]);
+            }
+        }
+        for stream in streams {
+            writer.end_process(stream, 0).unwrap();
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let trace = directory.path().join("trace");
+        fs::write(&trace, writer.finish().unwrap().0).unwrap();
+        let plan = File::create(directory.path().join("plan")).unwrap();
+        prepare_in(&trace, options, plan, room).map(drop)
+    }
+
+    const MUCH: Room = Room {
+        memory: u64::MAX,
+        disk: u64::MAX,
+    };
+
+    #[test]
+    fn more_blocks_than_there_is_memory_for_are_refused_when_they_are_read() {
+        let all = 2 * BLOCKS * BYTES_PER_BLOCK;
+        let options = Options::default();
+        let with = |memory| Room { memory, ..MUCH };
+        planned(&options, with(all.max(BLOCKS * SIZE))).unwrap();
+        let error = planned(&options, with(all - 1)).unwrap_err();
+        assert!(
+            matches!(error, ReplayError::TooManyBlocks { blocks, .. } if blocks == 2 * BLOCKS),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn blocks_that_would_be_written_to_must_have_memory() {
+        let memory = BLOCKS * SIZE - 1;
+        for (touch, is_refused) in [
+            (Touch::None, false),
+            (Touch::Ends, false),
+            (Touch::Pages, true),
+            (Touch::All, true),
+        ] {
+            let options = Options {
+                touch,
+                ..Options::default()
+            };
+            let refused = matches!(
+                planned(&options, Room { memory, ..MUCH }),
+                Err(ReplayError::LittleMemory { needed, .. }) if needed == BLOCKS * SIZE
+            );
+            assert_eq!(refused, is_refused, "{touch:?}");
+        }
+    }
+
+    #[test]
+    fn a_plan_that_the_disk_has_no_room_for_is_not_begun() {
+        for (speed, needed) in [(Speed::Max, BLOCKS * 16), (Speed::Recorded, BLOCKS * 32)] {
+            let options = Options {
+                speed,
+                ..Options::default()
+            };
+            let disk = needed - 1;
+            let error = planned(&options, Room { disk, ..MUCH }).unwrap_err();
+            assert!(
+                matches!(error, ReplayError::LongPlan { needed: it, .. } if it == needed),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn this_machine_tells_what_it_has() {
+        let room = Room::now(&tempfile::tempfile().unwrap());
+        let range = 1 << 20..1 << 50;
+        assert!(range.contains(&room.memory) && range.contains(&room.disk), "{room:?}");
+    }
+}
