@@ -6,6 +6,7 @@
 //! reheap, because it must not allocate anything for itself.
 
 mod plan;
+mod room;
 mod source;
 
 pub use plan::{Live, Plan, prepare};
@@ -74,6 +75,39 @@ pub enum ReplayError {
     /// Nothing can be performed.
     #[error("no call is in it")]
     Empty,
+    /// reheap has no memory for what it must know of blocks.
+    #[error(
+        "it has {blocks} blocks in use at a time, or more, and {} MiB of memory are too little for what reheap must know of them",
+        available >> 20
+    )]
+    TooManyBlocks {
+        /// How many were read.
+        blocks: u64,
+        /// Memory in bytes.
+        available: u64,
+    },
+    /// The disk has no room for the plan.
+    #[error(
+        "the plan needs {} MiB in the directory for temporary files, and {} MiB are free there",
+        needed.div_ceil(1 << 20), available >> 20
+    )]
+    LongPlan {
+        /// In bytes.
+        needed: u64,
+        /// In bytes.
+        available: u64,
+    },
+    /// The blocks have no room in memory.
+    #[error(
+        "its blocks have {} MiB when most are in use, and {} MiB of memory are available",
+        needed.div_ceil(1 << 20), available >> 20
+    )]
+    LittleMemory {
+        /// In bytes.
+        needed: u64,
+        /// In bytes.
+        available: u64,
+    },
     /// It is beyond what a plan can say.
     #[error("more than 4 billion blocks are in use at a time, or so many threads")]
     TooLarge,

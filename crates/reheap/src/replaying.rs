@@ -124,6 +124,10 @@ fn refusal(trace: &Path, error: &ReplayError) -> Failure {
     let failure = Failure::failed(format!("cannot replay `{}`: {error}", trace.display()));
     match error {
         ReplayError::NotAFile => failure.hint("write the trace to a file first: it is read twice"),
+        ReplayError::LongPlan { .. } => failure.hint("use another directory: TMPDIR=<directory>"),
+        ReplayError::LittleMemory { .. } => {
+            failure.hint("do not write to all pages of the blocks: --touch ends")
+        }
         _ => failure,
     }
 }

@@ -18,8 +18,32 @@ struct Recording {
 const BLOCKS: u64 = 20_000;
 const SIZE: u64 = 1000;
 
+fn event(nanoseconds: u64, function: Function, block: u64, size: u64) -> RawEvent {
+    RawEvent {
+        nanoseconds,
+        block,
+        size,
+        alignment: 0,
+        function: function as u32,
+    }
+}
+
+fn malloc(block: u64, size: u64) -> RawEvent {
+    event(block * 1000, Function::Malloc, block, size)
+}
+
 impl Recording {
     fn new() -> Self {
+        let calls = (1..=BLOCKS).flat_map(|block| {
+            let freed = event(block * 1000 + 500, Function::Free, block, SIZE);
+            let freed = (block % 2 == 0).then_some((1, freed));
+            [(0, malloc(block, SIZE))].into_iter().chain(freed)
+        });
+        Self::of(calls)
+    }
+
+    /// One of these calls, each with its thread.
+    fn of(calls: impl Iterator<Item = (u32, RawEvent)>) -> Self {
         let mut writer = Writer::new(Vec::new()).unwrap();
         let process = Process {
             pid: 77,
@@ -27,20 +51,8 @@ impl Recording {
             ..Process::default()
         };
         let stream = writer.begin_process(&process).unwrap();
-        let event = |nanoseconds, function: Function, block| RawEvent {
-            nanoseconds,
-            block,
-            size: SIZE,
-            alignment: 0,
-            function: function as u32,
-        };
-        for block in 1..=BLOCKS {
-            let made = event(block * 1000, Function::Malloc, block);
-            writer.push(stream, 0, &[made]);
-            if block % 2 == 0 {
-                let freed = event(block * 1000 + 500, Function::Free, block);
-                writer.push(stream, 1, &[freed]);
-            }
+        for (thread, call) in calls {
+            writer.push(stream, thread, &[call]);
         }
         writer.end_process(stream, 0).unwrap();
         let recording = Self {
@@ -147,6 +159,20 @@ fn what_is_no_trace_is_refused() {
     refused(b"#!/bin/sh\n", "it is not a trace of reheap's");
     fs::remove_file(recording.path()).unwrap();
     recording.replay("").ended_with(1).said(&["No such file"]);
+}
+
+#[test]
+fn blocks_of_more_bytes_than_there_are_numbers_are_only_performed_untouched() {
+    const HUGE: u64 = 1 << 48;
+    let recording = Recording::of((1..=1 << 17).map(|block| (0, malloc(block, HUGE))));
+    let outcome = recording.replay("-a stock").ended_with(1);
+    outcome.said(&[
+        &format!("its blocks have {} MiB when most are in use", 1u64 << 44),
+        "hint: do not write to all pages of the blocks: --touch ends",
+    ]);
+    let outcome = recording.replay("-a stock --touch none").succeeded();
+    let text = "note: 131072 calls got no memory";
+    assert!(outcome.stdout.contains(text), "{}", outcome.stdout);
 }
 
 #[test]

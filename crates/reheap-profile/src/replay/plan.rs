@@ -13,6 +13,7 @@
 //! so many epochs have passed that nobody can be behind, it may go to any block. So the table is about as long as the most
 //! blocks that were live at a time.
 
+use super::room::Room;
 use super::source::Source;
 use super::{Options, ReplayError, Speed, Touch};
 use crate::trace::reader::{Ending, Record};
@@ -26,7 +27,7 @@ use std::path::Path;
 const MAGIC: &[u8; 8] = b"reheappl";
 const FORMAT: u32 = 1;
 const HEADER_BYTES: u64 = 80;
-const OPERATION_BYTES: usize = 16;
+pub(super) const OPERATION_BYTES: usize = 16;
 const OPERATIONS_PER_BLOCK: usize = 1024;
 /// No thread is more epochs ahead of the slowest.
 const WINDOW: u32 = 1;
@@ -78,28 +79,54 @@ pub struct Live {
     pub bytes: u64,
 }
 
+impl Live {
+    // In a trace that somebody made up, the sizes may add up to more than there are numbers.
+    fn add(&mut self, size: u64) {
+        self.blocks += 1;
+        self.bytes = self.bytes.saturating_add(size);
+    }
+
+    fn remove(&mut self, size: u64) {
+        self.blocks -= 1;
+        self.bytes = self.bytes.saturating_sub(size);
+    }
+}
+
 type Map<K, V> = HashMap<K, V, BuildHasherDefault<AddressHasher>>;
 
 /// Makes the plan of a trace.
 ///
 /// # Errors
-/// When the trace cannot be read, has no call, or the plan cannot be written.
+/// When the trace cannot be read, has no call, needs more memory than there is, or the plan cannot be written.
 pub fn prepare(trace: &Path, options: &Options, plan: &Path) -> Result<Plan, ReplayError> {
+    let plan = File::create(plan).map_err(ReplayError::Write)?;
+    let room = Room::now(&plan);
+    prepare_in(trace, options, plan, room)
+}
+
+pub(super) fn prepare_in(
+    trace: &Path,
+    options: &Options,
+    plan: File,
+    room: Room,
+) -> Result<Plan, ReplayError> {
     let mut source = Source::open(trace)?;
-    let mut surveys = survey_all(&mut source)?;
+    let mut surveys = survey_all(&mut source, room)?;
     let processes = surveys.len();
     let busiest = surveys.iter().max_by_key(|(stream, survey)| {
         let earliest = std::cmp::Reverse(**stream);
         (survey.calls, earliest)
     });
     let stream = *busiest.ok_or(ReplayError::Empty)?.0;
-    let survey = surveys.remove(&stream).ok_or(ReplayError::Empty)?;
+    let mut survey = surveys.remove(&stream).ok_or(ReplayError::Empty)?;
+    survey.live = Map::default();
     drop(surveys);
     if survey.calls == 0 {
         return Err(ReplayError::Empty);
     }
-    let file = File::create(plan).map_err(ReplayError::Write)?;
-    let mut planner = Planner::new(survey, options, file)?;
+    room.check_plan(survey.calls, options)?;
+    room.check_peak(survey.peak.bytes, options)?;
+    let mut planner = Planner::new(survey, options, plan)?;
     let ending = source.read(|record| match record {
         Record::Event(of, event) if of == stream => planner.add(&event),
         _ => Ok(()),
@@ -132,19 +159,27 @@ struct Allocated {
     size: u64,
 }
 
-fn survey_all(source: &mut Source) -> Result<BTreeMap<Stream, Survey>, ReplayError> {
+fn survey_all(source: &mut Source, room: Room) -> Result<BTreeMap<Stream, Survey>, ReplayError> {
     let mut surveys: BTreeMap<Stream, Survey> = BTreeMap::new();
+    // Of all processes.
+    let mut live = 0;
     source.read(|record| {
         match record {
             Record::Process(stream, process) => {
                 surveys.entry(stream).or_default().process = process;
             }
-            Record::Event(stream, event) => surveys.entry(stream).or_default().add(&event),
+            Record::Event(stream, event) => {
+                let survey = surveys.entry(stream).or_default();
+                live -= survey.live.len();
+                survey.add(&event);
+                live += survey.live.len();
+                room.check_blocks(live as u64)?;
+            }
             Record::End(stream, totals) => {
                 if let Some(survey) = surveys.get_mut(&stream) {
                     survey.lost_calls = totals.lost_calls;
                     // Other processes may need the memory.
-                    survey.live = Map::default();
+                    live -= std::mem::take(&mut survey.live).len();
                 }
             }
         }
@@ -168,8 +203,7 @@ impl Survey {
         if let Some(block) = taken_by(event)
             && let Some(allocated) = self.live.remove(&block)
         {
-            self.now.blocks -= 1;
-            self.now.bytes -= allocated.size;
+            self.now.remove(allocated.size);
             if block.thread != event.thread {
                 let word = &mut self.is_shared[(allocated.event / 64) as usize];
                 *word |= 1 << (allocated.event % 64);
@@ -183,11 +217,9 @@ impl Survey {
     fn make(&mut self, block: Block, event: u64, size: u64) {
         let allocated = Allocated { event, size };
         if let Some(lost) = self.live.insert(block, allocated) {
-            self.now.blocks -= 1;
-            self.now.bytes -= lost.size;
+            self.now.remove(lost.size);
         }
-        self.now.blocks += 1;
-        self.now.bytes += size;
+        self.now.add(size);
         if self.now.bytes > self.peak.bytes {
             self.peak = self.now;
             self.peak_at = event;
@@ -501,8 +533,7 @@ impl Planner {
         if place.size > 0 {
             operation.flags |= KNOWN;
         }
-        self.now.blocks -= 1;
-        self.now.bytes -= place.size;
+        self.now.remove(place.size);
         operation.slot = place.slot;
         operation.other = place.slot;
         Some(place)
@@ -535,11 +566,9 @@ impl Planner {
         operation.slot = slot;
         operation.size = size;
         if let Some(lost) = self.places.insert(block, place) {
-            self.now.blocks -= 1;
-            self.now.bytes -= lost.size;
+            self.now.remove(lost.size);
         }
-        self.now.blocks += 1;
-        self.now.bytes += size;
+        self.now.add(size);
         Ok(())
     }
 

@@ -17,6 +17,7 @@ use super::{Block, Effect, Event, Function, TICK_NANOSECONDS, Taken};
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
+use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 
 /// No writer puts more into a chunk.
@@ -81,7 +82,7 @@ struct Context {
     /// The block of its own that it took last.
     last: u64,
     /// The same of other threads' blocks.
-    last_of_others: Vec<(u32, u64)>,
+    last_of_others: BTreeMap<u32, u64>,
 }
 
 impl Context {
@@ -90,17 +91,12 @@ impl Context {
             tick,
             made,
             last: made,
-            last_of_others: Vec::new(),
+            last_of_others: BTreeMap::new(),
         }
     }
 
     fn last_of(&mut self, thread: u32) -> &mut u64 {
-        let found = self.last_of_others.iter().position(|(t, _)| *t == thread);
-        let position = found.unwrap_or_else(|| {
-            self.last_of_others.push((thread, 0));
-            self.last_of_others.len() - 1
-        });
-        &mut self.last_of_others[position].1
+        self.last_of_others.entry(thread).or_default()
     }
 }
 
@@ -382,4 +378,29 @@ fn take_taken(
     };
     context.last = number;
     Some(Taken::Block(Block { thread, number }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// If each was searched for among all others, this would take most of a minute.
+    #[test]
+    fn a_thread_may_free_one_block_of_each_of_many_threads() {
+        let mut lane = Lane::new(0, 0, 0);
+        let blocks = (1..=EVENTS_MAX as u32).map(|thread| Block { thread, number: 7 });
+        for block in blocks.clone() {
+            lane.put(&Call {
+                tick: 0,
+                function: Function::Free,
+                size: 0,
+                alignment: 0,
+                taken: Taken::Block(block),
+                failed: false,
+            });
+        }
+        let events = decode(&encode(&[lane])).unwrap();
+        let taken = events.into_iter().map(|event| event.taken);
+        assert!(taken.eq(blocks.map(Taken::Block)));
+    }
 }
