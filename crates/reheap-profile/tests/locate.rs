@@ -250,3 +250,83 @@ fn a_segment_where_no_program_can_be_is_refused() {
         }
     }
 }
+
+fn word(file: &[u8], at: usize) -> usize {
+    u64::from_le_bytes(file[at..at + 8].try_into().unwrap()) as usize
+}
+
+fn put_word(file: &mut [u8], at: usize, word: usize) {
+    file[at..at + 8].copy_from_slice(&(word as u64).to_le_bytes());
+}
+
+/// 100,000 names that begin in one text of a megabyte: each ends where all others do, and has an `alloc` in it.
+#[test]
+fn names_that_overlap_take_no_more_memory_than_the_file() {
+    let directory = scratch_directory();
+    let text = "static char memory[100];\n\
+                void *malloc(unsigned long n) { return memory + n; }\n\
+                void free(void *p) { *(char *)p = memory[7] = 1; }\n\
+                void _start(void) { for (;;) free(malloc(1)); }\n";
+    let program = bare_program("names", text, &[], directory.path());
+    let reference = located(&program).unwrap();
+    let mut file = std::fs::read(&program).unwrap();
+    // Section headers have 64 bytes: the kind is at 4, the offset at 24, the size at 32 and the other section at 40.
+    let header = |file: &[u8], section: usize| word(file, 40) + 64 * section;
+    let is_table = |section: &usize| file[header(&file, *section) + 4] == 2;
+    let symbols = (0..)
+        .find(is_table)
+        .map(|section| header(&file, section))
+        .unwrap();
+    let names = header(&file, file[symbols + 40].into());
+    let contents = |file: &[u8], header: usize| {
+        let (offset, size) = (word(file, header + 24), word(file, header + 32));
+        file[offset..offset + size].to_vec()
+    };
+    let (mut table, mut text) = (contents(&file, symbols), contents(&file, names));
+    let of_malloc = table.chunks(24).find(|symbol| {
+        let name = u32::from_le_bytes(symbol[..4].try_into().unwrap());
+        text[name as usize..].starts_with(b"malloc\0")
+    });
+    let of_malloc = of_malloc.unwrap().to_vec();
+    for number in 0..100_000u32 {
+        let name = text.len() as u32 + number * 10;
+        table.extend(name.to_le_bytes());
+        table.extend(&of_malloc[4..]);
+    }
+    text.extend(vec![b'a'; 1 << 20]);
+    text.extend(b"alloc\0");
+    for (header, contents) in [(symbols, table), (names, text)] {
+        let end = file.len();
+        put_word(&mut file, header + 24, end);
+        put_word(&mut file, header + 32, contents.len());
+        file.extend(contents);
+    }
+    assert_eq!(locate(file.as_slice()).unwrap(), reference);
+}
+
+/// 10,000 segments of the same code, which has some hundred kilobytes.
+#[test]
+fn a_stripped_program_whose_segments_overlap_is_refused() {
+    let directory = scratch_directory();
+    let program = strip(&compile("known_counts", Link::Glibc, directory.path()));
+    let mut file = std::fs::read(&program).unwrap();
+    // Program headers have 56 bytes: the kind is at 0, the flags at 4 and the address at 16.
+    let (offset, count) = (word(&file, 32), usize::from(file[56]));
+    let mut headers = file[offset..offset + 56 * count].to_vec();
+    let is_code = |header: &&[u8]| header[0] == 1 && header[4] & 1 == 1;
+    let code = headers.chunks(56).find(is_code).unwrap().to_vec();
+    for number in 1..=10_000 {
+        let mut copy = code.clone();
+        put_word(&mut copy, 16, number << 32);
+        headers.extend(copy);
+    }
+    let end = file.len();
+    put_word(&mut file, 32, end);
+    file[56..58].copy_from_slice(&(count as u16 + 10_000).to_le_bytes());
+    file.extend(headers);
+    let error = locate(file.as_slice()).unwrap_err();
+    assert!(
+        matches!(&error, LocateError::Damaged(what) if what.contains("overlap")),
+        "{error}"
+    );
+}

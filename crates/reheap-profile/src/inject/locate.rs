@@ -18,9 +18,14 @@ mod stripped;
 
 use super::processor::Architecture;
 use super::prologue::{self, PrologueError};
-use object::elf;
-use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
-use object::{LittleEndian, Object as _, ObjectSegment as _, ReadRef};
+use memchr::memchr;
+use object::elf::{self, FileHeader64};
+use object::read::elf::{
+    ElfFile64, ElfSymbolIterator64, FileHeader as _, ProgramHeader as _, Sym as _, SymbolTable,
+};
+use object::{
+    LittleEndian, Object as _, ObjectSection as _, ObjectSegment as _, ObjectSymbol as _, ReadRef,
+};
 use reheap_elf::{Class, marker};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -322,7 +327,10 @@ impl<'data, R: ReadRef<'data>> Executable<'data, R> {
 
     fn symbols(&self) -> BTreeMap<String, Vec<Definition>> {
         // An executable that is stripped still has the names that it offers to libraries.
-        let mut all = definitions(self.file.symbols());
+        let mut all = definitions(
+            self.file.symbols(),
+            self.names(self.file.elf_symbol_table()),
+        );
         for (name, found) in self.dynamic_symbols() {
             all.entry(name).or_default().extend(found);
         }
@@ -330,7 +338,15 @@ impl<'data, R: ReadRef<'data>> Executable<'data, R> {
     }
 
     fn dynamic_symbols(&self) -> BTreeMap<String, Vec<Definition>> {
-        definitions(self.file.dynamic_symbols())
+        let names = self.names(self.file.elf_dynamic_symbol_table());
+        definitions(self.file.dynamic_symbols(), names)
+    }
+
+    /// The section that a table has its names in.
+    fn names(&self, table: &SymbolTable<'data, FileHeader64<LittleEndian>, R>) -> &'data [u8] {
+        let section = self.file.section_by_index(table.string_section());
+        let bytes = section.and_then(|section| section.data());
+        bytes.unwrap_or_default()
     }
 
     /// The code from an address on.
@@ -439,21 +455,18 @@ impl<'data, R: ReadRef<'data>> Executable<'data, R> {
     }
 }
 
-fn definitions<'data, 'file, S: object::ObjectSymbol<'data>>(
-    symbols: impl Iterator<Item = S> + 'file,
-) -> BTreeMap<String, Vec<Definition>>
-where
-    'data: 'file,
-{
+fn definitions<'data, R: ReadRef<'data>>(
+    symbols: ElfSymbolIterator64<'data, '_, LittleEndian, R>,
+    names: &[u8],
+) -> BTreeMap<String, Vec<Definition>> {
     let mut definitions: BTreeMap<String, Vec<Definition>> = BTreeMap::new();
     for symbol in symbols {
-        let object::SymbolFlags::Elf { st_info, .. } = symbol.flags() else {
-            continue;
-        };
-        let kind = elf::SymbolType(st_info.0 & 0xf);
+        let raw = symbol.elf_symbol();
+        let kind = raw.st_type();
         let is_chosen_at_start = kind == elf::STT_GNU_IFUNC;
         let is_code = is_chosen_at_start || matches!(kind, elf::STT_FUNC | elf::STT_NOTYPE);
-        let (Ok(name), true, false) = (symbol.name(), is_code, symbol.is_undefined()) else {
+        let name = name_at(names, raw.st_name(LittleEndian));
+        let (Some(name), true, false) = (name, is_code, symbol.is_undefined()) else {
             continue;
         };
         if names::concerns(name) {
@@ -470,6 +483,14 @@ where
         }
     }
     definitions
+}
+
+/// The name that begins there, if it is not too long to concern anyone. Names may overlap, so all of them together can be
+/// far longer than the file.
+fn name_at(names: &[u8], offset: u32) -> Option<&str> {
+    let rest = names.get(offset as usize..)?;
+    let rest = &rest[..rest.len().min(names::BYTES_MAX + 1)];
+    std::str::from_utf8(&rest[..memchr(0, rest)?]).ok()
 }
 
 /// Where a function is.

@@ -148,6 +148,9 @@ pub(crate) fn is_hooked(name: &str) -> bool {
     name != "malloc_usable_size"
 }
 
+/// No name that concerns reheap is longer, with whatever an allocator has in front of it.
+pub(super) const BYTES_MAX: usize = 128;
+
 /// Whether a symbol of this name may matter here; an executable has a hundred thousand others.
 pub(super) fn concerns(name: &str) -> bool {
     const PARTS: [&str; 5] = ["alloc", "free", "memalign", "malloc_usable_size", "dallocx"];

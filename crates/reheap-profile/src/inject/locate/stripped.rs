@@ -28,6 +28,7 @@ pub(super) fn find<'data, R: ReadRef<'data>>(
         return Err(LocateError::Unknown);
     }
     let allocator = only_allocator(executable)?;
+    refuse_overlaps(executable)?;
     let texts = texts(executable);
     let starts = function_starts(executable);
     let segments = segments(executable, |flags| flags & elf::PF_X.0 != 0);
@@ -86,6 +87,19 @@ fn segments<'data, R: ReadRef<'data>>(
             Some((segment.p_vaddr(LittleEndian), bytes))
         })
         .collect()
+}
+
+/// No linker puts a byte of a file into two segments. If one did so often enough, a small file would have gigabytes of code.
+fn refuse_overlaps<'data, R: ReadRef<'data>>(
+    executable: &Executable<'data, R>,
+) -> Result<(), LocateError> {
+    let all = segments(executable, |_| true);
+    let loaded: u64 = all.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+    if executable.file.data().len().is_ok_and(|size| loaded > size) {
+        let what = "its segments are larger than the file, so they overlap";
+        return Err(LocateError::Damaged(what.to_owned()));
+    }
+    Ok(())
 }
 
 /// Where the texts are that show glibc's functions.

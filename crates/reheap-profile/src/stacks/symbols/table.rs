@@ -44,13 +44,12 @@ impl SymbolTable {
             (debug, elf::SHT_SYMTAB),
             (Some(elf), elf::SHT_DYNSYM),
         ] {
-            let sections = file.into_iter().flat_map(|file| {
-                file.sections()
-                    .iter()
-                    .filter(|section| section.kind == kind)
-                    .map(move |section| (file, section))
+            // An ELF file has one of each (gABI, "Sections"). More could all have the same bytes.
+            let section = file.and_then(|file| {
+                let mut sections = file.sections().iter();
+                Some((file, sections.find(|section| section.kind == kind)?))
             });
-            for (file, section) in sections {
+            if let Some((file, section)) = section {
                 table.add(file, section);
             }
         }
@@ -136,5 +135,45 @@ impl Function {
             table,
             binding,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::elf::Bytes;
+    use super::*;
+    use std::process::Command;
+
+    const HEADER_BYTES: usize = 64;
+
+    /// The file with its table of sections at the end, so often behind one another.
+    fn with_sections_repeated(file: &[u8], times: u16) -> Vec<u8> {
+        let offset = u64::from_le_bytes(file[40..48].try_into().unwrap()) as usize;
+        let count = u16::from_le_bytes([file[60], file[61]]);
+        let table = &file[offset..offset + usize::from(count) * HEADER_BYTES];
+        let mut changed = [file, &table.repeat(usize::from(times))].concat();
+        changed[40..48].copy_from_slice(&(file.len() as u64).to_le_bytes());
+        changed[60..62].copy_from_slice(&(count * times).to_le_bytes());
+        changed
+    }
+
+    #[test]
+    fn a_table_that_a_file_has_a_hundred_times_is_read_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let source = "int one(void) { return 1; } int two(void) { return 2; }";
+        std::fs::write(directory.path().join("a.c"), source).unwrap();
+        let mut compiler = Command::new("gcc");
+        let status = compiler
+            .args(["-c", "a.c"])
+            .current_dir(&directory)
+            .status();
+        assert!(status.is_ok_and(|status| status.success()));
+        let file = std::fs::read(directory.path().join("a.o")).unwrap();
+        for times in [1, 100] {
+            let elf = Elf::parse(Bytes::Memory(with_sections_repeated(&file, times))).unwrap();
+            let table = SymbolTable::read(&elf, None);
+            let names: Vec<&str> = table.functions().map(|(name, _, _)| name).collect();
+            assert_eq!(names.len(), 2, "{times} times: {names:?}");
+        }
     }
 }
