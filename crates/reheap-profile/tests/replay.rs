@@ -7,7 +7,7 @@ use reheap_profile::replay::{self, Options, Outcome, Plan, ReplayError, Speed, T
 use reheap_profile::trace::ring::Clock;
 use reheap_profile::trace::writer::Writer;
 use reheap_profile::trace::{Function, INTO_REALLOC, Process, RawEvent};
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -67,6 +67,11 @@ fn perform_everywhere(directory: &Path, plan: &Plan) -> Vec<Outcome> {
     replayers().iter().map(perform).collect()
 }
 
+/// A file for a plan.
+fn empty(directory: &Path) -> File {
+    File::create(directory.join("plan")).unwrap()
+}
+
 fn written(directory: &Path, raw: &[(u32, RawEvent)]) -> PathBuf {
     let mut writer = Writer::new(Vec::new()).unwrap();
     let stream = writer.begin_process(&Process::default()).unwrap();
@@ -102,8 +107,7 @@ fn a_recorded_program_makes_the_same_calls_again() {
             touch,
             speed: Speed::Max,
         };
-        let plan = directory.path().join("plan");
-        let plan = replay::prepare(&recorded.trace, &options, &plan).unwrap();
+        let plan = replay::prepare(&recorded.trace, &options, empty(directory.path())).unwrap();
         assert_eq!(plan.calls, recorded.written.totals.calls);
         // Consumers free what producers made: 64 threads, and the one that starts them.
         assert_eq!(plan.threads, 65);
@@ -137,7 +141,7 @@ fn resident_memory_at_the_peak_is_what_was_live() {
     }
     let trace = written(directory.path(), &raw);
     let options = Options::default();
-    let plan = replay::prepare(&trace, &options, &directory.path().join("plan")).unwrap();
+    let plan = replay::prepare(&trace, &options, empty(directory.path())).unwrap();
     assert_eq!((plan.peak.blocks, plan.peak.bytes), (1000, 100_000_000));
     assert_eq!(plan.end.blocks, 0);
     for outcome in perform_everywhere(directory.path(), &plan) {
@@ -165,7 +169,7 @@ fn untouched_blocks_take_no_memory() {
         touch: Touch::None,
         ..Options::default()
     };
-    let plan = replay::prepare(&trace, &options, &directory.path().join("plan")).unwrap();
+    let plan = replay::prepare(&trace, &options, empty(directory.path())).unwrap();
     assert_eq!(plan.peak.bytes, 100_000_000);
     for outcome in perform_everywhere(directory.path(), &plan) {
         assert!(outcome.resident_bytes_peak < 10_000_000, "{outcome:?}");
@@ -186,7 +190,7 @@ fn at_recorded_speed_a_pause_is_kept() {
             speed,
             ..Options::default()
         };
-        let plan = replay::prepare(&trace, &options, &directory.path().join("plan")).unwrap();
+        let plan = replay::prepare(&trace, &options, empty(directory.path())).unwrap();
         for outcome in perform_everywhere(directory.path(), &plan) {
             // It cannot end before the time of its last call; at full speed nothing makes it wait.
             let waited = outcome.nanoseconds + 1000 >= pause;
@@ -199,8 +203,7 @@ fn at_recorded_speed_a_pause_is_kept() {
 fn a_trace_without_calls_has_no_plan() {
     let directory = tempfile::tempdir().unwrap();
     let trace = written(directory.path(), &[]);
-    let plan = directory.path().join("plan");
-    let result = replay::prepare(&trace, &Options::default(), &plan);
+    let result = replay::prepare(&trace, &Options::default(), empty(directory.path()));
     assert!(matches!(result, Err(ReplayError::Empty)), "{result:?}");
 }
 
@@ -218,7 +221,7 @@ proptest! {
     ) {
         let directory = tempfile::tempdir().unwrap();
         let trace = written(directory.path(), &random_calls(seed, length, threads, blocks));
-        match replay::prepare(&trace, &Options::default(), &directory.path().join("plan")) {
+        match replay::prepare(&trace, &Options::default(), empty(directory.path())) {
             Ok(plan) => drop(perform_everywhere(directory.path(), &plan)),
             Err(error) => prop_assert!(matches!(error, ReplayError::Empty), "{}", error),
         }

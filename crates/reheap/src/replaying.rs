@@ -12,6 +12,9 @@ use reheap_profile::replay::{
     self, COMPILER_FLAGS, Options, Plan, ReplayError, SOURCE, Speed, Touch,
 };
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
 /// The replayer as a dynamic program.
@@ -90,25 +93,48 @@ impl Prepared {
     /// The command that performs it with what is preloaded.
     pub(crate) fn words(&self, workshop: &Workshop) -> anyhow::Result<Vec<OsString>> {
         let program = dynamic(workshop)?;
-        Ok(vec![program.into(), self.file.clone().into()])
+        Ok(vec![program.into(), self.file.path().into()])
     }
 }
 
-/// A plan in a directory of its own, which is removed with this.
+/// A plan that can be performed.
 pub(crate) struct Prepared {
     /// What reports call it.
     pub(crate) name: String,
     pub(crate) plan: Plan,
-    pub(crate) file: PathBuf,
-    pub(crate) directory: tempfile::TempDir,
+    pub(crate) file: Unnamed,
+}
+
+/// A file that processes which reheap starts can open, and that is gone with reheap, whatever ends that: it is in no
+/// directory.
+pub(crate) struct Unnamed(File);
+
+impl Unnamed {
+    pub(crate) fn new() -> anyhow::Result<Self> {
+        let file = tempfile::tempfile().context("cannot make a temporary file")?;
+        Ok(Self(file))
+    }
+
+    /// Where others find it while this exists.
+    pub(crate) fn path(&self) -> PathBuf {
+        let (process, descriptor) = (std::process::id(), self.0.as_raw_fd());
+        format!("/proc/{process}/fd/{descriptor}").into()
+    }
+
+    /// What they wrote.
+    pub(crate) fn read(mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.0.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
 }
 
 /// Makes the plan of a trace.
 pub(crate) fn prepare(trace: &Path, options: &Options) -> anyhow::Result<Prepared> {
-    let directory = tempfile::Builder::new().prefix("reheap-replay-").tempdir();
-    let directory = directory.context("cannot make a temporary directory")?;
-    let file = directory.path().join("plan");
-    let work = || replay::prepare(trace, options, &file);
+    let file = Unnamed::new()?;
+    let cannot = || format!("cannot replay `{}`", trace.display());
+    let empty = file.0.try_clone().with_context(cannot)?;
+    let work = || replay::prepare(trace, options, empty);
     let plan = pulse::while_spinning(&format!("reading {}", trace.display()), work);
     let plan = plan.map_err(|error| refusal(trace, &error))?;
     let name = trace.file_name().unwrap_or(trace.as_os_str()).display();
@@ -116,7 +142,6 @@ pub(crate) fn prepare(trace: &Path, options: &Options) -> anyhow::Result<Prepare
         name: format!("replay of {name}"),
         plan,
         file,
-        directory,
     })
 }
 

@@ -2,13 +2,17 @@
 
 mod common;
 
-use common::{Outcome, reheap, run, run_with_input};
+use common::command::{EVENT_DEADLINE, Running, in_time, make_fifo};
+use common::{Outcome, reheap, run, run_with_input, started_by};
 use reheap_profile::trace::writer::Writer;
 use reheap_profile::trace::{Function, Process, RawEvent};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::thread;
 
 /// A recording: one thread makes blocks, another frees half of them, and the rest is live at the end.
 struct Recording {
@@ -175,6 +179,52 @@ fn blocks_of_more_bytes_than_there_are_numbers_are_only_performed_untouched() {
     assert!(outcome.stdout.contains(text), "{}", outcome.stdout);
 }
 
+/// A trace of some hundred kilobytes that takes a minute to read: a chunk with 65,536 calls, a thousand times.
+fn long_trace() -> Vec<u8> {
+    let calls = (1..=1 << 16).map(|block| (0, event(0, Function::Malloc, block, 8)));
+    let trace = fs::read(Recording::of(calls).path()).unwrap();
+    let chunk_after = |from: usize| {
+        let mut places = trace[from..].windows(4);
+        from + places.position(|it| it == b"RHch").unwrap()
+    };
+    let events = chunk_after(chunk_after(0) + 1);
+    let end = chunk_after(events + 1);
+    let many = trace[events..end].repeat(1000);
+    [&trace[..events], &many, &trace[end..]].concat()
+}
+
+/// Whether a process has a file open.
+fn has_open(process: Pid, file: &Path) -> bool {
+    let descriptors = fs::read_dir(format!("/proc/{process}/fd"));
+    let mut links = descriptors.into_iter().flatten().flatten();
+    links.any(|link| fs::read_link(link.path()).is_ok_and(|it| it == file))
+}
+
+#[test]
+fn a_replay_that_is_ended_while_it_reads_leaves_nothing_behind() {
+    for signal in [Signal::INT, Signal::KILL] {
+        let recording = Recording::new();
+        fs::write(recording.path(), long_trace()).unwrap();
+        let temporary = tempfile::tempdir().unwrap();
+        let mut command = reheap("replay -a stock");
+        command.arg(recording.path());
+        command.env("TMPDIR", temporary.path());
+        // A shell's background jobs, as the tests may be one, ignore SIGINT.
+        let mut command = started_by("env --default-signal=INT", &command);
+        let running = Running::start(command.stdin(Stdio::null()));
+        let (process, trace) = (running.pid(), fs::canonicalize(recording.path()).unwrap());
+        in_time("the trace, open", move || {
+            while !has_open(process, &trace) {
+                thread::yield_now();
+            }
+        });
+        kill_process(process, signal).unwrap();
+        let status = running.finish(EVENT_DEADLINE).status;
+        assert_eq!(status.signal(), Some(signal.as_raw()), "{status}");
+        assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0);
+    }
+}
+
 #[test]
 fn a_pipe_is_refused_because_a_trace_is_read_twice() {
     let recording = Recording::new();
@@ -184,7 +234,7 @@ fn a_pipe_is_refused_because_a_trace_is_read_twice() {
     outcome.ended_with(1).said(&[text]);
     // Nobody will ever write to this one.
     fs::remove_file(recording.path()).unwrap();
-    run(Command::new("mkfifo").arg(recording.path())).succeeded();
+    make_fifo(&recording.path());
     recording.replay("-a stock").ended_with(1).said(&[text]);
 }
 

@@ -46,5 +46,6 @@ pub(crate) fn trace(bytes: &[u8]) {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     let path = directory.path().join("trace");
     std::fs::write(&path, &trace).expect("a temporary file can be written");
-    let _ = replay::prepare(&path, &Options::default(), &directory.path().join("plan"));
+    let plan = tempfile::tempfile().expect("a temporary file can be made");
+    let _ = replay::prepare(&path, &Options::default(), plan);
 }

@@ -94,12 +94,11 @@ impl Live {
 
 type Map<K, V> = HashMap<K, V, BuildHasherDefault<AddressHasher>>;
 
-/// Makes the plan of a trace.
+/// Makes the plan of a trace, in an empty file.
 ///
 /// # Errors
 /// When the trace cannot be read, has no call, needs more memory than there is, or the plan cannot be written.
-pub fn prepare(trace: &Path, options: &Options, plan: &Path) -> Result<Plan, ReplayError> {
-    let plan = File::create(plan).map_err(ReplayError::Write)?;
+pub fn prepare(trace: &Path, options: &Options, plan: File) -> Result<Plan, ReplayError> {
     let room = Room::now(&plan);
     prepare_in(trace, options, plan, room)
 }

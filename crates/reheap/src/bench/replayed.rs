@@ -79,7 +79,7 @@ fn static_variant(
     workshop: &Workshop,
 ) -> anyhow::Result<ReadyVariant> {
     let (program, proof) = replaying::linked(choice, workshop)?;
-    let words = vec![program.into(), prepared.file.clone().into()];
+    let words = vec![program.into(), prepared.file.path().into()];
     Ok(ReadyVariant {
         activity: Activity::Seen(format!("in the executable: {proof}")),
         ..ReadyVariant::new(Libc::Musl, choice, words)

@@ -3,7 +3,7 @@
 use crate::choice::{AllocatorArguments, Choice};
 use crate::interrupt;
 use crate::pulse;
-use crate::replaying::{self, PerformingArguments, Prepared, Replayer};
+use crate::replaying::{self, PerformingArguments, Prepared, Replayer, Unnamed};
 use crate::ui::{self, Failure};
 use crate::workshop::{Network, Workshop};
 use anyhow::Context as _;
@@ -11,7 +11,6 @@ use reheap_profile::replay::{Outcome, Plan};
 use reheap_profile::trace::reader::Ending;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,13 +46,14 @@ pub(crate) fn run(arguments: &ReplayArguments) -> anyhow::Result<ExitCode> {
     if arguments.r#static {
         choice.check_for_static()?;
     }
-    let interrupted = interrupt::on_signals()?;
     let prepared = replaying::prepare(&arguments.trace, &arguments.performing.options())?;
     let workshop = Workshop::new(Network::AsConfigured);
     let replayer = match arguments.r#static {
         true => Replayer::of_static(replaying::linked(&choice, &workshop)?.0),
         false => replaying::preloaded(&choice, &workshop)?,
     };
+    // Not before: until the replayer runs, Ctrl-C may end reheap at once.
+    let interrupted = interrupt::on_signals()?;
     let outcome = perform(&replayer, &prepared, &interrupted)?;
     check_allocator(&replayer, &outcome, &choice)?;
     let replay = Replay {
@@ -74,10 +74,10 @@ fn perform(
     prepared: &Prepared,
     interrupted: &AtomicBool,
 ) -> anyhow::Result<Outcome> {
-    let report = prepared.directory.path().join("report");
+    let report = Unnamed::new()?;
     let program = replayer.program.display();
     let child = Command::new(&replayer.program)
-        .args([&prepared.file, &report])
+        .args([prepared.file.path(), report.path()])
         .envs(
             replayer
                 .environment
@@ -88,7 +88,7 @@ fn perform(
     let mut child = child.with_context(|| format!("cannot start `{program}`"))?;
     let status = pulse::while_spinning("replaying", || wait(&mut child, interrupted))?;
     match status.code() {
-        Some(0) => read(&report),
+        Some(0) => read(report),
         Some(124) => {
             let text = "the allocator damaged a block: it did not keep what was written to it";
             Err(Failure::failed(text).into())
@@ -127,8 +127,8 @@ fn wait(child: &mut Child, interrupted: &AtomicBool) -> anyhow::Result<std::proc
     }
 }
 
-fn read(report: &Path) -> anyhow::Result<Outcome> {
-    let read = || -> anyhow::Result<Outcome> { Ok(serde_json::from_slice(&fs::read(report)?)?) };
+fn read(report: Unnamed) -> anyhow::Result<Outcome> {
+    let read = || -> anyhow::Result<Outcome> { Ok(serde_json::from_slice(&report.read()?)?) };
     read().context("cannot read what the replayer measured")
 }
 
