@@ -541,6 +541,7 @@ static void *perform_thread(void *argument) {
 
 // The report
 
+static const char *malloc_in;
 static char *text;
 static size_t text_length;
 enum { TEXT_BYTES = 1 << 19 };
@@ -571,15 +572,17 @@ static uint64_t nanoseconds_of(struct timeval time) {
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_usec * 1000u;
 }
 
-// Copies the name of the file that `malloc` is in, as /proc/self/maps has it: whether that is the allocator which it
-// should be is for others to say. A name that JSON would have to escape is no file of reheap's.
-static void say_where_malloc_is(void) {
+// The file that `malloc` is in, as /proc/self/maps has it: whether that is the allocator which it should be is for others
+// to say. A name that JSON would have to escape is no file of reheap's. To be called before the first call: afterwards an
+// allocator may have tens of thousands of mappings.
+static const char *where_malloc_is(void) {
     enum { MAPS_BYTES = 1 << 20 };
     char *maps = shared_memory(MAPS_BYTES);
     int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     ssize_t length = 0, got;
     while (file >= 0 && (got = read(file, maps + length, (size_t)(MAPS_BYTES - 1 - length))) > 0)
         length += got;
+    close(file);
     maps[length] = 0;
     for (char *line = maps, *next; *line; line = next) {
         next = strchr(line, '\n');
@@ -589,12 +592,10 @@ static void say_where_malloc_is(void) {
         char *end;
         uintptr_t from = strtoul(line, &end, 16), to = *end == '-' ? strtoul(end + 1, &end, 16) : 0;
         char *name = strchr(line, '/');
-        if ((uintptr_t)malloc < from || (uintptr_t)malloc >= to || !name)
-            continue;
-        if (!strpbrk(name, "\"\\"))
-            say(name);
-        return;
+        if ((uintptr_t)malloc >= from && (uintptr_t)malloc < to && name)
+            return strpbrk(name, "\"\\") ? "" : name;
     }
+    return "";
 }
 
 static void report(const char *path, uint64_t took, const struct rusage *before, const struct rusage *after,
@@ -627,7 +628,7 @@ static void report(const char *path, uint64_t took, const struct rusage *before,
     field(",\"resident_bytes_at_live_peak\":", state->looked_bytes);
     field(",\"own_bytes\":", header.slots * sizeof *slots + header.epochs * sizeof *remaining);
     say(",\"malloc_in\":\"");
-    say_where_malloc_is();
+    say(malloc_in);
     say("\",\"points\":[");
     for (uint64_t index = 0; index < state->point_count; index++) {
         field(index ? ",[" : "[", state->points[index].nanoseconds);
@@ -663,6 +664,7 @@ static void load(const char *path) {
     slots = shared_memory(header.slots * sizeof *slots);
     state = shared_memory(sizeof *state);
     text = shared_memory(TEXT_BYTES);
+    malloc_in = where_malloc_is();
     state->interval = 1000000;
 }
 

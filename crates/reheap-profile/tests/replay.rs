@@ -176,6 +176,28 @@ fn untouched_blocks_take_no_memory() {
     }
 }
 
+/// Of an allocator that gives each block a mapping of its own, so that their list is far longer than the replayer reads.
+#[test]
+fn the_file_of_malloc_is_known_however_many_mappings_there_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let library = directory.path().join("libmapping.so");
+    let sources = ["tests/programs/maps_each_block.c"];
+    support::compile("gcc", &sources, &["-shared", "-fPIC"], &library);
+    let raw: Vec<(u32, RawEvent)> = (0..15_000)
+        .map(|number| (0, event(number * 1000, Function::Malloc, 1 + number, 8)))
+        .collect();
+    let trace = written(directory.path(), &raw);
+    replay::prepare(&trace, &Options::default(), empty(directory.path())).unwrap();
+    let report = directory.path().join("report");
+    let status = Command::new(&replayers()[0].1)
+        .args([&directory.path().join("plan"), &report])
+        .env("LD_PRELOAD", &library)
+        .status();
+    assert!(status.unwrap().success());
+    let outcome: Outcome = serde_json::from_slice(&fs::read(report).unwrap()).unwrap();
+    assert_eq!(outcome.malloc_in, library);
+}
+
 #[test]
 fn at_recorded_speed_a_pause_is_kept() {
     let directory = tempfile::tempdir().unwrap();
