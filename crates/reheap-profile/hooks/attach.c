@@ -21,6 +21,16 @@ static struct reheap_trace *trace;
 // Not wiped: where a forked child finds what its parent had.
 static struct place *latest_place;
 
+// The number of this process in /proc, where reheap looks. In a PID namespace, getpid(2) tells another one; but reheap's /proc
+// is here too, as long as nothing else is mounted over it: this process opened the recording in it.
+static u32 number_in_proc(void) {
+    char digits[16];
+    long length = system_call(SYS_readlinkat, AT_FDCWD, (long)"/proc/self", (long)digits, sizeof digits, 0, 0);
+    u32 number = 0;
+    for (long i = 0; i < length; i++) number = 10 * number + (u32)(digits[i] - '0');
+    return number ? number : (u32)system_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
+}
+
 static struct place *claim_place(u32 access) {
     for (u32 i = 0; i < PLACES; i++) {
         u32 free = 0;
@@ -32,7 +42,7 @@ static struct place *claim_place(u32 access) {
             place->began = __atomic_load_n(&shared->now, __ATOMIC_RELAXED);
             system_call(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)place->program, PATH_BYTES - 1, 0, 0);
             // Last: reheap looks at no place before it has a number.
-            __atomic_store_n(&place->pid, (u32)system_call(SYS_getpid, 0, 0, 0, 0, 0, 0), __ATOMIC_RELEASE);
+            __atomic_store_n(&place->pid, number_in_proc(), __ATOMIC_RELEASE);
             return place;
         }
     }

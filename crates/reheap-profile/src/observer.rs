@@ -40,6 +40,8 @@ pub struct Observer {
     /// The processes that ended, with their numbers.
     ended: Vec<(ProcessId, Process)>,
     others: Others,
+    /// How many processes have numbers that nobody knows.
+    hidden: u32,
     /// The first process of the command.
     root: Option<u32>,
     processes: ProcessId,
@@ -87,7 +89,13 @@ fn point(live: LiveNow, now: Duration, resident_bytes: Option<u64>) -> Point {
 #[derive(Debug)]
 struct Watched {
     number: ProcessId,
+    /// Its number, as it wrote it down.
     pid: u32,
+    /// The same, if it is this process's in `/proc` here too: in a PID namespace with a `/proc` of its own it is not, and
+    /// all that the kernel tells is missing.
+    in_proc: Option<u32>,
+    /// Whether its threads have other numbers in `/proc` than those they wrote down.
+    in_namespace: bool,
     /// What it executes, as this process sees it.
     program: Option<PathBuf>,
     /// The same, as the process itself wrote it down.
@@ -132,6 +140,7 @@ impl Observer {
             watched: BTreeMap::new(),
             ended: Vec::new(),
             others: Others::default(),
+            hidden: 0,
             root: None,
             processes: 0,
             sampler,
@@ -240,28 +249,44 @@ impl Observer {
             .collect();
         for place in new {
             let pid = self.recording.pid(place);
+            let in_proc = Some(pid).filter(|pid| self.is_of_command(*pid));
             // The same process with another program: what it was before has ended.
-            let before = self.watched.iter().find(|(_, watched)| watched.pid == pid);
+            let mut before = self.watched.iter();
+            let before = before.find(|(_, it)| in_proc.is_some() && it.in_proc == in_proc);
             if let Some(before) = before.map(|(place, _)| *place) {
                 let usage = self.end(before, Some(self.recording.began(place)));
                 self.before.extend(usage.map(|usage| (pid, usage)));
             }
-            let mut watched = Watched::new(self.processes, pid, &self.recording, place);
-            watched.before = self.before.remove(&pid).unwrap_or_default();
+            let mut watched = Watched::new(self.processes, in_proc, &self.recording, place);
             self.processes += 1;
-            self.others.has_hooks(pid, &watched.file);
+            if let Some(pid) = in_proc {
+                watched.before = self.before.remove(&pid).unwrap_or_default();
+                self.others.has_hooks(pid, &watched.file);
+            } else {
+                self.hidden += 1;
+            }
             self.watched.insert(place, watched);
         }
+    }
+
+    /// Whether the process of that number has the hooks, or had them and is gone. A zombie is no more than somebody's
+    /// child, and a daemon has only the recording.
+    fn is_of_command(&self, pid: u32) -> bool {
+        let descends = |first| process::descends_from(pid, first);
+        self.root.is_some_and(descends) || self.recording.is_mapped_by(pid) || !process::exists(pid)
     }
 
     fn notice_ends(&mut self) {
         let mut became = Vec::new();
         let mut gone = |watched: &Watched| {
-            if !process::is_there(watched.pid) {
+            let Some(pid) = watched.in_proc else {
+                return false; // nothing tells
+            };
+            if !process::is_there(pid) {
                 return true;
             }
-            let other = watched.other_program();
-            became.extend(other.as_ref().map(|_| watched.pid));
+            let other = watched.other_program(pid);
+            became.extend(other.as_ref().map(|_| pid));
             other.is_some()
         };
         let ended: Vec<Place> = self
@@ -272,9 +297,9 @@ impl Observer {
             .collect();
         let now = self.elapsed().as_secs_f64();
         for place in ended {
-            let pid = self.watched[&place].pid;
+            let pid = self.watched[&place].in_proc;
             let usage = self.end(place, Some(now));
-            if became.contains(&pid) {
+            if let Some(pid) = pid.filter(|pid| became.contains(pid)) {
                 self.others.became(pid);
                 self.before.extend(usage.map(|usage| (pid, usage)));
             }
@@ -289,8 +314,8 @@ impl Observer {
             watched.pass_last_samples(&self.recording, place, sampler);
         }
         let (number, usage) = (watched.number, watched.usage);
-        if let Some(cpu) = &self.cpu {
-            cpu.end(watched.pid, number);
+        if let (Some(cpu), Some(pid)) = (&self.cpu, watched.in_proc) {
+            cpu.end(pid, number);
         }
         self.ended.push((
             number,
@@ -311,8 +336,9 @@ impl Observer {
         self.notice_ends();
         self.recording.close();
         while let Some(place) = self.watched.keys().next().copied() {
-            let watched = &self.watched[&place];
-            let ended = (!process::is_there(watched.pid)).then_some(seconds.as_secs_f64());
+            // Where nothing tells, it is not claimed that it goes on.
+            let goes_on = self.watched[&place].in_proc.is_some_and(process::is_there);
+            let ended = (!goes_on).then_some(seconds.as_secs_f64());
             self.end(place, ended);
         }
         let mut sites = self.sampler.map(Sampler::finish).unwrap_or_default();
@@ -338,6 +364,7 @@ impl Observer {
             others: self.others.finish(starts),
             uncounted_starts: self.recording.programs_refused(),
             refused: self.recording.refused(),
+            hidden: self.hidden,
             traced: self.tracer.map(Tracer::finish),
             processes,
             time: seconds,
@@ -356,6 +383,8 @@ pub struct Observed {
     pub uncounted_starts: u32,
     /// How many processes found no place.
     pub refused: u32,
+    /// Of how many processes the kernel told nothing, because nobody knows their numbers.
+    pub hidden: u32,
     /// What of a trace was written, if there is one.
     pub traced: Option<Result<Written, TraceError>>,
     /// How long it was watched.
@@ -365,7 +394,7 @@ pub struct Observed {
 /// What each watched process executes.
 fn programs(watched: &BTreeMap<Place, Watched>) -> BTreeMap<u32, PathBuf> {
     let watched = watched.values();
-    let with_file = watched.map(|watched| (watched.pid, watched.file.clone()));
+    let with_file = watched.filter_map(|it| Some((it.in_proc?, it.file.clone())));
     with_file.collect()
 }
 
@@ -401,19 +430,22 @@ fn inherit_access(processes: &mut [Process]) {
 }
 
 impl Watched {
-    fn new(number: ProcessId, pid: u32, recording: &Recording, place: Place) -> Self {
+    fn new(number: ProcessId, in_proc: Option<u32>, recording: &Recording, place: Place) -> Self {
         let file = recording.program(place);
         let began = recording.began(place);
         // It may execute another program by now. Its own path of it says so, unless it has another root.
-        let program = match process::has_common_root(pid) {
+        let program = |pid| match process::has_common_root(pid) {
             true => Some(file.clone()).filter(|file| file.is_absolute()),
             false => process::program(pid),
         };
+        let name = in_proc.and_then(process::name);
         Self {
             number,
-            pid,
-            program,
-            name: process::name(pid).filter(|name| is_another_name(name, &file)),
+            pid: recording.pid(place),
+            in_proc,
+            in_namespace: in_proc.is_some_and(process::is_in_namespace),
+            program: in_proc.and_then(program),
+            name: name.filter(|name| is_another_name(name, &file)),
             file,
             began,
             curve: Curve::new(),
@@ -433,8 +465,8 @@ impl Watched {
     }
 
     /// What it executes now, if that is something else.
-    fn other_program(&self) -> Option<PathBuf> {
-        let (before, now) = (self.program.as_ref()?, process::program(self.pid)?);
+    fn other_program(&self, pid: u32) -> Option<PathBuf> {
+        let (before, now) = (self.program.as_ref()?, process::program(pid)?);
         (*before != now).then_some(now)
     }
 
@@ -474,7 +506,7 @@ impl Watched {
         if !samples.is_empty() {
             sampler.take(Batch {
                 process: self.number,
-                pid: self.pid,
+                pid: self.in_proc,
                 maps: recording.maps(place),
                 samples,
             });
@@ -486,6 +518,7 @@ impl Watched {
         // On a busy machine a look may come late.
         let since = now.saturating_sub(self.looked);
         self.looked = now;
+        let Some(pid) = self.in_proc else { return };
         self.looks += 1;
         let inside: Vec<u32> = recording
             .slots(place)
@@ -494,16 +527,16 @@ impl Watched {
             .map(|slot| slot.tid())
             .collect();
         for tid in inside {
-            match process::thread_state(self.pid, tid) {
+            match process::thread_state(pid, tid) {
                 Some(b'R') => self.inside += 1,
-                None if tid == 0 => self.inside += 1, // it could not be asked for its number
+                None if tid == 0 || self.in_namespace => self.inside += 1, // nobody knows its number
                 Some(b'S' | b'D') => self.waited += since,
                 _ => {}
             }
         }
         if self.looks % LOOKS_PER_CENSUS == 1 {
             self.censuses += 1;
-            self.running += process::running_threads(self.pid);
+            self.running += process::running_threads(pid);
         }
     }
 
@@ -513,28 +546,35 @@ impl Watched {
         if live.bytes > self.highest.live.bytes {
             self.highest = LiveAt { live, seconds };
         }
-        if let Some(usage) = process::usage(self.pid) {
-            self.usage = Some(usage);
+        let mut resident_bytes = None;
+        if let Some(pid) = self.in_proc {
+            self.usage = process::usage(pid).or(self.usage);
+            if self.curve.len().is_multiple_of(16) {
+                process::thread_names(pid, &mut self.names);
+            }
+            resident_bytes = self.resident(pid, recording, place, now);
         }
-        if self.curve.len().is_multiple_of(16) {
-            process::thread_names(self.pid, &mut self.names);
-        }
-        let resident_bytes = self.resident(recording, place, now);
         self.curve.add(point(live_now, now, resident_bytes), now);
     }
 
     /// Resident memory without that of the hooks. Looking at the hooks' tables takes time, so it may take at most a
     /// hundredth of all.
-    fn resident(&mut self, recording: &Recording, place: Place, now: Duration) -> Option<u64> {
+    fn resident(
+        &mut self,
+        pid: u32,
+        recording: &Recording,
+        place: Place,
+        now: Duration,
+    ) -> Option<u64> {
         let (took, at) = self.resident;
         if took * 100 > now.saturating_sub(at) {
             return None;
         }
         let begin = Instant::now();
-        let resident = process::resident_bytes(self.pid).filter(|bytes| *bytes > 0)?;
+        let resident = process::resident_bytes(pid).filter(|bytes| *bytes > 0)?;
         let (tables, bytes) = recording.tables(place);
         let ours =
-            process::resident_within(self.pid, tables, bytes).ok()? + recording.shared_bytes(place);
+            process::resident_within(pid, tables, bytes).ok()? + recording.shared_bytes(place);
         self.resident = (begin.elapsed(), now);
         Some(resident.saturating_sub(ours))
     }

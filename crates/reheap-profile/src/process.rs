@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
+use std::iter;
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
@@ -14,6 +15,33 @@ pub(crate) fn is_there(pid: u32) -> bool {
     let line = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = after_name(&line).and_then(|rest| rest.first().copied());
     state.is_some_and(|state| !matches!(state, b'Z' | b'X'))
+}
+
+/// Whether a process is that one, or has it among those that forked it. Where a parent has ended, nothing tells.
+pub(crate) fn descends_from(pid: u32, first: u32) -> bool {
+    // While one looks, processes end, and others get their numbers.
+    const GENERATIONS_MAX: usize = 1000;
+    let mut line = iter::successors(Some(pid), |pid| parent(*pid)).take(GENERATIONS_MAX);
+    line.any(|pid| pid == first)
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let line = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let rest = std::str::from_utf8(after_name(&line)?).ok()?;
+    rest.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// Whether a process has another number for itself than `/proc` here, because it is in a PID namespace. So have its threads.
+pub(crate) fn is_in_namespace(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    // One for each namespace (proc_pid_status(5)).
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    numbers.is_some_and(|numbers| numbers.split_ascii_whitespace().count() > 1)
+}
+
+/// Whether there is a process of that number, and be it a zombie.
+pub(crate) fn exists(pid: u32) -> bool {
+    fs::exists(format!("/proc/{pid}")).is_ok_and(|exists| exists)
 }
 
 /// What a process executes; `None` where that cannot be told, or was deleted.

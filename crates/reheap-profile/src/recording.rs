@@ -6,6 +6,7 @@
 
 mod slot;
 
+use crate::maps::{self, Mapping};
 use crate::others::Starts;
 use crate::profile::{Counts, Live, Lost, Thread};
 use crate::sys::SharedMemory;
@@ -13,11 +14,16 @@ use crate::trace::ring::{AREA_WORDS, Area, Clock, RING_WORDS, Ring};
 use rustix::fs::FallocateFlags;
 use slot::{Slot, WORDS};
 use std::ffi::OsString;
+use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStringExt as _;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+/// What the system calls it where it is mapped.
+const NAME: &str = "reheap-profile";
 
 /// Names the recording to the hooks of a preload.
 pub const VARIABLE: &str = "REHEAP_PROFILE";
@@ -146,7 +152,7 @@ impl Recording {
     pub fn create(every: u64, clock: Option<&Clock>) -> io::Result<Self> {
         let place_bytes = place_bytes(clock.is_some());
         let bytes = bytes(clock.is_some());
-        let memory = SharedMemory::create("reheap-profile", bytes as usize)?;
+        let memory = SharedMemory::create(NAME, bytes as usize)?;
         if let Some(clock) = clock {
             Area::new(memory.words(TRACE, AREA_WORDS)).begin(clock);
             memory.half(TRACING).store(1, Ordering::Relaxed);
@@ -174,6 +180,17 @@ impl Recording {
     pub fn path(&self) -> PathBuf {
         let (pid, descriptor) = (std::process::id(), self.memory.descriptor());
         format!("/proc/{pid}/fd/{descriptor}").into()
+    }
+
+    /// Whether a process has it in its memory. What ended has nothing there any more.
+    pub(crate) fn is_mapped_by(&self, pid: u32) -> bool {
+        let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+        let own = self.memory.file().metadata().map(|file| file.ino());
+        let is_it = |mapping: &Mapping| {
+            own.as_ref().is_ok_and(|own| *own == mapping.inode)
+                && mapping.path == Path::new(&format!("/memfd:{NAME}"))
+        };
+        maps::parse(&maps).iter().any(is_it)
     }
 
     /// Tells the hooks what time it is, since the start of the command.
@@ -267,6 +284,7 @@ impl Recording {
         self.memory.load(self.offset(place) + field)
     }
 
+    /// The process's number, as it was in `/proc` for the process itself.
     pub(crate) fn pid(&self, place: Place) -> u32 {
         self.half(place, PID)
     }

@@ -31,7 +31,8 @@ pub(crate) struct Sampler {
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) process: ProcessId,
-    pub(crate) pid: u32,
+    /// Its number, if it is known.
+    pub(crate) pid: Option<u32>,
     /// What was mapped at the first sample, in case the process is gone.
     pub(crate) maps: Vec<u8>,
     pub(crate) samples: Vec<Sample>,
@@ -111,7 +112,7 @@ impl Sampled {
     fn new(modules: &mut Modules, batch: &Batch) -> Self {
         let machine = Machine::native();
         Self {
-            unwinder: Unwinder::from_maps(modules, machine, &batch.maps, Some(batch.pid)),
+            unwinder: Unwinder::from_maps(modules, machine, &batch.maps, batch.pid),
             table: SiteTable::new(),
             live: BTreeMap::new(),
         }

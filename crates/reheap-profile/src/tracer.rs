@@ -144,7 +144,10 @@ impl<'a> Writing<'a> {
 
     fn begin(&mut self, place: Place) -> Result<Stream, TraceError> {
         let pid = self.recording.pid(place);
-        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words = match self.recording.is_mapped_by(pid) {
+            true => fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default(),
+            false => Vec::new(), // another process has that number
+        };
         let words = words.split(|byte| *byte == 0).map(String::from_utf8_lossy);
         let mut command: Vec<String> = words.map(|word| word.into_owned()).collect();
         command.pop(); // each word ends with a zero

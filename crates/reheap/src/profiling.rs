@@ -81,7 +81,11 @@ pub(crate) fn profile(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Pr
     }
     let (processes, mut unseen) = unseen::identified(observed.processes);
     unseen.extend(observed.others.iter().map(unseen::without_hooks));
-    unseen.extend(unseen::refused(observed.refused, observed.uncounted_starts));
+    unseen.extend(unseen::refused(
+        observed.refused,
+        observed.uncounted_starts,
+        observed.hidden,
+    ));
     Ok(Profile {
         format: FORMAT,
         reheap: env!("CARGO_PKG_VERSION").to_owned(),

@@ -133,6 +133,48 @@ fn a_process_that_outlives_the_command_is_told() {
     assert!(reason.contains("static"), "{reason}");
 }
 
+/// The first process of a PID namespace calls itself 1, as the system's own first process is called outside.
+#[test]
+fn a_process_in_a_pid_namespace_has_its_own_figures_or_none() {
+    let workers = Workers::new();
+    let child = |kind: &str| {
+        let words = [
+            &workers.program("dynamic"),
+            Path::new(kind),
+            Path::new("0.3"),
+        ];
+        let (profile, outcome) = workers.profile(&words);
+        let processes = profile["processes"].as_array().unwrap();
+        assert_eq!(processes.len(), 2, "{kind}");
+        let is_child = |process: &&Value| process["parent"].is_u64();
+        let child = processes.iter().find(is_child).unwrap().clone();
+        assert_eq!(child["name"], Value::Null, "{kind}");
+        assert_ne!(child["ended"], Value::Null, "{kind}");
+        (child, outcome, profile["unseen"].clone())
+    };
+    let (namespaced, outcome, unseen) = child("namespace");
+    assert_ne!(namespaced["pid"], 1);
+    assert!(
+        namespaced["time"]["user_seconds"].as_f64() > Some(0.0),
+        "{namespaced:#}"
+    );
+    assert!(
+        namespaced["time"]["in_allocator"].as_u64() > Some(0),
+        "{namespaced:#}"
+    );
+    assert_eq!(unseen, Value::Null);
+    outcome.did_not_say("PID namespace");
+
+    let (hidden, outcome, unseen) = child("hidden");
+    assert_eq!((&hidden["pid"], &hidden["time"]), (&1.into(), &Value::Null));
+    assert!(
+        hidden["counts"]["calls"]["malloc"].as_u64() > Some(0),
+        "{hidden:#}"
+    );
+    assert_eq!(unseen.as_array().map(Vec::len), Some(1), "{unseen:#}");
+    outcome.said(&["1 processes in a PID namespace are without CPU time"]);
+}
+
 #[test]
 fn a_32_bit_program_runs_unharmed_and_is_named() {
     let workers = Workers::new();

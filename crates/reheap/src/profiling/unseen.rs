@@ -74,9 +74,14 @@ fn identity(program: &Path) -> Option<Identity> {
     identify(&opened).ok()
 }
 
-/// What found no place in what the hooks share with reheap.
-pub(super) fn refused(processes: u32, starts: u32) -> Vec<Unseen> {
+/// What found no place in what the hooks share with reheap, and what has only a place there.
+pub(super) fn refused(processes: u32, starts: u32, hidden: u32) -> Vec<Unseen> {
     let told = [
+        (
+            hidden,
+            "processes in a PID namespace are without CPU time, resident memory and names: their /proc is another one, so \
+             nothing tells their numbers here",
+        ),
         (processes, "processes too many at a time found no place"),
         (
             starts,

@@ -1,12 +1,19 @@
 // worker SECONDS: allocates until it has used so much CPU time.
 // worker daemon: leaves a child behind, which ends within a minute, and says its number.
+// worker namespace SECONDS: forks a child that works as the first process of a PID namespace, and waits.
+// worker hidden SECONDS: the same, and the child has no /proc.
 // worker starts PROGRAM WORDS…: forks a child that executes it, and waits.
+#define _GNU_SOURCE
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+// <sys/mount.h> needs headers that not every machine has for 32 bits.
+int mount(const char *source, const char *target, const char *type, unsigned long flags, const void *data);
 
 static void work(double seconds) {
     struct timespec used;
@@ -37,6 +44,19 @@ static int leave_a_daemon(void) {
     return read(ready[0], &byte, 1) != 1;
 }
 
+static int work_in_namespace(double seconds, int hidden) {
+    int status = 1;
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID)) return 1;
+    pid_t child = fork();
+    if (child == 0) {
+        if (getpid() != 1 || (hidden && mount("none", "/proc", "tmpfs", 0, NULL))) _exit(1);
+        work(seconds);
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    return WEXITSTATUS(status);
+}
+
 static int start(char **words) {
     int status = 0;
     pid_t child = fork();
@@ -52,6 +72,7 @@ int main(int count, char **words) {
     if (count < 2) return 2;
     if (!strcmp(words[1], "daemon")) return leave_a_daemon();
     if (!strcmp(words[1], "starts")) return start(words + 2);
+    if (count == 3) return work_in_namespace(atof(words[2]), !strcmp(words[1], "hidden"));
     work(atof(words[1]));
     return 0;
 }
