@@ -19,7 +19,7 @@ mod matrix;
 mod profiles;
 
 /// Sources of what is inspected, derived, located and walked.
-const SOURCES: [(&str, &str); 10] = [
+const SOURCES: [(&str, &str); 11] = [
     ("program.c", include_str!("programs/program.c")),
     ("allocator.c", include_str!("programs/allocator.c")),
     ("libc.c", include_str!("programs/libc.c")),
@@ -30,6 +30,7 @@ const SOURCES: [(&str, &str); 10] = [
     ("family.c", include_str!("programs/family.c")),
     ("glibc.c", include_str!("programs/glibc.c")),
     ("calls.c", include_str!("programs/calls.c")),
+    ("branch.c", include_str!("programs/branch.c")),
 ];
 
 /// First lines of files, with what env(1) makes of them.
@@ -176,6 +177,7 @@ impl Seeds {
             "gcc -O2 -g calls.c -o calls",
             "gcc -O2 -g -gdwarf-4 -gz calls.c -o calls-compressed",
             "aarch64-linux-gnu-gcc -O2 -g -mbranch-protection=standard calls.c -o calls-aarch64",
+            "gcc -O1 -static-pie -nostdlib branch.c -o branch",
         ] {
             workshop.run(command);
         }
@@ -183,7 +185,7 @@ impl Seeds {
             self.add("locate", name, workshop.read(name));
         }
         self.add("identify", "derived", workshop.read("derived"));
-        for name in ["calls", "calls-compressed", "calls-aarch64"] {
+        for name in ["calls", "calls-compressed", "calls-aarch64", "branch"] {
             let (program, stack) = (workshop.read(name), workshop.code_addresses(name));
             self.add("stacks", name, behind_length(&program, &stack));
             let program = without_sections(program);

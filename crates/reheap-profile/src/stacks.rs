@@ -14,6 +14,7 @@
 //! Nothing in a file of a process is trusted: damaged ones give fewer names and shorter stacks. Not read are DWARF in
 //! separate `.dwo` files and symbols in `.gnu_debugdata` (xz).
 
+mod branches;
 mod debug_files;
 mod elf;
 mod modules;

@@ -5,7 +5,7 @@
 //! another process truncates kills this one. Files are whatever processes have mapped, so nothing in them is trusted:
 //! each size is held against the file's before memory is taken for it.
 
-use super::{Machine, signed_returns};
+use super::{Machine, branches, signed_returns};
 use flate2::read::ZlibDecoder;
 use object::LittleEndian as LE;
 use object::elf;
@@ -261,6 +261,7 @@ impl Elf {
         if let (Machine::Aarch64, Some(eh_frame)) = (self.machine, &mut sections.eh_frame) {
             signed_returns::forget(Arc::make_mut(eh_frame));
         }
+        branches::forget(&mut sections);
         sections
     }
 
