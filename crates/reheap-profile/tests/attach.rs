@@ -281,6 +281,32 @@ fn an_obstacle_is_named() {
     assert_eq!(refusal(running.pid()), Obstacle::NoProcess(running.pid()));
 }
 
+/// Opening a pipe waits until somebody writes, and a device may do anything.
+#[test]
+fn a_library_that_is_no_regular_file_is_not_opened() {
+    let directory = scratch_directory();
+    let program = compile("misnamed", Link::Dynamic, directory.path());
+    let pipe = directory.path().join("pipe");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    for path in [&pipe, Path::new("/dev/null")] {
+        let running = Running::start_command(Command::new(&program).arg(path));
+        let refused = Target::of_process(running.pid()).unwrap_err();
+        let expected = format!(
+            "its library `{}` cannot be read: it is not a regular file",
+            path.display()
+        );
+        assert_eq!(refused.to_string(), expected);
+    }
+    let running = Running::start_command(&mut Command::new(&program));
+    assert!(Target::of_process(running.pid()).is_ok());
+}
+
 #[test]
 fn leaving_one_process_leaves_the_hooks_in_another_alone() {
     let directory = scratch_directory();

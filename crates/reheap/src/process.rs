@@ -382,6 +382,12 @@ fn existence(mut path: Vec<u8>) -> (PathBuf, Existence) {
     (OsString::from_vec(path).into(), existence)
 }
 
+/// Opens the file at a path, if it is a regular one.
+pub(crate) fn open_regular(path: &Path) -> Option<File> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    regular(&rustix::fs::open(path, flags, Mode::empty()).ok()?)
+}
+
 /// Opens what a path handle stands for, if it is a regular file: opening a device can have effects.
 fn regular(handle: &impl AsFd) -> Option<File> {
     let stat = rustix::fs::fstat(handle).ok()?;

@@ -4,6 +4,7 @@ mod common;
 
 use common::{Outcome, compile_for_32_bits, reheap, run};
 use serde_json::Value;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -241,6 +242,32 @@ fn a_running_32_bit_process_is_refused_and_goes_on() {
     assert!(status.contains("TracerPid:\t0\n"), "{status}");
     let text = format!("cannot profile process {pid}: ");
     refused.said(&[&text, "it is a 32-bit executable"]);
+}
+
+/// Root would open whatever a process of somebody else says that its libraries are.
+#[test]
+fn a_process_of_another_user_is_refused_before_anything_else_is_asked() {
+    let workers = Workers::new();
+    let is_root = rustix::process::geteuid().is_root();
+    let (pid, user) = match is_root {
+        true => {
+            let mode = std::fs::Permissions::from_mode(0o755);
+            std::fs::set_permissions(workers.directory.path(), mode).unwrap();
+            let mut daemon = Command::new("setpriv");
+            daemon.args(["--reuid=65534", "--clear-groups"]);
+            daemon.arg(workers.program("narrow")).arg("daemon");
+            (run(&mut daemon).succeeded().stdout, 65534)
+        }
+        false => ("1".to_owned(), 0),
+    };
+    let pid = pid.trim();
+    let refused = run(&mut reheap(&format!("profile --seconds 1 --pid {pid}"))).ended_with(1);
+    if is_root {
+        run(Command::new("kill").arg(pid)).succeeded();
+    }
+    refused.said(&[&format!(
+        "cannot profile process {pid}: it runs as the user {user}, and"
+    )]);
 }
 
 #[test]

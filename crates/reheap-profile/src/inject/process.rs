@@ -9,8 +9,11 @@ use super::memory::Memory;
 use crate::maps::{self, Mapping};
 use nix::unistd::Pid;
 use object::read::ReadCache;
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::AsRawFd as _;
 
 /// Why the malloc of a process cannot be found.
 #[derive(Debug, thiserror::Error)]
@@ -92,8 +95,7 @@ impl Target {
             if !name.starts_with('/') {
                 continue;
             }
-            let path = format!("/proc/{pid}/root{name}");
-            let file = File::open(path).map_err(|error| ProcessError::Library {
+            let file = open_its(pid, &name).map_err(|error| ProcessError::Library {
                 file: name.clone(),
                 error,
             })?;
@@ -108,6 +110,28 @@ impl Target {
             reason: LocateError::NoMalloc,
         })
     }
+}
+
+/// Opens a regular file at a path as the process sees it. The process writes the path itself, and anything else is not
+/// opened: a pipe waits for ever, and a device can have effects.
+fn open_its(pid: Pid, path: &str) -> io::Result<File> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let root = format!("/proc/{pid}/root");
+    let root = rustix::fs::open(root, flags | OFlags::DIRECTORY, Mode::empty())?;
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let handle = match rustix::fs::openat2(&root, path, flags, Mode::empty(), resolve) {
+        // Before Linux 5.6, and in old containers.
+        Err(Errno::NOSYS | Errno::PERM) => {
+            let path = path.trim_start_matches('/');
+            rustix::fs::openat(&root, path, flags, Mode::empty())?
+        }
+        handle => handle?,
+    };
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(&handle)?.st_mode);
+    if kind != FileType::RegularFile {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    File::open(format!("/proc/self/fd/{}", handle.as_raw_fd()))
 }
 
 /// The libraries of a process in the order in which names are looked up: how far each is from where its file says, and

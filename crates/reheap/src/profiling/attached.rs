@@ -25,8 +25,8 @@ pub(super) fn watch(
     let hooks = fs::read(library(None, workshop)?).with_context(cannot)?;
     let hooks = HooksLibrary::parse(&hooks).with_context(cannot)?;
     let command = command_line(pid);
-    let target = inject::Target::of_process(pid as i32).with_context(cannot)?;
     refuse_another_user(pid)?;
+    let target = inject::Target::of_process(pid as i32).with_context(cannot)?;
     refuse_too_low_a_limit(pid, observer.recording().bytes())?;
     let interrupted = interrupt::on_signals()?;
     let recording = observer.recording().path();
@@ -57,10 +57,11 @@ pub(super) fn watch(
     Ok((command, Ending::Detached))
 }
 
-/// A process opens what it shares with reheap as itself, which the kernel allows only to the same user.
+/// A process opens what it shares with reheap as itself, which the kernel allows only to the same user. And reheap opens
+/// what the process names, which root must not do for others.
 fn refuse_another_user(pid: u32) -> anyhow::Result<()> {
-    let cannot = || format!("cannot read what is known of process {pid}");
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).with_context(cannot)?;
+    // Why there is no process is said later.
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let user = status.lines().find_map(|line| line.strip_prefix("Uid:"));
     // The effective one (proc_pid_status(5)).
     let user: Option<u32> = user.and_then(|ids| ids.split_whitespace().nth(1)?.parse().ok());

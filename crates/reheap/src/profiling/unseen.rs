@@ -3,12 +3,12 @@
 //! A figure that misses the program that does the work is worse than none, so each of them is named.
 
 use crate::opened::Opened;
+use crate::process;
 use crate::program::{Privilege, Program};
 use reheap_elf::identify::{Identity, Kind, Provider, RustGlobalAllocator, identify};
 use reheap_profile::others::Other;
 use reheap_profile::profile::{Access, Process, Unseen};
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// Programs that ran without hooks.
@@ -70,7 +70,8 @@ fn privilege(program: &Path) -> Option<Privilege> {
 }
 
 fn identity(program: &Path) -> Option<Identity> {
-    let opened = File::open(program).and_then(Opened::new).ok()?;
+    // A process wrote the path.
+    let opened = Opened::new(process::open_regular(program)?).ok()?;
     identify(&opened).ok()
 }
 
@@ -212,5 +213,22 @@ fn malloc_of(program: &Path) -> Malloc {
         Provider::Library { name, .. } => Malloc::Shared(name),
         Provider::SharedLibc => Malloc::Shared(identity.libc.name.to_string()),
         Provider::Outside | Provider::Nobody | Provider::Unknown => Malloc::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    /// Opening a pipe waits until somebody writes into it.
+    #[test]
+    fn a_program_that_is_no_file_has_no_identity_and_is_not_opened() {
+        let directory = tempfile::tempdir().unwrap();
+        let pipe = directory.path().join("pipe");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        assert!(identity(&pipe).is_none());
+        assert!(identity(Path::new("/dev/null")).is_none());
+        assert!(identity(&std::env::current_exe().unwrap()).is_some());
     }
 }
