@@ -24,6 +24,7 @@ mod process;
 mod record;
 mod sys;
 
+use crate::maps;
 use crate::profile::{Measured, TimeShares};
 use crate::samples::ProcessId;
 use crate::stacks::{CodeAddress, Modules};
@@ -110,7 +111,9 @@ impl Cpu {
     pub(crate) fn start(pid: u32) -> io::Result<Self> {
         let events = events_of(pid)?;
         // The kernel tells of what is mapped from now on. The process may be gone before its first sample is looked at.
-        let begun = Process::begun(std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default());
+        let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+        let threads = crate::process::threads(pid).len();
+        let begun = Process::begun(maps::parse(&maps), threads);
         let worker = Worker {
             processes: HashMap::from([(pid, begun)]),
             ..Worker::default()
@@ -215,13 +218,12 @@ impl Worker {
                     }
                 }
                 Work::End(pid, number) => {
-                    let process = self.processes.get_mut(&pid);
-                    let tally = process.map(|it| std::mem::take(&mut it.tally));
+                    let tally = self.take_tally(pid);
                     let tally = Tally {
                         with_kernel: kernel,
                         with_faults: faults.is_some(),
                         lost: self.lost,
-                        ..tally.unwrap_or_default()
+                        ..tally
                     };
                     self.ended.insert(number, tally);
                 }
@@ -237,15 +239,39 @@ impl Worker {
                 process.count(&mut self.files, &self.hooks, faults, sample.pid, &sample);
             }
             Record::Mapped { pid, mapping } => {
-                self.processes.entry(pid).or_default().mapped(&mapping);
+                self.processes.entry(pid).or_default().mapped(mapping);
             }
             Record::Forked { pid, parent } => {
                 let child = self.processes.get(&parent).map(Process::forked);
                 self.processes.insert(pid, child.unwrap_or_default());
             }
+            Record::ThreadBegan { pid } => self.processes.entry(pid).or_default().thread_began(),
+            Record::ThreadEnded { pid } => self.thread_ended(pid),
             Record::Executed { pid } => self.processes.entry(pid).or_default().executed(),
             Record::Lost(records) => self.lost += records,
         }
+    }
+
+    /// The observer may ask for the samples of a process that has ended.
+    fn thread_ended(&mut self, pid: u32) {
+        let Some(process) = self.processes.get_mut(&pid) else {
+            return;
+        };
+        process.thread_ended();
+        if process.has_ended() && process.tally == Tally::default() {
+            self.processes.remove(&pid);
+        }
+    }
+
+    fn take_tally(&mut self, pid: u32) -> Tally {
+        let Some(process) = self.processes.get_mut(&pid) else {
+            return Tally::default();
+        };
+        let tally = std::mem::take(&mut process.tally);
+        if process.has_ended() {
+            self.processes.remove(&pid);
+        }
+        tally
     }
 }
 
@@ -308,4 +334,71 @@ impl Tally {
 
 fn periods(seconds: f64) -> u64 {
     (seconds * 1e9 / PERIOD_NANOSECONDS as f64).round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::maps::Mapping;
+    use record::Sample;
+
+    #[test]
+    fn of_processes_that_ended_only_their_samples_are_kept_until_the_observer_has_them() {
+        let mut worker = Worker::default();
+        let mapping = Mapping {
+            start: 0x1000,
+            end: 0x2000,
+            executable: true,
+            offset: 0,
+            inode: 0,
+            path: "[code]".into(),
+            deleted: false,
+        };
+        let sample = |pid| {
+            Record::Sample(Sample {
+                pid,
+                in_kernel: false,
+                kernel: Vec::new(),
+                registers: None,
+                stack: Vec::new(),
+            })
+        };
+        let (parent, first) = (u32::MAX, u32::MAX - 10_000); // no process has such numbers
+        worker
+            .processes
+            .insert(parent, Process::begun(Vec::new(), 1));
+        for pid in first..parent {
+            let mapping = mapping.clone();
+            let sampled = (pid % 2 == 0).then(|| sample(pid));
+            let begins = [
+                Record::Forked { pid, parent },
+                Record::Executed { pid },
+                Record::Mapped { pid, mapping },
+                Record::ThreadBegan { pid },
+                Record::ThreadEnded { pid },
+            ];
+            let records = begins.into_iter().chain(sampled);
+            for record in records.chain([Record::ThreadEnded { pid }]) {
+                worker.note(record, None);
+            }
+        }
+        assert_eq!(worker.processes.len(), 1 + 5_000);
+        for pid in first..parent {
+            assert_eq!(worker.take_tally(pid).samples, u64::from(pid % 2 == 0));
+        }
+        assert_eq!(worker.processes.len(), 1);
+    }
+
+    #[test]
+    fn a_process_goes_on_without_its_first_thread() {
+        let mut worker = Worker::default();
+        let mapping = maps::parse(b"1000-2000 r-xp 00000000 00:00 0 [code]\n");
+        let pid = u32::MAX;
+        worker.processes.insert(pid, Process::begun(mapping, 1));
+        worker.note(Record::ThreadBegan { pid }, None);
+        worker.note(Record::ThreadEnded { pid }, None);
+        assert!(!worker.processes[&pid].has_ended());
+        worker.note(Record::ThreadEnded { pid }, None);
+        assert!(worker.processes.is_empty());
+    }
 }

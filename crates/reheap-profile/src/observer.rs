@@ -312,6 +312,7 @@ impl Observer {
         watched.add_point(&self.recording, place, self.elapsed());
         if let Some(sampler) = &self.sampler {
             watched.pass_last_samples(&self.recording, place, sampler);
+            sampler.end(watched.number);
         }
         let (number, usage) = (watched.number, watched.usage);
         if let (Some(cpu), Some(pid)) = (&self.cpu, watched.in_proc) {

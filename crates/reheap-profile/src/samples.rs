@@ -21,10 +21,17 @@ pub(crate) type ProcessId = usize;
 /// The thread that unwinds.
 #[derive(Debug)]
 pub(crate) struct Sampler {
-    batches: Sender<Batch>,
+    work: Sender<Work>,
     /// Samples that wait for the thread.
     waiting: Arc<AtomicUsize>,
     thread: JoinHandle<HashMap<ProcessId, Sites>>,
+}
+
+#[derive(Debug)]
+enum Work {
+    Samples(Batch),
+    /// The process has no more.
+    Ended(ProcessId),
 }
 
 /// Samples of one process.
@@ -41,12 +48,12 @@ pub(crate) struct Batch {
 impl Sampler {
     /// Starts the thread.
     pub(crate) fn start(every: u64) -> Self {
-        let (batches, received) = mpsc::channel();
+        let (work, received) = mpsc::channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let of_thread = Arc::clone(&waiting);
-        let thread = std::thread::spawn(move || work(&received, every, &of_thread));
+        let thread = std::thread::spawn(move || unwind(&received, every, &of_thread));
         Self {
-            batches,
+            work,
             waiting,
             thread,
         }
@@ -65,39 +72,75 @@ impl Sampler {
     pub(crate) fn take(&self, batch: Batch) {
         self.waiting
             .fetch_add(batch.samples.len(), Ordering::Relaxed);
+        self.send(Work::Samples(batch));
+    }
+
+    /// All samples of the process were passed.
+    pub(crate) fn end(&self, process: ProcessId) {
+        self.send(Work::Ended(process));
+    }
+
+    fn send(&self, work: Work) {
         // Only a panic ends the thread before, and `finish` passes that on.
-        let _ = self.batches.send(batch);
+        let _ = self.work.send(work);
     }
 
     /// The call sites of each process.
     pub(crate) fn finish(self) -> HashMap<ProcessId, Sites> {
-        drop(self.batches);
+        drop(self.work);
         self.thread
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 
-fn work(batches: &Receiver<Batch>, every: u64, waiting: &AtomicUsize) -> HashMap<ProcessId, Sites> {
-    let mut modules = Modules::new();
-    let mut processes: HashMap<ProcessId, Sampled> = HashMap::new();
-    for batch in batches {
-        let sampled = processes
-            .entry(batch.process)
-            .or_insert_with(|| Sampled::new(&mut modules, &batch));
-        for sample in batch.samples {
-            sampled.add(&mut modules, sample, every);
-            waiting.fetch_sub(1, Ordering::Relaxed);
+fn unwind(work: &Receiver<Work>, every: u64, waiting: &AtomicUsize) -> HashMap<ProcessId, Sites> {
+    let mut all = All::default();
+    for work in work {
+        match work {
+            Work::Samples(batch) => {
+                let samples = batch.samples.len();
+                all.take(batch, every);
+                waiting.fetch_sub(samples, Ordering::Relaxed);
+            }
+            Work::Ended(process) => all.end(process),
         }
     }
-    let mut symbols = Symbols::new();
-    let sites = processes.into_iter().map(|(process, sampled)| {
-        let sites = sampled
-            .finish()
-            .sites(|address| symbols.frames(&modules, address));
-        (process, sites)
-    });
-    sites.collect()
+    all.finish()
+}
+
+/// The samples of all processes so far.
+#[derive(Default)]
+struct All {
+    modules: Modules,
+    running: HashMap<ProcessId, Sampled>,
+    ended: HashMap<ProcessId, SiteTable>,
+}
+
+impl All {
+    fn take(&mut self, batch: Batch, every: u64) {
+        let sampled = self.running.entry(batch.process);
+        let sampled = sampled.or_insert_with(|| Sampled::new(&mut self.modules, &batch));
+        for sample in batch.samples {
+            sampled.add(&mut self.modules, sample, every);
+        }
+    }
+
+    fn end(&mut self, process: ProcessId) {
+        let sampled = self.running.remove(&process);
+        self.ended.extend(sampled.map(|it| (process, it.finish())));
+    }
+
+    fn finish(mut self) -> HashMap<ProcessId, Sites> {
+        let running: Vec<ProcessId> = self.running.keys().copied().collect();
+        running.into_iter().for_each(|process| self.end(process));
+        let mut symbols = Symbols::new();
+        let sites = self.ended.into_iter().map(|(process, table)| {
+            let sites = table.sites(|address| symbols.frames(&self.modules, address));
+            (process, sites)
+        });
+        sites.collect()
+    }
 }
 
 /// The samples of one process so far.
@@ -143,5 +186,42 @@ impl Sampled {
             self.table.is_live(site, weight);
         }
         self.table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_process_that_ended_only_its_call_sites_are_kept() {
+        let mut all = All::default();
+        let registers = [0x1234, 0x7000, 0x7000];
+        for process in 0..100 {
+            let (block, size, stack) = (8, 100, Vec::new());
+            let allocated = Sample::Allocated {
+                block,
+                size,
+                registers,
+                stack,
+            };
+            let batch = Batch {
+                process,
+                pid: None,
+                maps: b"1000-2000 r-xp 00000000 00:00 0 [code]\n".to_vec(),
+                samples: vec![allocated],
+            };
+            all.take(batch, 1000);
+            all.end(process);
+            all.end(process); // once more changes nothing
+        }
+        assert!(all.running.is_empty());
+        let sites = all.finish();
+        assert_eq!(sites.len(), 100);
+        assert!(
+            sites
+                .values()
+                .all(|it| *it == sites[&0] && it.stacks.len() == 1)
+        );
     }
 }

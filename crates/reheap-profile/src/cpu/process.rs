@@ -4,11 +4,9 @@ use super::code::Code;
 use super::faults::Faults;
 use super::record::Sample;
 use super::{Hooks, Tally};
-use crate::maps::Mapping;
+use crate::maps::{self, Mapping};
 use crate::stacks::{CodeAddress, ModuleId, Modules, Registers, Unwinder};
-use std::collections::HashMap;
-use std::io::Write as _;
-use std::os::unix::ffi::OsStrExt as _;
+use std::collections::{BTreeMap, HashMap};
 
 /// More functions do not call each other in an allocator.
 const CALLS_MAX: usize = 64;
@@ -23,8 +21,10 @@ pub(super) struct Files {
 /// One process.
 #[derive(Debug, Default)]
 pub(super) struct Process {
-    /// What is known of its mappings, as in `/proc/PID/maps`: a process may be gone when its samples are read.
-    maps: Vec<u8>,
+    /// What is known of its mappings with code, by their first addresses: a process may be gone when its samples are read.
+    /// The kernel does not tell what is taken away, but what is put in its place.
+    maps: BTreeMap<u64, Mapping>,
+    threads: usize,
     unwinder: Option<Unwinder>,
     pub(super) tally: Tally,
 }
@@ -42,48 +42,68 @@ enum Place {
 }
 
 impl Process {
-    /// One that has these mappings already.
-    pub(super) fn begun(maps: Vec<u8>) -> Self {
+    /// One that has these mappings and so many threads already.
+    pub(super) fn begun(mappings: Vec<Mapping>, threads: usize) -> Self {
+        let mappings = mappings.into_iter().filter(|mapping| mapping.executable);
         Self {
-            maps,
+            maps: mappings.map(|mapping| (mapping.start, mapping)).collect(),
+            threads,
             ..Self::default()
         }
     }
 
-    /// A child has what its parent had.
+    /// A child has what its parent had, and one thread.
     pub(super) fn forked(&self) -> Self {
         Self {
             maps: self.maps.clone(),
+            threads: 1,
             ..Self::default()
         }
+    }
+
+    pub(super) fn thread_began(&mut self) {
+        self.threads += 1;
+    }
+
+    /// Forgets all but the tally, if it was the last one.
+    pub(super) fn thread_ended(&mut self) {
+        self.threads = self.threads.saturating_sub(1);
+        if self.has_ended() {
+            self.maps = BTreeMap::new();
+            self.unwinder = None;
+        }
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.threads == 0
     }
 
     /// Another program begins in it.
     pub(super) fn executed(&mut self) {
         self.maps.clear();
+        self.threads = 1;
         self.unwinder = None;
     }
 
-    pub(super) fn mapped(&mut self, mapping: &Mapping) {
-        let Mapping {
-            start,
-            end,
-            offset,
-            inode,
-            path,
-            ..
-        } = mapping;
-        let head = format!("{start:x}-{end:x} r-xp {offset:08x} 00:00 {inode} ");
-        self.maps.extend_from_slice(head.as_bytes());
-        let path = path.as_os_str().as_bytes();
-        for byte in path {
-            match byte {
-                b'\n' => self.maps.extend_from_slice(b"\\012"),
-                byte => self.maps.push(*byte),
+    pub(super) fn mapped(&mut self, mapping: Mapping) {
+        let (start, end) = (mapping.start, mapping.end);
+        let until = self.maps.range(..end).rev();
+        let under = until.take_while(|(_, before)| before.end > start);
+        let under: Vec<Mapping> = under.map(|(_, before)| before.clone()).collect();
+        for before in under {
+            self.maps.remove(&before.start);
+            if before.end > end {
+                let mut rest = before.clone();
+                rest.offset = before.offset.wrapping_add(end - before.start);
+                rest.start = end;
+                self.maps.insert(end, rest);
+            }
+            if before.start < start {
+                let end = start;
+                self.maps.insert(before.start, Mapping { end, ..before });
             }
         }
-        // Writing into a vector cannot fail.
-        let _ = writeln!(self.maps);
+        self.maps.insert(start, mapping);
         // It looked at what was mapped before, and the process may be gone when it looks again.
         self.unwinder = None;
     }
@@ -202,10 +222,17 @@ impl Process {
     }
 }
 
-fn unwinder(modules: &mut Modules, pid: u32, told: &[u8]) -> Unwinder {
-    let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let maps = if maps.is_empty() { told } else { &maps };
-    Unwinder::from_maps(modules, crate::stacks::Machine::native(), maps, Some(pid))
+fn unwinder(modules: &mut Modules, pid: u32, told: &BTreeMap<u64, Mapping>) -> Unwinder {
+    let mut mappings = maps::parse(&std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default());
+    if mappings.is_empty() {
+        mappings = told.values().cloned().collect();
+    }
+    Unwinder::from_mappings(
+        modules,
+        crate::stacks::Machine::native(),
+        mappings,
+        Some(pid),
+    )
 }
 
 impl Files {
@@ -227,5 +254,45 @@ impl Files {
         let in_file: Vec<u64> = hooked.map(|address| address.wrapping_sub(bias)).collect();
         code.begin_at(&in_file);
         code
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn mapping(start: u64, end: u64, offset: u64) -> Mapping {
+        Mapping {
+            start,
+            end,
+            executable: true,
+            offset,
+            inode: 1,
+            path: PathBuf::from("/a"),
+            deleted: false,
+        }
+    }
+
+    #[test]
+    fn what_is_mapped_takes_the_place_of_what_was_there() {
+        let mut process = Process::default();
+        process.mapped(mapping(0x1000, 0x9000, 0));
+        process.mapped(mapping(0x20000, 0x21000, 0));
+        process.mapped(mapping(0x3000, 0x5000, 7));
+        // All of one, and the ends of two.
+        process.mapped(mapping(0x2000, 0x6000, 8));
+        // JIT compilers make the same memory executable again and again.
+        for _ in 0..100_000 {
+            process.mapped(mapping(0x20000, 0x21000, 9));
+        }
+        let maps: Vec<_> = process.maps.into_values().collect();
+        let expected = [
+            mapping(0x1000, 0x2000, 0),
+            mapping(0x2000, 0x6000, 8),
+            mapping(0x6000, 0x9000, 0x5000),
+            mapping(0x20000, 0x21000, 9),
+        ];
+        assert_eq!(maps, expected);
     }
 }

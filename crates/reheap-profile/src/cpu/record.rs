@@ -41,6 +41,14 @@ pub(super) enum Record {
         pid: u32,
         parent: u32,
     },
+    /// A further thread of a process begins.
+    ThreadBegan {
+        pid: u32,
+    },
+    /// A thread has ended, the first one of its process or another. It has no samples after this.
+    ThreadEnded {
+        pid: u32,
+    },
     Executed {
         pid: u32,
     },
@@ -83,6 +91,7 @@ pub(super) fn parse(mut bytes: &[u8], sample_type: u64) -> Vec<(u64, Record)> {
 fn record(kind: u32, misc: u16, body: &[u8], sample_type: u64) -> Option<(u64, Record)> {
     const LOST: u32 = 2;
     const COMM: u32 = 3;
+    const EXIT: u32 = 4;
     const FORK: u32 = 7;
     const SAMPLE: u32 = 9;
     const MMAP2: u32 = 10;
@@ -98,10 +107,12 @@ fn record(kind: u32, misc: u16, body: &[u8], sample_type: u64) -> Option<(u64, R
     let (pid, second) = fields.halves()?;
     let record = match kind {
         COMM if misc & BY_EXEC != 0 => Record::Executed { pid },
-        FORK if pid != second => Record::Forked {
+        FORK if pid == second => Record::ThreadBegan { pid },
+        FORK => Record::Forked {
             pid,
             parent: second,
         },
+        EXIT => Record::ThreadEnded { pid },
         MMAP2 => Record::Mapped {
             pid,
             mapping: mapping(&mut fields)?,

@@ -89,8 +89,18 @@ impl Unwinder {
         maps: &[u8],
         pid: Option<u32>,
     ) -> Self {
+        Self::from_mappings(modules, machine, maps::parse(maps), pid)
+    }
+
+    /// The same with what was in it, in order of address.
+    pub(crate) fn from_mappings(
+        modules: &mut Modules,
+        machine: Machine,
+        mappings: Vec<Mapping>,
+        pid: Option<u32>,
+    ) -> Self {
         let mut unwinder = Self::empty(machine, pid);
-        unwinder.update(modules, maps::parse(maps));
+        unwinder.update(modules, mappings);
         unwinder
     }
 
