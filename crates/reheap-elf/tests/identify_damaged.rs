@@ -150,6 +150,23 @@ fn repetition_does_not_multiply_the_work() {
     bytes.extend(section(3, 64 + symbols * 24, names, 0));
     let _ = identify(&bytes);
 
+    // Sixty thousand segments, and symbols whose place is in none of them.
+    let symbols = 400_000;
+    let symbol_table = 64 + 56 * usize::from(count);
+    let names = symbol_table + symbols * 24;
+    let name = b"\0__libc_version\0";
+    let mut bytes = header(count, 3, (names + name.len()) as u64);
+    for _ in 0..count {
+        bytes.extend(segment(1, 64));
+    }
+    let symbol = [1 | 0x11 << 32 | 1 << 48, 1 << 60, 8].map(u64::to_le_bytes);
+    bytes.extend(symbol.concat().repeat(symbols));
+    bytes.extend(name);
+    bytes.extend(section(3, 0, 64, 0));
+    bytes.extend(section(2, symbol_table, symbols * 24, 2));
+    bytes.extend(section(3, names, name.len(), 0));
+    let _ = identify(&bytes);
+
     // Members whose names all begin in one name table that never ends.
     let mut archive = b"!<arch>\n".to_vec();
     archive.extend(format!("{:<48}{names:<10}`\n", "//").as_bytes());

@@ -81,6 +81,7 @@ pub(super) struct Findings {
     pub(super) allocators: BTreeMap<&'static str, Sighting>,
     pub(super) libcs: BTreeMap<&'static str, Sighting>,
     pub(super) libc_version: Option<String>,
+    libc_versions_read: usize,
     pub(super) has_libc_start: bool,
     pub(super) malloc_places: BTreeSet<Place>,
     pub(super) malloc_is_exported: bool,
@@ -221,7 +222,10 @@ impl Findings {
                 self.malloc_is_exported |= symbol.is_dynamic;
             }
             LIBC_START => self.has_libc_start = true,
-            LIBC_VERSION if self.libc_version.is_none() => {
+            LIBC_VERSION
+                if self.libc_version.is_none() && self.libc_versions_read < LIBC_VERSIONS_MAX =>
+            {
+                self.libc_versions_read += 1;
                 self.libc_version = version_at(image, place)?;
             }
             _ => {}
@@ -408,6 +412,8 @@ fn version_at(image: &Image<'_>, place: Place) -> Result<Option<String>, ElfErro
     Ok(contents.and_then(|text| version_prefix(&text).map(str::to_owned)))
 }
 
+/// A libc has one, which may be in both tables of symbols. Each further one would be looked for in all segments.
+const LIBC_VERSIONS_MAX: usize = 8;
 /// More than any version has.
 const VERSION_BYTES_MAX: usize = 20;
 

@@ -217,7 +217,7 @@ impl<'data> Image<'data> {
 
     fn read_segments(&mut self) -> Result<(), ElfError> {
         let view = self.view();
-        let mut note_bytes = 0;
+        let mut note_bytes = 0_u64;
         let mut code = Vec::new();
         let mut segments = self.tables.segments();
         while let Some(segment) = segments.next()? {
@@ -234,7 +234,7 @@ impl<'data> Image<'data> {
                 }
                 (elf::PT_TLS, _) => self.tls_bytes = segment.memory_bytes,
                 (elf::PT_NOTE, Some(range)) => {
-                    note_bytes += range.end - range.start;
+                    note_bytes = note_bytes.saturating_add(range.end - range.start);
                     if note_bytes <= NOTE_BYTES_MAX {
                         let bytes = view.bytes(range)?;
                         self.read_notes(&bytes, segment.alignment, segment.address);
@@ -374,6 +374,40 @@ fn merged(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::{ReadError, Source};
+
+    /// A file whose header is there, and behind it nothing but holes.
+    struct Sparse(Vec<u8>);
+
+    impl Source for Sparse {
+        fn size(&self) -> u64 {
+            1 << 63
+        }
+
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), ReadError> {
+            for (byte, offset) in buffer.iter_mut().zip(offset..) {
+                *byte = self.0.get(offset as usize).copied().unwrap_or(0);
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn notes_that_are_longer_than_any_number_says_are_not_read() {
+        const PT_NOTE: u64 = 4;
+        let mut bytes = vec![0; 64];
+        bytes[..20].copy_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0\x3e\0");
+        bytes[32] = 64;
+        bytes[52..58].copy_from_slice(&[64, 0, 56, 0, 3, 0]);
+        // Together as long as one byte, if the sum wraps.
+        for size in [1 << 63, (1 << 63) - 1, 2] {
+            let header = [PT_NOTE, 0, 0, 0, size, size, 4];
+            bytes.extend(header.map(u64::to_le_bytes).concat());
+        }
+        let sparse = Sparse(bytes);
+        let image = Image::read(View::of(&sparse)).unwrap();
+        assert!(image.notes.is_empty());
+    }
 
     #[test]
     fn ranges_that_overlap_or_touch_become_one() {
