@@ -330,7 +330,7 @@ pub(crate) fn config_of(settings: &mut Value) -> Result<&mut Value, ReadError> {
     }
 }
 
-/// Sets variables, each in the place that it has.
+/// Sets variables, each in the first place that it has.
 pub(crate) fn set_variables(
     config: &mut Value,
     variables: &[(String, String)],
@@ -339,10 +339,9 @@ pub(crate) fn set_variables(
     for (name, value) in variables {
         let line = format!("{name}={value}");
         let is_it = |line: &String| line.split('=').next() == Some(name);
-        match lines.iter_mut().find(|line| is_it(line)) {
-            Some(there) => *there = line,
-            None => lines.push(line),
-        }
+        let place = lines.iter().position(is_it).unwrap_or(lines.len());
+        lines.retain(|line| !is_it(line));
+        lines.insert(place, line);
     }
     let config = config.as_object_mut();
     let config = config.ok_or_else(|| damaged("configuration", "its `config` is no object"))?;
@@ -376,6 +375,12 @@ pub(crate) fn append_layer(
 pub fn environment(config: &Value) -> Vec<String> {
     let lines = config["Env"].as_array().into_iter().flatten();
     lines.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// The value of a variable in such lines. If there are several, runtimes and glibc's dynamic linker keep the last one.
+pub fn value_of<'a>(environment: &'a [String], name: &str) -> Option<&'a str> {
+    let mut lines = environment.iter().rev();
+    lines.find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
 }
 
 /// Adds to an object in an object.
@@ -432,5 +437,21 @@ fn damaged(what: &'static str, reason: &str) -> ReadError {
     ReadError::Damaged {
         what,
         reason: reason.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_variable_that_is_there_twice_the_last_line_counts_and_one_is_left() {
+        let mut config = value!({"Env": ["A=1", "AB=x", "B=2", "A=3", "A"]});
+        let lines = environment(&config);
+        assert_eq!(value_of(&lines, "A"), Some("3"));
+        assert_eq!(value_of(&lines, "C"), None);
+        let new = [("A", "4"), ("C", "5")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        set_variables(&mut config, &new).unwrap();
+        assert_eq!(environment(&config), ["A=4", "AB=x", "B=2", "C=5"]);
     }
 }

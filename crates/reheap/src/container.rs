@@ -6,6 +6,7 @@
 use crate::opened::Opened;
 use crate::program::script::{self, Line};
 use reheap_image::Workplace;
+use reheap_image::added::{environment, value_of};
 use reheap_image::read::{self, ReadError, Wanted};
 use reheap_image::tree::{Found, Tree};
 use serde_json::Value;
@@ -109,7 +110,7 @@ impl<'a> Contents<'a> {
             tree,
             workplace,
             command: words.collect(),
-            environment: reheap_image::added::environment(config),
+            environment: environment(config),
             directory: Path::new(directory),
             failure: RefCell::default(),
         }
@@ -197,8 +198,7 @@ impl<'a> Contents<'a> {
         let candidates: Vec<PathBuf> = match command.contains('/') {
             true => vec![Path::new("/").join(self.directory).join(command)],
             false => {
-                let path = self.environment.iter();
-                let path = path.filter_map(|line| line.strip_prefix("PATH=")).next();
+                let path = value_of(&self.environment, "PATH");
                 let directories = path.unwrap_or(DEFAULT_PATH).split(':');
                 directories
                     .map(|directory| Path::new("/").join(directory).join(command))

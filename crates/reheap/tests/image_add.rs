@@ -169,14 +169,19 @@ fn what_is_in_the_environment_stays_behind_the_allocator() {
     files.push(("bin/cat", 0o755, fs::read("/bin/cat").unwrap()));
     let config = json!({
         "Cmd": ["cat"],
-        "Env": ["LD_PRELOAD=/lib/other.so", "MALLOC_CONF=narenas:1", "A=b"],
+        "Env": ["LD_PRELOAD=/x.so", "LD_PRELOAD=/lib/other.so", "MALLOC_CONF=narenas:1", "A=b"],
     });
     workshop.docker_archive("base.tar", &files, config);
     let added = workshop.made("--add jemalloc base.tar -o added.tar -t narenas=2");
     let environment = &added["environment"];
     assert_eq!(environment["MALLOC_CONF"], "narenas:1,narenas:2");
     let preload = environment["LD_PRELOAD"].as_str().unwrap();
-    assert!(preload.ends_with(":/lib/other.so"), "{preload}");
+    assert!(preload.ends_with(".so:/lib/other.so"), "{preload}");
+    assert!(!preload.contains("/x.so"), "{preload}");
+    let configuration = workshop.configuration("docker-archive:added.tar");
+    let lines = configuration["config"]["Env"].as_array().unwrap();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert_eq!(lines[0], format!("LD_PRELOAD={preload}"));
 }
 
 #[test]

@@ -7,11 +7,13 @@ use super::hardening::identify;
 use super::preload::{Preload, State};
 use super::report::Report;
 use crate::container::{self, Contents, EntryPoint};
+use crate::env_vars::LD_PRELOAD;
 use crate::opened::Opened;
 use crate::program::libraries::Libraries;
 use reheap_allocators::preload::glibc_library_directories;
 use reheap_allocators::target::Libc;
 use reheap_elf::identify::{FoundAllocator, Identity, Kind, LibcName, MallocVerdict, Provider};
+use reheap_image::added::value_of;
 use std::path::{Path, PathBuf};
 
 /// Looks at the program that an image starts.
@@ -39,12 +41,8 @@ pub(super) fn inspect(path: &Path, file: String) -> Result<Report, FileError> {
 }
 
 fn preloads(contents: &Contents<'_>, program: &EntryPoint, identity: &Identity) -> Vec<Preload> {
-    let lists = program.environment.iter();
-    let mut lists = lists.filter_map(|variable| variable.strip_prefix("LD_PRELOAD="));
-    let entries = lists
-        .next()
-        .unwrap_or_default()
-        .split([':', ' ', '\t', '\n']);
+    let list = value_of(&program.environment, LD_PRELOAD).unwrap_or_default();
+    let entries = list.split([':', ' ', '\t', '\n']);
     let entries = entries.filter(|entry| !entry.is_empty());
     let preload = |entry: &str| Preload {
         state: state(entry, contents, program, identity),

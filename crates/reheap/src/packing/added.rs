@@ -12,7 +12,7 @@ use super::report::{line, size};
 use super::source::Source;
 use crate::choice::Choice;
 use crate::container::{ContainerError, Contents, EntryPoint};
-use crate::env_vars;
+use crate::env_vars::{self, LD_PRELOAD};
 use crate::inspect;
 use crate::interrupt;
 use crate::opened::Opened;
@@ -28,7 +28,7 @@ use reheap_allocators::target::{Architecture, Libc, Target};
 use reheap_elf::identify::{Identity, identify};
 use reheap_elf::linkage;
 use reheap_elf::source::Source as _;
-use reheap_image::added::{Addition, Checked, DIRECTORY, Restored, environment};
+use reheap_image::added::{Addition, Checked, DIRECTORY, Restored, environment, value_of};
 use reheap_image::layer::Entry;
 use reheap_image::read::{Form, ReadError};
 use reheap_image::sealed::Sealed;
@@ -41,7 +41,6 @@ use std::path::{Path, PathBuf};
 
 /// What the image says about it, in its labels and annotations.
 const LABEL: &str = "io.github.reheap.preload";
-const LD_PRELOAD: &str = "LD_PRELOAD";
 
 /// An image to change, and where the changed one goes.
 pub(crate) struct Change<'a> {
@@ -387,9 +386,8 @@ impl<'a> Judged<'a> {
             reason: format!("`{}`: {error}", program.path.display()),
         };
         let identity = identify(&program.file).map_err(|error| damaged(&error))?;
-        let first = program.environment.iter();
-        let first = first.filter_map(|variable| variable.strip_prefix("LD_LIBRARY_PATH="));
-        let first = first.flat_map(|list| env_vars::library_directories(list.as_ref()));
+        let first = value_of(&program.environment, "LD_LIBRARY_PATH").unwrap_or_default();
+        let first = env_vars::library_directories(first.as_ref());
         let first = first.filter(|directory| directory.is_absolute()).collect();
         let open = |path: &Path| contents.noting(path);
         let libraries = Libraries::of_image(open, first, &identity.architecture);
@@ -481,9 +479,7 @@ fn caller(contents: &Contents<'_>, settings: &Value) -> Caller {
 
 /// The first library in the image's `LD_PRELOAD` that has a malloc of its own.
 fn other_preload(contents: &Contents<'_>, environment: &[String]) -> Option<Obstacle> {
-    let list = environment
-        .iter()
-        .find_map(|line| line.strip_prefix("LD_PRELOAD="))?;
+    let list = value_of(environment, LD_PRELOAD)?;
     let names = list
         .split([':', ' ', '\t', '\n'])
         .filter(|name| name.contains('/'));
@@ -573,12 +569,7 @@ fn nothing(
 /// one counts.
 fn variables(choice: &Choice, library: &Path, settings: &Value) -> Vec<(String, String)> {
     let lines = environment(&settings["config"]);
-    let present = |name: &str| {
-        let mut values = lines
-            .iter()
-            .filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
-        values.next().filter(|value| !value.is_empty())
-    };
+    let present = |name: &str| value_of(&lines, name).filter(|value| !value.is_empty());
     let mut preload = library.display().to_string();
     if let Some(others) = present(LD_PRELOAD) {
         preload.push(':');
