@@ -188,6 +188,10 @@ pub(crate) fn document(bytes: &[u8]) -> Result<(Document, String), ReadError> {
         return Ok((Document::Index(index), said));
     }
     let parts: ImageParts = serde_json::from_value(value).map_err(damaged)?;
+    // Before any of them is looked for.
+    if parts.layers.len() > LAYERS_MAX {
+        return Err(ReadError::TooManyLayers(LAYERS_MAX));
+    }
     let said = match said.is_empty() {
         true => MediaType::ImageManifest.to_string(),
         false => said,

@@ -24,7 +24,7 @@ use crate::workplace::Workplace;
 use bytes::Bytes;
 use direct::Direct;
 use futures_util::future::{Either, select};
-use futures_util::{Stream, StreamExt as _, stream};
+use futures_util::{Stream, stream};
 use oci_client::client::{Certificate, CertificateEncoding, ClientConfig, ClientProtocol};
 use oci_client::errors::{OciDistributionError, OciErrorCode};
 use oci_client::secrets::RegistryAuth;
@@ -406,13 +406,12 @@ impl<'a> Session<'a> {
             let bytes = self
                 .patiently(&what, async || {
                     let auth = self.auth.borrow().clone();
-                    let manifest = self.client.pull_manifest_raw(&reference, &auth, &MANIFESTS);
-                    Ok(manifest.await?.0)
+                    Ok(self.direct.manifest(&reference, &auth).await?)
                 })
                 .await?;
             let blob = match &expected {
-                Some(digest) => read::checked(bytes.to_vec(), digest)?,
-                None => Blob::of_bytes(bytes.to_vec()),
+                Some(digest) => read::checked(bytes.clone(), digest)?,
+                None => Blob::of_bytes(bytes.clone()),
             };
             let (document, media_type) = read::document(&bytes)?;
             let parts = match document {
@@ -477,13 +476,11 @@ impl<'a> Session<'a> {
         let Descriptor { digest, size, .. } = descriptor;
         let mut to = Hashed::new(self.workplace.file().map_err(RegistryError::from)?);
         let reference = &self.reference.0;
-        let mut pieces = self
-            .client
-            .pull_blob_stream(reference, digest.as_str())
-            .await?;
+        let auth = self.auth.borrow().clone();
+        let mut answer = self.direct.blob(reference, digest, &auth).await?;
         let mut got = 0;
         let mut end = Ok(());
-        while let Some(piece) = pieces.next().await {
+        while let Some(piece) = answer.chunk().await.transpose() {
             match piece {
                 Ok(piece) => {
                     got += piece.len() as u64;

@@ -4,7 +4,7 @@ mod common;
 
 use common::command::{EVENT_DEADLINE, Running, try_until};
 use common::run;
-use common::workshop::{Workshop, append};
+use common::workshop::{Workshop, append, parsed};
 use reheap_image::blob::Blob;
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
@@ -316,6 +316,60 @@ fn a_registry_that_does_not_behave_gets_a_clear_error_and_leaves_nothing() {
         _ => Answer::ok("{\"schemaVersion\":1}"),
     }))
     .said(&["schema 1"]);
+    // What is read into memory, however long a registry makes it.
+    let blanks = || b" ".repeat(5 << 20);
+    let bad = Bad::new();
+    pulled(Box::new(move |request: &Request| {
+        let mut answer = bad.answer(request);
+        if request.path.contains("/manifests/") {
+            answer.body.extend(blanks());
+        }
+        answer
+    }))
+    .said(&["an answer has more than 4 MiB"]);
+    let bad = Bad::new();
+    pulled(Box::new(move |request: &Request| {
+        match request.path.contains("/blobs/") {
+            false => bad.answer(request),
+            true => Answer {
+                body: blanks(),
+                ..Answer::error("500 Internal Server Error")
+            },
+        }
+    }))
+    .said(&["an answer has more than 4 MiB"]);
+    pulled(Box::new(move |request: &Request| {
+        match request.path.starts_with("/token") {
+            true => Answer::ok(blanks()),
+            false => Answer {
+                headers: format!(
+                    "WWW-Authenticate: Bearer realm=\"http://{}/token\"\r\n",
+                    request.host
+                ),
+                ..Answer::error("401 Unauthorized")
+            },
+        }
+    }))
+    .said(&["an answer has more than 4 MiB"]);
+}
+
+#[test]
+fn an_image_with_too_many_layers_is_refused_before_any_is_pulled() {
+    let bad = Bad::new();
+    let mut manifest = parsed(&bad.manifest);
+    let layer = manifest["layers"][0].clone();
+    manifest["layers"] = vec![layer; 501].into();
+    let bad = Bad {
+        manifest: manifest.to_string(),
+        ..bad
+    };
+    let (host, paths) = serve(move |request| bad.answer(request));
+    let workshop = Workshop::new();
+    run(&mut workshop.image(&format!("--remove {host}/app:1 -o out.tar")))
+        .ended_with(1)
+        .said(&["more than 500 layers"]);
+    let blobs = paths.try_iter().filter(|path| path.contains("/blobs/"));
+    assert_eq!(blobs.count(), 0);
 }
 
 /// Refuses the image at first, and whoever comes again before the time is over.

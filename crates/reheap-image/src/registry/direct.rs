@@ -1,15 +1,20 @@
 //! The requests that reheap makes without `oci-client`.
 //!
-//! Its errors have no headers, so nobody would learn from them what `Retry-After` says. And it exchanges only names with
-//! passwords for tokens, not the identity tokens that `docker login` gets from Azure and from single sign-on.
+//! Its errors have no headers, so nobody would learn from them what `Retry-After` says. It exchanges only names with
+//! passwords for tokens, not the identity tokens that `docker login` gets from Azure and from single sign-on. And it
+//! reads manifests and errors into memory, however long a registry makes them.
 
 use super::{Login, MANIFESTS, RegistryError, chain, patience};
 use http::header::{ACCEPT, RETRY_AFTER, WWW_AUTHENTICATE};
+use oci_client::Reference;
 use oci_client::errors::OciDistributionError;
 use oci_client::secrets::RegistryAuth;
-use reqwest::{ClientBuilder, Response, StatusCode};
+use reqwest::{ClientBuilder, RequestBuilder, Response, StatusCode};
 use serde::Deserialize;
 use std::time::{Duration, SystemTime};
+
+/// What registries allow for a manifest at least (distribution specification, "Pushing Manifests"), and usually at most.
+const BODY_BYTES_MAX: usize = 4 << 20;
 
 /// A connection to a registry.
 pub(super) struct Direct {
@@ -55,18 +60,65 @@ impl Direct {
     pub(super) async fn retry_after(&self, url: &str, auth: &RegistryAuth) -> Option<Duration> {
         let request = self.client.head(url).header(ACCEPT, MANIFESTS.join(", "));
         // Nobody but the registry learns who asks.
-        let request = match auth {
-            RegistryAuth::Basic(user, password) if url.starts_with(&self.address) => {
-                request.basic_auth(user, Some(password))
-            }
-            RegistryAuth::Bearer(token) if url.starts_with(&self.address) => {
-                request.bearer_auth(token)
-            }
-            _ => request,
+        let request = match url.starts_with(&self.address) {
+            true => with_auth(request, auth),
+            false => request,
         };
         let answer = request.send().await.ok()?;
         let value = answer.headers().get(RETRY_AFTER)?.to_str().ok()?;
         patience::asked(value, SystemTime::now())
+    }
+
+    /// The bytes of a manifest or an index.
+    pub(super) async fn manifest(
+        &self,
+        reference: &Reference,
+        auth: &RegistryAuth,
+    ) -> Result<Vec<u8>, OciDistributionError> {
+        let name = reference.digest().or(reference.tag()).unwrap_or("latest");
+        let path = format!("{}/manifests/{name}", reference.repository());
+        let accepted = MANIFESTS.join(", ");
+        body(self.get(&path, &accepted, auth).await?).await
+    }
+
+    /// A blob, whose bytes are still to come.
+    pub(super) async fn blob(
+        &self,
+        reference: &Reference,
+        digest: &str,
+        auth: &RegistryAuth,
+    ) -> Result<Response, OciDistributionError> {
+        let path = format!("{}/blobs/{digest}", reference.repository());
+        self.get(&path, "*/*", auth).await
+    }
+
+    async fn get(
+        &self,
+        path: &str,
+        accepted: &str,
+        auth: &RegistryAuth,
+    ) -> Result<Response, OciDistributionError> {
+        let url = format!("{}v2/{path}", self.address);
+        let request = self.client.get(&url).header(ACCEPT, accepted);
+        let answer = with_auth(request, auth).send().await?;
+        let status = answer.status();
+        match status {
+            StatusCode::OK => return Ok(answer),
+            StatusCode::UNAUTHORIZED => {
+                return Err(OciDistributionError::UnauthorizedError { url });
+            }
+            _ => {}
+        }
+        let body = body(answer).await?;
+        let envelope = serde_json::from_slice(&body).ok();
+        Err(match envelope.filter(|_| status.is_client_error()) {
+            Some(envelope) => OciDistributionError::RegistryError { envelope, url },
+            None => OciDistributionError::ServerError {
+                code: status.as_u16(),
+                message: String::from_utf8_lossy(&body).into_owned(),
+                url,
+            },
+        })
     }
 
     /// What shows the registry who asks, for these rights to a repository: a token if it wants one.
@@ -128,6 +180,27 @@ impl Direct {
     }
 }
 
+fn with_auth(request: RequestBuilder, auth: &RegistryAuth) -> RequestBuilder {
+    match auth {
+        RegistryAuth::Anonymous => request,
+        RegistryAuth::Basic(user, password) => request.basic_auth(user, Some(password)),
+        RegistryAuth::Bearer(token) => request.bearer_auth(token),
+    }
+}
+
+/// All that an answer says, unless it never ends.
+async fn body(mut answer: Response) -> Result<Vec<u8>, OciDistributionError> {
+    let mut bytes = Vec::new();
+    while let Some(piece) = answer.chunk().await? {
+        if bytes.len() + piece.len() > BODY_BYTES_MAX {
+            let text = format!("an answer has more than {} MiB", BODY_BYTES_MAX >> 20);
+            return Err(OciDistributionError::SpecViolationError(text));
+        }
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(bytes)
+}
+
 async fn token_in(answer: Response) -> Result<String, OciDistributionError> {
     let refused = [
         StatusCode::BAD_REQUEST, // OAuth 2's for a token that has expired
@@ -135,12 +208,13 @@ async fn token_in(answer: Response) -> Result<String, OciDistributionError> {
         StatusCode::FORBIDDEN,
     ];
     if refused.contains(&answer.status()) {
-        let text = answer.text().await.unwrap_or_default();
+        let text = body(answer).await.unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
         return Err(OciDistributionError::AuthenticationFailure(text));
     }
-    let text = answer.error_for_status()?.text().await?;
+    let text = body(answer.error_for_status()?).await?;
     let undecodable = OciDistributionError::RegistryTokenDecodeError;
-    let answer: Token = serde_json::from_str(&text).map_err(|e| undecodable(e.to_string()))?;
+    let answer: Token = serde_json::from_slice(&text).map_err(|e| undecodable(e.to_string()))?;
     let token = answer.access_token.or(answer.token);
     token.ok_or_else(|| undecodable("there is none".to_owned()))
 }
