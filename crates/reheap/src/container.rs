@@ -4,7 +4,9 @@
 //! a program: PATH, scripts, and what a shell or an init program starts in its own place.
 
 use crate::opened::Opened;
+use crate::program::libraries::PATH_MAX;
 use crate::program::script::{self, Line};
+use crate::ui;
 use reheap_image::Workplace;
 use reheap_image::added::{environment, value_of};
 use reheap_image::read::{self, ReadError, Wanted};
@@ -18,6 +20,8 @@ pub(crate) use reheap_image::read::is_image;
 
 /// What a shell searches if an image sets no PATH (OCI runtimes agree with Docker on it).
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// More than any image has in its PATH. Each costs a search in all layers.
+const DIRECTORIES_MAX: usize = 1000;
 /// How many scripts may follow each other, as for the kernel.
 const SCRIPTS_MAX: usize = 5;
 /// How many programs may start each other in their own place: an init program, a script, a shell, `env`.
@@ -170,8 +174,7 @@ impl<'a> Contents<'a> {
         let mut through = Vec::new();
         loop {
             let found = self.open(&path)?;
-            let found =
-                found.ok_or_else(|| ContainerError::NotInImage(path.display().to_string()))?;
+            let found = found.ok_or_else(|| ContainerError::NotInImage(ui::printable(&path)))?;
             let next = match script::read(&found.beginning) {
                 Line::Interpreter(interpreter) => self.find(&interpreter.to_string_lossy())?,
                 Line::Env { name, .. } => self.find(&name.to_string_lossy())?,
@@ -189,28 +192,30 @@ impl<'a> Contents<'a> {
             };
             through.push(std::mem::replace(&mut path, next));
             if through.len() > SCRIPTS_MAX {
-                return Err(ReadError::LinkLoop(command.to_owned()).into());
+                return Err(ReadError::LinkLoop(ui::printable(command)).into());
             }
         }
     }
 
     fn find(&self, command: &str) -> Result<PathBuf, ContainerError> {
-        let candidates: Vec<PathBuf> = match command.contains('/') {
-            true => vec![Path::new("/").join(self.directory).join(command)],
+        let found = match command.contains('/') {
+            true => self.find_in(self.directory, command.as_ref())?,
             false => {
-                let path = value_of(&self.environment, "PATH");
-                let directories = path.unwrap_or(DEFAULT_PATH).split(':');
-                directories
-                    .map(|directory| Path::new("/").join(directory).join(command))
-                    .collect()
+                let path = value_of(&self.environment, "PATH").unwrap_or(DEFAULT_PATH);
+                let directories = path.split(':').take(DIRECTORIES_MAX);
+                let mut found = directories.map(|it| self.find_in(it.as_ref(), command.as_ref()));
+                found.find_map(Result::transpose).transpose()?
             }
         };
-        for candidate in candidates {
-            if let Some(file) = self.tree.resolve(&candidate)? {
-                return Ok(file);
-            }
+        found.ok_or_else(|| ContainerError::NotInImage(ui::printable(command)))
+    }
+
+    fn find_in(&self, directory: &Path, name: &Path) -> Result<Option<PathBuf>, ContainerError> {
+        let path = Path::new("/").join(directory).join(name);
+        match path.as_os_str().len() < PATH_MAX {
+            true => Ok(self.tree.resolve(&path)?),
+            false => Ok(None),
         }
-        Err(ContainerError::NotInImage(command.to_owned()))
     }
 
     fn open(&self, path: &Path) -> Result<Option<Found>, ContainerError> {
@@ -235,7 +240,7 @@ impl<'a> Contents<'a> {
 
     /// A file by any of its paths.
     pub(crate) fn file(&self, path: &Path) -> Result<Option<Opened>, ContainerError> {
-        let Some(path) = self.tree.resolve(path)? else {
+        let Some(path) = self.find_in(Path::new("/"), path)? else {
             return Ok(None);
         };
         let Some(found) = self.open(&path)? else {
@@ -253,9 +258,14 @@ impl<'a> Contents<'a> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use serde_json::json;
 
     /// A saved image with a layer, a link and a script in it.
     fn image() -> Vec<u8> {
+        image_with(&json!({"Entrypoint": ["/app"]}))
+    }
+
+    fn image_with(config: &Value) -> Vec<u8> {
         let add = |archive: &mut tar::Builder<Vec<u8>>, path: &str, contents: &[u8]| {
             let mut header = tar::Header::new_ustar();
             header.set_size(contents.len() as u64);
@@ -273,8 +283,8 @@ mod tests {
         let mut image = tar::Builder::new(Vec::new());
         let manifest = br#"[{"Config":"config.json","Layers":["layer.tar"]}]"#;
         add(&mut image, "manifest.json", manifest);
-        let config = br#"{"config":{"Entrypoint":["/app"]}}"#;
-        add(&mut image, "config.json", config);
+        let config = json!({"config": config}).to_string();
+        add(&mut image, "config.json", config.as_bytes());
         add(&mut image, "layer.tar", &layer);
         image.into_inner().unwrap()
     }
@@ -291,6 +301,36 @@ mod tests {
         assert_eq!(found.path, Path::new("/usr/interpreter"));
         assert_eq!(found.through, [Path::new("/usr/app")]);
         assert_eq!(found.file.size_bytes(), 4);
+    }
+
+    #[test]
+    fn a_long_command_in_a_long_path_is_not_in_the_image() {
+        let of = |command: &str, path: &str| {
+            let environment = ["PATH=/none".to_owned(), format!("PATH={path}")];
+            entry_point_in(&image_with(
+                &json!({"Entrypoint": [command], "Env": environment}),
+            ))
+        };
+        assert_eq!(
+            of("app", "/x:/usr").unwrap().through,
+            [Path::new("/usr/app")]
+        );
+        // Together the candidates have hundreds of gigabytes.
+        let (command, path) = ("x".repeat(1 << 20), "/a:".repeat(1 << 18));
+        for command in [&command, &format!("/{command}")] {
+            let found = of(command, &path);
+            assert!(
+                matches!(found, Err(ContainerError::NotInImage(_))),
+                "{found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_name_of_an_image_makes_no_line_of_its_own() {
+        let image = image_with(&json!({"Entrypoint": ["/x\nreheap: all is well"]}));
+        let error = entry_point_in(&image).unwrap_err().to_string();
+        assert!(error.contains("`/x\\nreheap: all is well`"), "{error}");
     }
 
     proptest! {

@@ -32,7 +32,9 @@ pub(crate) fn library(choice: &Choice, program: &Program) -> Result<Option<PathB
         }),
         Some("check" | "full") => {
             let file = &program.route.file;
-            let found = libraries_of_this_system().find_preload(GLIBC_CHECKS, file, Libc::Glibc);
+            let libraries = libraries_of_this_system();
+            let closure = libraries.closure(file, Libc::Glibc);
+            let found = libraries.find_preload(GLIBC_CHECKS, &closure, Libc::Glibc);
             found.map(Some).ok_or(Unavailable {
                 reason: "`libc_malloc_debug.so.0`, which has glibc's checks, is not on this system",
                 way_out: Some(

@@ -9,11 +9,12 @@ use super::report::Report;
 use crate::container::{self, Contents, EntryPoint};
 use crate::env_vars::LD_PRELOAD;
 use crate::opened::Opened;
-use crate::program::libraries::Libraries;
+use crate::program::libraries::{Closure, Libraries};
 use reheap_allocators::preload::glibc_library_directories;
 use reheap_allocators::target::Libc;
 use reheap_elf::identify::{FoundAllocator, Identity, Kind, LibcName, MallocVerdict, Provider};
 use reheap_image::added::value_of;
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 /// Looks at the program that an image starts.
@@ -44,67 +45,91 @@ fn preloads(contents: &Contents<'_>, program: &EntryPoint, identity: &Identity) 
     let list = value_of(&program.environment, LD_PRELOAD).unwrap_or_default();
     let entries = list.split([':', ' ', '\t', '\n']);
     let entries = entries.filter(|entry| !entry.is_empty());
+    let loader = Loader::new(contents, program, identity);
     let preload = |entry: &str| Preload {
-        state: state(entry, contents, program, identity),
+        state: match identity.kind {
+            Kind::Dynamic => loader.state(entry),
+            _ => State::Ignored,
+        },
         entry: entry.to_owned(),
     };
     entries.map(preload).collect()
 }
 
-fn state(entry: &str, contents: &Contents<'_>, program: &EntryPoint, identity: &Identity) -> State {
-    if identity.kind != Kind::Dynamic {
-        return State::Ignored;
-    }
-    let Some((path, library)) = find(entry, contents, program, identity) else {
-        return State::Missing;
-    };
-    let is_for_both =
-        |own: LibcName, other: LibcName| own == other || [own, other].contains(&LibcName::Unknown);
-    match identify(&library) {
-        Ok(found)
-            if found.architecture == identity.architecture
-                && is_for_both(found.libc.name, identity.libc.name) =>
-        {
-            State::Loaded {
-                path,
-                allocator: allocator(found),
-            }
-        }
-        _ => State::OfAnother,
-    }
+/// What loads libraries into the program.
+struct Loader<'a> {
+    contents: &'a Contents<'a>,
+    program: &'a EntryPoint,
+    identity: &'a Identity,
+    libc: Libc,
+    libraries: Libraries<'a>,
+    /// What it loads without a preload.
+    closure: OnceCell<Closure>,
 }
 
-/// The file that the dynamic linker takes for an entry.
-fn find(
-    entry: &str,
-    contents: &Contents<'_>,
-    program: &EntryPoint,
-    identity: &Identity,
-) -> Option<(PathBuf, Opened)> {
-    let open = |path: &Path| contents.noting(path);
-    let libc = match identity.libc.name {
-        LibcName::Musl => Libc::Musl,
-        _ => Libc::Glibc,
-    };
-    if !entry.contains('/') {
-        let libraries = Libraries::of_image(open, Vec::new(), &identity.architecture);
-        let path = libraries.find_preload(entry, &program.path, libc)?;
-        return Some((path.clone(), open(&path)?));
-    }
-    // Only glibc expands it, and to which of them depends on the distribution.
-    let expanded = |directory: &String| {
-        let entry = entry.replace("${LIB}", directory);
-        entry.replace("$LIB", directory)
-    };
-    let candidates = match libc {
-        Libc::Musl => vec![entry.to_owned()],
-        Libc::Glibc => {
-            let directories = glibc_library_directories(&identity.architecture);
-            directories.iter().map(expanded).collect()
+impl<'a> Loader<'a> {
+    fn new(contents: &'a Contents<'a>, program: &'a EntryPoint, identity: &'a Identity) -> Self {
+        let libc = match identity.libc.name {
+            LibcName::Musl => Libc::Musl,
+            _ => Libc::Glibc,
+        };
+        let open = |path: &Path| contents.noting(path);
+        Self {
+            contents,
+            program,
+            identity,
+            libc,
+            libraries: Libraries::of_image(open, Vec::new(), &identity.architecture),
+            closure: OnceCell::new(),
         }
-    };
-    let mut files = candidates.iter().map(PathBuf::from);
-    files.find_map(|path| Some((path.clone(), open(&path)?)))
+    }
+
+    fn state(&self, entry: &str) -> State {
+        let Some((path, library)) = self.find(entry) else {
+            return State::Missing;
+        };
+        let is_for_both = |own: LibcName, other: LibcName| {
+            own == other || [own, other].contains(&LibcName::Unknown)
+        };
+        match identify(&library) {
+            Ok(found)
+                if found.architecture == self.identity.architecture
+                    && is_for_both(found.libc.name, self.identity.libc.name) =>
+            {
+                State::Loaded {
+                    path,
+                    allocator: allocator(found),
+                }
+            }
+            _ => State::OfAnother,
+        }
+    }
+
+    /// The file that the dynamic linker takes for an entry.
+    fn find(&self, entry: &str) -> Option<(PathBuf, Opened)> {
+        let open = |path: PathBuf| Some((path.clone(), self.contents.noting(&path)?));
+        if !entry.contains('/') {
+            // Once for all entries: layers may be unpacked for it.
+            let closure = || self.libraries.closure(&self.program.path, self.libc);
+            let closure = self.closure.get_or_init(closure);
+            let path = self.libraries.find_preload(entry, closure, self.libc);
+            return open(path?);
+        }
+        // Only glibc expands it, and to which of them depends on the distribution.
+        let expanded = |directory: &String| {
+            let entry = entry.replace("${LIB}", directory);
+            entry.replace("$LIB", directory)
+        };
+        let candidates = match self.libc {
+            Libc::Musl => vec![entry.to_owned()],
+            Libc::Glibc => {
+                let directories = glibc_library_directories(&self.identity.architecture);
+                directories.iter().map(expanded).collect()
+            }
+        };
+        let mut files = candidates.iter().map(PathBuf::from);
+        files.find_map(open)
+    }
 }
 
 /// The allocator whose malloc a library brings to the program that loads it.
