@@ -3,10 +3,14 @@
 //! `reheap-image` reads images and finds files in their layers. Here are the rules by which a container's command becomes
 //! a program: PATH, scripts, and what a shell or an init program starts in its own place.
 
+use crate::env_vars::LD_PRELOAD;
 use crate::opened::Opened;
 use crate::program::libraries::PATH_MAX;
 use crate::program::script::{self, Line};
+use crate::system::{LD_SO_PRELOAD, lines};
 use crate::ui;
+use reheap_elf::identify::{Identity, Kind, LibcName};
+use reheap_elf::source::Source as _;
 use reheap_image::Workplace;
 use reheap_image::added::{environment, value_of};
 use reheap_image::read::{self, ReadError, Wanted};
@@ -22,6 +26,9 @@ pub(crate) use reheap_image::read::is_image;
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// More than any image has in its PATH. Each costs a search in all layers.
 const DIRECTORIES_MAX: usize = 1000;
+/// More than any image preloads. Each may be a file that has to be unpacked with its whole layer.
+const PRELOADS_MAX: usize = 32;
+const LD_SO_PRELOAD_BYTES_MAX: u64 = 1 << 20;
 /// How many scripts may follow each other, as for the kernel.
 const SCRIPTS_MAX: usize = 5;
 /// How many programs may start each other in their own place: an init program, a script, a shell, `env`.
@@ -54,6 +61,16 @@ pub(crate) enum ContainerError {
     NoEntryPoint,
     #[error("the image's entry point `{0}` is not in it")]
     NotInImage(String),
+    #[error("the image preloads more than {0} libraries")]
+    TooManyPreloads(usize),
+}
+
+/// A library that an image preloads.
+#[derive(Debug)]
+pub(crate) struct Preloaded {
+    /// What names it: `LD_PRELOAD` or `/etc/ld.so.preload`.
+    pub(crate) list: &'static str,
+    pub(crate) name: String,
 }
 
 /// The program of an image.
@@ -72,6 +89,12 @@ pub(crate) struct EntryPoint {
     /// The user and the group that it belongs to.
     pub(crate) owner: (u32, u32),
     pub(crate) has_capabilities: bool,
+}
+
+impl Preloaded {
+    fn of(list: &'static str, name: String) -> Self {
+        Self { list, name }
+    }
 }
 
 /// Looks at what is in the image at a path.
@@ -216,6 +239,41 @@ impl<'a> Contents<'a> {
             true => Ok(self.tree.resolve(&path)?),
             false => Ok(None),
         }
+    }
+
+    /// The libraries that the dynamic linker is to preload for a program, in its order. musl's reads only the variable.
+    pub(crate) fn preloads(&self, program: &Identity) -> Result<Vec<Preloaded>, ContainerError> {
+        let list = value_of(&self.environment, LD_PRELOAD).unwrap_or_default();
+        let names = list.split([':', ' ', '\t', '\n']);
+        let names = names.filter(|name| !name.is_empty()).map(str::to_owned);
+        let preloads = names.map(|name| Preloaded::of(LD_PRELOAD, name));
+        let mut preloads: Vec<_> = preloads.take(PRELOADS_MAX + 1).collect();
+        if program.kind == Kind::Dynamic && program.libc.name == LibcName::Glibc {
+            let names = lines::names(&self.system_preloads()?).into_iter();
+            preloads.extend(names.map(|name| Preloaded::of(LD_SO_PRELOAD, name)));
+        }
+        match preloads.len() <= PRELOADS_MAX {
+            true => Ok(preloads),
+            false => Err(ContainerError::TooManyPreloads(PRELOADS_MAX)),
+        }
+    }
+
+    fn system_preloads(&self) -> Result<Vec<u8>, ContainerError> {
+        let Some(file) = self.file(Path::new(LD_SO_PRELOAD))? else {
+            return Ok(Vec::new());
+        };
+        let size = file.size_bytes();
+        let damaged = |reason| ReadError::Damaged {
+            what: LD_SO_PRELOAD,
+            reason,
+        };
+        if size > LD_SO_PRELOAD_BYTES_MAX {
+            return Err(damaged(format!("it has {size} bytes")).into());
+        }
+        let mut bytes = vec![0; size as usize];
+        let read = file.read_at(0, &mut bytes);
+        read.map_err(|error| damaged(error.to_string()))?;
+        Ok(bytes)
     }
 
     fn open(&self, path: &Path) -> Result<Option<Found>, ContainerError> {

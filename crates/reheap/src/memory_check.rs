@@ -85,7 +85,7 @@ fn refusal(program: &Program) -> Option<Failure> {
     let shown = program.route.file.display();
     let failure = Failure::failed(format!("cannot check `{shown}`: {obstacle}"));
     let way_out = match obstacle {
-        Obstacle::OtherPreload(_) => Some("remove it from LD_PRELOAD"),
+        Obstacle::OtherPreload { .. } => Some("remove it from LD_PRELOAD"),
         // `reheap run --force` would check nothing.
         Obstacle::OwnAllocator(_) | Obstacle::Unknown(_) => None,
         _ => obstacle.way_out(),

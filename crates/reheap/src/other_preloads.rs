@@ -33,7 +33,10 @@ fn first(is_obstacle: fn(&Opened) -> bool) -> Option<Obstacle> {
         .split(|byte| byte.is_ascii_whitespace() || *byte == b':')
         .map(|name| Path::new(OsStr::from_bytes(name)))
         .find(|name| find(name).is_some_and(|file| is(&file, is_obstacle)))
-        .map(|name| Obstacle::OtherPreload(name.display().to_string()))
+        .map(|name| Obstacle::OtherPreload {
+            list: env_vars::LD_PRELOAD,
+            library: name.display().to_string(),
+        })
 }
 
 /// A variable that the dynamic linker needs if `LD_AUDIT` names libraries.

@@ -204,6 +204,17 @@ fn a_program_that_no_preload_gets_into_is_refused_with_the_reason() {
     let user = json!({"Cmd": ["/app"], "User": "1000"});
     let root = json!({"Cmd": ["/app"]});
     let preloaded = json!({"Cmd": ["/app"], "Env": ["LD_PRELOAD=/lib.so"]});
+    let listed = |lists: &[u8], program: &[u8]| {
+        let mut files = glibc_files();
+        files.push(("app", 0o755, program.to_vec()));
+        files.push(("lib.so", 0o755, other.clone()));
+        files.push(("etc/ld.so.preload", 0o644, lists.to_vec()));
+        workshop.docker_archive("base.tar", &files, root.clone());
+        run(&mut workshop.image("--add mimalloc base.tar -o added.tar")).ended_with(1)
+    };
+    listed(b"/x.so # a comment\n/lib.so\n", &dynamic).said(&["/etc/ld.so.preload names `/lib.so`"]);
+    listed(&b"/x.so\n".repeat(33), &dynamic).said(&["the image preloads more than 32 libraries"]);
+    listed(b"/lib.so", &fixed).said(&["it is static"]);
     for (program, mode, config, reason) in [
         (
             &fixed,
@@ -370,6 +381,48 @@ fn inspect_says_which_allocator_the_configuration_of_an_image_preloads() {
         said.contains("  preload     /usr/lib/reheap/$LIB/libmimalloc-2"),
         "{said}"
     );
+}
+
+#[test]
+fn inspect_reads_the_file_by_which_an_image_preloads_an_allocator() {
+    let workshop = Workshop::new();
+    let mut command = reheap("preload -a mimalloc --libc glibc --json -o .");
+    let written = run(command.current_dir(workshop.directory())).succeeded();
+    let library = workshop.path(parsed(&written.stdout)["path"].as_str().unwrap());
+    let read = |path: &Path| fs::read(path).unwrap();
+    let line = |preload: &str, program: &Path| {
+        let mut files = [glibc_files(), musl_files()].concat();
+        files.push(("app", 0o755, read(program)));
+        files.push(("lib.so", 0o755, read(&library)));
+        let list = b"# /x.so\n/lib.so:/none.so".to_vec();
+        files.push(("etc/ld.so.preload", 0o644, list));
+        // The last one counts.
+        let variables = [
+            "LD_PRELOAD=/lib.so".to_owned(),
+            format!("LD_PRELOAD={preload}"),
+        ];
+        let config = json!({"Cmd": ["/app"], "Env": variables});
+        workshop.docker_archive("base.tar", &files, config);
+        run(reheap("inspect").arg(workshop.path("base.tar")))
+            .succeeded()
+            .stdout
+    };
+    let dynamic = workshop.compile("cc", "", "dynamic", MAPS);
+    let said = line("", &dynamic);
+    assert!(said.contains("app: mimalloc 2"), "{said}");
+    assert!(said.contains(" through /etc/ld.so.preload;"), "{said}");
+    assert!(
+        said.contains("/etc/ld.so.preload names `/none.so`, which is not in the image"),
+        "{said}"
+    );
+    assert!(!said.contains("/x.so"), "{said}");
+    let said = line("/lib.so", &dynamic);
+    assert!(said.contains(" through LD_PRELOAD;"), "{said}");
+    for (compiler, flags) in [("musl-gcc", ""), ("cc", "-static")] {
+        let said = line("", &workshop.compile(compiler, flags, "other", MAPS));
+        assert!(said.contains(": stock "), "{said}");
+        assert!(!said.contains("/etc/ld.so.preload"), "{said}");
+    }
 }
 
 #[test]

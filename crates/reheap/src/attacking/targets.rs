@@ -90,7 +90,7 @@ fn is_dynamic(typed: &Typed) -> bool {
 
 /// All programs would inherit a malloc in `LD_PRELOAD`, also the one that is to have the libc's own.
 fn refuse_other_preloads() -> Result<(), Failure> {
-    let Some(Obstacle::OtherPreload(library)) = other_preloads::obstacle() else {
+    let Some(Obstacle::OtherPreload { library, .. }) = other_preloads::obstacle() else {
         return Ok(());
     };
     let library = ui::printable(library);

@@ -1,19 +1,17 @@
-//! Finds whose malloc the program of a container image gets: its own, that of a library that the image's configuration
-//! preloads, or the libc's. The program is the one that `reheap image --add` judges: what a shell or an init program
+//! Finds whose malloc the program of a container image gets: its own, that of a library that the image preloads, or the
+//! libc's. The program is the one that `reheap image --add` judges: what a shell or an init program
 //! starts in its own place.
 
 use super::file::FileError;
 use super::hardening::identify;
 use super::preload::{Preload, State};
 use super::report::Report;
-use crate::container::{self, Contents, EntryPoint};
-use crate::env_vars::LD_PRELOAD;
+use crate::container::{self, ContainerError, Contents, EntryPoint, Preloaded};
 use crate::opened::Opened;
 use crate::program::libraries::{Closure, Libraries};
 use reheap_allocators::preload::glibc_library_directories;
 use reheap_allocators::target::Libc;
 use reheap_elf::identify::{FoundAllocator, Identity, Kind, LibcName, MallocVerdict, Provider};
-use reheap_image::added::value_of;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
@@ -25,7 +23,7 @@ pub(super) fn inspect(path: &Path, file: String) -> Result<Report, FileError> {
             path: program.path.clone(),
             error,
         })?;
-        let preload = preloads(contents, &program, &identity);
+        let preload = preloads(contents, &program, &identity)?;
         contents.noted()?;
         if let Some(verdict) = verdict(&identity, &preload) {
             identity.malloc = verdict;
@@ -41,19 +39,25 @@ pub(super) fn inspect(path: &Path, file: String) -> Result<Report, FileError> {
     })
 }
 
-fn preloads(contents: &Contents<'_>, program: &EntryPoint, identity: &Identity) -> Vec<Preload> {
-    let list = value_of(&program.environment, LD_PRELOAD).unwrap_or_default();
-    let entries = list.split([':', ' ', '\t', '\n']);
-    let entries = entries.filter(|entry| !entry.is_empty());
+fn preloads(
+    contents: &Contents<'_>,
+    program: &EntryPoint,
+    identity: &Identity,
+) -> Result<Vec<Preload>, ContainerError> {
     let loader = Loader::new(contents, program, identity);
-    let preload = |entry: &str| Preload {
+    let preload = |preloaded: Preloaded| Preload {
         state: match identity.kind {
-            Kind::Dynamic => loader.state(entry),
+            Kind::Dynamic => loader.state(&preloaded.name),
             _ => State::Ignored,
         },
-        entry: entry.to_owned(),
+        entry: preloaded.name,
+        list: preloaded.list,
     };
-    entries.map(preload).collect()
+    Ok(contents
+        .preloads(identity)?
+        .into_iter()
+        .map(preload)
+        .collect())
 }
 
 /// What loads libraries into the program.
@@ -149,16 +153,16 @@ fn verdict(identity: &Identity, preload: &[Preload]) -> Option<MallocVerdict> {
         return None;
     }
     let found = preload.iter().find_map(|preload| match &preload.state {
-        State::Loaded { path, allocator } => Some((path, allocator.as_ref()?)),
+        State::Loaded { path, allocator } => Some((preload.list, path, allocator.as_ref()?)),
         _ => None,
     });
-    let (path, found) = found?;
+    let (list, path, found) = found?;
     Some(MallocVerdict {
         provider: Provider::Library {
             name: found.name.clone(),
             library: path.display().to_string(),
         },
         confidence: Some(found.confidence),
-        reason: "the image's configuration sets LD_PRELOAD".to_owned(),
+        reason: format!("the image preloads it through {list}"),
     })
 }

@@ -42,11 +42,12 @@ fn facts(report: &Report) -> Vec<String> {
         } => {
             let known = text::with_preloaded(&identity.allocators, preload);
             let malloc = Malloc::of(&identity.malloc, &known, &identity.libc);
-            let through = match text::is_preloaded(&identity.malloc, preload) {
-                true => " through LD_PRELOAD",
-                false => "",
-            };
-            facts.extend(of_file(identity, malloc.short() + through));
+            let list = text::preloaded_by(&identity.malloc, preload);
+            let through = list.map(|list| format!(" through {list}"));
+            facts.extend(of_file(
+                identity,
+                malloc.short() + &through.unwrap_or_default(),
+            ));
             facts.extend(preload.iter().filter_map(text::trouble_with));
             identity.hazards.iter().filter_map(hazard).collect()
         }

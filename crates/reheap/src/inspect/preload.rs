@@ -4,10 +4,12 @@ use reheap_elf::identify::FoundAllocator;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// An entry of the `LD_PRELOAD` that an image sets.
+/// An entry of the `LD_PRELOAD` that an image sets, or of its `/etc/ld.so.preload`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Preload {
     pub(super) entry: String,
+    /// Which of them.
+    pub(super) list: &'static str,
     #[serde(flatten)]
     pub(super) state: State,
 }

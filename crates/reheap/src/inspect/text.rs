@@ -204,16 +204,16 @@ pub(super) fn with_preloaded(own: &[FoundAllocator], preload: &[Preload]) -> Vec
     own.iter().cloned().chain(preloaded).collect()
 }
 
-/// Whether the malloc is that of a library which an image preloads.
-pub(super) fn is_preloaded(malloc: &MallocVerdict, preload: &[Preload]) -> bool {
+/// What names the library whose malloc it is, if that is one which an image preloads.
+pub(super) fn preloaded_by(malloc: &MallocVerdict, preload: &[Preload]) -> Option<&'static str> {
     let Provider::Library { library, .. } = &malloc.provider else {
-        return false;
+        return None;
     };
-    let mut states = preload.iter().map(|preload| &preload.state);
-    states.any(|state| matches!(state, State::Loaded { path, .. } if path == Path::new(library)))
+    let is_it = |preload: &&Preload| matches!(&preload.state, State::Loaded { path, .. } if path == Path::new(library));
+    preload.iter().find(is_it).map(|preload| preload.list)
 }
 
-/// What keeps an entry of an image's `LD_PRELOAD` from being loaded.
+/// What keeps a library that an image is to preload from being loaded.
 pub(super) fn trouble_with(preload: &Preload) -> Option<String> {
     let why = match preload.state {
         State::Loaded { .. } => return None,
@@ -221,7 +221,8 @@ pub(super) fn trouble_with(preload: &Preload) -> Option<String> {
         State::OfAnother => "its program cannot load",
         State::Ignored => "a static program ignores",
     };
-    Some(format!("LD_PRELOAD names `{}`, which {why}", preload.entry))
+    let Preload { entry, list, .. } = preload;
+    Some(format!("{list} names `{entry}`, which {why}"))
 }
 
 fn preload_text(preload: &Preload) -> String {

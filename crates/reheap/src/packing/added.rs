@@ -401,7 +401,7 @@ impl<'a> Judged<'a> {
             || program.has_capabilities,
         );
         let mut obstacles = program::obstacles(&identity, privilege, &meeting, &known);
-        obstacles.extend(other_preload(contents, &program.environment));
+        obstacles.extend(other_preload(contents, &identity)?);
         Ok(Self {
             program,
             identity,
@@ -477,19 +477,21 @@ fn caller(contents: &Contents<'_>, settings: &Value) -> Caller {
     }
 }
 
-/// The first library in the image's `LD_PRELOAD` that has a malloc of its own.
-fn other_preload(contents: &Contents<'_>, environment: &[String]) -> Option<Obstacle> {
-    let list = value_of(environment, LD_PRELOAD)?;
-    let names = list
-        .split([':', ' ', '\t', '\n'])
-        .filter(|name| name.contains('/'));
-    let mut with_malloc = names.filter(|name| {
-        let library = contents.file(Path::new(name)).ok().flatten();
+/// The first library that the image preloads and that has a malloc of its own.
+fn other_preload(
+    contents: &Contents<'_>,
+    identity: &Identity,
+) -> Result<Option<Obstacle>, ContainerError> {
+    let preloads = contents.preloads(identity)?.into_iter();
+    let mut with_malloc = preloads.filter(|preload| {
+        let path = preload.name.contains('/').then_some(&preload.name);
+        let library = path.and_then(|path| contents.file(Path::new(path)).ok().flatten());
         library.is_some_and(|library| other_preloads::has_a_malloc(&library))
     });
-    with_malloc
-        .next()
-        .map(|name| Obstacle::OtherPreload(name.to_owned()))
+    Ok(with_malloc.next().map(|preload| Obstacle::OtherPreload {
+        list: preload.list,
+        library: preload.name,
+    }))
 }
 
 /// The bytes of a small file, or the beginning of a large one.

@@ -31,7 +31,11 @@ pub(crate) enum Obstacle {
     /// It has its own allocator, and keeps using it for some or all of its blocks.
     OwnAllocator(String),
     /// Another preload has its own malloc.
-    OtherPreload(String),
+    OtherPreload {
+        /// What names it: `LD_PRELOAD` or `/etc/ld.so.preload`.
+        list: &'static str,
+        library: String,
+    },
     /// reheap cannot see what is in it.
     Unknown(String),
 }
@@ -92,7 +96,7 @@ impl Obstacle {
     pub(crate) fn is_only_risky(&self) -> bool {
         matches!(
             self,
-            Self::OwnAllocator(_) | Self::OtherPreload(_) | Self::Unknown(_)
+            Self::OwnAllocator(_) | Self::OtherPreload { .. } | Self::Unknown(_)
         )
     }
 
@@ -123,7 +127,7 @@ impl Obstacle {
             Self::OwnAllocator(_) | Self::Unknown(_) => {
                 Some("to try it anyway: reheap run --force")
             }
-            Self::OtherPreload(_) => {
+            Self::OtherPreload { .. } => {
                 Some("remove it from LD_PRELOAD, or try it anyway: reheap run --force")
             }
             Self::Static(LinkAgain::NotGo | LinkAgain::Unknown)
@@ -158,9 +162,9 @@ impl fmt::Display for Obstacle {
                 "it is for {architecture}, and this machine's libraries are for {}",
                 std::env::consts::ARCH
             ),
-            Self::OtherPreload(library) => write!(
+            Self::OtherPreload { list, library } => write!(
                 f,
-                "LD_PRELOAD names `{library}`, which has a malloc of its own: behind the allocator it would do \
+                "{list} names `{library}`, which has a malloc of its own: behind the allocator it would do \
                  nothing, or stop the program as sanitizers do"
             ),
             Self::OwnAllocator(what) | Self::Unknown(what) => f.write_str(what),
