@@ -264,6 +264,13 @@ fn a_program_that_no_preload_gets_into_is_refused_with_the_reason() {
             .said(&["cannot add mimalloc to `base.tar`", reason]);
         assert!(!workshop.path("added.tar").exists());
     }
+    // Its name makes no line of its own in the error.
+    let forged = "a\nreheap: all is well";
+    let files = [(forged, 0o755, fixed.clone())];
+    workshop.docker_archive("base.tar", &files, json!({"Cmd": [format!("/{forged}")]}));
+    let refused = run(&mut workshop.image("--add mimalloc base.tar -o added.tar"));
+    let said = refused.ended_with(1).stderr;
+    assert!(said.contains("`/a\\nreheap: all is well`"), "{said}");
     // Root gains nothing by a file of root's.
     let mut files = glibc_files();
     files.push(("app", 0o4755, dynamic));

@@ -206,7 +206,7 @@ impl<'a> Change<'a> {
         let text = format!(
             "cannot {verb} `{}`: its program `{}`: {}",
             self.image.display(),
-            judged.program.path.display(),
+            ui::printable(&judged.program.path),
             match obstacle {
                 Obstacle::OtherArchitecture(architecture) => format!(
                     "it is for {architecture}, and reheap has libraries for {}",
@@ -214,7 +214,7 @@ impl<'a> Change<'a> {
                         .map(Architecture::name)
                         .join(" and ")
                 ),
-                other => other.to_string(),
+                other => ui::printable(other.to_string()),
             }
         );
         let failure = Failure::failed(text);
@@ -238,7 +238,7 @@ impl<'a> Change<'a> {
     ) -> anyhow::Result<()> {
         let cannot = format!("cannot {verb} `{}`", self.image.display());
         if !missing.is_empty() {
-            let missing = missing.join(" and ");
+            let missing = ui::printable(missing.join(" and "));
             let text = format!("{cannot}: it lacks {missing}, which the allocator's library needs");
             return Err(Failure::failed(text).into());
         }
@@ -383,7 +383,7 @@ impl<'a> Judged<'a> {
         let program = contents.main_program()?;
         let damaged = |error: &dyn std::fmt::Display| ReadError::Damaged {
             what: "program",
-            reason: format!("`{}`: {error}", program.path.display()),
+            reason: format!("`{}`: {error}", ui::printable(&program.path)),
         };
         let identity = identify(&program.file).map_err(|error| damaged(&error))?;
         let first = value_of(&program.environment, "LD_LIBRARY_PATH").unwrap_or_default();

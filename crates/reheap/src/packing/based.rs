@@ -14,7 +14,7 @@ use crate::container::Contents;
 use crate::inspect;
 use crate::interrupt;
 use crate::program::libraries::Libraries;
-use crate::ui::Failure;
+use crate::ui::{self, Failure};
 use reheap_allocators::target::Libc;
 use reheap_elf::identify::{Kind, LibcName};
 use reheap_image::Workplace;
@@ -127,7 +127,7 @@ fn check_libraries(program: &Packable, contents: &Contents<'_>) -> anyhow::Resul
     let text = format!(
         "cannot pack `{}`: the base lacks {}, which it needs",
         program.file.display(),
-        missing.join(", ")
+        ui::printable(missing.join(", "))
     );
     let hint = "choose another base, or pack its libraries with --with-libraries";
     Err(Failure::failed(text).hint(hint).into())
