@@ -211,17 +211,20 @@ impl Seeds {
         self.add_layouts(workshop);
     }
 
-    /// Two layers: files, links of both kinds, and what removes them, packed in each way.
+    /// Two layers: a script and its interpreter, a preload, links of both kinds, and what removes them, packed in each way.
     fn add_layouts(&mut self, workshop: &Workshop) {
         for command in [
-            "mkdir -p usr/bin etc",
-            "cp program.c a",
-            "cp libc.c usr/bin/dash",
+            "mkdir -p usr/bin usr/lib etc",
+            "printf '#!/usr/bin/env sh\\n' > a",
+            "chmod +x a",
+            "cc -s -Wl,-z,noseparate-code program.c -o usr/bin/dash",
+            "cc -s -shared -Wl,-z,noseparate-code program.c -o usr/lib/p.so",
+            "echo /usr/lib/p.so > etc/ld.so.preload",
             "ln -s usr/bin bin",
             "ln -s dash usr/bin/sh",
             "ln a b",
             "tar --blocking-factor=1 -cf lower.tar bin usr etc a b",
-            "rm b",
+            "rm b etc/ld.so.preload",
             "touch .wh.b etc/.wh..wh..opq",
             "tar --blocking-factor=1 -cf upper.tar .wh.b etc bin",
             "gzip --keep upper.tar",
@@ -230,7 +233,7 @@ impl Seeds {
         }
         let [lower, upper, packed] =
             ["lower.tar", "upper.tar", "upper.tar.gz"].map(|name| workshop.read(name));
-        let configuration = r#"{"architecture":"amd64","os":"linux","config":{"Env":["A=b"]},"rootfs":{"diff_ids":["@0","@1"]}}"#;
+        let configuration = r#"{"architecture":"amd64","os":"linux","config":{"Entrypoint":["a"],"Env":["PATH=/bin:/","LD_PRELOAD=p.so"]},"rootfs":{"diff_ids":["@0","@1"]}}"#;
         let image = |kind: &str| {
             format!(
                 r#"{{"schemaVersion":2,"config":{{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"@3"}},"layers":[

@@ -116,7 +116,14 @@ impl Store {
 
     /// Reads a manifest or configuration.
     pub(crate) fn read_small(&self, name: &str) -> Result<Vec<u8>, ReadError> {
-        Ok(self.part(name)?.beginning(SMALL_BYTES_MAX)?)
+        let part = self.part(name)?;
+        match part.size_bytes() <= SMALL_BYTES_MAX {
+            true => Ok(part.beginning(SMALL_BYTES_MAX)?),
+            false => Err(ReadError::Damaged {
+                what: "archive",
+                reason: format!("`{}` is longer than 4 MiB", name.escape_debug()),
+            }),
+        }
     }
 
     /// Where a part is.

@@ -5,7 +5,6 @@ use reheap_image::added::{Addition, Checked};
 use reheap_image::blob::Blob;
 use reheap_image::layer::{Compression, Entry};
 use reheap_image::read::{self, Wanted};
-use reheap_image::tree::Tree;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -61,19 +60,11 @@ fn with_digests(file: &[u8], digests: &[String]) -> Vec<u8> {
     contents
 }
 
-/// Looks at an image as `reheap inspect` does, which can do without digests, and adds to it as `reheap image` does.
+/// Inspects an image, which can be done without digests, and adds to it as `reheap image` does.
 fn look_at(path: &Path) {
+    let _ = reheap_cli::readers::has_a_malloc(path);
     let never = AtomicBool::new(false);
     let workplace = Workplace::new(None, &never);
-    if let Ok(image) = read::open(path, Wanted::First, &workplace)
-        && let Ok(tree) = Tree::read(&image.layers, &workplace)
-    {
-        for path in ["/bin/sh", "/a", "/usr/lib/reheap/original-image.json"] {
-            if let Ok(Some(path)) = tree.resolve(Path::new(path)) {
-                let _ = tree.open(&path, &workplace);
-            }
-        }
-    }
     let image = read::open(path, Wanted::TheOnly, &workplace);
     let Ok(image) = image.and_then(|image| Checked::new(image, &workplace)) else {
         return;

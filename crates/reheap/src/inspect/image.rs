@@ -16,7 +16,7 @@ use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 /// Looks at the program that an image starts.
-pub(super) fn inspect(path: &Path, file: String) -> Result<Report, FileError> {
+pub(crate) fn inspect(path: &Path, file: String) -> Result<Report, FileError> {
     container::look_into(path, |contents| {
         let program = contents.main_program()?;
         let mut identity = identify(&program.file).map_err(|error| FileError::EntryPoint {

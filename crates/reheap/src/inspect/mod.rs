@@ -6,7 +6,7 @@
 mod expect;
 mod file;
 mod hardening;
-mod image;
+pub(crate) mod image;
 mod line;
 mod preload;
 mod report;
