@@ -6,32 +6,43 @@
 pub(crate) mod handover;
 
 use rustix::thread::UnshareFlags;
-use std::ffi::CString;
 use std::io;
-use std::os::unix::ffi::OsStrExt as _;
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
 use std::process::Command;
+
+/// Makes a command start in an open directory, whatever has that directory's name by then. A relative path to the
+/// program begins there.
+///
+/// # Errors
+/// If the process has too many files open.
+pub(crate) fn start_in(command: &mut Command, directory: impl AsFd) -> io::Result<()> {
+    let directory = directory.as_fd().try_clone_to_owned()?;
+    // SAFETY: between fork and exec only functions may run that are async-signal-safe, because another thread may have
+    // held any lock when this one forked. This is a bare system call: rustix adds no lock and no memory to it, and an
+    // `Errno` becomes an `io::Error` without allocating.
+    unsafe {
+        command.pre_exec(move || Ok(rustix::process::fchdir(&directory)?));
+    }
+    Ok(())
+}
 
 /// Makes a command run with another root directory: by its right to change it, or else in a user namespace of its own,
 /// where everybody has that right (user_namespaces(7)).
 ///
 /// # Errors
-/// If the path cannot be one; starting the command fails where neither is allowed.
-pub(crate) fn change_root(command: &mut Command, root: &Path) -> io::Result<()> {
-    let root = CString::new(root.as_os_str().as_bytes())?;
-    // SAFETY: between fork and exec only functions may run that are async-signal-safe, because another thread may have
-    // held any lock when this one forked. These are bare system calls: rustix adds no lock to them, and no memory
-    // either, as the path is a C string already; an `Errno` becomes an `io::Error` without allocating. `unshare` gives
-    // the child, which has one thread, a user namespace and takes no file descriptors or memory away.
+/// If the process has too many files open; starting the command fails where neither is allowed.
+pub(crate) fn change_root(command: &mut Command, root: impl AsFd) -> io::Result<()> {
+    start_in(command, root)?;
+    // SAFETY: as in `start_in`: these are bare system calls, and the paths are C strings already. `unshare` gives the
+    // child, which has one thread, a user namespace and takes no file descriptors or memory away.
     unsafe {
-        command.pre_exec(move || {
-            if rustix::process::chroot(root.as_c_str()).is_err() {
+        command.pre_exec(|| {
+            if rustix::process::chroot(c".").is_err() {
                 rustix::thread::unshare_unsafe(UnshareFlags::NEWUSER)?;
-                rustix::process::chroot(root.as_c_str())?;
+                rustix::process::chroot(c".")?;
             }
-            rustix::process::chdir(c"/")?;
-            Ok(())
+            Ok(rustix::process::chdir(c"/")?)
         });
     }
     Ok(())

@@ -59,7 +59,7 @@ pub(crate) enum By<'a> {
 enum Start {
     Here,
     WithItsRoot,
-    /// Only what needs no other file of its own: by naming everything to the dynamic linker.
+    /// Only what needs no other file of its own: by naming everything to the dynamic linker, from the root directory.
     ByLinker,
 }
 
@@ -79,17 +79,17 @@ impl Canaries<'_> {
             (Start::ByLinker, By::File | By::Script) => return Ok(None),
             (_, By::Script) => {
                 let line = format!(". {PROFILE_SCRIPT}; exec {} {}", self.linker.path, self.own);
-                let mut command = self.command(start, "/bin/sh", by);
+                let mut command = self.command(start, "/bin/sh", by)?;
                 command.args(["-c", &line]);
                 return Ok(Some(vec![self.check(command, "a login shell's child")?]));
             }
             _ => {}
         }
-        let mut command = self.command(start, self.linker.path, by);
+        let mut command = self.command(start, self.linker.path, by)?;
         if start == Start::ByLinker {
             command.args([OsString::from("--library-path"), self.library_path()]);
         }
-        command.arg(self.path(start, self.own));
+        command.arg(self.path(start, self.own)?);
         let mut passed = vec![self.check(command, "a program with threads and a fork")?];
         if start == Start::ByLinker {
             return Ok(Some(passed));
@@ -101,7 +101,7 @@ impl Canaries<'_> {
             let Some(path) = paths.iter().find(|path| self.takes_library(path)) else {
                 continue;
             };
-            let mut command = self.command(start, path, by);
+            let mut command = self.command(start, path, by)?;
             command.args(arguments);
             passed.push(self.check(command, path)?);
         }
@@ -130,18 +130,21 @@ impl Canaries<'_> {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let is_allowed = sys::change_root(&mut command, self.root.directory()).is_ok()
-            && command.status().is_ok();
+        let is_allowed =
+            sys::change_root(&mut command, self.root).is_ok() && command.status().is_ok();
         match is_allowed {
             true => Start::WithItsRoot,
             false => Start::ByLinker,
         }
     }
 
-    fn path(&self, start: Start, path: &str) -> PathBuf {
+    fn path(&self, start: Start, path: &str) -> Result<PathBuf, String> {
         match start {
-            Start::Here | Start::WithItsRoot => path.into(),
-            Start::ByLinker => self.root.locate(path).unwrap_or_else(|_| path.into()),
+            Start::Here | Start::WithItsRoot => Ok(path.into()),
+            Start::ByLinker => {
+                let relative = self.root.relative(path);
+                relative.map_err(|error| format!("`{path}` cannot be found: {error}"))
+            }
         }
     }
 
@@ -150,30 +153,35 @@ impl Canaries<'_> {
         let multiarch = format!("{}-linux-gnu", self.linker.architecture);
         let directories = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"].map(str::to_owned);
         let of_debian = ["/lib", "/usr/lib"].map(|directory| format!("{directory}/{multiarch}"));
-        let located = directories
+        let found = directories
             .iter()
             .chain(&of_debian)
             .filter_map(|directory| {
-                let located = self.root.locate(&format!("{directory}/x")).ok()?;
-                Some(located.parent()?.to_owned())
+                let inside = self.root.relative(&format!("{directory}/x")).ok()?;
+                Some(inside.parent()?.to_owned())
             });
-        std::env::join_paths(located).unwrap_or_default()
+        std::env::join_paths(found).unwrap_or_default()
     }
 
-    fn command(&self, start: Start, program: &str, by: By) -> Command {
-        let mut command = Command::new(self.path(start, program));
+    /// The root directory is the one that was opened: by now its name may be another one's, with other programs.
+    fn command(&self, start: Start, program: &str, by: By) -> Result<Command, String> {
+        let mut command = Command::new(self.path(start, program)?);
         command.env_clear().env("PATH", "/usr/bin:/bin");
         if let By::Variable(value) = by {
             match start {
-                Start::ByLinker => command.arg("--preload").arg(self.path(start, self.library)),
+                Start::ByLinker => command
+                    .arg("--preload")
+                    .arg(self.path(start, self.library)?),
                 _ => command.env("LD_PRELOAD", value),
             };
         }
-        if start == Start::WithItsRoot {
-            // `start` has already tested this with the same directory.
-            let _ = sys::change_root(&mut command, self.root.directory());
-        }
-        command
+        let prepared = match start {
+            Start::Here => Ok(()),
+            Start::WithItsRoot => sys::change_root(&mut command, self.root),
+            Start::ByLinker => sys::start_in(&mut command, self.root),
+        };
+        prepared.map_err(|error| format!("`{program}` cannot be started: {error}"))?;
+        Ok(command)
     }
 
     /// Starts one, and gives its name when all is well.
@@ -312,6 +320,21 @@ fn lines_of(output: impl std::io::Read + Send + 'static) -> Receiver<String> {
 mod tests {
     use super::*;
 
+    fn canaries_in(root: &Root) -> Canaries<'_> {
+        Canaries {
+            root,
+            linker: Linker {
+                libc: Libc::Glibc,
+                architecture: std::env::consts::ARCH,
+                path: "",
+            },
+            library: "",
+            own: "",
+            output_limit: DEADLINE,
+            end_limit: DEADLINE,
+        }
+    }
+
     /// Checks the shell with a script; the shell itself is the library that it must have.
     fn check_shell(
         script: &str,
@@ -320,19 +343,10 @@ mod tests {
     ) -> Result<String, String> {
         let root = Root::running().unwrap();
         let shell = Path::new("/bin/sh").canonicalize().unwrap();
-        let linker = Linker {
-            libc: Libc::Glibc,
-            architecture: std::env::consts::ARCH,
-            path: "",
-        };
-        let canaries = Canaries {
-            root: &root,
-            linker,
-            library: shell.to_str().unwrap(),
-            own: "",
-            output_limit,
-            end_limit,
-        };
+        let mut canaries = canaries_in(&root);
+        canaries.library = shell.to_str().unwrap();
+        canaries.output_limit = output_limit;
+        canaries.end_limit = end_limit;
         let mut command = Command::new(&shell);
         command.args(["-c", script]);
         canaries.check(command, "the shell")
@@ -363,5 +377,38 @@ mod tests {
             check_shell(&script, DEADLINE, DEADLINE).unwrap(),
             "the shell"
         );
+    }
+    /// A root directory whose program prints a word.
+    fn make_root(directory: &Path, word: &str) {
+        std::fs::create_dir_all(directory.join("etc")).unwrap();
+        let source = directory.join("program.c");
+        let text =
+            format!("int puts(const char *);\nint main(void) {{ return puts(\"{word}\") < 0; }}\n");
+        std::fs::write(&source, text).unwrap();
+        let mut cc = Command::new("cc");
+        cc.args(["-static", "-o"]).arg(directory.join("program"));
+        assert!(cc.arg(source).status().unwrap().success());
+    }
+
+    /// As whoever owns the directory above may do while libraries are built.
+    #[test]
+    fn programs_start_in_the_directory_that_was_opened_also_when_its_name_is_anothers() {
+        let above = tempfile::tempdir().unwrap();
+        let path = |name: &str| above.path().join(name);
+        make_root(&path("image"), "ours");
+        make_root(&path("other"), "an attacker's");
+        let root = Root::of(Some(&path("image")), "").unwrap();
+        std::fs::rename(path("image"), path("aside")).unwrap();
+        std::fs::rename(path("other"), path("image")).unwrap();
+        let canaries = canaries_in(&root);
+        for start in [Start::WithItsRoot, Start::ByLinker] {
+            let mut command = canaries.command(start, "/program", By::File).unwrap();
+            let output = command.output().unwrap();
+            assert_eq!(
+                String::from_utf8_lossy(&output.stdout),
+                "ours\n",
+                "{start:?}"
+            );
+        }
     }
 }

@@ -97,7 +97,7 @@ fn files(root: &Root) -> Vec<String> {
         let names = root.list(directory).into_iter();
         names.map(move |name| format!("{directory}/{name}"))
     });
-    let is_link = |path: &String| root.locate(path).is_ok_and(|file| file.is_symlink());
+    let is_link = |path: &String| root.place(path).is_ok_and(|place| place.is_symlink());
     let (links, own): (Vec<String>, Vec<String>) = names.partition(is_link);
     let mut seen = HashSet::new();
     let is_new_program = |path: &String| {

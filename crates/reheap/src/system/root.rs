@@ -13,7 +13,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
 use std::ops::Deref;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -35,6 +35,13 @@ pub(crate) struct Place {
     path: PathBuf,
     /// The path names it by its number.
     _directory: Option<OwnedFd>,
+}
+
+/// The directory itself, whatever has its name by now.
+impl AsFd for Root {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.handle.as_fd()
+    }
 }
 
 impl Deref for Place {
@@ -175,6 +182,15 @@ impl Root {
         let (parent, name) = split(Path::new(path))?;
         let directory = self.handle(parent, OFlags::PATH | OFlags::DIRECTORY)?;
         Ok(std::fs::read_link(path_of(&directory))?.join(name))
+    }
+
+    /// The same from the root directory, for a program that starts there.
+    pub(crate) fn relative(&self, path: &str) -> io::Result<PathBuf> {
+        let located = self.locate(path)?;
+        let root = std::fs::read_link(path_of(&self.handle))?;
+        let below = located.strip_prefix(root);
+        let below = below.map_err(|_| io::Error::other("its directory was moved"))?;
+        Ok(Path::new(".").join(below))
     }
 
     /// Whether the path leads to a directory, also by way of links.
