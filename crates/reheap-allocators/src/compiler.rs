@@ -25,7 +25,7 @@ pub use find::{find, find_archiver, find_zig};
 pub use link::{LinkError, Pie};
 
 use crate::target::Target;
-use crate::trust::Trust;
+use crate::trust::{Distrusted, Trust};
 
 /// The language of a compiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -373,6 +373,8 @@ pub enum Reason {
         /// What the system said.
         message: String,
     },
+    /// Somebody else could replace it.
+    Distrusted(Distrusted),
 }
 
 impl fmt::Display for Reason {
@@ -389,6 +391,7 @@ impl fmt::Display for Reason {
                 write!(formatter, "cannot link a static program ({message})")
             }
             Reason::DoesNotStart { message } => write!(formatter, "cannot be started ({message})"),
+            Reason::Distrusted(distrusted) => write!(formatter, "is not used ({distrusted})"),
         }
     }
 }

@@ -2,27 +2,34 @@
 
 mod common;
 
-use common::{Outcome, run};
+use common::{Outcome, assert_closed, run};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Command;
 
 const TARGET: &str = "x86_64-unknown-linux-musl";
 
 fn doctor(scripts: &[(&str, &str)], arguments: &[&str]) -> Outcome {
-    let directory = tempfile::tempdir().unwrap();
+    doctor_in(tempfile::tempdir().unwrap().path(), scripts, arguments)
+}
+
+fn doctor_in(directory: &Path, scripts: &[(&str, &str)], arguments: &[&str]) -> Outcome {
     for (name, script) in scripts {
-        let path = directory.path().join(name);
+        let path = directory.join(name);
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let mut command = Command::new(env!("CARGO_BIN_EXE_reheap"));
+    // Everybody may write to what is made with this umask.
+    let mut command = Command::new("/bin/sh");
     command
+        .args(["-c", "umask 0; exec \"$@\"", "sh"])
+        .arg(env!("CARGO_BIN_EXE_reheap"))
         .args(["doctor", "--target", TARGET])
         .args(arguments)
         .env_clear()
-        .env("PATH", directory.path())
-        .env("REHEAP_CACHE_DIR", directory.path().join("cache"));
+        .env("PATH", directory)
+        .env("REHEAP_CACHE_DIR", directory.join("cache"));
     run(&mut command)
 }
 
@@ -100,4 +107,35 @@ fn json_has_a_row_for_each_item() {
 fn an_unknown_item_is_wrong_usage() {
     let output = doctor(&[], &["coffee"]);
     assert_eq!(output.code(), Some(2));
+}
+
+/// A pip that installs a compiler which says that it was started.
+const PIP: (&str, &str) = (
+    "python3",
+    "[ \"$2\" = pip ] || exit 1; [ $# -gt 3 ] || exit 0
+     zig=\"$6/ziglang\"; /bin/mkdir -p \"$zig/lib\"; printf '#!/bin/sh\\necho zig ran >&2; exit 1\\n' > \"$zig/zig\"
+     /bin/chmod a+x \"$zig/zig\"",
+);
+
+#[test]
+fn zig_is_installed_for_nobody_else_to_write_and_not_used_if_somebody_may() {
+    let directory = tempfile::tempdir().unwrap();
+    let look = |arguments| doctor_in(directory.path(), &[PIP], arguments);
+    let said = look(&["--fix", "c-objects"]).stdout;
+    assert!(
+        said.contains("cannot compile a small file (zig ran)"),
+        "{said}"
+    );
+    let cache = directory.path().join("cache");
+    let seen = assert_closed(&cache);
+    assert!(seen >= 5, "{seen}");
+    let tools = fs::read_dir(cache.join("tools")).unwrap().next().unwrap();
+    let library = tools.unwrap().path().join("ziglang/lib");
+    fs::set_permissions(&library, fs::Permissions::from_mode(0o777)).unwrap();
+    let said = look(&["c-objects"]).stdout;
+    let why = format!(
+        "is not used (cannot trust `{}`: every user may",
+        library.display()
+    );
+    assert!(said.contains(&why) && !said.contains("zig ran"), "{said}");
 }

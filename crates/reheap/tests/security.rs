@@ -4,7 +4,7 @@ mod common;
 
 use common::image::Image;
 use common::mirror::{self, Claim};
-use common::{reheap, run};
+use common::{Project, assert_closed, reheap, run};
 use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
 use rustix::process::geteuid;
 use std::collections::BTreeSet;
@@ -199,21 +199,13 @@ fn whatever_the_umask_nobody_else_may_write_what_reheap_puts_into_the_cache() {
         .args(["-c", &script])
         .env("REHEAP_CACHE_DIR", cache.root()))
     .succeeded();
-    let mut left = vec![cache.root()];
-    let mut seen = 0;
-    while let Some(path) = left.pop() {
-        let metadata = path.symlink_metadata().unwrap();
-        if metadata.is_dir() {
-            left.extend(fs::read_dir(&path).unwrap().map(|it| it.unwrap().path()));
-        }
-        let is_lock = path.parent().is_some_and(|it| it.ends_with("locks"));
-        let mode = metadata.permissions().mode();
-        // Nothing is ever read from a lock.
-        if !metadata.is_symlink() && !is_lock {
-            assert_eq!(mode & 0o022, 0, "{mode:o} {}", path.display());
-            seen += 1;
-        }
-    }
+    let project = Project::new(common::HELLO);
+    let open = project.script("open", "umask 000; exec \"$@\"");
+    let build = project.cargo_reheap("build -a stock");
+    let mut build = common::started_by(open.to_str().unwrap(), &build);
+    run(build.env("REHEAP_CACHE_DIR", cache.root())).succeeded();
+    assert!(cache.root().join("linkers").is_dir());
+    let seen = assert_closed(&cache.root());
     assert!(seen > 10, "{seen}");
 }
 
@@ -245,6 +237,36 @@ fn prebuilt_files_that_others_could_replace_are_refused() {
         ]);
         fs::set_permissions(&path, mode).unwrap();
     }
+}
+
+/// As an older reheap made it with umask 000.
+#[test]
+fn a_linker_that_others_could_replace_is_refused() {
+    let cache = Cache::new();
+    let project = Project::new(common::HELLO);
+    let build = || {
+        let mut build = project.cargo_reheap("build -a stock");
+        run(build.env("REHEAP_CACHE_DIR", cache.root()))
+    };
+    build().succeeded();
+    let directory = fs::read_dir(cache.root().join("linkers")).unwrap().next();
+    let directory = directory.unwrap().unwrap().path();
+    let script = fs::read_dir(&directory)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    for path in [directory, script] {
+        set_mode(&path, 0o777);
+        let shown = path.display();
+        build().ended_with(1).said(&[
+            &format!("cannot use the cache: cannot trust `{shown}`: every user may write to it"),
+            &format!("hint: chmod go-w {shown}"),
+        ]);
+        set_mode(&path, 0o755);
+    }
+    build().succeeded();
 }
 
 /// Programs that leave a trace when they are started, under the names of all that reheap looks for.

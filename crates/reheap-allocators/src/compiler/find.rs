@@ -14,6 +14,7 @@ use super::{
     complaint,
 };
 use crate::target::{Libc, Target};
+use crate::trust::{Distrusted, Trust};
 use reheap_elf::Class;
 
 /// Finds a compiler that makes objects, or static programs, for a target.
@@ -94,7 +95,7 @@ pub fn find_archiver(target: &Target, search: &Search) -> Option<Archiver> {
     let zig = search
         .program("zig")
         .or_else(|| zig_in_python_package(search).ok())
-        .or_else(|| zig_in_tools(search))?;
+        .or_else(|| zig_in_tools(search)?.ok())?;
     Some(archiver(zig, vec!["ar".into()]))
 }
 
@@ -345,16 +346,24 @@ fn zig_of_python(trial: &Trial<'_>) -> Outcome {
 
 fn zig_of_tools(trial: &Trial<'_>) -> Outcome {
     match zig_in_tools(trial.search) {
-        Some(program) => {
+        Some(Ok(program)) => {
             let shown = program.display().to_string();
             trial.run_zig(program, &shown)
+        }
+        Some(Err(distrusted)) => {
+            let reason = Reason::Distrusted(distrusted);
+            Outcome::Rejected(vec![rejected("reheap's own Zig", reason)])
         }
         None => Outcome::Rejected(Vec::new()),
     }
 }
 
-fn zig_in_tools(search: &Search) -> Option<PathBuf> {
-    search.program(search.tools.as_ref()?.join("ziglang/zig"))
+/// Zig as `reheap doctor --fix` installed it, with the libraries that it compiles.
+fn zig_in_tools(search: &Search) -> Option<Result<PathBuf, Distrusted>> {
+    let tools = search.tools.as_ref()?;
+    let program = search.program(tools.join("ziglang/zig"))?;
+    let checked = Trust::of_this_process().check_tree(tools);
+    Some(checked.map(|()| program))
 }
 
 /// The program that `python3 -m ziglang` would start. reheap starts it directly, because Python starts more slowly than

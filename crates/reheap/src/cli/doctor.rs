@@ -5,6 +5,7 @@ use crate::workshop::{Network, Workshop};
 use crate::{env_vars, exit, pulse, ui};
 use clap::builder::PossibleValuesParser;
 use reheap_allocators::machine::{Check, Finding, Fix, Item, Machine, Rights};
+use rustix::fs::Mode;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -71,6 +72,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
 /// Runs each fix that needs no password, and checks again. One fix may repair several items, so reheap checks each item
 /// only after it has finished those before.
 fn mend(machine: &Machine, items: impl Iterator<Item = Item>) -> Vec<Check> {
+    keep_others_out();
     let mut failed: Vec<Fix> = Vec::new();
     let check_item = |item: Item| {
         pulse::while_showing(&format!("checking: {}", item.title()), || {
@@ -94,6 +96,13 @@ fn mend(machine: &Machine, items: impl Iterator<Item = Item>) -> Vec<Check> {
         checks.push(check);
     }
     checks
+}
+
+/// Lets nobody else write to what the commands will install, whatever the umask was: reheap executes it.
+fn keep_others_out() {
+    let writers = Mode::WGRP | Mode::WOTH;
+    let umask = rustix::process::umask(writers);
+    rustix::process::umask(umask | writers);
 }
 
 fn apply(machine: &Machine, item: Item, fix: &Fix) -> Result<(), String> {

@@ -12,8 +12,9 @@ use super::records;
 use super::workspace::ByPackage;
 use crate::env_vars;
 use crate::exit;
+use crate::workshop::unusable_cache;
 use anyhow::Context as _;
-use reheap_allocators::cache::{sha256, write_by_rename};
+use reheap_allocators::cache::{Cache, check_entry, sha256, write_by_rename};
 use reheap_allocators::shell;
 use std::ffi::OsString;
 use std::fs;
@@ -25,19 +26,19 @@ use std::process::{Command, ExitCode};
 /// The first argument that tells `reheap` to be the linker.
 pub(crate) const SUBCOMMAND: &str = "__link";
 
-/// Writes the script that Cargo calls, and returns its path.
+/// Writes the script that Cargo calls into the cache, and returns its path.
 ///
 /// Its name tells rustc which dialect of arguments the linker speaks (rustc's `-C linker-flavor`): so it is the
 /// linker's. Each installed reheap has a script of its own, because another version may read other plans.
-pub(crate) fn write_script(directory: &Path, linker: &Path) -> anyhow::Result<PathBuf> {
+pub(crate) fn write_script(cache: &Cache, linker: &Path) -> anyhow::Result<PathBuf> {
     let name = linker.file_name().context("the linker has no file name")?;
     let program = std::env::current_exe().context("cannot find the path of this program")?;
     let mut script = b"#!/bin/sh\nexec ".to_vec();
     script.extend_from_slice(&shell::quoted(program.as_os_str()));
     script.extend_from_slice(format!(" {SUBCOMMAND} \"$@\"\n").as_bytes());
-    let directory = directory.join(&sha256(&script)[..16]);
-    fs::create_dir_all(&directory)
-        .with_context(|| format!("cannot make `{}`", directory.display()))?;
+    let directory = format!("linkers/{}", &sha256(&script)[..16]);
+    let directory = cache.directory(&directory).map_err(unusable_cache)?;
+    check_entry(&directory).map_err(unusable_cache)?; // the script may be there already
     let path = directory.join(name);
     if fs::read(&path).is_ok_and(|present| present == script) {
         return Ok(path);

@@ -373,7 +373,7 @@ impl Session {
     fn additions(&self, plans: &Plans) -> anyhow::Result<Additions> {
         let cache = self.workshop.cache()?;
         let linker = &plans.others().linker;
-        let script = linker::write_script(&cache.directory("linkers")?, linker)?;
+        let script = linker::write_script(cache, linker)?;
         let mut flags = Vec::new();
         if self.config.linker_of_flags(&self.target).is_some() {
             let path = toml::Value::String(script.to_string_lossy().into_owned());

@@ -52,6 +52,27 @@ pub(crate) fn library_of_glibcs_checks() -> PathBuf {
     path
 }
 
+/// Looks at everything in a cache, and counts it: nobody else may write to it.
+#[track_caller]
+pub(crate) fn assert_closed(cache: &Path) -> usize {
+    let mut left = vec![cache.to_owned()];
+    let mut seen = 0;
+    while let Some(path) = left.pop() {
+        let metadata = path.symlink_metadata().unwrap();
+        if metadata.is_dir() {
+            left.extend(fs::read_dir(&path).unwrap().map(|it| it.unwrap().path()));
+        }
+        let is_lock = path.parent().is_some_and(|it| it.ends_with("locks"));
+        let mode = metadata.permissions().mode();
+        // Nothing is ever read from a lock.
+        if !metadata.is_symlink() && !is_lock {
+            assert_eq!(mode & 0o022, 0, "{mode:o} {}", path.display());
+            seen += 1;
+        }
+    }
+    seen
+}
+
 /// Words of a command line.
 pub(crate) fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
