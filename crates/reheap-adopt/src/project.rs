@@ -10,6 +10,7 @@ use cargo_metadata::{CrateType, MetadataCommand, TargetKind};
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
 
 /// A workspace, or a package that is one by itself.
@@ -101,13 +102,12 @@ pub enum Kind {
 }
 
 impl Project {
-    /// Reads the workspace of a manifest. `cargo` is the program to ask.
+    /// Reads the workspace of a manifest. `cargo` is how to start Cargo.
     ///
     /// # Errors
     /// If Cargo refuses it, or a manifest cannot be read.
-    pub fn read(cargo: &Path, manifest: &Path) -> Result<Self, AdoptError> {
-        let metadata = MetadataCommand::new()
-            .cargo_path(cargo)
+    pub fn read(cargo: &Command, manifest: &Path) -> Result<Self, AdoptError> {
+        let metadata = metadata(cargo)
             .manifest_path(manifest)
             .no_deps()
             .exec()
@@ -285,6 +285,19 @@ impl Kind {
             false => Self::ForeignLibrary { is_shared },
         }
     }
+}
+
+/// `cargo metadata`, in the environment that is set for Cargo.
+pub(crate) fn metadata(cargo: &Command) -> MetadataCommand {
+    let mut metadata = MetadataCommand::new();
+    metadata.cargo_path(cargo.get_program());
+    for (name, value) in cargo.get_envs() {
+        match value {
+            Some(value) => metadata.env(name, value),
+            None => metadata.env_remove(name),
+        };
+    }
+    metadata
 }
 
 /// One path from another. Cargo's paths may lead through links, and those of edited files do not.

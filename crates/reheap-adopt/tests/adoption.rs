@@ -8,6 +8,7 @@ use reheap_adopt::adoption::{Plan, Refusal, packages};
 use reheap_adopt::project::Project;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// A project on the disk.
 struct Written {
@@ -63,7 +64,7 @@ impl Written {
 
     #[track_caller]
     fn project(&self) -> Project {
-        Project::read(Path::new("cargo"), &self.path("Cargo.toml")).unwrap()
+        Project::read(&Command::new("cargo"), &self.path("Cargo.toml")).unwrap()
     }
 
     /// As `reheap adopt` does it: what is there from before goes first.

@@ -6,7 +6,7 @@ use reheap_adopt::crates;
 use reheap_adopt::project::Project;
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::process::Command;
 
 /// A project of these files, beside a library without a line.
 fn with_project<T>(files: &[(&str, &str)], see: impl FnOnce(&Project) -> T) -> T {
@@ -17,7 +17,7 @@ fn with_project<T>(files: &[(&str, &str)], see: impl FnOnce(&Project) -> T) -> T
         fs::write(path, contents).unwrap();
     }
     let manifest = directory.path().join("Cargo.toml");
-    see(&Project::read(Path::new("cargo"), &manifest).unwrap())
+    see(&Project::read(&Command::new("cargo"), &manifest).unwrap())
 }
 
 fn manifest(rest: &str) -> String {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use reheap_adopt::findings::{self, Finding, Rule};
 use reheap_adopt::project::Project;
 use std::fs;
-use std::path::Path;
+use std::process::Command;
 
 /// What the three rules find in a project with these files.
 fn findings(files: &[(&str, &str)]) -> Vec<Finding> {
@@ -17,7 +17,7 @@ fn findings(files: &[(&str, &str)]) -> Vec<Finding> {
         fs::write(path, contents).unwrap();
     }
     let manifest = directory.path().join("Cargo.toml");
-    let project = Project::read(Path::new("cargo"), &manifest).unwrap();
+    let project = Project::read(&Command::new("cargo"), &manifest).unwrap();
     let rules = [
         Rule::UntestedTarget,
         Rule::PatchedLibc,

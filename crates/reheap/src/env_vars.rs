@@ -3,6 +3,7 @@
 use reheap_allocators::compiler::Search;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// `--allocator`: for `CC="reheap cc"` and the like, where the user cannot give a flag.
 pub(crate) const ALLOCATOR: &str = "REHEAP_ALLOCATOR";
@@ -64,6 +65,26 @@ pub(crate) fn usual_program(name: &str) -> PathBuf {
     search
         .program(name)
         .unwrap_or_else(|| Path::new("/usr/bin").join(name))
+}
+
+/// A command that finds other programs as [`usual_program`] does, and so does what it starts.
+pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    match Search::new(all()).environment().get(OsStr::new("PATH")) {
+        Some(path) => command.env("PATH", path),
+        None => command.env_remove("PATH"),
+    };
+    command
+}
+
+/// Cargo.
+pub(crate) fn cargo() -> Command {
+    command(program("CARGO", "cargo"))
+}
+
+/// Rust's compiler.
+pub(crate) fn rustc() -> Command {
+    command(program("RUSTC", "rustc"))
 }
 
 /// The directory of the package that Cargo builds, in what Cargo starts for that (Cargo book, "Environment Variables").

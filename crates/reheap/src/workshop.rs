@@ -24,7 +24,6 @@ use reheap_allocators::upstream::{self, BuildError, Toolchain};
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Whether the sources of an allocator may be fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -559,7 +558,7 @@ fn require_rust_for(target: &Target) -> anyhow::Result<()> {
 /// Where Rust's libraries for the target are, or would be.
 fn library_directory_of_rust(target: &Target) -> anyhow::Result<PathBuf> {
     let rustc = env_vars::program("RUSTC", "rustc");
-    let output = Command::new(&rustc)
+    let output = env_vars::command(&rustc)
         .args(["--print", "target-libdir", "--target", target.triple()])
         .output()
         .with_context(|| format!("cannot start `{}`", rustc.display()))?;

@@ -301,12 +301,13 @@ fn no_compiler_is_taken_from_where_everybody_could_have_put_it() {
     ] {
         fs::write(open.join(name), text).unwrap();
     }
-    for (mode, front) in [
+    let rounds = [
         (0o777, open.display().to_string()),
         (0o1777, open.display().to_string()),
         (0o755, ".".to_owned()),
         (0o755, String::new()),
-    ] {
+    ];
+    for (round, (mode, front)) in rounds.into_iter().enumerate() {
         set_mode(&open, mode);
         let path = format!("{front}:{}", std::env::var("PATH").unwrap());
         let here = |line: &str| {
@@ -317,6 +318,15 @@ fn no_compiler_is_taken_from_where_everybody_could_have_put_it() {
         run(&mut here("cc -a mimalloc hello.c -o hello")).succeeded();
         run(&mut here("doctor"));
         run(&mut here("adopt -a mimalloc --dry-run")).succeeded();
+        let mut build = Command::new(env!("CARGO_BIN_EXE_cargo-reheap"));
+        build.args(["reheap", "build", "-a", "stock"]);
+        build.env("PATH", &path).env_remove("CARGO");
+        build.env("REHEAP_CACHE_DIR", common::cache());
+        build.env(
+            "CARGO_TARGET_DIR",
+            directory.path().join(format!("target{round}")),
+        );
+        run(build.current_dir(&open)).succeeded();
         let started = fs::read_to_string(&trace).unwrap_or_default();
         assert_eq!(started, "", "with `{front}` in front, mode {mode:o}");
     }

@@ -4,16 +4,20 @@
 //! older versions of what the allocator depends on, but takes new ones if nothing else fits.
 
 use super::packages::Packaged;
-use crate::project::Project;
-use cargo_metadata::{Metadata, MetadataCommand, PackageId};
+use crate::project::{self, Project};
+use cargo_metadata::{Metadata, PackageId};
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::process::Command;
 
 /// One sentence for each package that needs a newer Rust than one of these members promises.
-pub fn of(cargo: &Path, project: &Project, members: &[String], packaged: &Packaged) -> Vec<String> {
-    let mut command = MetadataCommand::new();
+pub fn of(
+    cargo: &Command,
+    project: &Project,
+    members: &[String],
+    packaged: &Packaged,
+) -> Vec<String> {
+    let mut command = project::metadata(cargo);
     command
-        .cargo_path(cargo)
         .manifest_path(project.root.join("Cargo.toml"))
         .other_options(["--offline".to_owned()]);
     // Where it cannot be known, nothing is said: the edit itself was checked.

@@ -4,6 +4,7 @@ use reheap_adopt::findings::{self, Finding};
 use reheap_adopt::project::Project;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use tempfile::TempDir;
 
 /// The head of a manifest.
@@ -25,7 +26,7 @@ pub(crate) fn directory(files: &[(&str, &str)]) -> TempDir {
 
 pub(crate) fn project(directory: &Path) -> Project {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    Project::read(Path::new(&cargo), &directory.join("Cargo.toml")).unwrap()
+    Project::read(&Command::new(cargo), &directory.join("Cargo.toml")).unwrap()
 }
 
 /// What is found, each as `path:line rule: what; fix`.

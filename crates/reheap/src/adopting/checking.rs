@@ -133,7 +133,7 @@ impl Check {
     }
 
     fn run_with(&self, goal: &Goal, feature: Option<&str>, words: &str) -> anyhow::Result<Checked> {
-        let mut command = Command::new(env_vars::program("CARGO", "cargo"));
+        let mut command = env_vars::cargo();
         command
             .current_dir(&self.root)
             .args(["check", self.targets]);
@@ -192,7 +192,7 @@ impl Check {
 
 /// This machine's target.
 fn host(root: &Path) -> anyhow::Result<String> {
-    let mut rustc = Command::new(env_vars::program("RUSTC", "rustc"));
+    let mut rustc = env_vars::rustc();
     // A toolchain may be chosen in the project's directory.
     let output = rustc.current_dir(root).arg("-vV").output();
     let output = output.context("cannot start rustc")?;
@@ -204,7 +204,7 @@ fn host(root: &Path) -> anyhow::Result<String> {
 
 /// The targets whose standard library is there.
 fn installed(root: &Path) -> anyhow::Result<Vec<String>> {
-    let mut rustc = Command::new(env_vars::program("RUSTC", "rustc"));
+    let mut rustc = env_vars::rustc();
     let output = rustc
         .current_dir(root)
         .args(["--print", "sysroot"])

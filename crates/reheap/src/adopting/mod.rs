@@ -22,8 +22,7 @@ use std::path::{Path, PathBuf};
 /// The project of a directory or manifest, or the one around the current directory.
 fn project(path: Option<&Path>) -> anyhow::Result<Project> {
     let manifest = manifest(path)?;
-    let cargo = env_vars::program("CARGO", "cargo");
-    Project::read(Path::new(&cargo), &manifest).map_err(|error| {
+    Project::read(&env_vars::cargo(), &manifest).map_err(|error| {
         let failure = Failure::usage(format!("cannot read the project: {error}"));
         match error {
             AdoptError::Read { .. } => Failure::failed(error.to_string()),

@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 /// Refuses files with changes that are not committed. What adopt itself put in is no such change.
 pub(super) fn check_clean(
@@ -67,7 +67,7 @@ fn committed(path: &Path) -> Option<String> {
 }
 
 fn git(path: &Path, arguments: &[&str], last: Option<&OsStr>) -> io::Result<Output> {
-    let mut command = Command::new(env_vars::usual_program("git"));
+    let mut command = env_vars::command(env_vars::usual_program("git"));
     command
         .arg("-C")
         .arg(path.parent().unwrap_or(Path::new("/")));

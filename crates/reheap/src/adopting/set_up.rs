@@ -90,8 +90,7 @@ pub(crate) fn run(path: Option<&Path>, arguments: &SetUpArguments) -> anyhow::Re
     let verified = edit(&plan, &check, &goals)?;
     ui::note(&format!("edited {}", diff::short(&project, &plan)));
     if let Wanted::Crate { packaged, .. } = &checked.wanted {
-        let cargo = env_vars::program("CARGO", "cargo");
-        let needs = needed_rust::of(Path::new(&cargo), &project, &check.packages, packaged);
+        let needs = needed_rust::of(&env_vars::cargo(), &project, &check.packages, packaged);
         needs.iter().for_each(|it| ui::note(it));
     }
     let feature = arguments.feature.as_deref();

@@ -10,7 +10,7 @@ use reheap_adopt::adoption::removal;
 use reheap_adopt::project::Project;
 use std::io;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 pub(crate) fn run(path: Option<&Path>, arguments: &SetUpArguments) -> anyhow::Result<ExitCode> {
     let project = super::project(path)?;
@@ -45,7 +45,7 @@ fn prune_lock(project: &Project) {
     if !project.root.join("Cargo.lock").is_file() {
         return;
     }
-    let mut cargo = Command::new(env_vars::program("CARGO", "cargo"));
+    let mut cargo = env_vars::cargo();
     cargo.current_dir(&project.root);
     cargo.args(["metadata", "--format-version", "1", "--offline"]);
     let is_done = cargo.output().is_ok_and(|output| output.status.success());

@@ -4,7 +4,6 @@ use crate::env_vars;
 use crate::ui::Failure;
 use anyhow::Context as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// cargo-zigbuild's linker drops `-lc` and Rust's libc.a, and with them the derived one.
 pub(super) fn refuse_zigbuild(linker: PathBuf) -> anyhow::Result<PathBuf> {
@@ -22,7 +21,7 @@ pub(super) fn refuse_zigbuild(linker: PathBuf) -> anyhow::Result<PathBuf> {
 
 /// The LLD that comes with Rust.
 pub(super) fn rust_lld() -> anyhow::Result<PathBuf> {
-    let output = Command::new(env_vars::program("RUSTC", "rustc"))
+    let output = env_vars::rustc()
         .args(["--print", "sysroot", "--print", "host-tuple"])
         .output()
         .context("cannot start rustc")?;

@@ -21,7 +21,7 @@ use std::fs;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 /// The first argument that tells `reheap` to be the linker.
 pub(crate) const SUBCOMMAND: &str = "__link";
@@ -51,8 +51,9 @@ pub(crate) fn write_script(cache: &Cache, linker: &Path) -> anyhow::Result<PathB
 pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
     let Some(plan) = env_vars::variable(env_vars::LINK_PLAN) else {
         // Cargo kept the script as its linker, but was not started by reheap.
-        let error = Command::new("cc").args(arguments).exec();
-        return Err(error).context("cannot start `cc`");
+        let cc = env_vars::usual_program("cc");
+        let error = env_vars::command(&cc).args(arguments).exec();
+        return Err(error).with_context(|| format!("cannot start `{}`", cc.display()));
     };
     let plans: ByPackage<Plan> = serde_json::from_slice(plan.as_bytes())
         .with_context(|| format!("cannot read {}", env_vars::LINK_PLAN))?;

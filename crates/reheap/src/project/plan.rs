@@ -1,5 +1,6 @@
 //! Plans what an executable is linked with, and builds the command line for it.
 
+use crate::env_vars;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,7 @@ impl Plan {
         };
         // A shared library has the libc and the heap of the program that loads it. With `-L` it would get a second one.
         if links_shared(&all) {
-            let mut command = Command::new(&self.linker);
+            let mut command = env_vars::command(&self.linker);
             command.args(all);
             return Ok(command);
         }
@@ -56,7 +57,7 @@ impl Plan {
                 all.push(format!("-Wl,-z,stack-size={bytes}").into());
             }
         }
-        let mut command = Command::new(&self.linker);
+        let mut command = env_vars::command(&self.linker);
         command.args(all);
         Ok(command)
     }

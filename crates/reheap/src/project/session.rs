@@ -302,7 +302,7 @@ impl Session {
     /// Builds the same executables for the glibc of this machine, with Cargo alone.
     pub(crate) fn executables_for_glibc(&self) -> anyhow::Result<Vec<Built>> {
         let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-        let mut cargo = cargo();
+        let mut cargo = env_vars::cargo();
         cargo
             .args(["build", "--target", &triple])
             .args(self.flags.words());
@@ -354,7 +354,9 @@ impl Session {
         refuse_missing(choice, &self.target)?;
         let linker = match self.config.linker(&self.target)? {
             Some(linker) => refuse_zigbuild(linker)?,
-            None if Target::of_this_machine(self.target.libc()) == Some(self.target) => "cc".into(),
+            None if Target::of_this_machine(self.target.libc()) == Some(self.target) => {
+                env_vars::usual_program("cc")
+            }
             // Rust brings a linker for all its targets, and for musl targets everything else that a link needs.
             None => rust_lld()?,
         };
@@ -440,7 +442,7 @@ impl Session {
 
     /// Asks Cargo about the packages that it built.
     pub(super) fn metadata(&self) -> Command {
-        let mut metadata = cargo();
+        let mut metadata = env_vars::cargo();
         metadata.args(["metadata", "--format-version", "1"]);
         metadata.args(["--filter-platform", self.triple()]);
         for flag in ["--manifest-path", "--config", "--lockfile-path"] {
@@ -518,7 +520,7 @@ impl Session {
 
     /// The project's directory for what Cargo makes on the way, if it has a project.
     fn build_directory(&self) -> Option<PathBuf> {
-        let mut metadata = cargo();
+        let mut metadata = env_vars::cargo();
         metadata.args([
             "metadata",
             "--no-deps",
@@ -537,7 +539,7 @@ impl Session {
 
     /// A command of Cargo for the session's target, with the user's flags.
     pub(super) fn cargo(&self, command: &str, additions: &Additions) -> Command {
-        let mut cargo = cargo();
+        let mut cargo = env_vars::cargo();
         cargo.args([command, "--target", self.triple()]);
         cargo.args(self.flags.words()).args(&additions.flags);
         let variables = additions.variables.iter();
@@ -674,7 +676,7 @@ fn project(verb: Verb, flags: &Flags) -> anyhow::Result<Option<Workspace>> {
         },
         _ => flags.values("--manifest-path").pop().map(PathBuf::from),
     };
-    let mut locate = cargo();
+    let mut locate = env_vars::cargo();
     locate.arg("locate-project");
     locate.args(
         named
@@ -696,7 +698,7 @@ fn project(verb: Verb, flags: &Flags) -> anyhow::Result<Option<Workspace>> {
     let located: serde_json::Value = serde_json::from_slice(&output.stdout)
         .context("cannot read what `cargo locate-project` printed")?;
     let manifest = PathBuf::from(located["root"].as_str().unwrap_or_default());
-    let mut metadata = cargo();
+    let mut metadata = env_vars::cargo();
     metadata.args(["metadata", "--format-version", "1", "--manifest-path"]);
     metadata.arg(&manifest);
     for flag in ["--config", "-Z"] {
@@ -724,8 +726,4 @@ fn shown(executable: &Path) -> anyhow::Result<String> {
     let directory = std::env::current_dir().context("cannot find the current directory")?;
     let shown = executable.strip_prefix(&directory).unwrap_or(executable);
     Ok(shown.display().to_string())
-}
-
-fn cargo() -> Command {
-    Command::new(env_vars::program("CARGO", "cargo"))
 }
