@@ -256,6 +256,7 @@ impl PrebuiltError {
 #[derive(Debug, Clone)]
 pub struct Prebuilt {
     directory: PathBuf,
+    trust: Trust,
     files: BTreeMap<String, File>,
     left_out: BTreeMap<String, String>,
 }
@@ -266,8 +267,19 @@ impl Prebuilt {
     /// # Errors
     /// When there is none, or when it belongs to another version of reheap.
     pub fn open(directory: &Path) -> Result<Self, PrebuiltError> {
+        Self::read(directory, Trust::of_this_process())
+    }
+
+    /// The same for the directory that was installed with this program.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_installed(directory: &Path) -> Result<Self, PrebuiltError> {
+        Self::read(directory, Trust::of_installed_files())
+    }
+
+    fn read(directory: &Path, trust: Trust) -> Result<Self, PrebuiltError> {
         let path = directory.join(MANIFEST);
-        let trust = Trust::of_this_process();
         let manifest = fs::read(&path)
             .map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound => ManifestFault::Missing,
@@ -284,6 +296,7 @@ impl Prebuilt {
         let left_out = manifest.left_out.into_iter();
         Ok(Self {
             directory: directory.to_owned(),
+            trust,
             files: files.map(|file| (file.path.clone(), file)).collect(),
             left_out: left_out.map(|it| (it.path, it.reason)).collect(),
         })
@@ -328,10 +341,10 @@ impl Prebuilt {
 
     /// Refuses a file that is not in the directory, or that somebody else could replace.
     fn check_place(&self, path: &Path) -> Result<(), FileFault> {
-        let trust = Trust::of_this_process();
         let below = path.ancestors().take_while(|it| *it != self.directory);
         for file in below {
-            trust.check_one(file).map_err(FileFault::Distrusted)?;
+            let checked = self.trust.check_one(file);
+            checked.map_err(FileFault::Distrusted)?;
         }
         // What is missing is said when it is read.
         if let (Ok(real), Ok(directory)) = (path.canonicalize(), self.directory.canonicalize())

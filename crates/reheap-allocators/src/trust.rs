@@ -8,6 +8,10 @@
 //! - A directory above may belong to a user without an account, as where a container mounts a directory of its host. Not
 //!   below a directory such as `/tmp`, where anybody could have made it.
 //! - Files of the user that owns reheap's own program are trusted. That user can replace reheap.
+//!
+//! A user namespace shows one number for all users that it does not know: root, where a user made the namespace, and
+//! everybody else. So files with that number may be anybody's. Only directories above may have it, as those of users
+//! without an account.
 
 mod access_list;
 
@@ -71,6 +75,8 @@ impl Distrusted {
 pub struct Trust {
     owners: Vec<u32>,
     accounts: Accounts,
+    unmapped_user: Option<u32>,
+    unmapped_group: Option<u32>,
 }
 
 /// What `/etc/passwd` and `/etc/group` say.
@@ -95,12 +101,22 @@ impl Trust {
     pub fn of_this_process() -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         let mut owners = vec![0, rustix::process::geteuid().as_raw()];
-        owners.extend(unmapped_user());
-        owners.extend(fs::metadata("/proc/self/exe").map(|program| program.uid()));
+        owners.extend(owner_of_program());
+        let unmapped_user = unmapped_user();
+        owners.retain(|owner| Some(*owner) != unmapped_user);
         Self {
             owners,
             accounts: Accounts::parse(&read("/etc/passwd"), &read("/etc/group")),
+            unmapped_user,
+            unmapped_group: unmapped("gid"),
         }
+    }
+
+    /// The same for files that were installed with this program. Whoever installed it may be hidden by the namespace.
+    pub fn of_installed_files() -> Self {
+        let mut trust = Self::of_this_process();
+        trust.owners.extend(owner_of_program());
+        trust
     }
 
     /// Checks each directory on the way to a file or directory, also those that links lead through, and it itself. What
@@ -172,7 +188,8 @@ impl Trust {
         let metadata = &step.metadata;
         let owner = metadata.uid();
         let is_stranger = !self.owners.contains(&owner);
-        let is_of_host = !step.is_in_open_directory && !self.accounts.has_user(owner);
+        let is_unknown = Some(owner) == self.unmapped_user || !self.accounts.has_user(owner);
+        let is_of_host = !step.is_in_open_directory && is_unknown;
         let reason = match metadata.mode() {
             _ if is_stranger && !is_of_host => Reason::Owner(owner),
             _ if metadata.is_symlink() => return Ok(()),
@@ -193,6 +210,7 @@ impl Trust {
     fn check_group(&self, path: &Path, metadata: &Metadata) -> Result<(), Reason> {
         let (group, owner) = (metadata.gid(), metadata.uid());
         let is_trusted = |writer: &Writer| match *writer {
+            Writer::Group(group) if Some(group) == self.unmapped_group => false,
             Writer::User(user) => user == owner || self.owners.contains(&user),
             Writer::Group(group) => self.accounts.is_private(group, owner, &self.owners),
         };
@@ -321,16 +339,33 @@ fn steps(path: &Path) -> Vec<Step> {
     steps
 }
 
-/// The owner that this namespace shows for files of users that it does not know; `None` where it knows all
-/// (user_namespaces(7)).
+fn owner_of_program() -> Option<u32> {
+    Some(fs::metadata("/proc/self/exe").ok()?.uid())
+}
+
+/// The owner that this namespace shows for files of users that it does not know; `None` where it knows all, or has a
+/// user of its own with that number.
 pub fn unmapped_user() -> Option<u32> {
-    let map = fs::read_to_string("/proc/self/uid_map").ok()?;
-    let all = ["0", "0", "4294967295"];
-    if map.split_whitespace().eq(all) {
-        return None;
-    }
-    let user = fs::read_to_string("/proc/sys/kernel/overflowuid").ok()?;
-    user.trim().parse().ok()
+    unmapped("uid")
+}
+
+/// The same for users (`uid`) or groups (`gid`), see user_namespaces(7).
+fn unmapped(kind: &str) -> Option<u32> {
+    let read = |path: String| fs::read_to_string(path).ok();
+    let number = read(format!("/proc/sys/kernel/overflow{kind}"))?;
+    let number = number.trim().parse().ok()?;
+    let map = read(format!("/proc/self/{kind}_map"))?;
+    (!maps(&map, number)).then_some(number)
+}
+
+/// Whether a namespace's map has a number: each line has the first of a range, what that is outside, and how many follow.
+fn maps(map: &str, number: u32) -> bool {
+    let mut ranges = map.lines().filter_map(|line| {
+        let mut fields = line.split_whitespace().map(str::parse::<u64>);
+        let first = fields.next()?.ok()?;
+        Some(first..first + fields.nth(1)?.ok()?)
+    });
+    ranges.any(|range| range.contains(&u64::from(number)))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub(crate) fn open() -> anyhow::Result<Option<Prebuilt>> {
         return Ok(Some(open_named(&directory)?));
     }
     match of_package() {
-        Some(directory) => Ok(Some(Prebuilt::open(&directory).map_err(failure)?)),
+        Some(directory) => Ok(Some(Prebuilt::open_installed(&directory).map_err(failure)?)),
         None => Ok(None),
     }
 }

@@ -171,6 +171,49 @@ fn the_cache_of_another_user_is_refused_also_by_root() {
     run(command.arg(script).env("REHEAP_CACHE_DIR", cache.root())).succeeded();
 }
 
+/// `unshare -r` makes a namespace with one user. All others look the same there: root, and an attacker.
+#[test]
+fn a_user_that_a_namespace_does_not_know_may_own_only_what_is_above_the_cache() {
+    let cache = Cache::new();
+    let use_it = |program: &Path| {
+        let mut command = Command::new("unshare");
+        command
+            .arg("-r")
+            .arg(program)
+            .args(common::words(SHOW_MAPS));
+        run(command.env("REHEAP_CACHE_DIR", cache.root()))
+    };
+    let reheap = Path::new(env!("CARGO_BIN_EXE_reheap"));
+    use_it(reheap).succeeded();
+    if !geteuid().is_root() {
+        return; // only root can give files away
+    }
+    // As root's `/home` is, in a namespace of a user.
+    chown(cache.path("above"), Some(ATTACKER), None).unwrap();
+    use_it(reheap).succeeded();
+    let installed = cache.path("bin/reheap");
+    fs::create_dir(cache.path("bin")).unwrap();
+    fs::copy(reheap, &installed).unwrap();
+    chown(&installed, Some(ATTACKER), None).unwrap();
+    for path in [cache.root(), cache.entry(), cache.library()] {
+        chown(&path, Some(ATTACKER), None).unwrap();
+        let shown = path.display();
+        let said = format!("cannot trust `{shown}`: it belongs to user 65534, who could replace");
+        for program in [reheap, &installed] {
+            use_it(program).ended_with(1).said(&[&said]);
+        }
+        chown(&path, Some(0), None).unwrap();
+    }
+    // Who installed the program installed these, too.
+    let files = cache.path("share/reheap");
+    fs::create_dir_all(&files).unwrap();
+    fs::write(files.join("manifest.json"), "{}").unwrap();
+    for path in [&files, &files.join("manifest.json")] {
+        chown(path, Some(ATTACKER), None).unwrap();
+    }
+    use_it(&installed).ended_with(1).said(&["it is damaged"]);
+}
+
 #[test]
 fn a_group_may_write_if_it_is_the_users_own() {
     let cache = Cache::new();
@@ -487,6 +530,34 @@ fn enable_follows_nobodys_links() {
         assert_eq!(mode & 0o7777, 0o600);
     }
     assert!(fs::read_dir(victim("directory")).unwrap().next().is_none());
+}
+
+#[test]
+fn enable_trusts_no_user_that_a_namespace_does_not_know() {
+    let image = Image::of_glibc();
+    let enable = || {
+        let command = reheap("enable mimalloc");
+        let mut command = common::started_by("unshare -r", &command);
+        run(command.arg("--root").arg(image.directory.path()))
+    };
+    enable().succeeded();
+    image.reheap("disable").succeeded();
+    if !geteuid().is_root() {
+        return; // only root can give files away
+    }
+    chown(image.directory.path(), Some(ATTACKER), None).unwrap();
+    enable().succeeded();
+    image.reheap("disable").ended_with(1);
+    for path in ["etc", "usr/local/lib/reheap"] {
+        let path = image.path(path);
+        chown(&path, Some(ATTACKER), None).unwrap();
+        let said = format!(
+            "cannot work below `{}`: it belongs to user 65534",
+            path.display()
+        );
+        enable().ended_with(1).said(&[&said]);
+        chown(&path, Some(0), None).unwrap();
+    }
 }
 
 #[test]

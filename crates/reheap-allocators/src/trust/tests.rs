@@ -15,6 +15,8 @@ fn trust() -> Trust {
     Trust {
         owners: vec![0, me()],
         accounts: Accounts::parse(PASSWD, GROUP),
+        unmapped_user: None,
+        unmapped_group: None,
     }
 }
 
@@ -23,6 +25,8 @@ fn trust_of_a_stranger(accounts: Accounts) -> Trust {
     Trust {
         owners: vec![54_321],
         accounts,
+        unmapped_user: None,
+        unmapped_group: None,
     }
 }
 
@@ -125,6 +129,48 @@ fn below_an_open_directory_an_unknown_owner_is_an_attacker() {
 }
 
 #[test]
+fn whoever_a_namespace_does_not_know_may_own_directories_above_and_nothing_else() {
+    let (directory, inner) = directories();
+    let trust = Trust {
+        unmapped_user: Some(me()),
+        ..trust_of_a_stranger(Accounts::parse(&format!("nobody:x:{}:0::/:/", me()), GROUP))
+    };
+    let above = || trust.check_above(&steps(&inner).pop().unwrap());
+    assert_eq!(above(), Ok(()));
+    let owner = Reason::Owner(me());
+    assert_eq!(trust.check_one(&inner).unwrap_err().reason, owner);
+    set_mode(directory.path(), 0o1777);
+    assert_eq!(above().unwrap_err().reason, owner);
+    assert_eq!(trust.search_path(inner.as_os_str()), "");
+}
+
+#[test]
+fn a_group_that_a_namespace_does_not_know_may_be_any() {
+    let (_directory, inner) = directories();
+    set_mode(&inner, 0o775);
+    let group = fs::metadata(&inner).unwrap().gid();
+    let private = trust_with_private_groups();
+    assert_eq!(private.check(&inner), Ok(()));
+    let trust = Trust {
+        unmapped_group: Some(group),
+        ..private
+    };
+    assert_eq!(
+        trust.check(&inner).unwrap_err().reason,
+        Reason::Group(group)
+    );
+}
+
+#[test]
+fn a_number_is_known_where_a_namespace_maps_it() {
+    let of_all = "         0          0 4294967295\n";
+    let of_one_user = "         0       1000          1\n";
+    let rootless = "0 1000 1\n1 100000 65536\n";
+    assert!(maps(of_all, 65_534) && maps(rootless, 65_534) && maps(rootless, 65_536));
+    assert!(!maps(of_one_user, 65_534) && !maps(rootless, 65_537) && !maps("", 65_534));
+}
+
+#[test]
 fn directories_that_links_lead_through_are_checked() {
     let (directory, inner) = directories();
     let real = inner.join("real");
@@ -221,6 +267,8 @@ fn trust_with_private_groups() -> Trust {
     Trust {
         owners: vec![0, me()],
         accounts: Accounts::parse("", &format!("mine:x:{group}:\n")),
+        unmapped_user: None,
+        unmapped_group: None,
     }
 }
 

@@ -278,16 +278,17 @@ impl Root {
     /// # Errors
     /// The first directory on the way to the path that somebody but its owner, root, may write.
     pub(crate) fn check_owners(&self, path: &str) -> anyhow::Result<()> {
-        for directory in self.way_to(path)? {
-            let shown = self.shown(&directory);
+        let way = self.way_to(path)?;
+        for (index, directory) in way.iter().enumerate() {
+            let shown = self.shown(directory);
             let failure =
                 |why: &str| Failure::failed(format!("cannot work below `{shown}`: {why}"));
-            let metadata = self.metadata(&directory)?;
-            if !is_trusted(metadata.uid()) {
-                let why = format!(
-                    "it belongs to user {}, who could replace what is there",
-                    metadata.uid()
-                );
+            let metadata = self.metadata(directory)?;
+            let owner = metadata.uid();
+            // In a user namespace, the directories of the system outside seem to be nobody's.
+            let is_of_outside = index + 1 < way.len() && Some(owner) == unmapped_user();
+            if !is_trusted(owner) && !is_of_outside {
+                let why = format!("it belongs to user {owner}, who could replace what is there");
                 return Err(failure(&why).hint(format!("chown root {shown}")).into());
             }
             if metadata.mode() & 0o022 != 0 {
@@ -387,7 +388,7 @@ fn path_of(handle: &OwnedFd) -> PathBuf {
     format!("/proc/self/fd/{}", handle.as_raw_fd()).into()
 }
 
-/// Root, or whoever unpacked the image. In a user namespace root's files seem to be nobody's.
+/// Root, or whoever unpacked the image.
 fn is_trusted(owner: u32) -> bool {
-    owner == 0 || owner == rustix::process::geteuid().as_raw() || Some(owner) == unmapped_user()
+    owner == 0 || owner == rustix::process::geteuid().as_raw()
 }
