@@ -533,6 +533,19 @@ fn enable_follows_nobodys_links() {
 }
 
 #[test]
+fn enable_refuses_a_directory_that_others_may_write_to() {
+    let image = Image::of_glibc();
+    for path in ["etc", "etc/profile.d", "usr"].map(|path| image.path(path)) {
+        set_mode(&path, 0o777);
+        let said = format!("cannot work below `{}`: users other than", path.display());
+        image.reheap("enable mimalloc").ended_with(1).said(&[&said]);
+        image.reheap("disable").ended_with(1).said(&[&said]);
+        set_mode(&path, 0o755);
+    }
+    image.reheap("enable mimalloc").succeeded();
+}
+
+#[test]
 fn enable_trusts_no_user_that_a_namespace_does_not_know() {
     let image = Image::of_glibc();
     let enable = || {
@@ -548,7 +561,7 @@ fn enable_trusts_no_user_that_a_namespace_does_not_know() {
     chown(image.directory.path(), Some(ATTACKER), None).unwrap();
     enable().succeeded();
     image.reheap("disable").ended_with(1);
-    for path in ["etc", "usr/local/lib/reheap"] {
+    for path in ["etc", "etc/profile.d", "usr/local/lib/reheap"] {
         let path = image.path(path);
         chown(&path, Some(ATTACKER), None).unwrap();
         let said = format!(

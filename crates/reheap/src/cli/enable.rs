@@ -10,7 +10,7 @@ use crate::system::disk::Disk;
 use crate::system::libraries::{Libraries, Library};
 use crate::system::root::{Linker, Root};
 use crate::system::state::{self, Record, Wanted};
-use crate::system::{LD_SO_PRELOAD, LIBRARIES, PROFILE_SCRIPT};
+use crate::system::{LD_SO_PRELOAD, LIBRARIES, PROFILE_DIRECTORY, PROFILE_SCRIPT};
 use crate::ui::{self, Failure};
 use crate::workshop::{Network, Workshop};
 use anyhow::Context as _;
@@ -175,7 +175,7 @@ pub(crate) fn writable_root(directory: Option<&Path>, command: &str) -> anyhow::
         let hint = format!("sudo reheap {command}; for an image: --root <directory>");
         return Err(Failure::failed(text).hint(hint).into());
     }
-    for directory in ["/etc", LIBRARIES] {
+    for directory in ["/etc", LIBRARIES, PROFILE_DIRECTORY] {
         root.check_owners(directory)?;
     }
     Ok(root)
