@@ -29,19 +29,18 @@ pub enum Destination {
 }
 
 impl Destination {
-    /// The place that a path means: a name that ends in `.tar` is an archive, all others are directories.
+    /// The place that a path means: a name that ends in `.tar` is an archive, all others are directories. A link stays
+    /// one, and what it leads to, `real`, is replaced.
     ///
     /// # Errors
     /// When something is there that an image cannot replace.
-    pub fn check(path: &Path) -> Result<Self, ImageError> {
+    pub fn check(path: &Path, real: PathBuf) -> Result<Self, ImageError> {
         let refuse = |reason| {
             Err(ImageError::Destination {
                 path: path.to_owned(),
                 reason,
             })
         };
-        // A link stays one: what it leads to is replaced.
-        let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let is_tar = path.extension().is_some_and(|ending| ending == "tar");
         match fs::metadata(&real) {
             Ok(there) if there.is_dir() && is_tar => refuse("it is a directory"),
@@ -221,7 +220,7 @@ mod tests {
 
     fn write(path: &Path, text: &str, flag: bool) -> Result<u64, ImageError> {
         let flag = AtomicBool::new(flag);
-        let destination = Destination::check(path)?;
+        let destination = Destination::check(path, path.to_owned())?;
         let parent = destination.parent().map(Path::to_owned);
         destination.write(&parts(text), &Workplace::new(parent, &flag))
     }
@@ -262,7 +261,11 @@ mod tests {
     fn only_an_empty_directory_or_a_layout_of_one_image_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("image");
-        let refused = || Destination::check(&path).unwrap_err().to_string();
+        let refused = || {
+            Destination::check(&path, path.clone())
+                .unwrap_err()
+                .to_string()
+        };
         fs::create_dir(&path).unwrap();
         write(&path, "", false).unwrap();
         write(&path, "", false).unwrap();

@@ -1,5 +1,9 @@
 //! Where reports go, and how they look there.
 
+mod links;
+
+pub(crate) use links::behind_links;
+
 use crate::env_vars;
 use anyhow::Context as _;
 use reheap_allocators::cache::write_by_rename;
@@ -17,8 +21,9 @@ use terminal_size::{Width, terminal_size_of};
 /// # Errors
 /// When it cannot be written.
 pub(crate) fn write(path: &Path, contents: impl AsRef<[u8]>) -> anyhow::Result<()> {
+    let cannot = || format!("cannot write `{}`", path.display());
+    let file = behind_links(path).with_context(cannot)?;
     if is_of_the_system(path) {
-        let cannot = || format!("cannot write `{}`", path.display());
         if leads_to_standard_output(path) {
             // A file that is opened once more has its own place to write at: what is printed later would go over this.
             return io::stdout()
@@ -31,7 +36,6 @@ pub(crate) fn write(path: &Path, contents: impl AsRef<[u8]>) -> anyhow::Result<(
             .with_context(cannot)?;
         return file.write_all(contents.as_ref()).with_context(cannot);
     }
-    let file = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     Ok(write_by_rename(&file, contents.as_ref(), 0o644)?)
 }
 
@@ -112,6 +116,7 @@ pub(crate) fn check(path: &Path) -> anyhow::Result<()> {
     if path.is_dir() {
         return Err(io::Error::from(io::ErrorKind::IsADirectory)).with_context(cannot);
     }
+    behind_links(path).with_context(cannot)?;
     if is_of_the_system(path) {
         return Ok(());
     }

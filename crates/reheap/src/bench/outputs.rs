@@ -146,11 +146,12 @@ fn writable(form: Form, path: &Path) -> anyhow::Result<PathBuf> {
     if path.is_dir() {
         refuse("it is a directory".to_owned())?;
     }
+    // reheap follows a link: it writes to the target, not in place of the link.
+    let file = output::behind_links(&path).or_else(|error| refuse(error.to_string()))?;
     if output::is_of_the_system(&path) {
         return Ok(path); // a device, a pipe, `/dev/stdout`
     }
-    // reheap follows a link: it writes to the target, not in place of the link.
-    let path = path.canonicalize().unwrap_or_else(|_| path.clone());
+    let path = file;
     let Some(directory) = path.parent().filter(|directory| directory.is_dir()) else {
         return Ok(refuse("there is no such directory".to_owned())?);
     };

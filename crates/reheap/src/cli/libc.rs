@@ -1,6 +1,7 @@
 //! `reheap libc`: a derived libc for any compiler, in the cache or in place.
 
 use crate::choice::{self, LibcChoiceArguments};
+use crate::output::behind_links;
 use crate::ui::{self, Failure};
 use crate::workshop::{Network, Workshop, refuse_missing};
 use anyhow::Context as _;
@@ -102,7 +103,7 @@ fn kept_beside(file: &Path) -> PathBuf {
 fn replace(file: &Path, contents: &[u8]) -> anyhow::Result<()> {
     // reheap follows a symbolic link to the file: a link that became a file would hide the original behind it.
     let file =
-        &fs::canonicalize(file).with_context(|| format!("cannot replace `{}`", file.display()))?;
+        &behind_links(file).with_context(|| format!("cannot replace `{}`", file.display()))?;
     let kept = kept_beside(file);
     let cannot = || format!("cannot replace `{}`", file.display());
     let original = fs::metadata(file).with_context(cannot)?;
@@ -135,7 +136,7 @@ fn keep(file: &Path, kept: &Path) -> anyhow::Result<()> {
 
 fn restore(file: &Path) -> anyhow::Result<()> {
     let file =
-        &fs::canonicalize(file).with_context(|| format!("cannot restore `{}`", file.display()))?;
+        &behind_links(file).with_context(|| format!("cannot restore `{}`", file.display()))?;
     let kept = kept_beside(file);
     let cannot = || format!("cannot restore `{}`", file.display());
     let derived = fs::read(file).with_context(cannot)?;

@@ -5,7 +5,9 @@
 
 use super::explained;
 use super::remote::{self, Remote};
+use crate::output;
 use crate::ui::Failure;
+use anyhow::Context as _;
 use reheap_image::destination::Destination;
 use reheap_image::registry::{Pushed, Reference};
 use reheap_image::{ImageError, Part, Workplace};
@@ -133,8 +135,10 @@ impl Place {
 }
 
 fn check(path: &Path, format: Format) -> anyhow::Result<Destination> {
-    let destination =
-        Destination::check(path).map_err(|error: ImageError| explained(error, path))?;
+    let real =
+        output::behind_links(path).with_context(|| format!("cannot write `{}`", path.display()))?;
+    let destination = Destination::check(path, real);
+    let destination = destination.map_err(|error: ImageError| explained(error, path))?;
     if format == Format::Docker && matches!(destination, Destination::Directory(_)) {
         let text = "an image for `docker load` is a file, not a directory";
         let hint = "give it a name that ends in .tar, or use --format oci";
