@@ -11,7 +11,7 @@
 use crate::trust::{Distrusted, Trust};
 use sha2::{Digest, Sha256};
 use std::fs::{self, File, Permissions};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -247,20 +247,43 @@ fn hexadecimal(bytes: &[u8]) -> String {
 /// # Errors
 /// When the temporary file cannot be made, written, or renamed. The file at `path` is then as it was.
 pub fn write_by_rename(path: &Path, contents: &[u8], mode: u32) -> Result<(), CacheError> {
-    use std::io::Write as _;
-    use std::os::unix::fs::PermissionsExt as _;
+    let mode = Permissions::from_mode(mode);
+    write_dressed(path, contents, 0o600, |new| new.set_permissions(mode))
+}
+
+/// The same for a file that `dress` gives everything besides its contents. It is made with these permission bits, as far
+/// as the umask allows them.
+///
+/// # Errors
+/// The same, and those of `dress`.
+pub fn write_dressed(
+    path: &Path,
+    contents: &[u8],
+    bits: u32,
+    dress: impl FnOnce(&File) -> io::Result<()>,
+) -> Result<(), CacheError> {
     let directory = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new()
         .prefix(".reheap-")
+        .permissions(Permissions::from_mode(bits))
         .tempfile_in(directory)
         .map_err(CacheError::new("write in", directory))?;
-    file.write_all(contents)
-        .map_err(CacheError::new("write", path))?;
-    file.as_file()
-        .set_permissions(fs::Permissions::from_mode(mode))
-        .and_then(|()| file.as_file().sync_all())
-        .map_err(CacheError::new("write", path))?;
+    fill(file.as_file_mut(), contents, dress).map_err(CacheError::new("write", path))?;
     file.persist(path)
         .map_err(|e| CacheError::new("replace", path)(e.error))?;
     Ok(())
+}
+
+/// Brings a new file to the disk. `dress` gives it everything besides its contents.
+///
+/// # Errors
+/// When that fails.
+pub fn fill(
+    file: &mut File,
+    contents: &[u8],
+    dress: impl FnOnce(&File) -> io::Result<()>,
+) -> io::Result<()> {
+    file.write_all(contents)?;
+    dress(file)?;
+    file.sync_all()
 }

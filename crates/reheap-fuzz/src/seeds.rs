@@ -213,15 +213,16 @@ impl Seeds {
 
     /// Two layers: a script and its interpreter, a preload, links of both kinds, and what removes them, packed in each way.
     fn add_layouts(&mut self, workshop: &Workshop) {
+        workshop.write("script", "#!/usr/bin/env sh\n");
+        workshop.write("preload", "/usr/lib/p.so\n");
         for command in [
             "mkdir -p usr/bin usr/lib etc",
-            "printf '#!/usr/bin/env sh\\n' > a",
-            "chmod +x a",
             "cc -s -Wl,-z,noseparate-code program.c -o usr/bin/dash",
             "cc -s -shared -Wl,-z,noseparate-code program.c -o usr/lib/p.so",
-            "echo /usr/lib/p.so > etc/ld.so.preload",
             "ln -s usr/bin bin",
             "ln -s dash usr/bin/sh",
+            "cp script a",
+            "cp preload etc/ld.so.preload",
             "ln a b",
             "tar --blocking-factor=1 -cf lower.tar bin usr etc a b",
             "rm b etc/ld.so.preload",

@@ -5,15 +5,20 @@ mod links;
 pub(crate) use links::behind_links;
 
 use crate::env_vars;
+use crate::system::attributes;
 use anyhow::Context as _;
-use reheap_allocators::cache::write_by_rename;
+use reheap_allocators::cache::write_dressed;
 use reheap_report::{Colour, Style};
-use std::fs::{self, File, Permissions};
+use rustix::fs::{Mode, OFlags};
+use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, IsTerminal, Write as _};
 use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use terminal_size::{Width, terminal_size_of};
+
+/// What is kept of a mode: no bit that lets programs run with another user's rights.
+const PERMISSIONS: u32 = 0o777;
 
 /// Writes a file that the user named, whole or not at all. Where a link leads to a file, that file is written, and the
 /// link stays.
@@ -36,7 +41,38 @@ pub(crate) fn write(path: &Path, contents: impl AsRef<[u8]>) -> anyhow::Result<(
             .with_context(cannot)?;
         return file.write_all(contents.as_ref()).with_context(cannot);
     }
-    Ok(write_by_rename(&file, contents.as_ref(), 0o644)?)
+    replace(&file, contents.as_ref())
+}
+
+/// Puts a file in the place of another, whose mode, owner, access control list and attributes it gets; or makes it.
+///
+/// # Errors
+/// When it cannot be written. Then all is as it was.
+pub(crate) fn replace(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
+    Ok(match replaceable(path) {
+        Some(present) => write_dressed(path, contents, 0o600, |new| dress(new, path, &present))?,
+        None => write_dressed(path, contents, 0o666, |_| Ok(()))?,
+    })
+}
+
+/// The file that is at a path, unless a stranger may have put it there.
+fn replaceable(path: &Path) -> Option<Metadata> {
+    let present = fs::symlink_metadata(path).ok()?;
+    (present.is_file() && links::is_trusted(path, &present)).then_some(present)
+}
+
+/// Gives a new file what the one has that it replaces.
+fn dress(new: &File, path: &Path, present: &Metadata) -> io::Result<()> {
+    let owner = rustix::process::geteuid()
+        .is_root()
+        .then_some(present.uid());
+    // Only root can give files away, and others only to groups that they are in. Else it is the caller's.
+    let _ = fchown(new, owner, Some(present.gid()));
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    if let Ok(readable) = rustix::fs::open(path, flags, Mode::empty()) {
+        attributes::copy(&File::from(readable), new)?; // before the mode, of which an access control list is a part
+    }
+    new.set_permissions(Permissions::from_mode(present.mode() & PERMISSIONS))
 }
 
 /// A file that the user named and that grows over some time. Until it is finished it has another name beside its own, so
@@ -55,7 +91,7 @@ impl Growing {
             let file = File::create(path)?;
             return Ok(Self { file, names: None });
         }
-        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let path = behind_links(path)?;
         let mut prefix = path.file_name().unwrap_or_default().to_owned();
         prefix.push(".unfinished-");
         let file = tempfile::Builder::new()
@@ -83,7 +119,11 @@ impl Growing {
         let Some((temporary, path)) = self.names else {
             return Ok(());
         };
-        let synchronized = self.file.sync_all();
+        let dressed = match replaceable(&path) {
+            Some(present) => dress(&self.file, &path, &present),
+            None => Ok(()),
+        };
+        let synchronized = dressed.and_then(|()| self.file.sync_all());
         temporary.persist(path).map_err(|error| {
             let _ = error.path.keep(); // it has the only copy, under the other name
             error.error
@@ -153,5 +193,41 @@ pub(crate) fn style(stream: impl IsTerminal + AsFd, verbose: bool) -> Style {
             None => usize::MAX, // a file or a pipe has no width
         },
         verbose,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{XattrFlags, getxattr, setxattr};
+    use std::os::unix::fs::chown;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o7777
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_keeps_its_mode_attributes_and_owner() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        fs::write(&file, "old").unwrap();
+        setxattr(&file, "user.note", b"by hand", XattrFlags::empty()).unwrap();
+        for bits in [0o660, 0o640, 0o600] {
+            fs::set_permissions(&file, Permissions::from_mode(bits)).unwrap();
+            write(&file, "new").unwrap();
+            assert_eq!(mode(&file), bits);
+        }
+        let mut note = [0; 8];
+        assert_eq!(getxattr(&file, "user.note", &mut note), Ok(7));
+        // Only root can give files away.
+        if chown(&file, Some(1234), Some(4321)).is_ok() {
+            write(&file, "newer").unwrap();
+            let metadata = fs::metadata(&file).unwrap();
+            assert_eq!((metadata.uid(), metadata.gid()), (1234, 4321));
+            // Unless somebody may have put it there to get the contents.
+            fs::set_permissions(directory.path(), Permissions::from_mode(0o1777)).unwrap();
+            write(&file, "newest").unwrap();
+            assert_eq!(fs::metadata(&file).unwrap().uid(), 0);
+        }
     }
 }

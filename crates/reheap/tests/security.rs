@@ -253,6 +253,21 @@ fn whatever_the_umask_nobody_else_may_write_what_reheap_puts_into_the_cache() {
 }
 
 #[test]
+fn results_are_as_private_as_the_umask_says() {
+    let directory = tempfile::tempdir().unwrap();
+    let result = directory.path().join("result.json");
+    let mut command = Command::new("sh");
+    let script = "umask 077; exec \"$0\" bench --rounds 2 --variant glibc,glibc+mimalloc --json \"$1\" -- cat /dev/null";
+    command.args(["-c", script, env!("CARGO_BIN_EXE_reheap")]);
+    run(command
+        .arg(&result)
+        .env("REHEAP_CACHE_DIR", common::cache()))
+    .succeeded();
+    let mode = fs::metadata(&result).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
 fn prebuilt_files_that_others_could_replace_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let files = directory.path().join("above/files");

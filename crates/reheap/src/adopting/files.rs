@@ -7,14 +7,13 @@
 //! that reheap last saw in it: nobody's edits are lost. Two `reheap adopt` at a time would still mix theirs, so the
 //! second one is refused.
 
+use crate::output;
 use crate::ui::Failure;
 use anyhow::Context as _;
 use reheap_adopt::adoption::{Change, Plan};
-use reheap_allocators::cache::write_by_rename;
 use rustix::fs::{Access, access};
 use std::fs::{self, File, TryLockError};
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 /// Refuses files that cannot be written, before any is.
@@ -123,7 +122,7 @@ fn cannot_write(path: &Path) -> String {
     format!("cannot write `{}`", path.display())
 }
 
-/// Writes a file with the permissions that it has, or takes it away.
+/// Writes a file, or takes it away.
 pub(super) fn write_one(path: &Path, contents: Option<&str>) -> anyhow::Result<()> {
     let cannot = || cannot_write(path);
     let Some(contents) = contents else {
@@ -136,8 +135,6 @@ pub(super) fn write_one(path: &Path, contents: Option<&str>) -> anyhow::Result<(
         }
         return Ok(());
     };
-    let mode = fs::metadata(path).map_or(0o644, |it| it.permissions().mode() & 0o7777);
     fs::create_dir_all(path.parent().unwrap_or(Path::new("."))).with_context(cannot)?;
-    write_by_rename(path, contents.as_bytes(), mode)?;
-    Ok(())
+    output::replace(path, contents.as_bytes())
 }

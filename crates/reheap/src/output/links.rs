@@ -34,23 +34,24 @@ pub(crate) fn behind_links(path: &Path) -> io::Result<PathBuf> {
         if !metadata.is_symlink() {
             return Ok(without_links_above(&at));
         }
-        check(&at, &metadata)?;
+        if !is_trusted(&at, &metadata) {
+            let (owner, shown) = (metadata.uid(), at.display());
+            let text = format!("user {owner} put the link `{shown}` where everybody can put one");
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+        }
         let target = rustix::fs::readlinkat(&opened, c"", Vec::new())?;
         at = directory_of(&at).join(OsStr::from_bytes(target.as_bytes()));
     }
     Err(Errno::LOOP.into())
 }
 
-fn check(link: &Path, metadata: &Metadata) -> io::Result<()> {
-    let directory = fs::metadata(directory_of(link))?;
+/// Whether a link or file was not put there by a stranger.
+pub(super) fn is_trusted(path: &Path, metadata: &Metadata) -> bool {
     let caller = rustix::process::geteuid().as_raw();
-    let owner = metadata.uid();
-    if is_followed(owner, caller, directory.uid(), directory.mode()) {
-        return Ok(());
-    }
-    let shown = link.display();
-    let text = format!("user {owner} put the link `{shown}` where everybody can put one");
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+    let is_followed = |directory: Metadata| {
+        is_followed(metadata.uid(), caller, directory.uid(), directory.mode())
+    };
+    fs::metadata(directory_of(path)).is_ok_and(is_followed)
 }
 
 /// The kernel's rule (`may_follow_link` in its `fs/namei.c`).

@@ -20,7 +20,7 @@ fn is_label(attribute: &str) -> bool {
 }
 
 /// Gives a new file the attributes of the one that it replaces.
-pub(super) fn copy(from: &File, to: &File) -> io::Result<()> {
+pub(crate) fn copy(from: &File, to: &File) -> io::Result<()> {
     for name in names(from)? {
         if !belongs_to_the_name(&name) {
             continue;

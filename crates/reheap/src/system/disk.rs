@@ -6,11 +6,12 @@
 use super::attributes;
 use super::root::{Place, Root};
 use anyhow::Context as _;
+use reheap_allocators::cache::fill;
 use rustix::fs::{Mode, OFlags, Timespec};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -413,11 +414,10 @@ fn write_synced(
         .create_new(true)
         .mode(0o600)
         .open(path)?;
-    let written = file.write_all(contents.bytes()).and_then(|()| {
-        std::os::unix::fs::fchown(&file, Some(contents.owner), Some(contents.group))?;
-        dress(&file)?; // before the mode, of which an access control list is a part
-        file.set_permissions(Permissions::from_mode(contents.mode & PERMISSIONS))?;
-        file.sync_all()
+    let written = fill(&mut file, contents.bytes(), |file| {
+        std::os::unix::fs::fchown(file, Some(contents.owner), Some(contents.group))?;
+        dress(file)?; // before the mode, of which an access control list is a part
+        file.set_permissions(Permissions::from_mode(contents.mode & PERMISSIONS))
     });
     if written.is_err() {
         // The caller needs the first error, not that of the cleanup.

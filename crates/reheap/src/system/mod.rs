@@ -12,7 +12,7 @@
 //! directory, which a user could replace under setuid programs; `/etc/environment`, which only PAM reads, not for
 //! services either.
 
-mod attributes;
+pub(crate) mod attributes;
 pub(crate) mod canary;
 pub(crate) mod census;
 pub(crate) mod change;
