@@ -49,10 +49,11 @@ pub(crate) fn write(path: &Path, contents: impl AsRef<[u8]>) -> anyhow::Result<(
 /// # Errors
 /// When it cannot be written. Then all is as it was.
 pub(crate) fn replace(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
-    Ok(match replaceable(path) {
+    match replaceable(path) {
         Some(present) => write_dressed(path, contents, 0o600, |new| dress(new, path, &present))?,
         None => write_dressed(path, contents, 0o666, |_| Ok(()))?,
-    })
+    }
+    Ok(())
 }
 
 /// The file that is at a path, unless a stranger may have put it there.
