@@ -145,7 +145,8 @@ impl Store {
         })
     }
 
-    /// `manifest.json` of a directory may name anything; what is outside the directory is not part of the image.
+    /// `manifest.json` of a directory may name anything; a name that leads out of the directory is not part of the image.
+    /// Links in the directory are followed wherever they lead: build tools keep blobs once for all images.
     fn path_of(&self, directory: &Path, name: &str) -> Result<PathBuf, ReadError> {
         let path = within(Path::new(""), Path::new(name)).map(|path| directory.join(path));
         path.filter(|path| path.is_file())

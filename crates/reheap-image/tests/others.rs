@@ -408,10 +408,10 @@ fn a_sparse_file_of_20_gb_is_passed_over() {
     );
     let image = checked(&path).unwrap();
     assert_eq!(text(&image.tree, "/small").as_deref(), Some("small"));
-    assert_eq!(
-        image.tree.resolve(Path::new("/sparse")).unwrap(),
-        Some("/sparse".into())
-    );
+    let sparse = Path::new("/sparse");
+    assert_eq!(image.tree.resolve(sparse).unwrap(), Some(sparse.into()));
+    let error = image.tree.open(sparse, &workplace()).unwrap_err();
+    assert!(matches!(error, ReadError::Sparse(_)), "{error}");
 }
 
 #[test]
