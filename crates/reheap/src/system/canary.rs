@@ -378,6 +378,7 @@ mod tests {
             "the shell"
         );
     }
+
     /// A root directory whose program prints a word.
     fn make_root(directory: &Path, word: &str) {
         std::fs::create_dir_all(directory.join("etc")).unwrap();
