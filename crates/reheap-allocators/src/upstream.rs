@@ -10,7 +10,7 @@ use crate::cache::{Cache, CacheError, hash};
 use crate::catalogue::{Allocator, Evidence, Glue, Package, Recipe};
 use crate::compiler::Compiler;
 use crate::link_kind::LinkKind;
-use crate::target::{Libc, Target};
+use crate::target::{Architecture, Libc, Target};
 use reheap_elf::archive::{self, ArchiveError, Member};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -192,11 +192,19 @@ pub(crate) fn entry_name(
 ///
 /// Kernels for aarch64 have pages of 4, 16 or 64 KiB. jemalloc works with pages up to those that it is built for, and
 /// its configure, which cannot look at another machine, would assume 4 KiB. It would also take functions from musl that
-/// came after 1.1.24, if the musl that it is built with has them.
+/// came after 1.1.24, if the musl that it is built with has them. And on x86-64 it would ask this machine's processor how
+/// many bits an address has, so that a library of glibc reserved 10 MiB or 2. It gets what most of those have that are in
+/// use (48), and what configure assumes where it does not ask (57), as the catalogue says.
 fn environment_for(target: &Target) -> Vec<(&'static str, &'static str)> {
     let mut variables = Vec::new();
     if target.page_bits() == 16 {
         variables.push(("JEMALLOC_SYS_WITH_LG_PAGE", "16"));
+    }
+    if target.arch() == Architecture::X86_64 {
+        variables.push(match target.libc() {
+            Libc::Glibc => ("JEMALLOC_SYS_WITH_LG_VADDR", "48"),
+            Libc::Musl => ("JEMALLOC_SYS_WITH_LG_VADDR", "57"),
+        });
     }
     if target.libc() == Libc::Musl {
         variables.push(("je_cv_gettid", "no"));

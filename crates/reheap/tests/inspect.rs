@@ -275,7 +275,7 @@ fn the_entry_point_of_a_saved_image_is_found_through_layers_and_links() {
         let identity = inspected(workshop.path(name).to_str().unwrap(), 0);
         assert_eq!(identity["entry_point"], "/usr/bin/app");
         assert_eq!(identity["malloc"]["provider"]["name"], "musl-mallocng");
-        let ignored = json!([{"entry": "/lib/libx.so", "state": "ignored"}]);
+        let ignored = json!([{"entry": "/lib/libx.so", "list": "LD_PRELOAD", "state": "ignored"}]);
         assert_eq!(identity["preload"], ignored);
     }
 }
