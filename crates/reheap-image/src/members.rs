@@ -5,6 +5,7 @@
 //! of two records, where Go believes the last (POSIX, "pax Extended Header"), and takes a name of any length into memory.
 
 use std::io::{self, Read, Seek, SeekFrom};
+use std::str::FromStr;
 use tar::{EntryType, Header};
 
 const BLOCK: usize = 512;
@@ -76,12 +77,8 @@ impl<R: Read> Members<R> {
             let header = Header::from_byte_slice(&block);
             match header.entry_type() {
                 EntryType::XHeader => extension.pax = Pax::read(&self.extension(header)?)?,
-                EntryType::GNULongName => {
-                    extension.name = Some(text(&self.extension(header)?).to_owned());
-                }
-                EntryType::GNULongLink => {
-                    extension.target = Some(text(&self.extension(header)?).to_owned());
-                }
+                EntryType::GNULongName => extension.name = self.long_name(header)?,
+                EntryType::GNULongLink => extension.target = self.long_name(header)?,
                 _ => return self.member(header, extension).map(Some),
             }
         }
@@ -140,7 +137,7 @@ impl<R: Read> Members<R> {
 
     /// Contents that say something about the member behind them.
     fn extension(&mut self, header: &Header) -> io::Result<Vec<u8>> {
-        self.begin(header.entry_size()?);
+        self.begin(size_in(header)?);
         if self.left > EXTENSION_BYTES_MAX {
             return Err(damaged("a name is longer than 1 MiB"));
         }
@@ -152,6 +149,12 @@ impl<R: Read> Members<R> {
         }
     }
 
+    fn long_name(&mut self, header: &Header) -> io::Result<Option<Vec<u8>>> {
+        let contents = self.extension(header)?;
+        let name = text(&contents);
+        Ok((!name.is_empty()).then(|| name.to_owned()))
+    }
+
     fn begin(&mut self, size_bytes: u64) {
         self.left = size_bytes;
         self.padding = size_bytes.wrapping_neg() % BLOCK as u64;
@@ -160,7 +163,7 @@ impl<R: Read> Members<R> {
     fn member(&mut self, header: &Header, extension: Extension) -> io::Result<Member> {
         let Extension { name, target, pax } = extension;
         let name = pax.sparse_name.or(name).or(pax.name);
-        let name = name.unwrap_or_else(|| header.path_bytes().into_owned());
+        let name = name.unwrap_or_else(|| name_in(header));
         let target = target.or(pax.target);
         let in_header = || header.link_name_bytes().unwrap_or_default().into_owned();
         let kind = match header.as_old().linkflag {
@@ -176,11 +179,7 @@ impl<R: Read> Members<R> {
             | EntryType::Block
             | EntryType::Directory
             | EntryType::Fifo => 0,
-            _ => match pax.size_bytes {
-                Some(size) => size,
-                None if is_blank(&header.as_old().size) => 0,
-                None => header.entry_size()?,
-            },
+            _ => pax.size_bytes.map_or_else(|| size_in(header), Ok)?,
         };
         let mut is_continued = kind == EntryType::GNUSparse
             && header.as_gnu().is_some_and(|header| header.is_extended());
@@ -190,16 +189,16 @@ impl<R: Read> Members<R> {
         }
         self.begin(size_bytes);
         // Some writers leave out what is zero.
-        let owner = [
-            pax.user.unwrap_or(header.uid().unwrap_or(0)),
-            pax.group.unwrap_or(header.gid().unwrap_or(0)),
-        ];
+        let owner = (
+            pax.user.unwrap_or(header.uid().unwrap_or(0) as u32),
+            pax.group.unwrap_or(header.gid().unwrap_or(0) as u32),
+        );
         Ok(Member {
             name,
             target: target.unwrap_or_else(in_header),
             kind,
             mode: header.mode().unwrap_or(0),
-            owner: (owner[0] as u32, owner[1] as u32),
+            owner,
             has_capabilities: pax.has_capabilities,
             is_sparse: pax.is_sparse || kind == EntryType::GNUSparse,
             position: self.position,
@@ -242,8 +241,8 @@ struct Pax {
     name: Option<Vec<u8>>,
     target: Option<Vec<u8>>,
     size_bytes: Option<u64>,
-    user: Option<u64>,
-    group: Option<u64>,
+    user: Option<u32>,
+    group: Option<u32>,
     has_capabilities: bool,
     is_sparse: bool,
     sparse_name: Option<Vec<u8>>,
@@ -268,8 +267,8 @@ impl Pax {
                 b"path" => pax.name = path,
                 b"linkpath" => pax.target = path,
                 b"size" => pax.size_bytes = number(value)?,
-                b"uid" => pax.user = number(value)?,
-                b"gid" => pax.group = number(value)?,
+                b"uid" => pax.user = number::<i64>(value)?.map(|it| it as u32),
+                b"gid" => pax.group = number::<i64>(value)?.map(|it| it as u32),
                 CAPABILITIES => pax.has_capabilities = !value.is_empty(),
                 b"GNU.sparse.name" => (pax.is_sparse, pax.sparse_name) = (true, path),
                 _ if key.starts_with(SPARSE) => pax.is_sparse = true,
@@ -289,7 +288,7 @@ fn record(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     Some((&record[..equals], &record[equals + 1..], &bytes[length..]))
 }
 
-fn number(value: &[u8]) -> io::Result<Option<u64>> {
+fn number<T: FromStr>(value: &[u8]) -> io::Result<Option<T>> {
     if value.is_empty() {
         return Ok(None);
     }
@@ -312,8 +311,29 @@ fn is_summed_up(block: &[u8; BLOCK]) -> bool {
     said.is_some_and(|said| said == unsigned || said.cast_signed() == signed)
 }
 
-fn is_blank(field: &[u8]) -> bool {
-    field.iter().all(|byte| matches!(byte, 0 | b' '))
+/// The size that a header has. Some writers leave out what is zero.
+fn size_in(header: &Header) -> io::Result<u64> {
+    let is_blank = |byte: &u8| matches!(byte, 0 | b' ');
+    match header.as_old().size.iter().all(is_blank) {
+        true => Ok(0),
+        false => header.entry_size(),
+    }
+}
+
+/// The name that a header has. POSIX puts what it begins with elsewhere if it is long. Some writers forget the version that
+/// comes after the magic, and a star(1) has less room for the beginning.
+fn name_in(header: &Header) -> Vec<u8> {
+    let block = header.as_bytes();
+    let beginning = match &block[508..] {
+        _ if &block[257..263] != b"ustar\0" => &[],
+        b"tar\0" => text(&block[345..476]),
+        _ => text(&block[345..500]),
+    };
+    let name = text(&block[..100]);
+    match beginning.is_empty() {
+        true => name.to_owned(),
+        false => [beginning, b"/", name].concat(),
+    }
 }
 
 /// What is in front of the zero that ends it.
@@ -380,6 +400,37 @@ mod tests {
         assert_eq!(names(&archive), ["app", "short"]);
         let members = all(&archive).unwrap();
         assert!(members[0].has_capabilities && !members[1].has_capabilities);
+    }
+
+    /// What other writers get wrong, and Go reads.
+    #[test]
+    fn headers_that_are_almost_right_are_read() {
+        let changed = |kind, change: &dyn Fn(&mut [u8; BLOCK])| {
+            let mut header = Header::new_ustar();
+            header.set_entry_type(EntryType::new(kind));
+            header.set_path("app").unwrap();
+            header.set_size(0);
+            change(header.as_mut_bytes());
+            header.set_cksum();
+            header.as_bytes().to_vec()
+        };
+        let without_version = changed(b'0', &|block| {
+            block[263..265].fill(b' ');
+            block[345..348].copy_from_slice(b"usr");
+        });
+        let of_star = changed(b'0', &|block| {
+            block[345..348].copy_from_slice(b"usr");
+            block[476] = b'x'; // of the time of the last access
+            block[508..].copy_from_slice(b"tar\0");
+        });
+        let blank = changed(b'x', &|block| block[124..136].fill(b' '));
+        let plain = member(b'0', "app", b"");
+        let archive = [without_version, of_star, blank, plain.clone()].concat();
+        assert_eq!(names(&archive), ["usr/app", "usr/app", "app"]);
+        let no_name = [member(b'L', "x", b"\0"), plain.clone()].concat();
+        assert_eq!(names(&no_name), ["app"]);
+        let of_nobody = all(&[pax(&[("uid", b"-2")]), plain].concat()).unwrap();
+        assert_eq!(of_nobody[0].owner.0, u32::MAX - 1);
     }
 
     #[test]

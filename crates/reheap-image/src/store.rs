@@ -19,6 +19,8 @@ use tar::EntryType;
 pub(crate) const SMALL_BYTES_MAX: u64 = 4 << 20;
 /// More parts than any image has.
 const PARTS_MAX: usize = 100_000;
+/// As many links as Linux follows (path_resolution(7)).
+const LINKS_MAX: usize = 40;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// The place and the value of the magic in a tar header (POSIX, pax interchange format).
 const TAR_MAGIC: (usize, &[u8]) = (257, b"ustar");
@@ -79,29 +81,49 @@ impl Store {
     }
 
     fn of_archive(file: Arc<File>, workplace: &Workplace<'_>) -> Result<Self, ReadError> {
-        let mut parts = HashMap::new();
+        let (mut parts, mut links) = (HashMap::new(), HashMap::new());
         let mut members = Members::sought(BufReader::new(&*file));
         while let Some(member) = members.next()? {
             workplace.go_on()?;
-            let name = member.name.strip_prefix(b"./").unwrap_or(&member.name);
-            let name = String::from_utf8_lossy(name).into_owned();
-            if member.is_sparse {
-                return Err(ReadError::Sparse(name.escape_debug().to_string()));
-            }
+            let [name, target] =
+                [&member.name, &member.target].map(|it| Path::new(OsStr::from_bytes(it)));
+            let root = Path::new("");
+            let Some(name) = within(root, name) else {
+                continue;
+            };
             // Docker writes a layer that it has already written as a link to it.
-            let target = Path::new(OsStr::from_bytes(&member.target));
-            let linked = match member.kind {
-                EntryType::Link => Some(target.to_owned()),
-                EntryType::Symlink => {
-                    let directory = Path::new(&name).parent();
-                    directory.and_then(|directory| within(directory, target))
-                }
+            let target = match member.kind {
+                EntryType::Link => within(root, target),
+                EntryType::Symlink => name.parent().and_then(|it| within(it, target)),
                 _ => None,
             };
-            let linked = linked.and_then(|path| parts.get(path.to_str()?).copied());
-            parts.insert(name, linked.unwrap_or((member.position, member.size_bytes)));
-            if parts.len() > PARTS_MAX {
+            let is_part = matches!(
+                member.kind,
+                EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse
+            );
+            let name = name.to_string_lossy().into_owned();
+            if is_part && member.is_sparse {
+                return Err(ReadError::Sparse(name.escape_debug().to_string()));
+            }
+            if is_part {
+                links.remove(&name);
+                parts.insert(name, (member.position, member.size_bytes));
+            } else if let Some(target) = target {
+                parts.remove(&name);
+                links.insert(name, target.to_string_lossy().into_owned());
+            }
+            if parts.len() + links.len() > PARTS_MAX {
                 return Err(ReadError::TooManyFiles(PARTS_MAX));
+            }
+        }
+        // A link may come before the part that it leads to.
+        for (name, target) in &links {
+            let mut at = target;
+            for _ in 0..LINKS_MAX {
+                at = links.get(at).unwrap_or(at);
+            }
+            if let Some(&place) = parts.get(at) {
+                parts.insert(name.clone(), place);
             }
         }
         Ok(Self::Archive { file, parts })

@@ -18,8 +18,8 @@ use std::io::{self, BufReader, Read, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
-/// The most bytes that all links of an image may hold together.
-const TARGETS_BYTES_MAX: usize = 8 << 20;
+/// The most bytes that all links of an image may hold together. Images of ostree have a link for each file.
+const TARGETS_BYTES_MAX: usize = 32 << 20;
 /// reheap reads a larger program only up to this: nobody wants more of an image copied to the disk.
 const FILE_BYTES_MAX: u64 = 2 << 30;
 /// As much as the kernel looks at.
@@ -272,11 +272,15 @@ impl Tree {
     fn look(&self, path: u64, lowest: usize, until: Moment) -> (Place, Option<(usize, Change)>) {
         let mut topmost = None;
         for layer in (lowest..=until.layer).rev() {
-            let is_there = |change: &Change| !matches!(change.act, Act::Hide | Act::Empty);
-            let there = self.changes_at(path, layer, until).filter(is_there).last();
-            topmost = topmost.or(there.map(|change| (layer, change)));
-            let mut acts = self.changes_at(path, layer, until).map(|change| change.act);
-            if acts.any(|act| act != Act::Directory) {
+            let (mut last, mut is_removed) = (None, false);
+            for change in self.changes_at(path, layer, until) {
+                match change.act {
+                    Act::Hide | Act::Empty => is_removed = true,
+                    _ => last = Some((layer, change)),
+                }
+            }
+            topmost = topmost.or(last);
+            if is_removed || last.is_some_and(|(_, change)| change.act != Act::Directory) {
                 let lowest = layer;
                 return (Place { path, lowest }, topmost);
             }
@@ -618,6 +622,7 @@ mod tests {
             ("/link/own", None),
             ("/device", None),
             ("/kept/a", None),
+            ("/again/a", None),
         ];
         put(&mut tree, &below);
         assert_eq!(at(&tree, "/link/app"), file(0, 1));
@@ -628,6 +633,8 @@ mod tests {
                 ("/link/app", None),
                 ("/device", Some("!")),
                 ("/kept/b", None),
+                ("/again", Some("kept")),
+                ("/again", Some("/")),
             ],
         );
         for (path, node) in [
@@ -638,6 +645,7 @@ mod tests {
             ("/device", Some(Node::Other)),
             ("/kept/a", file(0, 5)),
             ("/kept/b", file(1, 2)),
+            ("/again/a", file(0, 6)),
         ] {
             assert_eq!(at(&tree, path), node, "{path}");
         }

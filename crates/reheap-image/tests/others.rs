@@ -268,6 +268,46 @@ fn an_image_is_the_same_in_each_form() {
     }
 }
 
+/// As `docker save` once linked a layer that it had already written, and as tar packs that again in any order.
+#[test]
+fn a_layer_may_be_a_link_to_another_name() {
+    let top = layer(&[("app", Has::File("top"))]);
+    let configuration = Draft::new(std::slice::from_ref(&top))
+        .configuration
+        .to_string();
+    for (linked, target) in [
+        (Has::HardLink("./a/layer.tar"), "hard"),
+        (Has::Link("../a/layer.tar"), "symbolic"),
+    ] {
+        let [link, part] = [("./b/layer.tar", linked), ("./a/layer.tar", Has::File(""))];
+        let manifest = json!([{"Config": "config.json", "Layers": ["b/layer.tar"]}]).to_string();
+        let texts = layer(&[
+            ("manifest.json", Has::File(&manifest)),
+            ("config.json", Has::File(&configuration)),
+        ]);
+        let mut file = layer(&[part]);
+        file.truncate(512);
+        let mut header = tar::Header::from_byte_slice(&file).clone();
+        header.set_size(top.len() as u64);
+        header.set_cksum();
+        let file = [header.as_bytes().as_slice(), &top].concat();
+        let link = &layer(&[link])[..512];
+        let texts = &texts[..texts.len() - 1024]; // without its end
+        let place = Place::new();
+        for archive in [[texts, link, &file].concat(), [texts, &file, link].concat()] {
+            let image = checked(&place.write("image.tar", &archive)).unwrap();
+            assert_eq!(
+                text(&image.tree, "/app").as_deref(),
+                Some("top"),
+                "{target}"
+            );
+        }
+        let lacking = place.write("image.tar", &[texts, link].concat());
+        let error = checked(&lacking).unwrap_err();
+        assert!(matches!(error, ReadError::Missing(_)), "{error}");
+    }
+}
+
 #[test]
 fn what_was_added_is_taken_off_without_a_trace() {
     let below = layer(&[

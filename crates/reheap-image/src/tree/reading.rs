@@ -178,8 +178,30 @@ fn from_root(name: &[u8]) -> Option<PathBuf> {
         match component {
             Component::Normal(name) => path.push(name),
             Component::CurDir | Component::RootDir => {}
+            Component::ParentDir if path.pop() => {}
             Component::ParentDir | Component::Prefix(_) => return None,
         }
     }
     Some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_leads_out_only_if_it_begins_with_the_way_out() {
+        for (name, path) in [
+            ("./a//b/", Some("/a/b")),
+            ("/a/x/../b", Some("/a/b")),
+            ("a/../..", None),
+            ("../a", None),
+        ] {
+            assert_eq!(
+                from_root(name.as_bytes()),
+                path.map(PathBuf::from),
+                "{name}"
+            );
+        }
+    }
 }
