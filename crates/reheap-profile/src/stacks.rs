@@ -32,6 +32,9 @@ pub use symbols::Symbols;
 pub(crate) use symbols::each_function;
 pub use unwinder::{FRAMES_MAX, Stack, StackEnd, Unwinder};
 
+/// The tables of a file that tell how frames are left.
+type UnwindSections = framehop::ExplicitModuleSectionInfo<std::sync::Arc<[u8]>>;
+
 /// A place in the code of a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CodeAddress {

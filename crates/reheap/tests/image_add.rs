@@ -335,6 +335,12 @@ fn an_image_that_lacks_what_the_allocators_library_needs_is_refused_with_its_nam
     )]);
 }
 
+/// What is said about `base.tar`.
+fn inspected(workshop: &Workshop) -> String {
+    let base = workshop.path("base.tar");
+    run(reheap("inspect").arg(base)).succeeded().stdout
+}
+
 #[test]
 fn inspect_says_which_allocator_the_configuration_of_an_image_preloads() {
     let workshop = Workshop::new();
@@ -343,9 +349,7 @@ fn inspect_says_which_allocator_the_configuration_of_an_image_preloads() {
         files.push(("app", 0o755, fs::read(program).unwrap()));
         let config = json!({"Cmd": ["/app"], "Env": [format!("LD_PRELOAD={preload}")]});
         workshop.docker_archive("base.tar", &files, config);
-        run(reheap("inspect").arg(workshop.path("base.tar")))
-            .succeeded()
-            .stdout
+        inspected(&workshop)
     };
     let dynamic = workshop.compile("cc", "", "dynamic", MAPS);
     let said = line("/lib/libx.so:libdl.so.2", &dynamic);
@@ -410,9 +414,7 @@ fn inspect_reads_the_file_by_which_an_image_preloads_an_allocator() {
         ];
         let config = json!({"Cmd": ["/app"], "Env": variables});
         workshop.docker_archive("base.tar", &files, config);
-        run(reheap("inspect").arg(workshop.path("base.tar")))
-            .succeeded()
-            .stdout
+        inspected(&workshop)
     };
     let dynamic = workshop.compile("cc", "", "dynamic", MAPS);
     let said = line("", &dynamic);

@@ -27,7 +27,7 @@ use std::path::Path;
 const MAGIC: &[u8; 8] = b"reheappl";
 const FORMAT: u32 = 1;
 const HEADER_BYTES: u64 = 80;
-pub(super) const OPERATION_BYTES: usize = 16;
+const OPERATION_BYTES: usize = 16;
 const OPERATIONS_PER_BLOCK: usize = 1024;
 /// No thread is more epochs ahead of the slowest.
 const WINDOW: u32 = 1;
@@ -103,7 +103,7 @@ pub fn prepare(trace: &Path, options: &Options, plan: File) -> Result<Plan, Repl
     prepare_in(trace, options, plan, room)
 }
 
-pub(super) fn prepare_in(
+fn prepare_in(
     trace: &Path,
     options: &Options,
     plan: File,
@@ -123,7 +123,7 @@ pub(super) fn prepare_in(
     if survey.calls == 0 {
         return Err(ReplayError::Empty);
     }
-    room.check_plan(survey.calls, options)?;
+    room.check_plan(plan_bytes(survey.calls, options.speed))?;
     room.check_peak(survey.peak.bytes, options)?;
     let mut planner = Planner::new(survey, options, plan)?;
     let ending = source.read(|record| match record {
@@ -156,6 +156,15 @@ struct Survey {
 struct Allocated {
     event: u64,
     size: u64,
+}
+
+/// How long the plan of so many calls is, at most.
+fn plan_bytes(calls: u64, speed: Speed) -> u64 {
+    let operations = match speed {
+        Speed::Max => calls,
+        Speed::Recorded => calls.saturating_mul(2), // a pause before each
+    };
+    operations.saturating_mul(OPERATION_BYTES as u64)
 }
 
 fn survey_all(source: &mut Source, room: Room) -> Result<BTreeMap<Stream, Survey>, ReplayError> {
@@ -738,3 +747,6 @@ impl Planner {
         header
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,13 +1,13 @@
 //! Whether there is room for a replay: memory for what reheap knows of each block and for the blocks, and a disk for the
 //! plan. A trace of a kilobyte can say that a million blocks are in use, so nothing of this follows from the file's size.
 
-use super::{Options, ReplayError, Speed, Touch};
+use super::{Options, ReplayError, Touch};
 use rustix::fs::fstatvfs;
 use std::fs::{self, File};
 use std::path::Path;
 
 /// What reheap needs for a block that is in use, at most: a hash map that grows has two tables for a while.
-const BYTES_PER_BLOCK: u64 = 128;
+pub(super) const BYTES_PER_BLOCK: u64 = 128;
 
 /// What there is, in bytes.
 #[derive(Debug, Clone, Copy)]
@@ -40,13 +40,8 @@ impl Room {
         }
     }
 
-    /// Refuses a plan of so many calls.
-    pub(super) fn check_plan(self, calls: u64, options: &Options) -> Result<(), ReplayError> {
-        let operations = match options.speed {
-            Speed::Max => calls,
-            Speed::Recorded => calls.saturating_mul(2), // a pause before each, at most
-        };
-        let needed = operations.saturating_mul(super::plan::OPERATION_BYTES as u64);
+    /// Refuses a plan of so many bytes.
+    pub(super) fn check_plan(self, needed: u64) -> Result<(), ReplayError> {
         let available = self.disk;
         match needed > available {
             true => Err(ReplayError::LongPlan { needed, available }),
@@ -103,108 +98,7 @@ fn memory_limit() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::prepare_in;
     use super::*;
-    use crate::trace::writer::Writer;
-    use crate::trace::{Function, Process, RawEvent};
-
-    const BLOCKS: u64 = 10_000;
-    const SIZE: u64 = 1000;
-
-    /// The plan of a trace of two processes that each have so many blocks in use at its end.
-    fn planned(options: &Options, room: Room) -> Result<(), ReplayError> {
-        let mut writer = Writer::new(Vec::new()).unwrap();
-        let mut streams = Vec::new();
-        for pid in 1..=2 {
-            let process = Process {
-                pid,
-                ..Process::default()
-            };
-            streams.push(writer.begin_process(&process).unwrap());
-        }
-        for block in 1..=BLOCKS {
-            let call = RawEvent {
-                nanoseconds: block * 1000,
-                block,
-                size: SIZE,
-                alignment: 0,
-                function: Function::Malloc as u32,
-            };
-            for stream in &streams {
-                writer.push(*stream, 0, &[call]);
-            }
-        }
-        for stream in &streams {
-            writer.advance(*stream, u64::MAX).unwrap();
-        }
-        writer.flush().unwrap();
-        for stream in streams {
-            writer.end_process(stream, 0).unwrap();
-        }
-        let directory = tempfile::tempdir().unwrap();
-        let trace = directory.path().join("trace");
-        fs::write(&trace, writer.finish().unwrap().0).unwrap();
-        let plan = File::create(directory.path().join("plan")).unwrap();
-        prepare_in(&trace, options, plan, room).map(drop)
-    }
-
-    const MUCH: Room = Room {
-        memory: u64::MAX,
-        disk: u64::MAX,
-    };
-
-    #[test]
-    fn more_blocks_than_there_is_memory_for_are_refused_when_they_are_read() {
-        let all = 2 * (2 * BLOCKS * BYTES_PER_BLOCK);
-        let options = Options {
-            touch: Touch::None,
-            ..Options::default()
-        };
-        let with = |memory| Room { memory, ..MUCH };
-        planned(&options, with(all)).unwrap();
-        let error = planned(&options, with(all - 1)).unwrap_err();
-        assert!(
-            matches!(error, ReplayError::TooManyBlocks { blocks, .. } if blocks == 2 * BLOCKS),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn blocks_that_would_be_written_to_must_have_memory() {
-        let memory = BLOCKS * SIZE - 1;
-        for (touch, is_refused) in [
-            (Touch::None, false),
-            (Touch::Ends, false),
-            (Touch::Pages, true),
-            (Touch::All, true),
-        ] {
-            let options = Options {
-                touch,
-                ..Options::default()
-            };
-            let refused = matches!(
-                planned(&options, Room { memory, ..MUCH }),
-                Err(ReplayError::LittleMemory { needed, .. }) if needed == BLOCKS * SIZE
-            );
-            assert_eq!(refused, is_refused, "{touch:?}");
-        }
-    }
-
-    #[test]
-    fn a_plan_that_the_disk_has_no_room_for_is_not_begun() {
-        for (speed, needed) in [(Speed::Max, BLOCKS * 16), (Speed::Recorded, BLOCKS * 32)] {
-            let options = Options {
-                speed,
-                ..Options::default()
-            };
-            let disk = needed - 1;
-            let error = planned(&options, Room { disk, ..MUCH }).unwrap_err();
-            assert!(
-                matches!(error, ReplayError::LongPlan { needed: it, .. } if it == needed),
-                "{error}"
-            );
-        }
-    }
 
     #[test]
     fn this_machine_tells_what_it_has() {

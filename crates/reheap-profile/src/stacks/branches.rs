@@ -6,7 +6,7 @@
 //!
 //! Rejected: to change the bytes. Entries may overlap, and what is harmless in one may become a branch in another.
 
-use super::elf::UnwindSections;
+use super::UnwindSections;
 use gimli::{
     BaseAddresses, CallFrameInstruction, CallFrameInstructionIter, CieOrFde, DebugFrame, EhFrame,
     EhFrameHdr, Encoding, EndianSlice, FrameDescriptionEntry, LittleEndian, Operation,

@@ -5,7 +5,7 @@
 //! another process truncates kills this one. Files are whatever processes have mapped, so nothing in them is trusted:
 //! each size is held against the file's before memory is taken for it.
 
-use super::{Machine, branches, signed_returns};
+use super::{Machine, UnwindSections, branches, signed_returns};
 use flate2::read::ZlibDecoder;
 use object::LittleEndian as LE;
 use object::elf;
@@ -102,8 +102,6 @@ pub struct Elf {
     build_id: Option<Vec<u8>>,
     unwind_sections: OnceLock<UnwindSections>,
 }
-
-pub(crate) type UnwindSections = framehop::ExplicitModuleSectionInfo<Arc<[u8]>>;
 
 impl Elf {
     /// Reads the tables; `None` if the bytes are not such a file.
