@@ -3,6 +3,8 @@
 //! `reheap-image` reads images and finds files in their layers. Here are the rules by which a container's command becomes
 //! a program: PATH, scripts, and what a shell or an init program starts in its own place.
 
+mod loader;
+
 use crate::env_vars::LD_PRELOAD;
 use crate::opened::Opened;
 use crate::program::libraries::PATH_MAX;
@@ -20,6 +22,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+pub(crate) use loader::Loader;
 pub(crate) use reheap_image::read::is_image;
 
 /// What a shell searches if an image sets no PATH (OCI runtimes agree with Docker on it).

@@ -204,6 +204,8 @@ fn a_program_that_no_preload_gets_into_is_refused_with_the_reason() {
     let user = json!({"Cmd": ["/app"], "User": "1000"});
     let root = json!({"Cmd": ["/app"]});
     let preloaded = json!({"Cmd": ["/app"], "Env": ["LD_PRELOAD=/lib.so"]});
+    let by_name = ["LD_PRELOAD=lib.so", "LD_LIBRARY_PATH=/none:/"];
+    let by_name = json!({"Cmd": ["/app"], "Env": by_name});
     let listed = |lists: &[u8], program: &[u8]| {
         let mut files = glibc_files();
         files.push(("app", 0o755, program.to_vec()));
@@ -236,6 +238,7 @@ fn a_program_that_no_preload_gets_into_is_refused_with_the_reason() {
             "it is for riscv64, and reheap has libraries for x86_64 and aarch64",
         ),
         (&dynamic, 0o755, &preloaded, "LD_PRELOAD names `/lib.so`"),
+        (&dynamic, 0o755, &by_name, "LD_PRELOAD names `lib.so`"),
         (
             &b"text".to_vec(),
             0o755,
@@ -411,6 +414,7 @@ fn inspect_reads_the_file_by_which_an_image_preloads_an_allocator() {
         let variables = [
             "LD_PRELOAD=/lib.so".to_owned(),
             format!("LD_PRELOAD={preload}"),
+            "LD_LIBRARY_PATH=/none:/".to_owned(),
         ];
         let config = json!({"Cmd": ["/app"], "Env": variables});
         workshop.docker_archive("base.tar", &files, config);
@@ -425,8 +429,10 @@ fn inspect_reads_the_file_by_which_an_image_preloads_an_allocator() {
         "{said}"
     );
     assert!(!said.contains("/x.so"), "{said}");
-    let said = line("/lib.so", &dynamic);
-    assert!(said.contains(" through LD_PRELOAD;"), "{said}");
+    for name in ["/lib.so", "lib.so"] {
+        let said = line(name, &dynamic);
+        assert!(said.contains(" through LD_PRELOAD;"), "{said}");
+    }
     for (compiler, flags) in [("musl-gcc", ""), ("cc", "-static")] {
         let said = line("", &workshop.compile(compiler, flags, "other", MAPS));
         assert!(said.contains(": stock "), "{said}");

@@ -114,6 +114,44 @@ fn a_preload_that_is_bound_is_the_processs_malloc_and_a_broken_one_is_a_hazard()
 }
 
 #[test]
+fn of_several_variables_the_one_counts_that_the_dynamic_linker_takes() {
+    let workshop = workshop();
+    // Twice the same variable, as no shell makes it.
+    let twice = r#"
+        #include <unistd.h>
+        int main(int count, char **arguments) {
+            (void)count;
+            return execve(arguments[1], arguments + 1, arguments + 2);
+        }
+    "#;
+    workshop.write("twice.c", twice);
+    let preload = r#"
+        static char heap[1 << 20], *next = heap;
+        int mallctl(const char *name) { return 0; }
+        void *je_malloc(unsigned long n) { char *p = next; next += (n + 15) / 16 * 16; return p; }
+        void *malloc(unsigned long n) __attribute__((alias("je_malloc")));
+        void free(void *p) { }
+    "#;
+    workshop.write("preload.c", preload);
+    workshop.run("gcc -O1 twice.c -o twice");
+    for (compiler, used) in [("gcc", 1), ("musl-gcc", 0)] {
+        workshop.run(&format!("{compiler} -O1 waiting.c -o waiting"));
+        workshop.run(&format!(
+            "{compiler} -O1 -fno-builtin -shared -fPIC preload.c -o preload.so"
+        ));
+        let mut values = ["LD_PRELOAD=/no/such.so".to_owned(), String::new()];
+        values.swap(0, 1 - used);
+        values[used] = format!("LD_PRELOAD={}", workshop.path("preload.so").display());
+        let mut command = Command::new(workshop.path("twice"));
+        command.arg(workshop.path("waiting")).args(values);
+        let process = Waiting::start(&mut command).inspected();
+        let provider = &process["malloc"]["provider"];
+        assert_eq!(provider["name"], "jemalloc", "{compiler}: {process}");
+        assert_eq!(process["hazards"], json!([]), "{compiler}");
+    }
+}
+
+#[test]
 fn a_static_program_is_told_by_its_executable_also_after_that_was_deleted() {
     let workshop = workshop();
     workshop.run("musl-gcc -O2 -static waiting.c -o waiting");

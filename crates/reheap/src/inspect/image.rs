@@ -6,13 +6,8 @@ use super::file::FileError;
 use super::hardening::identify;
 use super::preload::{Preload, State};
 use super::report::Report;
-use crate::container::{self, ContainerError, Contents, EntryPoint, Preloaded};
-use crate::opened::Opened;
-use crate::program::libraries::{Closure, Libraries};
-use reheap_allocators::preload::glibc_library_directories;
-use reheap_allocators::target::Libc;
+use crate::container::{self, ContainerError, Contents, EntryPoint, Loader, Preloaded};
 use reheap_elf::identify::{FoundAllocator, Identity, Kind, LibcName, MallocVerdict, Provider};
-use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 /// Looks at the program that an image starts.
@@ -47,7 +42,7 @@ fn preloads(
     let loader = Loader::new(contents, program, identity);
     let preload = |preloaded: Preloaded| Preload {
         state: match identity.kind {
-            Kind::Dynamic => loader.state(&preloaded.name),
+            Kind::Dynamic => state(&preloaded.name, identity, &loader),
             _ => State::Ignored,
         },
         entry: preloaded.name,
@@ -60,79 +55,24 @@ fn preloads(
         .collect())
 }
 
-/// What loads libraries into the program.
-struct Loader<'a> {
-    contents: &'a Contents<'a>,
-    program: &'a EntryPoint,
-    identity: &'a Identity,
-    libc: Libc,
-    libraries: Libraries<'a>,
-    /// What it loads without a preload.
-    closure: OnceCell<Closure>,
-}
-
-impl<'a> Loader<'a> {
-    fn new(contents: &'a Contents<'a>, program: &'a EntryPoint, identity: &'a Identity) -> Self {
-        let libc = match identity.libc.name {
-            LibcName::Musl => Libc::Musl,
-            _ => Libc::Glibc,
-        };
-        let open = |path: &Path| contents.noting(path);
-        Self {
-            contents,
-            program,
-            identity,
-            libc,
-            libraries: Libraries::of_image(open, Vec::new(), &identity.architecture),
-            closure: OnceCell::new(),
-        }
-    }
-
-    fn state(&self, entry: &str) -> State {
-        let Some((path, library)) = self.find(entry) else {
-            return State::Missing;
-        };
-        let is_for_both = |own: LibcName, other: LibcName| {
-            own == other || [own, other].contains(&LibcName::Unknown)
-        };
-        match identify(&library) {
-            Ok(found)
-                if found.architecture == self.identity.architecture
-                    && is_for_both(found.libc.name, self.identity.libc.name) =>
-            {
-                State::Loaded {
-                    path,
-                    allocator: allocator(found),
-                }
+/// What becomes of an entry of a dynamic program.
+fn state(entry: &str, identity: &Identity, loader: &Loader<'_>) -> State {
+    let Some((path, library)) = loader.find(entry) else {
+        return State::Missing;
+    };
+    let is_for_both =
+        |own: LibcName, other: LibcName| own == other || [own, other].contains(&LibcName::Unknown);
+    match identify(&library) {
+        Ok(found)
+            if found.architecture == identity.architecture
+                && is_for_both(found.libc.name, identity.libc.name) =>
+        {
+            State::Loaded {
+                path,
+                allocator: allocator(found),
             }
-            _ => State::OfAnother,
         }
-    }
-
-    /// The file that the dynamic linker takes for an entry.
-    fn find(&self, entry: &str) -> Option<(PathBuf, Opened)> {
-        let open = |path: PathBuf| Some((path.clone(), self.contents.noting(&path)?));
-        if !entry.contains('/') {
-            // Once for all entries: layers may be unpacked for it.
-            let closure = || self.libraries.closure(&self.program.path, self.libc);
-            let closure = self.closure.get_or_init(closure);
-            let path = self.libraries.find_preload(entry, closure, self.libc);
-            return open(path?);
-        }
-        // Only glibc expands it, and to which of them depends on the distribution.
-        let expanded = |directory: &String| {
-            let entry = entry.replace("${LIB}", directory);
-            entry.replace("$LIB", directory)
-        };
-        let candidates = match self.libc {
-            Libc::Musl => vec![entry.to_owned()],
-            Libc::Glibc => {
-                let directories = glibc_library_directories(&self.identity.architecture);
-                directories.iter().map(expanded).collect()
-            }
-        };
-        let mut files = candidates.iter().map(PathBuf::from);
-        files.find_map(open)
+        _ => State::OfAnother,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::file::{self, FileError};
 use super::hardening;
+use crate::env_vars::LD_PRELOAD;
 use crate::opened::Opened;
 use crate::process::maps::Mapping;
 use crate::process::memory::Memory;
@@ -295,17 +296,14 @@ fn preloads(
     environment: &[(OsString, OsString)],
     objects: &[Object],
 ) -> Vec<(String, Option<usize>)> {
-    let of_environment = environment
+    let is_glibc = objects
         .iter()
-        .find(|(name, _)| name == "LD_PRELOAD")
-        .map(|(_, value)| value.as_bytes().to_vec());
+        .any(|object| object.file_name() == Some("libc.so.6"));
+    let of_environment = preload_variable(environment, is_glibc);
+    let of_environment = of_environment.map(|value| value.as_bytes().to_vec());
     let of_system = process
         .read_its(Path::new("/etc/ld.so.preload"))
-        .filter(|_| {
-            objects
-                .iter()
-                .any(|object| object.file_name() == Some("libc.so.6"))
-        });
+        .filter(|_| is_glibc);
     let mut found = Vec::new();
     for list in [of_environment, of_system].into_iter().flatten() {
         let lines = list.split(|&byte| byte == b'\n');
@@ -322,6 +320,16 @@ fn preloads(
         }
     }
     found
+}
+
+/// An environment may have it more than once. glibc goes through all of it and keeps the last, musl asks getenv(3).
+fn preload_variable(environment: &[(OsString, OsString)], is_glibc: bool) -> Option<&OsStr> {
+    let is_it = |(name, _): &&(OsString, OsString)| name == LD_PRELOAD;
+    let mut values = environment.iter().filter(is_it).map(|(_, value)| &**value);
+    match is_glibc {
+        true => values.next_back(),
+        false => values.next(),
+    }
 }
 
 /// The mapped libc knows its version better than a file that needs it.

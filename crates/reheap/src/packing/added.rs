@@ -11,13 +11,12 @@ use super::place::{Format, Place, Written};
 use super::report::{line, size};
 use super::source::Source;
 use crate::choice::Choice;
-use crate::container::{ContainerError, Contents, EntryPoint};
-use crate::env_vars::{self, LD_PRELOAD};
+use crate::container::{ContainerError, Contents, EntryPoint, Loader};
+use crate::env_vars::LD_PRELOAD;
 use crate::inspect;
 use crate::interrupt;
 use crate::opened::Opened;
 use crate::other_preloads;
-use crate::program::libraries::Libraries;
 use crate::program::{self, Caller, Meeting, Obstacle};
 use crate::ui::{self, Failure};
 use crate::workshop::{Network, Workshop};
@@ -374,8 +373,7 @@ struct Judged<'a> {
     identity: Identity,
     target: Option<Target>,
     obstacles: Vec<Obstacle>,
-    /// Those of the image.
-    libraries: Libraries<'a>,
+    loader: Loader<'a>,
 }
 
 impl<'a> Judged<'a> {
@@ -386,14 +384,10 @@ impl<'a> Judged<'a> {
             reason: format!("`{}`: {error}", ui::printable(&program.path)),
         };
         let identity = identify(&program.file).map_err(|error| damaged(&error))?;
-        let first = value_of(&program.environment, "LD_LIBRARY_PATH").unwrap_or_default();
-        let first = env_vars::library_directories(first.as_ref());
-        let first = first.filter(|directory| directory.is_absolute()).collect();
-        let open = |path: &Path| contents.noting(path);
-        let libraries = Libraries::of_image(open, first, &identity.architecture);
+        let loader = Loader::new(contents, &program, &identity);
         let known = Architecture::WITH_PRELOADS.map(Architecture::name);
         let target = program::target_of(&identity, &known);
-        let meeting = Meeting::of(&identity, &program.path, &libraries);
+        let meeting = Meeting::of(&identity, &program.path, &loader.libraries);
         let privilege = caller(contents, settings).gains(
             program.mode,
             program.owner.0,
@@ -401,13 +395,13 @@ impl<'a> Judged<'a> {
             || program.has_capabilities,
         );
         let mut obstacles = program::obstacles(&identity, privilege, &meeting, &known);
-        obstacles.extend(other_preload(contents, &identity)?);
+        obstacles.extend(other_preload(contents, &identity, &loader)?);
         Ok(Self {
             program,
             identity,
             target,
             obstacles,
-            libraries,
+            loader,
         })
     }
 
@@ -417,21 +411,28 @@ impl<'a> Judged<'a> {
         let cannot_read = || format!("cannot read `{}`", library.display());
         let opened = inspect::open(library).with_context(cannot_read)?;
         let needed = linkage::read(&opened).with_context(cannot_read)?.needed;
-        let found = |path: &&String| self.libraries.open(Path::new(path)).is_some();
+        let found = |path: &&String| self.loader.libraries.open(Path::new(path)).is_some();
         let interpreter = self.identity.interpreter.iter();
         let mut missing: Vec<String> = interpreter.filter(|path| !found(path)).cloned().collect();
         let program = &self.program.path;
         let libc = target.libc();
-        missing.extend(self.libraries.missing_for_preload(&needed, program, libc));
+        missing.extend(
+            self.loader
+                .libraries
+                .missing_for_preload(&needed, program, libc),
+        );
         Ok(missing)
     }
 
     /// A version of glibc that a library needs and the image's libc does not have: this machine may have built it.
     fn missing_version(&self, library: &Path) -> anyhow::Result<Option<String>> {
-        let closure = self.libraries.closure(&self.program.path, Libc::Glibc);
+        let closure = self
+            .loader
+            .libraries
+            .closure(&self.program.path, Libc::Glibc);
         let mut loaded = closure.loaded.into_iter();
         let libc = loaded.find(|loaded| loaded.name == "libc.so.6");
-        let Some(libc) = libc.and_then(|libc| self.libraries.open(&libc.path)) else {
+        let Some(libc) = libc.and_then(|libc| self.loader.libraries.open(&libc.path)) else {
             return Ok(None);
         };
         let present = versions(&contents_of(&libc));
@@ -481,12 +482,12 @@ fn caller(contents: &Contents<'_>, settings: &Value) -> Caller {
 fn other_preload(
     contents: &Contents<'_>,
     identity: &Identity,
+    loader: &Loader<'_>,
 ) -> Result<Option<Obstacle>, ContainerError> {
     let preloads = contents.preloads(identity)?.into_iter();
     let mut with_malloc = preloads.filter(|preload| {
-        let path = preload.name.contains('/').then_some(&preload.name);
-        let library = path.and_then(|path| contents.file(Path::new(path)).ok().flatten());
-        library.is_some_and(|library| other_preloads::has_a_malloc(&library))
+        let library = loader.find(&preload.name);
+        library.is_some_and(|(_, library)| other_preloads::has_a_malloc(&library))
     });
     Ok(with_malloc.next().map(|preload| Obstacle::OtherPreload {
         list: preload.list,
