@@ -1,26 +1,26 @@
 //! Two files of results, measured at different times: what changed, and whether that breaks a threshold.
 //!
-//! Between two sessions everything drifts: the same program took twice the time a day later. So a variant's figures are
-//! taken relative to the baseline, round by round, if both files have the same one: the same name, arguments and size
-//! of the executable. What is compared then are the ratios of the old rounds and those of the new ones. Without such a
-//! baseline the figures themselves are compared, and [`Reference::None`] says that the session may be all there is to
-//! a change.
+//! Between two sessions times drift: the same program took twice the time a day later. So a variant's times and metrics
+//! are taken relative to the baseline, round by round, if both files have the same one: the same name, arguments and
+//! program. What is compared then are the ratios of the old rounds and those of the new ones. Without such a baseline the
+//! figures themselves are compared, and [`Reference::None`] says that the session may be all there is to a change. Memory,
+//! page faults and instructions do not drift, so they are always compared by themselves, those of the baseline too.
 //!
 //! The rounds of two files are not paired. Estimate and interval are those of [`ranks::shift_between`], of logarithms,
 //! and the test is that of Mann and Whitney ([`ranks::rank_sum`]), corrected by Holm over all that is compared in a
 //! quantity.
-//!
-//! A gate in CI must neither fail by noise nor let a real regression pass. A threshold on a change is violated if the
-//! change is larger than the threshold *and* claimed. It is kept if the whole interval lies within it. Otherwise a
-//! regression can be neither shown nor excluded, and it is [`Check::Unclear`].
 
-use crate::analysis::{Failures, Verdict, figures, rounds_with, verdict as verdict_of};
-use crate::figures::{bytes, change_with_interval, noun, value};
+mod change;
+
+pub use change::{Change, Check};
+
+use crate::analysis::{Failures, Verdict, figures, rounds_with};
+use crate::figures::{bytes, noun};
 use crate::findings::Findings;
-use crate::results::{Benchmark, Direction, Outcome, Quantity, Results, Role, Variant};
-use crate::stats::interval::{CONFIDENCE, Estimate, Interval};
+use crate::results::{Benchmark, Outcome, Quantity, Results, Role, Variant};
+use crate::stats::interval::{Estimate, Interval};
 use crate::stats::{Sample, ranks};
-use crate::threshold::{Bound, Side, Threshold};
+use crate::threshold::Threshold;
 use crate::verdict;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -65,35 +65,6 @@ pub struct MachineDifference {
     pub new: String,
 }
 
-/// A variant in one quantity, old and new.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Change {
-    /// The benchmark, with its parameters.
-    pub benchmark: String,
-    /// The variant.
-    pub variant: String,
-    /// Whether the others are relative to it. Then it may be the session that changes it.
-    pub is_reference: bool,
-    /// The baseline that it is relative to.
-    pub relative_to: Option<String>,
-    /// The quantity.
-    pub quantity: Quantity,
-    /// In which direction it is better.
-    pub direction: Direction,
-    /// The median of the old runs.
-    pub old: Estimate,
-    /// The median of the new runs.
-    pub new: Estimate,
-    /// `new / old`, of what is relative to the baseline if there is one; none if there are figures of zero or below.
-    pub ratio: Option<Estimate>,
-    /// The chance of such figures without a change.
-    pub p: f64,
-    /// The same after Holm's correction over all changes of this quantity.
-    pub p_adjusted: f64,
-    /// What may be claimed.
-    pub verdict: Verdict,
-}
-
 /// Something of the old file that the new one does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {
@@ -126,17 +97,6 @@ pub enum Missing {
         /// The new runs that failed.
         failures: Failures,
     },
-}
-
-/// Whether a change keeps a threshold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Check {
-    /// It does.
-    Kept,
-    /// It does not.
-    Violated,
-    /// It can be neither shown nor excluded: more rounds would tell.
-    Unclear,
 }
 
 /// Compares two files in these quantities.
@@ -230,21 +190,27 @@ impl Changes {
             });
             return;
         };
+        let is_relative = is_relative && drifts(quantity);
         let is_reference = is_relative && old.benchmark.variants[before].role == Role::Baseline;
         let of_baseline = is_relative && !is_reference;
         let logarithms = |findings, place| logarithms(findings, place, quantity, of_baseline);
-        let (ratio, p) = match (logarithms(old, before), logarithms(new, after)) {
-            (Some(old), Some(new)) => (
-                Some(ranks::shift_between(&old, &new).exp()),
-                ranks::rank_sum(&old, &new),
+        let logarithms = logarithms(old, before).zip(logarithms(new, after));
+        let (ratio, p) = match &logarithms {
+            Some((old, new)) => (
+                Some(ranks::shift_between(old, new).exp()),
+                ranks::rank_sum(old, new),
             ),
-            _ => (None, ranks::rank_sum(&old_figures, &new_figures)),
+            None => (
+                relative_shift(&old_figures, &new_figures),
+                ranks::rank_sum(&old_figures, &new_figures),
+            ),
         };
+        let is_ratio_of_ratios = of_baseline && logarithms.is_some();
         self.changes.push(Change {
             benchmark: title(old.benchmark),
             variant: variant.clone(),
             is_reference,
-            relative_to: of_baseline.then(|| verdict::baseline(old).to_owned()),
+            relative_to: is_ratio_of_ratios.then(|| verdict::baseline(old).to_owned()),
             quantity: quantity.clone(),
             direction: new.benchmark.direction(quantity),
             ratio,
@@ -265,100 +231,6 @@ impl Changes {
             change.p_adjusted = p;
             change.verdict = change.judge();
         }
-    }
-}
-
-impl Change {
-    /// Whether it keeps a threshold of its quantity; for the rule see [this module](self). A threshold on a value has only
-    /// the new runs to look at.
-    pub fn check(&self, threshold: &Threshold) -> Check {
-        let is_beyond = |figure: f64, bound: f64| match threshold.side {
-            Side::Above => figure > bound,
-            Side::Below => figure < bound,
-        };
-        let (estimate, bound, is_claimed) = match (threshold.bound, self.ratio) {
-            // Nothing shows whether the session or the program changed what the others are relative to.
-            (Bound::Ratio(bound), Some(ratio)) if self.is_reference => {
-                return match is_beyond(ratio.value, bound) {
-                    true => Check::Unclear,
-                    false => Check::Kept,
-                };
-            }
-            (Bound::Ratio(bound), Some(ratio)) => (ratio, bound, self.verdict.is_claimed()),
-            // Nothing became something, or something nothing: no percentage says how much that is.
-            (Bound::Ratio(_), None) => {
-                return match is_beyond(self.new.value, self.old.value) {
-                    true => Check::Unclear,
-                    false => Check::Kept,
-                };
-            }
-            (Bound::Value(bound), _) => {
-                let Interval { low, high, .. } = self.new.interval;
-                (
-                    self.new,
-                    bound,
-                    is_beyond(low, bound) && is_beyond(high, bound),
-                )
-            }
-        };
-        let Interval {
-            low,
-            high,
-            confidence,
-        } = estimate.interval;
-        if confidence < CONFIDENCE {
-            return Check::Unclear;
-        }
-        if is_beyond(estimate.value, bound) && is_claimed {
-            return Check::Violated;
-        }
-        match is_beyond(estimate.value, bound) || is_beyond(low, bound) || is_beyond(high, bound) {
-            true => Check::Unclear,
-            false => Check::Kept,
-        }
-    }
-
-    fn judge(&self) -> Verdict {
-        match self.ratio {
-            Some(ratio) => verdict_of(&ratio, self.p, self.p_adjusted, self.direction),
-            None => Verdict::Open,
-        }
-    }
-}
-
-impl Change {
-    /// The change as a threshold sees it: that on a value has only the new figure to look at.
-    pub fn against(&self, threshold: &Threshold) -> String {
-        match threshold.bound {
-            Bound::Ratio(_) => self.to_string(),
-            Bound::Value(_) => {
-                let (benchmark, variant) = (&self.benchmark, &self.variant);
-                let (noun, new) = (noun(&self.quantity), value(&self.quantity, self.new.value));
-                format!("{benchmark}, {variant}: {noun} is {new}")
-            }
-        }
-    }
-
-    /// What changed, without what of: `12 % more wall time [10 %, 15 %] (was 4.10 s, is 4.60 s)`, or relative to the
-    /// baseline, of which two sessions have no common figure.
-    pub fn without_names(&self) -> String {
-        let of = |estimate: Estimate| value(&self.quantity, estimate.value);
-        let (old, new) = (of(self.old), of(self.new));
-        let what = match &self.ratio {
-            Some(ratio) => change_with_interval(&self.quantity, ratio),
-            None => noun(&self.quantity).to_owned(),
-        };
-        match &self.relative_to {
-            Some(baseline) => format!("{what}, relative to {baseline}"),
-            None => format!("{what} (was {old}, is {new})"),
-        }
-    }
-}
-
-impl fmt::Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (benchmark, variant) = (&self.benchmark, &self.variant);
-        write!(f, "{benchmark}, {variant}: {}", self.without_names())
     }
 }
 
@@ -424,8 +296,43 @@ fn logarithms(
     Sample::new(rounds.iter().map(|round| round.logarithms().excess()))
 }
 
+/// Whether a quantity changes with the session, also if the program does not.
+fn drifts(quantity: &Quantity) -> bool {
+    match quantity {
+        Quantity::Wall
+        | Quantity::Cpu
+        | Quantity::User
+        | Quantity::System
+        | Quantity::Metric(_) => true,
+        Quantity::PeakRss | Quantity::MeanRss | Quantity::MinorFaults | Quantity::Instructions => {
+            false
+        }
+    }
+}
+
+/// How far new figures lie from old ones, as a ratio to the old median; none if that is not above zero. For figures of
+/// which some are zero.
+fn relative_shift(old: &Sample, new: &Sample) -> Option<Estimate> {
+    let usual = old.median();
+    let by = ranks::shift_between(old, new);
+    let as_ratio = |difference: f64| 1.0 + difference / usual;
+    let Interval {
+        low,
+        high,
+        confidence,
+    } = by.interval;
+    (usual > 0.0).then(|| Estimate {
+        value: as_ratio(by.value),
+        interval: Interval {
+            low: as_ratio(low),
+            high: as_ratio(high),
+            confidence,
+        },
+    })
+}
+
 /// Whether candidates of both can be taken relative to the same program: the baseline is called the same, has the same
-/// arguments, and is as large.
+/// arguments, and its files have the same contents, or, in older results, the executable the same size.
 fn has_same_baseline(old: &Benchmark, new: &Benchmark) -> bool {
     let candidates = |benchmark: &Benchmark| -> BTreeSet<String> {
         let variants = benchmark.variants.iter();
@@ -442,6 +349,9 @@ fn has_same_baseline(old: &Benchmark, new: &Benchmark) -> bool {
     old.name == new.name
         && arguments(old) == arguments(new)
         && old.executable_bytes == new.executable_bytes
+        && (old.files_sha256.is_none()
+            || new.files_sha256.is_none()
+            || old.files_sha256 == new.files_sha256)
 }
 
 /// What the figures are relative to, and how that changed by itself.
@@ -576,11 +486,12 @@ mod tests {
 
     #[test]
     fn what_is_relative_to_the_baseline_does_not_see_the_session() {
-        let (old, new) = (file(20, 1, 1.0), in_a_slower_session(file(20, 2, 1.2), 2.0));
+        let (old, new) = (file(20, 1, 1.0), in_a_slower_session(file(20, 4, 1.2), 2.0));
         let changes = compare(&old, &new, &QUANTITIES);
         assert_eq!(
             seen(&changes),
             [
+                ("base", "peak-rss", Verdict::Equal),
                 ("a", "wall", Verdict::Worse),
                 ("a", "peak-rss", Verdict::Equal)
             ]
@@ -602,6 +513,54 @@ mod tests {
         assert_eq!(changes.references[0].1, Reference::None);
         assert_eq!(seen(&changes)[1], ("a", "wall", Verdict::Worse));
         assert_eq!(seen(&changes)[0].0, "base");
+    }
+
+    #[test]
+    fn another_program_of_the_same_size_is_no_common_baseline() {
+        let (mut old, mut new) = (file(20, 1, 1.0), file(20, 2, 1.0));
+        old.benchmarks[0].variants[0].files_sha256 = Some("one".into());
+        let reference = |new: &Results| compare(&old, new, &[]).references[0].1.clone();
+        assert!(matches!(reference(&new), Reference::Baseline { .. }));
+        new.benchmarks[0].variants[0].files_sha256 = Some("two".into());
+        assert_eq!(reference(&new), Reference::None);
+    }
+
+    #[test]
+    fn memory_that_all_variants_need_more_of_breaks_a_gate() {
+        let (old, mut new) = (file(20, 1, 1.0), file(20, 2, 1.0));
+        let variants = &mut new.benchmarks[0].variants;
+        for run in variants.iter_mut().flat_map(|it| &mut it.runs) {
+            run.cost.peak_rss_bytes *= 2;
+        }
+        let violated = [Check::Violated, Check::Violated];
+        assert_eq!(checks(&old, &new, "peak-rss>+10%"), violated);
+        assert_eq!(checks(&new, &old, "peak-rss>+10%"), [Check::Kept; 2]);
+    }
+
+    #[test]
+    fn a_figure_of_zero_hides_no_change() {
+        let with = |mut file: Results, figures: [f64; 2]| {
+            let variant = &mut file.benchmarks[0].variants[2];
+            for run in &mut variant.runs {
+                let figure = figures[usize::from(run.round > 0)] + run.round as f64;
+                run.metrics.insert("throughput".into(), figure);
+            }
+            file
+        };
+        let of = |seed, figures| with(file(20, seed, 1.0), figures);
+        let (old, new) = (of(1, [1000.0; 2]), of(2, [0.0, 500.0]));
+        let seen = |old, new| checks(old, new, "throughput<-5%")[1];
+        assert_eq!(seen(&old, &new), Check::Violated);
+        assert_eq!(seen(&new, &old), Check::Kept);
+        // From nothing, all is more than any percentage.
+        let mut nothing = file(20, 3, 1.0);
+        for run in &mut nothing.benchmarks[0].variants[2].runs {
+            run.metrics.insert("throughput".into(), 0.0);
+        }
+        let more = |old, new| checks(old, new, "throughput>+5%")[1];
+        assert_eq!(more(&nothing, &old), Check::Violated);
+        assert_eq!(more(&nothing, &nothing), Check::Kept);
+        assert_eq!(more(&old, &nothing), Check::Kept);
     }
 
     #[test]
@@ -653,6 +612,12 @@ mod tests {
             checks(&old, &new, "peak-rss>1GiB"),
             [Check::Kept, Check::Kept]
         );
+        // One side only needs no interval of 95 %.
+        let five = file(5, 2, 1.0);
+        let violated = [Check::Violated, Check::Kept];
+        assert_eq!(checks(&old, &five, "peak-rss>45MiB"), violated);
+        let four = checks(&old, &file(4, 2, 1.0), "peak-rss>45MiB");
+        assert_eq!(four, [Check::Unclear; 2]);
     }
 
     #[test]

@@ -67,7 +67,8 @@ pub fn measure(
 
 /// How often it is looked at how the variants stand.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Without a number of rounds, a run may take what is left of the time, and so many times as long as the one before.
+/// Without a number of rounds, a run may take as long as the whole time, and so many times as long as the one before. What
+/// takes longer has failed; one that is only cut off at the end of the time would not have.
 const TIMES_OF_A_RUN: u32 = 10;
 
 struct Measuring<'a> {
@@ -135,15 +136,14 @@ impl Measuring<'_> {
         Ok(())
     }
 
-    /// A run that hangs must not use up much more than the time.
+    /// A run that hangs must not use up more than the time once more.
     fn limit_of_run(&self, variant: usize) -> Option<Duration> {
         let settings = &self.plan.settings;
         if settings.rounds.is_some() {
             return None;
         }
-        let left = settings.budget().saturating_sub(self.runner.elapsed());
         let latest = self.latest[variant].unwrap_or_default();
-        Some(left.max(latest * TIMES_OF_A_RUN))
+        Some(settings.budget().max(latest * TIMES_OF_A_RUN))
     }
 
     fn keep(

@@ -10,6 +10,8 @@ use crate::stats::interval::Estimate;
 
 /// Above this ratio "3.4 times the wall time" is easier to grasp than "240 % more".
 const SAID_IN_TIMES: f64 = 2.0;
+/// From this share on, as much less and as much more are not the same any more: 1.5 times is 50 % more, and 33 % less.
+const LARGE_SHARE: f64 = 0.2;
 
 /// A number with three significant digits, without an exponent: `0.0123`, `12.3`, `1235`.
 pub fn number(value: f64) -> String {
@@ -54,8 +56,11 @@ pub fn bytes(value: f64) -> String {
 /// A share: `18 %`, `3.1 %`, `0.25 %`, `0 %`.
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
-    // What rounds to two digits before the point has none after it: 9.96 becomes 10 and not 10.0.
+    // What rounds to two digits before the point has none after it: 9.96 becomes 10 and not 10.0. Nearly all is not all.
     let decimals = match percent.abs() {
+        nearly if (99.5..100.0).contains(&nearly) => {
+            (1.0 - (100.0 - nearly).log10().floor()) as usize
+        }
         below if below < 0.005 => return "0 %".into(),
         below if below < 0.995 => 2,
         below if below < 9.95 => 1,
@@ -76,10 +81,19 @@ pub fn p(p: f64) -> String {
 
 /// How large a difference would have been seen, in a sentence.
 pub fn would_have_been_visible(visible: f64) -> String {
-    format!(
-        "differences above about {} would have been visible",
-        percent(visible)
-    )
+    let most = 1.0 + visible;
+    let size = match visible {
+        small if small < LARGE_SHARE => percent(small),
+        _ => format!("{} less or {}", percent(1.0 - 1.0 / most), more(most)),
+    };
+    format!("differences above about {size} would have been visible")
+}
+
+fn more(ratio: f64) -> String {
+    match is_said_in_times(ratio) {
+        true => format!("{} times as much", number(ratio)),
+        false => format!("{} more", percent(ratio - 1.0)),
+    }
 }
 
 /// A ratio to the baseline with what may be said of it: `0.784 ↓` is claimed, `? 0.910` lies outside of chance by itself,
@@ -128,11 +142,17 @@ pub fn change_of(noun: &str, ratio: f64) -> String {
     if is_said_in_times(ratio) {
         return format!("{} times the {noun}", number(ratio));
     }
-    match (percent((ratio - 1.0).abs()).as_str(), ratio < 1.0) {
-        ("0 %", _) => format!("the same {noun}"),
-        (share, true) => format!("{share} less {noun}"),
-        (share, false) => format!("{share} more {noun}"),
+    let share = percent((ratio - 1.0).abs());
+    match ratio < 1.0 {
+        _ if is_said_as_none(ratio) => format!("the same {noun}"),
+        true => format!("{share} less {noun}"),
+        false => format!("{share} more {noun}"),
     }
+}
+
+/// Whether a change is so small that it is said as none.
+pub fn is_said_as_none(ratio: f64) -> bool {
+    percent((ratio - 1.0).abs()) == "0 %"
 }
 
 /// Whether a change is said as `3.40 times`, and not in percent.
@@ -262,6 +282,22 @@ mod tests {
             "0 %", "0 %", "0.25 %", "3.1 %", "10 %", "18 %", "250 %", "-2.0 %",
         ];
         assert_eq!(shares.map(percent), expected);
+        let nearly_all = [0.994, 0.997, 0.9996, 1.0].map(percent);
+        assert_eq!(nearly_all, ["99 %", "99.70 %", "99.960 %", "100 %"]);
+    }
+
+    #[test]
+    fn a_large_difference_is_not_the_same_to_both_sides() {
+        let said = [0.07, 0.5, 1.51].map(would_have_been_visible);
+        let sizes = said.map(|it| it.replace("differences above about ", ""));
+        assert_eq!(
+            sizes,
+            [
+                "7.0 % would have been visible",
+                "33 % less or 50 % more would have been visible",
+                "60 % less or 2.51 times as much would have been visible",
+            ]
+        );
     }
 
     #[test]

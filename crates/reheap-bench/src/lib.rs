@@ -8,6 +8,7 @@
 pub mod analysis;
 #[cfg(test)]
 mod calibration;
+pub mod command_files;
 pub mod compare;
 mod counters;
 pub mod experiment;

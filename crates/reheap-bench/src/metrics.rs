@@ -57,9 +57,10 @@ impl Metric {
         })
     }
 
-    /// What the expression finds in this line.
+    /// What the expression finds last in this line. Programs that show their progress go back to its beginning.
     pub fn find(&self, line: &[u8]) -> Option<Found> {
-        let captures = self.pattern.captures(line)?;
+        let mut parts = line.rsplit(|&byte| byte == b'\r');
+        let captures = parts.find_map(|part| self.pattern.captures_iter(part).last())?;
         let found = captures.get(1).or_else(|| captures.get(0))?;
         let text = String::from_utf8_lossy(found.as_bytes());
         Some(match number(&text) {
@@ -169,6 +170,15 @@ mod tests {
             assert_eq!(metric(text).find(line), Some(Found::Figure(figure)));
         }
         assert_eq!(metric("rate=(nothing)").find(b"else"), None);
+    }
+
+    #[test]
+    fn the_last_match_of_a_line_counts() {
+        let progress = b"rate 1\rrate 2\rrate 30, rate 31\rdone";
+        let found = metric(r"rate=^rate (\d+)").find(progress);
+        assert_eq!(found, Some(Found::Figure(30.0)));
+        let found = metric(r"rate=rate (\d+)").find(progress);
+        assert_eq!(found, Some(Found::Figure(31.0)));
     }
 
     #[test]

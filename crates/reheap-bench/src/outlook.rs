@@ -74,11 +74,19 @@ impl Outlook {
         (self.budget / FIRST_RUN_SHARE).max(self.baseline * FIRST_RUN_TIMES)
     }
 
-    /// A candidate whose first run took so long is left out for that.
-    pub fn too_slow(&mut self, first_run: Duration) -> TooSlow {
+    /// A candidate whose first run was ended after this time is left out for that.
+    pub fn cut_off(&mut self, first_run: Duration) -> TooSlow {
+        TooSlow {
+            was_cut_off: true,
+            ..self.too_slow(first_run)
+        }
+    }
+
+    fn too_slow(&mut self, first_run: Duration) -> TooSlow {
         self.too_slow = Some(self.too_slow.map_or(first_run, |it| it.min(first_run)));
         TooSlow {
             first_run,
+            was_cut_off: false,
             baseline: self.baseline,
         }
     }
@@ -193,6 +201,7 @@ impl ExpectedEnd {
 pub struct TooSlow {
     /// What its first run took, or when it was ended.
     pub first_run: Duration,
+    was_cut_off: bool,
     baseline: Duration,
 }
 
@@ -201,8 +210,9 @@ impl fmt::Display for TooSlow {
         let times = self.first_run.as_secs_f64() / self.baseline.as_secs_f64();
         write!(
             f,
-            "too slow for the time: its first run took {} or more, {} times the baseline's",
+            "too slow for the time: its first run took {}{}, {} times the baseline's",
             duration(self.first_run),
+            if self.was_cut_off { " or more" } else { "" },
             number(times)
         )
     }

@@ -4,6 +4,7 @@ use crate::analysis::Comparison;
 use crate::findings::{Findings, decisive_quantities};
 use crate::results::{Direction, Quantity, Results, Role};
 use crate::stats::geometric_mean;
+use crate::stats::interval::{CONFIDENCE, Estimate, Interval};
 use crate::sweeps::{Series, series};
 
 /// Files of results, and what they show.
@@ -41,6 +42,8 @@ pub struct MatrixRow {
     pub cells: Vec<Entry>,
     /// The geometric mean of its ratios; none if it has no ratio in one of them, or there is only one.
     pub mean: Option<f64>,
+    /// Where the true mean lies, as [`interval_of_mean`] says; none without a mean, or if a ratio has no interval.
+    pub interval: Option<Interval>,
 }
 
 /// What one variant shows in one benchmark.
@@ -125,14 +128,18 @@ impl Matrix {
 impl MatrixRow {
     fn of(variant: &str, cells: Vec<Entry>) -> MatrixRow {
         let ratio = |entry: &Entry| match entry {
-            Entry::Compared(comparison) => Some(comparison.ratio?.value),
+            Entry::Compared(comparison) => comparison.ratio,
             Entry::Missing | Entry::Failed => None,
         };
         // One that lacks the worst benchmark would be no mean.
-        let ratios: Option<Vec<f64>> = cells.iter().map(ratio).collect();
+        let ratios: Option<Vec<Estimate>> = cells.iter().map(ratio).collect();
+        let ratios = ratios.filter(|it| it.len() > 1);
+        let values = ratios.iter().flatten().map(|ratio| ratio.value);
+        let mean = ratios.as_ref().and(geometric_mean(values));
         MatrixRow {
             variant: variant.to_owned(),
-            mean: ratios.filter(|it| it.len() > 1).and_then(geometric_mean),
+            mean,
+            interval: mean.and_then(|mean| interval_of_mean(mean, &ratios?)),
             cells,
         }
     }
@@ -144,6 +151,28 @@ impl MatrixRow {
             Direction::Higher => -self.mean.unwrap_or(f64::NEG_INFINITY),
         }
     }
+}
+
+/// The interval of a geometric mean of independent ratios. In logarithms it is an arithmetic mean, and the variance of that is
+/// the sum of theirs by the square of their number; a ratio's interval reaches as far as its longer side.
+fn interval_of_mean(mean: f64, ratios: &[Estimate]) -> Option<Interval> {
+    let reach = |ratio: &Estimate| {
+        let Interval {
+            low,
+            high,
+            confidence,
+        } = ratio.interval;
+        let longer = (high / ratio.value).max(ratio.value / low).ln();
+        (confidence >= CONFIDENCE && longer.is_finite()).then_some(longer)
+    };
+    let reaches: Option<Vec<f64>> = ratios.iter().map(reach).collect();
+    let squares: f64 = reaches?.iter().map(|reach| reach * reach).sum();
+    let reach = squares.sqrt() / ratios.len() as f64;
+    Some(Interval {
+        low: mean / reach.exp(),
+        high: mean * reach.exp(),
+        confidence: CONFIDENCE,
+    })
 }
 
 fn matrices(benchmarks: &[Findings<'_>]) -> Vec<Matrix> {

@@ -201,6 +201,16 @@ mod tests {
     }
 
     #[test]
+    fn what_differs_too_little_to_matter_is_not_called_chance() {
+        let benchmark = measured(&[("a", 0.985, 100.0)]);
+        let (name, recommendation) = verdict(&benchmark, Goal::Speed);
+        assert_eq!(
+            (name.as_str(), &recommendation.reasons[..]),
+            ("keep", &[Reason::Negligible][..])
+        );
+    }
+
+    #[test]
     fn a_variant_that_failed_once_is_out_and_named() {
         let mut benchmark = measured(&[("fast", 0.5, 100.0), ("safe", 0.8, 100.0)]);
         lose_runs(&mut benchmark.variants[2], 7..8);

@@ -164,6 +164,9 @@ pub struct Variant {
     pub environment: BTreeMap<String, String>,
     /// The size of the executable file.
     pub executable_bytes: Option<u64>,
+    /// Of the baseline's files, as [`crate::command_files::sha256`]; none of other variants and in earlier results.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files_sha256: Option<String>,
     /// How its allocator was seen to be active.
     pub activity: Activity,
     /// The programs of the command that its allocator did not reach.

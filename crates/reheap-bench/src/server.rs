@@ -21,6 +21,8 @@ use std::time::{Duration, Instant};
 const KNOCK_EVERY: Duration = Duration::from_millis(10);
 /// How long a server takes to get ready before somebody is told that it is waited for.
 const TELL_AFTER: Duration = Duration::from_secs(1);
+/// SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV and SIGSYS, by their numbers on Linux.
+const CRASHES: [i32; 7] = [4, 5, 6, 7, 8, 11, 31];
 /// How long a server on this machine may take to accept a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(1);
 
@@ -133,7 +135,7 @@ fn why_not_ready(sign: &ReadySign, within: Duration, outcome: Outcome) -> String
 
 /// Starts a server, runs the load generator when it is ready, and stops the server.
 ///
-/// The outcome is the load generator's; or the server's, if that ended before it was to. The time limit is the load
+/// The outcome is the load generator's; or the server's, if that ended before it was to, or crashed when it was to. The time limit is the load
 /// generator's, the memory limit the server's. If the server takes a while to get ready, `on_wait` is called when that
 /// is clear and when it is over, because nobody likes to look at a program that says nothing.
 ///
@@ -253,7 +255,13 @@ fn while_ready<T>(
 }
 
 fn together(served: Finished, loaded: Finished) -> Finished {
+    let outcome = match served.outcome {
+        Outcome::Signalled(signal) if CRASHES.contains(&signal) => served.outcome,
+        Outcome::OutOfMemory => served.outcome,
+        _ => loaded.outcome,
+    };
     Finished {
+        outcome,
         cost: Cost {
             wall_seconds: loaded.cost.wall_seconds,
             ..served.cost

@@ -88,6 +88,7 @@ pub(crate) fn variant(name: &str, role: Role, runs: Vec<Run>) -> Variant {
         command: vec!["program".into()],
         environment: BTreeMap::new(),
         executable_bytes: None,
+        files_sha256: None,
         activity: Activity::NothingClaimed,
         unreached: Vec::new(),
         runs,

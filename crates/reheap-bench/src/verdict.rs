@@ -31,12 +31,9 @@ pub fn of_one(findings: &Findings<'_>) -> String {
         return reason;
     }
     let (main, baseline) = (findings.main_quantity(), baseline(findings));
-    if let Some((variant, Some(ratio))) = findings.best().map(|(it, shown)| (it, shown.ratio)) {
+    if let Some((variant, change)) = best_change(findings, &main) {
         let name = &findings.benchmark.variants[variant].name;
-        let change = figures::change_of(noun(&main), ratio.value);
-        let change = format!("{change} {} {baseline}", compared(ratio.value));
-        let (change, memory) = (with_interval(&change, &ratio), memory_of(findings, variant));
-        return format!("{name}: {change}{memory}");
+        return format!("{name}: {change}{}", memory_of(findings, variant));
     }
     let direction = findings.benchmark.direction(&main);
     let none = match all_are_worse(findings, &main) {
@@ -52,6 +49,29 @@ pub fn of_one(findings: &Findings<'_>) -> String {
         Some(memory) => format!("{none}; {memory}"),
         None => none,
     }
+}
+
+/// The best variant, and by how much it is better than the baseline; none if that rounds to nothing.
+fn best_change(findings: &Findings<'_>, main: &Quantity) -> Option<(usize, String)> {
+    let (variant, shown) = findings.best()?;
+    let baseline = baseline(findings);
+    let Some(ratio) = shown.ratio else {
+        let analysis = findings.analysis(main)?;
+        let row = analysis
+            .rows
+            .iter()
+            .find(|row| row.role == Role::Baseline)?;
+        let medians = analysis.rows[variant].median().zip(row.median())?;
+        let [own, other] = [medians.0, medians.1].map(|it| figures::value(main, it));
+        let change = format!("{} is {own}, and {other} with {baseline}", noun(main));
+        return Some((variant, change));
+    };
+    if figures::is_said_as_none(ratio.value) {
+        return None;
+    }
+    let change = figures::change_of(noun(main), ratio.value);
+    let change = format!("{change} {} {baseline}", compared(ratio.value));
+    Some((variant, with_interval(&change, &ratio)))
 }
 
 /// Why nothing can be said of a benchmark.
@@ -177,7 +197,7 @@ fn of_several(overview: &Overview<'_>, matrix: &Matrix) -> String {
 }
 
 /// What several benchmarks show of a variant: better or worse if that is claimed in at least half of them, and in more
-/// than the opposite, and the mean agrees; equal if all say so.
+/// than the opposite, and the mean agrees beyond its interval; equal if all say so.
 fn on_the_whole(row: &MatrixRow, direction: Direction) -> Option<Verdict> {
     let count = |wanted: Verdict| {
         let cells = row.cells.iter();
@@ -185,11 +205,21 @@ fn on_the_whole(row: &MatrixRow, direction: Direction) -> Option<Verdict> {
             .filter(|it| matches!(it, Entry::Compared(comparison) if comparison.verdict == wanted))
             .count()
     };
-    let (better, worse) = (count(Verdict::Better), count(Verdict::Worse));
+    let (better, worse, equal) = (
+        count(Verdict::Better),
+        count(Verdict::Worse),
+        count(Verdict::Equal),
+    );
+    // Without an interval, a ratio that may be chance must not move the mean.
+    let is_shown = match row.interval {
+        Some(interval) => !interval.contains(1.0),
+        None => better + worse + equal == row.cells.len(),
+    };
     let is_less = row.mean? < 1.0;
     let has_better_mean = is_less == (direction == Direction::Lower);
     match (better, worse) {
-        _ if count(Verdict::Equal) == row.cells.len() => Some(Verdict::Equal),
+        _ if equal == row.cells.len() => Some(Verdict::Equal),
+        _ if !is_shown => None,
         _ if 2 * better.max(worse) < row.cells.len() => None,
         _ if better > worse && has_better_mean => Some(Verdict::Better),
         _ if worse > better && !has_better_mean => Some(Verdict::Worse),
@@ -317,6 +347,32 @@ mod tests {
         let said = said(vec![one, two]);
         let mean = "mimalloc: 21 % less time than glibc and 3.00 times the memory, geometric mean of 2 benchmarks";
         assert_eq!(said, mean);
+    }
+
+    #[test]
+    fn one_benchmark_that_shows_nothing_makes_no_mean() {
+        let shown = measured(&[("mimalloc", 0.97, 50.0)], 12, 2);
+        let mut open = measured(&[("mimalloc", 1.0, 50.0)], 12, 3);
+        for (round, run) in open.variants[2].runs.iter_mut().enumerate() {
+            run.cost.wall_seconds = if round % 3 == 0 { 1.5 } else { 0.2 };
+        }
+        let none = "No variant takes measurably less time than glibc, on average of 2 benchmarks";
+        assert_eq!(said(vec![shown, open]), none);
+    }
+
+    #[test]
+    fn figures_of_zero_are_said_by_themselves() {
+        let mut benchmark = measured(&[("mimalloc", 1.0, 50.0)], 12, 2);
+        let errors = |variant: usize| if variant == 2 { 0.0 } else { 100.0 };
+        for (place, variant) in benchmark.variants.iter_mut().enumerate() {
+            for run in &mut variant.runs {
+                let errors = errors(place) + run.round as f64 * errors(place) / 1e3;
+                run.metrics = [("errors".to_owned(), errors)].into();
+            }
+        }
+        benchmark.metrics = [("errors".to_owned(), Direction::Lower)].into();
+        let said = said(vec![benchmark]);
+        assert!(said.starts_with("mimalloc: errors is 0, and 10"), "{said}");
     }
 
     #[test]

@@ -30,6 +30,9 @@ const DRIFT_SIZE: f64 = 0.02;
 /// Among fewer runs the spread is too uncertain to call any of them an outlier.
 const RUNS_FOR_OUTLIERS: usize = 10;
 
+/// How many times the largest process's peak a command may have on average: a shell in front of a program adds a little.
+const SHARE_OF_ONE: f64 = 1.2;
+
 /// The share of the processors that may be busy with something else.
 const BUSY_SHARE: f64 = 0.25;
 
@@ -79,6 +82,11 @@ pub enum Warning {
         count: usize,
         /// Of how many.
         runs: usize,
+    },
+    /// A command has several processes at a time, and its peak memory is that of one of them.
+    PeakOfOne {
+        /// The variant.
+        variant: String,
     },
     /// With so few rounds no difference can be told from chance, however large it is.
     FewRounds {
@@ -178,6 +186,7 @@ pub(crate) fn warnings(evidence: &Evidence<'_>) -> Vec<Warning> {
     all.extend(sharing.map(Warning::Shared));
     all.extend(wall.and_then(too_short));
     let rounds = relative_rounds(benchmark, failures);
+    all.extend(peak_of_one(benchmark, failures));
     all.extend(drift(&rounds));
     all.extend(other_load(results));
     all.extend(first_round_slower(&rounds));
@@ -216,6 +225,21 @@ fn too_short(wall: &Analysis) -> Option<Warning> {
     let baseline = wall.rows.iter().find(|row| row.role == Role::Baseline)?;
     let wall_seconds = baseline.summary.as_ref()?.median.value;
     (wall_seconds < SHORT_SECONDS).then_some(Warning::TooShort { wall_seconds })
+}
+
+/// The kernel knows the peak of each process, and reheap has that of the largest.
+fn peak_of_one(benchmark: &Benchmark, failures: &[Failures]) -> Option<Warning> {
+    let share = |place: usize| {
+        let (variant, failures) = (&benchmark.variants[place], &failures[place]);
+        let [average, peak] = [Quantity::MeanRss, Quantity::PeakRss].map(|quantity| {
+            let figures = figures(variant, &quantity, failures);
+            Some(Sample::new(figures.into_values())?.median())
+        });
+        Some((average? / peak?, variant.name.clone()))
+    };
+    let shares = (0..benchmark.variants.len()).filter_map(share);
+    let (share, variant) = shares.max_by(|left, right| left.0.total_cmp(&right.0))?;
+    (share > SHARE_OF_ONE).then_some(Warning::PeakOfOne { variant })
 }
 
 fn twins_differ(main: &Analysis) -> Option<Warning> {
@@ -410,6 +434,21 @@ mod tests {
     fn a_quiet_machine_gets_no_warning() {
         let quiet = Simulated::quiet(20, 2).run(&variants(1.0));
         assert_eq!(warned(&quiet), []);
+    }
+
+    #[test]
+    fn a_peak_that_is_less_than_the_average_is_that_of_one_process() {
+        let mut several = Simulated::quiet(20, 2).run(&variants(1.0));
+        for run in &mut several.variants[2].runs {
+            run.cost.mean_rss_bytes = Some(2_500_000);
+        }
+        let said = said(&warned(&several), Some(20));
+        assert!(
+            said.starts_with(
+                "a has several processes at a time, and its peak memory is that of the largest"
+            ),
+            "{said}"
+        );
     }
 
     #[test]

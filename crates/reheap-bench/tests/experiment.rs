@@ -13,7 +13,7 @@ use reheap_bench::run::{CommandLine, Finished, Launcher, RunError};
 use reheap_bench::server::{Load, ReadySign, ServeError};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 fn variant(name: &str, role: Role, script: &str) -> PlannedVariant {
     PlannedVariant {
@@ -27,6 +27,7 @@ fn variant(name: &str, role: Role, script: &str) -> PlannedVariant {
             ..CommandLine::default()
         },
         executable_bytes: None,
+        files_sha256: None,
         activity: Activity::NothingClaimed,
         unreached: Vec::new(),
         first_run: None,
@@ -273,6 +274,33 @@ fn rounds_end_when_the_time_is_used_up_or_the_intervals_are_narrow() {
     let benchmark = measured(&precise);
     assert_eq!(benchmark.ended, Ending::Precise);
     assert_eq!(benchmark.variants[0].runs.len(), 10);
+}
+
+#[test]
+fn a_run_that_is_still_going_when_the_time_is_used_up_has_not_failed() {
+    let directory = tempfile::tempdir().unwrap();
+    let once = directory.path().join("once");
+    let late = SystemTime::now() + Duration::from_secs(4);
+    let late = late.duration_since(UNIX_EPOCH).unwrap().as_nanos();
+    // A second before the end it begins to take two.
+    let script = format!(
+        "test $(date +%s%N) -lt {late} || test -e {0} || {{ touch {0}; sleep 2; }}",
+        once.display()
+    );
+    let mut plan = plan(
+        None,
+        vec![
+            variant("one", Role::Baseline, &script),
+            variant("two", Role::Candidate, &script),
+        ],
+    );
+    plan.settings.budget_seconds = 5.0;
+    plan.settings.precision = 1e-9;
+    let benchmark = measured(&plan);
+    assert_eq!(benchmark.ended, Ending::Budget);
+    assert!(once.exists());
+    let all = (0..2).flat_map(|place| outcomes(&benchmark, place));
+    assert!(all.into_iter().all(|it| it == Outcome::Exited(0)));
 }
 
 #[test]

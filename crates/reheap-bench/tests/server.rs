@@ -182,6 +182,16 @@ fn a_server_that_crashes_under_the_load_is_a_result_and_ends_the_load() {
 }
 
 #[test]
+fn a_server_that_crashes_when_it_is_stopped_is_a_result() {
+    let port = free_port();
+    let crash =
+        "import os, signal; signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), 11))";
+    let load = load(python(LOAD, port), ReadySign::Port(port));
+    let finished = served(&python(&format!("{crash}\n{SERVER}"), port), &load).unwrap();
+    assert_eq!(finished.outcome, Outcome::Signalled(11));
+}
+
+#[test]
 fn a_server_that_goes_into_the_background_is_refused() {
     let port = free_port();
     let forks = format!("import os\nif os.fork(): os._exit(0)\n{SERVER}");

@@ -8,6 +8,7 @@
 use crate::view::{Weight, views};
 use reheap_bench::overview::Overview;
 use reheap_bench::results::Quantity;
+use reheap_bench::stats::interval::CONFIDENCE;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -17,11 +18,13 @@ const MEASURE_NAME: usize = 64;
 #[derive(Serialize)]
 struct Metric {
     value: f64,
-    lower_value: f64,
-    upper_value: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lower_value: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upper_value: Option<f64>,
 }
 
-/// The medians of all variants with their intervals, in Bencher Metric Format.
+/// The medians of all variants in Bencher Metric Format, with their intervals where there are enough rounds for 95 %.
 pub fn bencher_json(overview: &Overview<'_>) -> String {
     let mut benchmarks: BTreeMap<String, BTreeMap<String, Metric>> = BTreeMap::new();
     for view in views(overview) {
@@ -34,10 +37,12 @@ pub fn bencher_json(overview: &Overview<'_>) -> String {
                 .filter_map(|analysis| {
                     let median = analysis.rows[shown.index].summary.as_ref()?.median;
                     let (measure, in_unit) = measure(&analysis.quantity);
+                    let is_sure = median.interval.confidence >= CONFIDENCE;
+                    let bound = |bound| is_sure.then(|| in_unit(bound));
                     let metric = Metric {
                         value: in_unit(median.value),
-                        lower_value: in_unit(median.interval.low),
-                        upper_value: in_unit(median.interval.high),
+                        lower_value: bound(median.interval.low),
+                        upper_value: bound(median.interval.high),
                     };
                     Some((cut(&measure, MEASURE_NAME), metric))
                 });

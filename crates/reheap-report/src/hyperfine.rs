@@ -10,6 +10,7 @@
 
 use crate::escape::shell;
 use crate::names;
+use reheap_bench::analysis::Failures;
 use reheap_bench::overview::Overview;
 use reheap_bench::results::{Benchmark, Outcome, Quantity, Results, Run, Variant};
 use reheap_bench::stats::Sample;
@@ -27,7 +28,8 @@ pub enum HyperfineFormat {
 
 /// All variants with their runs as hyperfine writes them.
 ///
-/// Variants without a run are left out, because hyperfine has a mean for each.
+/// Variants without a run are left out, because hyperfine has a mean for each. Runs that failed are left out too, as in all
+/// figures, unless there are no others: hyperfine has no way to tell them apart in its means.
 pub fn hyperfine_json(overview: &Overview<'_>, format: HyperfineFormat) -> String {
     let text = match format {
         HyperfineFormat::One => serde_json::to_string_pretty(&FirstFormat {
@@ -54,6 +56,7 @@ struct Measured<'a> {
     name: String,
     benchmark: &'a Benchmark,
     variant: &'a Variant,
+    runs: Vec<&'a Run>,
 }
 
 fn measured<'a>(overview: &Overview<'a>) -> impl Iterator<Item = Measured<'a>> {
@@ -61,19 +64,29 @@ fn measured<'a>(overview: &Overview<'a>) -> impl Iterator<Item = Measured<'a>> {
     overview.benchmarks.iter().flat_map(move |findings| {
         let benchmark = findings.benchmark;
         let of = names::qualified(findings, several);
-        let variants = benchmark
-            .variants
-            .iter()
-            .filter(|variant| !variant.runs.is_empty());
-        variants.map(move |variant| Measured {
+        let variants = benchmark.variants.iter().zip(&findings.failures);
+        let run = variants.filter(|(variant, _)| !variant.runs.is_empty());
+        run.map(move |(variant, failures)| Measured {
             name: match &of {
                 Some(of) => format!("{}, {of}", variant.name),
                 None => variant.name.clone(),
             },
             benchmark,
             variant,
+            runs: counting(variant, failures),
         })
     })
+}
+
+fn counting<'a>(variant: &'a Variant, failures: &Failures) -> Vec<&'a Run> {
+    let runs = || variant.runs.iter();
+    let counting: Vec<&Run> = runs()
+        .filter(|run| !failures.rounds.contains(&run.round))
+        .collect();
+    match counting.is_empty() {
+        true => runs().collect(),
+        false => counting,
+    }
 }
 
 #[derive(Serialize)]
@@ -100,25 +113,21 @@ struct FirstResult<'a> {
 
 impl<'a> FirstResult<'a> {
     fn of(measured: &Measured<'a>) -> FirstResult<'a> {
-        let variant = measured.variant;
-        let times = values(variant, &Quantity::Wall);
+        let runs = &measured.runs;
+        let times = values(runs, &Quantity::Wall);
         let summary = Summary::of(&times, "second");
         FirstResult {
             command: measured.name.clone(),
             mean: summary.mean,
             stddev: summary.stddev,
             median: summary.median,
-            user: mean(&values(variant, &Quantity::User)),
-            system: mean(&values(variant, &Quantity::System)),
+            user: mean(&values(runs, &Quantity::User)),
+            system: mean(&values(runs, &Quantity::System)),
             min: summary.min,
             max: summary.max,
             times,
-            memory_usage_byte: variant
-                .runs
-                .iter()
-                .map(|run| run.cost.peak_rss_bytes)
-                .collect(),
-            exit_codes: variant.runs.iter().map(exit_code).collect(),
+            memory_usage_byte: runs.iter().map(|run| run.cost.peak_rss_bytes).collect(),
+            exit_codes: runs.iter().map(|run| exit_code(run)).collect(),
             parameters: &measured.benchmark.parameters,
         }
     }
@@ -205,10 +214,16 @@ impl<'a> SecondResult<'a> {
         SecondResult {
             command: shell(&variant.command),
             name: measured.name.clone(),
-            measurements: variant.runs.iter().map(Measurement::of).collect(),
+            measurements: measured
+                .runs
+                .iter()
+                .map(|run| Measurement::of(run))
+                .collect(),
             summary: SUMMARISED
                 .iter()
-                .map(|(key, quantity, unit)| (*key, Summary::of(&values(variant, quantity), unit)))
+                .map(|(key, quantity, unit)| {
+                    (*key, Summary::of(&values(&measured.runs, quantity), unit))
+                })
                 .collect(),
             parameters: parameters
                 .map(|(name, value)| {
@@ -276,12 +291,8 @@ impl Summary {
     }
 }
 
-fn values(variant: &Variant, quantity: &Quantity) -> Vec<f64> {
-    variant
-        .runs
-        .iter()
-        .filter_map(|run| quantity.of(run))
-        .collect()
+fn values(runs: &[&Run], quantity: &Quantity) -> Vec<f64> {
+    runs.iter().filter_map(|run| quantity.of(run)).collect()
 }
 
 fn mean(values: &[f64]) -> f64 {

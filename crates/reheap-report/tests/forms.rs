@@ -7,6 +7,7 @@ use reheap_bench::overview::Overview;
 use reheap_bench::results::{Results, Role};
 use reheap_report::{Colour, HyperfineFormat, Style};
 use roxmltree::{Document, Node, ParsingOptions};
+use std::collections::BTreeSet;
 use unicode_width::UnicodeWidthStr as _;
 
 fn html(files: &[Results]) -> String {
@@ -317,7 +318,8 @@ fn a_spreadsheet_gives_back_names_as_they_were() {
 }
 
 #[test]
-fn an_interval_of_bencher_holds_its_value() {
+fn an_interval_of_bencher_holds_its_value_and_few_rounds_have_none() {
+    let mut bounds = BTreeSet::new();
     for (name, results) in fixtures::all() {
         let value: serde_json::Value = serde_json::from_str(&bencher_json(&results)).unwrap();
         for metric in value
@@ -326,10 +328,25 @@ fn an_interval_of_bencher_holds_its_value() {
             .values()
             .flat_map(|of| of.as_object().unwrap().values())
         {
-            let figure = |key: &str| metric[key].as_f64().unwrap();
-            assert!(figure("lower_value") <= figure("value"), "{name}: {metric}");
-            assert!(figure("value") <= figure("upper_value"), "{name}: {metric}");
+            let figure = |key: &str| metric[key].as_f64();
+            let value = figure("value").unwrap();
+            let (low, high) = (figure("lower_value"), figure("upper_value"));
+            assert!(low.is_none_or(|low| low <= value), "{name}: {metric}");
+            assert!(high.is_none_or(|high| value <= high), "{name}: {metric}");
+            assert_eq!(low.is_some(), high.is_some(), "{name}: {metric}");
+            bounds.insert((name, low.is_some()));
         }
+    }
+    assert!(bounds.contains(&("one-round", false)), "{bounds:?}");
+    assert!(bounds.contains(&("crashing", true)), "{bounds:?}");
+}
+
+#[test]
+fn the_means_of_hyperfine_have_no_run_that_crashed() {
+    let results = fixtures::crashing();
+    for format in [HyperfineFormat::One, HyperfineFormat::Two] {
+        let written = hyperfine_json(&results, format);
+        assert!(!written.contains("null"), "{written}");
     }
 }
 

@@ -96,7 +96,7 @@ impl<'r, 'a> FirstRuns<'r, 'a> {
             let most = outlook.longest_first_run();
             let took = self.one(place, Some(most))?;
             if took >= most {
-                self.leave_out(place, outlook.too_slow(took).to_string());
+                self.leave_out(place, outlook.cut_off(took).to_string());
                 continue;
             }
             outlook.add(Some(took));

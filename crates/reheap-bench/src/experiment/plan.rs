@@ -70,6 +70,7 @@ impl Plan {
                     .map(|(name, value)| (text(name), text(value)))
                     .collect(),
                 executable_bytes: planned.executable_bytes,
+                files_sha256: planned.files_sha256.clone(),
                 activity: planned.activity.clone(),
                 unreached: planned.unreached.clone(),
                 runs: Vec::new(),
@@ -107,6 +108,8 @@ pub struct PlannedVariant {
     pub command: CommandLine,
     /// As [`Variant::executable_bytes`].
     pub executable_bytes: Option<u64>,
+    /// As [`Variant::files_sha256`].
+    pub files_sha256: Option<String>,
     /// As [`Variant::activity`].
     pub activity: Activity,
     /// As [`Variant::unreached`].

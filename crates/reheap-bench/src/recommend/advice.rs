@@ -110,6 +110,8 @@ pub enum Reason {
         /// How large a difference would have been seen.
         visible: Option<f64>,
     },
+    /// Keep: what differs is too little to matter.
+    Negligible,
     /// Keep: there were too few rounds for any difference to be more than chance.
     TooFewRounds(Warning),
     /// Keep: there are differences, and none makes another variant the better one for this goal.
@@ -118,7 +120,9 @@ pub enum Reason {
     TooSlow {
         /// The variant.
         variant: String,
-        /// Its wall time's ratio to the baseline's.
+        /// The time that counts.
+        quantity: Quantity,
+        /// Its ratio to the baseline's.
         ratio: Estimate,
     },
     /// Keep: the baseline is hardened, and no hardened candidate costs less.
@@ -199,7 +203,7 @@ fn enough_seconds(warning: &Warning) -> Option<u64> {
     };
     // Twice as much as the rounds need, because step two needs some too.
     let enough = 2.0 * took * *needed as f64 / *rounds as f64;
-    Some((enough as u64).next_multiple_of(10))
+    Some((enough.ceil().max(1.0) as u64).next_multiple_of(10))
 }
 
 fn joined(parts: &[impl fmt::Display]) -> String {
@@ -247,10 +251,17 @@ impl fmt::Display for Reason {
                     None => Ok(()),
                 }
             }
+            Reason::Negligible => {
+                f.write_str("no difference that was shown is as large as 2 %")
+            }
             Reason::TooFewRounds(few) => few.fmt(f),
             Reason::NothingBetter => f.write_str("nothing was shown to be better for this goal"),
-            Reason::TooSlow { variant, ratio } => {
-                let slower = change_with_interval(&Quantity::Wall, ratio);
+            Reason::TooSlow {
+                variant,
+                quantity,
+                ratio,
+            } => {
+                let slower = change_with_interval(quantity, ratio);
                 write!(f, "{variant} needs the least memory, but {slower}")
             }
             Reason::AlreadyHardened => {

@@ -284,6 +284,14 @@ impl<'a> Contest<'a> {
         if let Some(few) = self.findings.warnings.iter().find(is_few) {
             return Reason::TooFewRounds(few.clone());
         }
+        let is_shown = |quantity, variant| {
+            let comparison = self.findings.comparison(quantity, variant);
+            comparison.is_some_and(|it| it.verdict.is_claimed())
+        };
+        let mut eligible = self.eligible();
+        if eligible.any(|variant| decisive.iter().any(|it| is_shown(it, variant))) {
+            return Reason::Negligible;
+        }
         let analysis = self.findings.analysis(&decisive[0]);
         Reason::Indistinguishable {
             visible: analysis.and_then(|it| it.visible(self.findings.benchmark)),
@@ -293,6 +301,7 @@ impl<'a> Contest<'a> {
     fn too_slow(&self, variant: usize) -> Option<Reason> {
         Some(Reason::TooSlow {
             variant: self.findings.benchmark.variants[variant].name.clone(),
+            quantity: self.time.clone(),
             ratio: self.ratio(&self.time, variant)?,
         })
     }

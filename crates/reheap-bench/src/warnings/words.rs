@@ -40,6 +40,9 @@ impl Warning {
                 "Outliers are kept and barely move the median. Another program probably ran at that time."
                     .into()
             }
+            Warning::PeakOfOne { .. } => {
+                "The average memory counts all of them: see `--verbose`.".into()
+            }
             Warning::FewRounds { needed, .. } => {
                 format!("Use `--rounds {needed}` or more, or a command that takes less time.")
             }
@@ -135,6 +138,10 @@ impl fmt::Display for Warning {
                 };
                 write!(f, "{variant}: {count} of {runs} runs {are}")
             }
+            Warning::PeakOfOne { variant } => write!(
+                f,
+                "{variant} has several processes at a time, and its peak memory is that of the largest"
+            ),
             Warning::FewRounds {
                 rounds,
                 needed,

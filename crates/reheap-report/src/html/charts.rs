@@ -9,7 +9,7 @@ use crate::words::capitalised;
 use reheap_bench::figures;
 use reheap_bench::overview::Overview;
 use reheap_bench::results::{Direction, Quantity};
-use reheap_bench::stats::interval::Estimate;
+use reheap_bench::stats::interval::{CONFIDENCE, Estimate};
 use reheap_bench::sweeps;
 use reheap_bench::warnings::Warning;
 
@@ -235,7 +235,8 @@ fn scaling_chart(series: &sweeps::Series, first: &View<'_>) -> Chart {
     let point = |name: &str, step: usize, estimate: &Estimate| Point {
         step,
         value: estimate.value,
-        interval: Some((estimate.interval.low, estimate.interval.high)),
+        interval: (estimate.interval.confidence >= CONFIDENCE)
+            .then_some((estimate.interval.low, estimate.interval.high)),
         title: format!(
             "{name}, {parameter}={}: {}",
             values[step],
@@ -277,8 +278,13 @@ fn scaling_chart(series: &sweeps::Series, first: &View<'_>) -> Chart {
         Some(_) => "line",
         None => "area",
     };
+    let mut points = lines.series.iter().flat_map(|series| &series.points);
+    let medians = match points.any(|point| point.interval.is_some()) {
+        true => format!("Medians; the {interval} is their 95 % interval"),
+        false => "Medians".to_owned(),
+    };
     let caption = format!(
-        "{}. Medians; the {interval} is their 95 % interval.{}",
+        "{}. {medians}.{}",
         settings.join(", "),
         cautions(&[lines.axis()])
     );

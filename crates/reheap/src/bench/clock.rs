@@ -91,7 +91,7 @@ impl Clock {
     pub(crate) fn too_slow(&self, first_run: Duration) -> Option<TooSlow> {
         let mut step = self.step.borrow_mut();
         let outlook = &mut step.as_mut()?.outlook;
-        (first_run >= outlook.longest_first_run()).then(|| outlook.too_slow(first_run))
+        (first_run >= outlook.longest_first_run()).then(|| outlook.cut_off(first_run))
     }
 
     /// A candidate of this step is ready; it took so long when it was tried out, if it was.

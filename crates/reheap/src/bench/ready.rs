@@ -5,6 +5,7 @@ use crate::bench::variants;
 use crate::choice::Choice;
 use crate::program::Route;
 use reheap_allocators::target::Libc;
+use reheap_bench::command_files;
 use reheap_bench::experiment::{FirstRun, PlannedVariant};
 use reheap_bench::results::{Activity, AllocatorVersion, Role, Unreached};
 use reheap_bench::run::CommandLine;
@@ -63,6 +64,10 @@ impl ReadyVariant {
             allocator: self.allocator.clone(),
             tuning: self.tuning.clone(),
             executable_bytes: fs::metadata(&command.program).ok().map(|file| file.len()),
+            files_sha256: match self.role {
+                Role::Baseline => command_files::sha256(&command),
+                Role::BaselineCopy | Role::Candidate => None,
+            },
             command,
             activity: self.activity.clone(),
             unreached: self.unreached.clone(),

@@ -7,6 +7,7 @@ use reheap_bench::analysis::Verdict;
 use reheap_bench::compare::{Change, Changes, Check, Reference, compare, title};
 use reheap_bench::figures;
 use reheap_bench::results::{Quantity, Results};
+use reheap_bench::stats::interval::{CONFIDENCE, Estimate, Interval};
 use reheap_bench::threshold::{Threshold, nearest};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -136,9 +137,14 @@ fn gate(changes: &Changes, thresholds: &[Threshold], fail_unclear: bool) -> Exit
                 code = ExitCode::from(exit::THRESHOLD_VIOLATED);
             }
             Check::Unclear => {
-                note(&format!(
-                    "unclear: {threshold}: {change}: neither shown nor excluded; measure more rounds"
-                ));
+                let advice = match change.is_reference {
+                    true => {
+                        "it may be the session; give both files a baseline that does not change"
+                    }
+                    false => "neither shown nor excluded; measure more rounds",
+                };
+                let change = change.against(threshold);
+                note(&format!("unclear: {threshold}: {change}: {advice}"));
                 if fail_unclear {
                     code = ExitCode::from(exit::THRESHOLD_VIOLATED);
                 }
@@ -222,12 +228,13 @@ fn variant_line(changes: &[&Change]) -> String {
 }
 
 fn as_json(changes: &Changes) -> Value {
-    let reference = |benchmark: &str| {
-        let mut references = changes.references.iter();
-        match references.find(|(title, _)| title == benchmark)? {
-            (_, Reference::Baseline { variant, .. }) => Some(variant.clone()),
-            (_, Reference::None) => None,
-        }
+    let interval = |ratio: Estimate| {
+        let Interval {
+            low,
+            high,
+            confidence,
+        } = ratio.interval;
+        (confidence >= CONFIDENCE).then_some([low, high])
     };
     let change = |change: &Change| {
         json!({
@@ -237,9 +244,9 @@ fn as_json(changes: &Changes) -> Value {
             "old": change.old.value,
             "new": change.new.value,
             "ratio": change.ratio.map(|ratio| ratio.value),
-            "interval": change.ratio.map(|ratio| [ratio.interval.low, ratio.interval.high]),
+            "interval": change.ratio.and_then(interval),
             "p": change.p_adjusted,
-            "relative_to": reference(&change.benchmark).filter(|_| !change.is_reference),
+            "relative_to": change.relative_to,
             "verdict": match change.verdict {
                 Verdict::Better => "better",
                 Verdict::Worse => "worse",
