@@ -32,11 +32,13 @@ const USUAL: How<'static> = How {
 };
 const PACKAGE: &str = "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2021\"\n";
 const MAIN: &str = "fn main() {}\n";
+/// mimalloc as a dependency.
+const V2: &str = "{ version = \"0.1.52\", features = [\"v2\"] }";
 const BLOCK: &str = "// Set up by `reheap adopt`; `reheap adopt --undo` takes it out.\n\
                      #[cfg(target_env = \"musl\")]\n#[global_allocator]\n\
                      static GLOBAL: mimalloc::MiMalloc = mimalloc::MiMalloc;";
 const TABLE: &str = "[target.'cfg(target_env = \"musl\")'.dependencies] # reheap adopt\n\
-                     mimalloc = \"0.1.52\" # reheap adopt";
+                     mimalloc = { version = \"0.1.52\", features = [\"v2\"] } # reheap adopt";
 
 impl Written {
     fn new(files: &[(&str, &str)]) -> Self {
@@ -211,7 +213,9 @@ fn a_feature_is_added_to_defaults_however_they_are_written() {
         written.adopt(how);
         let after = written.read("Cargo.toml");
         assert!(
-            after.contains("mimalloc = { version = \"0.1.52\", optional = true } # reheap adopt"),
+            after.contains(
+                "mimalloc = { version = \"0.1.52\", features = [\"v2\"], optional = true } # reheap adopt"
+            ),
             "{after}"
         );
         assert!(after.contains(expected), "{after}");
@@ -230,7 +234,7 @@ fn a_feature_is_added_to_defaults_however_they_are_written() {
 
 #[test]
 fn tables_with_the_same_condition_and_dotted_keys_get_a_line() {
-    let line = "mimalloc = \"0.1.52\" # reheap adopt";
+    let line = "mimalloc = { version = \"0.1.52\", features = [\"v2\"] } # reheap adopt";
     for (tables, expected) in [
         (
             "\n[target.'cfg(target_env = \"musl\")'.dependencies]\nlibc = \"0.2\" # c\n\n[lib]\n",
@@ -357,10 +361,7 @@ fn a_workspace_with_shared_dependencies_gets_one_more_of_these() {
             ),
             (
                 "b/Cargo.toml",
-                &format!(
-                    "{b}\n{}\n",
-                    TABLE.replace("\"0.1.52\"", "{ workspace = true }")
-                ),
+                &format!("{b}\n{}\n", TABLE.replace(V2, "{ workspace = true }")),
             ),
             ("a/src/bin/other.rs", &format!("{BLOCK}\n\n{MAIN}")),
             ("library/Cargo.toml", &library),
@@ -432,10 +433,9 @@ fn a_piece_that_somebody_changed_stays_and_is_named() {
 
     let written = Written::new(&[("Cargo.toml", PACKAGE), ("src/main.rs", MAIN)]);
     written.adopt(USUAL);
-    let manifest = written.read("Cargo.toml").replace(
-        "\"0.1.52\"",
-        "{ version = \"0.1.52\", features = [\"v2\"] }",
-    );
+    let manifest = written
+        .read("Cargo.toml")
+        .replace("[\"v2\"]", "[\"v2\", \"no_thp\"]");
     written.write("Cargo.toml", &manifest);
     let left = written.undo();
     assert_eq!((left.len(), left[0].1), (1, 7), "{left:?}");
@@ -482,6 +482,20 @@ fn another_choice_replaces_the_first_and_keeps_a_raised_version() {
             "{PACKAGE}\n[dependencies] # reheap adopt\nmimalloc = {{ version = \"0.1.60\", features = [\"secure\"] }} # reheap adopt\n"
         )
     );
+    for (allocator, value) in [
+        ("mimalloc3", "\"0.1.60\""),
+        (
+            "mimalloc2-secure",
+            "{ version = \"0.1.60\", features = [\"v2\", \"secure\"] }",
+        ),
+    ] {
+        written.adopt(How { allocator, ..USUAL });
+        let manifest = written.read("Cargo.toml");
+        assert!(
+            manifest.ends_with(&format!("mimalloc = {value} # reheap adopt\n")),
+            "{manifest}"
+        );
+    }
     written.adopt(How {
         allocator: "jemalloc",
         ..USUAL
@@ -605,7 +619,7 @@ fn a_file_in_another_encoding_is_refused_in_plain_words() {
 
 #[test]
 fn a_version_that_a_bot_writes_as_a_table_is_still_adopts() {
-    for allocator in ["mimalloc", "jemalloc"] {
+    for allocator in ["mimalloc3", "jemalloc"] {
         let written = Written::new(&[("Cargo.toml", PACKAGE), ("src/main.rs", MAIN)]);
         written.adopt(How { allocator, ..USUAL });
         let manifest = written.read("Cargo.toml");

@@ -97,6 +97,28 @@ fn a_program_for_musl_has_mimalloc_until_it_is_taken_out() {
 }
 
 #[test]
+fn mimalloc_is_the_same_one_as_in_every_other_command() {
+    let project = Project::new(HELLO);
+    let before = files(&project);
+    for (allocator, version) in [("mimalloc", "2"), ("mimalloc3", "3")] {
+        run(&mut adopt(
+            &project,
+            &format!("--with crate -a {allocator}"),
+        ))
+        .succeeded();
+        run(&mut adopt(&project, "--check")).succeeded();
+        run(&mut adopt(&project, ""))
+            .succeeded()
+            .said(&[&format!("already set up with {allocator}\n")]);
+        succeeds("cargo", &project, &format!("build --target {}", target()));
+        let mut inspect = reheap(&format!("inspect --expect mimalloc={version}"));
+        run(inspect.arg(project.app())).succeeded();
+    }
+    run(&mut adopt(&project, "--undo")).succeeded();
+    assert_eq!(files(&project), before);
+}
+
+#[test]
 fn a_feature_that_is_off_leaves_the_program_as_it_was() {
     let project = Project::new(HELLO);
     run(&mut adopt(&project, "--feature fast")).succeeded();
@@ -263,7 +285,7 @@ fn what_cannot_be_set_up_is_refused_with_the_way_out() {
         (
             "-a rpmalloc",
             2,
-            ["no crate brings rpmalloc", "--with reheap"],
+            ["no crate that brings rpmalloc", "--with reheap"],
         ),
         ("-a stock", 2, ["`stock`", "--undo"]),
         (
@@ -384,6 +406,9 @@ fn a_module_of_python_gets_an_allocator_that_can_be_loaded() {
     project.write("pyproject.toml", "[tool.maturin]\n");
     let manifest = || fs::read_to_string(project.directory.join("Cargo.toml")).unwrap();
     let before = manifest();
+    run(&mut adopt(&project, "--wheel -a mimalloc3"))
+        .ended_with(2)
+        .said(&["known to crash", "use one of mimalloc, "]);
     run(&mut adopt(&project, "--wheel --with reheap"))
         .ended_with(2)
         .said(&["modules are shared libraries"]);

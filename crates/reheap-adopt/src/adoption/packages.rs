@@ -18,32 +18,40 @@ pub struct Packaged {
     pub has_default_features: bool,
     /// More of its features.
     pub features: &'static [&'static str],
-    /// And more in a library that a running program loads: room for its thread-local storage, and no known crash.
-    pub features_of_modules: &'static [&'static str],
+    /// And more in a library that a running program loads, for room for its thread-local storage; none if it is known
+    /// to crash there.
+    pub features_of_modules: Option<&'static [&'static str]>,
 }
 
-/// mimalloc 3 crashes when the thread that loaded the library has ended (its issue 1287).
-const MIMALLOC_IN_MODULES: &[&str] = &["local_dynamic_tls", "v2"];
+/// The package has mimalloc 3 unless a feature asks for mimalloc 2, and reheap means that one by `mimalloc`. mimalloc 3
+/// crashes when the thread that loaded the library has ended (its issue 1287).
+const MIMALLOC2_IN_MODULES: Option<&[&str]> = Some(&["local_dynamic_tls"]);
 
-const ROWS: [Packaged; 4] = [
+const ROWS: [Packaged; 6] = [
     Packaged {
-        features_of_modules: MIMALLOC_IN_MODULES,
+        features: &["v2"],
+        features_of_modules: MIMALLOC2_IN_MODULES,
         ..row("mimalloc", "mimalloc", "0.1.52")
     },
+    row("mimalloc3", "mimalloc", "0.1.52"),
     Packaged {
         features: &["secure"],
-        features_of_modules: MIMALLOC_IN_MODULES,
         ..row("mimalloc-secure", "mimalloc", "0.1.52")
     },
     Packaged {
-        features_of_modules: &["disable_initial_exec_tls"],
+        features: &["v2", "secure"],
+        features_of_modules: MIMALLOC2_IN_MODULES,
+        ..row("mimalloc2-secure", "mimalloc", "0.1.52")
+    },
+    Packaged {
+        features_of_modules: Some(&["disable_initial_exec_tls"]),
         ..row("jemalloc", "tikv-jemallocator", "0.7.0")
     },
     // By default it is built with CMake.
     Packaged {
         has_default_features: false,
         features: &["build_cc", "usewait-on-address"],
-        features_of_modules: &["local_dynamic_tls"],
+        features_of_modules: Some(&["local_dynamic_tls"]),
         ..row("snmalloc", "snmalloc-rs", "0.7.6")
     },
 ];
@@ -55,7 +63,7 @@ const fn row(allocator: &'static str, package: &'static str, version: &'static s
         version,
         has_default_features: true,
         features: &[],
-        features_of_modules: &[],
+        features_of_modules: None,
     }
 }
 
@@ -64,9 +72,9 @@ pub fn find(allocator: &str) -> Option<&'static Packaged> {
     ROWS.iter().find(|row| row.allocator == allocator)
 }
 
-/// The allocators that have one.
-pub fn allocators() -> impl Iterator<Item = &'static str> {
-    ROWS.iter().map(|row| row.allocator)
+/// All of them.
+pub fn all() -> impl Iterator<Item = &'static Packaged> {
+    ROWS.iter()
 }
 
 impl Packaged {
@@ -83,8 +91,8 @@ impl Packaged {
         if !self.has_default_features {
             fields.push("default-features = false".to_owned());
         }
-        let of_modules = self.features_of_modules.iter();
-        let of_modules = of_modules.filter(|_| is_for_modules);
+        let of_modules = self.features_of_modules.filter(|_| is_for_modules);
+        let of_modules = of_modules.into_iter().flatten();
         let features = self.features.iter().chain(of_modules);
         let features: Vec<String> = features.map(|it| format!("\"{it}\"")).collect();
         if !features.is_empty() {

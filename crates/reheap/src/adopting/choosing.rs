@@ -169,7 +169,7 @@ fn in_crate(
         let text = "`-t` works only with `--with reheap`: a crate has no options to build in";
         let hint = match name {
             "jemalloc" => "set _RJEM_MALLOC_CONF when the program runs, or use `--with reheap`",
-            "mimalloc" | "mimalloc-secure" => {
+            _ if name.starts_with("mimalloc") => {
                 "set MIMALLOC_… variables when the program runs, or use `--with reheap`"
             }
             _ => "use `--with reheap`",
@@ -186,8 +186,8 @@ fn in_crate(
         return Err(Failure::usage(text).hint(hint).into());
     }
     let Some(packaged) = packages::find(name) else {
-        let known: Vec<&str> = packages::allocators().collect();
-        let text = format!("no crate brings {name} for a #[global_allocator]");
+        let known: Vec<&str> = packages::all().map(|it| it.allocator).collect();
+        let text = format!("adopt has no crate that brings {name} for a #[global_allocator]");
         let hint = format!("use `--with reheap`, or one of {}", known.join(", "));
         return Err(Failure::usage(text).hint(hint).into());
     };
@@ -223,6 +223,14 @@ fn in_modules(
     else {
         return Ok(wanted);
     };
+    if packaged.features_of_modules.is_none() {
+        let name = packaged.allocator;
+        let text = format!("{name} is known to crash in libraries that are loaded later");
+        let others = packages::all().filter(|it| it.features_of_modules.is_some());
+        let others: Vec<&str> = others.map(|it| it.allocator).collect();
+        let hint = format!("use one of {}", others.join(", "));
+        return Err(Failure::usage(text).hint(hint).into());
+    }
     let modules = wheel::modules(project);
     let modules = modules
         .iter()
