@@ -298,6 +298,44 @@ fn what_to_write_is_there_after_what_to_install() {
 }
 
 #[test]
+fn a_preload_with_the_number_of_another_version_is_found() {
+    let old = "ENV LD_PRELOAD=/usr/lib/x86_64-linux-gnu/libjemalloc.so.1\n";
+    assert_not_there(
+        &format!("FROM debian:12-slim\n{old}"),
+        2,
+        &["`apt-get install libjemalloc2` brings it as `libjemalloc.so.2`"],
+    );
+    for dockerfile in [
+        &format!("FROM debian:12-slim\nRUN apt-get install -y libjemalloc2\n{old}"),
+        "FROM alpine\nRUN apk add jemalloc\nENV LD_PRELOAD=/usr/lib/libjemalloc.so.1\n",
+    ] {
+        assert_not_there(
+            dockerfile,
+            3,
+            &[
+                "libjemalloc.so.1` is not in `",
+                "which has another version",
+                "libjemalloc.so.2`",
+            ],
+        );
+    }
+    assert_not_there(
+        "FROM debian:12\nENV LD_PRELOAD=/usr/lib/libjemalloc.so.1\n",
+        2,
+        &["write `/usr/lib/x86_64-linux-gnu/libjemalloc.so.2`"],
+    );
+    // Debian 9 has that one, and Debian 13 another mimalloc.
+    for dockerfile in [
+        &format!("FROM debian:9\nRUN apt-get install -y libjemalloc1\n{old}"),
+        &format!("FROM debian:9\nRUN apt-get install -y redis-server\n{old}"),
+        "FROM debian:13\nRUN apt-get install -y libmimalloc3\nENV LD_PRELOAD=libmimalloc.so.3\n",
+        "FROM debian:12\nRUN apt-get install -y libmimalloc2.0\nENV LD_PRELOAD=libmimalloc.so.2.0\n",
+    ] {
+        assert_clean(&[("Dockerfile", dockerfile)]);
+    }
+}
+
+#[test]
 fn a_preload_that_no_machine_or_not_every_machine_has_is_found() {
     assert_not_there(
         "FROM --platform=$TARGETPLATFORM debian:12\nRUN apt-get install -y libjemalloc2\n\

@@ -96,12 +96,18 @@ struct Library {
 }
 
 impl Library {
-    /// The name of a file that is there without packages for developers.
+    /// The name, or the path, of a file that is there without packages for developers.
     fn numbered(&self, name: &str) -> String {
-        match name.ends_with(".so") {
-            true => format!("{name}.{}", self.number),
-            false => name.to_owned(),
+        match name.rsplit_once(".so") {
+            Some((stem, _)) if !self.has_number(name) => format!("{stem}.so.{}", self.number),
+            _ => name.to_owned(),
         }
+    }
+
+    /// Whether the name ends with the packages' number, which more numbers may follow.
+    fn has_number(&self, name: &str) -> bool {
+        let number = name.rsplit_once(".so.").map(|(_, number)| number);
+        number.is_some_and(|it| it.split('.').next() == Some(self.number))
     }
 
     /// Debian's package with it: the small tcmalloc has one of its own.
@@ -302,6 +308,13 @@ impl Contents {
             .iter()
             .any(|package| names.iter().any(|name| package.contains(name)))
     }
+
+    /// Whether this package has the library, and no other one may have it in another version.
+    fn has_only(&self, package: &str, library: &Library) -> bool {
+        let is_named = |it: &&String| library.names.iter().any(|name| it.contains(name));
+        let mut packages = self.packages.iter().filter(is_named).peekable();
+        packages.peek().is_some() && packages.all(|it| it == package || it.ends_with("-dev"))
+    }
 }
 
 /// Why a path is not there, and what to do; nothing if it may be.
@@ -346,7 +359,7 @@ fn on_debian(
                 library.package_of_debian(name)
             ),
         };
-        let name = match contents.is_for_developers() {
+        let name = match name.ends_with(".so") && contents.is_for_developers() {
             true => name.to_owned(),
             false => library.numbered(name),
         };
@@ -365,8 +378,8 @@ fn on_debian(
             &format!("apt-get install {}", library.package_of_debian(name)),
         ));
     }
-    if name.ends_with(".so") && !contents.is_for_developers() {
-        return Some(for_developers(path, library.numbered(path)));
+    if let Some(finding) = misnumbered(path, library, library.package_of_debian(name), contents) {
+        return Some(finding);
     }
     let is_fixed = of_processor == Some("x86_64-linux-gnu") && contents.is_of_many_platforms;
     is_fixed.then(|| {
@@ -399,17 +412,28 @@ fn on_alpine(
         let command = format!("apk add {}", library.alpine);
         return Some(not_installed(path, &library.numbered(name), &command));
     }
-    (name.ends_with(".so") && !contents.is_for_developers())
-        .then(|| for_developers(path, library.numbered(path)))
+    misnumbered(path, library, library.alpine, contents)
 }
 
 fn name_alone(name: &str) -> String {
     format!("write the name alone, `{name}`: the dynamic linker looks in its own directories")
 }
 
-fn for_developers(path: &str, numbered: String) -> (String, String) {
-    let what = format!("`{path}` is only in a -dev package, which is not installed");
-    (what, format!("write `{numbered}`"))
+/// A library is there, but not by this name.
+fn misnumbered(
+    path: &str,
+    library: &Library,
+    package: &str,
+    contents: &Contents,
+) -> Option<(String, String)> {
+    let numbered = library.numbered(path);
+    let what = match path.ends_with(".so") {
+        true if contents.is_for_developers() => return None,
+        true => format!("`{path}` is only in a -dev package, which is not installed"),
+        false if numbered == path || !contents.has_only(package, library) => return None,
+        false => format!("`{path}` is not in `{package}`, which has another version"),
+    };
+    Some((what, format!("write `{numbered}`")))
 }
 
 fn not_installed(path: &str, numbered: &str, command: &str) -> (String, String) {
