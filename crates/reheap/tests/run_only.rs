@@ -57,6 +57,13 @@ impl Programs {
         self.directory.path().join(name)
     }
 
+    /// A script of the shell.
+    fn script(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        write_script(&path, &format!("#!/bin/sh\n{text}\n"));
+        path
+    }
+
     /// What the three say, each of which starts the next by way of a shell.
     #[track_caller]
     fn say(&self, only: &Path) -> Vec<String> {
@@ -73,6 +80,11 @@ impl Programs {
         let outcome = run(&mut command).ended_with(3);
         outcome.stdout.lines().map(str::to_owned).collect()
     }
+}
+
+fn write_script(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 #[test]
@@ -152,12 +164,20 @@ fn what_cannot_be_given_to_one_program_is_refused() {
     };
     only("-a stock", Path::new("true")).ended_with(2);
     only("-a mimalloc --verify", Path::new("true")).ended_with(2);
-    let script = programs.path("script");
-    fs::write(&script, "#!/bin/sh\n").unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    only("-a mimalloc", &script)
+    let script = programs.script("script", "");
+    let without_hint = only("-a mimalloc", &script).ended_with(2).stderr;
+    assert!(
+        without_hint.contains("is a script, not a program: name the program that it starts")
+            && !without_hint.contains("hint:"),
+        "{without_hint}"
+    );
+    fs::create_dir(programs.path("wrapper")).unwrap();
+    let first = programs.path("first").display().to_string();
+    let wrapper = programs.directory.path().join("wrapper/first");
+    write_script(&wrapper, &format!("#!{first}\n"));
+    only("-a mimalloc", &wrapper)
         .ended_with(2)
-        .said(&["is a script", "--only /"]);
+        .said(&[&format!("hint: --only {first}\n")]);
     let fixed = programs.path("static");
     let source = programs.path("teller.c");
     run(Command::new("cc")
@@ -198,6 +218,31 @@ fn a_program_that_is_not_there_is_warned_of() {
     only("", Path::new("true"))
         .ended_with(7)
         .did_not_say("warning");
+}
+
+/// As pyenv's shims do.
+#[test]
+fn a_script_in_path_may_start_the_program_of_its_name() {
+    let programs = Programs::new("cc");
+    fs::create_dir(programs.path("shims")).unwrap();
+    let second = programs.path("second");
+    programs.script("shims/second", &format!("exec {} \"$@\"", second.display()));
+    let path = format!(
+        "{}:{}",
+        programs.path("shims").display(),
+        std::env::var("PATH").unwrap()
+    );
+    let only = |flags: &str| {
+        let mut command = reheap(&format!("run -a mimalloc {flags} --only second -- second"));
+        run(command.env_remove("LD_PRELOAD").env("PATH", &path))
+    };
+    let outcome = only("").ended_with(3);
+    assert_eq!(outcome.stdout, "second has it\n");
+    outcome.said(&[
+        "warning: `",
+        "/shims/second` is a script, so no program will have mimalloc",
+    ]);
+    only("--check").ended_with(5);
 }
 
 #[test]

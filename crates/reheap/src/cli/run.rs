@@ -150,8 +150,9 @@ fn run_for_only(
         verdict.heed(program, choice)?;
     }
     let mut only = only.to_owned();
+    let is_path = only.as_encoded_bytes().contains(&b'/');
     match Program::resolve(&only) {
-        Ok(named) => {
+        Ok(named) if is_path || named.route.through.is_empty() => {
             can_be_the_only_one(&named, program)?;
             let verdict = Verdict::of(&named, choice, arguments.force);
             if arguments.check {
@@ -159,13 +160,13 @@ fn run_for_only(
             }
             verdict.heed(&named, choice)?;
             // A process knows its file by the path without links.
-            if only.as_encoded_bytes().contains(&b'/') {
+            if is_path {
                 only = fs::canonicalize(&named.route.file)?.into();
             }
         }
-        // The command may create it first, or know a directory that PATH does not name.
-        Err(error) => {
-            let reason = why_nobody_may_get_it(&only, &error, choice);
+        // The command may create it first, or know a directory that PATH does not name, or the script starts it.
+        unseen => {
+            let reason = why_nobody_may_get_it(&only, &unseen, choice);
             if arguments.check {
                 let verdict = Verdict::Unknown {
                     reason,
@@ -183,16 +184,23 @@ fn run_for_only(
 
 const NAME_ITS_PATH: &str = "if the program already exists, give its path: --only <path>";
 
-fn why_nobody_may_get_it(only: &OsStr, error: &anyhow::Error, choice: &Choice) -> String {
+fn why_nobody_may_get_it(
+    only: &OsStr,
+    unseen: &anyhow::Result<Program>,
+    choice: &Choice,
+) -> String {
     let (shown, name) = (only.display(), choice.allocator.name);
     let is_path = only.as_encoded_bytes().contains(&b'/');
-    let reason = match error.downcast_ref() {
-        Some(NotRunnable::NotFound(_)) if is_path => format!("there is no `{shown}`"),
-        Some(NotRunnable::NotFound(_)) => format!("`{shown}` is not in PATH"),
-        Some(NotRunnable::NotExecutable(file)) => {
-            format!("`{}` is not an executable file", file.display())
-        }
-        _ => format!("{error:#}"),
+    let reason = match unseen {
+        Ok(script) => format!("`{}` is a script", script.route.typed().display()),
+        Err(error) => match error.downcast_ref() {
+            Some(NotRunnable::NotFound(_)) if is_path => format!("there is no `{shown}`"),
+            Some(NotRunnable::NotFound(_)) => format!("`{shown}` is not in PATH"),
+            Some(NotRunnable::NotExecutable(file)) => {
+                format!("`{}` is not an executable file", file.display())
+            }
+            _ => format!("{error:#}"),
+        },
     };
     let unless = match is_path {
         true => "unless the command creates it",
@@ -204,10 +212,19 @@ fn why_nobody_may_get_it(only: &OsStr, error: &anyhow::Error, choice: &Choice) -
 /// Refuses programs that would silently get nothing: a script, which is never a process's program, and a program with
 /// another libc.
 fn can_be_the_only_one(named: &Program, command: &Program) -> Result<(), Failure> {
-    let shown = named.route.file.display();
+    let file = &named.route.file;
+    let shown = file.display();
     if let Some(script) = named.route.through.first() {
-        let text = format!("`{}` is a script, not a program", script.display());
-        return Err(Failure::usage(text).hint(format!("--only {shown}")));
+        let text = format!(
+            "`{}` is a script, not a program: name the program that it starts",
+            script.display()
+        );
+        let failure = Failure::usage(text);
+        // Another one's name says that it only reads the script, and the program that is meant comes later.
+        return Err(match file.file_name() == script.file_name() {
+            true => failure.hint(format!("--only {shown}")),
+            false => failure,
+        });
     }
     if let (Some(of_named), Some(of_command)) = (named.target(), command.target())
         && of_named.libc() != of_command.libc()

@@ -74,6 +74,11 @@ impl NotRunnable {
 }
 
 impl Route {
+    /// The file that was typed.
+    pub(crate) fn typed(&self) -> &Path {
+        self.through.first().unwrap_or(&self.file)
+    }
+
     /// How a command gets to its program.
     ///
     /// # Errors
