@@ -460,7 +460,7 @@ fn conclude(
     findings: &Findings,
     marker: Option<MarkerIdentity>,
 ) -> Result<Identity, ElfError> {
-    let mut allocators = verdict::allocators(findings);
+    let mut allocators = verdict::allocators(kind, findings);
     if let Some(marker) = &marker {
         verdict::add_marker(&mut allocators, marker);
     }

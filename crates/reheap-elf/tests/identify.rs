@@ -212,6 +212,52 @@ fn malloc_is_the_allocator_whose_function_stands_at_its_address() {
     assert_eq!(instead.malloc.confidence, Some(Confidence::Certain));
 }
 
+/// Profilers define the names of an allocator's interface to look on, and programs to wrap malloc.
+#[test]
+fn names_that_programs_call_an_allocator_by_do_not_show_it_alone() {
+    let workshop = Workshop::with(&["gcc"]);
+    let wrappers = "#include <stdlib.h>\n\
+        void *mi_malloc(size_t n) { return malloc(n); }\nvoid mi_free(void *p) { free(p); }\n\
+        void *tc_malloc(size_t n) { return malloc(n); }\nint mallctl(void) { return 0; }\n\
+        void *rpmalloc(size_t n) { return malloc(n); }\nvoid *h_malloc(size_t n) { return malloc(n); }\n\
+        void *scalable_malloc(size_t n) { return malloc(n); }\nvoid *sn_malloc(size_t n) { return malloc(n); }\n";
+    let watching =
+        "void *malloc(size_t n) { return __builtin_alloca(n); }\nvoid free(void *p) {}\n";
+    workshop.write("wraps.c", format!("{wrappers}{PROGRAM}"));
+    workshop.write("watches.c", format!("{wrappers}{watching}"));
+    workshop.run("gcc -fno-builtin -rdynamic wraps.c -o wraps");
+    workshop.run("gcc -fno-builtin -shared -fPIC watches.c -o watches");
+    for (file, provider) in [
+        ("wraps", Provider::SharedLibc),
+        ("watches", Provider::OwnCode),
+    ] {
+        let identity = workshop.identify(file);
+        assert_eq!(identity.malloc.provider, provider, "{file}");
+        let seen = identity.allocators.iter();
+        let seen: Vec<_> = seen.map(|it| (it.name.as_str(), it.confidence)).collect();
+        assert!(
+            seen.contains(&("mimalloc", Confidence::Possible)),
+            "{seen:?}"
+        );
+        assert!(
+            seen.iter().all(|(_, it)| *it == Confidence::Possible),
+            "{file}: {seen:?}"
+        );
+    }
+    // With a text of it, they are its own.
+    let text = ["mimalloc: ", "warning: %s"].concat();
+    workshop.write(
+        "has.c",
+        format!("const char *volatile text = \"{text}\";\n{wrappers}{PROGRAM}"),
+    );
+    workshop.run("gcc -fno-builtin -rdynamic has.c -o has");
+    let allocators = workshop.identify("has").allocators;
+    assert_eq!(
+        (allocators[0].name.as_str(), allocators[0].confidence),
+        ("mimalloc", Confidence::Certain)
+    );
+}
+
 #[test]
 fn two_allocators_in_a_stripped_static_program_leave_it_unknown() {
     let workshop = Workshop::with(&["musl-gcc", "strip"]);

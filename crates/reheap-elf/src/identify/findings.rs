@@ -44,6 +44,8 @@ const RUST_NOT_INLINED: &[u8] = b"__rust_no_alloc_shim_is_unstable_v2";
 pub(super) struct Sighting {
     pub(super) evidence: BTreeSet<Evidence>,
     pub(super) confidence: Option<Confidence>,
+    /// Functions are there by the names of its interface.
+    pub(super) has_interface: bool,
     pub(super) version: Option<String>,
     pub(super) variant: Option<&'static str>,
     /// It was built so that none of its functions is called `malloc`.
@@ -266,6 +268,11 @@ impl Findings {
                 SymbolMeaning::Signature(allocator) => {
                     let sighting = self.allocators.entry(allocator).or_default();
                     sighting.add(Evidence::Symbol(text()), Confidence::Certain);
+                }
+                SymbolMeaning::Interface(allocator) => {
+                    let sighting = self.allocators.entry(allocator).or_default();
+                    sighting.add(Evidence::Symbol(text()), Confidence::Possible);
+                    sighting.has_interface = true;
                 }
                 SymbolMeaning::Detail(allocator, detail) => self.add_detail(allocator, detail),
             }

@@ -1,6 +1,7 @@
 //! How to recognise each allocator: one row for each.
 //!
-//! Symbols are certain, but strip removes them. Strings and tables survive. So each row has those of the allocator's
+//! Symbols are certain, but strip removes them, and the names by which programs call an allocator are not its own: tools
+//! that look on define `mi_malloc`, and so do wrappers around malloc. Strings and tables survive. So each row has those of the allocator's
 //! own code, such as the text of an error message, and none of its documentation or its callers: programs that merely
 //! set an environment variable contain its name too. A table of numbers is certain, because nobody has the same 48 size
 //! classes by chance. For an allocator with neither (rpmalloc) there is `code`.
@@ -27,6 +28,8 @@ pub(super) struct Signature {
     pub(super) entry_points: &'static [&'static str],
     /// Names that only this allocator defines.
     pub(super) symbols: &'static [&'static str],
+    /// Names by which programs call it. Others define them too, so they show it only beside something else of it.
+    pub(super) interface: &'static [&'static str],
     /// Beginnings of names that only this allocator defines, such as a C++ namespace.
     pub(super) symbol_prefixes: &'static [&'static str],
     /// Texts in its code, with one `|` in each that is not part of the text.
@@ -59,6 +62,7 @@ const NONE: Signature = Signature {
     is_stock: false,
     entry_points: &[],
     symbols: &[],
+    interface: &[],
     symbol_prefixes: &[],
     strings: &[],
     libraries: &[],
@@ -127,14 +131,8 @@ pub(super) static SIGNATURES: &[Signature] = &[
     Signature {
         allocator: "mimalloc",
         entry_points: &["mi_malloc", "mi_new"],
-        symbols: &[
-            "mi_malloc",
-            "mi_free",
-            "mi_version",
-            "mi_heap_malloc",
-            "_mi_malloc_generic",
-            "mi_process_init",
-        ],
+        symbols: &["mi_version", "_mi_malloc_generic", "mi_process_init"],
+        interface: &["mi_malloc", "mi_free", "mi_heap_malloc"],
         strings: &[
             "mimalloc: |warning: ",
             "environment option| mimalloc_%s has an invalid value",
@@ -177,13 +175,8 @@ pub(super) static SIGNATURES: &[Signature] = &[
     Signature {
         allocator: "jemalloc",
         entry_points: &["je_malloc", "_rjem_malloc", "jemalloc", "je_malloc_default"],
-        symbols: &[
-            "mallctl",
-            "_rjem_mallctl",
-            "je_mallctl",
-            "_rjem_malloc",
-            "jemalloc_constructor",
-        ],
+        symbols: &["jemalloc_constructor"],
+        interface: &["mallctl", "_rjem_mallctl", "je_mallctl", "_rjem_malloc"],
         symbol_prefixes: &["_rjem_je_", "je_arena_", "je_tcache_"],
         strings: &["<jemall|oc>: "],
         libraries: &["libjemalloc"],
@@ -196,11 +189,8 @@ pub(super) static SIGNATURES: &[Signature] = &[
     // Firefox's, derived from jemalloc long ago, with another interface.
     Signature {
         allocator: "mozjemalloc",
-        symbols: &[
-            "moz_arena_malloc",
-            "jemalloc_thread_local_arena",
-            "jemalloc_ptr_info",
-        ],
+        symbols: &["jemalloc_thread_local_arena", "jemalloc_ptr_info"],
+        interface: &["moz_arena_malloc"],
         ..NONE
     },
     Signature {
@@ -212,11 +202,11 @@ pub(super) static SIGNATURES: &[Signature] = &[
             "TCMallocInternalNew",
         ],
         symbols: &[
-            "tc_malloc",
             "tc_version",
             "TCMallocInternalMalloc",
             "MallocExtension_GetNumericProperty",
         ],
+        interface: &["tc_malloc"],
         // Google's, then those of gperftools; its profiler has other parts of that namespace.
         symbol_prefixes: &[
             "_ZN8tcmalloc17tcmalloc_internal",
@@ -233,14 +223,16 @@ pub(super) static SIGNATURES: &[Signature] = &[
     Signature {
         allocator: RPMALLOC,
         entry_points: &["rpmalloc"],
-        symbols: &["rpmalloc", "rpfree", "rpmalloc_initialize"],
+        symbols: &["rpmalloc_initialize"],
+        interface: &["rpmalloc", "rpfree"],
         libraries: &["librpmalloc"],
         ..NONE
     },
     Signature {
         allocator: "snmalloc",
         entry_points: &["sn_malloc", "__sn_malloc"],
-        symbols: &["sn_malloc", "sn_rust_alloc"],
+        symbols: &["sn_rust_alloc"],
+        interface: &["sn_malloc"],
         symbol_prefixes: &["_ZN8snmalloc", "_ZNK8snmalloc"],
         strings: &[
             "Failed to initialise |snmalloc.",
@@ -265,11 +257,8 @@ pub(super) static SIGNATURES: &[Signature] = &[
     Signature {
         allocator: "hardened_malloc",
         entry_points: &["h_malloc"],
-        symbols: &[
-            "h_malloc",
-            "h_malloc_object_size",
-            "malloc_object_size_fast",
-        ],
+        symbols: &["h_malloc_object_size", "malloc_object_size_fast"],
+        interface: &["h_malloc"],
         strings: &[
             "fatal alloc|ator error: ",
             "invalid uninitialized| allocator usage",
@@ -293,7 +282,12 @@ pub(super) static SIGNATURES: &[Signature] = &[
         allocator: "tbbmalloc",
         entry_points: &["scalable_malloc", "__TBB_malloc_proxy"],
         // The last is in the library that puts it in the place of malloc.
-        symbols: &["scalable_malloc", "scalable_free", "__TBB_malloc_proxy"],
+        symbols: &[
+            "scalable_allocation_mode",
+            "__TBB_malloc_safer_free",
+            "__TBB_malloc_proxy",
+        ],
+        interface: &["scalable_malloc", "scalable_free"],
         libraries: &["libtbbmalloc_proxy"],
         ..NONE
     },
@@ -356,6 +350,8 @@ pub(super) fn signature(allocator: &str) -> &'static Signature {
 pub(super) enum SymbolMeaning {
     /// Shows that the allocator is there.
     Signature(&'static str),
+    /// Is of the allocator or of something that looks like it.
+    Interface(&'static str),
     Detail(&'static str, Detail),
 }
 
@@ -364,6 +360,10 @@ static MEANINGS: LazyLock<HashMap<&'static [u8], Vec<SymbolMeaning>>> = LazyLock
     for row in SIGNATURES {
         for symbol in row.symbols {
             let meaning = SymbolMeaning::Signature(row.allocator);
+            meanings.entry(symbol.as_bytes()).or_default().push(meaning);
+        }
+        for symbol in row.interface {
+            let meaning = SymbolMeaning::Interface(row.allocator);
             meanings.entry(symbol.as_bytes()).or_default().push(meaning);
         }
         for (clue, detail) in row.details {
@@ -632,7 +632,7 @@ mod tests {
 
     #[test]
     fn symbols_are_known_under_the_prefix_of_a_derived_libc_too() {
-        let mimalloc = [SymbolMeaning::Signature("mimalloc")];
+        let mimalloc = [SymbolMeaning::Interface("mimalloc")];
         assert_eq!(meanings_of_symbol(b"mi_malloc"), mimalloc);
         assert_eq!(meanings_of_symbol(b"__reheap_mi_malloc"), mimalloc);
         assert_eq!(

@@ -32,7 +32,7 @@ pub(super) fn kind(image: &Image<'_>) -> Kind {
 }
 
 /// Drops what other findings explain, and sorts by confidence.
-pub(super) fn allocators(findings: &Findings) -> Vec<FoundAllocator> {
+pub(super) fn allocators(kind: Kind, findings: &Findings) -> Vec<FoundAllocator> {
     let has_full_musl = [MALLOCNG, OLDMALLOC]
         .iter()
         .any(|name| findings.allocators.contains_key(name));
@@ -48,13 +48,33 @@ pub(super) fn allocators(findings: &Findings) -> Vec<FoundAllocator> {
                 is_stock: signatures::signature(name).is_stock,
                 role: Role::Unknown,
                 hardening: Vec::new(),
-                confidence: sighting.confidence?,
+                confidence: confidence(kind, name, sighting, findings)?,
                 evidence: sighting.evidence.iter().cloned().collect(),
             })
         })
         .collect();
     allocators.sort_by_key(|allocator| std::cmp::Reverse(allocator.confidence));
     allocators
+}
+
+/// The names of its interface are the allocator's own where something else of it is, or where malloc is one of them.
+fn confidence(
+    kind: Kind,
+    name: &'static str,
+    sighting: &Sighting,
+    findings: &Findings,
+) -> Option<Confidence> {
+    let is_malloc = has_places(kind) && findings.malloc_is_entry_point_of(name);
+    let has_more = is_malloc || sighting.confidence >= Some(Confidence::Likely);
+    match sighting.has_interface && has_more {
+        true => Some(Confidence::Certain),
+        false => sighting.confidence,
+    }
+}
+
+/// In an archive every member begins at address 0, so addresses prove nothing.
+fn has_places(kind: Kind) -> bool {
+    kind != Kind::Archive
 }
 
 pub(super) fn libc(
@@ -422,8 +442,7 @@ impl Question<'_> {
                 .iter()
                 .map(|found| (found, signatures::row_of(&found.name)))
         };
-        // In an archive every member begins at address 0, so addresses prove nothing.
-        let has_places = self.kind != Kind::Archive;
+        let has_places = has_places(self.kind);
         let at_malloc = |row| has_places && self.findings.malloc_is_entry_point_of(row);
         if let Some((found, _)) = rows().find(|(_, row)| row.is_some_and(at_malloc)) {
             let reason = "malloc is at the address of its own function";
