@@ -1,4 +1,5 @@
 # A Rust program, static, with reheap's default allocator, and nothing else in the image but certificates.
+# It downloads a release of reheap, and there is none yet: until then, give install.sh a server of yours with `--from`.
 #
 #   docker build -f rust-scratch.Dockerfile --build-arg NAME=my-program .
 FROM rust:1.95-slim AS build

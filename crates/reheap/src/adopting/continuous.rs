@@ -11,6 +11,10 @@ use reheap_adopt::project::Project;
 use std::fs;
 use std::path::Path;
 
+/// What the workflow cannot do before reheap is released. The documentation of `--ci` and the recipes say it, too.
+pub(super) const NO_RELEASE: &str = "there is no release of reheap to download yet, so the workflow fails on its step \
+                                     that installs reheap until there is one";
+
 /// The targets that a runner with Linux builds.
 const TARGETS: [&str; 4] = [
     "x86_64-unknown-linux-gnu",

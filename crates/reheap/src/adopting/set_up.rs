@@ -57,6 +57,9 @@ pub(crate) fn run(path: Option<&Path>, arguments: &SetUpArguments) -> anyhow::Re
         return Ok(ExitCode::SUCCESS);
     }
     explain(&checked);
+    if arguments.ci.is_some() {
+        ui::note(continuous::NO_RELEASE);
+    }
     if arguments.dry_run {
         let is_colourful = output::is_colourful(&io::stdout());
         ui::data(&diff::unified(&project, &plan, is_colourful))?;
