@@ -4,7 +4,7 @@
 mod common;
 
 use common::Outcome;
-use common::image::{Image, LIBRARIES, build, musl_linker};
+use common::image::{Image, LIBRARIES, build, in_namespace, musl_linker};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -35,6 +35,35 @@ fn what_somebody_edited_since_is_told_and_only_our_line_is_taken_out() {
         .succeeded()
         .said(&["left it unchanged"]);
     assert_eq!(image.read("etc/ld.so.preload"), "");
+}
+
+#[test]
+fn of_an_image_only_the_processes_in_it_count() {
+    let image = Image::of_glibc();
+    let nothing = image.reheap("status").succeeded();
+    nothing.did_not_print("processes");
+    assert_eq!(image.status()["processes_without"], 0);
+    let directory = tempfile::tempdir().unwrap();
+    let status = |commands: &str| {
+        let script = format!(
+            "mkfifo \"$2/in\" \"$2/out\"
+            chroot \"$1\" /bin/cat < \"$2/in\" > \"$2/out\" &
+            exec 3> \"$2/in\" 4< \"$2/out\"
+            rm \"$2/in\" \"$2/out\"
+            echo x >&3
+            read answer <&4
+            {commands}
+            \"$REHEAP\" status --root \"$1\"
+            exec 3>&-
+            wait"
+        );
+        in_namespace(&script, &[image.directory.path(), directory.path()]).succeeded()
+    };
+    status("\"$REHEAP\" enable mimalloc --root \"$1\"").printed(&["processes  0 of 1 have it\n"]);
+    status("").printed(&["processes  1 of 1 have it: cat\n"]);
+    status("\"$REHEAP\" disable --root \"$1\"").printed(&[
+        "allocator  stock: nothing is enabled\nprocesses  1 of 1 still have a library of reheap: cat\n",
+    ]);
 }
 
 #[test]

@@ -154,7 +154,9 @@ fn text(report: &Report) -> String {
             &format!("{other}, in {LD_SO_PRELOAD}, not by reheap"),
         );
     }
-    line("processes", &processes_text(report));
+    if let Some(processes) = processes_text(report) {
+        line("processes", &processes);
+    }
     for problem in &report.problems {
         line("problem", problem);
     }
@@ -164,7 +166,8 @@ fn text(report: &Report) -> String {
     text
 }
 
-fn processes_text(report: &Report) -> String {
+/// Nothing where there is nothing to have, or nobody to have it.
+fn processes_text(report: &Report) -> Option<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for process in &report.processes {
         *counts.entry(&process.name).or_default() += 1;
@@ -188,8 +191,17 @@ fn processes_text(report: &Report) -> String {
         0 => String::new(),
         count => format!("; you may not inspect {count}"),
     };
-    let colon = if having == 0 { "" } else { ": " };
-    format!("{having} of {all} have it{colon}{shown}{more}{denied}")
+    let is_anybody_there = all + report.processes_not_looked_at > 0;
+    let (have, colon) = match (&report.enabled, having) {
+        (None, 0) => return None,
+        (None, _) => ("still have a library of reheap", ": "),
+        (Some(_), 0) if !is_anybody_there => return None,
+        (Some(_), 0) => ("have it", ""),
+        (Some(_), _) => ("have it", ": "),
+    };
+    Some(format!(
+        "{having} of {all} {have}{colon}{shown}{more}{denied}"
+    ))
 }
 
 #[cfg(test)]
@@ -220,7 +232,7 @@ mod tests {
             [
                 "allocator  stock: nothing is enabled",
                 "others     /opt/\\u{9b}1m.so, in /etc/ld.so.preload, not by reheap",
-                "processes  1 of 2 have it: a\\u{1b}[2J\\nproblem",
+                "processes  1 of 2 still have a library of reheap: a\\u{1b}[2J\\nproblem",
             ]
         );
     }

@@ -40,7 +40,7 @@ impl Identity {
         })
     }
 
-    fn is_same_directory(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_directory(&self, other: &Self) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
 }

@@ -1,6 +1,7 @@
 //! Finds the running processes that have a library of reheap.
 
 use super::LIBRARIES;
+use super::identity::{Identity, path_handle};
 use super::root::Root;
 use crate::process::{self, Process, ProcessError};
 use serde::Serialize;
@@ -19,9 +20,9 @@ pub(crate) struct Having {
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
     pub(crate) having: Vec<Having>,
-    /// How many processes have none.
+    /// How many processes of the system have none.
     pub(crate) others: usize,
-    /// How many reheap may not inspect.
+    /// How many reheap may not inspect; 0 for another system than this one, as they do not tell whose they are.
     pub(crate) denied: usize,
 }
 
@@ -33,13 +34,21 @@ pub(crate) fn look(root: &Root) -> std::io::Result<Processes> {
     // The kernel shows paths from this process's root, as far as it can see them from there, without links.
     let named = root.directory().join(LIBRARIES.trim_start_matches('/'));
     let directory = root.locate(LIBRARIES).unwrap_or(named);
+    let own = root.directory_identity("/")?;
+    let is_of_system = |pid| {
+        let theirs = path_handle(Path::new(&format!("/proc/{pid}/root")));
+        let theirs = theirs.and_then(|handle| Identity::of(&handle));
+        theirs.is_ok_and(|theirs| theirs.is_same_directory(&own))
+    };
     let mut processes = Processes::default();
     for pid in process::all()? {
         match library_of(pid, &directory) {
             Ok(Some(having)) => processes.having.push(having),
-            Ok(None) => processes.others += 1,
-            Err(ProcessError::PermissionDenied(_)) => processes.denied += 1,
-            Err(_) => {}
+            Ok(None) if is_of_system(pid) => processes.others += 1,
+            Err(ProcessError::PermissionDenied(_)) if root.is_this_system() => {
+                processes.denied += 1;
+            }
+            Ok(None) | Err(_) => {}
         }
     }
     Ok(processes)
