@@ -72,7 +72,8 @@ fn an_image_of_glibc_gets_the_library_and_gets_rid_of_it_without_a_trace() {
     image
         .reheap("disable")
         .succeeded()
-        .said(&["disabled mimalloc 2.3.2"]);
+        .said(&["disabled mimalloc 2.3.2"])
+        .did_not_say("LD_PRELOAD");
     assert_eq!(image.snapshot(), before);
     image
         .reheap("disable")
@@ -395,6 +396,11 @@ fn the_whole_system_has_it_setuid_programs_too_and_is_itself_again_afterwards() 
     let outcome = in_namespace(script, &[copy.path()]).succeeded();
     let status: Value = serde_json::from_str(&outcome.stdout).unwrap();
     assert_eq!(status["enabled"]["allocator"], "rpmalloc");
+    let mut files = status["files"].as_array().unwrap().iter();
+    assert_eq!(
+        outcome.stderr.contains("may still pass on LD_PRELOAD"),
+        files.any(|file| file["path"] == "/etc/profile.d/reheap.sh")
+    );
     let names = status["processes"].as_array().unwrap();
     assert!(
         names.iter().any(|process| process["name"] == "reheap"),

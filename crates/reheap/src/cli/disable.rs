@@ -1,6 +1,7 @@
 //! `reheap disable`: restores the files of a system as they were before `reheap enable`.
 
 use super::enable::{lock, mend, warn, writable_root};
+use crate::system::PROFILE_SCRIPT;
 use crate::system::disk::Disk;
 use crate::system::state::{self, Drift, Record};
 use crate::ui;
@@ -47,6 +48,9 @@ pub(crate) fn run(arguments: &DisableArguments) -> anyhow::Result<ExitCode> {
             )),
         }
     }
+    let sets_variable =
+        |record: &Record| record.files.iter().any(|file| file.path == PROFILE_SCRIPT);
+    let is_in_shells = root.is_this_system() && record.as_ref().is_none_or(sets_variable);
     let name = record.map_or_else(
         || "what an earlier command left behind".to_owned(),
         |record| format!("{} {}", record.allocator, record.version),
@@ -56,9 +60,12 @@ pub(crate) fn run(arguments: &DisableArguments) -> anyhow::Result<ExitCode> {
         .with_context(|| format!("cannot disable {name}"))?;
     warn(cleaned);
     notes.iter().for_each(|note| ui::note(note));
+    let of_shells = match is_in_shells {
+        true => "; shells of users who are logged in may still pass on LD_PRELOAD",
+        false => "",
+    };
     ui::note(&format!(
-        "disabled {name}; running programs keep it until they end; shells of users who are logged in may still pass \
-         on LD_PRELOAD"
+        "disabled {name}; running programs keep it until they end{of_shells}"
     ));
     Ok(ExitCode::SUCCESS)
 }
