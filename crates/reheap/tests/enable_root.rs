@@ -21,10 +21,10 @@ fn a_root_of_another_processor_or_without_dynamic_linkers_is_refused() {
         .reheap("enable mimalloc")
         .ended_with(1)
         .said(&["its programs are for riscv64"]);
-    image
-        .reheap("enable stock")
-        .ended_with(2)
-        .said(&["hint: reheap disable"]);
+    image.reheap("enable stock").ended_with(2).said(&[&format!(
+        "hint: reheap disable --root {}\n",
+        image.directory.path().display()
+    )]);
     image.reheap("enable mimaloc").ended_with(2);
     run(&mut reheap("status --root /no/such/directory")).ended_with(1);
 }

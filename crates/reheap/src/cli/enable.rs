@@ -67,7 +67,8 @@ pub(crate) fn run(arguments: &EnableArguments) -> anyhow::Result<ExitCode> {
     let choice = Choice::of(&arguments.allocator, &arguments.tuning.options)?;
     if choice.is_stock() {
         let text = "`stock` is what a system has without reheap";
-        return Err(Failure::usage(text).hint("reheap disable").into());
+        let hint = disable_command(arguments.root.as_deref());
+        return Err(Failure::usage(text).hint(hint).into());
     }
     let root = writable_root(arguments.root.as_deref(), &arguments.for_this_system())?;
     let (linkers, others) = root.linkers();
@@ -309,6 +310,18 @@ impl CanaryRuns<'_> {
     }
 }
 
+/// What to type to undo it; for the root directory that `--root` names.
+fn disable_command(root: Option<&Path>) -> String {
+    let command = "reheap disable";
+    match root {
+        Some(root) => {
+            let root = root.to_string_lossy();
+            format!("{command} --root {}", shell_words::quote(&root))
+        }
+        None => command.to_owned(),
+    }
+}
+
 /// What reheap did, and what that means.
 struct Enabled<'a> {
     root: &'a Root,
@@ -332,13 +345,7 @@ impl Enabled<'_> {
             Libc::Musl => "musl programs started with LD_PRELOAD",
         });
         let programs = programs.collect::<Vec<_>>().join(" and ");
-        let undo = match self.image {
-            Some(root) => {
-                let root = root.to_string_lossy();
-                format!("reheap disable --root {}", shell_words::quote(&root))
-            }
-            None => "reheap disable".to_owned(),
-        };
+        let undo = disable_command(self.image);
         format!("enabled {} for {programs}; undo: {undo}", self.name)
     }
 
