@@ -1,8 +1,8 @@
 //! Says what is under way, so that nobody has to guess whether something still moves.
 //!
 //! On a terminal a bar shows it, and the time in its words goes on. A log keeps each line, so there is one every two
-//! seconds in the first minutes, and later a line when a sixtieth of the time has passed: an hour takes some 300 lines. A
-//! thread does that, because a command may run for minutes and reheap waits for it.
+//! seconds in the first minutes, and later a line when a sixtieth of the time has passed: an hour takes some 300 lines.
+//! What the line before said already is not said again. A thread does that, because a command may run for minutes and reheap waits for it.
 
 use crate::ui;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -97,22 +97,39 @@ impl Shared {
 
     fn beat(&self) {
         let mut under_way = self.under_way();
+        let mut said = Said::default();
         while let Some(words) = &*under_way {
             let pause = match &self.bar {
                 Some(bar) => {
                     bar.set_message(words());
                     PAUSE_OF_BAR
                 }
-                None => {
-                    if until_next_line().is_zero() {
-                        ui::note(&words());
+                None => match until_next_line() {
+                    Duration::ZERO => {
+                        if let Some(words) = said.news(words()) {
+                            ui::note(words);
+                        }
+                        PAUSE
                     }
-                    until_next_line()
-                }
+                    wait => wait,
+                },
             };
             let waited = self.ended.wait_timeout(under_way, pause);
             under_way = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+}
+
+/// What a log said last.
+#[derive(Default)]
+struct Said(String);
+
+impl Said {
+    /// The words, unless they say the same: minutes go by that the words do not count.
+    fn news(&mut self, words: String) -> Option<&str> {
+        let is_new = words != self.0;
+        self.0 = words;
+        is_new.then_some(&*self.0)
     }
 }
 
@@ -165,6 +182,28 @@ pub(crate) fn so_far(what: &str, began: Instant) -> impl Fn() -> String + Send +
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_log_says_nothing_twice_in_succession() {
+        let began = Instant::now();
+        let words = |seconds| {
+            let since = began.checked_sub(Duration::from_secs(seconds));
+            so_far("building", since.expect("the machine runs for longer"))()
+        };
+        let mut said = Said::default();
+        let lines: Vec<String> = [10, 12, 125, 127, 129, 130]
+            .into_iter()
+            .filter_map(|seconds| said.news(words(seconds)).map(str::to_owned))
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                "building, 10 s so far",
+                "building, 12 s so far",
+                "building, 2 minutes so far"
+            ]
+        );
+    }
 
     #[test]
     fn a_log_of_an_hour_has_some_hundred_lines_and_none_is_missed_in_the_first_minutes() {
