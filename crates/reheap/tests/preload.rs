@@ -87,7 +87,10 @@ fn a_path_that_ld_preload_cannot_name_is_pointed_out() {
     let mut command = reheap("preload -a mimalloc");
     run(command.arg("-o").arg(&directory))
         .succeeded()
-        .said(&["LD_PRELOAD allows no blank, colon or dollar sign in a path"]);
+        .said(&["LD_PRELOAD allows no blank, colon or dollar sign in a path"])
+        .did_not_print("LD_PRELOAD");
+    let written = write("-a mimalloc", &directory);
+    assert_eq!(written["environment"]["LD_PRELOAD"], Value::Null);
 }
 
 #[test]

@@ -100,7 +100,7 @@ pub(crate) fn run(arguments: &PreloadArguments) -> anyhow::Result<ExitCode> {
         true => format!("{:#}\n", written.as_json()),
         false => written.as_text(),
     })?;
-    if !preload::fits_into_variable(&path) {
+    if written.variable().is_none() {
         ui::note(
             "LD_PRELOAD allows no blank, colon or dollar sign in a path: copy the file elsewhere",
         );
@@ -137,9 +137,10 @@ struct Written<'a> {
 }
 
 impl Written<'_> {
-    /// The setting of the environment that loads it.
-    fn variable(&self) -> String {
-        format!("LD_PRELOAD={}", self.path.display())
+    /// What loads it as `LD_PRELOAD`; none where that cannot hold its path.
+    fn variable(&self) -> Option<String> {
+        let path = self.path.to_string_lossy().into_owned();
+        preload::fits_into_variable(self.path).then_some(path)
     }
 
     fn as_text(&self) -> String {
@@ -148,7 +149,6 @@ impl Written<'_> {
             Some(version) => format!("{libc} {version} or later"),
             None => libc.to_string(),
         };
-        let variable = self.variable();
         let mut text = format!("{}\n", self.path.display());
         text.push_str(&format!("  for programs on {arch} with {libc}\n"));
         if !self.choice.tuning.is_empty() {
@@ -159,11 +159,15 @@ impl Written<'_> {
                 "  with {options} in it; the allocator's own environment variables still win\n"
             ));
         }
-        text.push_str(&format!("\nIn a shell or a script:  export {variable}\n"));
-        text.push_str(&format!(
-            "In a systemd unit:       Environment={variable}\n"
-        ));
-        text.push_str(&format!("In a Dockerfile:         ENV {variable}\n"));
+        if let Some(path) = self.variable() {
+            text.push_str(&format!(
+                "\nIn a shell or a script:  export LD_PRELOAD={path}\n"
+            ));
+            text.push_str(&format!(
+                "In a systemd unit:       Environment=LD_PRELOAD={path}\n"
+            ));
+            text.push_str(&format!("In a Dockerfile:         ENV LD_PRELOAD={path}\n"));
+        }
         text
     }
 
@@ -178,7 +182,7 @@ impl Written<'_> {
             "libc": self.target.libc().to_string(),
             "libc_at_least": self.oldest,
             "architecture": self.target.arch().to_string(),
-            "environment": {"LD_PRELOAD": self.path.to_string_lossy()},
+            "environment": {"LD_PRELOAD": self.variable()},
         })
     }
 }
