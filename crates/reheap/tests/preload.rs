@@ -94,6 +94,14 @@ fn a_path_that_ld_preload_cannot_name_is_pointed_out() {
 }
 
 #[test]
+fn the_directory_is_made_if_it_is_missing() {
+    let parent = tempfile::tempdir().unwrap();
+    let directory = parent.path().join("lib/reheap");
+    let written = write("-a mimalloc", &directory);
+    assert!(Path::new(written["path"].as_str().unwrap()).starts_with(&directory));
+}
+
+#[test]
 fn what_cannot_be_written_is_refused_and_nothing_is_left() {
     let directory = tempfile::tempdir().unwrap();
     for (line, code, text) in [
@@ -116,11 +124,9 @@ fn what_cannot_be_written_is_refused_and_nothing_is_left() {
             .ended_with(code)
             .said(&[text]);
     }
-    let missing = directory.path().join("missing");
-    let hint = format!("hint: mkdir -p {}", missing.display());
-    run(reheap("preload -a mimalloc -o").arg(&missing))
+    run(&mut reheap("preload -a mimalloc -o /dev/null"))
         .ended_with(1)
-        .said(&["it is not a directory", &hint]);
+        .said(&["cannot write a library into `/dev/null`: it is not a directory"]);
     // Another processor than this one's, with neither a prebuilt library nor a compiler.
     let other = match std::env::consts::ARCH {
         "x86_64" => "aarch64",
@@ -130,7 +136,7 @@ fn what_cannot_be_written_is_refused_and_nothing_is_left() {
     let mut command = reheap(&format!("preload -a mimalloc --libc glibc --arch {other}"));
     command
         .arg("-o")
-        .arg(directory.path())
+        .arg(directory.path().join("missing"))
         .env("REHEAP_CACHE_DIR", cache.path())
         .env("PATH", "/nowhere");
     let target = format!("cannot find a C compiler for `{other}-unknown-linux-gnu`");

@@ -10,6 +10,7 @@ use reheap_allocators::preload;
 use reheap_allocators::target::{Architecture, Libc, Target};
 use reheap_elf::identify::{self, LibcVersion};
 use serde_json::json;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -31,7 +32,7 @@ pub(crate) struct PreloadArguments {
     /// The processor: x86_64 or aarch64 [default: this machine's]
     #[arg(long, value_name = "ARCH", hide_possible_values = true)]
     arch: Option<ArchitectureName>,
-    /// The directory to write it into; a library of the same name there is replaced
+    /// The directory to write it into, made if it is missing; a library of the same name there is replaced
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
     /// Print JSON
@@ -84,10 +85,14 @@ pub(crate) fn run(arguments: &PreloadArguments) -> anyhow::Result<ExitCode> {
             .into());
     }
     let target = arguments.target()?;
-    let directory = directory(&arguments.output)?;
+    let output = &arguments.output;
+    if output.exists() && !output.is_dir() {
+        let text = format!("{}: it is not a directory", cannot_write_into(output));
+        return Err(Failure::failed(text).into());
+    }
     let workshop = Workshop::new(Network::AsConfigured);
     let bytes = workshop.tuned_preload(&choice, &target)?;
-    let path = directory.join(preload::file_name(choice.allocator));
+    let path = made_directory(output)?.join(preload::file_name(choice.allocator));
     write_by_rename(&path, &bytes, 0o755)?;
     let written = Written {
         choice: &choice,
@@ -108,14 +113,14 @@ pub(crate) fn run(arguments: &PreloadArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn cannot_write_into(directory: &Path) -> String {
+    format!("cannot write a library into `{}`", directory.display())
+}
+
 /// Where the library goes, as a program that has another working directory must name it.
-fn directory(given: &Path) -> anyhow::Result<PathBuf> {
-    let cannot = || format!("cannot write a library into `{}`", given.display());
-    if !given.is_dir() {
-        let failure = Failure::failed(format!("{}: it is not a directory", cannot()));
-        return Err(failure.hint(format!("mkdir -p {}", given.display())).into());
-    }
-    given.canonicalize().with_context(cannot)
+fn made_directory(given: &Path) -> anyhow::Result<PathBuf> {
+    let made = fs::create_dir_all(given).and_then(|()| given.canonicalize());
+    made.with_context(|| cannot_write_into(given))
 }
 
 /// The oldest glibc that has all the symbol versions that the library needs. `None` for musl, which has no versions.
