@@ -128,6 +128,17 @@ fn the_short_help_is_there_too_and_a_flag_of_help_is_never_an_error() {
 }
 
 #[test]
+fn no_help_offers_what_its_command_refuses() {
+    let helps = both_programs();
+    for name in ["preload", "adopt"] {
+        let mut texts = helps.iter().filter(|(words, _)| words == name);
+        assert!(texts.all(|(_, text)| !text.contains("`stock`")), "{name}");
+    }
+    let run = helps.iter().find(|(name, _)| name == "run").unwrap();
+    assert!(run.1.contains("`stock` is the libc's own"), "{}", run.1);
+}
+
+#[test]
 fn the_version_is_that_of_the_package() {
     let expected = env!("CARGO_PKG_VERSION");
     assert_eq!(

@@ -4,6 +4,9 @@ use crate::choice::AllocatorArguments;
 
 /// What to set up, and how.
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("allocator", |it| it.help(
+    "The allocator; `--with crate` has only some of those of `reheap list` [default: mimalloc]"
+)))]
 pub(crate) struct SetUpArguments {
     #[command(flatten)]
     pub(crate) allocator: AllocatorArguments,

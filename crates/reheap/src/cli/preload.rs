@@ -23,6 +23,7 @@ Examples:
   reheap preload -a jemalloc -o . --json | jq -r .path";
 
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("allocator", |it| it.help("The allocator (see `reheap list`) [default: mimalloc]")))]
 pub(crate) struct PreloadArguments {
     #[command(flatten)]
     choice: AllocatorArguments,
