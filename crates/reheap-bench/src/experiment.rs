@@ -164,6 +164,7 @@ impl Measuring<'_> {
             metrics: finished.metrics,
             stdout_bytes: finished.stdout.bytes,
             stdout_sha256: finished.stdout.sha256,
+            left_running: finished.left_running,
         });
     }
 

@@ -282,6 +282,9 @@ pub struct Run {
     pub stdout_bytes: u64,
     /// The SHA-256 of what it wrote to standard output, in hexadecimal.
     pub stdout_sha256: String,
+    /// Whether it left programs running, which reheap ended then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub left_running: bool,
 }
 
 /// How a run ended.

@@ -69,6 +69,8 @@ pub struct Finished {
     pub metrics: BTreeMap<String, f64>,
     /// Of the metrics whose expressions matched, but nowhere a number: the text that they matched.
     pub metrics_without_number: BTreeMap<String, String>,
+    /// Whether it ended by itself and left programs running, which were ended then.
+    pub left_running: bool,
     /// What it wrote to standard output.
     pub stdout: Output,
     /// What it wrote to standard error.
@@ -255,6 +257,7 @@ impl Launcher {
             counters: counters.map(counters::Open::read),
             metrics: BTreeMap::new(),
             metrics_without_number: BTreeMap::new(),
+            left_running: ending == Ending::ByItself && report.is_something_left,
             stdout: remains.stdout,
             stderr: remains.stderr,
         };

@@ -113,6 +113,7 @@ pub(crate) fn finished(round: usize, position: usize, started: f64, wall: f64, m
         metrics: BTreeMap::from([("throughput".into(), 1.0 / wall)]),
         stdout_bytes: 3,
         stdout_sha256: "same".into(),
+        left_running: false,
     }
 }
 

@@ -88,6 +88,15 @@ pub enum Warning {
         /// The variant.
         variant: String,
     },
+    /// A command goes on in the background after its end, so not all of it was measured.
+    LeftRunning {
+        /// The variant.
+        variant: String,
+        /// How many runs left something.
+        count: usize,
+        /// Of how many.
+        runs: usize,
+    },
     /// With so few rounds no difference can be told from chance, however large it is.
     FewRounds {
         /// The rounds.
@@ -180,6 +189,7 @@ pub(crate) fn warnings(evidence: &Evidence<'_>) -> Vec<Warning> {
     all.extend(varies);
     all.extend(expected_failure(benchmark));
     all.extend(Missed::all(benchmark).into_iter().map(Warning::Unreached));
+    all.extend(left_running(benchmark));
     all.extend(metrics_missing(benchmark, failures));
     all.extend(few_rounds(benchmark, &results.settings));
     all.extend(main.and_then(twins_differ));
@@ -225,6 +235,20 @@ fn too_short(wall: &Analysis) -> Option<Warning> {
     let baseline = wall.rows.iter().find(|row| row.role == Role::Baseline)?;
     let wall_seconds = baseline.summary.as_ref()?.median.value;
     (wall_seconds < SHORT_SECONDS).then_some(Warning::TooShort { wall_seconds })
+}
+
+/// A helper that is just about to end is seen now and then, so most runs have to leave something.
+fn left_running(benchmark: &Benchmark) -> Option<Warning> {
+    let counts = benchmark.variants.iter().map(|variant| {
+        let left = variant.runs.iter().filter(|run| run.left_running).count();
+        (variant, left)
+    });
+    let mut most = counts.filter(|(variant, left)| 2 * left > variant.runs.len());
+    most.next().map(|(variant, count)| Warning::LeftRunning {
+        variant: variant.name.clone(),
+        count,
+        runs: variant.runs.len(),
+    })
 }
 
 /// The kernel knows the peak of each process, and reheap has that of the largest.
@@ -434,6 +458,24 @@ mod tests {
     fn a_quiet_machine_gets_no_warning() {
         let quiet = Simulated::quiet(20, 2).run(&variants(1.0));
         assert_eq!(warned(&quiet), []);
+    }
+
+    #[test]
+    fn most_runs_have_to_leave_something_running() {
+        let mut daemon = Simulated::quiet(20, 2).run(&variants(1.0));
+        let leave = |daemon: &mut Benchmark, runs: usize| {
+            for run in &mut daemon.variants[0].runs[..runs] {
+                run.left_running = true;
+            }
+        };
+        leave(&mut daemon, 10);
+        assert_eq!(warned(&daemon), []);
+        leave(&mut daemon, 20);
+        let said = said(&warned(&daemon), Some(20));
+        assert!(
+            said.starts_with("base left programs running in 20 of 20 runs"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -206,6 +206,20 @@ fn a_server_that_gets_ready_only_as_the_baseline_is_a_result_and_else_an_error()
 }
 
 #[test]
+fn a_program_that_goes_on_in_the_background_is_noted() {
+    let variants = vec![
+        variant("waits", Role::Baseline, "true & wait"),
+        variant("daemon", Role::Candidate, "sleep 1000 & exit 0"),
+    ];
+    let benchmark = measured(&plan(Some(2), variants));
+    let noted = |place: usize| {
+        let runs = benchmark.variants[place].runs.iter();
+        runs.map(|run| run.left_running).collect::<Vec<_>>()
+    };
+    assert_eq!((noted(0), noted(1)), (vec![false; 2], vec![true; 2]));
+}
+
+#[test]
 fn a_variant_that_takes_too_long_is_a_result_too() {
     let variants = vec![
         variant("quick", Role::Baseline, "exit 0"),

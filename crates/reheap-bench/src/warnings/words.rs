@@ -40,6 +40,11 @@ impl Warning {
                 "Outliers are kept and barely move the median. Another program probably ran at that time."
                     .into()
             }
+            Warning::LeftRunning { .. } => {
+                "What a program does in the background is not measured. Use an option that keeps it in the foreground; \
+                 a server is measured with `--ready-port` and `--load`."
+                    .into()
+            }
             Warning::PeakOfOne { .. } => {
                 "The average memory counts all of them: see `--verbose`.".into()
             }
@@ -138,6 +143,14 @@ impl fmt::Display for Warning {
                 };
                 write!(f, "{variant}: {count} of {runs} runs {are}")
             }
+            Warning::LeftRunning {
+                variant,
+                count,
+                runs,
+            } => write!(
+                f,
+                "{variant} left programs running in {count} of {runs} runs, and reheap ended them"
+            ),
             Warning::PeakOfOne { variant } => write!(
                 f,
                 "{variant} has several processes at a time, and its peak memory is that of the largest"

@@ -121,6 +121,7 @@ mod tests {
             counters: None,
             metrics: Default::default(),
             metrics_without_number: Default::default(),
+            left_running: false,
             stdout: output(stdout),
             stderr: output(stderr),
         };
