@@ -7,8 +7,8 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
-/// Of a larger file, only its beginning and its size count.
-const BYTES_MAX: u64 = 256 << 20;
+/// Of a larger file, only its beginning and its size count: reading a program is part of the time that a user gives.
+const BYTES_MAX: u64 = 16 << 20;
 
 /// The SHA-256 of a command's program, of the first file that its arguments name, which is the script of an interpreter
 /// or the archive of a runtime, and of its input. Files behind the first are often what it writes. None if the program
