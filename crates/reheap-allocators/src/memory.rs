@@ -121,14 +121,12 @@ pub fn build(
     let key = hash(texts(architecture).chain([toolchain.cc.identity.as_bytes()]));
     let name = format!("{}-{}", target.triple(), &key[..16]);
     let directory = cache.entry("memory-functions", &name, |unfinished| {
-        let build_directory =
-            cache.directory(&format!("build/{}/memory-functions", target.triple()))?;
-        let wrappers = Wrappers::write(&build_directory, &toolchain.cc, None)?;
+        let scratch = tempfile::tempdir_in(unfinished)
+            .map_err(CacheError::new("make a directory in", unfinished))?;
+        let wrappers = Wrappers::write(scratch.path(), &toolchain.cc, None)?;
         for source in sources {
             assemble(source, toolchain, &wrappers, unfinished)?;
         }
-        // As with allocators: nothing needs the script any more.
-        let _ = fs::remove_dir_all(&build_directory);
         Ok::<(), BuildError>(())
     })?;
     Ok(Some(BuiltMemoryFunctions {

@@ -122,6 +122,7 @@ pub fn build(
     };
     let name = entry_name(allocator, recipe, target, kind, toolchain);
     let making = Making {
+        name: &name,
         allocator,
         recipe,
         target,
@@ -261,6 +262,8 @@ pub(crate) fn origin_with_checksum(recipe: &Recipe) -> String {
 
 /// A build that is not in the cache yet.
 struct Making<'a> {
+    /// Of its entry.
+    name: &'a str,
     allocator: &'static Allocator,
     recipe: &'static Recipe,
     target: &'a Target,
@@ -271,12 +274,9 @@ struct Making<'a> {
 
 impl Making<'_> {
     fn make(&self, cache: &Cache, unfinished: &Path) -> Result<(), BuildError> {
-        let build_directory = cache.directory(&format!(
-            "build/{}{}/{}",
-            self.target.triple(),
-            self.kind.suffix(),
-            self.allocator.name
-        ))?;
+        // The entry's own, and so guarded by its lock. What an interrupted build left there was compiled by the same
+        // compiler, and Cargo may still be at work in it.
+        let build_directory = cache.directory(&format!("build/{}", self.name))?;
         let wrappers = Wrappers::write(&build_directory, &self.toolchain.cc, self.cxx)?;
         let upstream = unfinished.join(UPSTREAM);
         fs::create_dir(&upstream).map_err(CacheError::new("make", &upstream))?;

@@ -2,15 +2,16 @@
 //! half-made.
 //!
 //! The middle is found without a clock: a compiler or linker of the test's own says through a FIFO that it was called,
-//! and then waits at another one that nobody writes to.
+//! and then waits at another one until somebody writes to that.
 
 mod common;
 
-use common::command::{DEADLINE, Running, make_fifo};
+use common::command::{DEADLINE, Running, in_time, make_fifo};
 use common::{
     HELLO, Outcome, Project, allocator_in, cache, files_below, prints, run, started_by, target,
 };
 use rustix::process::{Signal, kill_process_group};
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -18,10 +19,10 @@ use std::process::{Command, Stdio};
 
 /// What a script does to say that it is there and to stay there, while a file `stop` lies beside it.
 const STOPS: &str =
-    "if [ -e \"${0%/*}/stop\" ]; then echo > \"${0%/*}/reached\"; exec cat \"${0%/*}/never\"; fi";
+    "if [ -e \"${0%/*}/stop\" ]; then echo > \"${0%/*}/reached\"; cat \"${0%/*}/go-on\"; fi";
 
 fn fifos(project: &Project) {
-    for name in ["reached", "never"] {
+    for name in ["reached", "go-on"] {
         make_fifo(&project.directory.join(name));
     }
 }
@@ -46,22 +47,38 @@ fn interrupt_when_stopped(project: &Project, command: &mut Command) -> Outcome {
     outcome
 }
 
-/// A C compiler that notes each call, and stops at the first file that an allocator is made of. It does not say that it
-/// is `musl-gcc`, which would be called directly then.
-fn compiler(project: &Project) -> PathBuf {
+/// The calls for the first file that an allocator is made of, and for the first of its glue.
+const UPSTREAM: &str = "*rpmalloc.c*";
+const GLUE: &str = "*\\ family.c\\ *";
+
+/// A C compiler that notes each call, and stops at those with such arguments. It does not say that it is `musl-gcc`,
+/// which would be called directly then.
+fn compiler(project: &Project, stops_at: &str) -> PathBuf {
     fifos(project);
     let script = format!(
         "[ \"$*\" = -v ] && exit 0\necho \"$*\" >> \"${{0%/*}}/calls\"\n\
-         case \"$*\" in *rpmalloc.c*) {STOPS};; esac\nexec musl-gcc \"$@\""
+         case \"$*\" in {stops_at}) {STOPS};; esac\nexec musl-gcc \"$@\""
     );
     project.script("noting-cc", &script)
 }
 
-fn build_with(project: &Project, compiler: &Path) -> Command {
+fn build_with(project: &Project, compiler: impl AsRef<OsStr>) -> Command {
     let mut build = project.cargo_reheap("build -a rpmalloc");
     build.env(format!("CC_{}", target().replace('-', "_")), compiler);
     build.env("REHEAP_CACHE_DIR", project.directory.join("cache"));
     build
+}
+
+/// The compiler with flags of its own, which make other objects.
+fn with_flags(compiler: &Path, flags: &str) -> String {
+    format!("{} {flags}", compiler.display())
+}
+
+#[track_caller]
+fn app_has_rpmalloc(project: &Project) {
+    let app = project.app();
+    let (allocator, printed) = (allocator_in(&app), prints(&app));
+    assert_eq!((&*allocator, &*printed), ("rpmalloc", "hello\n"));
 }
 
 /// The entries of the cache, also hidden and half-made ones.
@@ -79,7 +96,7 @@ fn entries(project: &Project, kind: &str) -> Vec<String> {
 #[test]
 fn two_builds_at_once_with_an_empty_cache_build_the_allocator_once() {
     let (first, second) = (Project::new(HELLO), Project::new(HELLO));
-    let compiler = compiler(&first);
+    let compiler = compiler(&first, UPSTREAM);
     let mut other = second.cargo_reheap("build -a rpmalloc");
     other.env(format!("CC_{}", target().replace('-', "_")), &compiler);
     other.env("REHEAP_CACHE_DIR", first.directory.join("cache"));
@@ -88,13 +105,7 @@ fn two_builds_at_once_with_an_empty_cache_build_the_allocator_once() {
         scope.spawn(|| run(&mut other).succeeded());
     });
     for project in [&first, &second] {
-        assert_eq!(
-            (
-                allocator_in(&project.app()).as_str(),
-                prints(&project.app()).as_str()
-            ),
-            ("rpmalloc", "hello\n")
-        );
+        app_has_rpmalloc(project);
     }
     let calls = fs::read_to_string(first.directory.join("calls")).unwrap();
     let of_glue = calls
@@ -115,7 +126,7 @@ fn two_builds_at_once_with_an_empty_cache_build_the_allocator_once() {
 #[test]
 fn an_interrupted_build_of_an_allocator_leaves_nothing_that_looks_whole_and_is_done_again() {
     let project = Project::new(HELLO);
-    let compiler = compiler(&project);
+    let compiler = compiler(&project, UPSTREAM);
     let outcome = interrupt_when_stopped(&project, &mut build_with(&project, &compiler));
     assert_ne!(outcome.code(), Some(0));
     for kind in ["allocators", "libc"] {
@@ -128,13 +139,7 @@ fn an_interrupted_build_of_an_allocator_leaves_nothing_that_looks_whole_and_is_d
     assert!(!project.app().exists());
 
     run(&mut build_with(&project, &compiler)).succeeded();
-    assert_eq!(
-        (
-            allocator_in(&project.app()).as_str(),
-            prints(&project.app()).as_str()
-        ),
-        ("rpmalloc", "hello\n")
-    );
+    app_has_rpmalloc(&project);
     for kind in ["allocators", "libc"] {
         let left: Vec<String> = entries(&project, kind)
             .into_iter()
@@ -144,6 +149,36 @@ fn an_interrupted_build_of_an_allocator_leaves_nothing_that_looks_whole_and_is_d
             left, [""; 0],
             "what the interrupted build left is cleared away"
         );
+    }
+}
+
+#[test]
+fn what_an_interrupted_build_compiled_stays_out_of_another_compilers_build() {
+    let project = Project::new(HELLO);
+    let compiler = compiler(&project, GLUE);
+    let instrumented = with_flags(&compiler, "-finstrument-functions");
+    let outcome = interrupt_when_stopped(&project, &mut build_with(&project, instrumented));
+    assert_ne!(outcome.code(), Some(0));
+    run(&mut build_with(&project, &compiler)).succeeded();
+    app_has_rpmalloc(&project);
+}
+
+#[test]
+fn builds_with_two_compilers_at_once_leave_each_other_alone() {
+    let (first, second) = (Project::new(HELLO), Project::new(HELLO));
+    let compiler = compiler(&first, GLUE);
+    first.write("stop", "");
+    let running = Running::start(build_with(&first, &compiler).stdin(Stdio::null()));
+    running.says_through(&first.directory.join("reached"));
+    fs::remove_file(first.directory.join("stop")).unwrap();
+    let mut other = build_with(&second, with_flags(&compiler, "-fno-plt"));
+    let other = run(other.env("REHEAP_CACHE_DIR", first.directory.join("cache")));
+    let go_on = first.directory.join("go-on");
+    in_time("a compiler that reads", || fs::write(go_on, "")).unwrap();
+    running.finish(DEADLINE).succeeded();
+    other.succeeded();
+    for project in [&first, &second] {
+        app_has_rpmalloc(project);
     }
 }
 
@@ -178,13 +213,7 @@ fn an_interrupted_replay_leaves_the_old_executable_and_is_done_again() {
     run(&mut project.cargo_reheap("build -a rpmalloc"))
         .succeeded()
         .said(&["linked again without compiling"]);
-    assert_eq!(
-        (
-            allocator_in(&project.app()).as_str(),
-            prints(&project.app()).as_str()
-        ),
-        ("rpmalloc", "hello\n")
-    );
+    app_has_rpmalloc(&project);
     let left: Vec<PathBuf> = files_below(&project.output("debug/deps"))
         .into_iter()
         .filter(|file| file.to_string_lossy().starts_with(".reheap-"))
@@ -199,13 +228,7 @@ fn an_interrupted_first_link_is_done_again() {
     assert_ne!(outcome.code(), Some(0));
     assert!(!project.app().exists());
     run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
-    assert_eq!(
-        (
-            allocator_in(&project.app()).as_str(),
-            prints(&project.app()).as_str()
-        ),
-        ("rpmalloc", "hello\n")
-    );
+    app_has_rpmalloc(&project);
 }
 
 /// The one record of a project's links.
@@ -238,13 +261,7 @@ fn a_replay_cut_off_between_its_last_steps_is_done_again() {
     run(&mut project.cargo_reheap("build -a rpmalloc"))
         .succeeded()
         .said(&["linked again"]);
-    assert_eq!(
-        (
-            allocator_in(&project.app()).as_str(),
-            prints(&project.app()).as_str()
-        ),
-        ("rpmalloc", "hello\n")
-    );
+    app_has_rpmalloc(&project);
 }
 
 #[test]
@@ -280,11 +297,5 @@ fn a_cleared_cache_is_filled_again() {
     fs::remove_dir_all(own.join("libc")).unwrap();
     fs::remove_dir_all(own.join("linkers")).unwrap();
     run(&mut build).succeeded();
-    assert_eq!(
-        (
-            allocator_in(&project.app()).as_str(),
-            prints(&project.app()).as_str()
-        ),
-        ("rpmalloc", "hello\n")
-    );
+    app_has_rpmalloc(&project);
 }
