@@ -1,6 +1,6 @@
 //! The objects of a built allocator, from the cache or from a prebuilt archive.
 
-use crate::cache::CacheError;
+use crate::cache::{CONTENTS, CacheError};
 use crate::catalogue::{Allocator, Recipe};
 use crate::link_kind::LinkKind;
 use crate::verified::Found;
@@ -121,6 +121,7 @@ pub(crate) fn read_objects(directory: &Path) -> Result<Vec<Member>, CacheError> 
     for entry in fs::read_dir(directory).map_err(error())? {
         paths.push(entry.map_err(error())?.path());
     }
+    paths.retain(|path| !path.ends_with(CONTENTS));
     paths.sort();
     paths
         .iter()

@@ -2,7 +2,8 @@
 //!
 //! An entry is a directory. Its name contains a hash of everything that goes into it. reheap fills a temporary sibling
 //! and renames it, under a lock. So two builds at once make the entry once, and an interrupted build leaves nothing
-//! that looks whole.
+//! that looks whole. A list of the files is in it. What has lost some since, to a cleaner of old files or a power
+//! failure, is made again.
 //!
 //! What is here gets executed and preloaded, so only whoever is trusted may write here ([`crate::trust`]). What reheap
 //! makes here is for nobody else to write, whatever the umask says. Everybody may read it: a program that gives up its
@@ -127,7 +128,8 @@ impl Cache {
         Ok(Lock { _file: file })
     }
 
-    /// The entry `kind/name`. If it does not exist, `make` fills an empty directory that becomes the entry.
+    /// The entry `kind/name`. If it does not exist or has lost files, `make` fills an empty directory that becomes the
+    /// entry.
     ///
     /// # Errors
     /// Those of `make`, and a [`CacheError`] when the cache cannot be read or written.
@@ -137,10 +139,21 @@ impl Cache {
         name: &str,
         make: impl FnOnce(&Path) -> Result<(), E>,
     ) -> Result<PathBuf, E> {
-        self.whole_entry(kind, name, Path::is_dir, make)
+        self.whole_entry(kind, name, has_all, |unfinished| {
+            make(unfinished)?;
+            let list = list(unfinished, unfinished);
+            let list = list.map_err(CacheError::new("list", unfinished))?;
+            let path = unfinished.join(CONTENTS);
+            Ok(fs::write(&path, list).map_err(CacheError::new("write", &path))?)
+        })
     }
 
-    /// The same for an entry that may have been damaged since: `make` makes it again unless it is whole.
+    /// Whether [`Cache::entry`] returns at once.
+    pub(crate) fn has(&self, kind: &str, name: &str) -> bool {
+        has_all(&self.root.join(kind).join(name))
+    }
+
+    /// The same as [`Cache::entry`] for what shows by itself whether it is whole.
     pub(crate) fn whole_entry<E: From<CacheError>>(
         &self,
         kind: &str,
@@ -168,7 +181,7 @@ impl Cache {
             .map_err(CacheError::new("make a directory in", &directory))?;
         make(unfinished.path())?;
         // As readable as the directory that it is in, which heeds the umask.
-        close(unfinished.path())
+        settle(unfinished.path())
             .and_then(|()| fs::metadata(&directory))
             .and_then(|it| fs::set_permissions(unfinished.path(), it.permissions()))
             .map_err(CacheError::new("set the mode of", unfinished.path()))?;
@@ -196,13 +209,50 @@ fn make_directories(path: &Path) -> Result<(), CacheError> {
     made.map_err(CacheError::new("make the directory", path))
 }
 
-/// Takes from everybody else the right to write what was made. The umask of a build may have been 0.
-fn close(path: &Path) -> io::Result<()> {
+/// The file of an entry that lists the others.
+pub(crate) const CONTENTS: &str = ".contents";
+
+/// Size and path of every file in an entry, one to a line.
+fn list(entry: &Path, directory: &Path) -> io::Result<String> {
+    let mut lines = String::new();
+    for file in fs::read_dir(directory)? {
+        let file = file?;
+        let (path, metadata) = (file.path(), file.metadata()?);
+        if metadata.is_dir() {
+            lines.push_str(&list(entry, &path)?);
+        } else {
+            let path = path.strip_prefix(entry).unwrap_or(&path);
+            lines.push_str(&format!("{} {}\n", metadata.len(), path.display()));
+        }
+    }
+    Ok(lines)
+}
+
+/// Whether an entry has every file that it lists. One that this user may not read counts as whole: making it again would
+/// not help.
+fn has_all(entry: &Path) -> bool {
+    let list = match fs::read_to_string(entry.join(CONTENTS)) {
+        Ok(list) => list,
+        Err(error) => return error.kind() == io::ErrorKind::PermissionDenied,
+    };
+    let is_there = |line: &str| {
+        let (size, path) = line.split_once(' ')?;
+        let metadata = entry.join(path).symlink_metadata().ok()?;
+        (size == metadata.len().to_string()).then_some(())
+    };
+    !list.is_empty() && list.lines().all(|line| is_there(line).is_some())
+}
+
+/// Brings what was made to the disk, and takes from everybody else the right to write it. The umask of a build may have
+/// been 0.
+fn settle(path: &Path) -> io::Result<()> {
     let metadata = path.symlink_metadata()?;
     if metadata.is_dir() {
         for entry in fs::read_dir(path)? {
-            close(&entry?.path())?;
+            settle(&entry?.path())?;
         }
+    } else if metadata.is_file() {
+        File::open(path)?.sync_all()?;
     }
     let mode = metadata.permissions().mode();
     if metadata.is_symlink() || mode & PERMISSIONS_MAX == mode {

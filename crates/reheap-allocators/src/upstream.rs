@@ -21,6 +21,8 @@ use std::process::Command;
 
 const MANIFEST: &str = include_str!("../sources/manifest.toml");
 const LOCK: &str = include_str!("../sources/lock.toml");
+/// The kind of entry in the cache.
+const ENTRIES: &str = "allocators";
 const GLUE_FLAGS: [&str; 5] = [
     "-std=gnu11",
     "-O2",
@@ -130,7 +132,7 @@ pub fn build(
         toolchain,
         cxx,
     };
-    let directory = cache.entry("allocators", &name, |unfinished| {
+    let directory = cache.entry(ENTRIES, &name, |unfinished| {
         making.make(cache, unfinished)
     })?;
     Ok(BuiltAllocator {
@@ -150,14 +152,14 @@ pub fn is_built(
 ) -> bool {
     allocator.build.as_ref().is_some_and(|recipe| {
         let name = entry_name(allocator, recipe, target, kind, toolchain);
-        cache.root().join("allocators").join(name).is_dir()
+        cache.has(ENTRIES, &name)
     })
 }
 
 /// Whether the cache has anything for which the compilers are worth looking for, to ask [`is_built`].
 pub fn may_be_built(allocator: &Allocator, target: &Target, kind: LinkKind, cache: &Cache) -> bool {
     let prefix = entry_prefix(allocator, target, kind);
-    let entries = fs::read_dir(cache.root().join("allocators"));
+    let entries = fs::read_dir(cache.root().join(ENTRIES));
     entries.is_ok_and(|entries| {
         let mut names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         names.any(|name| name.starts_with(&prefix))

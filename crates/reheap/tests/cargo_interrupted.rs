@@ -299,3 +299,45 @@ fn a_cleared_cache_is_filled_again() {
     run(&mut build).succeeded();
     app_has_rpmalloc(&project);
 }
+
+/// The one entry of the test's own cache with such a name.
+#[track_caller]
+fn entry(project: &Project, kind: &str, name: &str) -> PathBuf {
+    let mut names = entries(project, kind);
+    names.retain(|entry| entry.starts_with(name));
+    assert_eq!(names.len(), 1, "{kind}: {names:?}");
+    project.directory.join("cache").join(kind).join(&names[0])
+}
+
+#[test]
+fn what_an_entry_of_the_cache_has_lost_is_made_again() {
+    let project = Project::new(HELLO);
+    let mut build = build_with(&project, "musl-gcc");
+    run(&mut build).succeeded();
+    let libc = entry(&project, "libc", "rpmalloc");
+    let of_memory = entry(&project, "memory-functions", &target());
+    let mut objects = files_below(&of_memory).into_iter();
+    let object = objects.find(|file| file.extension() == Some("o".as_ref()));
+    let of_memory = of_memory.join(object.unwrap());
+    let glue = entry(&project, "allocators", "rpmalloc").join("glue/family.o");
+    let lose_libc = || fs::remove_file(libc.join("libc.a")).unwrap();
+    let damages: [&dyn Fn(); 4] = [
+        &lose_libc,
+        &|| fs::write(libc.join("libc.a"), "").unwrap(),
+        &|| {
+            lose_libc();
+            fs::remove_file(&glue).unwrap();
+        },
+        &|| {
+            lose_libc();
+            fs::remove_file(&of_memory).unwrap();
+        },
+    ];
+    for damage in damages {
+        damage();
+        project.append("src/main.rs", "// changed\n");
+        run(&mut build).succeeded();
+        app_has_rpmalloc(&project);
+    }
+    assert!(glue.is_file() && of_memory.is_file());
+}
