@@ -132,9 +132,7 @@ pub fn build(
         toolchain,
         cxx,
     };
-    let directory = cache.entry(ENTRIES, &name, |unfinished| {
-        making.make(cache, unfinished)
-    })?;
+    let directory = cache.entry(ENTRIES, &name, |unfinished| making.make(cache, unfinished))?;
     Ok(BuiltAllocator {
         place: Place::Cache(directory),
         recipe,
@@ -225,8 +223,9 @@ pub(crate) fn glue_flags(kind: LinkKind) -> Vec<&'static str> {
     [&GLUE_FLAGS, visibility, kind.compiler_flags()].concat()
 }
 
-/// A hash of everything that goes into a build for a target, except the compilers. Nothing of the user's environment is
-/// in it, because nothing of it reaches the build.
+/// A hash of everything that goes into a build for a target, except the compilers. Nothing of the user's environment and
+/// of Cargo's configuration is in it: what could change the build does not reach it ([`passes`], [`pinned_profile`],
+/// [`pinned_environment`]).
 pub(crate) fn ingredients_for(recipe: &Recipe, kind: LinkKind, target: &Target) -> String {
     let ingredients = ingredients(recipe, kind);
     let environment = environment_for(target);
@@ -385,15 +384,17 @@ impl Making<'_> {
                 "--target-dir",
             ])
             .arg(build_directory.join("target"))
-            .env(format!("CC_{}", target.env_suffix()), &wrappers.cc)
+            .args(pinned_profile(package))
+            .envs(compiler_variables("CC", target, &wrappers.cc))
             .env(format!("CFLAGS_{}", target.env_suffix()), &compiler_flags)
             .env(format!("CXXFLAGS_{}", target.env_suffix()), &compiler_flags);
         // mimalloc prints its build time. GCC and Clang use this variable as the current time
         // (reproducible-builds.org).
         cargo.env("SOURCE_DATE_EPOCH", "0");
         cargo.envs(environment_for(target));
+        cargo.envs(pinned_environment(target));
         if let Some(cxx) = &wrappers.cxx {
-            cargo.env(format!("CXX_{}", target.env_suffix()), cxx);
+            cargo.envs(compiler_variables("CXX", target, cxx));
         }
         let output = run(&mut cargo, || {
             format!("build {} {}", package.name, package.version)
@@ -406,6 +407,42 @@ impl Making<'_> {
             ),
         })
     }
+}
+
+/// The profile of the manifest, as flags: a configuration file would win over the manifest.
+fn pinned_profile(package: &Package) -> impl Iterator<Item = String> {
+    let (_, profile) = MANIFEST
+        .split_once("[profile.release]\n")
+        .expect("the manifest has a profile");
+    let settings = profile.lines().take_while(|line| !line.is_empty());
+    settings.flat_map(|line| {
+        let setting = line.split(" #").next().unwrap_or(line);
+        let name = package.name;
+        let of_package = format!("profile.release.package.{name}.{setting}");
+        ["--config".to_owned(), of_package]
+    })
+}
+
+/// The variables that name a compiler for a target, in both spellings: the crate `cc` takes the one with dashes first.
+fn compiler_variables<'a>(
+    name: &str,
+    target: &Target,
+    compiler: &'a Path,
+) -> [(String, &'a Path); 2] {
+    let suffixes = [target.env_suffix(), target.triple().to_owned()];
+    suffixes.map(|suffix| (format!("{name}_{suffix}"), compiler))
+}
+
+/// Variables that win over configuration files: over their flags for rustc and their wrapper of it, which the crate `cc`
+/// heeds, and over C flags in their `[env]`, unless these have `force`.
+fn pinned_environment(target: &Target) -> impl Iterator<Item = (String, &'static str)> {
+    let of_c = ["CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS"];
+    let of_c = of_c.into_iter().flat_map(move |name| {
+        let of_target = format!("{name}_{}", target.triple());
+        [name.to_owned(), format!("TARGET_{name}"), of_target]
+    });
+    let of_rust = ["CARGO_ENCODED_RUSTFLAGS", "RUSTC_WRAPPER"].map(str::to_owned);
+    of_c.chain(of_rust).map(|name| (name, ""))
 }
 
 /// The compilers as programs without arguments, as build scripts want them.
