@@ -18,12 +18,15 @@ mod wrapper;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 pub use find::{find, find_archiver, find_zig};
 pub use link::{LinkError, Pie};
 
+use crate::cache::hash;
 use crate::target::Target;
 use crate::trust::{Distrusted, Trust};
 
@@ -138,10 +141,10 @@ impl Compiler {
         command
     }
 
-    /// Writes a script into `directory` that starts this compiler with its fixed arguments, and returns its path.
+    /// Writes a script below `directory` that starts this compiler with its fixed arguments, and returns its path.
     ///
-    /// The script is renamed into place, so two builds may write it at once. Its name and its bytes depend only on the
-    /// compiler.
+    /// The script is renamed into place, so two builds may write it at once. Another compiler, or another version of
+    /// this one, has another path: Cargo compiles C code again only if the value of `CC_<target>` changes.
     ///
     /// # Errors
     /// When the script cannot be written in `directory`, which must exist.
@@ -150,8 +153,13 @@ impl Compiler {
             Language::C => "cc",
             Language::Cxx => "c++",
         };
+        let script = wrapper::compiler_script(self);
+        let key = hash([self.identity.as_bytes(), &script]);
+        let directory = directory.join(&key[..16]);
+        let mut closed = DirBuilder::new();
+        closed.recursive(true).mode(0o755).create(&directory)?;
         let path = directory.join(format!("{}-{role}", self.target.gnu_triple()));
-        wrapper::write(&path, &wrapper::compiler_script(self))?;
+        wrapper::write(&path, &script)?;
         Ok(path)
     }
 }

@@ -297,6 +297,38 @@ fn c_code_compiled_by_the_cc_crate_has_the_same_heap() {
 }
 
 #[test]
+fn c_code_is_compiled_again_by_another_c_compiler() {
+    let project = Project::new(HELLO);
+    let script = "use std::{env, fs::OpenOptions, io::Write};
+fn main() {
+    println!(\"cargo:rerun-if-env-changed=VARIABLE\");
+    let mut seen = OpenOptions::new().create(true).append(true).open(\"seen\").unwrap();
+    writeln!(seen, \"{}\", env::var(\"VARIABLE\").unwrap()).unwrap();
+}
+";
+    let variable = format!("CC_{}", target().replace('-', "_"));
+    project.write("build.rs", script.replace("VARIABLE", &variable));
+    // It does not say that it is `musl-gcc`, which would be called directly then.
+    let name = format!("bin/{}-linux-musl-gcc", std::env::consts::ARCH);
+    project.script(&name, "[ \"$*\" = -v ] && exit 0\nexec musl-gcc \"$@\"");
+    let usual = || project.cargo_reheap("check");
+    let mut other = usual();
+    let path = other.get_envs().find(|(name, _)| *name == "PATH");
+    let mut in_front = project.directory.join("bin").into_os_string();
+    in_front.push(":");
+    in_front.push(path.unwrap().1.unwrap());
+    other.env("PATH", in_front);
+    for mut check in [usual(), other, usual()] {
+        run(&mut check).succeeded();
+    }
+    let seen = std::fs::read_to_string(project.directory.join("seen")).unwrap();
+    let seen = common::words(&seen);
+    assert_eq!(seen.len(), 3, "{seen:?}");
+    assert_eq!(seen[0], seen[2]);
+    assert_ne!(seen[0], seen[1]);
+}
+
+#[test]
 fn cargos_json_passes_through_on_standard_output_and_nothing_else() {
     let project = Project::new("fn main() { let unused = 1; println!(\"x\"); }");
     let outcome = run(&mut project.cargo_reheap("build --message-format json")).succeeded();

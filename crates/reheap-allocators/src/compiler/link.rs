@@ -16,6 +16,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::cache::hash;
+
 use super::{Compiler, Kind, Linking, Search, complaint, wrapper};
 
 /// Whether a static program can be loaded at any address.
@@ -143,7 +145,10 @@ impl Compiler {
             }
             (Linking::Specs { specs }, Pie::Yes) => {
                 let text = static_pie_specs(specs)?;
-                let path = support.join(format!("{}-static-pie.specs", self.target.gnu_triple()));
+                // Each musl has a file of its own.
+                let key = &hash([text.as_bytes()])[..16];
+                let target = self.target.gnu_triple();
+                let path = support.join(format!("{target}-static-pie-{key}.specs"));
                 wrapper::write(&path, text.as_bytes()).map_err(|source| LinkError::Write {
                     path: path.clone(),
                     source,

@@ -304,10 +304,37 @@ fn writing_a_wrapper_again_leaves_the_file_as_it_is() {
     assert_eq!(compiler.write_wrapper(directory.path()).unwrap(), wrapper);
     assert_eq!(fs::metadata(&wrapper).unwrap().modified().unwrap(), before);
     assert_eq!(
-        fs::read_dir(directory.path()).unwrap().count(),
+        fs::read_dir(wrapper.parent().unwrap()).unwrap().count(),
         1,
         "no temporary file is left"
     );
+}
+
+#[test]
+fn each_compiler_and_each_version_of_it_has_a_wrapper_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let wrapper = |name: &str, version: &str| {
+        let program = directory.path().join(name);
+        write_script(&program, &format!("#!/bin/sh\necho {name}\n"));
+        let compiler = Compiler {
+            kind: Kind::CrossGcc,
+            language: Language::C,
+            target: target(),
+            program,
+            arguments: Vec::new(),
+            identity: version.to_owned(),
+            linking: Linking::Driver,
+        };
+        compiler.write_wrapper(directory.path()).unwrap()
+    };
+    let (one, two) = (wrapper("one", "gcc 12"), wrapper("two", "gcc 12"));
+    for (wrapper, said) in [(&one, "one\n"), (&two, "two\n")] {
+        assert!(wrapper.ends_with("x86_64-linux-musl-cc"));
+        let output = Command::new(wrapper).output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), said);
+    }
+    assert_eq!(wrapper("one", "gcc 12"), one);
+    assert_ne!(wrapper("one", "gcc 13"), one);
 }
 
 #[test]

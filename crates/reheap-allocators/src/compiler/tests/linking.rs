@@ -259,3 +259,34 @@ fn a_compiler_without_a_cxx_library_links_nothing() {
         .unwrap_err();
     assert!(matches!(error, LinkError::ObjectsOnly { .. }), "{error}");
 }
+
+#[test]
+fn each_musl_has_specs_of_its_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = |name: &str| {
+        let musl = directory.path().join(name);
+        fs::create_dir(&musl).unwrap();
+        fs::write(musl.join("rcrt1.o"), "").unwrap();
+        let specs = musl.join("musl-gcc.specs");
+        fs::write(&specs, format!("*startfile:\n{}/crti.o\n", musl.display())).unwrap();
+        let compiler = Compiler {
+            kind: Kind::MuslGcc,
+            language: Language::C,
+            target: target(),
+            program: "/usr/bin/gcc".into(),
+            arguments: Vec::new(),
+            identity: String::new(),
+            linking: Linking::Specs { specs },
+        };
+        let derived = Path::new("/derived");
+        let arguments = compiler.link_arguments(derived, Pie::Yes, directory.path());
+        arguments.unwrap()
+    };
+    let of_each = [("old", arguments("old")), ("new", arguments("new"))];
+    for (name, arguments) in of_each {
+        let specs = arguments.windows(2).find(|words| words[0] == "-specs");
+        let text = fs::read_to_string(&specs.unwrap()[1]).unwrap();
+        let start = directory.path().join(name).join("rcrt1.o");
+        assert!(text.contains(start.to_str().unwrap()), "{text}");
+    }
+}
