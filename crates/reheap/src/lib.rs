@@ -18,6 +18,7 @@ mod interrupt;
 mod limits;
 mod memory_check;
 mod opened;
+mod original;
 mod other_preloads;
 mod output;
 mod own_program;

@@ -2,6 +2,7 @@
 
 use crate::choice::Choice;
 use crate::env_vars;
+use crate::original;
 use crate::prebuilt;
 use crate::pulse;
 use crate::ui::Failure;
@@ -10,7 +11,7 @@ use reheap_allocators::built::BuiltAllocator;
 use reheap_allocators::cache::{self, Cache, CacheError};
 use reheap_allocators::catalogue::{Allocator, CATALOGUE};
 use reheap_allocators::compiler::{self, Compiler, Language, Purpose, Search};
-use reheap_allocators::libc::{Original, Replacement};
+use reheap_allocators::libc::Replacement;
 use reheap_allocators::link_kind::LinkKind;
 use reheap_allocators::machine;
 use reheap_allocators::memory::{self, BuiltMemoryFunctions, MemoryFunctions};
@@ -256,7 +257,7 @@ impl Workshop {
         if choice.is_stock() {
             return Ok(None);
         }
-        let original = Original::read(original)?;
+        let original = original::read(original)?;
         let built = self.build(choice, target)?;
         let replacement = built.replacement(choice);
         Ok(Some(

@@ -175,11 +175,16 @@ fn in_place_twice_is_refused_and_restore_twice_too() {
     let musl = Musl::new();
     run(&mut musl.reheap("--in-place -a rpmalloc")).succeeded();
     let derived = fs::read(musl.libc()).unwrap();
+    let way_out = format!("reheap libc --libc {} --restore", musl.libc().display());
     let outcome = run(&mut musl.reheap("--in-place -a mimalloc")).ended_with(1);
     outcome.said(&[
         "cannot derive a libc from `",
         "it is already a derived libc, with rpmalloc 1.4.3 in it",
+        &format!("hint: bring the original back first: {way_out}"),
     ]);
+    let mut cc = reheap("cc --libc");
+    let outcome = run(cc.arg(musl.libc()).args(["--", "a.c"])).ended_with(1);
+    outcome.said(&["it is already a derived libc", &way_out]);
     assert!(fs::read(musl.libc()).unwrap() == derived);
     assert!(fs::read(musl.kept()).unwrap() == musl.bytes);
 
@@ -225,9 +230,16 @@ fn restore_without_the_right_original_changes_nothing() {
         .ended_with(1)
         .said(&["is not what", "was derived from"]);
     fs::remove_file(musl.kept()).unwrap();
-    run(&mut musl.reheap("--restore"))
+    let kept = musl.kept().display().to_string();
+    run(&mut musl.reheap("--restore")).ended_with(1).said(&[
+        "cannot restore `",
+        &format!("cannot read the original `{kept}`: No such file"),
+    ]);
+    // Nor is there a way out to name.
+    run(&mut musl.reheap("--in-place"))
         .ended_with(1)
-        .said(&["cannot restore `", "No such file"]);
+        .said(&["it is already a derived libc"])
+        .did_not_say("hint");
     assert!(fs::read(musl.libc()).unwrap() == derived);
 }
 

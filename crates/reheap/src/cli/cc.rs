@@ -9,6 +9,7 @@ mod call;
 use crate::choice::{self, Choice, StaticArguments};
 use crate::env_vars;
 use crate::exit;
+use crate::original;
 use crate::project::proof;
 use crate::ui::Failure;
 use crate::workshop::{Network, Workshop, refuse_missing};
@@ -16,7 +17,6 @@ use anyhow::Context as _;
 use call::Call;
 use clap::{CommandFactory as _, Parser as _};
 use reheap_allocators::compiler::{Compiler, Language, LinkError, Pie, Purpose, Search};
-use reheap_allocators::libc::Original;
 use reheap_allocators::target::Target;
 use std::ffi::OsString;
 use std::io;
@@ -222,7 +222,7 @@ fn refuse_late_target(compiler: &[OsString]) -> Result<(), Failure> {
 
 /// The libc.a that the user names.
 fn libc_for(target: &Target, file: &Path) -> anyhow::Result<PathBuf> {
-    let its_own = Target::musl(Original::read(file)?.architecture());
+    let its_own = Target::musl(original::read(file)?.architecture());
     if its_own != *target {
         let text = format!("`{}` is a libc for {its_own}", file.display());
         let hint = format!("make programs for it: --target {its_own}");

@@ -1,12 +1,12 @@
 //! `reheap libc`: a derived libc for any compiler, in the cache or in place.
 
 use crate::choice::{self, LibcChoiceArguments};
+use crate::original::{self, kept_beside};
 use crate::output::behind_links;
 use crate::ui::{self, Failure};
 use crate::workshop::{Network, Workshop, refuse_missing};
 use anyhow::Context as _;
 use reheap_allocators::cache::{sha256, write_by_rename};
-use reheap_allocators::libc::Original;
 use reheap_allocators::target::Target;
 use reheap_elf::derive::{self, DeriveError};
 use std::fs;
@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &LibcArguments) -> anyhow::Result<ExitCode> {
         Some(file) => file.clone(),
         None => workshop.libc_of_rust(&named.map_or_else(|| choice::musl_target(None), Ok)?)?,
     };
-    let original = Original::read(&path)?;
+    let original = original::read(&path)?;
     let target = Target::musl(original.architecture());
     if named.is_some_and(|named| named != target) {
         let text = format!("`{}` is a libc for {target}", path.display());
@@ -89,13 +89,6 @@ pub(crate) fn run(arguments: &LibcArguments) -> anyhow::Result<ExitCode> {
     let directory = original.derived_directory(&replacement, workshop.cache()?)?;
     ui::data(&format!("{}\n", directory.display()))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// The path that keeps the original.
-fn kept_beside(file: &Path) -> PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push(".reheap-original");
-    name.into()
 }
 
 /// Puts new contents in the place of a file. The file itself stays under another name, with its owner, mode and times.
@@ -150,7 +143,9 @@ fn restore(file: &Path) -> anyhow::Result<()> {
             return Err(Failure::failed(text).into());
         }
     };
-    let original = fs::read(&kept).with_context(cannot)?;
+    let original = fs::read(&kept)
+        .with_context(|| format!("cannot read the original `{}`", kept.display()))
+        .with_context(cannot)?;
     if sha256(&original) != marker.original_sha256 {
         let text = format!(
             "`{}` is not what `{}` was derived from",
