@@ -75,6 +75,7 @@ type Found = Result<Compiler, String>;
 /// only once, whatever it builds.
 pub(crate) struct Workshop {
     network: Network,
+    rustc: PathBuf,
     cache: OnceCell<Cache>,
     prebuilt: OnceCell<Option<Prebuilt>>,
     search: OnceCell<Search>,
@@ -86,12 +87,24 @@ impl Workshop {
     pub(crate) fn new(network: Network) -> Self {
         Self {
             network,
+            rustc: env_vars::program("RUSTC", "rustc"),
             cache: OnceCell::new(),
             prebuilt: OnceCell::new(),
             search: OnceCell::new(),
             compilers: RefCell::default(),
             libcs_of_rust: RefCell::default(),
         }
+    }
+
+    /// The same with another Rust compiler, if there is one.
+    pub(crate) fn with_rustc(mut self, rustc: Option<PathBuf>) -> Self {
+        self.rustc = rustc.unwrap_or(self.rustc);
+        self
+    }
+
+    /// The Rust compiler whose libraries programs are linked with.
+    pub(crate) fn rustc(&self) -> &Path {
+        &self.rustc
     }
 
     /// The cache that the environment names, or the user's.
@@ -173,7 +186,7 @@ impl Workshop {
         if let Some(known) = self.libcs_of_rust.borrow().get(target) {
             return Ok(known.clone());
         }
-        let found = find_libc_of_rust(target)?;
+        let found = find_libc_of_rust(&self.rustc, target)?;
         let mut known = self.libcs_of_rust.borrow_mut();
         known.insert(*target, found.clone());
         Ok(found)
@@ -421,7 +434,7 @@ impl Workshop {
             build()
         } else {
             check(self.cache()?)?;
-            require_rust_for(target)?;
+            require_rust_for(&self.rustc, target)?;
             let once = if choice
                 .allocator
                 .build
@@ -540,8 +553,8 @@ pub(crate) fn another_cache() -> String {
     format!("set another one: {}=<directory>", env_vars::CACHE_DIR)
 }
 
-fn find_libc_of_rust(target: &Target) -> anyhow::Result<PathBuf> {
-    let libc = library_directory_of_rust(target)?.join("self-contained/libc.a");
+fn find_libc_of_rust(rustc: &Path, target: &Target) -> anyhow::Result<PathBuf> {
+    let libc = library_directory_of_rust(rustc, target)?.join("self-contained/libc.a");
     match libc.is_file() {
         true => Ok(libc),
         false => Err(not_installed(target).into()),
@@ -549,17 +562,16 @@ fn find_libc_of_rust(target: &Target) -> anyhow::Result<PathBuf> {
 }
 
 /// Cargo builds allocators for the target, and would say only that there is no `core` for it.
-fn require_rust_for(target: &Target) -> anyhow::Result<()> {
-    match library_directory_of_rust(target)?.is_dir() {
+fn require_rust_for(rustc: &Path, target: &Target) -> anyhow::Result<()> {
+    match library_directory_of_rust(rustc, target)?.is_dir() {
         true => Ok(()),
         false => Err(not_installed(target).into()),
     }
 }
 
 /// Where Rust's libraries for the target are, or would be.
-fn library_directory_of_rust(target: &Target) -> anyhow::Result<PathBuf> {
-    let rustc = env_vars::program("RUSTC", "rustc");
-    let output = env_vars::command(&rustc)
+fn library_directory_of_rust(rustc: &Path, target: &Target) -> anyhow::Result<PathBuf> {
+    let output = env_vars::command(rustc)
         .args(["--print", "target-libdir", "--target", target.triple()])
         .output()
         .with_context(|| format!("cannot start `{}`", rustc.display()))?;

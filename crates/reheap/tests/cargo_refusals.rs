@@ -158,12 +158,21 @@ fn where_there_is_no_project_nothing_is_built() {
 fn a_target_that_is_not_installed_is_named_with_the_command_that_installs_it() {
     let project = Project::new(HELLO);
     let rustc = project.script("rustc", "case \" $* \" in *' target-libdir '*) echo \"${0%/*}/nothing\";; *) exec rustc \"$@\";; esac");
-    let outcome = run(project.cargo_reheap("build").env("RUSTC", rustc)).ended_with(1);
+    let mut by_variable = project.cargo_reheap("build");
+    by_variable.env("RUSTC", rustc);
+    let mut by_flag = project.cargo_reheap("build --config");
+    by_flag.arg("build.rustc='./rustc'");
     let target = target();
-    outcome.said(&[
-        &format!("Rust's target `{target}` is not installed"),
-        &format!("hint: rustup target add {target}"),
-    ]);
+    let refused = |mut build: Command| {
+        run(&mut build).ended_with(1).said(&[
+            &format!("Rust's target `{target}` is not installed"),
+            &format!("hint: rustup target add {target}"),
+        ]);
+    };
+    refused(by_variable);
+    refused(by_flag);
+    project.write(".cargo/config.toml", "[build]\nrustc = './rustc'\n");
+    refused(project.cargo_reheap("build"));
 }
 
 #[test]

@@ -50,6 +50,14 @@ impl Config {
         })
     }
 
+    /// The compiler that Cargo calls, unless it is the one on PATH.
+    pub(super) fn rustc(&self) -> Option<PathBuf> {
+        let variable = env_vars::variable("RUSTC").map(PathBuf::from);
+        let given = || self.given.iter().find_map(Source::rustc);
+        let configured = || self.configured.build.rustc.clone();
+        variable.or_else(given).or_else(configured)
+    }
+
     /// The linker that the user configured for the target.
     ///
     /// # Errors
@@ -156,11 +164,19 @@ impl Source {
             .get(target.triple())?
             .get("linker")?
             .as_str()?;
-        // One without a slash is searched for in PATH.
-        Some(match linker.contains('/') {
-            true => self.base.join(linker),
-            false => linker.into(),
-        })
+        Some(self.program(linker))
+    }
+
+    fn rustc(&self) -> Option<PathBuf> {
+        Some(self.program(self.of_build("rustc")?.as_str()?))
+    }
+
+    /// A program that is configured. One without a slash is searched for in PATH.
+    fn program(&self, name: &str) -> PathBuf {
+        match name.contains('/') {
+            true => self.base.join(name),
+            false => name.into(),
+        }
     }
 
     fn has_a_linker_by_cfg(&self) -> bool {

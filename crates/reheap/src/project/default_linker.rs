@@ -19,12 +19,12 @@ pub(super) fn refuse_zigbuild(linker: PathBuf) -> anyhow::Result<PathBuf> {
     Ok(linker)
 }
 
-/// The LLD that comes with Rust.
-pub(super) fn rust_lld() -> anyhow::Result<PathBuf> {
-    let output = env_vars::rustc()
+/// The LLD that comes with a Rust compiler.
+pub(super) fn rust_lld(rustc: &Path) -> anyhow::Result<PathBuf> {
+    let output = env_vars::command(rustc)
         .args(["--print", "sysroot", "--print", "host-tuple"])
         .output()
-        .context("cannot start rustc")?;
+        .with_context(|| format!("cannot start `{}`", rustc.display()))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut lines = text.lines();
     let (sysroot, host) = (

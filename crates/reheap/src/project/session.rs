@@ -177,7 +177,7 @@ impl Session {
         };
         let session = Self {
             verb,
-            workshop: Workshop::new(network),
+            workshop: Workshop::new(network).with_rustc(config.rustc()),
             asked,
             project,
             choices,
@@ -358,7 +358,7 @@ impl Session {
                 env_vars::usual_program("cc")
             }
             // Rust brings a linker for all its targets, and for musl targets everything else that a link needs.
-            None => rust_lld()?,
+            None => rust_lld(self.workshop.rustc())?,
         };
         let libc = self.workshop.libc_of_rust(&self.target)?;
         Ok(Plan {
