@@ -214,11 +214,6 @@ impl Target {
         self.triple().replace('-', "_")
     }
 
-    /// The beginning of Cargo's variables for one target: `CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL`.
-    pub fn cargo_env_prefix(&self) -> String {
-        format!("CARGO_TARGET_{}", self.env_suffix().to_uppercase())
-    }
-
     /// As the names of GNU cross compilers begin: `x86_64-linux-musl`.
     pub fn gnu_triple(&self) -> String {
         self.gnu_triple_of_vendor("")
@@ -356,10 +351,6 @@ mod tests {
         let target = Target::musl(Architecture::X86_64);
         assert_eq!(target.triple(), "x86_64-unknown-linux-musl");
         assert_eq!(target.env_suffix(), "x86_64_unknown_linux_musl");
-        assert_eq!(
-            target.cargo_env_prefix(),
-            "CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL"
-        );
         assert_eq!(target.gnu_triple(), "x86_64-linux-musl");
         assert_eq!(target.zig_triple(), "x86_64-linux-musl");
         let target = Target::new(Architecture::Aarch64, Libc::Glibc);

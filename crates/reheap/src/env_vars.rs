@@ -33,6 +33,8 @@ pub(crate) const NO_COLOR: &str = "NO_COLOR";
 pub(crate) const LINK_PLAN: &str = "REHEAP_LINK_PLAN";
 /// What the recording linker must find in doctests, as JSON. Set by `cargo reheap test`, not by users.
 pub(crate) const DOCTESTS: &str = "REHEAP_DOCTESTS";
+/// The compiler that `cargo reheap` has named for Cargo in a variable `CC_…`: for what Cargo starts, nobody has named it.
+pub(crate) const ADDED_COMPILER: &str = "REHEAP_ADDED_COMPILER";
 
 /// A variable, unless it is unset or empty.
 pub(crate) fn variable(name: &str) -> Option<OsString> {
@@ -48,9 +50,13 @@ pub(crate) fn cache_home() -> Option<PathBuf> {
     named.or_else(|| Some(home?.join(".cache")))
 }
 
-/// The whole environment, for crates that may not read it themselves.
+/// The whole environment, for crates that may not read it themselves, without what another reheap has added for Cargo.
 pub(crate) fn all() -> impl Iterator<Item = (OsString, OsString)> {
-    std::env::vars_os()
+    let added = variable(ADDED_COMPILER);
+    std::env::vars_os().filter(move |(name, value)| {
+        let is_compiler = name.as_encoded_bytes().starts_with(b"CC_");
+        !(is_compiler && added.as_ref() == Some(value))
+    })
 }
 
 /// A program that the environment names, or the usual one: `CARGO`, `RUSTC`.

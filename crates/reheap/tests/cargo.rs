@@ -489,66 +489,6 @@ fn a_shared_library_that_rust_does_not_make_for_musl_is_missed_aloud() {
 }
 
 #[test]
-fn a_configured_linker_is_used() {
-    let project = Project::new(HELLO);
-    project.script(
-        "tools/my-gcc",
-        "echo \"$@\" >> \"${0%/*}/log\"\nexec cc \"$@\"",
-    );
-    let log = project.directory.join("tools/log");
-    let config = format!("[target.{}]\nlinker = \"tools/my-gcc\"\n", target());
-    project.write(".cargo/config.toml", config);
-    run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
-    assert_eq!(std::fs::read_to_string(&log).unwrap().lines().count(), 1);
-    run(&mut project.cargo_reheap("build -a mimalloc")).succeeded();
-    assert_eq!(
-        std::fs::read_to_string(&log).unwrap().lines().count(),
-        2,
-        "a replay uses it, too"
-    );
-    assert_eq!(allocator_in(&project.app()), "mimalloc");
-
-    let other = project.script(
-        "other-cc",
-        "echo other >> \"${0%/*}/tools/log\"\nexec cc \"$@\"",
-    );
-    project.write(
-        "src/main.rs",
-        "fn main() { println!(\"{}\", String::from(\"by another\")); }",
-    );
-    let variable = of_target("CARGO_TARGET_", "_LINKER");
-    run(project
-        .cargo_reheap("build -a mimalloc")
-        .env(variable, other))
-    .succeeded();
-    assert!(
-        std::fs::read_to_string(&log).unwrap().ends_with("other\n"),
-        "the variable wins over the file"
-    );
-}
-
-#[test]
-fn a_linker_configured_for_a_cfg_is_used() {
-    let project = Project::new(HELLO);
-    project.script(
-        "tools/my-gcc",
-        "echo \"$@\" >> \"${0%/*}/log\"\nexec cc \"$@\"",
-    );
-    let config = "[target.'cfg(target_env = \"musl\")']\nlinker = \"tools/my-gcc\"\n";
-    project.write(".cargo/config.toml", config);
-    run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
-    let log = std::fs::read_to_string(project.directory.join("tools/log")).unwrap();
-    assert_eq!(log.lines().count(), 1);
-    assert_eq!(allocator_in(&project.app()), "rpmalloc");
-
-    // In a flag it is not understood, and that is said.
-    let mut build = project.cargo_reheap("build --config");
-    let value = "target.'cfg(target_env = \"musl\")'.linker = \"tools/my-gcc\"";
-    let outcome = run(build.arg(value));
-    outcome.ended_with(2).said(&["cfg(…)", "--config 'target."]);
-}
-
-#[test]
 fn of_a_list_of_targets_the_one_for_musl_is_built() {
     let project = Project::new(HELLO);
     let config = |targets: &[&str]| format!("[build]\ntarget = {targets:?}\n");
@@ -595,28 +535,6 @@ fn an_executable_that_another_program_has_changed_is_not_linked_again_as_it_was(
     run(&mut project.cargo_reheap("build -a rpmalloc"))
         .ended_with(1)
         .said(&["it has changed since reheap linked it", "hint: cargo clean"]);
-}
-
-/// The size of PT_GNU_STACK, which musl takes for the stack of threads.
-fn stack_size(project: &Project) -> u64 {
-    let headers = readelf("-lW", &project.app());
-    let line = headers
-        .lines()
-        .find(|line| line.contains("GNU_STACK"))
-        .unwrap();
-    let size = line.split_whitespace().nth(5).unwrap();
-    u64::from_str_radix(size.trim_start_matches("0x"), 16).unwrap()
-}
-
-#[test]
-fn the_stack_size_of_threads_is_eight_mebibytes_or_what_is_asked_for() {
-    let project = Project::new(HELLO);
-    run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
-    assert_eq!(stack_size(&project), 8 << 20);
-    run(&mut project.cargo_reheap("build -a rpmalloc --stack-size 262144")).succeeded();
-    assert_eq!(stack_size(&project), 262_144);
-    run(&mut project.cargo_reheap("build -a rpmalloc --stack-size=0")).succeeded();
-    assert_eq!(stack_size(&project), 0);
 }
 
 #[test]

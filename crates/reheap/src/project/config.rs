@@ -63,7 +63,8 @@ impl Config {
     /// # Errors
     /// If the configuration is wrong, or a flag names a linker in a way that is not understood.
     pub(super) fn linker(&self, target: &Target) -> anyhow::Result<Option<PathBuf>> {
-        if let Some(linker) = self.linker_of_flags(target) {
+        let mut given = self.given.iter();
+        if let Some(linker) = given.find_map(|source| source.linker(target)) {
             return Ok(Some(linker));
         }
         if self.given.iter().any(Source::has_a_linker_by_cfg) {
@@ -74,11 +75,6 @@ impl Config {
         }
         let linker = self.configured.linker(target.triple());
         linker.context("cannot read the configuration of Cargo")
-    }
-
-    /// The same if it comes from a `--config` flag, which wins over a variable.
-    pub(super) fn linker_of_flags(&self, target: &Target) -> Option<PathBuf> {
-        self.given.iter().find_map(|source| source.linker(target))
     }
 
     /// The user's Rust flags with the one that makes static programs, encoded as in `CARGO_ENCODED_RUSTFLAGS`. `None`

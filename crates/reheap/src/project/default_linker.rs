@@ -1,20 +1,26 @@
 //! Finds the linker that does the work when reheap only adds a derived libc.
 
+use super::linker;
 use crate::env_vars;
 use crate::ui::Failure;
 use anyhow::Context as _;
 use std::path::{Path, PathBuf};
 
-/// cargo-zigbuild's linker drops `-lc` and Rust's libc.a, and with them the derived one.
-pub(super) fn refuse_zigbuild(linker: PathBuf) -> anyhow::Result<PathBuf> {
+/// The linker that the user configured, as reheap can start it.
+pub(super) fn usable(linker: PathBuf) -> Result<PathBuf, Failure> {
     let text = linker.to_string_lossy();
+    // It drops `-lc` and Rust's libc.a, and with them the derived one.
     if text.contains("zigbuild") || text.contains("zigcc") {
         let message = format!(
             "the configured linker `{text}` is cargo-zigbuild's, which ignores a derived libc"
         );
-        return Err(Failure::failed(message)
-            .hint("build without cargo-zigbuild: cargo reheap build")
-            .into());
+        let hint = "build without cargo-zigbuild: cargo reheap build";
+        return Err(Failure::failed(message).hint(hint));
+    }
+    if linker::is_script(&linker) {
+        let message = format!("the configured linker `{text}` is reheap's own");
+        let hint = "take it out of Cargo's configuration: `cargo reheap` tells Cargo about it";
+        return Err(Failure::failed(message).hint(hint));
     }
     Ok(linker)
 }

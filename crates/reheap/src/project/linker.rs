@@ -18,6 +18,7 @@ use reheap_allocators::cache::{Cache, check_entry, sha256, write_by_rename};
 use reheap_allocators::shell;
 use std::ffi::OsString;
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,14 @@ use std::process::ExitCode;
 /// The first argument that tells `reheap` to be the linker.
 pub(crate) const SUBCOMMAND: &str = "__link";
 
+/// What is in front of the program's path in the script.
+const SCRIPT_FRONT: &[u8] = b"#!/bin/sh\nexec ";
+
+/// What is behind it.
+fn script_end() -> String {
+    format!(" {SUBCOMMAND} \"$@\"\n")
+}
+
 /// Writes the script that Cargo calls into the cache, and returns its path.
 ///
 /// Its name tells rustc which dialect of arguments the linker speaks (rustc's `-C linker-flavor`): so it is the
@@ -33,9 +42,8 @@ pub(crate) const SUBCOMMAND: &str = "__link";
 pub(crate) fn write_script(cache: &Cache, linker: &Path) -> anyhow::Result<PathBuf> {
     let name = linker.file_name().context("the linker has no file name")?;
     let program = std::env::current_exe().context("cannot find the path of this program")?;
-    let mut script = b"#!/bin/sh\nexec ".to_vec();
-    script.extend_from_slice(&shell::quoted(program.as_os_str()));
-    script.extend_from_slice(format!(" {SUBCOMMAND} \"$@\"\n").as_bytes());
+    let program = shell::quoted(program.as_os_str());
+    let script = [SCRIPT_FRONT, &program, script_end().as_bytes()].concat();
     let directory = format!("linkers/{}", &sha256(&script)[..16]);
     let directory = cache.directory(&directory).map_err(unusable_cache)?;
     check_entry(&directory).map_err(unusable_cache)?; // the script may be there already
@@ -45,6 +53,16 @@ pub(crate) fn write_script(cache: &Cache, linker: &Path) -> anyhow::Result<PathB
     }
     write_by_rename(&path, &script, 0o755)?;
     Ok(path)
+}
+
+/// Whether a linker is such a script. It would start itself again and again.
+pub(super) fn is_script(linker: &Path) -> bool {
+    const LENGTH_MAX: u64 = 8192;
+    let mut text = Vec::new();
+    let file = fs::File::open(linker);
+    let read = file.and_then(|file| file.take(LENGTH_MAX).read_to_end(&mut text));
+    let end = script_end();
+    read.is_ok() && text.starts_with(SCRIPT_FRONT) && text.ends_with(end.as_bytes())
 }
 
 /// Links as rustc asks and as the plan in the environment says.

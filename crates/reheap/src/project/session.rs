@@ -4,7 +4,7 @@
 //! Cargo had no reason to repeat, and reads the marker of each executable.
 
 use super::config::{self, Config};
-use super::default_linker::{refuse_zigbuild, rust_lld};
+use super::default_linker::{rust_lld, usable};
 use super::doctests::Doctests;
 use super::flags::Flags;
 use super::messages::{self, Artifact, Format, MadeFor};
@@ -232,7 +232,7 @@ impl Session {
 
     /// Cargo checks the sources for the target. Nothing is linked, so this needs no allocator.
     fn check_sources(&self) -> anyhow::Result<ExitCode> {
-        let mut variables: Vec<_> = self.compiler_for_dependencies()?.into_iter().collect();
+        let mut variables = self.compiler_for_dependencies()?;
         variables.extend(self.flags_for_static_programs()?);
         let additions = Additions {
             variables,
@@ -353,7 +353,7 @@ impl Session {
     fn plan(&self, choice: &Choice, stack_size_bytes: u64) -> anyhow::Result<Plan> {
         refuse_missing(choice, &self.target)?;
         let linker = match self.config.linker(&self.target)? {
-            Some(linker) => refuse_zigbuild(linker)?,
+            Some(linker) => usable(linker)?,
             None if Target::of_this_machine(self.target.libc()) == Some(self.target) => {
                 env_vars::usual_program("cc")
             }
@@ -376,22 +376,15 @@ impl Session {
         let cache = self.workshop.cache()?;
         let linker = &plans.others().linker;
         let script = linker::write_script(cache, linker)?;
-        let mut flags = Vec::new();
-        if self.config.linker_of_flags(&self.target).is_some() {
-            let path = toml::Value::String(script.to_string_lossy().into_owned());
-            let linker = format!("target.{}.linker={path}", self.target);
-            flags.extend(["--config".into(), linker.into()]);
-        }
-        let mut variables = vec![
-            (
-                format!("{}_LINKER", self.target.cargo_env_prefix()),
-                script.into(),
-            ),
-            (
-                env_vars::LINK_PLAN.to_owned(),
-                serde_json::to_string(&plans.clone().shortened())?.into(),
-            ),
-        ];
+        let path = toml::Value::String(script.to_string_lossy().into_owned());
+        let linker = format!("target.{}.linker={path}", self.target);
+        // A variable would not win over a flag of the user's, and programs that Cargo starts would inherit it: what they
+        // build would be linked by this plan.
+        let flags = vec!["--config".into(), linker.into()];
+        let mut variables = vec![(
+            env_vars::LINK_PLAN.to_owned(),
+            serde_json::to_string(&plans.clone().shortened())?.into(),
+        )];
         variables.extend(self.compiler_for_dependencies()?);
         variables.extend(self.flags_for_static_programs()?);
         Ok(Additions { variables, flags })
@@ -403,8 +396,8 @@ impl Session {
         Ok(flags.map(|flags| ("CARGO_ENCODED_RUSTFLAGS".to_owned(), flags.into())))
     }
 
-    /// The variable with a C compiler for crates that have C code, where the user did not name one.
-    fn compiler_for_dependencies(&self) -> anyhow::Result<Option<(String, OsString)>> {
+    /// The variables with a C compiler for crates that have C code, where the user did not name one.
+    fn compiler_for_dependencies(&self) -> anyhow::Result<Vec<(String, OsString)>> {
         let target = &self.target;
         let named = [
             format!("CC_{}", target.env_suffix()),
@@ -412,7 +405,7 @@ impl Session {
             "TARGET_CC".to_owned(),
         ];
         if named.iter().any(|name| env_vars::variable(name).is_some()) {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let wrappers = self.workshop.cache()?.directory("compilers")?;
         match self
@@ -420,11 +413,15 @@ impl Session {
             .compiler(target, Language::C, Purpose::Objects)
         {
             Ok(compiler) => {
-                let cc = compiler.write_wrapper(&wrappers)?;
-                Ok(Some((format!("CC_{}", target.env_suffix()), cc.into())))
+                let cc = OsString::from(compiler.write_wrapper(&wrappers)?);
+                let variable = format!("CC_{}", target.env_suffix());
+                Ok(vec![
+                    (variable, cc.clone()),
+                    (env_vars::ADDED_COMPILER.to_owned(), cc),
+                ])
             }
             // Most projects have no C code; those that have will say what is missing.
-            Err(_) => Ok(None),
+            Err(_) => Ok(Vec::new()),
         }
     }
 

@@ -1,0 +1,135 @@
+//! Linkers that users configure for Cargo, what they give them, and who else must not get reheap's.
+
+mod common;
+
+use common::{HELLO, Project, allocator_in, of_target, prints, readelf, run, target};
+use std::fs;
+use std::path::Path;
+
+/// The size of PT_GNU_STACK, which musl takes for the stack of threads.
+#[track_caller]
+fn stack_size(executable: &Path) -> u64 {
+    let headers = readelf("-lW", executable);
+    let mut lines = headers.lines();
+    let line = lines.find(|line| line.contains("GNU_STACK")).unwrap();
+    let size = line.split_whitespace().nth(5).unwrap();
+    u64::from_str_radix(size.trim_start_matches("0x"), 16).unwrap()
+}
+
+#[test]
+fn a_configured_linker_is_used() {
+    let project = Project::new(HELLO);
+    project.script(
+        "tools/my-gcc",
+        "echo \"$@\" >> \"${0%/*}/log\"\nexec cc \"$@\"",
+    );
+    let log = project.directory.join("tools/log");
+    let config = format!("[target.{}]\nlinker = \"tools/my-gcc\"\n", target());
+    project.write(".cargo/config.toml", config);
+    run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
+    assert_eq!(fs::read_to_string(&log).unwrap().lines().count(), 1);
+    run(&mut project.cargo_reheap("build -a mimalloc")).succeeded();
+    assert_eq!(
+        fs::read_to_string(&log).unwrap().lines().count(),
+        2,
+        "a replay uses it, too"
+    );
+    assert_eq!(allocator_in(&project.app()), "mimalloc");
+
+    let other = project.script(
+        "other-cc",
+        "echo other >> \"${0%/*}/tools/log\"\nexec cc \"$@\"",
+    );
+    project.write(
+        "src/main.rs",
+        "fn main() { println!(\"{}\", String::from(\"by another\")); }",
+    );
+    let variable = of_target("CARGO_TARGET_", "_LINKER");
+    run(project
+        .cargo_reheap("build -a mimalloc")
+        .env(variable, other))
+    .succeeded();
+    assert!(
+        fs::read_to_string(&log).unwrap().ends_with("other\n"),
+        "the variable wins over the file"
+    );
+}
+
+#[test]
+fn a_linker_configured_for_a_cfg_is_used() {
+    let project = Project::new(HELLO);
+    project.script(
+        "tools/my-gcc",
+        "echo \"$@\" >> \"${0%/*}/log\"\nexec cc \"$@\"",
+    );
+    let config = "[target.'cfg(target_env = \"musl\")']\nlinker = \"tools/my-gcc\"\n";
+    project.write(".cargo/config.toml", config);
+    run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
+    let log = fs::read_to_string(project.directory.join("tools/log")).unwrap();
+    assert_eq!(log.lines().count(), 1);
+    assert_eq!(allocator_in(&project.app()), "rpmalloc");
+
+    // In a flag it is not understood, and that is said.
+    let mut build = project.cargo_reheap("build --config");
+    let value = "target.'cfg(target_env = \"musl\")'.linker = \"tools/my-gcc\"";
+    let outcome = run(build.arg(value));
+    outcome.ended_with(2).said(&["cfg(…)", "--config 'target."]);
+}
+
+/// Starts the command that it is told to start, if its environment names no linker. That is looked at first, because with
+/// reheap's there the command would start itself again and again.
+const STARTS: &str = r#"
+fn main() {
+    assert_eq!(std::env::var_os("VARIABLE"), None);
+    let mut words = std::env::args_os().skip(1);
+    let mut command = std::process::Command::new(words.next().unwrap());
+    std::process::exit(command.args(words).status().unwrap().code().unwrap_or(99));
+}
+"#;
+
+#[test]
+fn what_a_program_of_cargo_reheap_builds_is_linked_as_if_it_was_started_alone() {
+    let variable = of_target("CARGO_TARGET_", "_LINKER");
+    let outer = Project::new(&STARTS.replace("VARIABLE", &variable));
+    let inner = Project::new(HELLO);
+    let manifest = inner.directory.join("Cargo.toml");
+    let starts = |line: &str| {
+        let line = format!("run -q -a rpmalloc -- cargo {line} --manifest-path");
+        let mut command = outer.cargo_reheap(&line);
+        run(command.arg(&manifest)).succeeded()
+    };
+    // The compiler is the one that reheap finds by itself, so what it has built before is in the cache.
+    run(&mut inner.cargo_reheap("build -a mimalloc")).succeeded();
+    fs::remove_dir_all(inner.directory.join("target")).unwrap();
+    starts("reheap build -a mimalloc").did_not_say("reheap: building");
+    assert_eq!(allocator_in(&outer.app()), "rpmalloc");
+    assert_eq!(allocator_in(&inner.app()), "mimalloc");
+
+    fs::remove_dir_all(inner.directory.join("target")).unwrap();
+    starts(&format!("build --target {}", target()));
+    assert_eq!(allocator_in(&inner.app()), "stock");
+    assert_eq!(prints(&inner.app()), "hello\n");
+}
+
+#[test]
+fn a_linker_of_reheaps_own_is_refused_before_it_starts_itself() {
+    let project = Project::new(HELLO);
+    let script = project.script("linkers/cc", "exec '/bin/false' __link \"$@\"");
+    let mut build = project.cargo_reheap("build");
+    let outcome = run(build.env(of_target("CARGO_TARGET_", "_LINKER"), script));
+    outcome.ended_with(1).said(&[
+        "linkers/cc` is reheap's own",
+        "hint: take it out of Cargo's configuration",
+    ]);
+}
+
+#[test]
+fn the_stack_size_of_threads_is_eight_mebibytes_or_what_is_asked_for() {
+    let project = Project::new(HELLO);
+    run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
+    assert_eq!(stack_size(&project.app()), 8 << 20);
+    run(&mut project.cargo_reheap("build -a rpmalloc --stack-size 262144")).succeeded();
+    assert_eq!(stack_size(&project.app()), 262_144);
+    run(&mut project.cargo_reheap("build -a rpmalloc --stack-size=0")).succeeded();
+    assert_eq!(stack_size(&project.app()), 0);
+}
