@@ -16,6 +16,12 @@ fn stack_size(executable: &Path) -> u64 {
     u64::from_str_radix(size.trim_start_matches("0x"), 16).unwrap()
 }
 
+/// Configures a linker for the musl target.
+fn configure(project: &Project, linker: &str) {
+    let config = format!("[target.{}]\nlinker = \"{linker}\"\n", target());
+    project.write(".cargo/config.toml", config);
+}
+
 #[test]
 fn a_configured_linker_is_used() {
     let project = Project::new(HELLO);
@@ -132,4 +138,16 @@ fn the_stack_size_of_threads_is_eight_mebibytes_or_what_is_asked_for() {
     assert_eq!(stack_size(&project.app()), 262_144);
     run(&mut project.cargo_reheap("build -a rpmalloc --stack-size=0")).succeeded();
     assert_eq!(stack_size(&project.app()), 0);
+}
+
+#[test]
+fn rusts_own_linker_is_found_without_rustc_for_another_link() {
+    let project = Project::new(HELLO);
+    configure(&project, "rust-lld");
+    for allocator in ["rpmalloc", "mimalloc"] {
+        run(&mut project.cargo_reheap(&format!("build -a {allocator}"))).succeeded();
+        assert_eq!(allocator_in(&project.app()), allocator);
+        assert_eq!(stack_size(&project.app()), 8 << 20);
+        assert_eq!(prints(&project.app()), "hello\n");
+    }
 }

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use std::path::{Path, PathBuf};
 
 /// The linker that the user configured, as reheap can start it.
-pub(super) fn usable(linker: PathBuf) -> Result<PathBuf, Failure> {
+pub(super) fn usable(linker: PathBuf, rustc: &Path) -> Result<PathBuf, Failure> {
     let text = linker.to_string_lossy();
     // It drops `-lc` and Rust's libc.a, and with them the derived one.
     if text.contains("zigbuild") || text.contains("zigcc") {
@@ -22,8 +22,14 @@ pub(super) fn usable(linker: PathBuf) -> Result<PathBuf, Failure> {
         let hint = "take it out of Cargo's configuration: `cargo reheap` tells Cargo about it";
         return Err(Failure::failed(message).hint(hint));
     }
-    Ok(linker)
+    // rustc starts linkers with the directory of its own in PATH, in front. For a replay there is no rustc.
+    match text == RUST_LLD {
+        true => Ok(rust_lld(rustc).unwrap_or(linker)),
+        false => Ok(linker),
+    }
 }
+
+const RUST_LLD: &str = "rust-lld";
 
 /// The LLD that comes with a Rust compiler.
 pub(super) fn rust_lld(rustc: &Path) -> anyhow::Result<PathBuf> {
@@ -40,7 +46,8 @@ pub(super) fn rust_lld(rustc: &Path) -> anyhow::Result<PathBuf> {
     let path = Path::new(sysroot)
         .join("lib/rustlib")
         .join(host)
-        .join("bin/rust-lld");
+        .join("bin")
+        .join(RUST_LLD);
     if path.is_file() {
         return Ok(path);
     }

@@ -353,7 +353,7 @@ impl Session {
     fn plan(&self, choice: &Choice, stack_size_bytes: u64) -> anyhow::Result<Plan> {
         refuse_missing(choice, &self.target)?;
         let linker = match self.config.linker(&self.target)? {
-            Some(linker) => usable(linker)?,
+            Some(linker) => usable(linker, self.workshop.rustc())?,
             None if Target::of_this_machine(self.target.libc()) == Some(self.target) => {
                 env_vars::usual_program("cc")
             }
