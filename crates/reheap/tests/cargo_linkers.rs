@@ -141,6 +141,16 @@ fn the_stack_size_of_threads_is_eight_mebibytes_or_what_is_asked_for() {
 }
 
 #[test]
+fn a_stack_size_among_the_linkers_arguments_wins() {
+    let project = Project::new(HELLO);
+    let mut build = project.cargo_reheap("build -a rpmalloc");
+    build.env("RUSTFLAGS", "-C link-arg=-Wl,-z,stack-size=67108864");
+    run(&mut build).succeeded();
+    assert_eq!(allocator_in(&project.app()), "rpmalloc");
+    assert_eq!(stack_size(&project.app()), 64 << 20);
+}
+
+#[test]
 fn rusts_own_linker_is_found_without_rustc_for_another_link() {
     let project = Project::new(HELLO);
     configure(&project, "rust-lld");

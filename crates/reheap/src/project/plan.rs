@@ -36,27 +36,26 @@ impl Plan {
             command.args(all);
             return Ok(command);
         }
+        let mut own = Vec::new();
         if let Some(directory) = &self.derived {
             let mut option = OsString::from("-L");
             option.push(directory);
-            // At the front, because the linker uses the first libc.a that it finds. Only the arguments that select
-            // LLD's flavor must stay first.
-            let position = if all.first().is_some_and(|a| a == "-flavor") {
-                2
-            } else {
-                0
-            };
-            all.insert(position.min(all.len()), option);
+            own.push(option);
         }
         if self.stack_size_bytes > 0 {
             let bytes = self.stack_size_bytes;
-            if speaks_as_linker(&self.linker) {
-                all.push("-z".into());
-                all.push(format!("stack-size={bytes}").into());
-            } else {
-                all.push(format!("-Wl,-z,stack-size={bytes}").into());
+            match speaks_as_linker(&self.linker) {
+                true => own.extend(["-z".into(), format!("stack-size={bytes}").into()]),
+                false => own.push(format!("-Wl,-z,stack-size={bytes}").into()),
             }
         }
+        // At the front, because the linker uses the first libc.a that it finds and the last stack size, which may be the
+        // user's. Only the arguments that select LLD's flavor must stay first.
+        let front = match all.first().is_some_and(|argument| argument == "-flavor") {
+            true => all.len().min(2),
+            false => 0,
+        };
+        all.splice(front..front, own);
         let mut command = env_vars::command(&self.linker);
         command.args(all);
         Ok(command)
