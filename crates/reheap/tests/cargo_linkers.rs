@@ -4,6 +4,7 @@ mod common;
 
 use common::{HELLO, Project, allocator_in, of_target, prints, readelf, run, target};
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 /// The size of PT_GNU_STACK, which musl takes for the stack of threads.
@@ -160,4 +161,15 @@ fn rusts_own_linker_is_found_without_rustc_for_another_link() {
         assert_eq!(stack_size(&project.app()), 8 << 20);
         assert_eq!(prints(&project.app()), "hello\n");
     }
+}
+
+#[test]
+fn a_linker_for_one_target_gets_a_linkers_options() {
+    let project = Project::new(HELLO);
+    let linker = project.directory.join("x86_64-linux-musl-ld");
+    symlink("/usr/bin/ld", &linker).unwrap();
+    configure(&project, &linker.display().to_string());
+    run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
+    assert_eq!(allocator_in(&project.app()), "rpmalloc");
+    assert_eq!(stack_size(&project.app()), 8 << 20);
 }

@@ -3,7 +3,7 @@
 use crate::env_vars;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// What to link with.
@@ -44,9 +44,9 @@ impl Plan {
         }
         if self.stack_size_bytes > 0 {
             let bytes = self.stack_size_bytes;
-            match speaks_as_linker(&self.linker) {
-                true => own.extend(["-z".into(), format!("stack-size={bytes}").into()]),
-                false => own.push(format!("-Wl,-z,stack-size={bytes}").into()),
+            match are_for_a_driver(&all) {
+                true => own.push(format!("-Wl,-z,stack-size={bytes}").into()),
+                false => own.extend(["-z".into(), format!("stack-size={bytes}").into()]),
             }
         }
         // At the front, because the linker uses the first libc.a that it finds and the last stack size, which may be the
@@ -62,29 +62,15 @@ impl Plan {
     }
 }
 
-/// Whether the program expects a linker's arguments and not a compiler driver's.
-fn speaks_as_linker(linker: &Path) -> bool {
-    let name = linker.file_name().unwrap_or_default().to_string_lossy();
-    matches!(&*name, "ld" | "mold" | "wild") || name.ends_with("lld") || name.starts_with("ld.")
+/// Whether rustc speaks to a compiler driver and not to a linker. It has decided that by the program's name or by
+/// `-C linker-flavor`, and gives a driver most options as `-Wl,…`.
+fn are_for_a_driver(arguments: &[OsString]) -> bool {
+    let mut arguments = arguments.iter();
+    arguments.any(|argument| argument.as_encoded_bytes().starts_with(b"-Wl,"))
 }
 
 /// Whether a shared library is made: a procedural macro on a system whose own libc is musl, or a cdylib without
 /// `crt-static`.
 pub(super) fn links_shared(arguments: &[OsString]) -> bool {
     arguments.iter().any(|argument| argument == "-shared")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_programs_name_tells_the_dialect_of_its_arguments() {
-        for linker in ["/usr/bin/ld", "rust-lld", "/opt/ld.lld", "mold"] {
-            assert!(speaks_as_linker(Path::new(linker)), "{linker}");
-        }
-        for driver in ["cc", "/usr/bin/x86_64-linux-musl-gcc", "clang", "musl-gcc"] {
-            assert!(!speaks_as_linker(Path::new(driver)), "{driver}");
-        }
-    }
 }
