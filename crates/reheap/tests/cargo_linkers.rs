@@ -152,6 +152,20 @@ fn a_stack_size_among_the_linkers_arguments_wins() {
 }
 
 #[test]
+fn a_response_file_of_the_users_is_read_as_the_linker_reads_it() {
+    let project = Project::new(HELLO);
+    let options = "-Wl,-z,stack-size=4096000 -Wl,--build-id=none\n";
+    project.write("options", options);
+    let flag = format!("-C link-arg=@{}/options", project.directory.display());
+    for allocator in ["rpmalloc", "mimalloc"] {
+        let mut build = project.cargo_reheap(&format!("build -a {allocator}"));
+        run(build.env("RUSTFLAGS", &flag)).succeeded();
+        assert_eq!(allocator_in(&project.app()), allocator);
+        assert_eq!(stack_size(&project.app()), 4_096_000, "{allocator}");
+    }
+}
+
+#[test]
 fn rusts_own_linker_is_found_without_rustc_for_another_link() {
     let project = Project::new(HELLO);
     configure(&project, "rust-lld");

@@ -16,7 +16,7 @@ use crate::workshop::unusable_cache;
 use anyhow::Context as _;
 use reheap_allocators::cache::{Cache, check_entry, sha256, write_by_rename};
 use reheap_allocators::shell;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
     let plans: ByPackage<Plan> = serde_json::from_slice(plan.as_bytes())
         .with_context(|| format!("cannot read {}", env_vars::LINK_PLAN))?;
     let plan = plans.of_any(env_vars::linked_package().as_deref());
-    let expanded = expand_response_files(arguments)?;
+    let expanded = expand_rustcs_file(arguments)?;
     let status = plan.command(&expanded, None)?.status();
     let status = status.with_context(|| format!("cannot start `{}`", plan.linker.display()))?;
     if status.success()
@@ -96,15 +96,17 @@ fn output_of(arguments: &[OsString]) -> Option<PathBuf> {
     arguments.get(position + 1).map(PathBuf::from)
 }
 
-/// rustc's response files: an argument per line, blanks and backslashes escaped by a backslash.
-fn expand_response_files(arguments: &[OsString]) -> anyhow::Result<Vec<OsString>> {
+/// rustc's own response file: an argument per line, blanks and backslashes escaped by a backslash. The user's are for the
+/// linker, which reads them in its own way.
+fn expand_rustcs_file(arguments: &[OsString]) -> anyhow::Result<Vec<OsString>> {
     let mut expanded = Vec::new();
     for argument in arguments {
-        let Some(path) = argument.as_bytes().strip_prefix(b"@") else {
+        let path = argument.as_bytes().strip_prefix(b"@");
+        let path = path.map(|path| Path::new(OsStr::from_bytes(path)));
+        let Some(path) = path.filter(|path| records::is_in_rustcs_directory(path)) else {
             expanded.push(argument.clone());
             continue;
         };
-        let path = Path::new(std::ffi::OsStr::from_bytes(path));
         let text = fs::read(path)
             .with_context(|| format!("cannot read the response file `{}`", path.display()))?;
         expanded.extend(parse_response_file(&text));
@@ -140,5 +142,17 @@ mod tests {
             parse_response_file(text),
             ["-o", "/a directory/with\\backslash", "-lc"]
         );
+    }
+
+    #[test]
+    fn only_rustcs_own_response_file_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("rustcAb12Cd/linker-arguments");
+        fs::create_dir(file.parent().unwrap()).unwrap();
+        fs::write(&file, "-lc\n@users\n").unwrap();
+        let mut of_rustc = OsString::from("@");
+        of_rustc.push(file);
+        let expanded = expand_rustcs_file(&["@missing".into(), of_rustc, "-lm".into()]).unwrap();
+        assert_eq!(expanded, ["@missing", "-lc", "@users", "-lm"]);
     }
 }
