@@ -196,6 +196,14 @@ impl Archiver {
     }
 }
 
+/// A variable that every compiler sees that reheap starts.
+///
+/// A program that would look for a compiler itself must end there, with [`REFUSES_ITSELF`] in what it says: the search
+/// would find that program again and again.
+pub const STARTED_BY_REHEAP: &str = "REHEAP_STARTED_THIS_COMPILER";
+/// What reheap says when it is such a program.
+pub const REFUSES_ITSELF: &str = "reheap is not a compiler for itself";
+
 /// The environment as a value, because only the binary reads it (ARCHITECTURE.md, invariant 1).
 #[derive(Debug, Clone, Default)]
 pub struct Search {
@@ -265,6 +273,7 @@ impl Search {
     /// The same for a compiler.
     fn prepare(&self, command: &mut Command, kind: Kind) {
         self.prepare_plain(command);
+        command.env(STARTED_BY_REHEAP, "1");
         if kind != Kind::FromEnvironment {
             for name in HOST_SEARCH_PATHS {
                 command.env_remove(name);
@@ -366,6 +375,8 @@ pub enum Reason {
     },
     /// Its object is for another processor, or is not ELF.
     OtherProcessor,
+    /// It is reheap itself, or starts it.
+    ReheapItself,
     /// It could not compile three lines of C or C++.
     DoesNotCompile {
         /// The first line of its complaint.
@@ -392,6 +403,7 @@ impl fmt::Display for Reason {
             Reason::OtherMachine { machine } => write!(formatter, "compiles for `{machine}`"),
             Reason::OtherLibc { libc } => write!(formatter, "uses the headers of {libc}"),
             Reason::OtherProcessor => formatter.write_str("makes objects for another processor"),
+            Reason::ReheapItself => formatter.write_str("starts reheap, which needs a compiler"),
             Reason::DoesNotCompile { message } => {
                 write!(formatter, "cannot compile a small file ({message})")
             }

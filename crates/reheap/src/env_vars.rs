@@ -1,6 +1,6 @@
 //! Names the environment variables that reheap reads, each next to the flag that does the same.
 
-use reheap_allocators::compiler::Search;
+use reheap_allocators::compiler::{self, Search};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,6 +29,8 @@ pub(crate) const DOCKER_CONFIG: &str = "DOCKER_CONFIG";
 pub(crate) const SSL_CERT_FILE: &str = "SSL_CERT_FILE";
 /// No colours, whatever its value (no-color.org).
 pub(crate) const NO_COLOR: &str = "NO_COLOR";
+/// Whether reheap is where it wants a compiler. Set by reheap for every compiler, not by users.
+pub(crate) const STARTED_AS_COMPILER: &str = compiler::STARTED_BY_REHEAP;
 /// What the recording linker must do: a `Plan` of [`crate::project`] for each package, as JSON. Set by `cargo reheap`, not by users.
 pub(crate) const LINK_PLAN: &str = "REHEAP_LINK_PLAN";
 /// What the recording linker must find in doctests, as JSON. Set by `cargo reheap test`, not by users.

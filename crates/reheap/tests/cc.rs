@@ -477,6 +477,24 @@ fn a_compiler_that_does_not_work_is_named_with_the_way_to_get_one() {
 }
 
 #[test]
+fn reheap_is_refused_as_the_compiler_that_it_needs_itself() {
+    // It ends after four calls, whatever reheap does.
+    let script = format!(
+        "#!/bin/sh\necho >> calls\n[ $(wc -l < calls) -lt 5 ] || exit 7\nexec {} cc \"$@\"\n",
+        env!("CARGO_BIN_EXE_reheap")
+    );
+    let script = script.replace("calls", "\"${0%/*}\"/calls");
+    let sources = Sources::new(&[("hello.c", HELLO), ("wrapper", &script)]);
+    let wrapper = sources.path("wrapper");
+    fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
+    let variable = format!("CC_{}", common::target().replace('-', "_"));
+    let mut command = sources.reheap("cc -a rpmalloc hello.c -o hello");
+    run(command.env(&variable, &wrapper))
+        .ended_with(1)
+        .said(&[&variable, "starts reheap, which needs a compiler"]);
+}
+
+#[test]
 fn a_script_that_tries_a_flag_may_write_to_dev_null() {
     let sources = Sources::new(&[("hello.c", HELLO)]);
     run(&mut sources.reheap("cc hello.c -o /dev/null")).succeeded();

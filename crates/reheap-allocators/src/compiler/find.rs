@@ -7,11 +7,11 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use super::{
-    Archiver, Compiler, Kind, Language, Linking, NoCompiler, Purpose, Reason, Rejected, Search,
-    complaint,
+    Archiver, Compiler, Kind, Language, Linking, NoCompiler, Purpose, REFUSES_ITSELF, Reason,
+    Rejected, Search, complaint,
 };
 use crate::target::{Libc, Target};
 use crate::trust::{Distrusted, Trust};
@@ -459,9 +459,7 @@ impl Trial<'_> {
             .output()
             .map_err(does_not_start)?;
         if !output.status.success() {
-            return Err(Reason::DoesNotCompile {
-                message: complaint(&output),
-            });
+            return Err(does_not_compile(&output));
         }
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
@@ -577,9 +575,7 @@ impl Trial<'_> {
             return Err(
                 match OTHER_LIBCS.iter().find(|(mark, _)| text.contains(mark)) {
                     Some((_, libc)) => Reason::OtherLibc { libc },
-                    None => Reason::DoesNotCompile {
-                        message: complaint(&output),
-                    },
+                    None => does_not_compile(&output),
                 },
             );
         }
@@ -692,6 +688,15 @@ const OTHER_LIBCS: [(&str, &str); 5] = [
     ("reheap: bionic", "Bionic"),
     ("reheap: newlib", "newlib"),
 ];
+
+fn does_not_compile(output: &Output) -> Reason {
+    match String::from_utf8_lossy(&output.stderr).contains(REFUSES_ITSELF) {
+        true => Reason::ReheapItself,
+        false => Reason::DoesNotCompile {
+            message: complaint(output),
+        },
+    }
+}
 
 fn does_not_start(error: std::io::Error) -> Reason {
     Reason::DoesNotStart {

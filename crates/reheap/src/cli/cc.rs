@@ -16,7 +16,9 @@ use crate::workshop::{Network, Workshop, refuse_missing};
 use anyhow::Context as _;
 use call::Call;
 use clap::{CommandFactory as _, Parser as _};
-use reheap_allocators::compiler::{Compiler, Language, LinkError, Pie, Purpose, Search};
+use reheap_allocators::compiler::{
+    Compiler, Language, LinkError, Pie, Purpose, REFUSES_ITSELF, Search,
+};
 use reheap_allocators::target::Target;
 use std::ffi::OsString;
 use std::io;
@@ -108,6 +110,10 @@ pub(crate) fn run_if_asked(arguments: &[OsString]) -> Option<anyhow::Result<Exit
         "c++" => Language::Cxx,
         _ => return None,
     };
+    if env_vars::variable(env_vars::STARTED_AS_COMPILER).is_some() {
+        let hint = "name another compiler in the variables CC_<target> and CXX_<target>";
+        return Some(Err(Failure::usage(REFUSES_ITSELF).hint(hint).into()));
+    }
     let rest = &arguments[2..];
     if rest.is_empty() || rest[0] == "--help" || rest[0] == "-h" {
         return None; // the full parser prints the help
