@@ -368,7 +368,8 @@ fn no_arguments_are_wrong_usage_and_wrong_ones_too() {
         .said(&["no compiler arguments"]);
     run(&mut sources.reheap("cc -a"))
         .ended_with(2)
-        .said(&["--allocator"]);
+        .said(&["error: a value is required for '--allocator"])
+        .did_not_say("reheap: error");
     run(&mut sources.reheap("cc -t purge_dealy=1 hello.c"))
         .ended_with(2)
         .said(&["did you mean `-t purge_delay=…`?"]);

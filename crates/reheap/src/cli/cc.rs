@@ -15,7 +15,7 @@ use crate::ui::Failure;
 use crate::workshop::{Network, Workshop, refuse_missing};
 use anyhow::Context as _;
 use call::Call;
-use clap::{CommandFactory as _, Parser as _};
+use clap::CommandFactory as _;
 use reheap_allocators::compiler::{
     Compiler, Language, LinkError, Pie, Purpose, REFUSES_ITSELF, Search,
 };
@@ -120,9 +120,9 @@ pub(crate) fn run_if_asked(arguments: &[OsString]) -> Option<anyhow::Result<Exit
     }
     let mut own: Vec<OsString> = vec!["reheap cc".into()];
     own.extend(separate(rest));
-    Some(match Own::try_parse_from(own) {
+    Some(match super::parse::<Own>(&own) {
         Ok(own) => run(language, &own.arguments),
-        Err(error) => Err(Failure::usage(error.to_string()).into()),
+        Err(code) => Ok(code),
     })
 }
 
