@@ -540,6 +540,59 @@ fn a_target_behind_the_compilers_arguments_is_wrong_usage() {
 }
 
 #[test]
+fn a_libc_among_the_arguments_makes_a_program_also_without_default_libraries() {
+    let sources = Sources::new(&[("hello.c", HELLO)]);
+    for libraries in [
+        "-lc -lgcc",
+        "-l c -lgcc",
+        "-Wl,--start-group,-lc,-lgcc,--end-group",
+    ] {
+        let line = format!("cc -a rpmalloc -nodefaultlibs hello.c {libraries} -o hello");
+        run(&mut sources.reheap(&line)).succeeded();
+        let hello = sources.path("hello");
+        is_static_pie(&hello);
+        assert_eq!(
+            (allocator_in(&hello).as_str(), prints(&hello).as_str()),
+            ("rpmalloc", "hello\n"),
+            "{libraries}"
+        );
+        fs::remove_file(hello).unwrap();
+    }
+    // The libc is where its start files are.
+    let libc = libc_of_musl_gcc();
+    for (start, kind) in [("crt1.o", "EXEC ("), ("rcrt1.o", "DYN (")] {
+        let start = libc.with_file_name(start);
+        let mut cc = sources.reheap("cc -a rpmalloc -nostdlib -o hello hello.c");
+        run(cc.arg(start).arg("-lc")).succeeded();
+        let hello = sources.path("hello");
+        assert!(readelf("-hW", &hello).contains(kind));
+        assert_eq!(
+            (allocator_in(&hello).as_str(), prints(&hello).as_str()),
+            ("rpmalloc", "hello\n")
+        );
+    }
+}
+
+/// The libc.a that `musl-gcc` links.
+fn libc_of_musl_gcc() -> PathBuf {
+    let mut musl = Command::new("musl-gcc");
+    musl.args([
+        "-static",
+        "-Wl,--trace",
+        "-x",
+        "c",
+        "-o",
+        "/dev/null",
+        "/dev/null",
+    ]);
+    let traced = run(&mut musl);
+    let text = traced.stdout + &traced.stderr;
+    let mut words = text.split(['(', ')', '\n']);
+    let libc = words.find(|word| word.ends_with("/libc.a"));
+    libc.unwrap_or_else(|| panic!("no libc.a in {text}")).into()
+}
+
+#[test]
 fn an_output_that_cannot_be_written_is_the_compilers_error() {
     let sources = Sources::new(&[("hello.c", HELLO)]);
     let outcome = run(&mut sources.reheap("cc -a rpmalloc hello.c -o nowhere/hello"));
@@ -552,6 +605,9 @@ fn relocatable_objects_and_assembly_are_left_to_the_compiler() {
     let sources = Sources::new(&[("hello.c", HELLO)]);
     run(&mut sources.reheap("cc -S hello.c -o hello.s")).succeeded();
     run(&mut sources.reheap("cc -c hello.s -o hello.o")).succeeded();
+    run(&mut sources.reheap("cc --compile hello.c -o long.o")).succeeded();
+    run(&mut sources.reheap("cc --assemble hello.c -o long.s")).succeeded();
+    run(&mut sources.reheap("cc --preprocess hello.c -o long.i")).succeeded();
     run(&mut sources.reheap("cc -r -nostdlib hello.o -o both.o")).succeeded();
     assert!(readelf("-hW", &sources.path("both.o")).contains("REL ("));
     assert_eq!(

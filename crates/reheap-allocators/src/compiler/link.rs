@@ -34,12 +34,21 @@ impl Pie {
     ///
     /// `-static` alone does not turn PIE off. For GCC and Clang it does, but build systems pass it to get a program
     /// without shared libraries, and reheap makes such a program anyway.
+    ///
+    /// Start files of the user's own relocate a program only if `rcrt1.o` is among them, or if they are made for
+    /// `-static-pie`. With others a static-pie would crash at once.
     pub fn of_arguments<Argument: AsRef<std::ffi::OsStr>>(
         arguments: impl IntoIterator<Item = Argument>,
     ) -> Pie {
         let mut pie = Pie::Yes;
+        let (mut brings_start_files, mut relocates) = (false, false);
         for argument in arguments {
-            match argument.as_ref().to_str() {
+            let argument = argument.as_ref();
+            relocates |= argument == "-static-pie" || Path::new(argument).ends_with("rcrt1.o");
+            match argument.to_str() {
+                Some("-nostdlib" | "--no-standard-libraries" | "-nostartfiles") => {
+                    brings_start_files = true
+                }
                 Some("-no-pie" | "-nopie" | "-fno-pie" | "-fno-PIE" | "-fno-pic" | "-fno-PIC") => {
                     pie = Pie::No
                 }
@@ -47,7 +56,10 @@ impl Pie {
                 _ => {}
             }
         }
-        pie
+        match brings_start_files && !relocates {
+            true => Pie::No,
+            false => pie,
+        }
     }
 }
 
@@ -275,6 +287,14 @@ mod tests {
         assert_eq!(Pie::of_arguments(["-static", "a.c"]), Pie::Yes);
         assert_eq!(Pie::of_arguments(["-static-pie", "-no-pie"]), Pie::No);
         assert_eq!(Pie::of_arguments(["-fno-pie", "-pie"]), Pie::Yes);
+    }
+
+    #[test]
+    fn start_files_that_do_not_relocate_a_program_make_none_that_needs_it() {
+        let with = |file: &str| Pie::of_arguments(["-nostdlib", "-fPIE", file, "a.c"]);
+        assert_eq!(with("/lib/crt1.o"), Pie::No);
+        assert_eq!(with("/lib/rcrt1.o"), Pie::Yes);
+        assert_eq!(with("-static-pie"), Pie::Yes);
     }
 
     #[test]

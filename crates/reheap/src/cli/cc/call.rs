@@ -25,19 +25,56 @@ pub(super) enum Call {
 impl Call {
     pub(super) fn of(arguments: &[OsString]) -> Self {
         let has = |flags: &[&str]| arguments.iter().any(|a| flags.iter().any(|flag| a == flag));
-        if has(&["-c", "-S", "-E", "-M", "-MM", "-fsyntax-only"]) {
+        if has(&COMPILE) {
             Self::Compiles
         } else if has(&["-###"]) || !has_input(arguments) {
             Self::Other
         } else if has(&["-shared", "--shared"]) {
             // libtool gives `-nostdlib` as well, when the language is C++, and names the libraries itself.
             Self::LinksShared
-        } else if has(&["-r", "-nostdlib", "-nodefaultlibs", "-nolibc"]) {
+        } else if has(&["-r"]) || (has(&ADD_NO_LIBC) && !names_libc(arguments)) {
             Self::Other
         } else {
             Self::Links
         }
     }
+}
+
+/// Options that make no program, in GCC's spellings and Clang's.
+const COMPILE: [&str; 12] = [
+    "-c",
+    "--compile",
+    "-S",
+    "--assemble",
+    "-E",
+    "--preprocess",
+    "-M",
+    "--dependencies",
+    "-MM",
+    "--user-dependencies",
+    "-fsyntax-only",
+    "--syntax-only",
+];
+
+/// Options with which a driver adds no libc of its own accord.
+const ADD_NO_LIBC: [&str; 4] = [
+    "-nostdlib",
+    "--no-standard-libraries",
+    "-nodefaultlibs",
+    "-nolibc",
+];
+
+/// Whether the arguments name a libc: as a library, also among those for the linker (`-Wl,-lc`), or as a file.
+fn names_libc(arguments: &[OsString]) -> bool {
+    let all = arguments
+        .iter()
+        .flat_map(|argument| argument.as_bytes().split(|b| *b == b','));
+    let of_linker = |word: &[u8]| {
+        let file = Path::new(OsStr::from_bytes(word)).file_name();
+        matches!(word, b"-lc" | b"-l:libc.a") || file.is_some_and(|name| name == "libc.a")
+    };
+    let in_two_words = |words: &[OsString]| words[0] == "-l" && words[1] == "c";
+    all.into_iter().any(of_linker) || arguments.windows(2).any(in_two_words)
 }
 
 /// Options of GCC and Clang whose value is the next argument.
@@ -164,6 +201,12 @@ mod tests {
             (&["-shared", "a.o"], Call::LinksShared),
             (&["-shared", "-nostdlib", "a.o", "-lc"], Call::LinksShared),
             (&["-nostdlib", "start.o"], Call::Other),
+            (&["-nodefaultlibs", "a.c", "-lc", "-lgcc"], Call::Links),
+            (&["-nolibc", "a.c", "-l", "c"], Call::Links),
+            (&["-nostdlib", "start.o", "-Wl,-lm,-lc"], Call::Links),
+            (&["-nostdlib", "start.o", "/opt/libc.a"], Call::Links),
+            (&["-r", "-nostdlib", "a.o", "-lc"], Call::Other),
+            (&["--compile", "a.c"], Call::Compiles),
             (&["a.o", "-lm"], Call::Links),
             (&["-###", "a.c"], Call::Other),
         ] {
