@@ -5,7 +5,7 @@ use crate::choice::Choice;
 use crate::env_vars;
 use crate::preloading;
 use crate::program;
-use crate::project::proof::{self, Proof};
+use crate::project::proof::{self, Hints, Proof};
 use crate::ui::Failure;
 use crate::workshop::Workshop;
 use anyhow::Context as _;
@@ -71,7 +71,7 @@ pub(crate) fn linked(
     let scripts = workshop.cache()?.directory("compilers")?;
     let arguments = compiler.link_arguments(&directory, Pie::Yes, &scripts)?;
     let program = link(program, &target, &compiler, &arguments, workshop)?;
-    let proof = proof::of_executable(&program, choice)?;
+    let proof = proof::of_executable(&program, choice, Hints::default())?;
     Ok((program, proof))
 }
 

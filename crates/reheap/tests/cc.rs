@@ -593,6 +593,16 @@ fn libc_of_musl_gcc() -> PathBuf {
 }
 
 #[test]
+fn a_libc_of_the_users_is_refused_with_a_hint_about_c() {
+    let sources = Sources::new(&[("hello.c", HELLO)]);
+    let mut cc = sources.reheap("cc -a rpmalloc hello.c -o hello");
+    run(cc.arg(libc_of_musl_gcc())).ended_with(1).said(&[
+        "it has musl's own allocator",
+        "hint: leave out the libc that the arguments name",
+    ]);
+}
+
+#[test]
 fn an_output_that_cannot_be_written_is_the_compilers_error() {
     let sources = Sources::new(&[("hello.c", HELLO)]);
     let outcome = run(&mut sources.reheap("cc -a rpmalloc hello.c -o nowhere/hello"));

@@ -6,7 +6,8 @@ use crate::bench::ready::ReadyVariant;
 use crate::bench::search::VariantSource;
 use crate::bench::variants;
 use crate::choice::Choice;
-use crate::project::{Built, Session, proof, records};
+use crate::project::proof::{self, Hints};
+use crate::project::{Built, Session, records};
 use crate::ui::{self, Failure};
 use anyhow::Context as _;
 use reheap_allocators::target::Libc;
@@ -72,7 +73,7 @@ impl Project<'_> {
         let plan = self.session.plan_for(built, choice)?;
         let records = self.session.records(&built.path)?;
         records::link_beside(&built.path, &plan, &records, &output)?;
-        let proof = proof::of_executable(&output, choice)?;
+        let proof = proof::of_executable(&output, choice, Hints::OF_CARGO)?;
         Ok(Executable {
             path: output,
             activity: Activity::Seen(format!("in the executable: {proof}")),

@@ -10,7 +10,7 @@ use crate::choice::{self, Choice, StaticArguments};
 use crate::env_vars;
 use crate::exit;
 use crate::original;
-use crate::project::proof;
+use crate::project::proof::{self, Hints};
 use crate::ui::Failure;
 use crate::workshop::{Network, Workshop, refuse_missing};
 use anyhow::Context as _;
@@ -194,6 +194,12 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
     Ok(exit::passed_on(status))
 }
 
+/// The derived libc is the first that the linker looks into, unless the user names another.
+const HINTS: Hints = Hints {
+    not_static: None,
+    another: Some("leave out the libc that the arguments name: reheap adds one"),
+};
+
 /// Reads back what was linked.
 fn prove(output: &Path, choice: &Choice, target: &Target) -> anyhow::Result<()> {
     match output.metadata() {
@@ -207,7 +213,7 @@ fn prove(output: &Path, choice: &Choice, target: &Target) -> anyhow::Result<()> 
         Ok(metadata) if !metadata.is_file() => return Ok(()),
         _ => (),
     }
-    if !proof::of_executable(output, choice)?.is_for(target) {
+    if !proof::of_executable(output, choice, HINTS)?.is_for(target) {
         let text = format!("`{}` is not for `{target}`", output.display());
         let hint = "leave out the compiler's own flags for another processor";
         return Err(Failure::failed(text).hint(hint).into());

@@ -4,7 +4,7 @@
 //! linker reads them back before rustdoc has anything to start. If one is not what the user asked for, it fails there.
 //! The linker writes what it saw into a file, because rustdoc shows only a linker's errors.
 
-use super::proof;
+use super::proof::{self, Hints};
 use super::workspace::ByPackage;
 use crate::choice::{Choice, StaticChoice};
 use crate::env_vars;
@@ -101,7 +101,7 @@ pub(crate) fn check(output: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("cannot read {}", env_vars::DOCTESTS))?;
     let package = env_vars::linked_package();
     let choice = expected.with.of_any(package.as_deref()).choice()?;
-    let proof = proof::of_executable(output, &choice)?;
+    let proof = proof::of_executable(output, &choice, Hints::OF_CARGO)?;
     // One short write at the end of the file, so lines of linkers that run at the same time do not mix.
     let line = format!("{}\n", proof.without_size());
     let mut file = OpenOptions::new()

@@ -31,8 +31,27 @@ enum Seen {
     NoAllocator,
 }
 
+/// What helps if an executable is not what it should be. That depends on who made it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Hints {
+    /// Where it is not static.
+    pub(crate) not_static: Option<&'static str>,
+    /// Where it has another allocator.
+    pub(crate) another: Option<&'static str>,
+}
+
+impl Hints {
+    /// For what Cargo made.
+    pub(crate) const OF_CARGO: Self = Self {
+        not_static: Some("remove `-C target-feature=-crt-static` from the Rust flags"),
+        another: Some(
+            "a linker in the Rust flags (-C linker=…) replaces reheap's: set it as target.<triple>.linker instead",
+        ),
+    };
+}
+
 /// Reads the executable back; fails where it is not static or not linked with what was chosen.
-pub(crate) fn of_executable(path: &Path, choice: &Choice) -> anyhow::Result<Proof> {
+pub(crate) fn of_executable(path: &Path, choice: &Choice, hints: Hints) -> anyhow::Result<Proof> {
     let shown = path.display();
     let cannot = || format!("cannot read `{shown}`");
     let file = fs::File::open(path).and_then(Opened::new);
@@ -40,11 +59,10 @@ pub(crate) fn of_executable(path: &Path, choice: &Choice) -> anyhow::Result<Proo
     let identity = identify(&file).with_context(cannot)?;
     if !matches!(identity.kind, Kind::Static | Kind::StaticPie) {
         let text = format!(
-            "`{shown}` is a {} file, so its malloc comes from elsewhere",
+            "`{shown}` is not a static program ({}), so its malloc comes from elsewhere",
             identity.kind
         );
-        let hint = "remove `-C target-feature=-crt-static` from the Rust flags";
-        return Err(Failure::failed(text).hint(hint).into());
+        return Err(with(hints.not_static, Failure::failed(text)).into());
     }
     let stock = identity
         .allocators
@@ -56,7 +74,10 @@ pub(crate) fn of_executable(path: &Path, choice: &Choice) -> anyhow::Result<Proo
         (Some(found), false) if is_of(&found, choice, &identity.architecture) => {
             Seen::Marker(Box::new(found))
         }
-        (found, _) => return Err(another(path, choice, found.as_ref()).into()),
+        (found, _) => {
+            let failure = another(path, choice, found.as_ref());
+            return Err(with(hints.another, failure).into());
+        }
     };
     if let (Seen::Marker(_), Some(stock)) = (&seen, stock) {
         let text = format!(
@@ -124,8 +145,16 @@ fn is_of(found: &MarkerIdentity, choice: &Choice, architecture: &str) -> bool {
 fn another(path: &Path, choice: &Choice, found: Option<&MarkerIdentity>) -> Failure {
     let seen = found.map_or("musl's own allocator", |found| &found.marker.allocator);
     let (shown, wanted) = (path.display(), choice.allocator.name);
-    Failure::failed(format!("`{shown}` was not linked with {wanted}: it has {seen}"))
-        .hint("a linker in the Rust flags (-C linker=…) replaces reheap's: set it as target.<triple>.linker instead")
+    Failure::failed(format!(
+        "`{shown}` was not linked with {wanted}: it has {seen}"
+    ))
+}
+
+fn with(hint: Option<&str>, failure: Failure) -> Failure {
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
 }
 
 impl fmt::Display for Proof {

@@ -7,11 +7,12 @@ use super::config::{self, Config};
 use super::default_linker::{rust_lld, usable};
 use super::doctests::Doctests;
 use super::flags::Flags;
+use super::linker;
 use super::messages::{self, Artifact, Format, MadeFor};
 use super::plan::Plan;
+use super::proof::{self, Hints};
 use super::records::{self, Linked, When};
 use super::workspace::{ByPackage, Workspace};
-use super::{linker, proof};
 use crate::choice::{self, Choice, Place, StaticChoice, Wishes};
 use crate::env_vars;
 use crate::exit;
@@ -586,7 +587,7 @@ impl Session {
         chosen: &StaticChoice,
     ) -> anyhow::Result<()> {
         let choice = &chosen.choice;
-        let proof = proof::of_executable(executable, choice)?;
+        let proof = proof::of_executable(executable, choice, Hints::OF_CARGO)?;
         let manifest = chosen.manifest.as_ref();
         let source = manifest.map(|path| format!(", chosen in {}", path.display()));
         let source = source.unwrap_or_default();
