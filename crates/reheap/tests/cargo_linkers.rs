@@ -83,6 +83,46 @@ fn a_linker_configured_for_a_cfg_is_used() {
     outcome.ended_with(2).said(&["cfg(…)", "--config 'target."]);
 }
 
+#[test]
+fn a_linker_in_an_included_file_is_used() {
+    let project = Project::new(HELLO);
+    let noting = "echo >> \"${0%/*}/log\"\nexec cc \"$@\"";
+    let log = project.script("tools/my-gcc", noting).with_file_name("log");
+    let linker = |name: &str| format!("[target.{}]\nlinker = \"tools/{name}\"\n", target());
+    let config = "include = [\"first.toml\", { path = \"second.toml\", optional = true }]\n";
+    project.write(".cargo/config.toml", config);
+    project.write(".cargo/first.toml", "include = [\"of-first.toml\"]\n");
+    project.write(".cargo/of-first.toml", linker("missing"));
+    run(&mut project.cargo_reheap("build -a rpmalloc"))
+        .ended_with(101)
+        .said(&["tools/missing"]);
+    // The later of two files wins.
+    project.write(".cargo/second.toml", linker("my-gcc"));
+    run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
+    assert_eq!(fs::read_to_string(&log).unwrap().lines().count(), 1);
+    assert_eq!(allocator_in(&project.app()), "rpmalloc");
+    // A file wins over what it includes.
+    project.write(
+        ".cargo/config.toml",
+        config.to_owned() + &linker("named-last"),
+    );
+    fs::rename(
+        log.with_file_name("my-gcc"),
+        log.with_file_name("named-last"),
+    )
+    .unwrap();
+    project.append("src/main.rs", "// so that it is linked\n");
+    run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
+    assert_eq!(fs::read_to_string(&log).unwrap().lines().count(), 2);
+
+    let by_cfg = "[target.'cfg(target_env = \"musl\")']\nlinker = \"cc\"\n";
+    project.write(".cargo/config.toml", "include = [\"by-cfg.toml\"]\n");
+    project.write(".cargo/by-cfg.toml", by_cfg);
+    run(&mut project.cargo_reheap("build"))
+        .ended_with(2)
+        .said(&["a file in `include`", "cfg(…)"]);
+}
+
 /// Starts the command that it is told to start, if its environment names no linker. That is looked at first, because with
 /// reheap's there the command would start itself again and again.
 const STARTS: &str = r#"
