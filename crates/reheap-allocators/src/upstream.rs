@@ -8,7 +8,7 @@
 use crate::built::{BuiltAllocator, GLUE, Place, UPSTREAM};
 use crate::cache::{Cache, CacheError, hash};
 use crate::catalogue::{Allocator, Evidence, Glue, Package, Recipe};
-use crate::compiler::Compiler;
+use crate::compiler::{Compiler, STARTED_BY_REHEAP};
 use crate::link_kind::LinkKind;
 use crate::target::{Architecture, Libc, Target};
 use reheap_elf::archive::{self, ArchiveError, Member};
@@ -484,6 +484,8 @@ impl Toolchain {
             .filter(|(name, _)| passes(&name.to_string_lossy()));
         let mut command = Command::new(program);
         command.env_clear().envs(kept);
+        // Cargo links build scripts with the `cc` in PATH. If that is reheap, it would wait for what is built here.
+        command.env(STARTED_BY_REHEAP, "1");
         command
     }
 }

@@ -496,6 +496,24 @@ fn reheap_is_refused_as_the_compiler_that_it_needs_itself() {
 }
 
 #[test]
+fn a_compiler_in_path_that_is_reheap_does_not_wait_for_the_allocator_that_it_is_to_build() {
+    let script = format!(
+        "#!/bin/sh\nexec {} cc \"$@\"\n",
+        env!("CARGO_BIN_EXE_reheap")
+    );
+    let sources = Sources::new(&[("cc", &script)]);
+    let cc = sources.path("cc");
+    fs::set_permissions(&cc, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{path}", sources.path("").display());
+    let mut build = sources.reheap("libc -a rpmalloc --memory-functions stock");
+    build.env("REHEAP_CACHE_DIR", sources.path("cache"));
+    run(build.env("PATH", path))
+        .ended_with(1)
+        .said(&["reheap is not a compiler for itself"]);
+}
+
+#[test]
 fn a_script_that_tries_a_flag_may_write_to_dev_null() {
     let sources = Sources::new(&[("hello.c", HELLO)]);
     run(&mut sources.reheap("cc hello.c -o /dev/null")).succeeded();

@@ -111,7 +111,7 @@ pub(crate) fn run_if_asked(arguments: &[OsString]) -> Option<anyhow::Result<Exit
         _ => return None,
     };
     if env_vars::variable(env_vars::STARTED_AS_COMPILER).is_some() {
-        let hint = "name another compiler in the variables CC_<target> and CXX_<target>";
+        let hint = "name another compiler in CC_<target> and CXX_<target>, and take reheap out of the `cc` in PATH";
         return Some(Err(Failure::usage(REFUSES_ITSELF).hint(hint).into()));
     }
     let rest = &arguments[2..];
