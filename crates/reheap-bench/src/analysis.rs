@@ -352,20 +352,7 @@ impl Shift {
             0.0 => 1.0 + difference.signum() * f64::from(difference != 0.0),
             usual => 1.0 + difference / usual.abs(),
         };
-        let Interval {
-            low,
-            high,
-            confidence,
-        } = self.by.interval;
-        let by = Estimate {
-            value: as_ratio(self.by.value),
-            interval: Interval {
-                low: as_ratio(low),
-                high: as_ratio(high),
-                confidence,
-            },
-        };
-        verdict(&by, self.p, p_adjusted, direction)
+        verdict(&self.by.map(as_ratio), self.p, p_adjusted, direction)
     }
 }
 

@@ -18,7 +18,7 @@ use crate::analysis::{Failures, Verdict, figures, rounds_with};
 use crate::figures::{bytes, noun};
 use crate::findings::Findings;
 use crate::results::{Benchmark, Outcome, Quantity, Results, Role, Variant};
-use crate::stats::interval::{Estimate, Interval};
+use crate::stats::interval::Estimate;
 use crate::stats::{Sample, ranks};
 use crate::threshold::Threshold;
 use crate::verdict;
@@ -315,20 +315,7 @@ fn drifts(quantity: &Quantity) -> bool {
 fn relative_shift(old: &Sample, new: &Sample) -> Option<Estimate> {
     let usual = old.median();
     let by = ranks::shift_between(old, new);
-    let as_ratio = |difference: f64| 1.0 + difference / usual;
-    let Interval {
-        low,
-        high,
-        confidence,
-    } = by.interval;
-    (usual > 0.0).then(|| Estimate {
-        value: as_ratio(by.value),
-        interval: Interval {
-            low: as_ratio(low),
-            high: as_ratio(high),
-            confidence,
-        },
-    })
+    (usual > 0.0).then(|| by.map(|difference| 1.0 + difference / usual))
 }
 
 /// Whether candidates of both can be taken relative to the same program: the baseline is called the same, has the same

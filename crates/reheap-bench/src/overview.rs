@@ -42,7 +42,7 @@ pub struct MatrixRow {
     pub cells: Vec<Entry>,
     /// The geometric mean of its ratios; none if it has no ratio in one of them, or there is only one.
     pub mean: Option<f64>,
-    /// Where the true mean lies, as [`interval_of_mean`] says; none without a mean, or if a ratio has no interval.
+    /// Where the true mean lies; none without a mean, or if a ratio has no interval.
     pub interval: Option<Interval>,
 }
 

@@ -63,7 +63,7 @@ fn best_change(findings: &Findings<'_>, main: &Quantity) -> Option<(usize, Strin
             .find(|row| row.role == Role::Baseline)?;
         let medians = analysis.rows[variant].median().zip(row.median())?;
         let [own, other] = [medians.0, medians.1].map(|it| figures::value(main, it));
-        let change = format!("{} is {own}, and {other} with {baseline}", noun(main));
+        let change = format!("{} {own} instead of {other} with {baseline}", noun(main));
         return Some((variant, change));
     };
     if figures::is_said_as_none(ratio.value) {
@@ -372,7 +372,10 @@ mod tests {
         }
         benchmark.metrics = [("errors".to_owned(), Direction::Lower)].into();
         let said = said(vec![benchmark]);
-        assert!(said.starts_with("mimalloc: errors is 0, and 10"), "{said}");
+        assert!(
+            said.starts_with("mimalloc: errors 0 instead of 10"),
+            "{said}"
+        );
     }
 
     #[test]

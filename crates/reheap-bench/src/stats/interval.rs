@@ -73,6 +73,24 @@ pub struct Estimate {
 }
 
 impl Estimate {
+    /// The same estimate of something that is computed of each value and keeps their order.
+    #[must_use]
+    pub fn map(self, of: impl Fn(f64) -> f64) -> Estimate {
+        let Interval {
+            low,
+            high,
+            confidence,
+        } = self.interval;
+        Estimate {
+            value: of(self.value),
+            interval: Interval {
+                low: of(low),
+                high: of(high),
+                confidence,
+            },
+        }
+    }
+
     /// The median of a sample.
     pub fn of_median(sample: &Sample) -> Estimate {
         Estimate {

@@ -8,7 +8,7 @@ use reheap_bench::compare::{Change, Changes, Check, Reference, compare, title};
 use reheap_bench::figures;
 use reheap_bench::results::{Quantity, Results};
 use reheap_bench::stats::interval::{CONFIDENCE, Estimate, Interval};
-use reheap_bench::threshold::{Threshold, nearest};
+use reheap_bench::threshold::{Bound, Threshold, nearest};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -137,11 +137,11 @@ fn gate(changes: &Changes, thresholds: &[Threshold], fail_unclear: bool) -> Exit
                 code = ExitCode::from(exit::THRESHOLD_VIOLATED);
             }
             Check::Unclear => {
-                let advice = match change.is_reference {
-                    true => {
+                let advice = match threshold.bound {
+                    Bound::Ratio(_) if change.is_reference => {
                         "it may be the session; give both files a baseline that does not change"
                     }
-                    false => "neither shown nor excluded; measure more rounds",
+                    _ => "neither shown nor excluded; measure more rounds",
                 };
                 let change = change.against(threshold);
                 note(&format!("unclear: {threshold}: {change}: {advice}"));
