@@ -121,11 +121,16 @@ impl Cache {
     /// # Errors
     /// When the lock file cannot be made or locked.
     pub fn lock(&self, name: &str) -> Result<Lock, CacheError> {
-        let path = self.directory("locks")?.join(name);
-        let file = File::create(&path).map_err(CacheError::new("make the lock", &path))?;
+        let (path, file) = self.lock_file(name)?;
         file.lock()
             .map_err(CacheError::new("take the lock", &path))?;
         Ok(Lock { _file: file })
+    }
+
+    fn lock_file(&self, name: &str) -> Result<(PathBuf, File), CacheError> {
+        let path = self.directory("locks")?.join(name);
+        let file = File::create(&path).map_err(CacheError::new("make the lock", &path))?;
+        Ok((path, file))
     }
 
     /// The entry `kind/name`. If it does not exist or has lost files, `make` fills an empty directory that becomes the
@@ -167,15 +172,17 @@ impl Cache {
             check_entry(&entry)?;
             return Ok(entry);
         }
+        self.remove_abandoned(&directory, kind, |file| {
+            let name = file.strip_prefix(UNFINISHED)?;
+            Some(name.rsplit_once('-')?.0)
+        });
         let _lock = self.lock(&format!("{kind}-{name}"))?;
         if is_whole(&entry) {
             check_entry(&entry)?;
             return Ok(entry);
         }
-        let prefix = format!(".unfinished-{name}-");
-        clear_away(&directory, &prefix)?;
         let unfinished = tempfile::Builder::new()
-            .prefix(&prefix)
+            .prefix(&format!("{UNFINISHED}{name}-"))
             .permissions(Permissions::from_mode(0o700))
             .tempdir_in(&directory)
             .map_err(CacheError::new("make a directory in", &directory))?;
@@ -193,7 +200,31 @@ impl Cache {
         let _ = unfinished.keep(); // it is renamed, so there is nothing to delete
         Ok(entry)
     }
+
+    /// Removes from a directory what interrupted builds left there. `entry_of` tells from the name of a file for which
+    /// entry of that kind it was. While its lock is taken, a build is at work there. If anything fails, the next build
+    /// tries again.
+    pub(crate) fn remove_abandoned(
+        &self,
+        directory: &Path,
+        kind: &str,
+        entry_of: impl Fn(&str) -> Option<&str>,
+    ) {
+        for file in fs::read_dir(directory).into_iter().flatten().flatten() {
+            let name = file.file_name();
+            let Some(entry) = name.to_str().and_then(&entry_of) else {
+                continue;
+            };
+            let lock = self.lock_file(&format!("{kind}-{entry}"));
+            if lock.is_ok_and(|(_, lock)| lock.try_lock().is_ok()) {
+                let _ = fs::remove_dir_all(file.path());
+            }
+        }
+    }
 }
+
+/// What the name of a directory begins with that becomes an entry. The entry's name and a random part follow.
+const UNFINISHED: &str = ".unfinished-";
 
 /// Refuses an entry that somebody else may write to.
 ///
@@ -259,18 +290,6 @@ fn settle(path: &Path) -> io::Result<()> {
         return Ok(());
     }
     fs::set_permissions(path, Permissions::from_mode(mode & PERMISSIONS_MAX))
-}
-
-/// Removes what interrupted builds of an entry left. The caller holds the entry's lock, so no build is working there.
-fn clear_away(directory: &Path, prefix: &str) -> Result<(), CacheError> {
-    for entry in fs::read_dir(directory).map_err(CacheError::new("read", directory))? {
-        let entry = entry.map_err(CacheError::new("read", directory))?;
-        if entry.file_name().to_string_lossy().starts_with(prefix) {
-            let path = entry.path();
-            fs::remove_dir_all(&path).map_err(CacheError::new("remove", &path))?;
-        }
-    }
-    Ok(())
 }
 
 /// Hashes parts of any length so that no two lists of parts give the same input.

@@ -277,6 +277,8 @@ impl Making<'_> {
     fn make(&self, cache: &Cache, unfinished: &Path) -> Result<(), BuildError> {
         // The entry's own, and so guarded by its lock. What an interrupted build left there was compiled by the same
         // compiler, and Cargo may still be at work in it.
+        let builds = cache.directory("build")?;
+        cache.remove_abandoned(&builds, ENTRIES, |name| Some(name));
         let build_directory = cache.directory(&format!("build/{}", self.name))?;
         let wrappers = Wrappers::write(&build_directory, &self.toolchain.cc, self.cxx)?;
         let upstream = unfinished.join(UPSTREAM);

@@ -161,6 +161,11 @@ fn what_an_interrupted_build_compiled_stays_out_of_another_compilers_build() {
     assert_ne!(outcome.code(), Some(0));
     run(&mut build_with(&project, &compiler)).succeeded();
     app_has_rpmalloc(&project);
+    for (kind, there) in [("build", 0), ("allocators", 1), ("libc", 1)] {
+        let entries = entries(&project, kind);
+        let abandoned = "what the interrupted build left is cleared away";
+        assert_eq!(entries.len(), there, "{abandoned}: {entries:?}");
+    }
 }
 
 #[test]
