@@ -60,7 +60,7 @@ architecture() {
     case $(uname -m) in
     x86_64 | amd64) echo x86_64 ;;
     aarch64 | arm64) echo aarch64 ;;
-    *) fail "there are no packages for $(uname -m)" "build it: cargo install --git https://github.com/reheap/reheap reheap" ;;
+    *) fail "reheap runs on x86-64 and AArch64, and this is $(uname -m)" ;;
     esac
 }
 
