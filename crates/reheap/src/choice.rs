@@ -23,7 +23,7 @@ const DEFAULT_STACK_BYTES: u64 = 8 << 20;
 pub(crate) struct AllocatorArguments {
     /// The allocator; `stock` is the libc's own, which finds more memory errors than fast ones do
     /// (see `reheap list`) [default: mimalloc]
-    #[arg(short, long, value_name = "ALLOCATOR", value_parser = AllocatorName, hide_possible_values = true)]
+    #[arg(short, long, value_name = "ALLOCATOR", value_parser = AllocatorName::Any, hide_possible_values = true)]
     pub(crate) allocator: Option<String>,
     #[command(flatten)]
     pub(crate) tuning: TuningArguments,
@@ -71,8 +71,12 @@ pub(crate) enum WhoseMemoryFunctions {
 
 /// Lets shells complete the allocators of the catalogue. [`Choice::of`] refuses other names, because it can suggest
 /// what the user meant.
-#[derive(Debug, Clone)]
-pub(crate) struct AllocatorName;
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AllocatorName {
+    Any,
+    /// Not the libc's own.
+    Another,
+}
 
 impl TypedValueParser for AllocatorName {
     type Value = String;
@@ -87,8 +91,9 @@ impl TypedValueParser for AllocatorName {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let names = CATALOGUE.iter().map(|row| PossibleValue::new(row.name));
-        Some(Box::new(names))
+        let is_offered = |row: &&Allocator| *self == AllocatorName::Any || row.build.is_some();
+        let rows = CATALOGUE.iter().filter(is_offered);
+        Some(Box::new(rows.map(|row| PossibleValue::new(row.name))))
     }
 }
 

@@ -201,6 +201,8 @@ fn bash_takes_the_completions_and_completes() {
     for (typed, word, before, completed) in [
         ("reheap lis", "lis", "reheap", "list\n"),
         ("reheap run -a jem", "jem", "-a", "jemalloc\n"),
+        ("reheap run -a st", "st", "-a", "stock\n"),
+        ("reheap preload -a st", "st", "-a", "\n"),
         (
             "reheap enable sn",
             "sn",

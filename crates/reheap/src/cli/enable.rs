@@ -37,7 +37,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 pub(crate) struct EnableArguments {
     /// The allocator; it replaces that of an earlier `enable`
-    #[arg(value_name = "ALLOCATOR", value_parser = AllocatorName, hide_possible_values = true)]
+    #[arg(value_name = "ALLOCATOR", value_parser = AllocatorName::Another, hide_possible_values = true)]
     allocator: String,
     #[command(flatten)]
     tuning: TuningArguments,

@@ -49,7 +49,7 @@ pub(crate) struct ImageArguments {
     #[arg(value_name = "BINARY|IMAGE", required = true)]
     programs: Vec<PathBuf>,
     /// Add an allocator to an image that somebody else built
-    #[arg(long, value_name = "ALLOCATOR", value_parser = AllocatorName, hide_possible_values = true, conflicts_with_all = OF_PROGRAMS)]
+    #[arg(long, value_name = "ALLOCATOR", value_parser = AllocatorName::Another, hide_possible_values = true, conflicts_with_all = OF_PROGRAMS)]
     add: Option<String>,
     /// An option of the allocator to add; `reheap list` shows them
     #[arg(short, long, value_name = "KEY=VALUE", requires = "add")]

@@ -1,6 +1,6 @@
 //! `reheap preload`: writes a preload for those who deploy it by other means.
 
-use crate::choice::{AllocatorArguments, Choice};
+use crate::choice::{AllocatorArguments, AllocatorName, Choice};
 use crate::preloading;
 use crate::ui::{self, Failure};
 use crate::workshop::{Network, Workshop};
@@ -23,7 +23,9 @@ Examples:
   reheap preload -a jemalloc -o . --json | jq -r .path";
 
 #[derive(Debug, clap::Args)]
-#[command(mut_arg("allocator", |it| it.help("The allocator (see `reheap list`) [default: mimalloc]")))]
+#[command(mut_arg("allocator", |it| it
+    .help("The allocator (see `reheap list`) [default: mimalloc]")
+    .value_parser(AllocatorName::Another)))]
 pub(crate) struct PreloadArguments {
     #[command(flatten)]
     choice: AllocatorArguments,
