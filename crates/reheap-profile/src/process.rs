@@ -12,9 +12,8 @@ use std::time::Duration;
 
 /// Whether a process has not ended; a zombie has.
 pub(crate) fn is_there(pid: u32) -> bool {
-    let line = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = after_name(&line).and_then(|rest| rest.first().copied());
-    state.is_some_and(|state| !matches!(state, b'Z' | b'X'))
+    let runs = |tid| thread_state(pid, tid).is_some_and(|state| !matches!(state, b'Z' | b'X'));
+    runs(pid) || threads(pid).into_iter().any(runs)
 }
 
 /// Whether a process is that one, or has it among those that forked it. Where a parent has ended, nothing tells.

@@ -163,6 +163,14 @@ fn a_forked_child_is_a_process_of_its_own() {
 }
 
 #[test]
+fn a_process_goes_on_when_its_first_thread_has_ended() {
+    for way in ["cc", "cc -static"] {
+        let profile = Profiled::new(way).profile(&["outlived"]);
+        assert_eq!(marked(&processes(&profile)[0]), 2_000_000);
+    }
+}
+
+#[test]
 fn a_program_that_is_executed_is_a_process_of_its_own() {
     for way in WAYS {
         let profiled = Profiled::new(way);

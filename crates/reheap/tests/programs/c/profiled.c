@@ -77,7 +77,7 @@ static void handed_over(void) {
 
 static void wait_for(pid_t child) {
     int status;
-    if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0) abort();
+    if (waitpid(child, &status, 0) <= 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0) abort();
 }
 
 static void forks(void) {
@@ -92,6 +92,18 @@ static void forks(void) {
     if (child == 0) _exit(0);
     wait_for(child);
     allocate(1000);
+}
+
+static void *outlive(void *unused) {
+    allocate(2000000);
+    return unused;
+}
+
+// The first thread ends, and the process goes on without it.
+static void outlived(void) {
+    pthread_t id;
+    if (pthread_create(&id, NULL, outlive, NULL) != 0) abort();
+    pthread_exit(NULL);
 }
 
 // A daemon's way: no descriptors, another root, another user; then a child.
@@ -169,6 +181,7 @@ int main(int count, char **words) {
     if (strcmp(what, "threads") == 0) threads(atol(words[2]), atol(words[3]), atol(words[4]));
     else if (strcmp(what, "handed over") == 0) handed_over();
     else if (strcmp(what, "forks") == 0) forks();
+    else if (strcmp(what, "outlived") == 0) outlived();
     else if (strcmp(what, "alone") == 0) alone();
     else if (strcmp(what, "limited") == 0) limited();
     else if (strcmp(what, "signals") == 0) signals();
