@@ -94,8 +94,6 @@ struct Watched {
     /// The same, if it is this process's in `/proc` here too: in a PID namespace with a `/proc` of its own it is not, and
     /// all that the kernel tells is missing.
     in_proc: Option<u32>,
-    /// Whether its threads have other numbers in `/proc` than those they wrote down.
-    in_namespace: bool,
     /// What it executes, as this process sees it.
     program: Option<PathBuf>,
     /// The same, as the process itself wrote it down.
@@ -444,7 +442,6 @@ impl Watched {
             number,
             pid: recording.pid(place),
             in_proc,
-            in_namespace: in_proc.is_some_and(process::is_in_namespace),
             program: in_proc.and_then(program),
             name: name.filter(|name| is_another_name(name, &file)),
             file,
@@ -530,7 +527,8 @@ impl Watched {
         for tid in inside {
             match process::thread_state(pid, tid) {
                 Some(b'R') => self.inside += 1,
-                None if tid == 0 || self.in_namespace => self.inside += 1, // nobody knows its number
+                // Nobody knows its number: the slot has that of a thread before it, or one in another namespace.
+                None => self.inside += 1,
                 Some(b'S' | b'D') => self.waited += since,
                 _ => {}
             }

@@ -30,14 +30,6 @@ fn parent(pid: u32) -> Option<u32> {
     rest.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// Whether a process has another number for itself than `/proc` here, because it is in a PID namespace. So have its threads.
-pub(crate) fn is_in_namespace(pid: u32) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    // One for each namespace (proc_pid_status(5)).
-    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
-    numbers.is_some_and(|numbers| numbers.split_ascii_whitespace().count() > 1)
-}
-
 /// Whether there is a process of that number, and be it a zombie.
 pub(crate) fn exists(pid: u32) -> bool {
     fs::exists(format!("/proc/{pid}")).is_ok_and(|exists| exists)

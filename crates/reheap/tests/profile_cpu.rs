@@ -198,6 +198,16 @@ fn where_perf_events_are_refused_the_looks_tell_the_allocators_share() {
     assert!(said.contains("looks at its threads"), "{said}");
 }
 
+#[test]
+fn the_looks_see_what_short_threads_do() {
+    let refusing = Program::of("no_perf_events.c", "cc");
+    let program = Program::new("musl-gcc");
+    let (time, _) = program.profile(&[refusing.file.to_str().unwrap()], "threads", LONG);
+    assert_eq!(time["measured"], "looks", "{time:#}");
+    let allocator = share(&time, &time["in_allocator"]);
+    assert!(allocator.is_some_and(|it| it > 0.1), "{time:#}");
+}
+
 /// On a busy machine, a program has begun before reheap asks for samples, and has ended before it looks at them.
 #[test]
 fn what_a_short_program_does_on_a_busy_machine_is_known() {

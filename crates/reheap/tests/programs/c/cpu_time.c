@@ -1,4 +1,5 @@
 // Uses CPU time as its first argument says, for as many milliseconds of it as the second.
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,17 @@ static void map(void) {
     free(kept);
 }
 
+static void *allocate_once(void *unused) {
+    allocate();
+    return unused;
+}
+
+// In threads that have ended before anybody looks twice.
+static void threads(void) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, allocate_once, NULL) != 0 || pthread_join(thread, NULL) != 0) abort();
+}
+
 static long used(void) {
     struct timespec time;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
@@ -55,7 +67,7 @@ static long used(void) {
 int main(int count, char **words) {
     static const struct { const char *name; void (*work)(void); } works[] = {
         {"set", set}, {"copy", copy}, {"length", length}, {"compute", compute},
-        {"allocate", allocate}, {"fault", fault}, {"map", map},
+        {"allocate", allocate}, {"fault", fault}, {"map", map}, {"threads", threads},
     };
     if (count != 3) return 2;
     memset(from, 'x', BYTES - 1);
