@@ -8,6 +8,7 @@ mod cpu;
 mod curve;
 pub mod deaths;
 pub mod hooks;
+mod hooks_clock;
 pub mod inject;
 pub mod maps;
 pub mod observer;

@@ -1,11 +1,9 @@
-//! What runs beside the command: it gives the hooks their clock, looks at memory and at the threads at regular intervals,
-//! and keeps what a process wrote down when it ends.
-//!
-//! The hooks do not look at a clock themselves, because that would cost more than all the rest: reading one takes 7 ns in
-//! a virtual machine. So each lifetime is true to about [`INTERVAL`].
+//! What runs beside the command: it looks at memory and at the threads at regular intervals, and keeps what a process
+//! wrote down when it ends.
 
 use crate::cpu::Cpu;
 use crate::curve::Curve;
+use crate::hooks_clock::HooksClock;
 use crate::others::{Other, Others, Starts};
 use crate::process::{self, Usage};
 use crate::profile::{Access, Live, Lost, Measured, Peak, Point, Process, Sites, TimeShares};
@@ -34,6 +32,8 @@ const THREADS_MAX: u64 = 256;
 pub struct Observer {
     recording: Arc<Recording>,
     tracer: Option<Tracer>,
+    /// It runs until the watching ends.
+    clock: Option<HooksClock>,
     start: Instant,
     looks: u64,
     watched: BTreeMap<Place, Watched>,
@@ -133,6 +133,7 @@ impl Observer {
         Self {
             recording: Arc::new(recording),
             tracer: None,
+            clock: None,
             start: Instant::now(),
             looks: 0,
             watched: BTreeMap::new(),
@@ -156,6 +157,7 @@ impl Observer {
     /// The command begins now.
     pub fn begin(&mut self) {
         self.start = Instant::now();
+        self.clock = Some(HooksClock::start(Arc::clone(&self.recording), self.start));
     }
 
     /// To be called when the command has ended and can still be seen: its last figures, and those of all that ended with
@@ -213,7 +215,6 @@ impl Observer {
     /// To be called once in each [`INTERVAL`].
     pub fn look(&mut self) {
         let now = self.elapsed();
-        self.recording.set_now(now);
         self.looks += 1;
         if self.looks.is_multiple_of(4) || self.watched.is_empty() {
             self.notice_processes();

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Whether a process has not ended; a zombie has.
+/// Whether a process has not ended; a zombie has, unless it is only the first thread that has ended.
 pub(crate) fn is_there(pid: u32) -> bool {
     let runs = |tid| thread_state(pid, tid).is_some_and(|state| !matches!(state, b'Z' | b'X'));
     runs(pid) || threads(pid).into_iter().any(runs)

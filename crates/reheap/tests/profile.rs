@@ -171,6 +171,20 @@ fn a_process_goes_on_when_its_first_thread_has_ended() {
 }
 
 #[test]
+fn how_long_blocks_live_is_known_beside_hundreds_of_processes() {
+    let profile = Profiled::new("cc").profile(&["beside", "600"]);
+    assert_eq!(processes(&profile).len(), 601);
+    let lifetimes = profile["processes"][0]["counts"]["lifetimes"].as_array();
+    let below_20_ms = lifetimes.unwrap().iter().filter(|bucket| {
+        let below = bucket["below_seconds"].as_f64();
+        below.is_some_and(|seconds| seconds < 0.02)
+    });
+    let blocks: u64 = below_20_ms.map(|it| it["blocks"].as_u64().unwrap()).sum();
+    // On a busy machine, the clock may be late as well.
+    assert!(blocks <= 5, "{lifetimes:?}");
+}
+
+#[test]
 fn a_program_that_is_executed_is_a_process_of_its_own() {
     for way in WAYS {
         let profiled = Profiled::new(way);

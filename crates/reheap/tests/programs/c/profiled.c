@@ -106,6 +106,28 @@ static void outlived(void) {
     pthread_exit(NULL);
 }
 
+// Blocks that live for some time, beside so many other processes.
+static void beside(long many) {
+    int ends[2];
+    char byte;
+    if (pipe(ends) != 0) abort();
+    for (long i = 0; i < many; i++) {
+        pid_t child = fork();
+        if (child < 0) abort();
+        if (child > 0) continue;
+        close(ends[1]);
+        blocks[0] = malloc(1); // stays
+        _exit((int)read(ends[0], &byte, 1));
+    }
+    for (int i = 0; i < 20; i++) {
+        blocks[0] = malloc(MARK);
+        usleep(50000);
+        free(blocks[0]);
+    }
+    close(ends[1]);
+    while (many-- > 0) wait_for(-1);
+}
+
 // A daemon's way: no descriptors, another root, another user; then a child.
 static void alone(void) {
     for (int i = 0; i < 1024; i++) close(i);
@@ -182,6 +204,7 @@ int main(int count, char **words) {
     else if (strcmp(what, "handed over") == 0) handed_over();
     else if (strcmp(what, "forks") == 0) forks();
     else if (strcmp(what, "outlived") == 0) outlived();
+    else if (strcmp(what, "beside") == 0) beside(atol(words[2]));
     else if (strcmp(what, "alone") == 0) alone();
     else if (strcmp(what, "limited") == 0) limited();
     else if (strcmp(what, "signals") == 0) signals();
