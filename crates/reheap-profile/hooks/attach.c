@@ -18,8 +18,18 @@ static struct local *local = &nowhere;
 static struct header *shared;
 // NULL unless every call is recorded.
 static struct reheap_trace *trace;
-// Not wiped: where a forked child finds what its parent had.
-static struct place *latest_place;
+// Not wiped, and not shared with anybody: what a forked child has from its parent is as it was at the fork, whatever has
+// become of the parent since. Of what each thread has not told yet, it knows nothing.
+static struct past {
+    u32 pid;
+    u64 generation;
+    i64 live_bytes, live_blocks;
+} past;
+
+INLINE void note_in_past(i64 more_bytes, i64 more_blocks) {
+    __atomic_fetch_add(&past.live_bytes, more_bytes, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&past.live_blocks, more_blocks, __ATOMIC_RELAXED);
+}
 
 // The number of this process in /proc, where reheap looks. In a PID namespace, getpid(2) tells another one; but reheap's /proc
 // is here too, as long as nothing else is mounted over it: this process opened the recording in it.
@@ -50,24 +60,19 @@ static struct place *claim_place(u32 access) {
     return NULL;
 }
 
-static i64 live_blocks_of_all(const struct place *place) {
-    i64 blocks = place->inherited_blocks;
-    for (u32 i = 0; i < place->threads && i < SLOTS; i++) {
-        if (!place->claimed[i]) continue;
-        struct slot *slot = slot_at((struct place *)place, place->claimed[i] - 1);
-        blocks += (i64)live_blocks_of(slot);
-    }
-    return blocks;
+// A child that was forked inherits the heap, and what is known of it.
+static void inherit(struct place *place) {
+    place->chunks = chunks;
+    place->parent = past.pid;
+    place->generation = past.generation + 1;
+    place->inherited_bytes = place->live_bytes = place->peak_bytes = past.live_bytes;
+    place->inherited_blocks = place->live_blocks = place->peak_blocks = past.live_blocks;
+    place->peak_at = place->began;
 }
 
-// A child that was forked inherits the heap, and what is known of it.
-static void inherit(struct place *place, const struct place *parent) {
-    place->chunks = parent->chunks;
-    place->parent = parent->pid;
-    place->generation = parent->generation + 1;
-    place->inherited_bytes = place->live_bytes = place->peak_bytes = parent->live_bytes;
-    place->inherited_blocks = place->live_blocks = place->peak_blocks = live_blocks_of_all(parent);
-    place->peak_at = place->began;
+static void becomes_past(const struct place *place) {
+    past.pid = place->pid;
+    past.generation = place->generation;
 }
 
 static void begin_early(void);
@@ -88,8 +93,8 @@ RARE struct place *attach(void) {
     if (!place && !quiet) {
         place = claim_place(FORKED);
         if (place) {
-            inherit(place, latest_place);
-            latest_place = place;
+            inherit(place);
+            becomes_past(place);
             __atomic_store_n(&local->place, place, __ATOMIC_RELEASE);
         }
     }
@@ -138,7 +143,7 @@ static int begin(const char *path, u32 access) {
     }
     if (shared->tracing) trace = &shared->trace;
     cautious = access == INJECTED && shared->cautious;
-    latest_place = place;
+    becomes_past(place);
     own->place = place;
     __atomic_store_n(&local, own, __ATOMIC_RELEASE);
     return 0;

@@ -85,6 +85,7 @@ static void tell_place(struct place *place, struct slot *slot) {
     i64 more_bytes = (i64)(bytes - slot->told_bytes), more_blocks = (i64)(blocks - slot->told_blocks);
     ADD(slot->told_bytes, more_bytes);
     ADD(slot->told_blocks, more_blocks);
+    note_in_past(more_bytes, more_blocks);
     i64 live_blocks = __atomic_add_fetch(&place->live_blocks, more_blocks, __ATOMIC_RELAXED);
     i64 live = __atomic_add_fetch(&place->live_bytes, more_bytes, __ATOMIC_RELAXED);
     i64 peak = __atomic_load_n(&place->peak_bytes, __ATOMIC_RELAXED);

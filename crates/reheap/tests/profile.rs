@@ -163,6 +163,21 @@ fn a_forked_child_is_a_process_of_its_own() {
 }
 
 #[test]
+fn a_child_has_what_its_parent_had_at_the_fork() {
+    for way in WAYS {
+        let profile = Profiled::new(way).profile(&["late"]);
+        let [_, child] = processes(&profile) else {
+            panic!("{profile:#}");
+        };
+        let peak = &child["peak"];
+        let within = peak["within_bytes"].as_u64().unwrap();
+        let bytes = peak["live"]["bytes"].as_u64().unwrap();
+        assert!(bytes + within >= 100 * MARK, "{peak}");
+        assert_eq!(child["live_at_end"]["bytes"], 0);
+    }
+}
+
+#[test]
 fn a_process_goes_on_when_its_first_thread_has_ended() {
     for way in ["cc", "cc -static"] {
         let profile = Profiled::new(way).profile(&["outlived"]);

@@ -106,6 +106,27 @@ static void outlived(void) {
     pthread_exit(NULL);
 }
 
+static void free_blocks(int many) {
+    for (int i = 0; i < many; i++) free(blocks[i]);
+}
+
+// A child that frees what its parent has freed long ago.
+static void late(void) {
+    int ends[2];
+    char byte = 0;
+    if (pipe(ends) != 0) abort();
+    for (int i = 0; i < 100; i++) blocks[i] = malloc(MARK);
+    pid_t child = fork();
+    if (child == 0) {
+        if (read(ends[0], &byte, 1) != 1) abort();
+        free_blocks(100);
+        _exit(0);
+    }
+    free_blocks(100);
+    if (write(ends[1], &byte, 1) != 1) abort();
+    wait_for(child);
+}
+
 // Blocks that live for some time, beside so many other processes.
 static void beside(long many) {
     int ends[2];
@@ -204,6 +225,7 @@ int main(int count, char **words) {
     else if (strcmp(what, "handed over") == 0) handed_over();
     else if (strcmp(what, "forks") == 0) forks();
     else if (strcmp(what, "outlived") == 0) outlived();
+    else if (strcmp(what, "late") == 0) late();
     else if (strcmp(what, "beside") == 0) beside(atol(words[2]));
     else if (strcmp(what, "alone") == 0) alone();
     else if (strcmp(what, "limited") == 0) limited();
