@@ -9,7 +9,7 @@ use crate::system::attributes;
 use anyhow::Context as _;
 use reheap_allocators::cache::write_dressed;
 use reheap_report::{Colour, Style};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Access, Mode, OFlags};
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, IsTerminal, Write as _};
 use std::os::fd::AsFd;
@@ -164,16 +164,13 @@ pub(crate) fn check(path: &Path) -> anyhow::Result<()> {
     let directory = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty());
-    let sibling = tempfile::Builder::new().tempfile_in(directory.unwrap_or(Path::new(".")));
-    // The error would name the sibling.
-    let error = |error: io::Error| {
-        let cause = error.get_ref().and_then(|error| error.source());
-        let cause = cause.and_then(|cause| cause.downcast_ref::<io::Error>());
-        match cause.and_then(io::Error::raw_os_error) {
-            Some(number) => io::Error::from_raw_os_error(number),
-            None => error,
-        }
+    let directory = directory.unwrap_or(Path::new("."));
+    // The error of the sibling would name that.
+    let error = |error: io::Error| match rustix::fs::access(directory, Access::WRITE_OK) {
+        Err(reason) => reason.into(),
+        Ok(()) => io::Error::from(error.kind()),
     };
+    let sibling = tempfile::Builder::new().tempfile_in(directory);
     sibling.map(drop).map_err(error).with_context(cannot)
 }
 

@@ -93,7 +93,7 @@ fn what_cannot_be_written_is_said_before_the_command_starts() {
     };
     refused("-o missing/profile.json")
         .ended_with(1)
-        .said(&["cannot write `missing/profile.json`: No such file"]);
+        .said(&["cannot write `missing/profile.json`: No such file or directory (os error 2)\n"]);
     refused("--html .")
         .ended_with(1)
         .said(&["cannot write `.`"]);
