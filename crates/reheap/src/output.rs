@@ -131,6 +131,15 @@ impl Growing {
         })?;
         synchronized
     }
+
+    /// Leaves it with its other name, which this gives; `None` where it has none.
+    ///
+    /// # Errors
+    /// When that cannot be kept.
+    pub(crate) fn keep_unfinished(self) -> io::Result<Option<PathBuf>> {
+        let kept = self.names.map(|(temporary, _)| temporary.keep());
+        kept.transpose().map_err(|error| error.error)
+    }
 }
 
 /// Whether renaming a file into place would take something away from everybody: `/dev/null` is a device, and

@@ -59,8 +59,15 @@ pub(crate) enum Subject<'a> {
     Process { pid: u32, time: Duration },
 }
 
+/// What was seen.
+pub(crate) struct Profiled {
+    pub(crate) profile: Profile,
+    /// Whether the trace is whole, if there is to be one.
+    pub(crate) trace: anyhow::Result<()>,
+}
+
 /// Watches to the end, and says what the hooks saw.
-pub(crate) fn profile(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Profile> {
+pub(crate) fn profile(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Profiled> {
     let clock = plan.trace.map(|_| Clock::of_this_machine());
     let mut observer = Observer::new(recording(plan.every, clock.as_ref())?);
     let trace = match (plan.trace, clock) {
@@ -76,9 +83,10 @@ pub(crate) fn profile(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Pr
         Subject::Process { pid, time } => attached::watch(pid, time, &mut observer, workshop)?,
     };
     let observed = observer.finish();
-    if let (Some(trace), Some(traced)) = (trace, observed.traced) {
-        trace.finish(&traced);
-    }
+    let trace = match (trace, observed.traced) {
+        (Some(trace), Some(traced)) => trace.finish(traced),
+        _ => Ok(()),
+    };
     let (processes, mut unseen) = unseen::identified(observed.processes);
     unseen.extend(observed.others.iter().map(unseen::without_hooks));
     unseen.extend(unseen::refused(
@@ -86,7 +94,7 @@ pub(crate) fn profile(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Pr
         observed.uncounted_starts,
         observed.hidden,
     ));
-    Ok(Profile {
+    let profile = Profile {
         format: FORMAT,
         reheap: env!("CARGO_PKG_VERSION").to_owned(),
         command,
@@ -95,7 +103,8 @@ pub(crate) fn profile(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Pr
         every_bytes: (plan.every > 0).then_some(plan.every),
         processes,
         unseen: unseen::merged(unseen),
-    })
+    };
+    Ok(Profiled { profile, trace })
 }
 
 /// What the command shares with reheap.
@@ -130,23 +139,36 @@ impl<'a> Trace<'a> {
         Ok(Self { path, file })
     }
 
-    /// The profile is worth having although the trace could not be written, and so is the part that could.
-    fn finish(self, traced: &Result<Written, TraceError>) {
+    /// Gives the trace its name, if it is whole. If not, what had that name before is not lost for a part.
+    fn finish(self, traced: Result<Written, TraceError>) -> anyhow::Result<()> {
         let shown = self.path.display();
-        let named = self.file.finish();
-        ui::note(&match (traced, named) {
-            (Ok(written), Ok(())) => {
-                let (calls, bytes) = (written.totals.calls, written.bytes);
-                let each = bytes as f64 / calls.max(1) as f64;
-                let missing = match written.totals.lost_calls {
-                    0 => String::new(),
-                    lost => format!("; at least {lost} calls are missing"),
-                };
-                format!("wrote {shown}: {calls} calls in {bytes} bytes, {each:.1} each{missing}")
+        let cannot = || format!("cannot write the trace `{shown}`");
+        let written = match traced {
+            Ok(written) => written,
+            Err(error) => {
+                let part = self.file.keep_unfinished().with_context(cannot)?;
+                let failure = Failure::failed(format!("{}: {error}", cannot()));
+                return Err(match part {
+                    Some(part) => failure.hint(format!(
+                        "what was written is in `{}`, and can be performed as far as it goes",
+                        part.display()
+                    )),
+                    None => failure,
+                }
+                .into());
             }
-            (Err(error), _) => format!("warning: the trace `{shown}` is not whole: {error}"),
-            (_, Err(error)) => format!("warning: cannot write the trace `{shown}`: {error}"),
-        });
+        };
+        self.file.finish().with_context(cannot)?;
+        let (calls, bytes) = (written.totals.calls, written.bytes);
+        let each = bytes as f64 / calls.max(1) as f64;
+        let missing = match written.totals.lost_calls {
+            0 => String::new(),
+            lost => format!("; at least {lost} calls are missing"),
+        };
+        ui::note(&format!(
+            "wrote {shown}: {calls} calls in {bytes} bytes, {each:.1} each{missing}"
+        ));
+        Ok(())
     }
 }
 

@@ -104,6 +104,27 @@ fn what_cannot_be_written_is_said_before_the_command_starts() {
     }
 }
 
+#[test]
+fn a_full_disk_takes_neither_the_other_files_nor_an_earlier_trace() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = build("profiled", &[], directory.path());
+    let script = "mount -t tmpfs -o size=16k none \"$1\"; cd \"$1\"; \"$REHEAP\" profile --trace calls.rht -- \"$2\"; \
+        cp calls.rht \"$3\"; code=0; \"$REHEAP\" profile --html /dev/full -o \"$3/profile.json\" --trace calls.rht -- \
+        \"$2\" threads 64 2000 64 || code=$?; test $code = 1; cmp calls.rht \"$3/calls.rht\"; ls";
+    let disk = directory.path().join("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let arguments = [&disk, program.as_path(), directory.path()];
+    let outcome = common::image::in_namespace(script, &arguments).succeeded();
+    let outcome = outcome.said(&[
+        "reheap: cannot write `/dev/full`: No space left on device",
+        "reheap: cannot write the trace `calls.rht`: No space left on device",
+        "hint: what was written is in `",
+    ]);
+    let files: Vec<&str> = outcome.stdout.lines().collect();
+    assert!(matches!(files[..], ["calls.rht", part] if part.starts_with("calls.rht.unfinished-")));
+    assert!(directory.path().join("profile.json").exists());
+}
+
 /// Each program of the chain may get the same place in the recording as the one before the last, with the same number.
 #[test]
 fn a_program_that_writes_over_what_the_hooks_share_goes_on_and_its_trace_says_so() {

@@ -2,7 +2,7 @@
 
 use crate::exit;
 use crate::output;
-use crate::profiling::{self, Plan, Subject};
+use crate::profiling::{self, Plan, Profiled, Subject};
 use crate::ui::{self, Failure};
 use crate::workshop::{Network, Workshop};
 use anyhow::Context as _;
@@ -105,29 +105,27 @@ struct DiffArguments {
 }
 
 /// Makes a file of a profile.
-type Form = fn(&Profile) -> Vec<u8>;
+type Form<'a> = dyn Fn(&Profile) -> Vec<u8> + 'a;
 
 impl ProfileArguments {
-    fn write(&self, profile: &Profile) -> anyhow::Result<()> {
-        if let Some(path) = &self.html {
-            let page = report::html(profile, self.file().as_deref());
-            output::write(path, page)?;
-        }
-        let forms: [(_, Form); 5] = [
-            (&self.output, |profile| report::to_json(profile).into()),
-            (&self.pprof, report::pprof),
-            (&self.folded, |profile| {
+    /// Writes all files, and says which could not be written: a long run's result must not be lost with one of them.
+    fn write(&self, profile: &Profile) -> Vec<anyhow::Error> {
+        let page = |profile: &Profile| report::html(profile, self.file().as_deref()).into();
+        let forms: [(_, &Form<'_>); 6] = [
+            (&self.output, &|profile| report::to_json(profile).into()),
+            (&self.html, &page),
+            (&self.pprof, &report::pprof),
+            (&self.folded, &|profile| {
                 report::folded(profile, By::Bytes).into()
             }),
-            (&self.firefox, |profile| report::firefox(profile).into()),
-            (&self.dhat, |profile| report::dhat(profile).into()),
+            (&self.firefox, &|profile| report::firefox(profile).into()),
+            (&self.dhat, &|profile| report::dhat(profile).into()),
         ];
-        for (path, form) in forms {
-            if let Some(path) = path {
-                output::write(path, form(profile))?;
-            }
-        }
-        Ok(())
+        let written = forms.iter().filter_map(|(path, form)| {
+            let path = path.as_ref()?;
+            output::write(path, form(profile)).err()
+        });
+        written.collect()
     }
 
     fn files(&self) -> impl Iterator<Item = &PathBuf> {
@@ -192,18 +190,21 @@ pub(crate) fn run(arguments: &ProfileArguments) -> anyhow::Result<ExitCode> {
     arguments.check_files()?;
     let old = arguments.against.as_deref().map(read).transpose()?;
     let workshop = Workshop::new(Network::AsConfigured);
-    let profile = profiling::profile(&plan(arguments), &workshop)?;
+    let Profiled { profile, trace } = profiling::profile(&plan(arguments), &workshop)?;
     let style = output::style(std::io::stderr(), arguments.verbose);
     ui::beside(&report::text(&profile, arguments.file().as_deref(), style));
-    arguments.write(&profile)?;
+    let mut failures = arguments.write(&profile);
+    failures.extend(trace.err());
     let violations = arguments.violations(&profile, old.as_ref());
     for violation in &violations {
         ui::note(&format!("violated: {violation}"));
     }
-    Ok(match violations.is_empty() {
+    let report = |_, error| Some(ui::report(error));
+    let failed = failures.iter().fold(None, report);
+    Ok(failed.unwrap_or_else(|| match violations.is_empty() {
         true => exit_code(&profile),
         false => ExitCode::from(exit::THRESHOLD_VIOLATED),
-    })
+    }))
 }
 
 fn plan(arguments: &ProfileArguments) -> Plan<'_> {
