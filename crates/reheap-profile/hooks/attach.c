@@ -24,6 +24,7 @@ static struct past {
     u32 pid;
     u64 generation;
     i64 live_bytes, live_blocks;
+    char malloc_file[PROGRAM_PATH_BYTES];
 } past;
 
 INLINE void note_in_past(i64 more_bytes, i64 more_blocks) {
@@ -41,6 +42,10 @@ static u32 number_in_proc(void) {
     return number ? number : (u32)system_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
 }
 
+static void name_malloc_file(struct place *place) {
+    for (u32 at = 0; past.malloc_file[at]; at++) place->malloc_file[at] = past.malloc_file[at];
+}
+
 static struct place *claim_place(u32 access) {
     for (u32 i = 0; i < PLACES; i++) {
         u32 free = 0;
@@ -48,6 +53,7 @@ static struct place *claim_place(u32 access) {
             struct place *place = (struct place *)((char *)shared + HEADER_BYTES + i * place_bytes(shared));
             place->parent = (u32)system_call(SYS_getppid, 0, 0, 0, 0, 0, 0);
             place->access = access;
+            name_malloc_file(place);
             place->tables = (u64)tables;
             place->began = __atomic_load_n(&shared->now, __ATOMIC_RELAXED);
             system_call(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)place->program, PATH_BYTES - 1, 0, 0);

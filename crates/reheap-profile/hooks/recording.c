@@ -4,7 +4,7 @@
 // It is one file without a name (memfd_create(2)), mapped whole: a child that was forked gets it from its parent, also
 // when it has closed all descriptors, changed its root or its user. Each process takes a place in it, and each thread of
 // the process a slot in that. All pages that nobody wrote to take no memory.
-#define MAGIC 0x3250706165686572 /* "reheapP2" */
+#define MAGIC 0x3350706165686572 /* "reheapP3" */
 
 enum {
     PLACES = 1024,            // processes at a time
@@ -104,6 +104,7 @@ struct place {
     char maps[MAPS_BYTES];      // /proc/self/maps when the first stack was sampled
     i64 live_blocks, peak_blocks; // as live_bytes and peak_bytes
     u64 generation;             // forks between the process and the one that has the hooks from reheap
+    char malloc_file[PROGRAM_PATH_BYTES]; // what is behind the hooks of a preload: a library; empty if it is not known
 };
 
 enum access { PRELOADED, INJECTED, FORKED };
@@ -172,6 +173,7 @@ AT(place, claimed, 128);
 AT(place, program, 65664);
 AT(place, maps, 69760);
 AT(place, peak_blocks, 331912);
+AT(place, malloc_file, 331928);
 AT(slot, inside, 8 * 2);
 AT(slot, allocated, 8 * 4);
 AT(slot, freed, 8 * 6);

@@ -65,6 +65,25 @@ static int read_environment(char *value, size_t room) {
     return is_found;
 }
 
+// Dl_info of dlfcn.h.
+struct found {
+    const char *file;
+    void *start;
+    const char *symbol;
+    void *address;
+};
+extern int dladdr(const void *, struct found *) __attribute__((weak));
+
+// The library that has the malloc behind the hooks: another preload, one that the program is linked with, or the libc.
+static void find_malloc_file(void) {
+    struct found found;
+    void *next = find("malloc");
+    if (!next || !dladdr || !dladdr(next, &found) || !found.file) return;
+    copied(past.malloc_file, found.file, sizeof past.malloc_file);
+    struct place *place = __atomic_load_n(&local->place, __ATOMIC_ACQUIRE);
+    if (place) name_malloc_file(place); // it began before the constructor
+}
+
 static void begin_at(const char *path) {
     if (shared) return; // it began at the first call
     next_usable_size = (size_t(*)(void *))find("malloc_usable_size");
@@ -85,7 +104,9 @@ __attribute__((constructor(101))) static void start(int count, char **arguments,
     if (&environ && environ) environment = environ;
     find_starters();
     const char *path = value_of(environment, VARIABLE);
-    if (path) begin_at(path);
+    if (!path) return;
+    find_malloc_file();
+    begin_at(path);
 }
 
 #if defined(__aarch64__) && defined(__clang__)

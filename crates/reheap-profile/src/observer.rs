@@ -602,6 +602,7 @@ impl Watched {
                 How::Preloaded | How::Forked => Access::Preload,
             },
             allocator: None,
+            malloc_file: recording.malloc_file(place),
             began: self.began,
             ended,
             counts: recording.counts(place),

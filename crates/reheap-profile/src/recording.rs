@@ -28,7 +28,7 @@ const NAME: &str = "reheap-profile";
 /// Names the recording to the hooks of a preload.
 pub const VARIABLE: &str = "REHEAP_PROFILE";
 
-const MAGIC: u64 = u64::from_le_bytes(*b"reheapP2");
+const MAGIC: u64 = u64::from_le_bytes(*b"reheapP3");
 /// How many processes can be watched at a time.
 const PLACES: usize = 1024;
 const SLOTS: usize = 16384;
@@ -59,6 +59,7 @@ const PROGRAMS_REFUSED: usize = 8184;
 const PROGRAMS: usize = 8192;
 const PROGRAMS_MAX: usize = 128;
 const PROGRAM_BYTES: usize = 1024;
+const PROGRAM_PATH_BYTES: usize = PROGRAM_BYTES - 16;
 
 // Offsets in a place.
 const PID: usize = 0;
@@ -86,6 +87,7 @@ const PATH_BYTES: usize = 4096;
 const MAPS: usize = 69_760;
 const MAPS_BYTES_MAX: usize = 256 << 10;
 const PEAK_BLOCKS: usize = 331_912;
+const MALLOC_FILE: usize = 331_928;
 
 /// The address space that entries for 64 MiB take.
 const CHUNK_BYTES: u64 = 64 << 20;
@@ -227,7 +229,7 @@ impl Recording {
                         .load(Ordering::Acquire)
                 };
                 (number(0) == 2).then(|| Starts {
-                    program: self.text(program + 16, PROGRAM_BYTES - 16),
+                    program: self.text(program + 16, PROGRAM_PATH_BYTES),
                     // Counting back comes after counting, so it is never below zero.
                     started: number(1).into(),
                     loaded: number(2).into(),
@@ -310,6 +312,12 @@ impl Recording {
     /// The file that the process executes.
     pub(crate) fn program(&self, place: Place) -> PathBuf {
         self.text(self.offset(place) + PROGRAM, PATH_BYTES)
+    }
+
+    /// The library behind the hooks of a preload, if that is known.
+    pub(crate) fn malloc_file(&self, place: Place) -> Option<PathBuf> {
+        let file = self.text(self.offset(place) + MALLOC_FILE, PROGRAM_PATH_BYTES);
+        file.is_absolute().then_some(file)
     }
 
     /// The threads that took a slot, in the order in which they did.
@@ -537,6 +545,7 @@ mod tests {
     fn look_at_everything(recording: &Recording) {
         for place in recording.taken() {
             recording.program(place);
+            recording.malloc_file(place);
             recording.forked_by(place);
             recording.live(place);
             recording.lost(place);

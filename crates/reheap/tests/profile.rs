@@ -178,6 +178,30 @@ fn a_child_has_what_its_parent_had_at_the_fork() {
 }
 
 #[test]
+fn the_allocator_is_that_of_a_preload_behind_the_hooks() {
+    let profiled = Profiled::new("cc");
+    let source = profiled.directory.path().join("wrapper.c");
+    let code = "#include <stddef.h>
+        void *__libc_malloc(size_t); void __libc_free(void *);
+        void *malloc(size_t size) { return __libc_malloc(size); }
+        void free(void *block) { __libc_free(block); }";
+    fs::write(&source, code).unwrap();
+    let library = profiled.directory.path().join("libwrapper.so");
+    let mut cc = Command::new("cc");
+    cc.args(["-shared", "-fPIC", "-fno-builtin"]).arg(&source);
+    run(cc.arg("-o").arg(&library)).succeeded();
+    let allocators = |preload: &Path| {
+        let (mut command, json) = profiled.command(&["forks"]);
+        run(command.env("LD_PRELOAD", preload)).succeeded();
+        let profile: Value = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
+        let all = processes(&profile).iter();
+        all.map(|it| it["allocator"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(allocators(&library), ["libwrapper.so", "libwrapper.so"]);
+    assert_eq!(allocators(Path::new("")), ["glibc", "glibc"]);
+}
+
+#[test]
 fn a_process_goes_on_when_its_first_thread_has_ended() {
     for way in ["cc", "cc -static"] {
         let profile = Profiled::new(way).profile(&["outlived"]);

@@ -61,6 +61,7 @@ pub fn process(pid: u32, program: &str, seconds: f64) -> Process {
         sites: Sites::default(),
         lost: Lost::default(),
         not_counted: Vec::new(),
+        malloc_file: None,
         name: None,
     }
 }

@@ -122,13 +122,13 @@ fn sum<T>(a: Option<T>, b: Option<T>, add: impl Fn(T, T) -> T) -> Option<T> {
 
 /// Adds the names of allocators, and takes out programs whose own malloc the hooks could not stand in front of.
 pub(super) fn identified(processes: Vec<Process>) -> (Vec<Process>, Vec<Unseen>) {
-    let mut known: BTreeMap<PathBuf, Malloc> = BTreeMap::new();
+    let mut known: BTreeMap<(PathBuf, Option<PathBuf>), Malloc> = BTreeMap::new();
     let (mut seen, mut unseen) = (Vec::new(), Vec::new());
     for mut process in processes {
-        let program = &process.program;
+        let files = (process.program.clone(), process.malloc_file.clone());
         let malloc = known
-            .entry(program.clone())
-            .or_insert_with(|| malloc_of(program));
+            .entry(files)
+            .or_insert_with_key(|(program, file)| malloc_of(program, file.as_deref()));
         match malloc {
             Malloc::Own(name) if process.counts.calls.is_empty() => {
                 let reason = format!("it has an allocator of its own: {name}");
@@ -198,7 +198,26 @@ fn allocator_of_rust(identity: &Identity) -> Option<String> {
     }
 }
 
-fn malloc_of(program: &Path) -> Malloc {
+/// Of a program, and of the library that its calls of malloc went to, if that is known.
+fn malloc_of(program: &Path, file: Option<&Path>) -> Malloc {
+    let of_program = malloc_of_program(program);
+    match (&of_program, file.and_then(malloc_in)) {
+        // Another preload may have been in front of what the program is linked with.
+        (Malloc::Shared(_) | Malloc::Unknown, Some(name)) => Malloc::Shared(name),
+        _ => of_program,
+    }
+}
+
+/// The allocator in a library.
+fn malloc_in(library: &Path) -> Option<String> {
+    match identity(library)?.malloc.provider {
+        Provider::Allocator { name } => Some(name),
+        Provider::OwnCode => Some(library.file_name()?.to_string_lossy().into_owned()),
+        _ => None,
+    }
+}
+
+fn malloc_of_program(program: &Path) -> Malloc {
     let Some(identity) = identity(program) else {
         return Malloc::Unknown;
     };
