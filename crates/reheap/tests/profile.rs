@@ -151,6 +151,16 @@ fn every_function_is_counted_by_itself() {
 }
 
 #[test]
+fn a_static_program_that_allocates_nothing_was_watched() {
+    let profile = Profiled::new("musl-gcc -static").profile(&["nothing"]);
+    let [process] = processes(&profile) else {
+        panic!("{profile:#}");
+    };
+    assert_eq!(process["counts"]["allocations"], 0);
+    assert!(profile["unseen"].is_null(), "{profile:#}");
+}
+
+#[test]
 fn a_forked_child_is_a_process_of_its_own() {
     for way in WAYS {
         let profile = Profiled::new(way).profile(&["forks"]);

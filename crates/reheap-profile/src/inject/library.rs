@@ -1,7 +1,7 @@
 //! The hooks library as a value: its segments, its relocations and its names, so that reheap can do for it in another
 //! process what a dynamic linker does at home.
 //!
-//! The library has no `DT_NEEDED` and one weak need (`dlsym`), so loading it is a copy and some sums. That is why
+//! The library has no `DT_NEEDED` and only weak needs (`dlsym` and the like), so loading it is a copy and some sums. That is why
 //! reheap does not let the program's dynamic linker load it: a static program has none, and a running one may hold the
 //! lock of its own.
 

@@ -130,7 +130,10 @@ pub(super) fn identified(processes: Vec<Process>) -> (Vec<Process>, Vec<Unseen>)
             .entry(files)
             .or_insert_with_key(|(program, file)| malloc_of(program, file.as_deref()));
         match malloc {
-            Malloc::Own(name) if process.counts.calls.is_empty() => {
+            // Jumps in its code would have counted them.
+            Malloc::Own(name)
+                if process.counts.calls.is_empty() && process.access == Access::Preload =>
+            {
                 let reason = format!("it has an allocator of its own: {name}");
                 unseen.push(Unseen {
                     program: process.program.clone(),

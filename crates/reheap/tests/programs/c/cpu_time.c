@@ -71,7 +71,7 @@ int main(int count, char **words) {
     };
     if (count != 3) return 2;
     memset(from, 'x', BYTES - 1);
-    free(kept = malloc(1)); // a static program that never allocates is not watched
+    free(kept = malloc(1)); // where nothing is allocated, nothing is said about time
     long milliseconds = strtol(words[2], NULL, 10);
     for (size_t i = 0; i < sizeof works / sizeof *works; i++) {
         if (strcmp(works[i].name, words[1]) != 0) continue;

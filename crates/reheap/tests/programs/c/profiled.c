@@ -232,6 +232,7 @@ int main(int count, char **words) {
     else if (strcmp(what, "signals") == 0) signals();
     else if (strcmp(what, "functions") == 0) functions();
     else if (strcmp(what, "forever") == 0) forever();
+    else if (strcmp(what, "nothing") == 0) return 0;
     else if (strcmp(what, "killed") == 0) {
         allocate(12345);
         kill(getpid(), SIGKILL);
