@@ -102,10 +102,27 @@ fn refuse_too_low_a_limit(pid: u32, needed: u64) -> anyhow::Result<()> {
 }
 
 fn command_line(pid: u32) -> Vec<String> {
-    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let words = words.strip_suffix(b"\0").unwrap_or(&words);
-    let words = words.split(|byte| *byte == 0);
+    words(&fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default())
+}
+
+/// The words of a command line, each of which ends with a zero. Where a process has given itself a shorter title, zeroes
+/// follow.
+fn words(line: &[u8]) -> Vec<String> {
+    let end = line.iter().rposition(|byte| *byte != 0);
+    let words = line[..end.map_or(0, |last| last + 1)].split(|byte| *byte == 0);
     words
         .map(|word| String::from_utf8_lossy(word).into_owned())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::words;
+
+    #[test]
+    fn what_is_behind_a_title_is_no_word() {
+        assert_eq!(words(b"server *:80\0\0\0\0"), ["server *:80"]);
+        assert_eq!(words(b"sh\0-c\0\0true\0"), ["sh", "-c", "", "true"]);
+        assert_eq!(words(b""), [""]);
+    }
 }
