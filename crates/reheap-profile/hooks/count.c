@@ -54,13 +54,18 @@ INLINE struct slot *enter_quickly(void) {
     return likely(slot && STACK >= slot->inside) ? slot : NULL;
 }
 
-// Around the allocator's own function, and nothing of ours: reheap looks at this to see how long the allocator takes.
-#define INSIDE(slot, call) ({ \
-    __atomic_store_n(&(slot)->inside, STACK, __ATOMIC_RELAXED); \
+// reheap looks where the threads are, to see how long the allocator takes, and the hooks.
+INLINE void is_now(struct slot *slot, u64 where) { __atomic_store_n(&slot->inside, where, __ATOMIC_RELAXED); }
+
+// Around the allocator's own function, and nothing of ours. Where the thread is behind it: in the hook, or in the program.
+#define INSIDE_THEN(slot, call, where) ({ \
+    is_now(slot, STACK); \
     __auto_type result = (call); \
-    __atomic_store_n(&(slot)->inside, 0, __ATOMIC_RELAXED); \
+    is_now(slot, where); \
     result; \
 })
+#define INSIDE(slot, call) INSIDE_THEN(slot, call, IN_HOOK)
+#define INSIDE_AT_LAST(slot, call) INSIDE_THEN(slot, call, 0)
 
 // A call as it is traced: an allocation after the allocator gave the block, a free before it gets it.
 RARE void trace_it(struct slot *slot, enum reheap_traced as, const void *block, u64 size, u64 alignment) {
@@ -223,6 +228,7 @@ static __attribute__((noinline)) void *note_allocation(struct slot *slot, enum f
     note_block(slot, block, size);
     if (block && alignment) ADD(slot->alignments[(63 - (u32)__builtin_clzll(alignment)) % ALIGNMENTS], 1);
     count_allocation(slot, function, block != NULL);
+    is_now(slot, 0);
     return block;
 }
 

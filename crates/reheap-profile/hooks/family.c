@@ -199,6 +199,7 @@ static long find_syscall(long number, long a, long b, long c, long d, long e, lo
     do { \
         if (unlikely(!note_block_quickly(slot, block, size))) return NOTE_ALLOCATION(slot, function, block, size, 0); \
         count_allocation(slot, function, 1); \
+        is_now(slot, 0); \
         return block; \
     } while (0)
 
@@ -228,23 +229,28 @@ CALLOC_HOOK(calloc, CALLOC)
 // all other code, so that it has little to save on the stack.
 #define FREE_HOOK_OF(name, function, parameters, arguments) \
     static __attribute__((noinline)) void slowly_##name parameters { \
-        if (unlikely(is_early(block))) return; \
         struct slot *slot = enter(); \
+        if (unlikely(is_early(block))) { \
+            if (slot) is_now(slot, 0); \
+            return; \
+        } \
         if (unlikely(!slot)) { \
             NEXT(name) arguments; \
             return; \
         } \
+        is_now(slot, IN_HOOK); \
         note_freeing(slot, function, block); \
-        (void)INSIDE(slot, (NEXT(name) arguments, 0)); \
+        (void)INSIDE_AT_LAST(slot, (NEXT(name) arguments, 0)); \
     } \
     EXPORTED void HOOK(name) parameters { \
         struct slot *slot = enter_quickly(); \
+        if (likely(slot)) is_now(slot, IN_HOOK); \
         if (unlikely(!slot || !note_free_quickly(slot, block))) { \
             slowly_##name arguments; \
             return; \
         } \
         count_free(slot, function, 1); \
-        (void)INSIDE(slot, (NEXT(name) arguments, 0)); \
+        (void)INSIDE_AT_LAST(slot, (NEXT(name) arguments, 0)); \
     }
 
 #define FREE_HOOK(name, function) FREE_HOOK_OF(name, function, (void *block), (block))
@@ -328,6 +334,7 @@ static void reallocated(struct slot *slot, void *old, struct entry entry, struct
     do { \
         CAPTURE_CALLER((slot)->caller.registers); \
         reallocated(slot, old, entry, (struct allocation){function, block, size, alignment}); \
+        is_now(slot, 0); \
     } while (0)
 
 #define REALLOC_HOOK(name, function) \

@@ -56,7 +56,7 @@ struct usable { u64 blocks, requested, usable; };
 struct slot {
     u64 owner;                  // the thread pointer; 0: free
     u64 tid;
-    u64 inside;                 // 0: not in the allocator; otherwise where its stack was when it went in
+    u64 inside;                 // 0: in the program; IN_HOOK; otherwise where its stack was when it went into the allocator
     u64 mark;                   // what its blocks are marked with: LIVE, and the slot's number
     // A thread counts bytes down, and looks up when none are left. So what it allocated is `granted` less `left`.
     struct budget {
@@ -106,6 +106,8 @@ struct place {
     u64 generation;             // forks between the process and the one that has the hooks from reheap
     char malloc_file[PROGRAM_PATH_BYTES]; // what is behind the hooks of a preload: a library; empty if it is not known
 };
+
+enum { IN_HOOK = 1 };
 
 enum access { PRELOADED, INJECTED, FORKED };
 

@@ -305,6 +305,7 @@ impl Tally {
             false => Measured::UserSamples,
         };
         time.samples = self.samples - self.kernel + kernel;
+        time.in_hooks = None;
         time.in_allocator = self.allocator - self.kernel_for_allocator + for_allocator;
         (time.in_kernel, time.in_kernel_for_allocator) = (Some(kernel), Some(for_allocator));
         time.in_page_faults = self.with_faults.then_some(self.faults);

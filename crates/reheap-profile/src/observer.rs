@@ -7,7 +7,7 @@ use crate::hooks_clock::HooksClock;
 use crate::others::{Other, Others, Starts};
 use crate::process::{self, Usage};
 use crate::profile::{Access, Live, Lost, Measured, Peak, Point, Process, Sites, TimeShares};
-use crate::recording::{How, LiveNow, Place, Recording, STEP_BYTES, Sample};
+use crate::recording::{How, LiveNow, Place, Recording, STEP_BYTES, Sample, Whereabouts};
 use crate::samples::{Batch, ProcessId, Sampler};
 use crate::trace::TraceError;
 use crate::trace::ring::Clock;
@@ -110,6 +110,7 @@ struct Watched {
     censuses: u64,
     running: u64,
     inside: u64,
+    in_hooks: u64,
     /// How long threads waited in the allocator, and when one looked last.
     waited: Duration,
     looked: Duration,
@@ -237,7 +238,9 @@ impl Observer {
     pub fn inside(&self) -> u64 {
         let places = self.recording.taken();
         let slots = places.flat_map(|place| self.recording.slots(place));
-        slots.filter(|slot| slot.is_inside()).count() as u64
+        slots
+            .filter(|slot| slot.whereabouts() == Whereabouts::Allocator)
+            .count() as u64
     }
 
     fn notice_processes(&mut self) {
@@ -456,6 +459,7 @@ impl Watched {
             censuses: 0,
             running: 0,
             inside: 0,
+            in_hooks: 0,
             waited: Duration::ZERO,
             looked: Duration::from_secs_f64(began),
             lost_stacks: 0,
@@ -512,25 +516,26 @@ impl Watched {
         }
     }
 
-    /// Where the threads are: in the allocator or not, running or waiting.
+    /// Where the threads are: in the allocator, in the hooks or not, running or waiting.
     fn look_at_threads(&mut self, recording: &Recording, place: Place, now: Duration) {
         // On a busy machine a look may come late.
         let since = now.saturating_sub(self.looked);
         self.looked = now;
         let Some(pid) = self.in_proc else { return };
         self.looks += 1;
-        let inside: Vec<u32> = recording
+        let busy: Vec<(u32, Whereabouts)> = recording
             .slots(place)
             .take(THREADS_MAX as usize)
-            .filter(|slot| slot.is_inside())
-            .map(|slot| slot.tid())
+            .map(|slot| (slot.tid(), slot.whereabouts()))
+            .filter(|(_, whereabouts)| *whereabouts != Whereabouts::Program)
             .collect();
-        for tid in inside {
+        for (tid, whereabouts) in busy {
+            let is_inside = whereabouts == Whereabouts::Allocator;
             match process::thread_state(pid, tid) {
-                Some(b'R') => self.inside += 1,
                 // Nobody knows its number: the slot has that of a thread before it, or one in another namespace.
-                None => self.inside += 1,
-                Some(b'S' | b'D') => self.waited += since,
+                Some(b'R') | None if is_inside => self.inside += 1,
+                Some(b'R') | None => self.in_hooks += 1,
+                Some(b'S' | b'D') if is_inside => self.waited += since,
                 _ => {}
             }
         }
@@ -651,13 +656,16 @@ impl Watched {
         let usage = self.usage?.since(self.before);
         let per_second = rustix::param::clock_ticks_per_second() as f64;
         // Each census stands for the looks until the next.
-        let samples = self.running * self.looks / self.censuses.max(1);
+        let all = self.running * self.looks / self.censuses.max(1);
+        let in_allocator = self.inside.min(all);
+        let in_hooks = self.in_hooks.min(all - in_allocator);
         Some(TimeShares {
             user_seconds: usage.user_ticks as f64 / per_second,
             system_seconds: usage.system_ticks as f64 / per_second,
             measured: Measured::Looks,
-            samples,
-            in_allocator: self.inside.min(samples),
+            samples: all - in_hooks,
+            in_hooks: Some(in_hooks),
+            in_allocator,
             in_kernel: None,
             in_kernel_for_allocator: None,
             in_memory_functions: None,

@@ -285,8 +285,11 @@ pub struct TimeShares {
     /// How the samples were taken.
     #[serde(default)]
     pub measured: Measured,
-    /// How many samples fell into CPU time.
+    /// How many samples fell into CPU time. Those in the hooks are left out: without these, the program would not have them.
     pub samples: u64,
+    /// How many samples were left out for that, where looks tell; there may have been more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_hooks: Option<u64>,
     /// Of these: inside malloc, free and the like, with what they call and what the kernel did for them.
     pub in_allocator: u64,
     /// Of `samples`: in the kernel. Where it could not be sampled, this is what is known of its time.
@@ -317,7 +320,8 @@ pub struct TimeShares {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measured {
-    /// reheap looked each millisecond whether a thread ran, and whether it was in the allocator.
+    /// reheap looked each millisecond whether a thread ran, and whether it was in the allocator or in the hooks, of which not
+    /// all shows.
     #[default]
     Looks,
     /// The kernel took a sample in each millisecond of CPU time in user mode. How much of the time in the kernel was for

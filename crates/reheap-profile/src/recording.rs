@@ -12,6 +12,7 @@ use crate::profile::{Counts, Live, Lost, Thread};
 use crate::sys::SharedMemory;
 use crate::trace::ring::{AREA_WORDS, Area, Clock, RING_WORDS, Ring};
 use rustix::fs::FallocateFlags;
+pub(crate) use slot::Whereabouts;
 use slot::{Slot, WORDS};
 use std::ffi::OsString;
 use std::fs;

@@ -198,6 +198,25 @@ fn where_perf_events_are_refused_the_looks_tell_the_allocators_share() {
     assert!(said.contains("looks at its threads"), "{said}");
 }
 
+/// Most of such a program's time is in the hooks.
+#[test]
+fn what_the_looks_tell_leaves_out_the_hooks_as_the_samples_do() {
+    let refusing = Program::of("no_perf_events.c", "cc");
+    let program = Program::new("cc");
+    let (time, _) = program.profile(&[], "one block", LONG);
+    let sampled = share(&time, &time["in_allocator"]).unwrap();
+    let (time, said) = program.profile(&[refusing.file.to_str().unwrap()], "one block", LONG);
+    assert_eq!(time["measured"], "looks", "{time:#}");
+    // Such as `(28 to 100 %) allocator`.
+    let (interval, _) = said.split_once(" %) allocator").unwrap();
+    let (_, interval) = interval.rsplit_once('(').unwrap();
+    let (least, most) = interval.split_once(" to ").unwrap();
+    let [least, most] = [least, most].map(|percent| percent.parse::<f64>().unwrap() / 100.0);
+    assert!(least < sampled && sampled < most + 0.1, "{sampled}: {said}");
+    assert!(time["in_hooks"].as_u64() > Some(0), "{time:#}");
+    assert!(said.starts_with("About "), "{said}");
+}
+
 #[test]
 fn the_looks_see_what_short_threads_do() {
     let refusing = Program::of("no_perf_events.c", "cc");

@@ -57,6 +57,14 @@ pub(crate) struct Slot<'a> {
     pub(super) index: usize,
 }
 
+/// Where a thread can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whereabouts {
+    Program,
+    Hook,
+    Allocator,
+}
+
 impl Slot<'_> {
     fn word(&self, word: usize) -> u64 {
         let word = self.memory.word(self.base + 8 * word);
@@ -67,9 +75,13 @@ impl Slot<'_> {
         self.word(OWNER_TID) as u32
     }
 
-    /// Whether the thread is in the allocator just now.
-    pub(crate) fn is_inside(&self) -> bool {
-        self.word(INSIDE) != 0
+    /// Where the thread is just now.
+    pub(crate) fn whereabouts(&self) -> Whereabouts {
+        match self.word(INSIDE) {
+            0 => Whereabouts::Program,
+            1 => Whereabouts::Hook,
+            _ => Whereabouts::Allocator,
+        }
     }
 
     /// What it allocated more than it freed, and the place does not know of.

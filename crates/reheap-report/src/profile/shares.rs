@@ -27,7 +27,8 @@ pub(crate) fn interval(part: u64, samples: u64) -> (f64, f64) {
     let widened = 1.0 + Z * Z / n;
     let middle = (share + Z * Z / (2.0 * n)) / widened;
     let half = Z / widened * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
-    ((middle - half).max(0.0), (middle + half).min(1.0))
+    let most = if part == samples { 1.0 } else { middle + half };
+    ((middle - half).max(0.0), most.min(1.0))
 }
 
 /// Where the CPU time went, and how that was seen.
@@ -47,7 +48,12 @@ pub(crate) fn said(time: &TimeShares) -> Option<String> {
     }
     let samples = grouped(time.samples);
     let how = match time.measured {
-        Measured::Looks => format!("{samples} looks at its threads"),
+        Measured::Looks => match time.in_hooks {
+            Some(1..) => {
+                format!("{samples} looks at its threads, without those that show the hooks")
+            }
+            _ => format!("{samples} looks at its threads"),
+        },
         Measured::UserSamples => {
             format!("{samples} samples; what the kernel did for the allocator is estimated")
         }
@@ -68,8 +74,15 @@ fn range(least: f64, most: f64) -> String {
 }
 
 /// Between which shares that of the allocator is. Where the kernel could not be sampled, all that it did or nothing may
-/// have been for the allocator.
+/// have been for the allocator. Where looks tell of the hooks,
+/// they miss the first and the last instructions of each, which may take as long as the rest.
 fn allocator_interval(time: &TimeShares) -> (f64, f64) {
+    if let Some(hooks) = time.in_hooks {
+        let least = interval(time.in_allocator, time.samples).0;
+        let without = time.samples.saturating_sub(hooks);
+        let fewest = without.max(time.in_allocator).max(1);
+        return (least, interval(time.in_allocator, fewest).1);
+    }
     match (time.measured, time.in_kernel, time.in_kernel_for_allocator) {
         (Measured::UserSamples, Some(kernel), Some(estimated)) => {
             let certain = time.in_allocator.saturating_sub(estimated);
@@ -116,5 +129,6 @@ mod tests {
             );
         }
         assert_eq!(interval(0, 50).0, 0.0);
+        assert!((20..300).all(|samples| interval(samples, samples).1 == 1.0));
     }
 }

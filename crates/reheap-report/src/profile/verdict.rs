@@ -8,7 +8,7 @@ use crate::profile::histogram::short_seconds;
 use crate::profile::number::grouped;
 use crate::profile::whole::{Whole, share};
 use reheap_bench::figures::{bytes, number, percent, seconds};
-use reheap_profile::profile::{Ending, Profile};
+use reheap_profile::profile::{Ending, Profile, TimeShares};
 
 /// From which part on something is worth a word.
 const WORTH_A_WORD: f64 = 0.1;
@@ -30,8 +30,8 @@ pub struct Verdict {
     pub observed: Vec<String>,
     /// The share of CPU time that an allocator that took no time would save. None if no samples were taken.
     pub gain_max: Option<f64>,
-    /// From how many samples of CPU time that is.
-    pub samples: u64,
+    /// Whether that is only about right.
+    pub is_rough: bool,
     /// Why another allocator may be worth a try. None if nothing speaks for it.
     pub reason_to_try: Option<Reason>,
     /// The share of CPU time in memory functions of musl, which reheap replaces in static executables.
@@ -58,7 +58,7 @@ impl Verdict {
     }
 
     pub(crate) fn of_whole(whole: &Whole<'_>) -> Verdict {
-        let samples = whole.time.as_ref().map_or(0, |time| time.samples);
+        let is_rough = whole.time.as_ref().is_none_or(is_rough);
         let gain_max = whole.allocator_share();
         if whole.calls() == 0 {
             let said = match whole.profile.processes.len() {
@@ -68,7 +68,7 @@ impl Verdict {
             return Verdict {
                 observed: vec![said.to_owned()],
                 gain_max: None,
-                samples,
+                is_rough,
                 reason_to_try: None,
                 replaceable_memory_functions: None,
                 hands_blocks_over: false,
@@ -97,7 +97,7 @@ impl Verdict {
         Verdict {
             observed: observed.chain(failed(whole)).collect(),
             gain_max,
-            samples,
+            is_rough,
             reason_to_try,
             replaceable_memory_functions: replaceable_memory_functions(whole),
             hands_blocks_over: freed_by_another_thread(whole).is_some(),
@@ -112,7 +112,7 @@ impl Verdict {
 
     /// The most that any allocator could gain, in a sentence.
     pub fn most_to_gain(&self) -> Option<String> {
-        let gain = said_share(self.gain_max?, self.samples);
+        let gain = said_share(self.gain_max?, self.is_rough);
         let memory = self.replaceable_memory_functions.map(|share| {
             let share = percent(share);
             format!(
@@ -147,12 +147,12 @@ impl Verdict {
 }
 
 fn time_in_allocator(whole: &Whole<'_>) -> Option<String> {
-    let samples = whole.time.as_ref()?.samples;
+    let time = whole.time.as_ref()?;
     let Some(part) = whole.allocator_share() else {
         let said = "too short a time on the CPU to tell the allocator's share";
         return Some(said.to_owned());
     };
-    let part = said_share(part, samples);
+    let part = said_share(part, is_rough(time));
     Some(format!("{part} of CPU time is in the allocator"))
 }
 
@@ -185,9 +185,13 @@ fn time_for_page_faults(whole: &Whole<'_>) -> Option<String> {
     (part >= WORTH_A_WORD).then(|| format!("{} serves page faults", percent(part)))
 }
 
-/// A share, as certain as its samples make it.
-fn said_share(share: f64, samples: u64) -> String {
-    let about = if samples < MANY_SAMPLES { "about " } else { "" };
+/// Whether there are few samples, or what they are parts of is estimated.
+fn is_rough(time: &TimeShares) -> bool {
+    time.samples < MANY_SAMPLES || time.in_hooks.is_some_and(|hooks| hooks > 0)
+}
+
+fn said_share(share: f64, is_rough: bool) -> String {
+    let about = if is_rough { "about " } else { "" };
     format!("{about}{}", percent(share))
 }
 

@@ -239,6 +239,10 @@ fn added_times(mut sum: TimeShares, more: &TimeShares) -> TimeShares {
     sum.system_seconds += more.system_seconds;
     sum.measured = sum.measured.min(more.measured);
     sum.samples = sum.samples.saturating_add(more.samples);
+    sum.in_hooks = match (sum.in_hooks, more.in_hooks) {
+        (None, None) => None,
+        (one, other) => Some(one.unwrap_or(0).saturating_add(other.unwrap_or(0))),
+    };
     sum.in_allocator = sum.in_allocator.saturating_add(more.in_allocator);
     sum.in_kernel = added(sum.in_kernel, more.in_kernel);
     sum.in_kernel_for_allocator = added(sum.in_kernel_for_allocator, more.in_kernel_for_allocator);

@@ -102,6 +102,7 @@ fn time() -> TimeShares {
         user_seconds: 11.2,
         system_seconds: 0.8,
         samples: 11_987,
+        in_hooks: None,
         in_allocator: 1_083,
         measured: Measured::Samples,
         in_kernel: Some(801),

@@ -277,7 +277,7 @@ mod tests {
         let verdict = Verdict {
             observed: vec!["in functions such as a\u{1b}[2J\nb".to_owned()],
             gain_max: None,
-            samples: 0,
+            is_rough: true,
             reason_to_try: None,
             replaceable_memory_functions: None,
             hands_blocks_over: false,
