@@ -35,6 +35,8 @@ pub struct Observer {
     /// It runs until the watching ends.
     clock: Option<HooksClock>,
     start: Instant,
+    /// When the last look began. What reheap does after that is not the command's time.
+    over: Option<Duration>,
     looks: u64,
     watched: BTreeMap<Place, Watched>,
     /// The processes that ended, with their numbers.
@@ -136,6 +138,7 @@ impl Observer {
             tracer: None,
             clock: None,
             start: Instant::now(),
+            over: None,
             looks: 0,
             watched: BTreeMap::new(),
             ended: Vec::new(),
@@ -164,6 +167,7 @@ impl Observer {
     /// To be called when the command has ended and can still be seen: its last figures, and those of all that ended with
     /// it.
     pub fn look_last(&mut self) {
+        self.over = Some(self.elapsed());
         self.notice_processes();
         if self.root.is_some() {
             self.others.look(&programs(&self.watched));
@@ -334,7 +338,7 @@ impl Observer {
 
     /// Ends the watching.
     pub fn finish(mut self) -> Observed {
-        let seconds = self.elapsed();
+        let seconds = self.over.unwrap_or_else(|| self.elapsed());
         self.notice_processes();
         self.notice_ends();
         self.recording.close();

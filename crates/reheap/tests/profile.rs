@@ -338,6 +338,21 @@ fn every_call_is_in_the_trace_and_can_be_performed_again() {
     }
 }
 
+/// Most of the time of such a command is reheap's, which must empty what each thread shares with it.
+#[test]
+fn the_time_of_a_command_is_without_that_of_its_trace() {
+    let profiled = Profiled::new("cc");
+    let files = ["profile.json", "calls.rht"].map(|name| profiled.directory.path().join(name));
+    let mut command = reheap("profile -o");
+    command.args([&files[0], Path::new("--trace"), &files[1]]);
+    command.arg("--").arg(&profiled.program);
+    run(command.args(["threads", "200", "2000", "200"])).succeeded();
+    let profile = fs::read_to_string(&files[0]).unwrap();
+    let profile: Value = serde_json::from_str(&profile).unwrap();
+    let ended = processes(&profile)[0]["ended"].as_f64();
+    assert!(profile["seconds"].as_f64() <= ended, "{profile:#}");
+}
+
 #[test]
 fn a_command_that_cannot_run_leaves_the_files_of_earlier_ones() {
     let directory = tempfile::tempdir().unwrap();
