@@ -25,6 +25,7 @@ static struct past {
     u64 generation;
     i64 live_bytes, live_blocks;
     char malloc_file[PROGRAM_PATH_BYTES];
+    u32 is_bypassed;
 } past;
 
 INLINE void note_in_past(i64 more_bytes, i64 more_blocks) {
@@ -43,6 +44,7 @@ static u32 number_in_proc(void) {
 }
 
 static void name_malloc_file(struct place *place) {
+    place->is_bypassed = past.is_bypassed;
     for (u32 at = 0; past.malloc_file[at]; at++) place->malloc_file[at] = past.malloc_file[at];
 }
 

@@ -104,7 +104,8 @@ struct place {
     char maps[MAPS_BYTES];      // /proc/self/maps when the first stack was sampled
     i64 live_blocks, peak_blocks; // as live_bytes and peak_bytes
     u64 generation;             // forks between the process and the one that has the hooks from reheap
-    char malloc_file[PROGRAM_PATH_BYTES]; // what is behind the hooks of a preload: a library; empty if it is not known
+    char malloc_file[PROGRAM_PATH_BYTES]; // of a preload: the library that malloc is in; empty if it is not known
+    u32 is_bypassed;            // 1: the program calls that malloc, and not the hooks
 };
 
 enum { IN_HOOK = 1 };
@@ -176,6 +177,7 @@ AT(place, program, 65664);
 AT(place, maps, 69760);
 AT(place, peak_blocks, 331912);
 AT(place, malloc_file, 331928);
+AT(place, is_bypassed, 332936);
 AT(slot, inside, 8 * 2);
 AT(slot, allocated, 8 * 4);
 AT(slot, freed, 8 * 6);

@@ -65,21 +65,41 @@ static int read_environment(char *value, size_t room) {
     return is_found;
 }
 
-// Dl_info of dlfcn.h.
+// Dl_info of dlfcn.h, and the beginning of link_map of link.h.
 struct found {
     const char *file;
     void *start;
     const char *symbol;
     void *address;
 };
+struct loaded {
+    u64 bias;
+    const char *name;
+    void *dynamic;
+};
 extern int dladdr(const void *, struct found *) __attribute__((weak));
+extern struct loaded *dlopen(const char *, int) __attribute__((weak));
 
-// The library that has the malloc behind the hooks: another preload, one that the program is linked with, or the libc.
+// Finds a malloc in front of the hooks. This library looks for its own symbols in itself first, so it must ask from the
+// program's side. Where code takes the address of malloc, that is one in the program, which says nothing of its calls.
+static int find_malloc_in_front(struct found *found) {
+    enum { RTLD_LAZY = 1 };
+    struct loaded *program = dlopen && dlsym ? dlopen(NULL, RTLD_LAZY) : NULL;
+    void *called = program ? dlsym(program, "malloc") : NULL;
+    struct found own;
+    return called && called != (void *)HOOK(malloc) && dladdr(called, found) && dladdr(program->dynamic, &own) &&
+           found->start != own.start;
+}
+
+// The library that has the malloc behind the hooks: another preload, one that the program is linked with, or the libc. Or
+// before them, where somebody has put another preload in front.
 static void find_malloc_file(void) {
     struct found found;
-    void *next = find("malloc");
-    if (!next || !dladdr || !dladdr(next, &found) || !found.file) return;
-    copied(past.malloc_file, found.file, sizeof past.malloc_file);
+    if (!dladdr) return;
+    past.is_bypassed = (u32)find_malloc_in_front(&found);
+    void *next = past.is_bypassed ? NULL : find("malloc");
+    if (!past.is_bypassed && (!next || !dladdr(next, &found))) return;
+    if (found.file) copied(past.malloc_file, found.file, sizeof past.malloc_file);
     struct place *place = __atomic_load_n(&local->place, __ATOMIC_ACQUIRE);
     if (place) name_malloc_file(place); // it began before the constructor
 }

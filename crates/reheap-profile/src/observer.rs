@@ -612,6 +612,7 @@ impl Watched {
             },
             allocator: None,
             malloc_file: recording.malloc_file(place),
+            is_bypassed: recording.is_bypassed(place),
             began: self.began,
             ended,
             counts: recording.counts(place),

@@ -79,9 +79,13 @@ pub struct Process {
     /// The allocator behind the hooks, as `inspect` names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocator: Option<String>,
-    /// The library behind the hooks of a preload. Whoever makes the profile makes [`Process::allocator`] of it.
+    /// Where the hooks are a preload: the library that malloc is in. Whoever makes the profile makes [`Process::allocator`] of
+    /// it.
     #[serde(skip)]
     pub malloc_file: Option<PathBuf>,
+    /// Whether that is in front of the hooks, which then see nothing.
+    #[serde(skip)]
+    pub is_bypassed: bool,
     /// When the hooks saw it first.
     pub began: f64,
     /// When it ended; `None` if it went on.

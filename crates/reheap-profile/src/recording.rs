@@ -89,6 +89,7 @@ const MAPS: usize = 69_760;
 const MAPS_BYTES_MAX: usize = 256 << 10;
 const PEAK_BLOCKS: usize = 331_912;
 const MALLOC_FILE: usize = 331_928;
+const IS_BYPASSED: usize = 332_936;
 
 /// The address space that entries for 64 MiB take.
 const CHUNK_BYTES: u64 = 64 << 20;
@@ -315,7 +316,12 @@ impl Recording {
         self.text(self.offset(place) + PROGRAM, PATH_BYTES)
     }
 
-    /// The library behind the hooks of a preload, if that is known.
+    /// Whether the program calls a malloc that is in front of the hooks.
+    pub(crate) fn is_bypassed(&self, place: Place) -> bool {
+        self.half(place, IS_BYPASSED) == 1
+    }
+
+    /// Of a preload: the library that the program's malloc is in, if that is known.
     pub(crate) fn malloc_file(&self, place: Place) -> Option<PathBuf> {
         let file = self.text(self.offset(place) + MALLOC_FILE, PROGRAM_PATH_BYTES);
         file.is_absolute().then_some(file)

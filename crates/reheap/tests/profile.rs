@@ -187,9 +187,8 @@ fn a_child_has_what_its_parent_had_at_the_fork() {
     }
 }
 
-#[test]
-fn the_allocator_is_that_of_a_preload_behind_the_hooks() {
-    let profiled = Profiled::new("cc");
+/// A library with a malloc that nobody knows.
+fn wrapper(profiled: &Profiled) -> PathBuf {
     let source = profiled.directory.path().join("wrapper.c");
     let code = "#include <stddef.h>
         void *__libc_malloc(size_t); void __libc_free(void *);
@@ -200,6 +199,12 @@ fn the_allocator_is_that_of_a_preload_behind_the_hooks() {
     let mut cc = Command::new("cc");
     cc.args(["-shared", "-fPIC", "-fno-builtin"]).arg(&source);
     run(cc.arg("-o").arg(&library)).succeeded();
+    library
+}
+
+#[test]
+fn the_allocator_is_that_of_a_preload_behind_the_hooks() {
+    let profiled = Profiled::new("cc");
     let allocators = |preload: &Path| {
         let (mut command, json) = profiled.command(&["forks"]);
         run(command.env("LD_PRELOAD", preload)).succeeded();
@@ -207,8 +212,26 @@ fn the_allocator_is_that_of_a_preload_behind_the_hooks() {
         let all = processes(&profile).iter();
         all.map(|it| it["allocator"].clone()).collect::<Vec<_>>()
     };
+    let library = wrapper(&profiled);
     assert_eq!(allocators(&library), ["libwrapper.so", "libwrapper.so"]);
     assert_eq!(allocators(Path::new("")), ["glibc", "glibc"]);
+}
+
+#[test]
+fn a_program_with_a_preload_in_front_of_the_hooks_is_named() {
+    let profiled = Profiled::new("cc");
+    let json = profiled.directory.path().join("profile.json");
+    let mut command = reheap("profile -o");
+    command.arg(&json).args(["--", "sh", "-c"]);
+    command.arg("LD_PRELOAD=\"$1:$LD_PRELOAD\" \"$0\"; true");
+    command.arg(&profiled.program).arg(wrapper(&profiled));
+    run(&mut command).succeeded();
+    let profile: Value = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
+    assert_eq!(processes(&profile).len(), 1, "{profile:#}"); // the shell
+    let unseen = &profile["unseen"][0];
+    let reason = "its calls of malloc go to libwrapper.so, which LD_PRELOAD names before the hooks";
+    assert_eq!(unseen["reason"], reason);
+    assert_eq!(unseen["times"], 1);
 }
 
 #[test]

@@ -62,6 +62,7 @@ pub fn process(pid: u32, program: &str, seconds: f64) -> Process {
         lost: Lost::default(),
         not_counted: Vec::new(),
         malloc_file: None,
+        is_bypassed: false,
         name: None,
     }
 }

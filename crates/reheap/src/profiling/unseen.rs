@@ -156,6 +156,14 @@ pub(super) fn identified(processes: Vec<Process>) -> (Vec<Process>, Vec<Unseen>)
                 process.time = None;
                 seen.push(process);
             }
+            Malloc::Shared(name) if process.is_bypassed => unseen.push(Unseen {
+                program: process.program.clone(),
+                reason: format!(
+                    "its calls of malloc go to {name}, which LD_PRELOAD names before the hooks"
+                ),
+                times: Some(1),
+                cpu_seconds: cpu_seconds(&process),
+            }),
             Malloc::Own(name) | Malloc::Shared(name) | Malloc::Bypassed(name) => {
                 process.allocator = Some(name.clone());
                 seen.push(process);
