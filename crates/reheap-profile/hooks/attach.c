@@ -55,6 +55,7 @@ static struct place *claim_place(u32 access) {
             struct place *place = (struct place *)((char *)shared + HEADER_BYTES + i * place_bytes(shared));
             place->parent = (u32)system_call(SYS_getppid, 0, 0, 0, 0, 0, 0);
             place->access = access;
+            place->order = __atomic_fetch_add(&shared->places_taken, 1, __ATOMIC_RELAXED);
             name_malloc_file(place);
             place->tables = (u64)tables;
             place->began = __atomic_load_n(&shared->now, __ATOMIC_RELAXED);

@@ -42,7 +42,8 @@ struct header {
     u32 taken[PLACES];          // 0: free; otherwise it is in use until reheap has read it
     u32 cautious;               // 1: see `cautious` in system.c
     u32 tracing;                // 1: each slot has a ring for its calls as well
-    u64 unused[26];
+    u64 places_taken;           // how often a process took a place
+    u64 unused[25];
     struct reheap_trace trace;
     u64 unused_behind[463];
     u32 programs_refused;       // that found no place below
@@ -105,6 +106,7 @@ struct place {
     i64 live_blocks, peak_blocks; // as live_bytes and peak_bytes
     u64 generation;             // forks between the process and the one that has the hooks from reheap
     char malloc_file[PROGRAM_PATH_BYTES]; // of a preload: the library that malloc is in; empty if it is not known
+    u64 order;                  // how many places were taken before it: those that are free are taken again
     u32 is_bypassed;            // 1: the program calls that malloc, and not the hooks
 };
 
@@ -177,7 +179,8 @@ AT(place, program, 65664);
 AT(place, maps, 69760);
 AT(place, peak_blocks, 331912);
 AT(place, malloc_file, 331928);
-AT(place, is_bypassed, 332936);
+AT(place, order, 332936);
+AT(place, is_bypassed, 332944);
 AT(slot, inside, 8 * 2);
 AT(slot, allocated, 8 * 4);
 AT(slot, freed, 8 * 6);

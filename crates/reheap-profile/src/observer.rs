@@ -253,7 +253,8 @@ impl Observer {
             .taken()
             .filter(|place| !self.watched.contains_key(place))
             .collect();
-        for place in new {
+        // A process that executes one program after another may have taken several.
+        for place in self.recording.in_order(new) {
             let pid = self.recording.pid(place);
             let in_proc = Some(pid).filter(|pid| self.is_of_command(*pid));
             // The same process with another program: what it was before has ended.

@@ -89,7 +89,8 @@ const MAPS: usize = 69_760;
 const MAPS_BYTES_MAX: usize = 256 << 10;
 const PEAK_BLOCKS: usize = 331_912;
 const MALLOC_FILE: usize = 331_928;
-const IS_BYPASSED: usize = 332_936;
+const ORDER: usize = 332_936;
+const IS_BYPASSED: usize = 332_944;
 
 /// The address space that entries for 64 MiB take.
 const CHUNK_BYTES: u64 = 64 << 20;
@@ -254,12 +255,18 @@ impl Recording {
         OsString::from_vec(bytes).into()
     }
 
-    /// The places that a process has taken and filled in.
+    /// The places that a process has taken and filled in, in no order.
     pub(crate) fn taken(&self) -> impl Iterator<Item = Place> + '_ {
         (0..PLACES).map(Place).filter(|place| {
             let taken = self.memory.half(TAKEN + 4 * place.0);
             taken.load(Ordering::Acquire) != 0 && self.half(*place, PID) != 0
         })
+    }
+
+    /// Sorts places by when they were taken.
+    pub(crate) fn in_order(&self, mut places: Vec<Place>) -> Vec<Place> {
+        places.sort_by_key(|place| self.word(*place, ORDER));
+        places
     }
 
     /// Gives the place of a process that has ended to another.

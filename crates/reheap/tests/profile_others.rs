@@ -117,6 +117,15 @@ fn programs_with_hooks_are_not_named() {
     assert_eq!(unseen(&profile), [], "{:#}", profile["unseen"]);
 }
 
+/// Such a process may take a place behind the one that it had before: places are free again when others have ended.
+#[test]
+fn programs_with_hooks_are_not_named_where_processes_come_and_go() {
+    let workers = Workers::new();
+    let line = "for i in $(seq 300); do ./dynamic 0 | ./dynamic 0; done";
+    let (profile, _) = workers.profile(&["bash".as_ref(), "-c".as_ref(), line.as_ref()]);
+    assert_eq!(unseen(&profile), [], "{:#}", profile["unseen"]);
+}
+
 #[test]
 fn a_process_that_outlives_the_command_is_told() {
     let workers = Workers::new();
