@@ -424,16 +424,14 @@ fn is_another_name(name: &str, file: &Path) -> bool {
     }
 }
 
-/// A forked child has its hooks from its parent.
+/// A forked child has its hooks from its parent, which began before it.
 fn inherit_access(processes: &mut [Process]) {
-    let known: HashMap<u32, Access> = processes
-        .iter()
-        .map(|process| (process.pid, process.access))
-        .collect();
+    let mut known: HashMap<u32, Access> = HashMap::new();
     for process in processes {
         if let Some(access) = process.parent.and_then(|parent| known.get(&parent)) {
             process.access = *access;
         }
+        known.insert(process.pid, process.access);
     }
 }
 

@@ -173,6 +173,15 @@ fn a_forked_child_is_a_process_of_its_own() {
 }
 
 #[test]
+fn the_child_of_a_child_is_watched_as_its_parents_are() {
+    for (way, access) in [("musl-gcc", "preload"), ("musl-gcc -static", "symbols")] {
+        let profile = Profiled::new(way).profile(&["generations"]);
+        let ways = processes(&profile).iter().map(|it| &it["access"]);
+        assert_eq!(ways.collect::<Vec<_>>(), [access; 3]);
+    }
+}
+
+#[test]
 fn a_child_has_what_its_parent_had_at_the_fork() {
     for way in WAYS {
         let profile = Profiled::new(way).profile(&["late"]);

@@ -149,6 +149,17 @@ static void beside(long many) {
     while (many-- > 0) wait_for(-1);
 }
 
+// A process, its child, and the child of that.
+static void generations(void) {
+    for (int i = 0; i < 3; i++) {
+        allocate(10);
+        pid_t child = i < 2 ? fork() : 0;
+        if (child == 0) continue;
+        wait_for(child);
+        break;
+    }
+}
+
 // A daemon's way: no descriptors, another root, another user; then a child.
 static void alone(void) {
     for (int i = 0; i < 1024; i++) close(i);
@@ -226,6 +237,7 @@ int main(int count, char **words) {
     else if (strcmp(what, "forks") == 0) forks();
     else if (strcmp(what, "outlived") == 0) outlived();
     else if (strcmp(what, "late") == 0) late();
+    else if (strcmp(what, "generations") == 0) generations();
     else if (strcmp(what, "beside") == 0) beside(atol(words[2]));
     else if (strcmp(what, "alone") == 0) alone();
     else if (strcmp(what, "limited") == 0) limited();
