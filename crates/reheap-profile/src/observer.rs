@@ -238,12 +238,12 @@ impl Observer {
         }
     }
 
-    /// How many threads are in a hook's call of the allocator.
+    /// How many threads are in a hook, or in what it calls.
     pub fn inside(&self) -> u64 {
         let places = self.recording.taken();
         let slots = places.flat_map(|place| self.recording.slots(place));
         slots
-            .filter(|slot| slot.whereabouts() == Whereabouts::Allocator)
+            .filter(|slot| slot.whereabouts() != Whereabouts::Program)
             .count() as u64
     }
 

@@ -5,7 +5,7 @@ mod common;
 
 use common::command::{EVENT_DEADLINE, run_within};
 use common::{cache, reheap, run};
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -333,6 +333,27 @@ fn what_a_killed_reheap_left_in_a_process_is_taken_out() {
 }
 
 /// The table has the name that the user knows, also where that is a link to a file with another.
+/// Its thread returns into a hook when reheap has left.
+#[test]
+fn a_process_in_which_a_hook_waits_keeps_the_memory_of_the_hooks() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = build("waits_for_size", &[], directory.path());
+    let mut command = Command::new(program);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut running = Running(command.spawn().unwrap());
+    let mut lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    let mut profile = reheap("profile --seconds 0.5 --pid");
+    run(profile.arg(running.id()))
+        .succeeded()
+        .said(&["stay mapped in it"]);
+    assert_eq!(lines.next().unwrap().unwrap(), "waits");
+    let mut input = running.0.stdin.take().unwrap();
+    input.write_all(b"\n").unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "goes on");
+    assert!(running.0.wait().unwrap().success());
+}
+
 #[test]
 fn a_program_is_called_as_it_was_started() {
     let directory = tempfile::tempdir().unwrap();
