@@ -4,6 +4,7 @@
 //! a program: PATH, scripts, and what a shell or an init program starts in its own place.
 
 mod loader;
+mod starters;
 
 use crate::env_vars::LD_PRELOAD;
 use crate::opened::Opened;
@@ -36,23 +37,6 @@ const LD_SO_PRELOAD_BYTES_MAX: u64 = 1 << 20;
 const SCRIPTS_MAX: usize = 5;
 /// How many programs may start each other in their own place: an init program, a script, a shell, `env`.
 const STARTERS_MAX: usize = 6;
-/// Programs that only start another one, whose name is the first of their arguments that is no option.
-const STARTERS: [&str; 12] = [
-    "tini",
-    "tini-static",
-    "dumb-init",
-    "catatonit",
-    "docker-init",
-    "env",
-    "gosu",
-    "su-exec",
-    "setpriv",
-    "nice",
-    "nohup",
-    "exec",
-];
-const SHELLS: [&str; 7] = ["sh", "bash", "dash", "ash", "busybox", "zsh", "ksh"];
-
 /// Why reheap cannot tell the program of an image.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ContainerError {
@@ -64,6 +48,8 @@ pub(crate) enum ContainerError {
     NoEntryPoint,
     #[error("the image's entry point `{0}` is not in it")]
     NotInImage(String),
+    #[error("its program `{0}` is neither ELF nor a script that begins with `#!`")]
+    NoProgram(String),
     #[error("the image preloads more than {0} libraries")]
     TooManyPreloads(usize),
 }
@@ -158,53 +144,43 @@ impl<'a> Contents<'a> {
         let mut words = self.command.clone();
         let mut program = self.entry_point()?;
         for _ in 0..STARTERS_MAX {
-            let name = |path: &Path| {
-                path.file_name()
-                    .unwrap_or_default()
-                    .to_string_lossy()
-                    .into_owned()
-            };
-            let is_shell = SHELLS.contains(&name(&program.path).as_str())
-                || words
-                    .first()
-                    .is_some_and(|word| SHELLS.contains(&name(Path::new(word)).as_str()));
-            let starts = match () {
-                () if is_shell => true,
-                () => STARTERS.contains(&name(&program.path).as_str()),
-            };
-            let rest = words.get(1..).unwrap_or_default();
-            let rest = match rest {
-                [option, text, ..] if is_shell && option == "-c" => {
-                    shell_words::split(text).unwrap_or_default()
-                }
-                rest => rest.to_vec(),
-            };
-            let is_passed_over =
-                |word: &&String| word.starts_with('-') || word.contains('=') || *word == "exec";
-            let skipped = rest.iter().take_while(is_passed_over).count();
-            let Some(next) = rest.get(skipped).filter(|_| starts) else {
+            let Some((called, arguments)) = words.split_first() else {
                 break;
             };
-            match self.program_of(next) {
+            let is_shell = starters::is_shell(&program.path);
+            let started = match program.through.is_empty() {
+                true => starters::command_of(&program.path, called, arguments),
+                false if is_shell => starters::command_of_script(arguments),
+                // Its own name is the one that counts, and not that of the script.
+                false => starters::command_of(&program.path, "", arguments),
+            };
+            let Some(started) = started else { break };
+            match self.program_of(&started[0]) {
                 Ok(found) => program = found,
+                // A shell reads it as its own script.
+                Err(ContainerError::NoProgram(_)) if is_shell => {
+                    program.through.push(PathBuf::from(&started[0]));
+                }
                 Err(ContainerError::NotInImage(_)) => break,
                 Err(error) => return Err(error),
             }
-            words = rest[skipped..].to_vec();
+            words = started;
         }
         Ok(program)
     }
 
     fn program_of(&self, command: &str) -> Result<EntryPoint, ContainerError> {
-        let mut path = self.find(command)?;
+        let (mut path, mut found) = self.executable(command)?;
         let mut through = Vec::new();
         loop {
-            let found = self.open(&path)?;
-            let found = found.ok_or_else(|| ContainerError::NotInImage(ui::printable(&path)))?;
             let next = match script::read(&found.beginning) {
-                Line::Interpreter(interpreter) => self.find(&interpreter.to_string_lossy())?,
-                Line::Env { name, .. } => self.find(&name.to_string_lossy())?,
-                Line::Elf | Line::Text | Line::Binary => {
+                Line::Interpreter(name) | Line::Env { name, .. } => {
+                    self.executable(&name.to_string_lossy())?
+                }
+                Line::Text | Line::Binary => {
+                    return Err(ContainerError::NoProgram(ui::printable(&path)));
+                }
+                Line::Elf => {
                     return Ok(EntryPoint {
                         path,
                         through,
@@ -216,24 +192,37 @@ impl<'a> Contents<'a> {
                     });
                 }
             };
-            through.push(std::mem::replace(&mut path, next));
+            through.push(std::mem::replace(&mut path, next.0));
+            found = next.1;
             if through.len() > SCRIPTS_MAX {
                 return Err(ReadError::LinkLoop(ui::printable(command)).into());
             }
         }
     }
 
-    fn find(&self, command: &str) -> Result<PathBuf, ContainerError> {
-        let found = match command.contains('/') {
-            true => self.find_in(self.directory, command.as_ref())?,
-            false => {
-                let path = value_of(&self.environment, "PATH").unwrap_or(DEFAULT_PATH);
-                let directories = path.split(':').take(DIRECTORIES_MAX);
-                let mut found = directories.map(|it| self.find_in(it.as_ref(), command.as_ref()));
-                found.find_map(Result::transpose).transpose()?
-            }
+    /// The file that a command names. In PATH, what nobody may execute is passed over.
+    fn executable(&self, command: &str) -> Result<(PathBuf, Found), ContainerError> {
+        let has_directory = command.contains('/');
+        let path = value_of(&self.environment, "PATH").unwrap_or(DEFAULT_PATH);
+        let directories: Vec<&Path> = match has_directory {
+            true => vec![self.directory],
+            false => path
+                .split(':')
+                .take(DIRECTORIES_MAX)
+                .map(Path::new)
+                .collect(),
         };
-        found.ok_or_else(|| ContainerError::NotInImage(ui::printable(command)))
+        for directory in directories {
+            let Some(path) = self.find_in(directory, command.as_ref())? else {
+                continue;
+            };
+            if let Some(found) = self.open(&path)?
+                && (has_directory || found.mode & 0o111 != 0)
+            {
+                return Ok((path, found));
+            }
+        }
+        Err(ContainerError::NotInImage(ui::printable(command)))
     }
 
     fn find_in(&self, directory: &Path, name: &Path) -> Result<Option<PathBuf>, ContainerError> {

@@ -138,6 +138,10 @@ fn scripts_shells_and_init_programs_lead_to_the_program_that_counts() {
         ("usr/bin/maps", 0o755, read(&workshop.path("maps"))),
         ("entry.sh", 0o755, b"#!/bin/dash\nexec \"$@\"\n".to_vec()),
         ("sbin/tini", 0o755, b"\x7fELF".to_vec()),
+        ("usr/sbin/gosu", 0o755, b"\x7fELF".to_vec()),
+        ("usr/sbin/mail", 0o755, b"\x7fELF".to_vec()),
+        ("script", 0o644, b"exec maps\n".to_vec()),
+        ("usr/sbin/maps", 0o644, b"about maps".to_vec()),
     ]);
     for (config, program) in [
         (
@@ -153,6 +157,15 @@ fn scripts_shells_and_init_programs_lead_to_the_program_that_counts() {
             json!({"Entrypoint": ["/sbin/tini", "--"], "Cmd": ["/entry.sh", "maps"]}),
             "/usr/bin/maps",
         ),
+        (
+            json!({"Entrypoint": ["/sbin/tini", "-e", "143", "--", "gosu", "mail", "maps"]}),
+            "/usr/bin/maps",
+        ),
+        (
+            json!({"Cmd": ["dash", "-eo", "pipefail", "-c", "maps -x"]}),
+            "/usr/bin/maps",
+        ),
+        (json!({"Cmd": ["dash", "/script"]}), "/bin/dash"),
     ] {
         workshop.docker_archive("base.tar", &files, config);
         assert_eq!(
@@ -243,7 +256,7 @@ fn a_program_that_no_preload_gets_into_is_refused_with_the_reason() {
             &b"text".to_vec(),
             0o755,
             &root,
-            "the image's program is damaged: `/app`",
+            "its program `/app` is neither ELF nor a script",
         ),
         (
             &fixed,

@@ -374,11 +374,8 @@ fn a_damaged_image_is_refused_with_what_is_wrong() {
     let zstd: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd, 0, 0];
     refused(json!(["a"]), &[("a", zstd)], "the image cannot be read");
     let script = layer(&[("app", b"text")], &[]);
-    refused(
-        json!(["a"]),
-        &[("a", &script)],
-        "it is not ELF but other data",
-    );
+    let text = "its program `/app` is neither ELF nor a script that begins with `#!`";
+    refused(json!(["a"]), &[("a", &script)], text);
     let in_a_circle = layer(&[], &[("app", "/app")]);
     refused(json!(["a"]), &[("a", &in_a_circle)], "lead in a circle");
     refused(json!(["a"]), &[("a", &script[..300])], "the image");
