@@ -231,6 +231,11 @@ impl Complaints {
         variable: None,
     };
 
+    /// Whether the allocator ends the program after each of them. One that has to be asked to speak only warns.
+    pub fn are_last_words(&self) -> bool {
+        self.variable.is_none()
+    }
+
     /// The first complaint in a line. It may begin in the middle: whoever wrote before may not have ended the line.
     pub fn find(&self, line: &[u8]) -> Option<Range<usize>> {
         let found = self.messages.iter().filter_map(|it| it.find(line));

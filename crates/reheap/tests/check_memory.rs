@@ -75,6 +75,18 @@ fn children_are_checked_too() {
 }
 
 #[test]
+fn a_message_that_ends_no_program_is_somebody_elses() {
+    let programs = Programs::new();
+    let script = programs.script(
+        "script",
+        "#!/bin/sh\necho \"test 'double free or corruption (out)' ... ok\" >&2\n",
+    );
+    check("--runs 1 -a hardened_malloc", &script, &[])
+        .ended_with(0)
+        .printed(&["stock noticed nothing in 1 run\n"]);
+}
+
+#[test]
 fn a_crash_is_told_apart_from_an_error_that_is_noticed() {
     let programs = Programs::new();
     let program = misuses(&programs, "cc");

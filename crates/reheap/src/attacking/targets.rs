@@ -199,9 +199,9 @@ fn target(name: String, choice: &Choice, program: OsString) -> Target {
         words: vec![program],
         environment: Vec::from_iter(variable.map(|(name, value)| (name.into(), value.into()))),
         malloc_in: MallocIn::Anything,
-        message: match variable {
-            Some(_) => Message::Warning,
-            None => Message::LastWords,
+        message: match choice.allocator.complaints.are_last_words() {
+            true => Message::LastWords,
+            false => Message::Warning,
         },
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct Words {
     pub(super) last: VecDeque<String>,
     /// By process: what had been written when it got its last signal.
     pub(super) moments: HashMap<i32, Moment>,
+    /// How many different complaints there were when a process got its last signal.
+    before_signal: usize,
     /// How many complaints there were, with those that came again.
     said: usize,
     last_complaint: Option<String>,
@@ -155,12 +157,17 @@ impl<'a> Stderr<'a> {
             line: unfinished.or_else(|| words.last.back().cloned()),
         };
         words.moments.insert(process, moment);
+        words.before_signal = words.complaints.len();
     }
 
     pub(super) fn into_words(self) -> Words {
         let taken_in = self.taken_in.into_inner();
         let TakenIn { mut words, line } = taken_in.unwrap_or_else(PoisonError::into_inner);
         words.add(&line, self.complaints);
+        // What an allocator says before it ends a process is somebody else's text if no process gets a signal then.
+        if self.complaints.are_last_words() {
+            words.complaints.truncate(words.before_signal);
+        }
         words
     }
 
@@ -255,6 +262,23 @@ mod tests {
         let other = "mimalloc: error: double free detected of block 0x20 with size 640";
         let text = [TWICE, again, other].join("\n");
         assert_eq!(words(&[text.as_bytes()]).complaints, [TWICE, other]);
+    }
+
+    #[test]
+    fn last_words_that_no_signal_follows_are_somebody_elses() {
+        let of = |complaints, text: &[u8]| {
+            let (reader, mut writer) = io::pipe().unwrap();
+            let stderr = Stderr::new(reader, complaints).unwrap();
+            writer.write_all(b"free(): invalid size\n").unwrap();
+            stderr.signalled(1);
+            writer.write_all(text).unwrap();
+            drop(writer);
+            stderr.read().unwrap();
+            stderr.into_words().complaints
+        };
+        let text = b"checks 'free(): invalid pointer' ... ok\n";
+        assert_eq!(of(&Complaints::GLIBC, text), ["free(): invalid size"]);
+        assert_eq!(of(&Complaints::MIMALLOC, TWICE.as_bytes()), [TWICE]);
     }
 
     #[test]
