@@ -75,6 +75,40 @@ fn children_are_checked_too() {
 }
 
 #[test]
+fn the_same_message_from_two_programs_is_two_findings() {
+    let programs = Programs::new();
+    misuses(&programs, "cc");
+    programs.compile("cc", "other", MISUSES, &["-O1"]);
+    let script = programs.script(
+        "script",
+        "#!/bin/sh\n\"${0%/*}/misuses\" overflow\n\"${0%/*}/other\" overflow\nexit 0\n",
+    );
+    check("--runs 2 -a hardened_malloc", &script, &[])
+        .ended_with(3)
+        .printed(&[
+            "hardened_malloc stopped misuses in 2 of 2 runs: fatal allocator error",
+            "hardened_malloc stopped other in 2 of 2 runs: fatal allocator error",
+        ]);
+}
+
+#[test]
+fn what_the_libcs_malloc_stops_is_not_the_allocators() {
+    let programs = Programs::new();
+    let program = misuses(&programs, "cc");
+    let program = program.to_str().unwrap();
+    let words = ["-i", program, "twice"];
+    check("--runs 1 -a hardened_malloc", Path::new("env"), &words)
+        .ended_with(3)
+        .printed(&[
+            "misuses memory: noticed by stock\n",
+            "with hardened_malloc the libc's own malloc stopped misuses in 1 of 1 run\n",
+            "stderr: free(): double free detected",
+            "stock stopped misuses in 1 of 1 run: free(): double free detected",
+        ])
+        .did_not_print("hardened_malloc stopped");
+}
+
+#[test]
 fn a_message_that_ends_no_program_is_somebody_elses() {
     let programs = Programs::new();
     let script = programs.script(

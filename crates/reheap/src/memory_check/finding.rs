@@ -1,6 +1,6 @@
 //! What happened in a run.
 
-use super::seen::{EndedBy, Seen, from_entry, name_of_file};
+use super::seen::{EndedBy, Seen, from_entry, name_of_file, place};
 use super::stderr::Moment;
 use crate::addresses::without_addresses;
 use crate::ui;
@@ -33,7 +33,7 @@ impl Seen {
                     message: self.message_of(at, &stopped),
                     ..Finding::of(death, *what, library)
                 },
-                What::EndedItself => Finding {
+                What::StoppedByLibc | What::EndedItself => Finding {
                     last_lines: self.last_words_of(death),
                     ..Finding::of(death, *what, library)
                 },
@@ -61,6 +61,7 @@ impl Seen {
         match EndedBy::of(&death.stack, library) {
             _ if !is_abort && !death.is_deliberate => What::Crashed,
             EndedBy::Allocator => What::Stopped,
+            EndedBy::Libc => What::StoppedByLibc,
             EndedBy::Unknown if death.is_deliberate => What::Stopped,
             EndedBy::Unknown if self.moment(death).ends_with_complaint() => What::Stopped,
             EndedBy::Unknown | EndedBy::Program => What::EndedItself,
@@ -159,6 +160,8 @@ pub(super) fn counted(runs: usize) -> String {
 pub(crate) enum What {
     /// The allocator noticed an error and ended the process.
     Stopped,
+    /// The same in a process that had the libc's malloc, because the allocator had not got into it.
+    StoppedByLibc,
     /// A process died of a fault that nobody noticed before.
     #[default]
     Crashed,
@@ -208,10 +211,14 @@ impl Finding {
     }
 
     /// The same for what differs between runs only by chance.
-    fn key(&self) -> (What, Option<String>, Option<String>, Option<String>) {
-        let function = self.stack.first().map(|frame| frame.function.clone());
-        let message = self.message.as_deref().map(without_addresses);
-        (self.what, self.signal.clone(), message, function)
+    fn key(&self) -> impl Ord + use<> {
+        (
+            self.what,
+            self.program.clone(),
+            self.signal.clone(),
+            self.message.as_deref().map(without_addresses),
+            place(&self.stack),
+        )
     }
 }
 
@@ -235,6 +242,9 @@ impl Finding {
         let program = ui::printable(program.and_then(name_of_file).unwrap_or_default());
         let what = match self.what {
             What::Stopped => format!("{allocator} stopped {program}"),
+            What::StoppedByLibc => {
+                format!("with {allocator} the libc's own malloc stopped {program}")
+            }
             What::EndedItself => format!("with {allocator} {program} ended itself"),
             What::Complained => format!("{allocator} noticed an error and let it go on"),
             What::SaidByOne => format!("with {allocator} one of these processes wrote"),

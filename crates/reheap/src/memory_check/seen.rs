@@ -67,8 +67,10 @@ pub(super) fn name_of_file(path: &Path) -> Option<String> {
 /// Who ended a process by a signal that is meant for that, as the functions tell that called each other last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EndedBy {
-    /// The allocator, or the libc's malloc.
+    /// The allocator.
     Allocator,
+    /// The libc's malloc, in a process that should have had another.
+    Libc,
     /// The program or another of its libraries.
     Program,
     /// Nothing leads out of the libc.
@@ -80,9 +82,13 @@ impl EndedBy {
         let is_inner = |frame: &&Frame| is_of(frame, library) || is_libc(frame);
         let inner = stack.iter().take_while(is_inner);
         let inner: Vec<&Frame> = inner.collect();
-        let is_allocator = |frame: &&&Frame| is_of(frame, library) || is_of_malloc(frame);
-        if inner.iter().any(|frame| is_allocator(&frame)) {
+        if inner.iter().any(|frame| is_of(frame, library)) {
             Self::Allocator
+        } else if inner.iter().any(|frame| is_of_malloc(frame)) {
+            match library {
+                Some(_) => Self::Libc,
+                None => Self::Allocator,
+            }
         } else if inner.len() == stack.len() || inner.iter().any(|frame| is_musl(frame)) {
             // Debian's musl has no tables for stacks, so what seems to be behind its functions may be anything.
             Self::Unknown
@@ -102,6 +108,17 @@ pub(super) fn from_entry(stack: &[Frame], library: Option<&str>) -> Vec<Frame> {
         true => stack.to_vec(),
         false => stack[inner.saturating_sub(1)..].to_vec(),
     }
+}
+
+/// Where in a program something happened, by functions: as many as tell errors apart whose blocks go through the same
+/// functions that only call `free` for others.
+pub(super) fn place(stack: &[Frame]) -> Vec<String> {
+    const FRAMES: usize = 4;
+    // What seems to be behind musl's functions may be something else in each run.
+    let musl = stack.iter().position(is_musl);
+    let known = musl.map_or(stack, |musl| &stack[..=musl]);
+    let functions = known.iter().take(FRAMES);
+    functions.map(|frame| frame.function.clone()).collect()
 }
 
 fn is_of(frame: &Frame, library: Option<&str>) -> bool {
@@ -190,7 +207,7 @@ mod tests {
         let of_musl = [("abort", "ld-musl-x86_64.so.1"), ("main", "program")];
         for (frames, by) in [
             (&of_allocator[..], EndedBy::Allocator),
-            (&of_libc, EndedBy::Allocator),
+            (&of_libc, EndedBy::Libc),
             (&of_program, EndedBy::Program),
             (&of_handler, EndedBy::Program),
             (&of_musl, EndedBy::Unknown),
@@ -200,6 +217,7 @@ mod tests {
         ] {
             assert_eq!(EndedBy::of(&stack(frames), LIBRARY), by, "{frames:?}");
         }
+        assert_eq!(EndedBy::of(&stack(&of_libc), None), EndedBy::Allocator);
         assert_eq!(
             from_entry(&stack(&of_allocator), LIBRARY),
             stack(&of_allocator[2..])
