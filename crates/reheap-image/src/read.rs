@@ -13,7 +13,7 @@ use crate::workplace::Workplace;
 use oci_spec::image::{Digest, MediaType};
 use serde::Deserialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::str::FromStr as _;
 
@@ -212,7 +212,10 @@ pub(crate) fn choose(index: &Index, wanted: Wanted<'_>) -> Result<Chosen, ReadEr
         let platform = descriptor.platform.as_ref();
         platform.is_none_or(|platform| platform.os != "unknown")
     };
-    let images: Vec<&Descriptor> = index.manifests.iter().filter(is_an_image).collect();
+    // One image may have several names.
+    let mut digests = HashSet::new();
+    let mut images: Vec<&Descriptor> = index.manifests.iter().filter(is_an_image).collect();
+    images.retain(|image| digests.insert(&image.digest));
     let shown = |descriptor: &&Descriptor| match &descriptor.platform {
         Some(platform) => platform.shown(),
         None => "an unnamed platform".to_owned(),

@@ -595,6 +595,29 @@ fn one_of_several_platforms_is_chosen() {
 }
 
 #[test]
+fn an_image_with_two_names_is_one_and_two_images_are_two() {
+    let draft = |text| Draft::new(&[layer(&[("app", Has::File(text))])]).layout();
+    let (mut files, other) = (draft("one"), draft("other"));
+    let entry = |layout: &BTreeMap<String, Vec<u8>>, name: &str| {
+        let index: Value = serde_json::from_slice(&layout["index.json"]).unwrap();
+        let mut entry = index["manifests"][0].clone();
+        entry["annotations"] = json!({"org.opencontainers.image.ref.name": name});
+        entry
+    };
+    let entries = [entry(&files, "a"), entry(&files, "b"), entry(&other, "c")];
+    let index = |entries: &[Value]| json!({"schemaVersion": 2, "manifests": entries}).to_string();
+    files.extend(other);
+    let place = Place::new();
+    files.insert("index.json".to_owned(), index(&entries[..2]).into_bytes());
+    let image = checked(&place.write("image.tar", &archive(&files))).unwrap();
+    assert!(image.image.others.is_empty(), "{:?}", image.image.others);
+    files.insert("index.json".to_owned(), index(&entries).into_bytes());
+    let two = checked(&place.write("image.tar", &archive(&files))).unwrap_err();
+    let expected = ReadError::SeveralImages(2).to_string();
+    assert_eq!(two.to_string(), expected);
+}
+
+#[test]
 fn work_ends_when_the_caller_says_so() {
     let place = Place::new();
     let path = place.write(

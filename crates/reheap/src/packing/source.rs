@@ -67,8 +67,15 @@ impl Source<'_> {
                 return interrupt::failure(&text).into();
             }
             ReadError::Write(error) => return explained(error, Path::new(&self.place)),
-            ReadError::SeveralImages(_) => failure
-                .hint("copy one of them: skopeo copy docker-archive:FILE:NAME oci-archive:OUT.tar"),
+            ReadError::SeveralImages(_) => {
+                let forms = match self.image.is_dir() {
+                    true => format!("oci:{shown}:TAG"),
+                    false => format!("oci-archive:{shown}:TAG or docker-archive:{shown}:NAME"),
+                };
+                failure.hint(format!(
+                    "copy one of them with `skopeo copy IMAGE oci-archive:OUT.tar`, where IMAGE is {forms}"
+                ))
+            }
             ReadError::OtherPlatform { .. } => failure.hint("choose one of these with --platform"),
             ReadError::Schema1 => {
                 failure.hint("copy it in a form since 2016: skopeo copy --format v2s2 …")
