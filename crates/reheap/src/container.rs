@@ -200,11 +200,30 @@ impl<'a> Contents<'a> {
         }
     }
 
-    /// The file that a command names. In PATH, what nobody may execute is passed over.
+    /// The file that a command names, and where it is in the end.
     fn executable(&self, command: &str) -> Result<(PathBuf, Found), ContainerError> {
-        let has_directory = command.contains('/');
+        for place in self.places(command) {
+            if let Some(found) = self.executable_at(&place, command)? {
+                return Ok(found);
+            }
+        }
+        Err(ContainerError::NotInImage(ui::printable(command)))
+    }
+
+    /// Where a command is, by a path that may lead through links.
+    pub(crate) fn place_of(&self, command: &str) -> Result<Option<PathBuf>, ContainerError> {
+        for place in self.places(command) {
+            if self.executable_at(&place, command)?.is_some() {
+                return Ok(Some(place));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Where a command may be, as a shell looks for it.
+    fn places<'b>(&'b self, command: &'b str) -> impl Iterator<Item = PathBuf> + use<'b> {
         let path = value_of(&self.environment, "PATH").unwrap_or(DEFAULT_PATH);
-        let directories: Vec<&Path> = match has_directory {
+        let directories: Vec<&Path> = match command.contains('/') {
             true => vec![self.directory],
             false => path
                 .split(':')
@@ -212,17 +231,22 @@ impl<'a> Contents<'a> {
                 .map(Path::new)
                 .collect(),
         };
-        for directory in directories {
-            let Some(path) = self.find_in(directory, command.as_ref())? else {
-                continue;
-            };
-            if let Some(found) = self.open(&path)?
-                && (has_directory || found.mode & 0o111 != 0)
-            {
-                return Ok((path, found));
-            }
-        }
-        Err(ContainerError::NotInImage(ui::printable(command)))
+        let directories = directories.into_iter();
+        directories.map(move |it| Path::new("/").join(it).join(command))
+    }
+
+    /// A file that somebody may execute. The others are passed over in PATH, as shells do.
+    fn executable_at(
+        &self,
+        place: &Path,
+        command: &str,
+    ) -> Result<Option<(PathBuf, Found)>, ContainerError> {
+        let Some(path) = self.find_in(Path::new("/"), place)? else {
+            return Ok(None);
+        };
+        let found = self.open(&path)?;
+        let found = found.filter(|found| found.mode & 0o111 != 0 || command.contains('/'));
+        Ok(found.map(|found| (path, found)))
     }
 
     fn find_in(&self, directory: &Path, name: &Path) -> Result<Option<PathBuf>, ContainerError> {

@@ -392,6 +392,16 @@ fn what_cannot_be_packed_is_refused_before_anything_is_written() {
             2,
             "it is not in it",
         ),
+        (
+            "hello -o image.tar --file kept:/data --entrypoint /data/none",
+            2,
+            "it is not in it",
+        ),
+        (
+            "hello -o image.tar --file kept:/data --entrypoint /data/file",
+            2,
+            "`kept/file` is not an executable file",
+        ),
         ("hello -o image.tar --env GUEST", 2, "is not KEY=VALUE"),
         ("hello -o image.tar --user nobody", 2, "is not a number"),
         ("hello -o image.tar --port http", 2, "is not a port"),

@@ -541,6 +541,25 @@ fn a_program_on_a_base_has_its_libraries_settings_and_users() {
 }
 
 #[test]
+fn a_program_of_the_base_may_start_the_one_on_it() {
+    let workshop = Workshop::new();
+    workshop.made("/usr/bin/env --with-libraries -o base.tar");
+    workshop.compile("cc", "-static", "static", MAPS);
+    for (command, starts) in [
+        ("env", "/usr/local/bin/env"),
+        ("/usr/local/bin/env", "/usr/local/bin/env"),
+        ("static", "/usr/local/bin/static"),
+    ] {
+        let line = format!("static --base base.tar -o app.tar --entrypoint {command}");
+        let made = workshop.made(&line);
+        assert_eq!(made["images"][0]["entry_point"], json!([starts]));
+    }
+    run(&mut workshop.image("static --base base.tar -o app.tar --entrypoint none"))
+        .ended_with(2)
+        .said(&["cannot start `none` in the image: it is not in it"]);
+}
+
+#[test]
 fn a_base_that_lacks_something_is_refused() {
     let workshop = Workshop::new();
     workshop.made("/bin/cat --with-libraries -o base.tar");

@@ -54,7 +54,7 @@ pub(super) fn pack(
             checked?;
         }
     }
-    let recipe = recipe(platform, &programs, options, origin)?;
+    let recipe = recipe(platform, &programs, options, origin, Some(&contents))?;
     let (mut sealed, layers) = recipe
         .make_on(&base, options.user, &workplace)
         .map_err(|error| source.explained(verb, error))?;

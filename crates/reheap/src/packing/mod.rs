@@ -13,6 +13,7 @@ mod remote;
 mod report;
 mod source;
 
+use crate::container::Contents;
 use crate::env_vars;
 use crate::interrupt;
 use crate::ui::{self, Failure};
@@ -27,6 +28,8 @@ use reheap_image::scratch::{Program, Recipe, User};
 use reheap_image::{Image, ImageError, Platform, Workplace, docker, oci};
 use report::Report;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Metadata;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -58,7 +61,7 @@ pub(crate) fn pack(
     let platforms = by_platform(programs, options)?;
     let recipes: Vec<Recipe> = platforms
         .into_iter()
-        .map(|(platform, programs)| recipe(platform, &programs, options, origin))
+        .map(|(platform, programs)| recipe(platform, &programs, options, origin, None))
         .collect::<anyhow::Result<_>>()?;
     let interrupted = interrupt::on_signals()?;
     let (images, written) = make(&recipes, options, programs, &interrupted)?;
@@ -182,6 +185,7 @@ fn recipe(
     programs: &[&Packable],
     options: &Options,
     origin: &Origin,
+    base: Option<&Contents<'_>>,
 ) -> anyhow::Result<Recipe> {
     let packed = programs.iter().map(|program| Program {
         file: program.file.clone(),
@@ -195,7 +199,7 @@ fn recipe(
     labels.extend(options.labels.clone());
     Ok(Recipe {
         platform,
-        entry_point: entry_point(&packed, options)?,
+        entry_point: entry_point(&packed, options, base)?,
         programs: packed,
         libraries: match options.base.is_none() || options.with_libraries {
             true => programs::libraries(programs)?,
@@ -218,16 +222,26 @@ fn recipe(
 }
 
 /// What starts, with its whole path: not all runtimes search for it.
-fn entry_point(programs: &[Program], options: &Options) -> anyhow::Result<Vec<String>> {
+fn entry_point(
+    programs: &[Program],
+    options: &Options,
+    base: Option<&Contents<'_>>,
+) -> anyhow::Result<Vec<String>> {
     let Some((command, arguments)) = options.entry_point.split_first() else {
         return Ok(Vec::new());
     };
     let by_name = programs.iter().find(|program| program.name == *command);
     let path = by_name.map_or_else(|| PathBuf::from(command), Program::path);
     let is_program = programs.iter().any(|program| program.path() == path);
-    let mut files = options.files.iter();
-    let is_packed = is_program || files.any(|(_, target)| path.starts_with(target));
-    if !is_packed {
+    let path = match is_program || is_among(&options.files, &path)? {
+        true => Some(path),
+        false => {
+            let of_base = base.map(|base| base.place_of(command)).transpose();
+            let cannot = || format!("cannot look for `{command}` in the base");
+            of_base.with_context(cannot)?.flatten()
+        }
+    };
+    let Some(path) = path else {
         let names: Vec<&str> = programs
             .iter()
             .map(|program| program.name.as_str())
@@ -235,10 +249,36 @@ fn entry_point(programs: &[Program], options: &Options) -> anyhow::Result<Vec<St
         let text = format!("cannot start `{command}` in the image: it is not in it");
         let hint = format!("its programs are {}", names.join(", "));
         return Err(Failure::usage(text).hint(hint).into());
-    }
+    };
     let mut words = vec![path.display().to_string()];
     words.extend_from_slice(arguments);
     Ok(words)
+}
+
+/// Whether a path of the image is that of a file of the user's, which must be one that can start.
+fn is_among(files: &[(PathBuf, PathBuf)], path: &Path) -> Result<bool, Failure> {
+    let below = |(source, target): &(PathBuf, PathBuf)| {
+        let rest = path.strip_prefix(target).ok()?;
+        let source = match rest == Path::new("") {
+            true => source.clone(),
+            false => source.join(rest),
+        };
+        source.symlink_metadata().is_ok().then_some(source)
+    };
+    let Some(source) = files.iter().find_map(below) else {
+        return Ok(false);
+    };
+    let can_start =
+        |metadata: Metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0;
+    // A link may lead somewhere only in the image.
+    match source.is_symlink() || source.metadata().is_ok_and(can_start) {
+        true => Ok(true),
+        false => Err(Failure::usage(format!(
+            "cannot start `{}` in the image: `{}` is not an executable file",
+            path.display(),
+            source.display()
+        ))),
+    }
 }
 
 fn certificates(options: &Options) -> anyhow::Result<Option<Certificates>> {
