@@ -314,6 +314,22 @@ fn a_dynamic_program_is_refused_with_what_it_needs_or_packed_with_it() {
 }
 
 #[test]
+fn a_library_from_roots_home_is_found_by_every_user() {
+    let workshop = Workshop::new();
+    workshop.write("extra.c", "int extra(void) { return 0; }\n");
+    workshop.write("hello.c", HELLO);
+    let script = "home=/root; mount -t tmpfs -o mode=700 none $home; cd \"$1\"; \
+        cc -shared -fPIC extra.c -o $home/libextra.so; \
+        cc -Wl,--no-as-needed hello.c -L$home -lextra -Wl,-rpath,$home -o hello; \
+        \"$REHEAP\" image hello --with-libraries -o image.tar >&2";
+    common::image::in_namespace(script, &[workshop.directory()]).succeeded();
+    for user in ["", "--user 0"] {
+        let outcome = workshop.podman(user, "oci-archive:image.tar", "");
+        assert_eq!(outcome.succeeded().stdout, "hello 1\n", "{user}");
+    }
+}
+
+#[test]
 fn musls_own_allocator_is_worth_a_warning_with_the_way_out() {
     let workshop = Workshop::new();
     let allocates = "#include <stdlib.h>\nint main(void) { return malloc(1) == 0; }\n";

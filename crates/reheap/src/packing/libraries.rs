@@ -2,7 +2,8 @@
 //!
 //! They keep their paths. But an image has no `ld.so.cache` and no `ld-musl-….path`, so what was only found through
 //! these, or through `LD_LIBRARY_PATH` or beside the program, also gets a link in a directory that the dynamic linker
-//! always searches.
+//! always searches. What is in root's home is the other way round, because only root may enter that: the file is in the
+//! directory that is always searched, and the link is in the home.
 
 use crate::program::{self, libraries::Libraries};
 use crate::ui::Failure;
@@ -16,6 +17,8 @@ use std::path::{Path, PathBuf};
 
 /// What glibc loads without saying so in any file: names of hosts and users before 2.34, and the end of a thread.
 const LOADED_LATER: [&str; 3] = ["libnss_dns.so.2", "libnss_files.so.2", "libgcc_s.so.1"];
+/// In images from scratch, and in all others that anybody knows.
+const HOME_OF_ROOT: &str = "/root";
 /// Where musl looks if no file says otherwise.
 const ALWAYS_SEARCHED_BY_MUSL: &str = "/lib";
 
@@ -57,9 +60,15 @@ pub(super) fn of(file: &Path, identity: &Identity) -> anyhow::Result<BTreeMap<Pa
     for path in paths {
         let (path, entry) = copy(&path)?;
         let name = path.file_name().context("a library has a name")?;
-        let link = searched.join(name);
+        let always_found = searched.join(name);
+        if path.starts_with(HOME_OF_ROOT) && !entries.contains_key(&always_found) {
+            entries.insert(path, Entry::link(&always_found));
+            entries.insert(always_found, entry);
+            continue;
+        }
         if path.parent() != Some(&searched) {
-            entries.entry(link).or_insert_with(|| Entry::link(&path));
+            let link = || Entry::link(&path);
+            entries.entry(always_found).or_insert_with(link);
         }
         entries.insert(path, entry);
     }
