@@ -119,7 +119,8 @@ install() {
     say "$architecture, $libc"
     warn_of_old_libc "$libc"
     download "$from/SHA256SUMS" "$scratch/SHA256SUMS"
-    line=$(grep "  reheap-[^ ]*-$architecture-linux\.tar\.gz\$" "$scratch/SHA256SUMS" | head -n 1) ||
+    line=$(grep "  reheap-[^ ]*-$architecture-linux\.tar\.gz\$" "$scratch/SHA256SUMS" | head -n 1)
+    [ -n "$line" ] ||
         fail "\`$from/SHA256SUMS\` names no archive for $architecture"
     expected=${line%% *} archive=${line##* }
     say "downloading $archive"

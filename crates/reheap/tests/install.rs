@@ -238,6 +238,21 @@ fn a_server_without_the_files_is_named() {
 }
 
 #[test]
+fn a_server_without_an_archive_for_this_processor_is_said_to_have_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let sums = "0000  reheap-1.0.0-m68k-linux.tar.gz\n";
+    fs::write(directory.path().join("SHA256SUMS"), sums).unwrap();
+    let server = Server::start(directory.path());
+    let prefix = tempfile::tempdir().unwrap();
+    let to = prefix.path().to_str().unwrap();
+    run(&mut script(&["--from", &server.address, "--prefix", to]))
+        .ended_with(1)
+        .said(&["SHA256SUMS` names no archive for ", std::env::consts::ARCH])
+        .did_not_say("downloading");
+    assert_eq!(files(prefix.path()), [""; 0]);
+}
+
+#[test]
 fn what_was_never_installed_is_not_removed_and_unknown_flags_are_refused() {
     let prefix = tempfile::tempdir().unwrap();
     let to = prefix.path().to_str().unwrap();
