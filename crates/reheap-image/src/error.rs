@@ -92,6 +92,11 @@ pub enum ReadError {
         /// What is wrong with it.
         reason: String,
     },
+    /// It is something else.
+    #[error(
+        "it is no container image: that is a directory, or a tar archive that may be compressed with gzip"
+    )]
+    NoImage,
     /// A part is not there.
     #[error("the image lacks `{0}`")]
     Missing(String),

@@ -10,6 +10,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tar::EntryType;
@@ -24,6 +25,46 @@ const LINKS_MAX: usize = 40;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// The place and the value of the magic in a tar header (POSIX, pax interchange format).
 const TAR_MAGIC: (usize, &[u8]) = (257, b"ustar");
+
+/// How an archive is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Packing {
+    None,
+    Gzip,
+}
+
+impl Packing {
+    /// What a file tells at its beginning; `None` if it is no archive.
+    fn of(file: &mut File) -> io::Result<Option<Self>> {
+        let mut beginning = Vec::new();
+        file.by_ref().take(512).read_to_end(&mut beginning)?;
+        file.rewind()?;
+        let packing = match beginning.starts_with(&GZIP) {
+            true => Self::Gzip,
+            false => Self::None,
+        };
+        if packing == Self::Gzip {
+            beginning.clear();
+            let unpacked = MultiGzDecoder::new(&mut *file);
+            // What is cut off may still have enough.
+            let _ = unpacked.take(512).read_to_end(&mut beginning);
+            file.rewind()?;
+        }
+        let (offset, magic) = TAR_MAGIC;
+        let rest = beginning.get(offset..);
+        Ok(rest
+            .is_some_and(|rest| rest.starts_with(magic))
+            .then_some(packing))
+    }
+}
+
+/// A copy in a file without a name.
+fn unpacked(mut from: impl Read, workplace: &Workplace<'_>) -> Result<File, ReadError> {
+    let mut file = workplace.file().map_err(io::Error::other)?;
+    copy_with_holes(&mut from, &mut file)?;
+    file.rewind()?;
+    Ok(file)
+}
 
 /// The parts of an image by name.
 #[derive(Debug)]
@@ -42,23 +83,8 @@ impl Store {
         if path.is_dir() {
             return path.join("oci-layout").is_file() || path.join("manifest.json").is_file();
         }
-        let is_tar = || -> io::Result<bool> {
-            let mut file = File::open(path)?;
-            let mut beginning = Vec::new();
-            file.by_ref().take(512).read_to_end(&mut beginning)?;
-            if beginning.starts_with(&GZIP) {
-                file.rewind()?;
-                beginning.clear();
-                MultiGzDecoder::new(file)
-                    .take(512)
-                    .read_to_end(&mut beginning)?;
-            }
-            let (offset, magic) = TAR_MAGIC;
-            Ok(beginning
-                .get(offset..)
-                .is_some_and(|rest| rest.starts_with(magic)))
-        };
-        path.is_file() && is_tar().unwrap_or(false)
+        let packing = || Packing::of(&mut File::open(path)?);
+        path.is_file() && packing().is_ok_and(|packing| packing.is_some())
     }
 
     pub(crate) fn open(path: &Path, workplace: &Workplace<'_>) -> Result<Self, ReadError> {
@@ -66,16 +92,20 @@ impl Store {
             return Ok(Self::Directory(path.to_owned()));
         }
         let mut file = File::open(path)?;
-        let mut magic = [0; 2];
-        file.read_exact(&mut magic)?;
-        file.rewind()?;
-        if magic == GZIP {
-            // reheap reads parts in another order than they are stored, and a compressed stream does not allow that.
-            let mut unpacked = workplace.file().map_err(io::Error::other)?;
-            let packed = workplace.until_end(BufReader::new(file));
-            copy_with_holes(&mut MultiGzDecoder::new(packed), &mut unpacked)?;
-            unpacked.rewind()?;
-            file = unpacked;
+        let kind = file.metadata()?.file_type();
+        // reheap reads parts in another order than they are stored, and neither a pipe nor a compressed stream allows that.
+        if kind.is_fifo() {
+            file = unpacked(workplace.until_end(file), workplace)?;
+        } else if !kind.is_file() {
+            return Err(ReadError::NoImage);
+        }
+        match Packing::of(&mut file)? {
+            None => return Err(ReadError::NoImage),
+            Some(Packing::None) => {}
+            Some(Packing::Gzip) => {
+                let packed = workplace.until_end(BufReader::new(file));
+                file = unpacked(MultiGzDecoder::new(packed), workplace)?;
+            }
         }
         Self::of_archive(Arc::new(file), workplace)
     }

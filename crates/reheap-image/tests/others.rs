@@ -506,7 +506,11 @@ fn what_cannot_be_an_image_is_refused_with_the_reason() {
             )])),
             "lacks `an image`",
         ),
-        (refusal(&BTreeMap::new()), "lacks `manifest.json`"),
+        (
+            refusal(&BTreeMap::from([("a".to_owned(), Vec::new())])),
+            "lacks `manifest.json`",
+        ),
+        (refusal(&BTreeMap::new()), "it is no container image"),
     ] {
         assert!(error.contains(reason), "{error}");
     }

@@ -6,7 +6,7 @@ mod common;
 use common::image::{in_namespace, musl_linker};
 use common::prebuilt::produce;
 use common::workshop::{File, Workshop, glibc_files, musl_files, parsed};
-use common::{reheap, run};
+use common::{reheap, run, run_with_input};
 use reheap_image::blob::Blob;
 use serde_json::{Value, json};
 use std::fs;
@@ -538,6 +538,25 @@ fn a_program_on_a_base_has_its_libraries_settings_and_users() {
     let names = workshop.tool("tar xf app.tar").stdout
         + &workshop.tool(&format!("tar tzf blobs/{own}")).stdout;
     assert_eq!(names, "usr/local/bin/maps\n");
+}
+
+#[test]
+fn an_image_may_come_through_a_pipe() {
+    let workshop = Workshop::new();
+    workshop.made("/bin/cat --with-libraries --format docker -o base.tar");
+    workshop.tool("gzip --keep base.tar");
+    let expected = workshop.made("--add mimalloc base.tar -o added.tar");
+    for file in ["base.tar", "base.tar.gz"] {
+        let mut image = workshop.image("--add mimalloc /dev/stdin -o again.tar --json");
+        let bytes = fs::read(workshop.path(file)).unwrap();
+        let made = run_with_input(&mut image, &bytes).succeeded();
+        assert_eq!(parsed(&made.stdout)["id"], expected["id"], "{file}");
+    }
+    for file in ["/dev/null", "/bin/cat"] {
+        run(&mut workshop.image(&format!("--add mimalloc {file} -o again.tar")))
+            .ended_with(1)
+            .said(&["it is no container image"]);
+    }
 }
 
 #[test]
