@@ -14,6 +14,8 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+/// Whoever gives a name that ends like this does not want a directory.
+const OTHER_ARCHIVES: [&str; 7] = ["bz2", "gz", "tgz", "txz", "xz", "zip", "zst"];
 /// Begins the names of what is not complete yet.
 const UNFINISHED: &str = ".reheap-";
 
@@ -56,6 +58,9 @@ impl Destination {
                 Err(ImageError::io("write", path)(error))
             }
             _ if is_tar => Ok(Self::Archive(real)),
+            _ if is_other_archive(path) => refuse(
+                "only a name that ends in .tar is one for an archive, whose layers are compressed",
+            ),
             _ => Ok(Self::Directory(real)),
         }
     }
@@ -116,6 +121,11 @@ impl Destination {
             }
         }
     }
+}
+
+fn is_other_archive(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    ending.is_some_and(|ending| OTHER_ARCHIVES.contains(&ending))
 }
 
 fn unfinished() -> tempfile::Builder<'static, 'static> {

@@ -360,6 +360,7 @@ fn what_cannot_be_packed_is_refused_before_anything_is_written() {
         ("data -o image.tar", 1, "it is a directory, not a file"),
         ("hello -o kept.txt", 1, "it is a file"),
         ("hello -o kept", 1, "it is not an OCI image layout"),
+        ("hello -o image.tar.gz", 1, "only a name that ends in .tar"),
         ("hello -o none/image.tar", 1, "there is no directory `none`"),
         (
             "hello -o image --format docker",
