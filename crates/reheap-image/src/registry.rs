@@ -95,6 +95,11 @@ impl Reference {
         self.0.registry()
     }
 
+    /// The image's name in the registry, without a tag.
+    pub fn repository(&self) -> &str {
+        self.0.repository()
+    }
+
     /// The tag, if there is one and no digest.
     pub fn tag(&self) -> Option<&str> {
         self.0.tag().filter(|_| self.0.digest().is_none())

@@ -41,10 +41,11 @@ impl Remote {
     }
 }
 
-/// The login of the first file that has one for the registry: podman's and skopeo's files, then Docker's.
+/// The login of the first file that has one for the repository: podman's and skopeo's files, then Docker's.
 fn login(reference: &Reference) -> anyhow::Result<Login> {
     for file in login_files() {
-        if let Some(login) = Login::of_file(&file, reference.registry())? {
+        let (registry, repository) = (reference.registry(), reference.repository());
+        if let Some(login) = Login::of_file(&file, registry, repository)? {
             return Ok(login);
         }
     }
