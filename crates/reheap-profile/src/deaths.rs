@@ -271,7 +271,7 @@ impl<'a> Watch<'a> {
 
     fn kill(&mut self, thread: Pid) {
         let is_process = process_of(thread) == Some(thread.as_raw());
-        if is_process && let Ok(program) = program_of(thread) {
+        if is_process && let Some(program) = program_of(thread) {
             self.left.insert(thread, program);
         }
         // It may have ended meanwhile.
@@ -286,8 +286,13 @@ fn process_of(thread: Pid) -> Option<i32> {
     group.trim().parse().ok()
 }
 
-fn program_of(thread: Pid) -> io::Result<PathBuf> {
-    fs::read_link(format!("/proc/{thread}/exe"))
+/// The file of its program, or only its name if the process lets nobody look into it (`PR_SET_DUMPABLE`).
+fn program_of(thread: Pid) -> Option<PathBuf> {
+    let file = fs::read_link(format!("/proc/{thread}/exe")).ok();
+    file.or_else(|| {
+        let name = fs::read_to_string(format!("/proc/{thread}/comm")).ok()?;
+        Some(name.trim_end().into())
+    })
 }
 
 /// A thread in front of a signal.
@@ -308,7 +313,9 @@ impl Fault {
     fn of(thread: Pid, signal: i32) -> Option<Self> {
         let source = sys::source(thread).ok()?;
         let registers = registers(&nix::sys::ptrace::getregs(thread).ok()?);
-        let memory = File::open(format!("/proc/{thread}/mem")).ok()?;
+        // A process may let nobody look into it. Then only its stack is unknown.
+        let memory = File::open(format!("/proc/{thread}/mem")).ok();
+        let memory = memory.as_ref();
         let is_memory = matches!(signal, libc::SIGSEGV | libc::SIGBUS);
         Some(Self {
             process: process_of(thread)?,
@@ -318,17 +325,18 @@ impl Fault {
             address: (is_memory && source.code > 0 && source.code != SI_KERNEL)
                 .then_some(source.address),
             is_deliberate: source.code > 0
-                && is_deliberate(&memory, registers.program_counter, signal, source.address),
-            stack: read(&memory, registers.stack_pointer, STACK_BYTES_MAX),
+                && is_deliberate(memory, registers.program_counter, signal, source.address),
+            stack: read(memory, registers.stack_pointer, STACK_BYTES_MAX),
             registers,
             maps: fs::read(format!("/proc/{thread}/maps")).unwrap_or_default(),
         })
     }
 
     fn death(self, modules: &mut Modules, symbols: &mut Symbols) -> Death {
-        let mut unwinder = Unwinder::from_maps(modules, Machine::native(), &self.maps, None);
-        let stack = unwinder.unwind_interrupted(modules, &self.registers, &self.stack);
-        let frames = stack.addresses.into_iter();
+        let stack = match self.maps.is_empty() {
+            true => Vec::new(),
+            false => self.unwound(modules, symbols),
+        };
         Death {
             pid: self.process,
             program: self.program,
@@ -336,10 +344,17 @@ impl Fault {
             address: self.address,
             is_deliberate: self.is_deliberate,
             deaths_before: 0,
-            stack: frames
-                .flat_map(|address| symbols.frames(modules, address))
-                .collect(),
+            stack,
         }
+    }
+
+    fn unwound(&self, modules: &mut Modules, symbols: &mut Symbols) -> Vec<Frame> {
+        let mut unwinder = Unwinder::from_maps(modules, Machine::native(), &self.maps, None);
+        let stack = unwinder.unwind_interrupted(modules, &self.registers, &self.stack);
+        let addresses = stack.addresses.into_iter();
+        addresses
+            .flat_map(|address| symbols.frames(modules, address))
+            .collect()
     }
 }
 
@@ -357,7 +372,7 @@ fn registers(all: &libc::user_regs_struct) -> Registers {
 }
 
 /// Whether the instruction that gave the signal is one for that.
-fn is_deliberate(memory: &File, program_counter: u64, signal: i32, address: u64) -> bool {
+fn is_deliberate(memory: Option<&File>, program_counter: u64, signal: i32, address: u64) -> bool {
     let start = match signal {
         libc::SIGILL | libc::SIGSEGV => program_counter,
         // x86-64 is behind it then.
@@ -369,7 +384,10 @@ fn is_deliberate(memory: &File, program_counter: u64, signal: i32, address: u64)
 }
 
 /// What is there, as far as it can be read.
-fn read(memory: &File, address: u64, bytes: usize) -> Vec<u8> {
+fn read(memory: Option<&File>, address: u64, bytes: usize) -> Vec<u8> {
+    let Some(memory) = memory else {
+        return Vec::new();
+    };
     let mut buffer = vec![0; bytes];
     let mut length = 0;
     while length < bytes {

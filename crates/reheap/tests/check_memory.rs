@@ -5,10 +5,11 @@ mod common;
 use common::command::{EVENT_DEADLINE, Running, ends_within, make_fifo};
 use common::image::in_namespace;
 use common::programs::Programs;
-use common::{Outcome, library_of_glibcs_checks, reheap, run};
+use common::{Outcome, cache, library_of_glibcs_checks, reheap, run};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Misuses memory as its argument says.
 const MISUSES: &str = include_str!("programs/misuses.c");
@@ -33,7 +34,7 @@ fn an_error_that_an_allocator_notices_is_shown_with_its_stack() {
             &["overflow"],
         );
         let stack = match compiler {
-            "cc" => ["drop  ", "misuses.c:17", "main  "],
+            "cc" => ["drop  ", "misuses.c:18", "main  "],
             // Debian's musl is built without tables for stacks, so nothing leads out of its abort.
             _ => [""; 3],
         };
@@ -72,6 +73,30 @@ fn children_are_checked_too() {
     check("--runs 1 -a mimalloc-secure", &script, &[])
         .ended_with(3)
         .printed(&["mimalloc-secure stopped misuses in 1 of 1 run"]);
+}
+
+/// Without the right to look into every process.
+fn check_unprivileged(options: &str, program: &Path, words: &[&str]) -> Outcome {
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set=-sys_ptrace", "--inh-caps=-all"]);
+    command
+        .arg(env!("CARGO_BIN_EXE_reheap"))
+        .arg("check-memory");
+    command.args(options.split(' ')).arg("--").arg(program);
+    run(command.args(words).env("REHEAP_CACHE_DIR", cache()))
+}
+
+#[test]
+fn a_program_that_lets_nobody_look_into_it_is_seen_to_die() {
+    let programs = Programs::new();
+    let program = misuses(&programs, "cc");
+    check_unprivileged("--runs 1 -a hardened_malloc", &program, &["twice, closed"])
+        .ended_with(3)
+        .printed(&["hardened_malloc stopped misuses in 1 of 1 run: fatal allocator error"])
+        .printed(&["stock stopped misuses in 1 of 1 run: free(): double free"]);
+    check_unprivileged("--runs 1 -a hardened_malloc", &program, &["fault, closed"])
+        .ended_with(3)
+        .printed(&["with stock misuses crashed in 1 of 1 run: SIGSEGV at 0x8\n"]);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 static sigjmp_buf before_fault;
@@ -52,7 +53,8 @@ int main(int count, char **words)
 {
     const char *how = count > 1 ? words[1] : "";
     void *volatile block = malloc(64), *volatile other = malloc(64);
-    if (strcmp(how, "twice") == 0) {
+    if (strstr(how, "closed")) prctl(PR_SET_DUMPABLE, 0);
+    if (strcmp(how, "twice") == 0 || strcmp(how, "twice, closed") == 0) {
         drop(&block);
         drop(&other);
         drop(&block);
