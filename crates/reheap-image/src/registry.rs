@@ -623,7 +623,8 @@ impl<'a> Session<'a> {
             E::RequestError(request) => match request.status() {
                 Some(status) => self.of_status(status.as_u16(), "", what),
                 None => RegistryError::Connection {
-                    registry: self.reference.0.resolve_registry().to_owned(),
+                    to: host(request)
+                        .unwrap_or_else(|| self.reference.0.resolve_registry().to_owned()),
                     reason: chain(request.source().unwrap_or(request)),
                 },
             },
@@ -682,6 +683,16 @@ fn address(error: &OciDistributionError) -> Option<String> {
         E::RequestError(error) => Some(error.url()?.to_string()),
         _ => None,
     }
+}
+
+/// Whom a request was for: logins and blobs may be elsewhere than the registry.
+fn host(error: &reqwest::Error) -> Option<String> {
+    let url = error.url()?;
+    let host = url.host_str()?;
+    Some(match url.port() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    })
 }
 
 /// A blob in pieces.

@@ -316,6 +316,11 @@ fn a_registry_that_does_not_behave_gets_a_clear_error_and_leaves_nothing() {
         _ => Answer::ok("{\"schemaVersion\":1}"),
     }))
     .said(&["schema 1"]);
+    pulled(Box::new(|_: &Request| Answer {
+        headers: "WWW-Authenticate: Bearer realm=\"http://127.0.0.1:1/token\"\r\n".to_owned(),
+        ..Answer::error("401 Unauthorized")
+    }))
+    .said(&["cannot connect to 127.0.0.1:1: "]);
     // What is read into memory, however long a registry makes it.
     let blanks = || b" ".repeat(5 << 20);
     let bad = Bad::new();

@@ -51,11 +51,11 @@ pub enum RegistryError {
         /// What it said.
         message: String,
     },
-    /// It cannot be reached.
-    #[error("cannot connect to {registry}: {reason}")]
+    /// It cannot be reached, or what it refers to.
+    #[error("cannot connect to {to}: {reason}")]
     Connection {
-        /// Which one.
-        registry: String,
+        /// The host, and the port if it is not the usual one.
+        to: String,
         /// Why not.
         reason: String,
     },
