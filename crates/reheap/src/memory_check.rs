@@ -27,7 +27,7 @@ use reheap_allocators::target::Libc;
 use reheap_bench::results::LeftOut;
 use report::Checked;
 use run::Bench;
-use seen::{Seen, usual_end};
+use seen::{Seen, Usual};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -58,22 +58,25 @@ pub(crate) fn check(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Repo
         return Err(refusal.into());
     }
     let (choices, left_out) = choices(plan.allocators, &program)?;
-    let bench = Bench::prepare(&program, plan.command, plan.time_limit, workshop)?;
+    let bench = Bench::prepare(&program, plan.command, workshop)?;
     let libraries = choices.iter().map(|choice| bench.library(choice));
     let libraries: Vec<PathBuf> = libraries.collect::<anyhow::Result<_>>()?;
     let stock = Choice::of("stock", &[])?;
-    let runs = plan.run("its own allocator", || bench.run_as_it_is(&stock))?;
-    let usual = usual_end(&runs);
-    let as_it_is = Checked::new(&stock, None, &runs, None);
+    let runs = plan.run("its own allocator", || {
+        bench.run_as_it_is(&stock, plan.time_limit)
+    })?;
+    let usual = Usual::of(&runs);
+    let time_limit = plan.time_limit.or(usual.patience());
+    let as_it_is = Checked::new(&stock, None, &runs, &Usual::default());
     let mut checked = Vec::new();
     for (choice, library) in choices.iter().zip(&libraries) {
         let name = variants::allocator_name(choice);
-        let runs = plan.run(&name, || bench.run(choice, library))?;
-        checked.push(Checked::new(choice, Some(library), &runs, usual));
+        let runs = plan.run(&name, || bench.run(choice, library, time_limit))?;
+        checked.push(Checked::new(choice, Some(library), &runs, &usual));
     }
     let command = plan.command.iter().map(ui::printable);
     let command = command.collect();
-    Ok(Report::new(command, usual, as_it_is, checked, left_out))
+    Ok(Report::new(command, usual.end, as_it_is, checked, left_out))
 }
 
 /// Why no allocator can be tried.

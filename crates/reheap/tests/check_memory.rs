@@ -267,9 +267,30 @@ fn a_server_is_ended_at_the_time_limit_and_what_it_showed_counts() {
     )
     .ended_with(3)
     .printed(&["mimalloc-secure noticed an error and let it go on in 1 of 1 run: mimalloc: "])
-    .printed(&["the time limit ended the command in 1 of 2 runs\n"])
     .did_not_print("still ran")
     .did_not_print("otherwise");
+    check(
+        "--runs 1 -a mimalloc-secure --time-limit 1",
+        &program,
+        &["endless"],
+    )
+    .ended_with(0)
+    .printed(&["the time limit ended the command in 2 of 2 runs\n"]);
+}
+
+#[test]
+fn a_command_that_never_ends_with_an_allocator_is_a_finding() {
+    let programs = Programs::new();
+    let program = misuses(&programs, "cc");
+    check(
+        "--runs 1 -a hardened_malloc --time-limit 4",
+        &program,
+        &["endless, preloaded"],
+    )
+    .ended_with(3)
+    .printed(&["does not end with hardened_malloc, which may be an error"])
+    .printed(&["with hardened_malloc it did not end in 1 of 1 run: it ends by itself within "])
+    .did_not_print("the time limit");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What happened in a run.
 
-use super::seen::{EndedBy, Seen, from_entry, name_of_file, place};
+use super::seen::{EndedBy, Seen, Usual, from_entry, name_of_file, place};
 use super::stderr::Moment;
 use crate::addresses::without_addresses;
 use crate::ui;
@@ -18,7 +18,7 @@ const FRAMES_SHOWN: usize = 12;
 
 impl Seen {
     /// What happened, each thing once.
-    pub(super) fn findings(&self, usual_end: Option<End>, library: Option<&str>) -> Vec<Finding> {
+    pub(super) fn findings(&self, usual: &Usual, library: Option<&str>) -> Vec<Finding> {
         let whats: Vec<What> = self
             .deaths
             .iter()
@@ -42,7 +42,7 @@ impl Seen {
             .collect();
         findings.extend(self.untold(&findings, &stopped));
         if findings.is_empty()
-            && let (Some(usual), Some(end)) = (usual_end, self.end)
+            && let (Some(usual), Some(end)) = (usual.end, self.end)
             && usual != end
         {
             findings.push(Finding {
@@ -52,6 +52,11 @@ impl Seen {
                 ..Finding::default()
             });
         }
+        findings.extend(usual.endless(self).map(|message| Finding {
+            what: What::DidNotEnd,
+            message: Some(message),
+            ..Finding::default()
+        }));
         once_each(findings)
     }
 
@@ -173,6 +178,8 @@ pub(crate) enum What {
     SaidByOne,
     /// The command ended in another way than it does by itself.
     EndedOtherwise,
+    /// The command was still running when it had long ended by itself.
+    DidNotEnd,
 }
 
 /// Something that happened in one or more runs.
@@ -249,6 +256,7 @@ impl Finding {
             What::Complained => format!("{allocator} noticed an error and let it go on"),
             What::SaidByOne => format!("with {allocator} one of these processes wrote"),
             What::EndedOtherwise => format!("with {allocator} it ended otherwise"),
+            What::DidNotEnd => format!("with {allocator} it did not end"),
             What::Crashed => format!("with {allocator} {program} crashed"),
         };
         let _ = write!(text, "{what} in {} of {}", self.runs, counted(runs));

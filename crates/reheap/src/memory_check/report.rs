@@ -1,7 +1,7 @@
 //! What all runs showed, as values and as text.
 
 use super::finding::{Finding, What, counted, grouped, in_words};
-use super::seen::{Seen, name_of_file};
+use super::seen::{Seen, Usual, name_of_file};
 use crate::bench::variants;
 use crate::choice::Choice;
 use crate::ui;
@@ -47,13 +47,14 @@ impl Checked {
         choice: &Choice,
         library: Option<&Path>,
         runs: &[Seen],
-        usual_end: Option<End>,
+        usual: &Usual,
     ) -> Self {
         let file = library.and_then(name_of_file);
         let all = runs
             .iter()
-            .flat_map(|run| run.findings(usual_end, file.as_deref()));
+            .flat_map(|run| run.findings(usual, file.as_deref()));
         let activity = runs.iter().filter_map(|run| run.activity.as_ref());
+        let is_cut_short = |run: &&Seen| run.end.is_none() && usual.endless(run).is_none();
         let active = activity.clone().find_map(|it| it.as_ref().ok());
         let why_not = activity.clone().find_map(|it| it.as_ref().err());
         Self {
@@ -67,7 +68,7 @@ impl Checked {
             findings: grouped(all),
             unreached: unreached(runs),
             killed: killed(runs),
-            runs_to_time_limit: runs.iter().filter(|run| run.end.is_none()).count(),
+            runs_to_time_limit: runs.iter().filter(is_cut_short).count(),
         }
     }
 
@@ -240,6 +241,10 @@ impl Report {
             format!("`{command}` crashes with {names}")
         } else if let Some(names) = with(&[What::EndedItself]) {
             format!("`{command}` ends itself by a signal with {names}")
+        } else if let Some(names) = with(&[What::DidNotEnd]) {
+            format!(
+                "`{command}` does not end with {names}, which may be an error in its use of memory"
+            )
         } else if let Some(names) = with(&[What::EndedOtherwise]) {
             format!(
                 "`{command}` ends in another way with {names}, which may be an error in its use of memory"

@@ -39,7 +39,6 @@ pub(super) struct Bench<'a> {
     command: &'a [OsString],
     workshop: &'a Workshop,
     target: Target,
-    time_limit: Option<Duration>,
     interrupted: Arc<AtomicBool>,
     unreachable: Unreachable,
 }
@@ -48,7 +47,6 @@ impl<'a> Bench<'a> {
     pub(super) fn prepare(
         program: &'a Program,
         command: &'a [OsString],
-        time_limit: Option<Duration>,
         workshop: &'a Workshop,
     ) -> anyhow::Result<Self> {
         Ok(Self {
@@ -56,7 +54,6 @@ impl<'a> Bench<'a> {
             command,
             workshop,
             target: program.target().context("there is no library for it")?,
-            time_limit,
             interrupted: interrupt::on_signals()?,
             unreachable: Unreachable::default(),
         })
@@ -73,12 +70,21 @@ impl<'a> Bench<'a> {
     }
 
     /// A run with the libc's own allocator.
-    pub(super) fn run_as_it_is(&self, stock: &Choice) -> anyhow::Result<Seen> {
-        self.watch(Vec::new(), &stock.allocator.complaints)
+    pub(super) fn run_as_it_is(
+        &self,
+        stock: &Choice,
+        time_limit: Option<Duration>,
+    ) -> anyhow::Result<Seen> {
+        self.watch(Vec::new(), &stock.allocator.complaints, time_limit)
     }
 
     /// A run with this allocator, which must have been there.
-    pub(super) fn run(&self, choice: &Choice, library: &Path) -> anyhow::Result<Seen> {
+    pub(super) fn run(
+        &self,
+        choice: &Choice,
+        library: &Path,
+        time_limit: Option<Duration>,
+    ) -> anyhow::Result<Seen> {
         let complaints = &choice.allocator.complaints;
         let preload = preloading::for_variable(library, &self.target, self.workshop)?;
         let mut environment = preloading::environment(choice, Some(&preload));
@@ -92,7 +98,7 @@ impl<'a> Bench<'a> {
                 .variable
                 .map(|(name, value)| (name.into(), value.into())),
         );
-        let mut seen = self.watch(environment, complaints)?;
+        let mut seen = self.watch(environment, complaints, time_limit)?;
         let observation = recording.observation()?;
         let active = observation.active(library);
         seen.activity = Some(
@@ -108,6 +114,7 @@ impl<'a> Bench<'a> {
         &self,
         environment: Vec<(OsString, OsString)>,
         complaints: &Complaints,
+        time_limit: Option<Duration>,
     ) -> anyhow::Result<Seen> {
         let (file, words) = self.program.route.words(self.command);
         let (reader, writer) = io::pipe().context("cannot make a pipe")?;
@@ -120,16 +127,17 @@ impl<'a> Bench<'a> {
             .stdout(Stdio::null())
             .stderr(writer);
         let stderr = Stderr::new(reader, complaints).context("cannot prepare a pipe")?;
-        let (time, interrupted): (_, &AtomicBool) = (self.time_limit, &self.interrupted);
+        let (began, interrupted): (_, &AtomicBool) = (Instant::now(), &self.interrupted);
         let has_ended = AtomicBool::new(false);
         let (watched, read, limit) = thread::scope(|scope| {
             let reading = scope.spawn(|| stderr.read());
-            let ending = scope.spawn(|| end_in_time(time, interrupted, &has_ended));
+            let ending = scope.spawn(|| end_in_time(time_limit, interrupted, &has_ended));
             let watched = deaths::watch(command, &mut |process| stderr.signalled(process));
             has_ended.store(true, Ordering::SeqCst);
             ending.thread().unpark();
             (watched, joined(reading), joined(ending))
         });
+        let took = began.elapsed();
         if interrupted.load(Ordering::SeqCst) {
             interrupt::wait_if_ending();
             return Err(interrupt::failure("interrupted").into());
@@ -137,7 +145,7 @@ impl<'a> Bench<'a> {
         let shown = self.program.route.file.display();
         let watched = watched.map_err(|error| untraceable(&error, &shown))?;
         read.with_context(|| format!("cannot read what `{shown}` writes"))?;
-        let seen = Seen::new(watched, stderr.into_words());
+        let seen = Seen::new(watched, stderr.into_words(), took);
         Ok(match limit {
             Limit::Reached => seen.until_limit(),
             Limit::NotReached => seen,

@@ -1,16 +1,20 @@
 //! What one run of the command showed.
 
 use super::stderr::Words;
+use reheap_bench::outlook::duration;
 use reheap_bench::results::Unreached;
 use reheap_profile::deaths::{Death, End, Watched};
 use reheap_profile::profile::Frame;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// One run.
 #[derive(Debug)]
 pub(super) struct Seen {
     /// How it ended; `None` if reheap ended it at the time limit.
     pub(super) end: Option<End>,
+    /// How long it ran.
+    pub(super) took: Duration,
     pub(super) deaths: Vec<Death>,
     pub(super) words: Words,
     /// The programs that still ran when the first process had ended.
@@ -22,9 +26,10 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub(super) fn new(watched: Watched, words: Words) -> Self {
+    pub(super) fn new(watched: Watched, words: Words, took: Duration) -> Self {
         Self {
             end: Some(watched.end),
+            took,
             deaths: watched.deaths,
             words,
             killed: watched.killed,
@@ -51,11 +56,39 @@ impl Seen {
     }
 }
 
-/// How a command ends by itself, if it always ends in the same way and without a death.
-pub(super) fn usual_end(runs: &[Seen]) -> Option<End> {
-    let first = runs.first()?.end;
-    let is_usual = |run: &Seen| run.end == first && run.deaths.is_empty();
-    runs.iter().all(is_usual).then_some(first)?
+/// What a command does by itself.
+#[derive(Debug, Default)]
+pub(super) struct Usual {
+    /// How it ends, if it always ends in the same way and without a death.
+    pub(super) end: Option<End>,
+    /// The longest time that it takes, if it always ends.
+    longest: Option<Duration>,
+}
+
+impl Usual {
+    pub(super) fn of(runs: &[Seen]) -> Self {
+        let first = runs.first().and_then(|run| run.end);
+        let is_usual = |run: &Seen| run.end == first && run.deaths.is_empty();
+        let takes = |run: &Seen| run.end.map(|_| run.took);
+        let times: Option<Vec<Duration>> = runs.iter().map(takes).collect();
+        Self {
+            end: first.filter(|_| runs.iter().all(is_usual)),
+            longest: times.and_then(|times| times.into_iter().max()),
+        }
+    }
+
+    /// How long a run may take before it seems that it never ends. A broken heap can make an allocator turn in circles.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        const AT_LEAST: Duration = Duration::from_secs(60);
+        const TIMES: u32 = 20;
+        Some(AT_LEAST.max(self.longest? * TIMES))
+    }
+
+    /// What to say of a run that did not end, although the command always ends by itself.
+    pub(super) fn endless(&self, run: &Seen) -> Option<String> {
+        let longest = self.longest.filter(|_| run.end.is_none())?;
+        Some(format!("it ends by itself within {}", duration(longest)))
+    }
 }
 
 /// The last part of a path.

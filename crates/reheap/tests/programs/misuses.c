@@ -116,6 +116,9 @@ int main(int count, char **words)
         twice(64);
         for (;;) pause();
     }
+    if (strcmp(how, "endless") == 0 || (strcmp(how, "endless, preloaded") == 0 && getenv("LD_PRELOAD"))) {
+        for (;;) pause();
+    }
     // As a program may whose use of a stale block goes unnoticed.
     if (strcmp(how, "code") == 0) return getenv("LD_PRELOAD") ? 3 : 0;
     fputs("its own words\n", stderr);
