@@ -279,6 +279,21 @@ fn a_server_is_ended_at_the_time_limit_and_what_it_showed_counts() {
 }
 
 #[test]
+fn what_overwrites_the_record_is_a_finding_and_the_check_goes_on() {
+    let programs = Programs::new();
+    let program = misuses(&programs, "cc");
+    check(
+        "--runs 1 -a hardened_malloc -a rpmalloc",
+        &program,
+        &["overwrite"],
+    )
+    .ended_with(3)
+    .printed(&["misuses memory: it writes where it must not with hardened_malloc, rpmalloc\n"])
+    .printed(&["with rpmalloc it wrote over what reheap keeps in its memory in 1 of 1 run: "])
+    .printed(&["stock noticed nothing in 1 run\n"]);
+}
+
+#[test]
 fn a_command_that_never_ends_with_an_allocator_is_a_finding() {
     let programs = Programs::new();
     let program = misuses(&programs, "cc");

@@ -52,6 +52,13 @@ impl Seen {
                 ..Finding::default()
             });
         }
+        if self.overwrote_record {
+            findings.push(Finding {
+                what: What::OverwroteRecord,
+                message: Some("an overflow of a large block, or a wild write".to_owned()),
+                ..Finding::default()
+            });
+        }
         findings.extend(usual.endless(self).map(|message| Finding {
             what: What::DidNotEnd,
             message: Some(message),
@@ -176,6 +183,8 @@ pub(crate) enum What {
     Complained,
     /// The allocator noticed an error in one of several processes that died.
     SaidByOne,
+    /// It wrote where reheap keeps its record, which is not the command's.
+    OverwroteRecord,
     /// The command ended in another way than it does by itself.
     EndedOtherwise,
     /// The command was still running when it had long ended by itself.
@@ -255,6 +264,9 @@ impl Finding {
             What::EndedItself => format!("with {allocator} {program} ended itself"),
             What::Complained => format!("{allocator} noticed an error and let it go on"),
             What::SaidByOne => format!("with {allocator} one of these processes wrote"),
+            What::OverwroteRecord => {
+                format!("with {allocator} it wrote over what reheap keeps in its memory")
+            }
             What::EndedOtherwise => format!("with {allocator} it ended otherwise"),
             What::DidNotEnd => format!("with {allocator} it did not end"),
             What::Crashed => format!("with {allocator} {program} crashed"),

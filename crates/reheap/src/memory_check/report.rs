@@ -235,6 +235,8 @@ impl Report {
         };
         if let Some(names) = with(&[What::Stopped, What::Complained, What::SaidByOne]) {
             format!("`{command}` misuses memory: noticed by {names}")
+        } else if let Some(names) = with(&[What::OverwroteRecord]) {
+            format!("`{command}` misuses memory: it writes where it must not with {names}")
         } else if with(&[What::StoppedByLibc]).is_some() {
             format!("`{command}` misuses memory: noticed by the libc's own malloc")
         } else if let Some(names) = with(&[What::Crashed]) {

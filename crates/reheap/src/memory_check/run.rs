@@ -13,6 +13,7 @@ use crate::workshop::Workshop;
 use anyhow::Context as _;
 use reheap_allocators::complaints::Complaints;
 use reheap_allocators::probe::Recording;
+use reheap_allocators::recording::RecordingError;
 use reheap_allocators::target::Target;
 use reheap_bench::process_tree::signal_descendants;
 use reheap_bench::run::kill_everything;
@@ -99,14 +100,21 @@ impl<'a> Bench<'a> {
                 .map(|(name, value)| (name.into(), value.into())),
         );
         let mut seen = self.watch(environment, complaints, time_limit)?;
-        let observation = recording.observation()?;
+        seen.leave_out(&probe);
+        let observation = match recording.observation() {
+            // It is in the memory of the command.
+            Err(RecordingError::Damaged { .. }) => {
+                seen.overwrote_record = true;
+                return Ok(seen);
+            }
+            observation => observation?,
+        };
         let active = observation.active(library);
         seen.activity = Some(
             active.map_err(|why| preloading::explained(why, self.program, library).to_string()),
         );
         let unreachable = &self.unreachable;
         seen.unreached = unreachable.of(&observation, self.target.libc(), |read| read());
-        seen.leave_out(&probe);
         Ok(seen)
     }
 

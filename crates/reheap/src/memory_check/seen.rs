@@ -23,6 +23,8 @@ pub(super) struct Seen {
     pub(super) activity: Option<Result<String, String>>,
     /// The programs that had another malloc.
     pub(super) unreached: Vec<Unreached>,
+    /// Whether it wrote where the probe keeps in the command's memory what it sees.
+    pub(super) overwrote_record: bool,
 }
 
 impl Seen {
@@ -35,6 +37,7 @@ impl Seen {
             killed: watched.killed,
             activity: None,
             unreached: Vec::new(),
+            overwrote_record: false,
         }
     }
 

@@ -116,6 +116,12 @@ int main(int count, char **words)
         twice(64);
         for (;;) pause();
     }
+    // As the overflow of a block may that is in front of it by chance.
+    if (strcmp(how, "overwrite") == 0 && getenv("REHEAP_PROBE")) {
+        FILE *record = fopen(getenv("REHEAP_PROBE"), "r+");
+        fputs("overflow", record);
+        fclose(record);
+    }
     if (strcmp(how, "endless") == 0 || (strcmp(how, "endless, preloaded") == 0 && getenv("LD_PRELOAD"))) {
         for (;;) pause();
     }
