@@ -146,6 +146,20 @@ fn a_message_that_ends_no_program_is_somebody_elses() {
 }
 
 #[test]
+fn a_message_that_comes_out_of_a_log_is_shown_beside_what_was_stopped() {
+    let programs = Programs::new();
+    misuses(&programs, "cc");
+    let script = programs.script(
+        "script",
+        "#!/bin/sh\n\"${0%/*}/misuses\" overflow 2> \"$0.log\"\ncat \"$0.log\" >&2\n",
+    );
+    check("--runs 1 -a hardened_malloc", &script, &[])
+        .ended_with(3)
+        .printed(&["hardened_malloc stopped misuses in 1 of 1 run\n"])
+        .printed(&["with hardened_malloc one of these processes wrote in 1 of 1 run: fatal alloc"]);
+}
+
+#[test]
 fn a_crash_is_told_apart_from_an_error_that_is_noticed() {
     let programs = Programs::new();
     let program = misuses(&programs, "cc");

@@ -121,14 +121,17 @@ impl Seen {
         let told = findings.iter().filter_map(|it| it.message.as_deref());
         let told: Vec<String> = told.map(without_addresses).collect();
         let is_silent = |it: &Finding| it.what == What::Stopped && it.message.is_none();
-        let what = match stopped.len() > 1 && findings.iter().any(is_silent) {
+        let is_silent = findings.iter().any(is_silent);
+        let what = match stopped.len() > 1 && is_silent {
             true => What::SaidByOne,
             false => What::Complained,
         };
-        let complaints = self.words.complaints.iter();
-        complaints
-            .filter(|complaint| !told.contains(&without_addresses(complaint)))
-            .map(|complaint| Finding {
+        let complaints = self.words.complaints.iter().map(|it| (what, it));
+        // A log may tell later what the process has said.
+        let late = self.words.late.iter().filter(|_| is_silent);
+        let all = complaints.chain(late.map(|it| (What::SaidByOne, it)));
+        all.filter(|(_, complaint)| !told.contains(&without_addresses(complaint)))
+            .map(|(what, complaint)| Finding {
                 what,
                 message: Some(complaint.clone()),
                 ..Finding::default()

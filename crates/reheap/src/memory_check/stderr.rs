@@ -26,6 +26,8 @@ const COMPLAINT_BYTES_MAX: usize = 1000;
 pub(super) struct Words {
     /// What an allocator wrote about a misuse, each once.
     pub(super) complaints: Vec<String>,
+    /// What looks like an allocator's last words, but no process got a signal then.
+    pub(super) late: Vec<String>,
     pub(super) last: VecDeque<String>,
     /// By process: what had been written when it got its last signal.
     pub(super) moments: HashMap<i32, Moment>,
@@ -166,7 +168,7 @@ impl<'a> Stderr<'a> {
         words.add(&line, self.complaints);
         // What an allocator says before it ends a process is somebody else's text if no process gets a signal then.
         if self.complaints.are_last_words() {
-            words.complaints.truncate(words.before_signal);
+            words.late = words.complaints.split_off(words.before_signal);
         }
         words
     }
