@@ -343,12 +343,14 @@ pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     for piece in pieces(text) {
         // Of the whole line, because a character may change the width of the one before it.
         let longer = format!("{line}{piece}");
-        if longer.trim_end().width() <= width || line.trim_end().is_empty() {
+        if longer.trim_end().width() <= width {
             line = longer;
-        } else {
-            lines.push(line.trim_end().to_owned());
-            line = piece.trim_start().to_owned();
+            continue;
         }
+        if !line.trim_end().is_empty() {
+            lines.push(line.trim_end().to_owned());
+        }
+        line = piece.trim_start().to_owned();
     }
     lines.push(line.trim_end().to_owned());
     lines
@@ -366,6 +368,7 @@ mod tests {
             ["install g++ or", "clang++"]
         );
         assert_eq!(wrapped("", 3), [""]);
+        assert_eq!(wrapped(" (abc:1)", 7), ["(abc:1)"]);
     }
 
     #[test]
