@@ -210,7 +210,7 @@ fn while_ready<T>(
     let stop = AtomicBool::new(false);
     let (line_seen, ready) = channel();
     thread::scope(|scope| {
-        let running = scope.spawn(|| {
+        let follow = || {
             // Dropped with this thread, which tells the other one that the server has ended.
             let line_seen = line_seen;
             let mut on_line = |_: Source, line: &[u8]| {
@@ -225,7 +225,12 @@ fn while_ready<T>(
             };
             let stop = || stop.load(Ordering::Relaxed).then_some(load.stop_within);
             launcher.follow(server, &server_limits, on_line, &stop)
-        });
+        };
+        let running = thread::Builder::new().spawn_scoped(scope, follow);
+        let running = running.map_err(|reason| RunError::Follow {
+            program: program(),
+            reason,
+        })?;
         let readiness = wait_until_ready(load, &ready, limits, on_wait);
         let done = (readiness == Readiness::Ready).then(|| work(&|| running.is_finished()));
         stop.store(true, Ordering::Relaxed);

@@ -37,7 +37,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// The time between two looks into the rings.
@@ -121,8 +121,11 @@ impl Cpu {
         let kernel = events.kernel;
         let (requests, received) = mpsc::channel();
         let (work, waiting) = mpsc::sync_channel(WAITING_MAX);
-        let _reader = std::thread::spawn(move || read(events, &received, &work));
-        let thread = std::thread::spawn(move || worker.work(&waiting, kernel));
+        let read = move || read(events, &received, &work);
+        let work = move || worker.work(&waiting, kernel);
+        // If there is no second thread, the first one ends with `requests`.
+        thread::Builder::new().spawn(read)?;
+        let thread = thread::Builder::new().spawn(work)?;
         Ok(Self { requests, thread })
     }
 

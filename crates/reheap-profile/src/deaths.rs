@@ -109,7 +109,7 @@ pub fn watch(command: Command, signalled: &mut dyn FnMut(i32)) -> Result<Watched
     // The thread that seizes a process has to wait for it too, and `spawn` returns only after the exec. So another
     // thread spawns.
     let (mut child, gate) = sys::hold_before_exec(command)?;
-    let spawner = thread::spawn(move || child.spawn());
+    let spawner = thread::Builder::new().spawn(move || child.spawn())?;
     let first = match gate.wait_for_child() {
         Ok(first) => first,
         Err(error) => return Err(spawn_error(spawner).unwrap_or(WatchError::Spawn(error))),

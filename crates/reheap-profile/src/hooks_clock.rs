@@ -5,6 +5,7 @@
 //! processes takes tens of milliseconds, and meanwhile blocks would seem to live for no time.
 
 use crate::recording::Recording;
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
@@ -20,14 +21,18 @@ pub(crate) struct HooksClock {
 
 impl HooksClock {
     /// Starts it, with the time that is 0.
-    pub(crate) fn start(recording: Arc<Recording>, start: Instant) -> Self {
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub(crate) fn start(recording: Arc<Recording>, start: Instant) -> io::Result<Self> {
         let (end, ended) = mpsc::channel();
-        thread::spawn(move || {
+        let tick = move || {
             recording.set_now(start.elapsed());
             while ended.recv_timeout(STEP) == Err(RecvTimeoutError::Timeout) {
                 recording.set_now(start.elapsed());
             }
-        });
-        Self { _end: end }
+        };
+        thread::Builder::new().spawn(tick)?;
+        Ok(Self { _end: end })
     }
 }

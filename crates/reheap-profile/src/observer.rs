@@ -15,6 +15,7 @@ use crate::trace::writer::Written;
 use crate::tracer::Tracer;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -131,9 +132,12 @@ struct LiveAt {
 
 impl Observer {
     /// With nothing to watch yet.
-    pub fn new(recording: Recording) -> Self {
-        let sampler = recording.every().map(Sampler::start);
-        Self {
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn new(recording: Recording) -> io::Result<Self> {
+        let sampler = recording.every().map(Sampler::start).transpose()?;
+        Ok(Self {
             recording: Arc::new(recording),
             tracer: None,
             clock: None,
@@ -150,18 +154,26 @@ impl Observer {
             cpu: None,
             injected: Injected::default(),
             before: HashMap::new(),
-        }
+        })
     }
 
     /// Writes every call into that file from now on. The recording was made with this clock.
-    pub fn trace(&mut self, clock: Clock, file: File) {
-        self.tracer = Some(Tracer::start(Arc::clone(&self.recording), clock, file));
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn trace(&mut self, clock: Clock, file: File) -> io::Result<()> {
+        self.tracer = Some(Tracer::start(Arc::clone(&self.recording), clock, file)?);
+        Ok(())
     }
 
     /// The command begins now.
-    pub fn begin(&mut self) {
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn begin(&mut self) -> io::Result<()> {
         self.start = Instant::now();
-        self.clock = Some(HooksClock::start(Arc::clone(&self.recording), self.start));
+        self.clock = Some(HooksClock::start(Arc::clone(&self.recording), self.start)?);
+        Ok(())
     }
 
     /// To be called when the command has ended and can still be seen: its last figures, and those of all that ended with

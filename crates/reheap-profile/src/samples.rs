@@ -5,10 +5,11 @@ use crate::profile::Sites;
 use crate::recording::Sample;
 use crate::stacks::{Machine, Modules, Registers, SiteId, SiteTable, Symbols, Unwinder, Weight};
 use std::collections::{BTreeMap, HashMap};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 
 /// Each sample takes up to 16 KiB.
 const WAITING_MAX: usize = 2048;
@@ -47,16 +48,19 @@ pub(crate) struct Batch {
 
 impl Sampler {
     /// Starts the thread.
-    pub(crate) fn start(every: u64) -> Self {
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub(crate) fn start(every: u64) -> io::Result<Self> {
         let (work, received) = mpsc::channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let of_thread = Arc::clone(&waiting);
-        let thread = std::thread::spawn(move || unwind(&received, every, &of_thread));
-        Self {
+        let unwind = move || unwind(&received, every, &of_thread);
+        Ok(Self {
             work,
             waiting,
-            thread,
-        }
+            thread: thread::Builder::new().spawn(unwind)?,
+        })
     }
 
     /// Whether so many samples wait that more would only take memory.

@@ -6,10 +6,10 @@ use crate::trace::writer::{Writer, Written};
 use crate::trace::{Process, RawEvent, Stream, TraceError};
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
-use std::io::BufWriter;
+use std::io::{self, BufWriter};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// How long to wait when there was nothing in any ring.
@@ -27,17 +27,21 @@ pub(crate) struct Tracer {
 
 impl Tracer {
     /// Starts the thread.
-    pub(crate) fn start(recording: Arc<Recording>, clock: Clock, file: File) -> Self {
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub(crate) fn start(recording: Arc<Recording>, clock: Clock, file: File) -> io::Result<Self> {
         let (ends, ended) = mpsc::channel();
-        let thread = std::thread::spawn(move || {
+        let write = move || {
             let written =
                 Writing::new(&recording, clock, file).and_then(|w| w.until_the_end(&ended));
             if written.is_err() {
                 recording.trace().end(); // no thread waits for room in its ring any more
             }
             written
-        });
-        Self { ends, thread }
+        };
+        let thread = thread::Builder::new().spawn(write)?;
+        Ok(Self { ends, thread })
     }
 
     /// Takes the last calls of a process that has ended, and gives its place away; whether it did.

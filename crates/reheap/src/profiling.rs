@@ -33,6 +33,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread;
@@ -69,7 +70,8 @@ pub(crate) struct Profiled {
 /// Watches to the end, and says what the hooks saw.
 pub(crate) fn profile(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Profiled> {
     let clock = plan.trace.map(|_| Clock::of_this_machine());
-    let mut observer = Observer::new(recording(plan.every, clock.as_ref())?);
+    let recording = recording(plan.every, clock.as_ref())?;
+    let mut observer = Observer::new(recording).map_err(no_thread)?;
     let trace = match (plan.trace, clock) {
         (Some(path), Some(clock)) => Some(Trace::begin(path, clock, &mut observer)?),
         _ => None,
@@ -125,6 +127,15 @@ fn recording(every: u64, clock: Option<&Clock>) -> anyhow::Result<Recording> {
     })
 }
 
+fn no_thread(error: io::Error) -> Failure {
+    Failure::failed(format!(
+        "cannot start a thread that watches the command: {error}"
+    ))
+    .hint(
+        "raise the limit of processes, which counts threads: `ulimit -u`, or that of the container",
+    )
+}
+
 /// The trace while it is recorded. What had its name before is not lost to a command that cannot even start.
 struct Trace<'a> {
     path: &'a Path,
@@ -135,7 +146,8 @@ impl<'a> Trace<'a> {
     fn begin(path: &'a Path, clock: Clock, observer: &mut Observer) -> anyhow::Result<Self> {
         let cannot = || format!("cannot write the trace `{}`", path.display());
         let file = Growing::begin(path).with_context(cannot)?;
-        observer.trace(clock, file.file().with_context(cannot)?);
+        let writes = file.file().with_context(cannot)?;
+        observer.trace(clock, writes).map_err(no_thread)?;
         Ok(Self { path, file })
     }
 
@@ -242,7 +254,7 @@ fn start(
     };
     let Some(located) = located else {
         executes(&mut command)?;
-        observer.begin();
+        observer.begin().map_err(no_thread)?;
         return command
             .spawn()
             .with_context(|| format!("cannot run `{shown}`"));
@@ -283,7 +295,7 @@ fn start_with_jumps(
     }
     let recording = observer.recording().path();
     let mut prepared = Ok(());
-    observer.begin();
+    observer.begin().map_err(no_thread)?;
     let last = |command: &mut Command| prepared = executes(command);
     let started = inject::spawn_by(command, last, located, &hooks, &recording);
     prepared?;

@@ -150,6 +150,35 @@ fn a_program_that_writes_over_what_the_hooks_share_goes_on_and_its_trace_says_so
     assert!(replayed.stdout.contains(remark), "{replayed:?}");
 }
 
+/// A thread counts as a process does. Under the lowest limits reheap gets none at all, or not each that it needs.
+#[test]
+fn where_the_system_gives_no_thread_that_is_said_and_what_to_do() {
+    run(&mut reheap("profile -- true")).succeeded(); // makes the hooks
+    // The limit is not for root. It stays what it is when the user changes.
+    let another_user = match rustix::process::geteuid().is_root() {
+        true => "exec setpriv --reuid 65534 --clear-groups",
+        false => "exec",
+    };
+    let reheap = path_of_reheap();
+    let under = |processes: u32, flags: &str| {
+        let line =
+            format!("ulimit -u {processes}; {another_user} '{reheap}' profile {flags} -- true");
+        let mut shell = Command::new("bash");
+        shell.args(["-c", &line]).env("REHEAP_CACHE_DIR", cache());
+        let outcome = run(&mut shell).ended_with(1);
+        outcome.did_not_say("panicked").said(&["reheap: cannot "])
+    };
+    for flags in ["", "--trace /dev/null"] {
+        under(1, flags).said(&[
+            "cannot start a thread that watches the command",
+            "hint: raise the limit of processes, which counts threads: `ulimit -u`",
+        ]);
+        for processes in [2, 3] {
+            under(processes, flags);
+        }
+    }
+}
+
 #[test]
 fn a_limit_of_address_space_is_named_with_what_is_needed_and_what_lifts_it() {
     let directory = tempfile::tempdir().unwrap();

@@ -163,14 +163,16 @@ impl Check {
         let (reader, writer) = io::pipe().context("cannot make a pipe")?;
         command.stdin(Stdio::null());
         command.stdout(writer.try_clone()?).stderr(writer);
-        let mut child = command.spawn().context("cannot start Cargo")?;
-        drop(command); // it has ends of the pipe
         let (done, is_done) = mpsc::channel();
-        let read = thread::spawn(move || {
+        let read = move || {
             let output = io::read_to_string(reader);
             let _ = done.send(()); // nobody waits if it was interrupted
             output.unwrap_or_default()
-        });
+        };
+        let read = thread::Builder::new().spawn(read);
+        let read = read.context("cannot start a thread that reads what Cargo says")?;
+        let mut child = command.spawn().context("cannot start Cargo")?;
+        drop(command); // it has ends of the pipe
         while is_done.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
             if self.interrupted.load(Ordering::SeqCst) {
                 return Err(self.end(&mut child));

@@ -137,14 +137,17 @@ impl<'a> Bench<'a> {
         let stderr = Stderr::new(reader, complaints).context("cannot prepare a pipe")?;
         let (began, interrupted): (_, &AtomicBool) = (Instant::now(), &self.interrupted);
         let has_ended = AtomicBool::new(false);
-        let (watched, read, limit) = thread::scope(|scope| {
-            let reading = scope.spawn(|| stderr.read());
-            let ending = scope.spawn(|| end_in_time(time_limit, interrupted, &has_ended));
+        let watched = thread::scope(|scope| {
+            let (read, end) = (thread::Builder::new(), thread::Builder::new());
+            let reading = read.spawn_scoped(scope, || stderr.read())?;
+            let in_time = || end_in_time(time_limit, interrupted, &has_ended);
+            let ending = end.spawn_scoped(scope, in_time)?;
             let watched = deaths::watch(command, &mut |process| stderr.signalled(process));
             has_ended.store(true, Ordering::SeqCst);
             ending.thread().unpark();
-            (watched, joined(reading), joined(ending))
+            Ok::<_, io::Error>((watched, joined(reading), joined(ending)))
         });
+        let (watched, read, limit) = watched.context("cannot start a thread that watches")?;
         let took = began.elapsed();
         if interrupted.load(Ordering::SeqCst) {
             interrupt::wait_if_ending();

@@ -1,6 +1,6 @@
 //! Watches a process that runs already, and leaves it as it was.
 
-use super::{HOOKS_PATIENCE, injected, library};
+use super::{HOOKS_PATIENCE, injected, library, no_thread};
 use crate::interrupt;
 use crate::limits;
 use crate::ui::{self, Failure};
@@ -31,7 +31,7 @@ pub(super) fn watch(
     let interrupted = interrupt::on_signals()?;
     let recording = observer.recording().path();
     observer.attaches_to(pid);
-    observer.begin();
+    observer.begin().map_err(no_thread)?;
     let attached = inject::attach(&target, &hooks, &recording).with_context(cannot)?;
     if attached.was_left_by_another() {
         ui::note(&format!(

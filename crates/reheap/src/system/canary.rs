@@ -16,11 +16,12 @@ use reheap_allocators::target::Libc;
 use reheap_elf::identify::{Kind, LibcName, identify};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::ffi::OsString;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
 use std::time::Duration;
 
 /// Far longer than any of them needs on a busy machine.
@@ -231,7 +232,7 @@ impl Canaries<'_> {
     fn answers_and_ends(&self, child: &mut Child) -> Result<(), String> {
         let mut stdin = child.stdin.take().expect("it is piped");
         let stdout = child.stdout.take().expect("it is piped");
-        let lines = lines_of(stdout);
+        let lines = lines_of(stdout).map_err(unwatched)?;
         // One that has ended cannot be written to; that it gives no answer is what counts.
         let _ = stdin.write_all(format!("{WORD}\n").as_bytes());
         let answer = match lines.recv_timeout(self.output_limit) {
@@ -252,23 +253,24 @@ impl Canaries<'_> {
             Ok(line) => return Err(format!("printed `{line}` without being asked")),
         }
         // What the library does at the end of a process comes after the output was closed.
-        match self.ends(child) {
+        match self.ends(child).map_err(unwatched)? {
             true => Ok(()),
             false => Err("did not end".to_owned()),
         }
     }
 
     /// Whether it ends by itself. It keeps its number: waiting for it is left to the caller.
-    fn ends(&self, child: &Child) -> bool {
+    fn ends(&self, child: &Child) -> io::Result<bool> {
         let (sender, receiver) = mpsc::channel();
         let id = Pid::from_child(child);
-        std::thread::spawn(move || {
+        let wait = move || {
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
             // It fails only where the caller has waited for it already, because this took too long.
             let _ = rustix::io::retry_on_intr(|| waitid(WaitId::Pid(id), options));
             let _ = sender.send(()); // then nobody waits any more
-        });
-        receiver.recv_timeout(self.end_limit).is_ok()
+        };
+        thread::Builder::new().spawn(wait)?;
+        Ok(receiver.recv_timeout(self.end_limit).is_ok())
     }
 
     fn check_memory(&self, answer: &str, mappings: &[Mapping]) -> Result<(), String> {
@@ -304,16 +306,21 @@ impl Canaries<'_> {
 }
 
 /// Lines as they come; the channel closes at the end.
-fn lines_of(output: impl std::io::Read + Send + 'static) -> Receiver<String> {
+fn lines_of(output: impl io::Read + Send + 'static) -> io::Result<Receiver<String>> {
     let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || {
+    let read = move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
             if sender.send(line).is_err() {
                 return; // nobody waits for it any more
             }
         }
-    });
-    receiver
+    };
+    thread::Builder::new().spawn(read)?;
+    Ok(receiver)
+}
+
+fn unwatched(error: io::Error) -> String {
+    format!("cannot be watched: {error}")
 }
 
 #[cfg(test)]

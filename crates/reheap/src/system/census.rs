@@ -12,6 +12,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 /// Where programs are, whatever `PATH` the user's shell has: services count as well.
 const DIRECTORIES: [&str; 6] = [
@@ -42,22 +43,25 @@ pub(crate) fn take(root: &Root, libcs: &[Libc]) -> Census {
     let files = files(root);
     let next = AtomicUsize::new(0);
     let census = Mutex::new(Census::default());
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                let open = |path: &Path| root.open_file(path.to_str()?).ok();
-                let libraries = Libraries::new(open, Vec::new());
-                while let Some(path) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let Some(seen) = look(root, path) else {
-                        continue;
-                    };
-                    let obstacle = seen.obstacle(path, libcs, &libraries);
-                    let mut census = census.lock().expect("no thread panics with it");
-                    census.enter(path, &seen, obstacle);
-                }
-            });
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let work = || {
+        let open = |path: &Path| root.open_file(path.to_str()?).ok();
+        let libraries = Libraries::new(open, Vec::new());
+        while let Some(path) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let Some(seen) = look(root, path) else {
+                continue;
+            };
+            let obstacle = seen.obstacle(path, libcs, &libraries);
+            let mut census = census.lock().expect("no thread panics with it");
+            census.enter(path, &seen, obstacle);
         }
+    };
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            // Where the system gives no thread, the others do its part.
+            let _ = thread::Builder::new().spawn_scoped(scope, work);
+        }
+        work();
     });
     let mut census = census.into_inner().expect("no thread panicked with it");
     census.static_programs.sort();
