@@ -290,8 +290,8 @@ fn longest_piece(text: &str) -> usize {
     pieces.map(|piece| piece.trim().width()).max().unwrap_or(0)
 }
 
-/// The parts of a text that may stand on lines of their own. Of signs in a row, the last one ends a part: `g++` is one.
-/// So are `2 %` and `1,234`.
+/// The parts of a text that may stand on lines of their own. Of spaces in a row, the last one ends a part, and so does the
+/// last of other signs in a row: `g++` is one. So are `2 %` and `1,234`.
 fn pieces(text: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut start = 0;
@@ -300,14 +300,11 @@ fn pieces(text: &str) -> Vec<&str> {
         let end = at + character.len_utf8();
         let rest = &text[end..];
         let ends = match rest.chars().next() {
-            Some('[') => true,
+            None | Some('[') => true,
+            Some(' ') => false,
+            Some(_) if character == ' ' => !is_percent(before, rest),
             Some(next) if SIGNS.contains(&next) || !SIGNS.contains(&character) => false,
-            Some(next) => {
-                let is_in_number =
-                    character == ',' && before.is_ascii_digit() && next.is_ascii_digit();
-                !(is_in_number || character == ' ' && is_percent(before, rest))
-            }
-            None => true,
+            Some(next) => !(character == ',' && before.is_ascii_digit() && next.is_ascii_digit()),
         };
         if ends {
             pieces.push(&text[start..end]);
@@ -367,6 +364,7 @@ mod tests {
             wrapped("install g++ or clang++", 14),
             ["install g++ or", "clang++"]
         );
+        assert_eq!(wrapped("abc  +, def", 5), ["abc", "+,", "def"]);
         assert_eq!(wrapped("", 3), [""]);
         assert_eq!(wrapped(" (abc:1)", 7), ["(abc:1)"]);
     }
