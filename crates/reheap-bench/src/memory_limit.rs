@@ -40,7 +40,6 @@ pub enum NoMemoryLimit {
         /// The place that was tried last.
         directory: PathBuf,
         /// What the system said.
-        #[source]
         reason: io::Error,
     },
 }

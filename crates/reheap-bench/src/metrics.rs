@@ -31,7 +31,6 @@ pub enum MetricError {
         /// What was given.
         pattern: String,
         /// What is wrong with it.
-        #[source]
         reason: regex::Error,
     },
 }

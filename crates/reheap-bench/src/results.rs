@@ -553,7 +553,7 @@ pub enum FormatError {
     Empty,
     /// Cut short, or something else.
     #[error("it is not JSON, or was cut short ({0})")]
-    NotJson(#[source] serde_json::Error),
+    NotJson(serde_json::Error),
     /// JSON of something else.
     #[error("it has no results of `reheap bench` in it")]
     NotResults,
@@ -562,7 +562,7 @@ pub enum FormatError {
     OtherVersion(u64),
     /// The version fits, the content does not.
     #[error("it is not as `reheap bench` writes it ({0})")]
-    NotAsExpected(#[source] serde_json::Error),
+    NotAsExpected(serde_json::Error),
 }
 
 /// The value that occurs most often; of several, the one that occurs first.

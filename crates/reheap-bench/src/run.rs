@@ -85,7 +85,7 @@ pub enum RunError {
     UnsupportedArchitecture,
     /// The launcher could not be put into memory.
     #[error("cannot prepare the launcher of measured commands: {0}")]
-    Prepare(#[source] io::Error),
+    Prepare(io::Error),
     /// The file for standard input cannot be read.
     #[error("cannot open the input `{}` of `{}`: {reason}", input.display(), program.display())]
     Input {
@@ -94,7 +94,6 @@ pub enum RunError {
         /// The file.
         input: PathBuf,
         /// What the system said.
-        #[source]
         reason: io::Error,
     },
     /// The kernel refused to execute the launcher, or its arguments.
@@ -103,7 +102,6 @@ pub enum RunError {
         /// The command's program.
         program: PathBuf,
         /// What the system said.
-        #[source]
         reason: io::Error,
     },
     /// The kernel refused to execute the program.
@@ -112,7 +110,6 @@ pub enum RunError {
         /// The command's program.
         program: PathBuf,
         /// What the system said.
-        #[source]
         reason: io::Error,
     },
     /// Its output could not be read, or it could not be waited for.
@@ -121,7 +118,6 @@ pub enum RunError {
         /// The command's program.
         program: PathBuf,
         /// What the system said.
-        #[source]
         reason: io::Error,
     },
     /// A process that the command left does not end, not even when it is killed.
@@ -130,7 +126,7 @@ pub enum RunError {
         /// The command's program.
         program: PathBuf,
     },
-    /// The launcher ended without a report, because somebody killed it or no process could be made.
+    /// The launcher ended without a report, because somebody killed it.
     #[error("cannot measure `{}`: its launcher ended early ({status})", program.display())]
     NoReport {
         /// The command's program.
@@ -363,20 +359,23 @@ fn is_interruption(signal: i32) -> bool {
 }
 
 fn report_of(command: &CommandLine, remains: &Remains) -> Result<Report, RunError> {
-    let program = command.program.clone();
+    let not_started = |error_code| RunError::Start {
+        program: command.program.clone(),
+        reason: io::Error::from_raw_os_error(error_code),
+    };
     match remains.report {
         // A terminal's Ctrl-C reaches the launcher as well, until it has a process group of its own.
         None if remains.launcher.signal().is_some_and(is_interruption) => {
             Err(RunError::Interrupted)
         }
-        None => Err(RunError::NoReport {
-            program,
-            status: remains.launcher,
+        None => Err(match remains.launcher.code() {
+            Some(error @ 1..255) => not_started(error),
+            _ => RunError::NoReport {
+                program: command.program.clone(),
+                status: remains.launcher,
+            },
         }),
-        Some(report) if report.exec_error != 0 => Err(RunError::Start {
-            program,
-            reason: io::Error::from_raw_os_error(report.exec_error),
-        }),
+        Some(report) if report.exec_error != 0 => Err(not_started(report.exec_error)),
         Some(report) => Ok(report),
     }
 }

@@ -26,6 +26,8 @@
 //! - `argv[1]` is the file that the command gets as standard input, `argv[2]` the path of the program, and the
 //!   command's arguments begin at `argv[2]`.
 //! - Standard input is the report, a pipe; [`Report`] says what comes through it. It is closed when the launcher ends.
+//! - The launcher's exit code is 0 after a whole report, the error code if the system gives no process for the command,
+//!   and 255 after another error.
 //!
 //! To add an architecture: a file in `launcher/`, and its `global_asm!` and its name in the `cfg`s here.
 

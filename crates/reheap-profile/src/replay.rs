@@ -71,7 +71,7 @@ pub enum ReplayError {
     Changed,
     /// The plan cannot be written.
     #[error("cannot write the plan: {0}")]
-    Write(#[source] io::Error),
+    Write(io::Error),
     /// Nothing can be performed.
     #[error("no call is in it")]
     Empty,

@@ -6,7 +6,7 @@ use common::bench::{Commands, bench};
 use common::{Outcome, cache, reheap, run};
 use reheap_bench::memory_limit::MemoryLimit;
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 /// Runs `reheap bench`, which must refuse as wrong usage and write nothing to standard output.
@@ -191,8 +191,7 @@ fn a_program_that_takes_no_preload_is_refused_and_never_shown_as_equal() {
     let setuid = commands.path("setuid");
     fs::copy("/bin/true", &setuid).unwrap();
     fs::set_permissions(&setuid, fs::Permissions::from_mode(0o4755)).unwrap();
-    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
-    let setuid = match is_root && std::os::unix::fs::chown(&setuid, Some(65_534), None).is_ok() {
+    let setuid = match is_root() && std::os::unix::fs::chown(&setuid, Some(65_534), None).is_ok() {
         true => {
             // Giving a file away takes the bit away.
             fs::set_permissions(&setuid, fs::Permissions::from_mode(0o4755)).unwrap();
@@ -234,29 +233,60 @@ fn an_allocator_that_would_not_be_active_is_refused_or_left_out_aloud() {
         .said(&["it is linked with glibc", "--variant glibc+mimalloc"]);
 }
 
-#[test]
-fn without_the_right_to_make_a_cgroup_a_memory_limit_is_refused_in_one_line() {
-    let commands = Commands::new();
+/// A copy of reheap that every user may execute, and what starts it as a user with little rights.
+fn for_nobody(commands: &Commands) -> Vec<String> {
     // Nobody may not be allowed into the build directory.
     let program = commands.path("reheap");
     fs::copy(env!("CARGO_BIN_EXE_reheap"), &program).unwrap();
     fs::set_permissions(program.parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
-    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
-    let mut command = match is_root {
-        true => Command::new("setpriv"),
-        false => Command::new(&program),
+    let before: &[&str] = match is_root() {
+        true => &[
+            "setpriv",
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+        ],
+        false => &[],
     };
-    if is_root {
-        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
-        command.arg(&program);
+    let words = before.iter().map(|word| (*word).to_owned());
+    words.chain([program.display().to_string()]).collect()
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[test]
+fn where_the_system_gives_no_process_that_is_the_reason() {
+    let commands = Commands::new();
+    let reheap = for_nobody(&commands).join(" ");
+    let under = |processes: u32| {
+        // The limit is not for root. It stays what it is when the user changes.
+        let line =
+            format!("ulimit -u {processes}; exec {reheap} bench --rounds 1 --variant a=true");
+        run(Command::new("bash").args(["-c", &line]))
+    };
+    for processes in 1..=3 {
+        let outcome = under(processes).ended_with(1);
+        let said = outcome.said(&["Resource temporarily unavailable"]).stderr;
+        assert_eq!(said.matches("os error").count(), 1, "{said}");
     }
+}
+
+#[test]
+fn without_the_right_to_make_a_cgroup_a_memory_limit_is_refused_in_one_line() {
+    let commands = Commands::new();
+    let reheap = for_nobody(&commands);
+    let mut command = Command::new(&reheap[0]);
+    command.args(&reheap[1..]);
     command.args(["bench", "--rounds", "1", "--memory-limit", "64M"]);
     let outcome = run(command.args(["--variant", "a=true"]));
-    if !is_root && MemoryLimit::prepare(64 << 20).is_ok() {
+    if !is_root() && MemoryLimit::prepare(64 << 20).is_ok() {
         outcome.succeeded(); // a part of the tree is this user's
         return;
     }
     let line = outcome.ended_with(1).stderr;
     assert!(line.starts_with("reheap: cannot limit memory: "), "{line}");
     assert_eq!(line.lines().count(), 1, "{line}");
+    assert!(line.matches("os error").count() <= 1, "{line}");
 }

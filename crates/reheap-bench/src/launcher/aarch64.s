@@ -44,7 +44,7 @@
     mov x4, 0
     svc 0
     cmp x0, 0
-    b.lt 40f
+    b.lt 38f
     b.eq 30f
     mov x20, x0
 
@@ -140,7 +140,10 @@
     mov x0, 127
     b 50f
 
-40: mov x0, 1
+38: neg x0, x0                  /* there is no process: the exit code is the error code */
+    b 50f
+
+40: mov x0, 255
 50: mov x8, 94                  /* exit_group */
     svc 0
 70: .asciz "/dev/tty"

@@ -38,7 +38,7 @@
     mov eax, 58                 /* vfork: the command has this stack until it is a program */
     syscall
     test eax, eax
-    js 40f
+    js 38f
     jz 30f
     mov r13d, eax
 
@@ -133,7 +133,11 @@
     mov edi, 127
     jmp 50f
 
-40: mov edi, 1
+38: mov edi, eax                /* there is no process: the exit code is the error code */
+    neg edi
+    jmp 50f
+
+40: mov edi, 255
 50: mov eax, 231                /* exit_group */
     syscall
 70: .asciz "/dev/tty"
