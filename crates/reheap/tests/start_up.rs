@@ -58,14 +58,15 @@ struct Counts {
 }
 
 #[test]
-fn the_default_adds_three_system_calls_and_50_kib_at_most_and_no_cpuid() {
+fn the_default_adds_three_system_calls_and_60_kib_at_most_and_no_cpuid() {
     let starts = Starts::new();
     let stock = starts.count(&starts.hello("stock"), &[]);
     let mimalloc = starts.count(&starts.hello("mimalloc"), &[]);
     let both = format!("{mimalloc:?}, with the stock allocator {stock:?}");
     assert_eq!(mimalloc.cpuids, 0, "{both}");
     assert!(mimalloc.system_calls <= stock.system_calls + 3, "{both}");
-    assert!(mimalloc.anonymous_kib <= stock.anonymous_kib + 50, "{both}");
+    // 36 to 56: addresses are random, so a start touches up to two pages more of its stack, and one of its data.
+    assert!(mimalloc.anonymous_kib <= stock.anonymous_kib + 60, "{both}");
 }
 
 #[test]
