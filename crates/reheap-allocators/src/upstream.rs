@@ -196,8 +196,11 @@ pub(crate) fn entry_name(
 /// came after 1.1.24, if the musl that it is built with has them. And on x86-64 it would ask this machine's processor how
 /// many bits an address has, so that a library of glibc reserved 10 MiB or 2. It gets what most of those have that are in
 /// use (48), and what configure assumes where it does not ask (57), as the catalogue says.
+///
+/// jemalloc's makefile compiles all sources three times: for a list of symbols, for a library with position-independent
+/// code, and for one without, which the recipe does not take.
 fn environment_for(target: &Target) -> Vec<(&'static str, &'static str)> {
-    let mut variables = Vec::new();
+    let mut variables = vec![("MAKEFLAGS", "-- STATIC_LIBS=lib/libjemalloc_pic.a")];
     if target.page_bits() == 16 {
         variables.push(("JEMALLOC_SYS_WITH_LG_PAGE", "16"));
     }
