@@ -6,7 +6,7 @@ use common::bench::{Commands, bench};
 use common::{Outcome, cache, reheap, run};
 use reheap_bench::memory_limit::MemoryLimit;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::process::Command;
 
 /// Runs `reheap bench`, which must refuse as wrong usage and write nothing to standard output.
