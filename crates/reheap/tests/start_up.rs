@@ -35,7 +35,9 @@ impl Starts {
     }
 
     fn count(&self, program: &PathBuf, environment: &[(&str, &str)]) -> Counts {
-        let mut starts = Command::new(self.path("starts"));
+        // With random addresses, the number of pages that a start touches is up to chance.
+        let mut starts = Command::new("setarch");
+        starts.arg("-R").arg(self.path("starts"));
         starts.arg("count").arg(program).env_clear();
         let outcome = run(starts.envs(environment.iter().copied())).succeeded();
         let counts: Value = serde_json::from_str(&outcome.stdout).unwrap();
@@ -58,15 +60,14 @@ struct Counts {
 }
 
 #[test]
-fn the_default_adds_three_system_calls_and_60_kib_at_most_and_no_cpuid() {
+fn the_default_adds_three_system_calls_and_50_kib_at_most_and_no_cpuid() {
     let starts = Starts::new();
     let stock = starts.count(&starts.hello("stock"), &[]);
     let mimalloc = starts.count(&starts.hello("mimalloc"), &[]);
     let both = format!("{mimalloc:?}, with the stock allocator {stock:?}");
     assert_eq!(mimalloc.cpuids, 0, "{both}");
     assert!(mimalloc.system_calls <= stock.system_calls + 3, "{both}");
-    // 36 to 56: addresses are random, so a start touches up to two pages more of its stack, and one of its data.
-    assert!(mimalloc.anonymous_kib <= stock.anonymous_kib + 60, "{both}");
+    assert!(mimalloc.anonymous_kib <= stock.anonymous_kib + 50, "{both}");
 }
 
 #[test]
