@@ -43,9 +43,8 @@ pub(crate) fn on_signals() -> anyhow::Result<Arc<AtomicBool>> {
             }
         }
     };
-    // Under a low limit of data or processes there is no room for a thread.
     let thread = thread::Builder::new().spawn(wait);
-    thread.context("cannot start a thread that watches for Ctrl-C")?;
+    thread.map_err(|error| Failure::no_thread("watches for Ctrl-C", &error))?;
     Ok(interrupted)
 }
 

@@ -128,12 +128,7 @@ fn recording(every: u64, clock: Option<&Clock>) -> anyhow::Result<Recording> {
 }
 
 fn no_thread(error: io::Error) -> Failure {
-    Failure::failed(format!(
-        "cannot start a thread that watches the command: {error}"
-    ))
-    .hint(
-        "raise the limit of processes, which counts threads: `ulimit -u`, or that of the container",
-    )
+    Failure::no_thread("watches the command", &error)
 }
 
 /// The trace while it is recorded. What had its name before is not lost to a command that cannot even start.

@@ -2,7 +2,7 @@
 
 use crate::exit;
 use anyhow::Context as _;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
@@ -18,6 +18,15 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// The system gives no thread for that purpose.
+    pub(crate) fn no_thread(purpose: &str, error: &io::Error) -> Failure {
+        let text = format!("cannot start a thread that {purpose}: {error}");
+        Failure::failed(text).hint(
+            "a limit leaves no room for it: of processes, which counts threads (`ulimit -u`, or the container's), or of \
+             memory (`ulimit -v`, `ulimit -d`)",
+        )
+    }
+
     /// Something did not work.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self {

@@ -171,7 +171,7 @@ fn where_the_system_gives_no_thread_that_is_said_and_what_to_do() {
     for flags in ["", "--trace /dev/null"] {
         under(1, flags).said(&[
             "cannot start a thread that watches the command",
-            "hint: raise the limit of processes, which counts threads: `ulimit -u`",
+            "hint: a limit leaves no room for it: of processes, which counts threads (`ulimit -u`",
         ]);
         for processes in [2, 3] {
             under(processes, flags);

@@ -7,6 +7,7 @@
 use crate::env_vars;
 use crate::interrupt;
 use crate::pulse;
+use crate::ui::Failure;
 use anyhow::Context as _;
 use std::fs;
 use std::io;
@@ -170,7 +171,7 @@ impl Check {
             output.unwrap_or_default()
         };
         let read = thread::Builder::new().spawn(read);
-        let read = read.context("cannot start a thread that reads what Cargo says")?;
+        let read = read.map_err(|error| Failure::no_thread("reads what Cargo says", &error))?;
         let mut child = command.spawn().context("cannot start Cargo")?;
         drop(command); // it has ends of the pipe
         while is_done.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {

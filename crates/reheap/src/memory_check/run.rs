@@ -147,7 +147,8 @@ impl<'a> Bench<'a> {
             ending.thread().unpark();
             Ok::<_, io::Error>((watched, joined(reading), joined(ending)))
         });
-        let (watched, read, limit) = watched.context("cannot start a thread that watches")?;
+        let (watched, read, limit) =
+            watched.map_err(|error| Failure::no_thread("watches the command", &error))?;
         let took = began.elapsed();
         if interrupted.load(Ordering::SeqCst) {
             interrupt::wait_if_ending();
