@@ -156,7 +156,10 @@ pub(crate) fn fetched(workspace: &Workspace) -> Result<PathBuf> {
     Ok(directory)
 }
 
-/// Two loops that do little else than allocate, with one thread and with two.
+/// Micro benchmarks: loops that do little else than allocate.
+pub(crate) const MICRO: [&str; 2] = ["churn", "passwords"];
+
+/// The micro benchmarks, with one thread and with two.
 pub(crate) fn small(workspace: &Workspace) -> Vec<RustProgram> {
     let program = |package, amount: &str| RustProgram {
         sweep: Some("threads=1,2"),
@@ -166,7 +169,8 @@ pub(crate) fn small(workspace: &Workspace) -> Vec<RustProgram> {
         ..rust_program(workspace, package, "Cargo.toml")
     };
     // Enough that starting the process does not count.
-    vec![program("churn", "8000000"), program("passwords", "1000000")]
+    let [churn, passwords] = MICRO;
+    vec![program(churn, "8000000"), program(passwords, "1000000")]
 }
 
 impl Prepared {

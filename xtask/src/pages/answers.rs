@@ -27,10 +27,17 @@ const STEPS: [(&str, &str); 4] = [
     ("musl+mimalloc", "+ tuning"),
 ];
 const DEFAULT: &str = "musl+mimalloc";
-const JEMALLOC: &str = "musl+jemalloc";
 
-/// What Debian packages.
-const PACKAGED: [&str; 3] = [known::JEMALLOC, known::MIMALLOC, known::TCMALLOC];
+/// What the front page compares with reheap.
+const HEADLINE: [(&str, &str); 7] = [
+    ("musl", "stock musl"),
+    ("musl, crate mimalloc", "musl, `mimalloc` crate"),
+    (known::BY_HAND, "musl, `libc.a` patched by hand"),
+    (known::JEMALLOC, "glibc, Debian's jemalloc preloaded"),
+    (known::MIMALLOC, "glibc, Debian's mimalloc preloaded"),
+    ("musl+jemalloc", "**reheap, `-a jemalloc`**"),
+    (DEFAULT, "**reheap, default (mimalloc)**"),
+];
 
 /// Where and when it was measured.
 pub(crate) fn machine(linked: &[(String, Results)], preloaded: &[(String, Results)]) -> String {
@@ -86,68 +93,56 @@ fn span(numbers: impl Iterator<Item = String>) -> String {
     }
 }
 
-/// What the chart of the front page says, in words.
+/// What the chart of the front page says: time and memory side by side, programs and micro benchmarks apart.
 pub(crate) fn headline(linked: &Ratios) -> Result<String> {
     let common = linked.common(LINKED);
-    let mean = |benchmarks: &[&Benchmark], variant, of| {
-        Ratios::mean(benchmarks, variant, of).with_context(|| format!("`{variant}` has no mean"))
-    };
-    let both = |benchmarks: &[&Benchmark], variant| {
-        Ok::<_, anyhow::Error>((
-            change(mean(benchmarks, variant, Of::Time)?),
-            change(mean(benchmarks, variant, Of::Memory)?),
-        ))
-    };
-    let (worst, worst_title) = common
-        .iter()
-        .filter_map(|benchmark| Some((benchmark.ratio("musl", Of::Time)?.value, &benchmark.title)))
-        .max_by(|left, right| left.0.total_cmp(&right.0))
-        .context("there are no benchmarks")?;
-    let (time, memory) = both(&common, DEFAULT)?;
-    let (jemalloc_time, jemalloc_memory) = both(&common, JEMALLOC)?;
-    let mut text = format!(
-        "Compared with glibc, in the geometric mean of {} benchmarks:\n\n\
-         - Stock musl takes {:.1} times as long, {worst:.0} times in the worst case ({worst_title}), and needs {} peak memory.\n\
-         - reheap's default, mimalloc, takes {time} time **and needs {memory} peak memory**.\n\
-         - `-a jemalloc` takes {jemalloc_time} time and needs {jemalloc_memory} peak memory.\n",
-        common.len(),
-        mean(&common, "musl", Of::Time)?,
-        change(mean(&common, "musl", Of::Memory)?),
-    );
-    if let Some(cures) = cures(&common) {
-        text += &cures;
+    let titles: Vec<&str> = common.iter().map(|program| &*program.title).collect();
+    let mut table = Table::new(["relative to the glibc build", "time", "peak memory"]);
+    for (variant, label) in HEADLINE {
+        let cell = |of| {
+            Ratios::spread(&common, variant, of).map(|spread| {
+                format!(
+                    "{:.2} ({:.2} to {:.2})",
+                    spread.mean, spread.least, spread.most
+                )
+            })
+        };
+        if let (Some(time), Some(memory)) = (cell(Of::Time), cell(Of::Memory)) {
+            table.row([label.to_owned(), time, memory]);
+        }
     }
+    let mut text = format!(
+        "Time and memory of {} programs around published packages ({}): geometric mean, and least to most.\n\n{}\n{}",
+        common.len(),
+        titles.join(", "),
+        table.render(),
+        micro(linked)?
+    );
     let apart = linked.apart(&common);
     if !apart.is_empty() {
-        let all: Vec<&Benchmark> = linked.benchmarks.iter().collect();
-        let (time, memory) = both(&all, DEFAULT)?;
         text += &format!(
-            "- Not counted: {}, which not all variants ran. With it, the default takes {time} time and needs {memory} \
-             peak memory.\n",
+            "\nNot counted: {}, which not all variants ran.\n",
             apart.join(", ")
         );
     }
     Ok(text)
 }
 
-/// What people do without reheap, where it was measured.
-fn cures(common: &[&Benchmark]) -> Option<String> {
-    let change_of = |variant, of| Ratios::mean(common, variant, of).map(change);
-    let range = |of| {
-        let means = PACKAGED.map(|variant| Ratios::mean(common, variant, of));
-        let mut means = means.into_iter().collect::<Option<Vec<f64>>>()?;
-        means.sort_by(f64::total_cmp);
-        Some(changes(means[0], means[2]))
+/// The sentence about loops that do little but allocate.
+fn micro(linked: &Ratios) -> Result<String> {
+    let micro: Vec<&Benchmark> = linked.micro().collect();
+    let spread = |variant| {
+        Ratios::spread(&micro, variant, Of::Time)
+            .with_context(|| format!("not every micro benchmark ran with `{variant}`"))
     };
-    Some(format!(
-        "- In musl, the mimalloc crate takes {} time and needs {} peak memory, and a `libc.a` patched by hand {} and {}.\n\
-         - Debian's jemalloc, mimalloc and tcmalloc, preloaded, take {} time and need {} peak memory.\n",
-        change_of("musl, crate mimalloc", Of::Time)?,
-        change_of("musl, crate mimalloc", Of::Memory)?,
-        change_of(known::BY_HAND, Of::Time)?,
-        change_of(known::BY_HAND, Of::Memory)?,
-        range(Of::Time)?,
-        range(Of::Memory)?,
+    let (stock, default) = (spread("musl")?, spread(DEFAULT)?);
+    Ok(format!(
+        "In {} micro benchmarks, loops that do little but allocate, reheap's default takes {} time than glibc.\n\
+         Stock musl takes {:.1} to {:.0} times as long. Their memory is not shown, because such a loop has few blocks in use.\n",
+        micro.len(),
+        changes(default.least, default.most),
+        stock.least,
+        stock.most,
     ))
 }
 
@@ -193,12 +188,11 @@ pub(crate) fn memory(linked: &Ratios) -> String {
     )
 }
 
-/// In which benchmarks a variant measurably needs less than the baseline, and in which more.
+/// In which programs a variant measurably needs less than the baseline, and in which more.
 fn verdicts(name: &str, what: &str, ratios: &Ratios, variant: &str, of: Of) -> String {
     let count = |verdict| {
         ratios
-            .benchmarks
-            .iter()
+            .programs()
             .filter_map(|benchmark| benchmark.ratio(variant, of))
             .filter(|ratio| ratio.verdict == verdict)
             .count()
@@ -213,7 +207,7 @@ fn verdicts(name: &str, what: &str, ratios: &Ratios, variant: &str, of: Of) -> S
         count => count.to_string(),
     };
     let mut text = format!(
-        "Of {} benchmarks, {name} needs measurably less {what} than glibc in {} and measurably more in {}.",
+        "Of {} programs, {name} needs measurably less {what} than glibc in {} and measurably more in {}.",
         less + more + same + open,
         number(less),
         number(more)
@@ -227,32 +221,30 @@ fn verdicts(name: &str, what: &str, ratios: &Ratios, variant: &str, of: Of) -> S
     text + "\n"
 }
 
-/// One row for each variant, one column for each benchmark, the mean last.
+/// One row for each variant, one column for each benchmark. The mean of the programs stands behind them, and before the
+/// micro benchmarks, which have no part in it.
 fn matrix(corner: &str, ratios: &Ratios, shown: &[Shown], of: Of) -> String {
     let common = ratios.common(shown);
+    let titles = |benchmark: &Benchmark| benchmark.title.clone();
     let mut header = vec![corner.to_owned()];
-    header.extend(
-        ratios
-            .benchmarks
-            .iter()
-            .map(|benchmark| benchmark.title.clone()),
-    );
+    header.extend(ratios.programs().map(titles));
     header.push(format!("mean of {}", common.len()));
+    header.extend(ratios.micro().map(titles));
     let mut table = Table::with_header(header);
     let further = FURTHER.iter().filter(|row| ratios.has(row.variant));
     for row in shown.iter().chain(further) {
+        let of_benchmark = |benchmark: &Benchmark| match benchmark.ratio(row.variant, of) {
+            Some(ratio) => cell(ratio),
+            None => "-".to_owned(),
+        };
         let mut cells = vec![match row.kind {
             Kind::Reheap => format!("**{}**", row.label),
             Kind::Stock | Kind::Known => row.label.to_owned(),
         }];
-        for benchmark in &ratios.benchmarks {
-            cells.push(match benchmark.ratio(row.variant, of) {
-                Some(ratio) => cell(ratio),
-                None => "-".to_owned(),
-            });
-        }
+        cells.extend(ratios.programs().map(of_benchmark));
         let mean = Ratios::mean(&common, row.variant, of);
         cells.push(mean.map_or("-".to_owned(), |mean| format!("{mean:.2}")));
+        cells.extend(ratios.micro().map(of_benchmark));
         table.push(cells);
     }
     table.render()

@@ -1,7 +1,8 @@
-//! The chart of the front page: time and peak memory of each variant over glibc's, as bars, with a dot per benchmark.
+//! The chart of the front page: time and peak memory of each variant over glibc's. Bars are means over programs, with a
+//! dot for each. Micro benchmarks are rings beside them.
 //!
 //! Bars begin at zero and both halves have the same scale, so lengths may be compared. A benchmark beyond the scale is
-//! written as a number instead, because a logarithmic scale would make 4 look like 2. Colours are chosen for a white
+//! only a number, because a logarithmic scale would make 4 look like 2. Colours are chosen for a white
 //! and for a black page; the picture brings its own background, because a page need not follow the reader's setting.
 //!
 //! Not one of the charts of `reheap report`: those are laid out by the page that they are in, and this is a file.
@@ -9,7 +10,7 @@
 use super::ratios::{Benchmark, Kind, Of, Ratios, Shown};
 use std::fmt::Write as _;
 
-const WIDTH: f64 = 920.0;
+const WIDTH: f64 = 980.0;
 const ROW: f64 = 30.0;
 const BAR: f64 = 16.0;
 /// Space before a variant of another kind.
@@ -28,9 +29,10 @@ const PANELS: [(Of, &str, f64); 2] = [
 const STYLE: &str = "\
 .page{fill:#fff;stroke:#d1d9e0}.text{fill:#1f2328}.quiet{fill:#59636e}.grid{stroke:#e3e8ed}.one{stroke:#59636e;stroke-dasharray:3 3}\
 .stock{fill:#cf3f4f}.known{fill:#a3adb8}.reheap{fill:#1a7f5a}.dot{fill:#1f2328;fill-opacity:.55;stroke:#fff;stroke-width:.8}\
+.ring{fill:none;stroke:#1f2328;stroke-opacity:.55}\
 @media (prefers-color-scheme:dark){\
 .page{fill:#0d1117;stroke:#30363d}.text{fill:#e6edf3}.quiet{fill:#9198a1}.grid{stroke:#232a33}.one{stroke:#9198a1}\
-.stock{fill:#e5636f}.known{fill:#5a6470}.reheap{fill:#35b587}.dot{fill:#fff;fill-opacity:.65;stroke:#0d1117}}";
+.stock{fill:#e5636f}.known{fill:#5a6470}.reheap{fill:#35b587}.dot{fill:#fff;fill-opacity:.65;stroke:#0d1117}.ring{stroke:#fff;stroke-opacity:.65}}";
 
 /// The chart of these variants, in this order.
 pub(crate) fn svg(title: &str, ratios: &Ratios, shown: &[Shown], day: &str) -> String {
@@ -156,7 +158,8 @@ fn panel(svg: &mut String, name: &str, left: f64, scale: &Scale, end: f64) {
     }
 }
 
-/// One dot for each benchmark; what lies beyond the panel is written beside it.
+/// A dot for each program and a ring for each micro benchmark. The largest ratio beyond the panel is
+/// written beside it.
 fn dots(
     svg: &mut String,
     benchmarks: &[Benchmark],
@@ -166,31 +169,31 @@ fn dots(
     middle: f64,
     scale: &Scale,
 ) {
-    let mut beyond: Vec<String> = Vec::new();
+    let mut most = 0.0_f64;
     for benchmark in benchmarks {
         let Some(ratio) = benchmark.ratio(variant, of) else {
             continue;
         };
         if ratio.value > scale.reach {
-            let name = benchmark.title.split(' ').next().unwrap_or_default();
-            beyond.push(format!("{} {name}", times(ratio.value)));
+            most = most.max(ratio.value);
             continue;
         }
+        let class = if benchmark.is_micro { "ring" } else { "dot" };
         _ = writeln!(
             svg,
-            "<circle class=\"dot\" cx=\"{:.1}\" cy=\"{middle}\" r=\"3\"><title>{}: {}</title></circle>",
+            "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{middle}\" r=\"3\"><title>{}: {}</title></circle>",
             left + scale.width(ratio.value),
             benchmark.title,
             times(ratio.value)
         );
     }
-    if !beyond.is_empty() {
+    if most > 0.0 {
         _ = writeln!(
             svg,
-            "<text class=\"quiet\" x=\"{}\" y=\"{}\" font-size=\"12\">▸ {}</text>",
+            "<text class=\"quiet\" x=\"{}\" y=\"{}\" font-size=\"12\">▸ to {}</text>",
             left + PANEL + 6.0,
             middle + 4.0,
-            beyond.join(", ")
+            times(most)
         );
     }
 }
@@ -208,16 +211,16 @@ fn notes(ratios: &Ratios, common: &[&Benchmark], day: &str) -> [String; 2] {
     } else {
         format!("{least} to {most}")
     };
-    let dots = match apart.is_empty() {
-        true => format!("Dots: each benchmark. Medians of {rounds} interleaved rounds, {day}."),
-        false => format!(
-            "Dots: each benchmark, also {}, which not all variants ran. Medians of {rounds} interleaved rounds, {day}.",
-            apart.join(", ")
-        ),
-    };
+    let mut dots = "Dots: each program".to_owned();
+    if !apart.is_empty() {
+        dots += &format!(", also {}, which not all variants ran", apart.join(", "));
+    }
+    if ratios.micro().next().is_some() {
+        dots += "; rings: micro benchmarks, which are not in the bars";
+    }
     [
         format!("Bars: geometric mean of {}.", titles.join(", ")),
-        dots,
+        format!("{dots}. Medians of {rounds} interleaved rounds, {day}."),
     ]
 }
 
@@ -249,7 +252,7 @@ mod tests {
         };
         let chart = svg("A title", &ratios, &[slow], "2026-01-31");
         assert!(chart.contains(">5.5×</text>"), "{chart}");
-        assert!(chart.contains("▸ 31× worst</text>"), "{chart}");
+        assert!(chart.contains("▸ to 31×</text>"), "{chart}");
         assert!(chart.contains("<title>usual: 1.00×</title>"), "{chart}");
     }
 

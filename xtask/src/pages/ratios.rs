@@ -1,9 +1,11 @@
 //! How the variants compare with glibc, benchmark by benchmark and in the mean.
 //!
 //! A geometric mean is taken only over benchmarks that every shown variant took part in: means over different
-//! benchmarks compare nothing.
+//! benchmarks compare nothing. Micro benchmarks have no part in it. The heap of a loop that does little but allocate is a
+//! few blocks, so its peak memory says nothing about that of a program.
 
 use crate::known;
+use crate::programs;
 use reheap_bench::analysis::{Analysis, Verdict};
 use reheap_bench::compare::title;
 use reheap_bench::findings::Findings;
@@ -90,6 +92,8 @@ pub(crate) struct Ratios {
 /// One benchmark: what each variant's time and memory are, over the baseline's.
 pub(crate) struct Benchmark {
     pub(crate) title: String,
+    /// Whether it is a loop that does little but allocate.
+    pub(crate) is_micro: bool,
     pub(crate) rounds: usize,
     /// How large a difference in time would have been seen: 0.05 for 5 %.
     pub(crate) visible: Option<f64>,
@@ -110,6 +114,14 @@ pub(crate) struct Ratio {
     pub(crate) verdict: Verdict,
 }
 
+/// What several benchmarks show of one variant.
+pub(crate) struct Spread {
+    /// The geometric mean.
+    pub(crate) mean: f64,
+    pub(crate) least: f64,
+    pub(crate) most: f64,
+}
+
 /// Time or memory.
 #[derive(Clone, Copy)]
 pub(crate) enum Of {
@@ -120,7 +132,10 @@ pub(crate) enum Of {
 impl Ratios {
     pub(crate) fn of(all: &[(String, Results)]) -> Ratios {
         let mut benchmarks = Vec::new();
-        for (_, results) in all {
+        for (file, results) in all {
+            let is_micro = programs::MICRO
+                .iter()
+                .any(|program| file.strip_suffix(".json") == Some(program));
             for benchmark in &results.benchmarks {
                 let findings = Findings::of(results, benchmark);
                 let analysis = |quantity| findings.analysis(&quantity);
@@ -149,6 +164,7 @@ impl Ratios {
                 let baseline = benchmark.baseline();
                 benchmarks.push(Benchmark {
                     title: title(benchmark),
+                    is_micro,
                     rounds: baseline.map_or(0, |baseline| baseline.runs.len()),
                     visible: time.visible(benchmark),
                     load: results.machine.load_average,
@@ -159,14 +175,26 @@ impl Ratios {
         Ratios { benchmarks }
     }
 
-    /// The benchmarks that all of these took part in.
+    /// The programs that all of these variants took part in; no micro benchmark.
     pub(crate) fn common(&self, shown: &[Shown]) -> Vec<&Benchmark> {
         let has_all = |benchmark: &&Benchmark| {
             shown
                 .iter()
                 .all(|shown| benchmark.ratio(shown.variant, Of::Time).is_some())
         };
-        self.benchmarks.iter().filter(has_all).collect()
+        self.programs().filter(has_all).collect()
+    }
+
+    pub(crate) fn programs(&self) -> impl Iterator<Item = &Benchmark> {
+        self.benchmarks
+            .iter()
+            .filter(|benchmark| !benchmark.is_micro)
+    }
+
+    pub(crate) fn micro(&self) -> impl Iterator<Item = &Benchmark> {
+        self.benchmarks
+            .iter()
+            .filter(|benchmark| benchmark.is_micro)
     }
 
     /// Whether any benchmark has this variant.
@@ -175,22 +203,32 @@ impl Ratios {
         benchmarks.any(|benchmark| benchmark.ratio(variant, Of::Time).is_some())
     }
 
-    /// The titles of the benchmarks that are not among these.
+    /// The titles of the programs that are not among these.
     pub(crate) fn apart(&self, common: &[&Benchmark]) -> Vec<&str> {
-        self.benchmarks
-            .iter()
+        self.programs()
             .map(|benchmark| benchmark.title.as_str())
             .filter(|title| common.iter().all(|benchmark| benchmark.title != *title))
             .collect()
     }
 
-    /// The geometric mean over these benchmarks; none if the variant is missing in one.
-    pub(crate) fn mean(benchmarks: &[&Benchmark], variant: &str, of: Of) -> Option<f64> {
+    /// The geometric mean over these benchmarks, the least and the most; none if the variant is missing in one.
+    pub(crate) fn spread(benchmarks: &[&Benchmark], variant: &str, of: Of) -> Option<Spread> {
         let ratios: Option<Vec<f64>> = benchmarks
             .iter()
             .map(|benchmark| Some(benchmark.ratio(variant, of)?.value))
             .collect();
-        geometric_mean(ratios?)
+        let mut ratios = ratios?;
+        ratios.sort_by(f64::total_cmp);
+        Some(Spread {
+            least: *ratios.first()?,
+            most: *ratios.last()?,
+            mean: geometric_mean(ratios)?,
+        })
+    }
+
+    /// See [`Self::spread`].
+    pub(crate) fn mean(benchmarks: &[&Benchmark], variant: &str, of: Of) -> Option<f64> {
+        Ratios::spread(benchmarks, variant, of).map(|spread| spread.mean)
     }
 }
 
@@ -209,6 +247,7 @@ impl Benchmark {
         });
         Benchmark {
             title: title.to_owned(),
+            is_micro: false,
             rounds: 10,
             visible: None,
             load: None,
@@ -228,6 +267,19 @@ impl Benchmark {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_micro_benchmark_has_no_part_in_a_mean() {
+        let mut micro = Benchmark::example("loop", &[("fast", 0.1, 0.1)]);
+        micro.is_micro = true;
+        let ratios = Ratios {
+            benchmarks: vec![Benchmark::example("program", &[("fast", 0.5, 2.0)]), micro],
+        };
+        let fast = [shown("fast", "fast", Kind::Known)];
+        let common = ratios.common(&fast);
+        assert_eq!(Ratios::mean(&common, "fast", Of::Memory), Some(2.0));
+        assert!(ratios.apart(&common).is_empty());
+    }
 
     #[test]
     fn a_mean_is_taken_only_over_benchmarks_that_every_variant_ran() {
