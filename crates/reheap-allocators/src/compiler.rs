@@ -11,6 +11,7 @@
 //! To add a kind of compiler: extend [`Kind`] and name its candidates in `find.rs`. If it refuses flags that build
 //! scripts pass, rewrite those in `wrapper.rs`.
 
+mod cxx_library;
 mod find;
 mod link;
 mod wrapper;
@@ -23,6 +24,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+pub use cxx_library::{CxxLibraryError, names_cxx_library};
 pub use find::{find, find_archiver, find_zig};
 pub use link::{LinkError, Pie};
 
@@ -53,6 +55,8 @@ impl fmt::Display for Language {
 pub enum Purpose {
     /// Compiling objects that link without the C++ library, such as those of an allocator.
     Objects,
+    /// Compiling objects that may need the C++ library. Another program links them.
+    ObjectsWithLibrary,
     /// Compiling and linking static programs.
     Programs,
 }
@@ -141,6 +145,14 @@ impl Compiler {
         command
     }
 
+    /// What belongs in front of a caller's arguments, so that the compiler adds nothing to them.
+    ///
+    /// Without optimisation, Zig protects stacks. It lets no later flag win over `-fno-stack-protector`.
+    pub fn front_of(&self, given: &[OsString]) -> Option<&'static str> {
+        let asks = |word: &OsString| word.as_encoded_bytes().starts_with(b"-fstack-protector");
+        (self.linking == Linking::Zig && !given.iter().any(asks)).then_some(NO_STACK_PROTECTOR)
+    }
+
     /// Writes a script below `directory` that starts this compiler with its fixed arguments, and returns its path.
     ///
     /// The script is renamed into place, so two builds may write it at once. Another compiler, or another version of
@@ -149,7 +161,8 @@ impl Compiler {
     /// # Errors
     /// When the script cannot be written in `directory`, which must exist.
     pub fn write_wrapper(&self, directory: &Path) -> std::io::Result<PathBuf> {
-        let role = match self.language {
+        // With a target in front of it, build scripts would take the name apart, and look for other tools of that name.
+        let name = match self.language {
             Language::C => "cc",
             Language::Cxx => "c++",
         };
@@ -158,11 +171,14 @@ impl Compiler {
         let directory = directory.join(&key[..16]);
         let mut closed = DirBuilder::new();
         closed.recursive(true).mode(0o755).create(&directory)?;
-        let path = directory.join(format!("{}-{role}", self.target.gnu_triple()));
+        let path = directory.join(name);
         wrapper::write(&path, &script)?;
         Ok(path)
     }
 }
+
+/// The flag that turns off what Zig turns on.
+const NO_STACK_PROTECTOR: &str = "-fno-stack-protector";
 
 /// Variables with which GCC and Clang add directories of the host. They would put glibc's headers and libraries in
 /// front of musl's. A compiler that the user names keeps them: reheap calls it as the user would.

@@ -35,8 +35,9 @@ pub(crate) const STARTED_AS_COMPILER: &str = compiler::STARTED_BY_REHEAP;
 pub(crate) const LINK_PLAN: &str = "REHEAP_LINK_PLAN";
 /// What the recording linker must find in doctests, as JSON. Set by `cargo reheap test`, not by users.
 pub(crate) const DOCTESTS: &str = "REHEAP_DOCTESTS";
-/// The compiler that `cargo reheap` has named for Cargo in a variable `CC_…`: for what Cargo starts, nobody has named it.
-pub(crate) const ADDED_COMPILER: &str = "REHEAP_ADDED_COMPILER";
+/// The directory of the compilers that `cargo reheap` has named for Cargo in variables `CC_…` and `CXX_…`: for what Cargo
+/// starts, nobody has named them.
+pub(crate) const ADDED_COMPILERS: &str = "REHEAP_ADDED_COMPILERS";
 
 /// A variable, unless it is unset or empty.
 pub(crate) fn variable(name: &str) -> Option<OsString> {
@@ -54,10 +55,14 @@ pub(crate) fn cache_home() -> Option<PathBuf> {
 
 /// The whole environment, for crates that may not read it themselves, without what another reheap has added for Cargo.
 pub(crate) fn all() -> impl Iterator<Item = (OsString, OsString)> {
-    let added = variable(ADDED_COMPILER);
+    let added = variable(ADDED_COMPILERS);
     std::env::vars_os().filter(move |(name, value)| {
-        let is_compiler = name.as_encoded_bytes().starts_with(b"CC_");
-        !(is_compiler && added.as_ref() == Some(value))
+        let name = name.as_encoded_bytes();
+        let is_compiler = name.starts_with(b"CC_") || name.starts_with(b"CXX_");
+        let is_added = added
+            .as_ref()
+            .is_some_and(|added| Path::new(value).starts_with(added));
+        !(is_compiler && is_added)
     })
 }
 

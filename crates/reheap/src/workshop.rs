@@ -169,6 +169,15 @@ impl Workshop {
         Ok(found.map_err(|reason| no_compiler(reason, target))?)
     }
 
+    /// A directory with the C++ library of the compiler that crates are compiled with; `None` if there is no such compiler.
+    pub(crate) fn cxx_library(&self, target: &Target) -> anyhow::Result<Option<PathBuf>> {
+        let found = self.find_compiler(target, Language::Cxx, Purpose::ObjectsWithLibrary);
+        let Ok(compiler) = found else {
+            return Ok(None);
+        };
+        Ok(Some(compiler.cxx_library(self.search(), self.cache()?)?))
+    }
+
     /// The first C compiler that was looked for and is not there.
     pub(crate) fn missing_c_compiler(&self) -> Option<Failure> {
         let compilers = self.compilers.borrow();

@@ -5,6 +5,7 @@ mod common;
 use common::{
     allocator_in, cache, is_static_pie, marker_in, prints, readelf, reheap, run, run_with_input,
 };
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -661,4 +662,55 @@ fn a_full_cache_is_named_with_a_way_out() {
         "No space left on device",
         "hint: make room for the cache\n      or set another one: REHEAP_CACHE_DIR=<directory>",
     ]);
+}
+
+/// The macros that a C++ source sees, among them those of the library.
+fn macros(sources: &Sources, flags: &str) -> BTreeSet<String> {
+    let line = format!("c++ {flags} -dM -E names.cpp");
+    let outcome = run(&mut sources.reheap(&line)).succeeded();
+    outcome.stdout.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_cxx_source_sees_no_macro_that_the_flags_do_not_ask_for() {
+    let sources = Sources::new(&[("names.cpp", "#include <string>\n")]);
+    let optimised = macros(&sources, "-O2");
+    let of_optimiser = |line: &String| {
+        ["__OPTIMIZE__", "__NO_INLINE__"]
+            .iter()
+            .any(|name| line.contains(name))
+    };
+    for flags in ["-O0", "-O", "-O1", "-g -O3", "-O2 -fsanitize=undefined"] {
+        let seen = macros(&sources, flags);
+        let differ = seen.symmetric_difference(&optimised);
+        let differ: Vec<_> = differ.filter(|line| !of_optimiser(line)).collect();
+        assert!(differ.is_empty(), "{flags}: {differ:?}");
+    }
+    let own = "-Werror -O1 -DNDEBUG -D_DEBUG=2 -D_FORTIFY_SOURCE=1 -fstack-protector-strong \
+               -D_LIBCPP_HARDENING_MODE=_LIBCPP_HARDENING_MODE_FAST";
+    let seen = macros(&sources, own);
+    for name in [
+        "NDEBUG 1",
+        "_DEBUG 2",
+        "_FORTIFY_SOURCE 1",
+        "_LIBCPP_HARDENING_MODE _LIBCPP_HARDENING_MODE_FAST",
+    ] {
+        assert!(seen.contains(&format!("#define {name}")), "{name}");
+    }
+    // Zig has one strength of it.
+    let protected = macros(&sources, "-O1 -fstack-protector-strong");
+    assert!(protected.iter().any(|line| line.contains("__SSP")));
+}
+
+#[test]
+fn the_cxx_library_aborts_in_no_check_that_nobody_asked_for() {
+    let end = "#include <cstdio>\n#include <vector>\n\
+        int main() { std::vector<int> ranks{3, 1, 2}; int *past = &ranks[ranks.size()]; int sum = 0;\n\
+        for (int *at = &ranks[0]; at != past; at++) sum += *at; std::printf(\"%d\\n\", sum); }\n";
+    let sources = Sources::new(&[("end.cpp", end)]);
+    for flags in ["", "-O", "-O -g"] {
+        let line = format!("c++ {flags} end.cpp -o end");
+        run(&mut sources.reheap(&line)).succeeded();
+        assert_eq!(prints(&sources.path("end")), "6\n", "{flags}");
+    }
 }

@@ -282,7 +282,7 @@ fn musl_gcc(trial: &Trial<'_>) -> Outcome {
 
 fn host_gcc_with_musl_headers(trial: &Trial<'_>) -> Outcome {
     if trial.language == Language::C
-        || trial.purpose == Purpose::Programs
+        || trial.purpose != Purpose::Objects
         || trial.target.libc() != Libc::Musl
     {
         return Outcome::Rejected(Vec::new());
@@ -398,12 +398,16 @@ fn zig_arguments(target: &Target, language: Language) -> Vec<OsString> {
         subcommand.into(),
         "-target".into(),
         target.zig_triple().into(),
-        // Zig adds debug information with absolute paths, a sanitizer and two macros, and it makes __DATE__ an error.
-        // Other compilers do none of that unasked. A later flag of the caller still wins.
+        // Zig adds debug information with absolute paths, a sanitizer and macros, and it makes __DATE__ an error. Other
+        // compilers do none of that unasked. A later flag of the caller still wins.
         "-g0".into(),
         "-fno-sanitize=undefined".into(),
         "-U_DEBUG".into(),
         "-UNDEBUG".into(),
+        "-U_FORTIFY_SOURCE".into(),
+        // libc++ aborts in checks of its own, unless -O1 or more is among the flags. Its headers need a default.
+        "-U_LIBCPP_HARDENING_MODE".into(),
+        "-D_LIBCPP_HARDENING_MODE_DEFAULT=_LIBCPP_HARDENING_MODE_NONE".into(),
         "-Wno-error=date-time".into(),
         // GCC and Clang do this from -O1 on.
         "-fomit-frame-pointer".into(),
@@ -547,6 +551,9 @@ impl Trial<'_> {
             (Language::Cxx, Purpose::Objects) => {
                 (directory.path().join("trial.cpp"), TRIAL_CXX_OBJECT)
             }
+            (Language::Cxx, Purpose::ObjectsWithLibrary) => {
+                (directory.path().join("trial.cpp"), TRIAL_CXX_LIBRARY)
+            }
             (Language::Cxx, Purpose::Programs) => {
                 (directory.path().join("trial.cpp"), TRIAL_CXX_PROGRAM)
             }
@@ -672,6 +679,14 @@ int main(void) { void *block = malloc(7); free(block); return 0; }
 const TRIAL_CXX_OBJECT: &str = "\
 template <typename T> struct alignas(64) Box { static_assert(sizeof(T) > 0, \"\"); T *inner; };
 int main() { Box<int> box; box.inner = static_cast<int *>(malloc(7)); free(box.inner); return 0; }
+";
+
+/// Finding out whether there is a header takes less time than reading it.
+const TRIAL_CXX_LIBRARY: &str = "\
+#if !__has_include(<string>)
+#error there is no C++ library
+#endif
+int main() { try { throw malloc(7); } catch (void *block) { free(block); } }
 ";
 
 const TRIAL_CXX_PROGRAM: &str = "\

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
+use crate::cache::Cache;
 use crate::target::Architecture;
 
 const X86_64: Architecture = Architecture::X86_64;
@@ -249,7 +250,7 @@ fn the_wrapper_of_zig_speaks_gcc() {
     let directory = tempfile::tempdir().unwrap();
     let echo = directory.path().join("zig");
     write_script(&echo, "#!/bin/sh\nprintf '%s ' \"$@\"\n");
-    let said = |architecture, arguments: &str| {
+    let started_with = |architecture, arguments: &str| {
         let compiler = Compiler {
             kind: Kind::Zig,
             language: Language::C,
@@ -268,6 +269,9 @@ fn the_wrapper_of_zig_speaks_gcc() {
             .unwrap()
             .trim_end()
             .to_owned()
+    };
+    let said = |architecture, arguments: &str| {
+        started_with(architecture, arguments).replacen(" -fno-stack-protector", "", 1)
     };
     assert_eq!(
         said(X86_64, "--target=x86_64-unknown-linux-musl -c a.c"),
@@ -292,6 +296,14 @@ fn the_wrapper_of_zig_speaks_gcc() {
     assert_eq!(
         said(aarch64, "-march=armv8.1-a+crypto a.c"),
         "cc -mcpu=generic+v8_1a+crypto a.c"
+    );
+    assert_eq!(
+        started_with(X86_64, "-O1 a.c"),
+        "cc -fno-stack-protector -O1 a.c"
+    );
+    assert_eq!(
+        started_with(X86_64, "-O1 -fstack-protector-strong a.c"),
+        "cc -O1 -fstack-protector-strong a.c"
     );
 }
 
@@ -329,7 +341,8 @@ fn each_compiler_and_each_version_of_it_has_a_wrapper_of_its_own() {
     };
     let (one, two) = (wrapper("one", "gcc 12"), wrapper("two", "gcc 12"));
     for (wrapper, said) in [(&one, "one\n"), (&two, "two\n")] {
-        assert!(wrapper.ends_with("x86_64-linux-musl-cc"));
+        // No build system can take that apart.
+        assert!(wrapper.ends_with("cc"));
         let output = Command::new(wrapper).output().unwrap();
         assert_eq!(String::from_utf8(output.stdout).unwrap(), said);
     }
@@ -354,4 +367,44 @@ fn an_archiver_is_found_and_its_wrapper_makes_an_archive() {
             .unwrap()
             .starts_with(b"!<arch>\n")
     );
+}
+
+#[test]
+fn a_compiler_of_its_own_libc_says_where_its_cxx_library_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let search = environment();
+    let cache = Cache::at(directory.path().join("cache"));
+    let library_of = |name: &str, answer: &str| {
+        let program = directory.path().join(name);
+        write_script(&program, &format!("#!/bin/sh\n{answer}\n"));
+        let compiler = Compiler {
+            kind: Kind::CrossGcc,
+            language: Language::Cxx,
+            target: target(),
+            program,
+            arguments: Vec::new(),
+            identity: String::new(),
+            linking: Linking::Driver,
+        };
+        compiler.cxx_library(&search, &cache)
+    };
+    let only_one =
+        "case $1 in *=libc++.a) echo /opt/llvm/lib/libc++.a ;; *) echo \"${1#*=}\" ;; esac";
+    let found = library_of("clang", only_one).unwrap();
+    assert_eq!(found, Path::new("/opt/llvm/lib"));
+    let error = library_of("objects-only", "echo \"${1#*=}\"").unwrap_err();
+    assert!(
+        error.to_string().contains("has none for static programs"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_names_of_cxx_libraries_are_known_in_every_form_of_a_link_line() {
+    for argument in ["-lstdc++", "-lc++", "-Wl,-Bstatic,-lc++abi"] {
+        assert!(names_cxx_library(OsStr::new(argument)), "{argument}");
+    }
+    for argument in ["-lc", "-lm", "-lstdc++fs", "/tmp/libc++.a", "-L/c++"] {
+        assert!(!names_cxx_library(OsStr::new(argument)), "{argument}");
+    }
 }

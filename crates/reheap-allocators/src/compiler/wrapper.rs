@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::{Archiver, Compiler, HOST_SEARCH_PATHS, Kind, Linking};
+use super::{Archiver, Compiler, HOST_SEARCH_PATHS, Kind, Linking, NO_STACK_PROTECTOR};
 use crate::shell;
 use crate::target::Architecture;
 
@@ -58,6 +58,7 @@ fn zig_rewrites(architecture: Architecture) -> String {
     };
     format!(
         "skip=
+protect={NO_STACK_PROTECTOR}
 for argument do
   shift
   if [ \"$skip\" ]; then skip=; continue; fi
@@ -65,9 +66,11 @@ for argument do
     -target|--target) skip=1; continue ;;
     --target=*) continue ;;
     -fno-tree-loop-distribute-patterns) continue ;;
+    -fstack-protector*) protect= ;;
 {march}  esac
   set -- \"$@\" \"$argument\"
 done
+set -- $protect \"$@\"
 "
     )
 }

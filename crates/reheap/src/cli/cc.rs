@@ -154,6 +154,7 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
     let compiler = workshop.compiler(&target, language, Purpose::Programs)?;
     let pie = Pie::of_arguments(&read);
     let mut command = compiler.command_in(&Search::new(env_vars::all()));
+    command.args(compiler.front_of(&read));
     // The user's own terminal, input and language.
     command.stdin(Stdio::inherit()).env_remove("LC_ALL");
     command.envs(env_vars::variable("LC_ALL").map(|value| ("LC_ALL", value)));

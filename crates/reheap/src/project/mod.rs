@@ -4,6 +4,7 @@
 //! replay; [`proof`] reads back what came of it. [`project_choice`] is what the manifests choose, [`workspace`] for which
 //! package.
 
+mod compilers;
 mod config;
 mod default_linker;
 mod doctests;

@@ -1,5 +1,6 @@
 //! Plans what an executable is linked with, and builds the command line for it.
 
+use super::compilers;
 use crate::env_vars;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -56,6 +57,8 @@ impl Plan {
             false => 0,
         };
         all.splice(front..front, own);
+        // At the end: directories of the user's own come first, and the linker's usual ones last.
+        all.extend(compilers::search_for_cxx_library(&all, &self.triple)?);
         let mut command = env_vars::command(&self.linker);
         command.args(all);
         Ok(command)

@@ -3,6 +3,7 @@
 //! reheap gives Cargo a linker, and learns from Cargo's messages which executables there are. It replays links that
 //! Cargo had no reason to repeat, and reads the marker of each executable.
 
+use super::compilers;
 use super::config::{self, Config};
 use super::default_linker::{rust_lld, usable};
 use super::doctests::Doctests;
@@ -19,7 +20,6 @@ use crate::exit;
 use crate::ui::{self, Failure};
 use crate::workshop::{Network, Workshop, refuse_missing};
 use anyhow::Context as _;
-use reheap_allocators::compiler::{Language, Purpose};
 use reheap_allocators::target::Target;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -233,7 +233,7 @@ impl Session {
 
     /// Cargo checks the sources for the target. Nothing is linked, so this needs no allocator.
     fn check_sources(&self) -> anyhow::Result<ExitCode> {
-        let mut variables = self.compiler_for_dependencies()?;
+        let mut variables = compilers::variables(&self.workshop, &self.target)?;
         variables.extend(self.flags_for_static_programs()?);
         let additions = Additions {
             variables,
@@ -386,7 +386,7 @@ impl Session {
             env_vars::LINK_PLAN.to_owned(),
             serde_json::to_string(&plans.clone().shortened())?.into(),
         )];
-        variables.extend(self.compiler_for_dependencies()?);
+        variables.extend(compilers::variables(&self.workshop, &self.target)?);
         variables.extend(self.flags_for_static_programs()?);
         Ok(Additions { variables, flags })
     }
@@ -395,35 +395,6 @@ impl Session {
     fn flags_for_static_programs(&self) -> anyhow::Result<Option<(String, OsString)>> {
         let flags = self.config.flags_for_static_programs(&self.target)?;
         Ok(flags.map(|flags| ("CARGO_ENCODED_RUSTFLAGS".to_owned(), flags.into())))
-    }
-
-    /// The variables with a C compiler for crates that have C code, where the user did not name one.
-    fn compiler_for_dependencies(&self) -> anyhow::Result<Vec<(String, OsString)>> {
-        let target = &self.target;
-        let named = [
-            format!("CC_{}", target.env_suffix()),
-            format!("CC_{target}"),
-            "TARGET_CC".to_owned(),
-        ];
-        if named.iter().any(|name| env_vars::variable(name).is_some()) {
-            return Ok(Vec::new());
-        }
-        let wrappers = self.workshop.cache()?.directory("compilers")?;
-        match self
-            .workshop
-            .compiler(target, Language::C, Purpose::Objects)
-        {
-            Ok(compiler) => {
-                let cc = OsString::from(compiler.write_wrapper(&wrappers)?);
-                let variable = format!("CC_{}", target.env_suffix());
-                Ok(vec![
-                    (variable, cc.clone()),
-                    (env_vars::ADDED_COMPILER.to_owned(), cc),
-                ])
-            }
-            // Most projects have no C code; those that have will say what is missing.
-            Err(_) => Ok(Vec::new()),
-        }
     }
 
     /// Builds the static executables, proves them, and names them. If Cargo fails, this is its exit code.
