@@ -115,7 +115,7 @@ impl Item {
             Item::CObjects | Item::Archiver => "every allocator, C code in Rust projects",
             Item::CPrograms => "reheap cc",
             Item::CxxObjects => &ALLOCATORS_OF_CXX,
-            Item::CxxPrograms => "reheap c++",
+            Item::CxxPrograms => "reheap c++, C++ code in Rust projects",
             Item::Make => &ALLOCATORS_OF_MAKE,
         }
     }
