@@ -14,9 +14,12 @@
 mod cxx_library;
 mod find;
 mod link;
+mod remembered;
 mod wrapper;
 
-use std::collections::BTreeMap;
+use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::DirBuilder;
@@ -28,12 +31,12 @@ pub use cxx_library::{CxxLibraryError, names_cxx_library};
 pub use find::{find, find_archiver, find_zig};
 pub use link::{LinkError, Pie};
 
-use crate::cache::hash;
+use crate::cache::{Cache, hash};
 use crate::target::Target;
 use crate::trust::{Distrusted, Trust};
 
 /// The language of a compiler.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Language {
     /// C.
     C,
@@ -62,7 +65,7 @@ pub enum Purpose {
 }
 
 /// How a compiler makes objects for the target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Kind {
     /// Named by `CC_<target>` or `CXX_<target>`.
     FromEnvironment,
@@ -103,7 +106,7 @@ impl fmt::Display for Kind {
 }
 
 /// How a driver finds its libc and its start files.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 enum Linking {
     /// The driver searches `-L` first, and understands `-static-pie`.
     Driver,
@@ -117,7 +120,7 @@ enum Linking {
 }
 
 /// A compiler that has made an object for its target.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compiler {
     /// How it makes objects for the target.
     pub kind: Kind,
@@ -225,6 +228,9 @@ pub const REFUSES_ITSELF: &str = "reheap is not a compiler for itself";
 pub struct Search {
     environment: BTreeMap<OsString, OsString>,
     tools: Option<PathBuf>,
+    memory: Option<Cache>,
+    /// Names of programs that were looked up, and files that were read, for a record of what is found.
+    looked_at: RefCell<BTreeSet<PathBuf>>,
 }
 
 impl Search {
@@ -240,7 +246,7 @@ impl Search {
         }
         Search {
             environment,
-            tools: None,
+            ..Search::default()
         }
     }
 
@@ -256,6 +262,14 @@ impl Search {
         self
     }
 
+    /// Keeps what is found in a cache, and takes it from there as long as the files and variables are the same that
+    /// decided.
+    #[must_use]
+    pub fn with_memory(mut self, cache: Cache) -> Search {
+        self.memory = Some(cache);
+        self
+    }
+
     /// The value of a variable. An empty one counts as unset, as in the `cc` crate.
     fn variable(&self, name: &str) -> Option<&OsStr> {
         self.environment
@@ -267,14 +281,23 @@ impl Search {
     /// The first executable file of that name on PATH, or the file itself when `name` contains a slash.
     pub fn program(&self, name: impl AsRef<Path>) -> Option<PathBuf> {
         let name = name.as_ref();
-        if name.components().count() > 1 || name.is_absolute() {
-            return is_executable(name)
-                .then(|| std::path::absolute(name).ok())
-                .flatten();
-        }
-        std::env::split_paths(self.variable("PATH")?)
-            .map(|directory| directory.join(name))
-            .find(|path| is_executable(path))
+        self.look_at(name);
+        self.places_of(name).find(|path| is_executable(path))
+    }
+
+    /// Where a program of that name may be, in order. With a slash in it, it is the path of a file.
+    fn places_of(&self, name: &Path) -> impl Iterator<Item = PathBuf> {
+        let is_path = name.components().count() > 1 || name.is_absolute();
+        let file = is_path.then(|| std::path::absolute(name).ok()).flatten();
+        let directories = self.variable("PATH").filter(|_| !is_path);
+        let directories = directories.into_iter().flat_map(std::env::split_paths);
+        file.into_iter()
+            .chain(directories.map(move |directory| directory.join(name)))
+    }
+
+    /// What is found depends on this file, or on the programs of this name.
+    fn look_at(&self, file: &Path) {
+        self.looked_at.borrow_mut().insert(file.to_owned());
     }
 
     /// Makes `command` run in this environment, with messages in English and no standard input.
@@ -365,6 +388,16 @@ pub struct Rejected {
     pub candidate: String,
     /// Why it is rejected.
     pub reason: Reason,
+}
+
+impl Rejected {
+    /// Whether it may work without a change of its own file, for instance when its headers are installed.
+    fn may_work_later(&self) -> bool {
+        !matches!(
+            self.reason,
+            Reason::NotFound | Reason::OtherMachine { .. } | Reason::ReheapItself
+        )
+    }
 }
 
 impl fmt::Display for Rejected {

@@ -4,13 +4,14 @@
 //! spelling has a function. To add an architecture, extend `reheap_elf::Architecture` and the table below; then let
 //! `missing_on` in the catalogue say which allocators do not build for it.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
 pub use reheap_elf::Architecture;
 
 /// A libc that reheap links with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Libc {
     /// The musl libc.
     Musl,
@@ -33,7 +34,7 @@ pub const OLDEST_GLIBC: &str = "2.17";
 /// A Rust target triple that reheap can link for.
 ///
 /// Only musl targets are parsed from text, because users only name targets of static executables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Target {
     architecture: Architecture,
     libc: Libc,

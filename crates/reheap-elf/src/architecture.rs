@@ -8,7 +8,9 @@ use object::elf;
 use object::elf::RelocationType;
 
 /// A processor architecture that reheap can derive a libc for. All of them are little-endian.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub enum Architecture {
     /// x86-64 (`EM_X86_64`).
     X86_64,

@@ -2,7 +2,6 @@
 //! preload, or a static one with the allocator in its libc. `replay` and `attack` each have such a program.
 
 use crate::choice::Choice;
-use crate::env_vars;
 use crate::preloading;
 use crate::program;
 use crate::project::proof::{self, Hints, Proof};
@@ -10,7 +9,7 @@ use crate::ui::Failure;
 use crate::workshop::Workshop;
 use anyhow::Context as _;
 use reheap_allocators::cache::{CacheError, sha256};
-use reheap_allocators::compiler::{Compiler, Language, LinkError, Pie, Purpose, Search};
+use reheap_allocators::compiler::{Compiler, Language, LinkError, Pie, Purpose};
 use reheap_allocators::program::Program;
 use reheap_allocators::target::Target;
 use std::ffi::{OsStr, OsString};
@@ -95,7 +94,7 @@ fn link(
     let make = |directory: &Path| -> Result<(), Failed> {
         let source = directory.join(format!("{name}.c"));
         fs::write(&source, text).map_err(|error| Failed(error.into()))?;
-        let mut command = compiler.command_in(&Search::new(env_vars::all()));
+        let mut command = compiler.command_in(workshop.search());
         command.args(arguments).args(*flags).arg(&source);
         command.arg("-o").arg(directory.join(name));
         run(&mut command, name).map_err(Failed)

@@ -141,7 +141,9 @@ impl Workshop {
         self.search.get_or_init(|| {
             let search = Search::new(env_vars::all());
             match self.cache() {
-                Ok(cache) => search.with_tools(machine::tools_directory(cache.root())),
+                Ok(cache) => search
+                    .with_tools(machine::tools_directory(cache.root()))
+                    .with_memory(cache.clone()),
                 Err(_) => search,
             }
         })

@@ -6,16 +6,19 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use super::remembered::Finding;
 use super::{
     Archiver, Compiler, Kind, Language, Linking, NoCompiler, Purpose, REFUSES_ITSELF, Reason,
-    Rejected, Search, complaint,
+    Rejected, Search, complaint, remembered,
 };
 use crate::target::{Libc, Target};
 use crate::trust::{Distrusted, Trust};
 use reheap_elf::Class;
+use serde::{Deserialize, Serialize};
 
 /// Finds a compiler that makes objects, or static programs, for a target.
 ///
@@ -43,7 +46,11 @@ pub fn find(
         musl_gcc,
         host_gcc_with_musl_headers,
     ];
-    trial.first_of(passes.into_iter().chain(OF_ZIG))
+    let subject = (target, language, purpose, &search.tools);
+    let found = remembered::or_search(subject, search, || {
+        trial.first_of(passes.into_iter().chain(OF_ZIG))
+    })?;
+    Ok(found.compiler)
 }
 
 /// Finds Zig, for libraries that go to other machines.
@@ -64,7 +71,7 @@ pub fn find_zig(
         purpose: Purpose::Objects,
         search,
     };
-    trial.first_of(OF_ZIG)
+    Ok(trial.first_of(OF_ZIG)?.compiler)
 }
 
 /// Finds a program that makes archives of ELF objects for a target.
@@ -97,6 +104,37 @@ pub fn find_archiver(target: &Target, search: &Search) -> Option<Archiver> {
         .or_else(|| zig_in_python_package(search).ok())
         .or_else(|| zig_in_tools(search)?.ok())?;
     Some(archiver(zig, vec!["ar".into()]))
+}
+
+/// A compiler with what decides whether it is worth keeping.
+#[derive(Serialize, Deserialize)]
+struct Found {
+    compiler: Compiler,
+    /// What a script says with `--version`: it may start another compiler than before. `None` for any other program.
+    version_of_script: Option<String>,
+    /// Whether a compiler that did not work was in front of it. One that starts to work needs no new program for that.
+    is_second_best: bool,
+}
+
+impl Finding for Found {
+    fn is_settled(&self) -> bool {
+        !self.is_second_best
+    }
+
+    fn still_holds(&self, search: &Search) -> bool {
+        self.version_of_script == version_of_script(&self.compiler, search)
+    }
+}
+
+fn version_of_script(compiler: &Compiler, search: &Search) -> Option<String> {
+    let mut beginning = [0; 2];
+    let mut file = fs::File::open(&compiler.program).ok()?;
+    file.read_exact(&mut beginning).ok()?;
+    if beginning != *b"#!" {
+        return None;
+    }
+    let output = compiler.command_in(search).arg("--version").output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 struct Trial<'a> {
@@ -362,6 +400,7 @@ fn zig_of_tools(trial: &Trial<'_>) -> Outcome {
 fn zig_in_tools(search: &Search) -> Option<Result<PathBuf, Distrusted>> {
     let tools = search.tools.as_ref()?;
     let program = search.program(tools.join("ziglang/zig"))?;
+    search.look_at(tools);
     let checked = Trust::of_this_process().check_tree(tools);
     Some(checked.map(|()| program))
 }
@@ -417,7 +456,7 @@ fn zig_arguments(target: &Target, language: Language) -> Vec<OsString> {
 }
 
 impl Trial<'_> {
-    fn first_of(&self, passes: impl IntoIterator<Item = Pass>) -> Result<Compiler, NoCompiler> {
+    fn first_of(&self, passes: impl IntoIterator<Item = Pass>) -> Result<Found, NoCompiler> {
         let none = |tried| NoCompiler {
             language: self.language,
             target: self.target,
@@ -427,7 +466,13 @@ impl Trial<'_> {
         let mut tried = Vec::new();
         for pass in passes {
             match pass(self) {
-                Outcome::Found(compiler) => return Ok(compiler),
+                Outcome::Found(compiler) => {
+                    return Ok(Found {
+                        version_of_script: version_of_script(&compiler, self.search),
+                        is_second_best: tried.iter().any(Rejected::may_work_later),
+                        compiler,
+                    });
+                }
                 Outcome::Rejected(rejected) => tried.extend(rejected),
                 Outcome::RejectedForGood(rejected) => return Err(none(vec![rejected])),
             }
@@ -491,6 +536,7 @@ impl Trial<'_> {
                 .find_map(move |line| line.strip_prefix(prefix))
         };
         let specs = PathBuf::from(after("Reading specs from ")?);
+        self.search.look_at(&specs);
         // A native GCC may read a specs file of its own.
         let of_musl = fs::read_to_string(&specs).is_ok_and(|text| text.contains("ld-musl"));
         let gcc = self.search.program(after("COLLECT_GCC=")?)?;

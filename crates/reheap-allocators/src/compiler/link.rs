@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cache::hash;
 
+use super::remembered::{self, Finding};
 use super::{Compiler, Kind, Linking, Search, complaint, wrapper};
 
 /// Whether a static program can be loaded at any address.
@@ -207,6 +208,12 @@ impl Compiler {
                 program: self.program.clone(),
             });
         }
+        let subject = ("libc", &self.program, &self.arguments);
+        remembered::or_search(subject, search, || self.trace_libc(search))
+    }
+
+    /// The libc.a that the linker reads.
+    fn trace_libc(&self, search: &Search) -> Result<PathBuf, LinkError> {
         // -print-file-name=libc.a looks simpler, but it does not read specs files: `musl-gcc` would name glibc's.
         let not_told = |message: String| LinkError::LibcNotTold {
             program: self.program.clone(),
@@ -231,11 +238,20 @@ impl Compiler {
         }
         let text = [output.stdout, output.stderr].concat();
         let text = String::from_utf8_lossy(&text);
-        traced_libc(&text)
+        let libc = traced_libc(&text)
             .and_then(|path| fs::canonicalize(path).ok())
-            .ok_or_else(|| not_told("the linker read none".to_owned()))
+            .ok_or_else(|| not_told("the linker read none".to_owned()))?;
+        search.look_at(&self.program);
+        search.look_at(&libc);
+        if let Linking::Specs { specs } = &self.linking {
+            search.look_at(specs);
+        }
+        Ok(libc)
     }
 }
+
+/// The path of a libc.a.
+impl Finding for PathBuf {}
 
 /// The libc.a in the output of `ld --trace`. A line is a path, or `(archive)member` or `archive(member)` for a member.
 fn traced_libc(text: &str) -> Option<&Path> {

@@ -16,12 +16,11 @@ use crate::workshop::{Network, Workshop, refuse_missing};
 use anyhow::Context as _;
 use call::Call;
 use clap::CommandFactory as _;
-use reheap_allocators::compiler::{
-    Compiler, Language, LinkError, Pie, Purpose, REFUSES_ITSELF, Search,
-};
+use reheap_allocators::compiler::{Compiler, Language, LinkError, Pie, Purpose, REFUSES_ITSELF};
 use reheap_allocators::target::Target;
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 
@@ -153,43 +152,39 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
     // Objects use the same compiler as links: another one may have other headers or another C++ library.
     let compiler = workshop.compiler(&target, language, Purpose::Programs)?;
     let pie = Pie::of_arguments(&read);
-    let mut command = compiler.command_in(&Search::new(env_vars::all()));
+    let mut command = compiler.command_in(workshop.search());
     command.args(compiler.front_of(&read));
     // The user's own terminal, input and language.
     command.stdin(Stdio::inherit()).env_remove("LC_ALL");
     command.envs(env_vars::variable("LC_ALL").map(|value| ("LC_ALL", value)));
-    match call {
-        Call::Links => {
-            let original = match &arguments.libc {
-                Some(file) => libc_for(&target, file)?,
-                None => original_libc(&compiler, &target, &workshop)?,
-            };
-            let derived = workshop.derived_directory(&linked_with.choice, &target, &original)?;
-            let directory = match derived {
-                Some(directory) => directory,
-                None => original.parent().unwrap_or(Path::new(".")).to_owned(),
-            };
-            let scripts = workshop.cache()?.directory("compilers")?;
-            command.args(compiler.link_arguments(&directory, pie, &scripts)?);
-            if linked_with.stack_size_bytes > 0 {
-                let bytes = linked_with.stack_size_bytes;
-                command.arg(format!("-Wl,-z,stack-size={bytes}"));
-            }
-            // Last, because the last of them may be a flag that lacks its value.
-            command.args(given);
-        }
+    let cannot_start = || format!("cannot start `{}`", compiler.program.display());
+    if call != Call::Links {
         // Objects that can go into a static-pie; a later flag of the user's wins.
-        Call::Compiles if pie == Pie::Yes => {
-            command.arg("-fPIE").args(given);
+        if call == Call::Compiles && pie == Pie::Yes {
+            command.arg("-fPIE");
         }
-        _ => {
-            command.args(given);
-        }
+        // There is nothing to do afterwards, so reheap becomes the compiler.
+        let error = command.args(given).exec();
+        return Err(error).with_context(cannot_start);
     }
-    let status = command
-        .status()
-        .with_context(|| format!("cannot start `{}`", compiler.program.display()))?;
-    if status.success() && call == Call::Links {
+    let original = match &arguments.libc {
+        Some(file) => libc_for(&target, file)?,
+        None => original_libc(&compiler, &target, &workshop)?,
+    };
+    let derived = workshop.derived_directory(&linked_with.choice, &target, &original)?;
+    let directory = match derived {
+        Some(directory) => directory,
+        None => original.parent().unwrap_or(Path::new(".")).to_owned(),
+    };
+    let scripts = workshop.cache()?.directory("compilers")?;
+    command.args(compiler.link_arguments(&directory, pie, &scripts)?);
+    if linked_with.stack_size_bytes > 0 {
+        let bytes = linked_with.stack_size_bytes;
+        command.arg(format!("-Wl,-z,stack-size={bytes}"));
+    }
+    // Last, because the last of them may be a flag that lacks its value.
+    let status = command.args(given).status().with_context(cannot_start)?;
+    if status.success() {
         prove(&call::output_of(&read), &linked_with.choice, &target)?;
     }
     Ok(exit::passed_on(status))
@@ -249,7 +244,7 @@ fn original_libc(
     target: &Target,
     workshop: &Workshop,
 ) -> anyhow::Result<PathBuf> {
-    match compiler.original_libc(&Search::new(env_vars::all())) {
+    match compiler.original_libc(workshop.search()) {
         Err(LinkError::NoLibcOfItsOwn { .. }) => workshop.libc_of_rust(target),
         result => Ok(result?),
     }
