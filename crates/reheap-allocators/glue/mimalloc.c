@@ -18,45 +18,9 @@ static void on_error(int error, void *argument) {
 #endif
 }
 
-#if MI_GUARDED
-// mimalloc sets up the main thread before it reads its options. So that thread would get no guard pages. Preloads can
-// read them now. In an executable mimalloc reads them only after the program's own constructors.
-#if MI_THEAP_INITASNULL // version 3
-#define HEAP(function) mi_theap_##function
-#else
-#define HEAP(function) mi_heap_##function
-#endif
-#define INTERNAL_(function) _##function
-#define INTERNAL(function) INTERNAL_(function)
-void *HEAP(get_default)(void);
-void HEAP(guarded_set_sample_rate)(void *heap, size_t rate, size_t seed);
-void HEAP(guarded_set_size_bound)(void *heap, size_t least, size_t most);
-
-#ifdef REHEAP_PRELOAD
-void INTERNAL(HEAP(guarded_init))(void *heap);
-
-static void guard_main_thread(void) {
-    INTERNAL(HEAP(guarded_init))(HEAP(get_default)());
-}
-#else
-char *__reheap_getenv(const char *name);
-
-static void guard_main_thread(void) {
-    const char *text = __reheap_getenv("MIMALLOC_GUARDED_SAMPLE_RATE");
-    size_t rate = text ? strtoul(text, NULL, 10) : 0;
-    if (!rate) return;
-    HEAP(guarded_set_sample_rate)(HEAP(get_default)(), rate, 0);
-    HEAP(guarded_set_size_bound)(HEAP(get_default)(), 0, (size_t)1 << 30); // as by default
-}
-#endif
-#else
-static void guard_main_thread(void) {}
-#endif
-
 // This runs before the constructors of the program, which may allocate.
 __attribute__((constructor(101))) void __reheap_register_error_handler(void) {
     mi_register_error(on_error, NULL);
-    guard_main_thread();
 }
 
 void *__reheap_calloc(size_t count, size_t size) {

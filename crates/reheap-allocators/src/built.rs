@@ -81,6 +81,12 @@ impl BuiltAllocator {
             glue: self.objects_in(GLUE)?,
             entry_points: pairs(self.recipe.entry_points),
             redirects,
+            interface: self
+                .recipe
+                .interface
+                .iter()
+                .map(|&name| name.to_owned())
+                .collect(),
         })
     }
 

@@ -29,10 +29,10 @@ use limits::{
     MIMALLOC_3_LIMITS, SNMALLOC_CHECKS_LIMITS, SNMALLOC_LIMITS, SNMALLOC_MISSING_ON,
 };
 use recipes::{
-    HUGE_PAGES, JEMALLOC, LAST_BLOCK, LOCKS, MIMALLOC, MIMALLOC_2_FLAGS, MIMALLOC_2_SECURE_FLAGS,
-    MIMALLOC_3_FLAGS, MIMALLOC_3_SECURE_FLAGS, MIMALLOC_ENTRY_POINTS, REFILL, RPMALLOC,
-    SNMALLOC_CHECKS_FLAGS, SNMALLOC_CHECKS_REDIRECTS, SNMALLOC_FLAGS, SNMALLOC_REDIRECTS, SYSTEM,
-    hardened_malloc, mimalloc, snmalloc,
+    ENVIRONMENT, HUGE_PAGES, JEMALLOC, LAST_BLOCK, LOCKS, MIMALLOC, MIMALLOC_2_FLAGS,
+    MIMALLOC_2_SECURE_FLAGS, MIMALLOC_3_FLAGS, MIMALLOC_3_SECURE_FLAGS, MIMALLOC_ENTRY_POINTS,
+    REFILL, RPMALLOC, SNMALLOC_CHECKS_FLAGS, SNMALLOC_CHECKS_REDIRECTS, SNMALLOC_FLAGS,
+    SNMALLOC_REDIRECTS, SYSTEM, hardened_malloc, mimalloc, snmalloc,
 };
 use tunables::{
     GLIBC_TUNING, JEMALLOC_TUNING, MIMALLOC_2_SECURE_TUNING, MIMALLOC_2_TUNING,
@@ -153,6 +153,9 @@ pub struct Recipe {
     pub malloc_conf: &'static [&'static str],
     /// Functions that the allocator takes from the glue: of the libc, or its own in other objects.
     pub redirects: &'static [(&'static str, &'static str)],
+    /// Functions of its own that a preload offers beside the family. An executable offers none of them: a program may
+    /// bring the same allocator, and what it looks for must then be that one's.
+    pub interface: &'static [&'static str],
     /// What an executable adds.
     pub executable: Additions,
     /// What a preload adds.
@@ -253,7 +256,15 @@ pub const CATALOGUE: &[Allocator] = &[
         tuning: MIMALLOC_2_TUNING,
         build: Some(Recipe {
             entry_points: MIMALLOC_ENTRY_POINTS.split_at(3).0,
-            glue: &[LOCKS, MIMALLOC, HUGE_PAGES, SYSTEM, REFILL, LAST_BLOCK],
+            glue: &[
+                LOCKS,
+                MIMALLOC,
+                ENVIRONMENT,
+                HUGE_PAGES,
+                SYSTEM,
+                REFILL,
+                LAST_BLOCK,
+            ],
             ..mimalloc(
                 "mimalloc",
                 MIMALLOC_2_FLAGS,

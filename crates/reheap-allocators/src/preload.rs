@@ -98,7 +98,7 @@ const OF_GLIBC: [&str; 17] = [
 /// What a preload for musl exports beside the family: the glue for forks must see these calls.
 const OF_MUSL: [&str; 2] = ["fflush", "fork"];
 
-/// The names that a preload exports: the malloc family, and what the libc has beside it.
+/// The names that every preload exports: the malloc family, and what the libc has beside it.
 pub fn exports(libc: Libc) -> Vec<&'static str> {
     let mut names = family::PUBLIC.to_vec();
     names.push("pvalloc");
@@ -107,6 +107,12 @@ pub fn exports(libc: Libc) -> Vec<&'static str> {
         Libc::Musl => names.extend(OF_MUSL),
     }
     names
+}
+
+/// The same for one allocator, with functions of its own.
+fn exports_of(allocator: &Allocator, libc: Libc) -> Vec<&'static str> {
+    let own = allocator.build.as_ref().map(|recipe| recipe.interface);
+    [&exports(libc), own.unwrap_or_default()].concat()
 }
 
 /// The preload of an allocator for a libc, built now or taken from the cache.
@@ -120,7 +126,7 @@ pub fn build(
     toolchain: &Toolchain,
     cache: &Cache,
 ) -> Result<PathBuf, PreloadError> {
-    let names = exports(target.libc());
+    let names = exports_of(allocator, target.libc());
     let file_name = file_name(allocator);
     let tuning = Tuning::default();
     let marker = marker(allocator, &tuning, target);
@@ -328,7 +334,7 @@ pub(crate) fn key(allocator: &Allocator, target: &Target) -> String {
     };
     let marker = serde_json::to_vec(&marker(allocator, &Tuning::default(), target))
         .expect("a struct of strings is always JSON");
-    let names = exports(target.libc()).join(" ");
+    let names = exports_of(allocator, target.libc()).join(" ");
     let flags = LINK_FLAGS.join(" ");
     hash([
         ingredients.as_bytes(),

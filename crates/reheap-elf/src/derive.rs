@@ -34,6 +34,9 @@ pub struct AllocatorObjects {
     /// Functions that the allocator takes from the glue: of the libc, such as `getenv`, or its own that its other
     /// objects call. The object that defines one keeps it, so the glue can call it.
     pub redirects: BTreeMap<String, String>,
+    /// Functions beside the family that a preload offers under the allocator's own names. A libc offers none of them, so
+    /// a program may define such a name itself.
+    pub interface: Vec<String>,
 }
 
 /// Memory functions, compiled for the architecture of the libc.
@@ -517,6 +520,9 @@ pub(crate) fn bind_allocator(
     // A function that the glue defines under its public name needs no alias.
     let mut core = family::CORE.to_vec();
     core.retain(|function| !glue.iter().any(|object| object.defines(function)));
+    if host == Host::Preload {
+        core.extend(allocator.interface.iter().map(String::as_str));
+    }
 
     let mut bound = Vec::new();
     for (index, object) in upstream.iter().enumerate() {

@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::programs::Programs;
 use common::{readelf, reheap, run};
 use reheap_elf::marker;
 use serde_json::Value;
@@ -142,4 +143,78 @@ fn what_cannot_be_written_is_refused_and_nothing_is_left() {
     let target = format!("cannot find a C compiler for `{other}-unknown-linux-gnu`");
     run(&mut command).ended_with(1).said(&[&target, "hint: "]);
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+/// Looks as sharp does (a weak reference), as folly and RocksDB do (all functions are there, and a block shows in
+/// `thread.allocatedp`), and by `dlsym`. Then frees with `free` what `mallocx` gave.
+const LOOKS_FOR_JEMALLOC: &str = r#"
+    #define _GNU_SOURCE
+    #include <dlfcn.h>
+    #include <stdint.h>
+    #include <stdio.h>
+    #include <stdlib.h>
+    #define WEAK __attribute__((weak))
+    int mallctl(const char *, void *, size_t *, void *, size_t) WEAK;
+    int mallctlnametomib(const char *, size_t *, size_t *) WEAK;
+    int mallctlbymib(const size_t *, size_t, void *, size_t *, void *, size_t) WEAK;
+    void malloc_stats_print(void (*)(void *, const char *), void *, const char *) WEAK;
+    void *mallocx(size_t, int) WEAK;
+    void *rallocx(void *, size_t, int) WEAK;
+    size_t xallocx(void *, size_t, size_t, int) WEAK;
+    size_t sallocx(const void *, int) WEAK;
+    void dallocx(void *, int) WEAK;
+    void sdallocx(void *, size_t, int) WEAK;
+    size_t nallocx(size_t, int) WEAK;
+    int main(void) {
+        if (!mallctl || !mallctlnametomib || !mallctlbymib || !malloc_stats_print || !mallocx || !rallocx || !xallocx ||
+            !sallocx || !dallocx || !sdallocx || !nallocx) {
+            puts(mallctl || mallocx ? "a part of jemalloc" : "no jemalloc");
+            return 0;
+        }
+        uint64_t *allocated, before;
+        size_t length = sizeof allocated;
+        if (mallctl("thread.allocatedp", &allocated, &length, NULL, 0)) return 1;
+        before = *allocated;
+        void *(*volatile allocate)(size_t) = malloc;
+        void *block = allocate(1000), *other = mallocx(100000, 0);
+        if (*allocated - before < 101000 || sallocx(block, 0) < 1000 || nallocx(1000, 0) < 1000) return 2;
+        size_t path[2], depth = 2;
+        const char *version;
+        length = sizeof version;
+        if (mallctlnametomib("version", path, &depth)) return 3;
+        if (mallctlbymib(path, depth, &version, &length, NULL, 0)) return 4;
+        free(rallocx(other, 200000, 0));
+        sdallocx(block, 1000, 0);
+        printf("jemalloc %.5s%s\n", version, dlsym(RTLD_DEFAULT, "mallctl") == (void *)mallctl ? "" : ", or another");
+        return 0;
+    }
+"#;
+
+#[test]
+fn programs_that_look_for_jemalloc_find_it_whole_or_not_at_all() {
+    let commands = Programs::new();
+    commands.write("look.c", LOOKS_FOR_JEMALLOC);
+    commands.run("cc -O2 look.c -o look -ldl");
+    commands.run("musl-gcc -O2 look.c -o look-of-musl");
+    for (program, allocator, found) in [
+        ("look", "jemalloc", "jemalloc 5.3.1\n"),
+        ("look-of-musl", "jemalloc", "jemalloc 5.3.1\n"),
+        ("look", "mimalloc", "no jemalloc\n"),
+    ] {
+        let mut command = reheap(&format!("run -a {allocator} --"));
+        let outcome = run(command.arg(commands.path(program))).succeeded();
+        assert_eq!(outcome.stdout, found, "{program} with {allocator}");
+    }
+    // In a static executable the names are free for the program's own.
+    let own = "int mallctl(const char *n, void *o, unsigned long *l, void *v, unsigned long s) { return 42; }
+        int main(void) { return mallctl(0, 0, 0, 0, 0) == 42 ? 0 : 1; }";
+    for (source, printed) in [(LOOKS_FOR_JEMALLOC, "no jemalloc\n"), (own, "")] {
+        commands.write("static.c", source);
+        let executable = commands.path("static");
+        let mut cc = reheap("cc -a jemalloc --");
+        cc.arg(commands.path("static.c")).arg("-o").arg(&executable);
+        run(&mut cc).succeeded();
+        let outcome = run(&mut Command::new(&executable)).succeeded();
+        assert_eq!(outcome.stdout, printed);
+    }
 }

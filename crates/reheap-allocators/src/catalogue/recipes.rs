@@ -35,6 +35,11 @@ pub(super) const HUGE_PAGES: Glue = Glue {
     name: "huge_pages",
     source: include_str!("../../glue/huge_pages.c"),
 };
+/// For allocators that read their options from the environment.
+pub(super) const ENVIRONMENT: Glue = Glue {
+    name: "environment",
+    source: include_str!("../../glue/environment.c"),
+};
 pub(super) const SYSTEM: Glue = Glue {
     name: "system",
     source: include_str!("../../glue/system.c"),
@@ -77,28 +82,13 @@ pub(super) const MIMALLOC_REDIRECTS: &[(&str, &str)] = &[
     ("access", "__reheap_access"),
     ("syscall", "__reheap_syscall"),
     ("pthread_key_delete", "__reheap_key_delete"),
+    ("getenv", "__reheap_getenv"),
 ];
-// With MI_USE_ENVIRON=0, mimalloc asks getenv for its options, and the glue answers.
-pub(super) const MIMALLOC_EXECUTABLE: Additions = Additions {
-    compiler_flags: &["-DMI_USE_ENVIRON=0"],
-    glue: &[Glue {
-        name: "environment",
-        source: include_str!("../../glue/environment.c"),
-    }],
-    redirects: &[("getenv", "__reheap_getenv")],
-};
-// mimalloc reads its options from `environ`, as usual; the glue appends the baked-in ones. getenv would come too late:
-// in a preload the dynamic linker allocates before the libc is ready, and mimalloc reads some options then and never
-// again.
 pub(super) const MIMALLOC_PRELOAD: Additions = Additions {
-    compiler_flags: &["-Denviron=(*__reheap_environ())"],
+    compiler_flags: &[],
     glue: &[
         FORK_HANDLERS,
         CLOCK,
-        Glue {
-            name: "environ",
-            source: include_str!("../../glue/environ.c"),
-        },
         Glue {
             name: "usage",
             source: include_str!("../../glue/usage_mimalloc.c"),
@@ -106,34 +96,61 @@ pub(super) const MIMALLOC_PRELOAD: Additions = Additions {
     ],
     redirects: CLOCK_REDIRECTS,
 };
+/// Flags for version 2, then others.
+///
+/// With MI_USE_ENVIRON=0, mimalloc asks getenv for its options, and the glue answers.
+///
+/// Until its constructor has run, mimalloc takes no options from anywhere and uses no arena, because it does not trust the
+/// C runtime yet. A program that allocates earlier, as most C++ programs do, would run without what is baked in. The glue
+/// needs no C runtime. So the two macros after that make mimalloc believe that its constructor has run: the definition of
+/// `_mi_preloading` has `void` between the parentheses, the calls have nothing and become 0.
+macro_rules! mimalloc_2_flags {
+    ($($more:literal),*) => {
+        &[
+            "-DMI_USE_ENVIRON=0",
+            "-D_mi_preloading(x)=_mi_is_preloading_##x(void)",
+            "-D_mi_is_preloading_(x)=0",
+            $($more),*
+        ]
+    };
+}
+
+/// Flags for version 3, then others. The macros work as those for version 2.
+///
+/// When no memory is left for the data that version 3 keeps for a thread, it leaves NULL there. The thread's next
+/// allocation then crashes, unless mimalloc is built for platforms on which every thread begins with NULL.
+///
+/// It executes CPUID four times when a program starts, to learn whether it may copy short blocks by `rep movsb`. In virtual
+/// machines that takes longer than the rest of a short program. Two macros take the call out and leave the function.
+///
+/// And it never sets up the heap of the main thread, which therefore has no random numbers of its own before the
+/// constructor has run, and never the options for guard pages: the function finds what it looks for, MI_MEM_STATIC, in
+/// the initial value. The last two macros change that before the call.
+macro_rules! mimalloc_3_flags {
+    ($($more:literal),*) => {
+        mimalloc_2_flags!(
+            "-DMI_THEAP_INITASNULL=1",
+            "-Dmi_detect_cpu_features(x)=mi_detect_##x(void)",
+            "-Dmi_detect_(x)=",
+            "-Wno-unused-function",
+            "-Dmi_theap_main_init(x)=mi_theap_main_init_##x(void)",
+            "-Dmi_theap_main_init_(x)=(theap_main.memid.memkind=MI_MEM_NONE,mi_theap_main_init_void())",
+            $($more),*
+        )
+    };
+}
+
 // When a program ends, mimalloc would give its memory back, for libraries that are loaded again and again. Here that is
 // one more system call, as the system takes all of it. The secure variants do it, because they find damage on the way.
-pub(super) const MIMALLOC_2_FLAGS: &[&str] = &["-DMI_SKIP_COLLECT_ON_EXIT=1"];
-// When no memory is left for the data that version 3 keeps for a thread, it leaves NULL there. The thread's next
-// allocation then crashes, unless mimalloc is built for platforms on which every thread begins with NULL.
-//
-// And it executes CPUID four times when a program starts, to learn whether it may copy short blocks by `rep movsb`. In
-// virtual machines that takes longer than the rest of a short program. These macros take the call out and leave the
-// function: its definition has `void` between the parentheses, the call has nothing.
-pub(super) const MIMALLOC_3_FLAGS: &[&str] = &[
-    "-DMI_THEAP_INITASNULL=1",
-    "-Dmi_detect_cpu_features(x)=mi_detect_##x(void)",
-    "-Dmi_detect_(x)=",
-    "-Wno-unused-function",
-    MIMALLOC_2_FLAGS[0],
-];
+pub(super) const MIMALLOC_2_FLAGS: &[&str] = mimalloc_2_flags!("-DMI_SKIP_COLLECT_ON_EXIT=1");
+pub(super) const MIMALLOC_3_FLAGS: &[&str] = mimalloc_3_flags!("-DMI_SKIP_COLLECT_ON_EXIT=1");
 // The package's feature sets the first flag. The glue needs it too. In version 3, level 5 adds a guard page behind each
 // page of 64 KiB. With the kernel's usual limit of 65,530 mappings a program then gets no more than 2.3 GiB in blocks of
 // 64 bytes. Version 2 knows level 5 by name only. With MI_GUARDED, both can put a guard page behind one in so many blocks.
-pub(super) const MIMALLOC_2_SECURE_FLAGS: &[&str] = &["-DMI_SECURE=4", "-DMI_GUARDED=1"];
-pub(super) const MIMALLOC_3_SECURE_FLAGS: &[&str] = &[
-    MIMALLOC_2_SECURE_FLAGS[0],
-    MIMALLOC_2_SECURE_FLAGS[1],
-    MIMALLOC_3_FLAGS[0],
-    MIMALLOC_3_FLAGS[1],
-    MIMALLOC_3_FLAGS[2],
-    MIMALLOC_3_FLAGS[3],
-];
+pub(super) const MIMALLOC_2_SECURE_FLAGS: &[&str] =
+    mimalloc_2_flags!("-DMI_SECURE=4", "-DMI_GUARDED=1");
+pub(super) const MIMALLOC_3_SECURE_FLAGS: &[&str] =
+    mimalloc_3_flags!("-DMI_SECURE=4", "-DMI_GUARDED=1");
 
 /// A variant of mimalloc: the same package and glue, another feature.
 pub(super) const fn mimalloc(
@@ -153,10 +170,11 @@ pub(super) const fn mimalloc(
         needs_make: false,
         compiler_flags,
         entry_points: MIMALLOC_ENTRY_POINTS,
-        glue: &[LOCKS, MIMALLOC, HUGE_PAGES, SYSTEM],
+        glue: &[LOCKS, MIMALLOC, ENVIRONMENT, HUGE_PAGES, SYSTEM],
         malloc_conf: &[],
         redirects: MIMALLOC_REDIRECTS,
-        executable: MIMALLOC_EXECUTABLE,
+        interface: &[],
+        executable: NOTHING_MORE,
         preload: MIMALLOC_PRELOAD,
         builds_slowly: false,
     }
@@ -218,6 +236,7 @@ pub(super) const fn snmalloc(
         }],
         malloc_conf: &[],
         redirects,
+        interface: &[],
         executable: NOTHING_MORE,
         preload: Additions {
             compiler_flags: &[],
@@ -281,6 +300,7 @@ pub(super) const fn hardened_malloc(
         glue: &[HANDLERS],
         malloc_conf: &[],
         redirects: HARDENED_MALLOC_REDIRECTS,
+        interface: &[],
         executable: NOTHING_MORE,
         // The package's script sets the first to false.
         preload: Additions {
@@ -297,6 +317,23 @@ pub(super) const fn hardened_malloc(
         builds_slowly: false,
     }
 }
+
+/// Everything that jemalloc(3) documents beside the family, as distributions' libraries export it. Programs look for
+/// `mallctl` to learn whether jemalloc is there, and folly and RocksDB for ten of these. A program that is linked with
+/// such a library would otherwise get one jemalloc's blocks from `mallocx`, and give them to another's `free`.
+const JEMALLOC_INTERFACE: &[&str] = &[
+    "mallctl",
+    "mallctlnametomib",
+    "mallctlbymib",
+    "malloc_stats_print",
+    "mallocx",
+    "rallocx",
+    "xallocx",
+    "sallocx",
+    "dallocx",
+    "sdallocx",
+    "nallocx",
+];
 
 pub(super) const JEMALLOC: Recipe = Recipe {
     package: Package {
@@ -335,12 +372,14 @@ pub(super) const JEMALLOC: Recipe = Recipe {
             "__reheap_thread_begins",
         ),
     ],
+    interface: JEMALLOC_INTERFACE,
     executable: NOTHING_MORE,
     preload: Additions {
         compiler_flags: &[],
         glue: &[
             FORK_HANDLERS,
             CLOCK,
+            ENVIRONMENT,
             Glue {
                 name: "jemalloc",
                 source: include_str!("../../glue/jemalloc.c"),
@@ -353,6 +392,7 @@ pub(super) const JEMALLOC: Recipe = Recipe {
         redirects: &[
             CLOCK_REDIRECTS[0],
             ("pthread_cond_init", "__reheap_cond_init"),
+            ("secure_getenv", "__reheap_secure_getenv"),
         ],
     },
     builds_slowly: true,
@@ -383,6 +423,7 @@ pub(super) const RPMALLOC: Recipe = Recipe {
     }],
     malloc_conf: &[],
     redirects: &[("mmap", "__reheap_mmap"), ("memset", "__reheap_clear")],
+    interface: &[],
     executable: NOTHING_MORE,
     preload: Additions {
         glue: &[FORK_HANDLERS],

@@ -160,6 +160,7 @@ pub(crate) fn allocator_of(
             .map(|(function, symbol)| (function.to_owned(), symbol.to_owned()))
             .into(),
         redirects: BTreeMap::from([("getenv".to_owned(), "__reheap_getenv".to_owned())]),
+        interface: Vec::new(),
     }
 }
 

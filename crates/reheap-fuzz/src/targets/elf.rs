@@ -103,6 +103,7 @@ fn objects(allocator: &[u8]) -> AllocatorObjects {
         glue: Vec::new(),
         entry_points: entry_points.into(),
         redirects: BTreeMap::new(),
+        interface: Vec::new(),
     }
 }
 
