@@ -59,8 +59,8 @@ impl CacheError {
     }
 }
 
-/// What reheap makes in the cache has these permission bits at most.
-const PERMISSIONS_MAX: u32 = 0o755;
+/// Of what reheap makes in the cache; files that nobody executes lack the bits for that.
+const PERMISSIONS: u32 = 0o755;
 
 /// A lock on one name. Dropping it releases it, and so does the death of the process.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ impl Cache {
     /// When the directory cannot be made, or somebody else may write to it.
     pub fn directory(&self, path: &str) -> Result<PathBuf, CacheError> {
         let directory = self.root.join(path);
-        make_directories(&directory)?;
+        self.make_directories(&directory)?;
         // Somebody may have made it in the meantime, as in `/tmp`.
         Trust::of_this_process().check(&directory)?;
         Ok(directory)
@@ -111,7 +111,7 @@ impl Cache {
     /// When the directory cannot be made, or a file cannot be made in it.
     pub fn check(&self) -> Result<(), CacheError> {
         let root = &self.root;
-        make_directories(root)?;
+        self.make_directories(root)?;
         tempfile::tempfile_in(root).map_err(CacheError::new("write in", root))?;
         Ok(())
     }
@@ -125,6 +125,24 @@ impl Cache {
         file.lock()
             .map_err(CacheError::new("take the lock", &path))?;
         Ok(Lock { _file: file })
+    }
+
+    /// Those of the cache are readable for everybody, whatever the umask says.
+    fn make_directories(&self, path: &Path) -> Result<(), CacheError> {
+        let is_missing =
+            |directory: &&Path| directory.starts_with(&self.root) && !directory.exists();
+        let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(PERMISSIONS)
+            .create(path)
+            .and_then(|()| {
+                let mut made = missing.into_iter();
+                made.try_for_each(|directory| {
+                    fs::set_permissions(directory, Permissions::from_mode(PERMISSIONS))
+                })
+            })
+            .map_err(CacheError::new("make the directory", path))
     }
 
     fn lock_file(&self, name: &str) -> Result<(PathBuf, File), CacheError> {
@@ -187,11 +205,7 @@ impl Cache {
             .tempdir_in(&directory)
             .map_err(CacheError::new("make a directory in", &directory))?;
         make(unfinished.path())?;
-        // As readable as the directory that it is in, which heeds the umask.
-        settle(unfinished.path())
-            .and_then(|()| fs::metadata(&directory))
-            .and_then(|it| fs::set_permissions(unfinished.path(), it.permissions()))
-            .map_err(CacheError::new("set the mode of", unfinished.path()))?;
+        settle(unfinished.path()).map_err(CacheError::new("set the mode of", unfinished.path()))?;
         if entry.exists() {
             fs::remove_dir_all(&entry).map_err(CacheError::new("remove the damaged", &entry))?;
         }
@@ -234,12 +248,6 @@ pub fn check_entry(entry: &Path) -> Result<(), CacheError> {
     Ok(Trust::of_this_process().check_tree(entry)?)
 }
 
-fn make_directories(path: &Path) -> Result<(), CacheError> {
-    let mut builder = fs::DirBuilder::new();
-    let made = builder.recursive(true).mode(PERMISSIONS_MAX).create(path);
-    made.map_err(CacheError::new("make the directory", path))
-}
-
 /// The file of an entry that lists the others.
 pub(crate) const CONTENTS: &str = ".contents";
 
@@ -274,8 +282,8 @@ fn has_all(entry: &Path) -> bool {
     !list.is_empty() && list.lines().all(|line| is_there(line).is_some())
 }
 
-/// Brings what was made to the disk, and takes from everybody else the right to write it. The umask of a build may have
-/// been 0.
+/// Brings what was made to the disk, and lets everybody read it and nobody else write it. The umask of a build may have
+/// been 0 or 077.
 fn settle(path: &Path) -> io::Result<()> {
     let metadata = path.symlink_metadata()?;
     if metadata.is_dir() {
@@ -285,11 +293,16 @@ fn settle(path: &Path) -> io::Result<()> {
     } else if metadata.is_file() {
         File::open(path)?.sync_all()?;
     }
-    let mode = metadata.permissions().mode();
-    if metadata.is_symlink() || mode & PERMISSIONS_MAX == mode {
+    if metadata.is_symlink() {
         return Ok(());
     }
-    fs::set_permissions(path, Permissions::from_mode(mode & PERMISSIONS_MAX))
+    let is_executable = metadata.permissions().mode() & 0o100 != 0;
+    let mode = if is_executable {
+        PERMISSIONS
+    } else {
+        PERMISSIONS & !0o111
+    };
+    fs::set_permissions(path, Permissions::from_mode(mode))
 }
 
 /// Hashes parts of any length so that no two lists of parts give the same input.

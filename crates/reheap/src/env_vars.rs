@@ -2,6 +2,7 @@
 
 use reheap_allocators::compiler::{self, Search};
 use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -13,7 +14,7 @@ pub(crate) const TUNING: &str = "REHEAP_TUNING";
 pub(crate) const MEMORY_FUNCTIONS: &str = "REHEAP_MEMORY_FUNCTIONS";
 /// `--keep-deepbind`, whatever its value: the preload itself reads it (`dlopen.c`), so it also works with `enable`.
 pub(crate) const KEEP_DEEPBIND: &str = "REHEAP_KEEP_DEEPBIND";
-/// The cache directory; without it `reheap` in the user's cache directory (XDG base directory specification).
+/// The cache directory; without it `reheap` in [`cache_home`].
 pub(crate) const CACHE_DIR: &str = "REHEAP_CACHE_DIR";
 /// A directory of prebuilt allocators; without it `share/reheap` beside the directory of this program, if it is there.
 pub(crate) const PREBUILT: &str = "REHEAP_PREBUILT";
@@ -39,18 +40,34 @@ pub(crate) const DOCTESTS: &str = "REHEAP_DOCTESTS";
 /// starts, nobody has named them.
 pub(crate) const ADDED_COMPILERS: &str = "REHEAP_ADDED_COMPILERS";
 
+/// Where the system's programs have their caches (Filesystem Hierarchy Standard 3.0, 5.5).
+const SYSTEM_CACHES: &str = "/var/cache";
+
 /// A variable, unless it is unset or empty.
 pub(crate) fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// The directory for the caches of all programs (XDG base directory specification); `None` without a home directory.
+/// The directory for the caches of all programs: `/var/cache` for root, the user's own for others (XDG base directory
+/// specification). `None` without a home directory.
+///
+/// What root starts may change its user and start others with the preload. They cannot read what is in root's home.
 pub(crate) fn cache_home() -> Option<PathBuf> {
     let named = variable("XDG_CACHE_HOME").map(PathBuf::from);
     // The specification: a relative path is invalid.
     let named = named.filter(|directory| directory.is_absolute());
+    if named.is_none() && is_root_of_this_system() {
+        return Some(PathBuf::from(SYSTEM_CACHES));
+    }
     let home = std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
     named.or_else(|| Some(home?.join(".cache")))
+}
+
+/// Whether this is root, and not a user who is root only in a namespace (user_namespaces(7)): other users' files belong
+/// to nobody there.
+fn is_root_of_this_system() -> bool {
+    let is_roots = || std::fs::metadata(SYSTEM_CACHES).is_ok_and(|caches| caches.uid() == 0);
+    rustix::process::geteuid().is_root() && is_roots()
 }
 
 /// The whole environment, for crates that may not read it themselves, without what another reheap has added for Cargo.

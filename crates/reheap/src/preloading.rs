@@ -14,6 +14,7 @@ use reheap_allocators::probe::{self, WhyNot};
 use reheap_allocators::target::{Libc, Target};
 use reheap_allocators::{only, preload};
 use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// The library of the chosen allocator for this program's libc, from the cache or built now. For `stock`, that is glibc's
@@ -50,6 +51,21 @@ pub(crate) fn file(
         Some(library) => Ok(Some(library)),
         None => Ok(Some(workshop.preload(choice, &target_of(program)?)?)),
     }
+}
+
+/// The directory that keeps other users from what is in root's cache. What root starts may change its user before it
+/// starts the program that the preload is for, as services do.
+pub(crate) fn closed_to_others(workshop: &Workshop) -> anyhow::Result<Option<PathBuf>> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(None);
+    }
+    let is_closed = |directory: &&Path| {
+        const OTHERS_MAY_ENTER: u32 = 0o001;
+        let metadata = directory.metadata();
+        metadata.is_ok_and(|metadata| metadata.mode() & OTHERS_MAY_ENTER == 0)
+    };
+    let closed = workshop.cache()?.root().ancestors().find(is_closed);
+    Ok(closed.map(Path::to_owned))
 }
 
 fn target_of(program: &Program) -> anyhow::Result<Target> {

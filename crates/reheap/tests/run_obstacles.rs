@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::image::{build, in_namespace};
 use common::programs::Programs;
 use common::{cache_for_all, command, reheap, run};
 use serde_json::Value;
@@ -498,4 +499,29 @@ fn hints_for_static_programs_fit_what_they_were_made_from() {
             assert_eq!(refused["hint"].as_str(), hint, "{build}, {name}: {refused}");
         }
     }
+}
+
+/// What root starts may change its user, as services do, and then start others with the preload.
+#[test]
+fn the_cache_of_root_is_where_other_users_can_read_it() {
+    build("mimalloc");
+    let script = "mount -t tmpfs -o mode=755 none /var/cache
+        mkdir -m 700 /var/cache/closed
+        REHEAP_CACHE_DIR=/var/cache/closed/cache \"$REHEAP\" run --check -- true
+        mkdir -m 755 /var/cache/reheap
+        cp -a \"$REHEAP_CACHE_DIR/preloads\" /var/cache/reheap
+        unset REHEAP_CACHE_DIR XDG_CACHE_HOME
+        umask 077
+        \"$REHEAP\" run --check -- true
+        \"$REHEAP\" run -a mimalloc -- cat /proc/self/maps
+        find /var/cache/reheap/run ! -perm -004 -printf 'closed: %p\\n'";
+    in_namespace(script, &[])
+        .succeeded()
+        .printed(&[
+            "verdict    risky: only root can read what is in `/var/cache/closed`",
+            "hint       set another cache: REHEAP_CACHE_DIR=/var/cache/reheap\n",
+            "verdict    works\n",
+            "/var/cache/reheap/preloads/mimalloc",
+        ])
+        .did_not_print("closed: ");
 }

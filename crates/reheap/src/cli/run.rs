@@ -22,6 +22,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use verify::Verification;
@@ -94,7 +95,12 @@ pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     if let Some(only) = &arguments.only {
         return run_for_only(&program, &choice, only, arguments, &workshop);
     }
-    let verdict = Verdict::of(&program, &choice, arguments.force);
+    let mut verdict = Verdict::of(&program, &choice, arguments.force);
+    if !choice.is_stock()
+        && let Some(closed) = preloading::closed_to_others(&workshop)?
+    {
+        verdict = verdict.with_closed_cache(&closed);
+    }
     if arguments.check {
         return check(&program, &choice, verdict, arguments);
     }
@@ -408,6 +414,38 @@ impl Verdict {
                     .to_owned(),
                 way_out: None,
             },
+        }
+    }
+
+    /// The same where only root can read the cache.
+    fn with_closed_cache(self, closed: &Path) -> Self {
+        let reason = format!(
+            "only root can read what is in `{}`: a program that changes its user loses the allocator",
+            closed.display()
+        );
+        let open = format!(
+            "set another cache: {}=/var/cache/reheap",
+            env_vars::CACHE_DIR
+        );
+        match self {
+            Self::Works(remarks) => Self::Risky {
+                reasons: vec![reason],
+                way_out: Some(open),
+                remarks,
+            },
+            Self::Risky {
+                mut reasons,
+                way_out,
+                remarks,
+            } => {
+                reasons.push(reason);
+                Self::Risky {
+                    reasons,
+                    way_out: way_out.or(Some(open)),
+                    remarks,
+                }
+            }
+            worse @ (Self::Unknown { .. } | Self::Refused { .. }) => worse,
         }
     }
 
