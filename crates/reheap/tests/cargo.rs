@@ -448,6 +448,25 @@ fn a_project_with_its_own_global_allocator_is_told_which_heap_is_whose() {
 }
 
 #[test]
+fn a_shared_library_is_not_missed_where_only_a_program_that_needs_its_crate_was_asked_for() {
+    let project = Project::new("fn main() { println!(\"{}\", plug::seven()); }");
+    project.append(
+        "Cargo.toml",
+        "[dependencies]\nplug = { path = \"plug\" }\n[workspace]\n",
+    );
+    let manifest = "[package]\nname = \"plug\"\nedition = \"2024\"\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]\n";
+    project.write("plug/Cargo.toml", manifest);
+    project.write("plug/src/lib.rs", "pub fn seven() -> i32 { 7 }");
+    let missed = "no shared library of the crate `plug`";
+    run(&mut project.cargo_reheap("build -a stock"))
+        .succeeded()
+        .did_not_say(missed);
+    run(&mut project.cargo_reheap("build -a stock -p plug"))
+        .succeeded()
+        .said(&[missed]);
+}
+
+#[test]
 fn a_shared_library_that_rust_does_not_make_for_musl_is_missed_aloud() {
     let project = Project::new(HELLO);
     project.append(
@@ -471,9 +490,11 @@ fn a_shared_library_that_rust_does_not_make_for_musl_is_missed_aloud() {
         );
         outcome.said(&[hint]);
     }
-    run(&mut project.cargo_reheap("build -q"))
-        .succeeded()
-        .did_not_say(missed);
+    for without in ["build -q", "build --bin app", "build --bins", "run"] {
+        run(&mut project.cargo_reheap(without))
+            .succeeded()
+            .did_not_say(missed);
+    }
     assert!(!project.output("debug/libplug.so").exists());
 
     // Without crt-static there is one, which must not get a heap of its own.

@@ -6,13 +6,14 @@
 
 mod common;
 
-use common::command::{DEADLINE, Running, in_time, make_fifo};
+use common::command::{DEADLINE, Running, in_time, make_fifo, try_until};
 use common::{
     HELLO, Outcome, Project, allocator_in, cache, files_below, prints, run, started_by, target,
 };
 use rustix::process::{Signal, kill_process_group};
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -287,6 +288,69 @@ fn a_lost_or_damaged_record_is_an_error_with_the_way_out_and_no_wrong_program() 
     .succeeded();
     run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
     assert_eq!(allocator_in(&project.app()), "rpmalloc");
+}
+
+/// Whether a command waits for the lock of a project's records (proc_locks(5)).
+fn somebody_waits_for_the_records(project: &Project) -> bool {
+    let lock = fs::metadata(project.output(".reheap-links/lock")).unwrap();
+    let inode = format!(":{} ", lock.ino());
+    let locks = fs::read_to_string("/proc/locks").unwrap();
+    locks
+        .lines()
+        .any(|line| line.contains("-> FLOCK") && line.contains(&inode))
+}
+
+#[test]
+fn a_build_that_links_changed_sources_waits_for_a_replay_of_the_old_ones() {
+    let project = linked_by_a_script();
+    run(&mut project.cargo_reheap("build -a rpmalloc")).succeeded();
+    project.write("stop", "");
+    let mut replay = project.cargo_reheap("build -a mimalloc");
+    let replay = Running::start(replay.stdin(Stdio::null()));
+    replay.says_through(&project.directory.join("reached"));
+    fs::remove_file(project.directory.join("stop")).unwrap();
+
+    project.write("src/main.rs", HELLO.replace("hello", "changed"));
+    let mut build = project.cargo_reheap("build -a rpmalloc");
+    let build = Running::start(build.stdin(Stdio::null()));
+    try_until("waiting for the records", build.pid(), || {
+        somebody_waits_for_the_records(&project)
+            .then_some(())
+            .ok_or("nobody waits")
+    });
+    let go_on = project.directory.join("go-on");
+    in_time("a linker that reads", || fs::write(go_on, "")).unwrap();
+    replay.finish(DEADLINE).succeeded();
+    build.finish(DEADLINE).succeeded();
+    let app = project.app();
+    let (allocator, printed) = (allocator_in(&app), prints(&app));
+    assert_eq!((&*allocator, &*printed), ("rpmalloc", "changed\n"));
+}
+
+#[test]
+fn records_of_executables_that_are_gone_and_of_interrupted_links_go_with_the_next_build() {
+    let project = Project::new(HELLO);
+    project.write("examples/passing.rs", HELLO);
+    run(&mut project.cargo_reheap("build -a stock --bins --examples")).succeeded();
+    let records = || {
+        let mut names: Vec<_> = fs::read_dir(project.output(".reheap-links"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        names.retain(|name| name != "lock");
+        names
+    };
+    assert_eq!(records().len(), 2);
+    fs::remove_dir_all(project.output("debug/examples")).unwrap();
+    project.write("examples/passing.rs", "");
+    let unfinished = project.output(".reheap-links/.unfinished-Ab12Cd");
+    fs::create_dir(unfinished).unwrap();
+    run(&mut project.cargo_reheap("build -a stock")).succeeded();
+    assert_eq!(records().len(), 1, "{:?}", records());
+    // The one of the executable that is there.
+    run(&mut project.cargo_reheap("build -a rpmalloc"))
+        .succeeded()
+        .said(&["linked again"]);
 }
 
 #[test]

@@ -227,3 +227,30 @@ fn a_linker_for_one_target_gets_a_linkers_options() {
     assert_eq!(allocator_in(&project.app()), "rpmalloc");
     assert_eq!(stack_size(&project.app()), 8 << 20);
 }
+
+#[test]
+fn a_link_line_that_is_too_long_for_a_command_reaches_the_linker_also_in_a_replay() {
+    const LAST: &str = "a_symbol_with_a_name_as_long_as_those_of_templates_37999";
+    let calls_another = "exec cc \"$@\"";
+    for (linker, option) in [
+        ("cc", "-Wl,--defsym,"),
+        ("tools/starts-cc", "-Wl,--defsym,"),
+        ("rust-lld", "--defsym="),
+    ] {
+        let project = Project::new(HELLO);
+        project.script("tools/starts-cc", calls_another);
+        configure(&project, linker);
+        let name = LAST.trim_end_matches(|c: char| c.is_ascii_digit());
+        let print = format!("println!(\"cargo:rustc-link-arg={option}{name}{{number}}=0\")");
+        let script = format!("fn main() {{ for number in 0..38000 {{ {print} }} }}\n");
+        project.write("build.rs", script);
+        for (allocator, how) in [("rpmalloc", ""), ("jemalloc", "linked again")] {
+            let mut build = project.cargo_reheap(&format!("build -a {allocator}"));
+            run(&mut build).succeeded().said(&[how]);
+            assert_eq!(allocator_in(&project.app()), allocator, "{linker}");
+            assert_eq!(prints(&project.app()), "hello\n");
+            let symbols = readelf("-sW", &project.app());
+            assert!(symbols.contains(LAST), "{linker}, {allocator}");
+        }
+    }
+}

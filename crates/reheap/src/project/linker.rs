@@ -9,6 +9,7 @@
 use super::doctests;
 use super::plan::{Plan, links_shared};
 use super::records;
+use super::response_file;
 use super::workspace::ByPackage;
 use crate::env_vars;
 use crate::exit;
@@ -16,13 +17,13 @@ use crate::workshop::unusable_cache;
 use anyhow::Context as _;
 use reheap_allocators::cache::{Cache, check_entry, sha256, write_by_rename};
 use reheap_allocators::shell;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
 use std::io::Read as _;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 /// The first argument that tells `reheap` to be the linker.
 pub(crate) const SUBCOMMAND: &str = "__link";
@@ -76,17 +77,23 @@ pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
     let plans: ByPackage<Plan> = serde_json::from_slice(plan.as_bytes())
         .with_context(|| format!("cannot read {}", env_vars::LINK_PLAN))?;
     let plan = plans.of_any(env_vars::linked_package().as_deref());
-    let expanded = expand_rustcs_file(arguments)?;
-    let status = plan.command(&expanded, None)?.status();
-    let status = status.with_context(|| format!("cannot start `{}`", plan.linker.display()))?;
-    if status.success()
-        && !links_shared(&expanded)
-        && let Some(output) = output_of(&expanded)
-    {
-        match records::directory_for(&output, &plan.triple) {
-            Some(directory) => records::record(&directory, plan, &expanded, &output)?,
-            None => doctests::check(&output)?,
+    let (words, passing) = response_file::read(arguments)?;
+    let link = || response_file::run(&plan.linker, &plan.words(&words)?, passing, Command::status);
+    let output = output_of(&words).filter(|_| !links_shared(&words));
+    let Some(output) = output else {
+        return Ok(exit::passed_on(link()?));
+    };
+    let Some(directory) = records::directory_for(&output, &plan.triple) else {
+        let status = link()?;
+        if status.success() {
+            doctests::check(&output)?;
         }
+        return Ok(exit::passed_on(status));
+    };
+    let _lock = records::lock_for_a_link(&directory)?;
+    let status = link()?;
+    if status.success() {
+        records::record(&directory, plan, &words, passing, &output)?;
     }
     Ok(exit::passed_on(status))
 }
@@ -94,65 +101,4 @@ pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
 fn output_of(arguments: &[OsString]) -> Option<PathBuf> {
     let position = arguments.iter().position(|argument| argument == "-o")?;
     arguments.get(position + 1).map(PathBuf::from)
-}
-
-/// rustc's own response file: an argument per line, blanks and backslashes escaped by a backslash. The user's are for the
-/// linker, which reads them in its own way.
-fn expand_rustcs_file(arguments: &[OsString]) -> anyhow::Result<Vec<OsString>> {
-    let mut expanded = Vec::new();
-    for argument in arguments {
-        let path = argument.as_bytes().strip_prefix(b"@");
-        let path = path.map(|path| Path::new(OsStr::from_bytes(path)));
-        let Some(path) = path.filter(|path| records::is_in_rustcs_directory(path)) else {
-            expanded.push(argument.clone());
-            continue;
-        };
-        let text = fs::read(path)
-            .with_context(|| format!("cannot read the response file `{}`", path.display()))?;
-        expanded.extend(parse_response_file(&text));
-    }
-    Ok(expanded)
-}
-
-fn parse_response_file(text: &[u8]) -> Vec<OsString> {
-    let mut arguments = Vec::new();
-    let mut current = Vec::new();
-    let mut bytes = text.iter().copied();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'\\' => current.extend(bytes.next()),
-            b'\n' => arguments.push(OsString::from_vec(std::mem::take(&mut current))),
-            other => current.push(other),
-        }
-    }
-    if !current.is_empty() {
-        arguments.push(OsString::from_vec(current));
-    }
-    arguments
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_response_file_is_read_as_rustc_writes_it() {
-        let text = b"-o\n/a\\ directory/with\\\\backslash\n-lc\n";
-        assert_eq!(
-            parse_response_file(text),
-            ["-o", "/a directory/with\\backslash", "-lc"]
-        );
-    }
-
-    #[test]
-    fn only_rustcs_own_response_file_is_read() {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("rustcAb12Cd/linker-arguments");
-        fs::create_dir(file.parent().unwrap()).unwrap();
-        fs::write(&file, "-lc\n@users\n").unwrap();
-        let mut of_rustc = OsString::from("@");
-        of_rustc.push(file);
-        let expanded = expand_rustcs_file(&["@missing".into(), of_rustc, "-lm".into()]).unwrap();
-        assert_eq!(expanded, ["@missing", "-lc", "@users", "-lm"]);
-    }
 }

@@ -77,6 +77,11 @@ impl Artifact {
         }
     }
 
+    /// Whether this is an example, which may be a library.
+    pub(crate) fn is_example(&self) -> bool {
+        self.target.kind.iter().any(|kind| kind == "example")
+    }
+
     /// Whether this is a library whose shared form rustc left out: it makes none for a target that links statically.
     pub(crate) fn lacks_its_shared_library(&self) -> bool {
         let is_shared = |kind: &String| kind == "cdylib" || kind == "dylib";

@@ -18,6 +18,7 @@ mod plan;
 pub(crate) mod project_choice;
 pub(crate) mod proof;
 pub(crate) mod records;
+mod response_file;
 mod rust_heap;
 mod session;
 mod workspace;

@@ -1,11 +1,10 @@
-//! Plans what an executable is linked with, and builds the command line for it.
+//! Plans what an executable is linked with, and adds that to the linker's arguments.
 
 use super::compilers;
-use crate::env_vars;
+use super::response_file::flavor_words;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::Command;
 
 /// What to link with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,21 +20,12 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// The linker's command line; `substitute` replaces arguments when a link is replayed.
-    pub(super) fn command(
-        &self,
-        arguments: &[OsString],
-        substitute: Option<&dyn Fn(&OsString) -> OsString>,
-    ) -> anyhow::Result<Command> {
-        let mut all: Vec<OsString> = match substitute {
-            Some(substitute) => arguments.iter().map(substitute).collect(),
-            None => arguments.to_vec(),
-        };
+    /// The words of the linker's command line, from those that rustc gives.
+    pub(super) fn words(&self, arguments: &[OsString]) -> anyhow::Result<Vec<OsString>> {
+        let mut words = arguments.to_vec();
         // A shared library has the libc and the heap of the program that loads it. With `-L` it would get a second one.
-        if links_shared(&all) {
-            let mut command = env_vars::command(&self.linker);
-            command.args(all);
-            return Ok(command);
+        if links_shared(&words) {
+            return Ok(words);
         }
         let mut own = Vec::new();
         if let Some(directory) = &self.derived {
@@ -45,23 +35,19 @@ impl Plan {
         }
         if self.stack_size_bytes > 0 {
             let bytes = self.stack_size_bytes;
-            match are_for_a_driver(&all) {
-                true => own.push(format!("-Wl,-z,stack-size={bytes}").into()),
-                false => own.extend(["-z".into(), format!("stack-size={bytes}").into()]),
+            if are_for_a_driver(&words) {
+                own.push(format!("-Wl,-z,stack-size={bytes}").into());
+            } else {
+                own.extend(["-z".into(), format!("stack-size={bytes}").into()]);
             }
         }
         // At the front, because the linker uses the first libc.a that it finds and the last stack size, which may be the
-        // user's. Only the arguments that select LLD's flavor must stay first.
-        let front = match all.first().is_some_and(|argument| argument == "-flavor") {
-            true => all.len().min(2),
-            false => 0,
-        };
-        all.splice(front..front, own);
+        // user's.
+        let front = flavor_words(&words);
+        words.splice(front..front, own);
         // At the end: directories of the user's own come first, and the linker's usual ones last.
-        all.extend(compilers::search_for_cxx_library(&all, &self.triple)?);
-        let mut command = env_vars::command(&self.linker);
-        command.args(all);
-        Ok(command)
+        words.extend(compilers::search_for_cxx_library(&words, &self.triple)?);
+        Ok(words)
     }
 }
 

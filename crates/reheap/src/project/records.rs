@@ -5,6 +5,7 @@
 //! takes minutes.
 
 use super::plan::Plan;
+use super::response_file::{self, Passing};
 use super::rust_heap::RustHeap;
 use crate::ui::Failure;
 use anyhow::Context as _;
@@ -12,6 +13,7 @@ use reheap_allocators::cache::{sha256, write_by_rename};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
@@ -22,7 +24,9 @@ struct Record {
     plan: Option<Plan>,
     #[serde(rename = "directory")]
     working_directory: PathBuf,
-    arguments: Vec<Vec<u8>>,
+    /// How the linker got the arguments, which are in a file of their own: they may be megabytes, and a search for a
+    /// record reads all of them.
+    passing: Passing,
     output: PathBuf,
     /// SHA-256 of the output, during a replay also of the next one. Where the file is another, somebody else linked it,
     /// and a replay would bring back old code.
@@ -34,6 +38,10 @@ struct Record {
 
 const RECORDS: &str = ".reheap-links";
 const RECORD: &str = "record.json";
+/// The arguments that rustc gave, each followed by a NUL byte, which none of them has.
+const ARGUMENTS: &str = "arguments";
+/// What the name of a directory begins with that becomes a record.
+const UNFINISHED: &str = ".unfinished-";
 
 /// The directory that holds the records of all links below a target's output directory.
 pub(super) fn directory_for(output: &Path, triple: &str) -> Option<PathBuf> {
@@ -51,13 +59,13 @@ pub(super) fn record(
     records: &Path,
     plan: &Plan,
     arguments: &[OsString],
+    passing: Passing,
     output: &Path,
 ) -> anyhow::Result<()> {
     let directory = record_directory(records, output);
     let cannot = || format!("cannot record the link of `{}`", output.display());
-    fs::create_dir_all(records).with_context(cannot)?;
     let unfinished = tempfile::Builder::new()
-        .prefix(".unfinished-")
+        .prefix(UNFINISHED)
         .tempdir_in(records)
         .with_context(cannot)?;
     let mut kept = Vec::new();
@@ -73,11 +81,14 @@ pub(super) fn record(
         plan: Some(plan.clone()),
         working_directory: std::env::current_dir().with_context(cannot)?,
         rust_heap: RustHeap::of_objects(arguments.iter().filter_map(vanishing_file)),
-        arguments: arguments.iter().map(|a| a.as_bytes().to_vec()).collect(),
+        passing,
         output: output.to_owned(),
         output_sha256: vec![sha256(&fs::read(output).with_context(cannot)?)],
         kept,
     };
+    let ended = |argument: &OsString| [argument.as_bytes(), b"\0"].concat();
+    let arguments: Vec<u8> = arguments.iter().flat_map(ended).collect();
+    fs::write(unfinished.path().join(ARGUMENTS), arguments).with_context(cannot)?;
     fs::write(unfinished.path().join(RECORD), serde_json::to_vec(&record)?).with_context(cannot)?;
     if directory.exists() {
         fs::remove_dir_all(&directory).with_context(cannot)?;
@@ -231,16 +242,64 @@ fn not_recorded(executable: &Path, plan: &Plan) -> Failure {
     ))
 }
 
-/// Held while an executable is checked and linked again, so that two commands at once do it one after the other.
+/// Held while rustc's linker links and the link is recorded. Cargo lets no two links write one file, so many may hold it.
+pub(super) fn lock_for_a_link(records: &Path) -> anyhow::Result<File> {
+    fs::create_dir_all(records)
+        .with_context(|| format!("cannot make the directory `{}`", records.display()))?;
+    lock_by(records, File::lock_shared)
+}
+
+/// Held while an executable is checked and linked again: by one command at a time, and while Cargo links nothing.
 fn lock(records: &Path) -> anyhow::Result<Option<File>> {
-    if !records.is_dir() {
-        return Ok(None);
-    }
+    let directory = records.is_dir().then_some(records);
+    directory
+        .map(|records| lock_by(records, File::lock))
+        .transpose()
+}
+
+fn lock_by(records: &Path, lock: fn(&File) -> io::Result<()>) -> anyhow::Result<File> {
     let path = records.join("lock");
     let cannot = || format!("cannot lock `{}`", path.display());
     let file = File::create(&path).with_context(cannot)?;
-    file.lock().with_context(cannot)?;
-    Ok(Some(file))
+    lock(&file).with_context(cannot)?;
+    Ok(file)
+}
+
+/// Removes the records of executables that are gone, and what interrupted links left.
+pub(super) fn remove_stale(records: &Path) -> anyhow::Result<()> {
+    let _lock = lock(records)?;
+    for entry in fs::read_dir(records).into_iter().flatten().flatten() {
+        let directory = entry.path();
+        let is_unfinished = entry
+            .file_name()
+            .as_bytes()
+            .starts_with(UNFINISHED.as_bytes());
+        if is_unfinished || read_record(&directory).is_some_and(|record| is_gone(&record, records))
+        {
+            fs::remove_dir_all(&directory)
+                .with_context(|| format!("cannot remove `{}`", directory.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the executable of a record is no longer where the record is. Containers see a project at another path than
+/// their host does, so only the path below the target's directory counts.
+fn is_gone(record: &Record, records: &Path) -> bool {
+    let present = || {
+        let directory = records.parent()?;
+        let triple = directory.file_name()?;
+        let mut above = record.output.ancestors();
+        let above = above.find(|directory| directory.ends_with(triple))?;
+        let below = record.output.strip_prefix(above).ok()?;
+        Some(directory.join(below).exists())
+    };
+    present() == Some(false)
+}
+
+fn read_record(directory: &Path) -> Option<Record> {
+    let bytes = fs::read(directory.join(RECORD)).ok()?;
+    serde_json::from_slice(&bytes).ok()
 }
 
 /// The record of a link whose output is the same file: Cargo makes hard links of what rustc made.
@@ -264,10 +323,7 @@ fn find_record(records: &Path, executable: &Path) -> anyhow::Result<Option<(Path
     let mut same_contents = None;
     for entry in entries {
         let directory = entry?.path();
-        let Some(record) = fs::read(directory.join(RECORD))
-            .ok()
-            .and_then(|b| serde_json::from_slice::<Record>(&b).ok())
-        else {
+        let Some(record) = read_record(&directory) else {
             continue;
         };
         if !is_own(&record.output) {
@@ -323,33 +379,29 @@ fn replay(
 
 /// Runs a recorded link again, by another plan and into another file.
 fn relink(directory: &Path, record: &Record, plan: &Plan, new_output: &Path) -> anyhow::Result<()> {
-    let substitute = |argument: &OsString| -> OsString {
-        if Path::new(argument) == record.output {
+    let substitute = |argument: &[u8]| -> OsString {
+        if argument == record.output.as_os_str().as_bytes() {
             return new_output.into();
         }
         for (path, name) in &record.kept {
-            if let Some(front) = argument
-                .as_bytes()
-                .strip_suffix(path.as_os_str().as_bytes())
-            {
+            if let Some(front) = argument.strip_suffix(path.as_os_str().as_bytes()) {
                 let mut replaced = OsString::from_vec(front.to_vec());
                 replaced.push(directory.join(name));
                 return replaced;
             }
         }
-        argument.clone()
+        OsString::from_vec(argument.to_vec())
     };
-    let arguments: Vec<OsString> = record
-        .arguments
-        .iter()
-        .cloned()
-        .map(OsString::from_vec)
-        .collect();
-    let mut command = plan.command(&arguments, Some(&substitute))?;
-    let output = command
-        .current_dir(&record.working_directory)
-        .output()
-        .with_context(|| format!("cannot start `{}`", plan.linker.display()))?;
+    let recorded = directory.join(ARGUMENTS);
+    let recorded =
+        fs::read(&recorded).with_context(|| format!("cannot read `{}`", recorded.display()))?;
+    let arguments = recorded.split_inclusive(|byte| *byte == 0);
+    let arguments = arguments.map(|ended| &ended[..ended.len() - 1]);
+    let arguments: Vec<OsString> = arguments.map(substitute).collect();
+    let words = plan.words(&arguments)?;
+    let output = response_file::run(&plan.linker, &words, record.passing, |command| {
+        command.current_dir(&record.working_directory).output()
+    })?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         return Err(Failure::failed(format!("`{}` failed:\n{text}", plan.linker.display())).into());

@@ -457,6 +457,7 @@ impl Session {
             return Ok((exit::passed_on(status), artifacts));
         }
         let mut is_replayed = false;
+        let mut all_records = BTreeSet::new();
         for artifact in &artifacts {
             self.note_a_missing_library(artifact);
             let Some(path) = &artifact.executable else {
@@ -465,13 +466,18 @@ impl Session {
             match artifact.made_for(path, self.triple()) {
                 MadeFor::Target => {
                     let plan = self.plan_of(plans, artifact)?;
-                    let linked = records::ensure(path, &plan, &self.records(path)?)?;
+                    let records = self.records(path)?;
+                    let linked = records::ensure(path, &plan, &records)?;
                     self.check(path, Some(linked), &self.choice_of(artifact.directory())?)?;
                     is_replayed |= linked.when == When::Again;
+                    all_records.insert(records);
                 }
                 other => self.note_unchecked(path, other)?,
             }
         }
+        all_records
+            .iter()
+            .try_for_each(|records| records::remove_stale(records))?;
         // Cargo has copied what was there before.
         if is_replayed && self.flags.has(&["--artifact-dir"]) {
             let mut again = self.cargo(command, additions);
@@ -601,10 +607,29 @@ impl Session {
         Ok(())
     }
 
+    /// Whether the user asks for a library, and not only for programs that need it.
+    fn asks_for_library(&self, artifact: &Artifact) -> bool {
+        const PROGRAMS: [&str; 8] = [
+            "--bin",
+            "--bins",
+            "--example",
+            "--examples",
+            "--test",
+            "--tests",
+            "--bench",
+            "--benches",
+        ];
+        let project = self.project.as_ref();
+        let is_package_meant = project.is_none_or(|p| p.means(artifact.directory(), &self.flags));
+        let is_library_meant = self.flags.has(&["--lib", "--all-targets"])
+            || (self.verb != Verb::Run && !self.flags.has(&PROGRAMS));
+        artifact.is_example() || (is_package_meant && is_library_meant)
+    }
+
     /// Says that rustc made no shared library of a crate that asks for one: it warns in words that name no way out, and
     /// Cargo calls the build a success.
     fn note_a_missing_library(&self, artifact: &Artifact) {
-        if !artifact.lacks_its_shared_library() {
+        if !artifact.lacks_its_shared_library() || !self.asks_for_library(artifact) {
             return;
         }
         let (name, triple) = (&artifact.target.name, self.triple());

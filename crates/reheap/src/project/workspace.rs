@@ -215,6 +215,12 @@ impl Workspace {
             .collect()
     }
 
+    /// Whether Cargo can select the package in a directory for these flags.
+    pub(super) fn means(&self, directory: &Path, flags: &Flags) -> bool {
+        let mut meant = self.meant_by(flags).into_iter();
+        meant.any(|member| member.directory == directory)
+    }
+
     /// Whether a package outside of the workspace is named.
     fn means_others(&self, flags: &Flags) -> bool {
         let is_member = |spec: &String| self.members.iter().any(|m| can_mean(spec, &m.name));
