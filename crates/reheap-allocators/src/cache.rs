@@ -8,18 +8,26 @@
 //! What is here gets executed and preloaded, so only whoever is trusted may write here ([`crate::trust`]). What reheap
 //! makes here is for nobody else to write, whatever the umask says. Everybody may read it: a program that gives up its
 //! rights still starts others with the preload.
+//!
+//! [`contents`] says what is here, and removes it.
+
+pub mod contents;
 
 use crate::trust::{Distrusted, Trust};
 use sha2::{Digest, Sha256};
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime};
 
 /// A cache directory.
 #[derive(Debug, Clone)]
 pub struct Cache {
     root: PathBuf,
+    /// The lock that all users of the cache share. While somebody has it, nothing is removed.
+    in_use: Arc<OnceLock<File>>,
 }
 
 /// What could not be done in the cache.
@@ -71,7 +79,41 @@ pub struct Lock {
 impl Cache {
     /// The cache in a directory, which need not exist yet.
     pub fn at(root: PathBuf) -> Self {
-        Self { root }
+        Self {
+            root,
+            in_use: Arc::default(),
+        }
+    }
+
+    /// Lets nothing be removed for as long as this value lives. Before that, what is old goes.
+    ///
+    /// # Errors
+    /// When the cache cannot be locked.
+    pub fn hold(&self) -> Result<(), CacheError> {
+        if self.root.is_dir() && self.in_use.get().is_none() {
+            // If something cannot be removed, it is tried again another day.
+            let _ = self.remove_old();
+            self.lock_for_use()?;
+        }
+        Ok(())
+    }
+
+    fn lock_for_use(&self) -> Result<(), CacheError> {
+        if self.in_use.get().is_some() {
+            return Ok(());
+        }
+        let path = self.lock_of_users();
+        // A cache where this user can make no lock is somebody else's, who must look after its users.
+        if let Ok(file) = open_or_make(&path) {
+            file.lock_shared()
+                .map_err(CacheError::new("take the lock", &path))?;
+            let _ = self.in_use.set(file); // another thread may have been quicker
+        }
+        Ok(())
+    }
+
+    fn lock_of_users(&self) -> PathBuf {
+        self.root.join("lock")
     }
 
     /// The directory itself.
@@ -102,6 +144,7 @@ impl Cache {
         self.make_directories(&directory)?;
         // Somebody may have made it in the meantime, as in `/tmp`.
         Trust::of_this_process().check(&directory)?;
+        self.lock_for_use()?;
         Ok(directory)
     }
 
@@ -146,7 +189,7 @@ impl Cache {
     }
 
     fn lock_file(&self, name: &str) -> Result<(PathBuf, File), CacheError> {
-        let path = self.directory("locks")?.join(name);
+        let path = self.directory(LOCKS)?.join(name);
         let file = File::create(&path).map_err(CacheError::new("make the lock", &path))?;
         Ok((path, file))
     }
@@ -184,10 +227,13 @@ impl Cache {
         is_whole: impl Fn(&Path) -> bool,
         make: impl FnOnce(&Path) -> Result<(), E>,
     ) -> Result<PathBuf, E> {
+        let is_known = contents::KINDS.iter().any(|known| known.name == kind);
+        debug_assert!(is_known, "nobody would see or remove what is in `{kind}`");
         let directory = self.directory(kind)?;
         let entry = directory.join(name);
         if is_whole(&entry) {
             check_entry(&entry)?;
+            note_use(&entry);
             return Ok(entry);
         }
         self.remove_abandoned(&directory, kind, |file| {
@@ -239,6 +285,28 @@ impl Cache {
 
 /// What the name of a directory begins with that becomes an entry. The entry's name and a random part follow.
 const UNFINISHED: &str = ".unfinished-";
+
+/// The directory of the locks that are for one entry.
+const LOCKS: &str = "locks";
+
+/// Notes that an entry is used, which keeps it from being removed as an old one.
+pub(crate) fn note_use(entry: &Path) {
+    const PRECISION: Duration = Duration::from_hours(24);
+    let noted = entry.metadata().and_then(|metadata| metadata.modified());
+    if !noted.is_ok_and(|noted| contents::is_younger(noted, PRECISION)) {
+        // The entry may be somebody else's, who notes for himself.
+        let _ = File::open(entry).and_then(|entry| entry.set_modified(SystemTime::now()));
+    }
+}
+
+/// A file that is there, or an empty one. Nobody else may write to it.
+fn open_or_make(path: &Path) -> io::Result<File> {
+    File::open(path).or_else(|_| {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o644);
+        options.open(path)
+    })
+}
 
 /// Refuses an entry that somebody else may write to.
 ///

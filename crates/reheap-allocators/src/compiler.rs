@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 pub use cxx_library::{CxxLibraryError, names_cxx_library};
-pub use find::{find, find_archiver, find_zig};
+pub use find::{find, find_archiver, find_zig, variables};
 pub use link::{LinkError, Pie};
 
 use crate::cache::{Cache, hash};

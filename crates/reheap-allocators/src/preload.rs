@@ -6,7 +6,7 @@
 //!
 //! Each libc needs a library of its own: glibc and musl lay out `errno`, thread-local storage and locks differently.
 
-use crate::cache::{Cache, CacheError, hash};
+use crate::cache::{Cache, CacheError, hash, note_use};
 use crate::catalogue::{Allocator, Recipe};
 use crate::foreign::{self, Foreign};
 use crate::link_kind::LinkKind;
@@ -212,7 +212,12 @@ pub(crate) fn find(prefix: &str, file_name: &str, cache: &Cache) -> Option<PathB
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let names = names.filter(|name| name.starts_with(prefix));
     let libraries = names.map(|name| preloads.join(name).join(file_name));
-    libraries.filter(|library| is_whole(library)).max()
+    let found = libraries.filter(|library| is_whole(library)).max();
+    found
+        .as_deref()
+        .and_then(Path::parent)
+        .inspect(|entry| note_use(entry));
+    found
 }
 
 /// A path for `LD_PRELOAD` that leads a process of the library's libc to the library. A process of the other libc finds

@@ -24,7 +24,8 @@ use reheap_allocators::trust::Distrusted;
 use reheap_allocators::upstream::{self, BuildError, Toolchain};
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::path::{Component, Path, PathBuf};
 
 /// Whether the sources of an allocator may be fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,6 +114,7 @@ impl Workshop {
             return Ok(cache);
         }
         let cache = find_cache()?;
+        cache.hold().map_err(unusable_cache)?;
         Ok(self.cache.get_or_init(|| cache))
     }
 
@@ -296,7 +298,7 @@ impl Workshop {
             return Ok(found.path);
         }
         let cache = self.cache()?;
-        if !names_a_compiler()
+        if !names_a_compiler(target)
             && let Some(library) = preload::find_built(allocator, target, cache)
         {
             check_entry_of(&library)?;
@@ -326,7 +328,7 @@ impl Workshop {
             |prebuilt| prebuilt.lists_preload(allocator, target),
             |cache| {
                 preload::find_built(allocator, target, cache).is_some()
-                    && (!names_a_compiler()
+                    && (!names_a_compiler(target)
                         || self.would_find(allocator, target, |toolchain| {
                             preload::is_built(allocator, target, toolchain, cache)
                         }))
@@ -403,7 +405,7 @@ impl Workshop {
             return Ok(prebuilt);
         }
         let cache = self.cache()?;
-        if !names_a_compiler()
+        if !names_a_compiler(target)
             && let Some(built) = library.find_built(target, cache)
         {
             check_entry_of(&built)?;
@@ -492,12 +494,11 @@ pub(crate) fn refuse_missing(choice: &Choice, target: &Target) -> Result<(), Fai
     Err(Failure::usage(text).hint(format!("use one of these: {}", names.join(", "))))
 }
 
-/// Whether the environment asks for a certain compiler. If it does not, what any of them has built will do.
-fn names_a_compiler() -> bool {
-    env_vars::all().any(|(name, _)| {
-        let name = name.to_string_lossy();
-        name.starts_with("CC_") || name.starts_with("CXX_")
-    })
+/// Whether the environment names a compiler for the target. If it does not, what any of them has built will do.
+fn names_a_compiler(target: &Target) -> bool {
+    let names = compiler::variables(target);
+    let is_one = |name: &OsStr| names.iter().any(|known| name == known.as_str());
+    env_vars::all().any(|(name, value)| is_one(&name) && !value.is_empty())
 }
 
 /// `doctor` is about static executables: it does not look for a compiler for glibc.
@@ -515,7 +516,8 @@ fn no_compiler(reason: String, target: &Target) -> Failure {
     }
 }
 
-fn find_cache() -> anyhow::Result<Cache> {
+/// The cache that the environment names, or the user's, for a command that only looks at it or cleans it.
+pub(crate) fn find_cache() -> anyhow::Result<Cache> {
     let cache = match env_vars::variable(env_vars::CACHE_DIR) {
         Some(directory) => Cache::at(std::path::absolute(directory)?),
         None => env_vars::cache_home()
@@ -565,18 +567,20 @@ pub(crate) fn another_cache() -> String {
 }
 
 fn find_libc_of_rust(rustc: &Path, target: &Target) -> anyhow::Result<PathBuf> {
-    let libc = library_directory_of_rust(rustc, target)?.join("self-contained/libc.a");
+    let libraries = library_directory_of_rust(rustc, target)?;
+    let libc = libraries.join("self-contained/libc.a");
     match libc.is_file() {
         true => Ok(libc),
-        false => Err(not_installed(target).into()),
+        false => Err(not_installed(target, &libraries).into()),
     }
 }
 
 /// Cargo builds allocators for the target, and would say only that there is no `core` for it.
 fn require_rust_for(rustc: &Path, target: &Target) -> anyhow::Result<()> {
-    match library_directory_of_rust(rustc, target)?.is_dir() {
+    let libraries = library_directory_of_rust(rustc, target)?;
+    match libraries.is_dir() {
         true => Ok(()),
-        false => Err(not_installed(target).into()),
+        false => Err(not_installed(target, &libraries).into()),
     }
 }
 
@@ -586,15 +590,28 @@ fn library_directory_of_rust(rustc: &Path, target: &Target) -> anyhow::Result<Pa
         .args(["--print", "target-libdir", "--target", target.triple()])
         .output()
         .with_context(|| format!("cannot start `{}`", rustc.display()))?;
+    let printed = String::from_utf8_lossy(&output.stdout);
     match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).trim().into()),
-        false => Err(not_installed(target).into()),
+        true => Ok(printed.trim().into()),
+        false => Err(not_installed(target, Path::new("")).into()),
     }
 }
 
-fn not_installed(target: &Target) -> Failure {
+/// rustup adds a target to the toolchain of the directory or the default one. `cargo +nightly` or a configured `rustc` may
+/// use another, so the hint names it.
+fn not_installed(target: &Target, libraries: &Path) -> Failure {
     let failure = Failure::failed(format!("Rust's target `{target}` is not installed"));
-    failure.hint(format!("rustup target add {target}"))
+    failure.hint(match toolchain_of_rustup(libraries) {
+        Some(toolchain) => format!("rustup target add --toolchain {toolchain} {target}"),
+        None => format!("rustup target add {target}"),
+    })
+}
+
+/// The toolchain that a directory is in, if rustup installed it (rustup book, "Toolchains").
+fn toolchain_of_rustup(directory: &Path) -> Option<&str> {
+    let mut components = directory.components();
+    components.find(|component| *component == Component::Normal("toolchains".as_ref()))?;
+    components.next()?.as_os_str().to_str()
 }
 
 fn lacks_cxx(error: &anyhow::Error) -> bool {

@@ -176,6 +176,19 @@ fn a_target_that_is_not_installed_is_named_with_the_command_that_installs_it() {
 }
 
 #[test]
+fn a_target_is_added_to_the_toolchain_that_lacks_it() {
+    let project = Project::new(HELLO);
+    let prints_libraries = "case \" $* \" in *' target-libdir '*) echo \"${0%/bin/*}/lib/rustlib/x/lib\";; *) exec rustc \"$@\";; esac";
+    let rustc = project.script("toolchains/nightly-of-today/bin/rustc", prints_libraries);
+    let hint = format!(
+        "hint: rustup target add --toolchain nightly-of-today {}",
+        target()
+    );
+    let mut build = project.cargo_reheap("build");
+    run(build.env("RUSTC", rustc)).ended_with(1).said(&[&hint]);
+}
+
+#[test]
 fn a_compiler_that_does_not_work_is_named_with_the_ways_to_get_one() {
     let project = Project::new(HELLO);
     let mut build = project.cargo_reheap("build");

@@ -56,6 +56,7 @@ fn every_command_is_found() {
         "report",
         "list",
         "doctor",
+        "cache",
         "generate",
         "enable",
         "disable",

@@ -20,6 +20,14 @@ use crate::trust::{Distrusted, Trust};
 use reheap_elf::Class;
 use serde::{Deserialize, Serialize};
 
+/// The variables by which the environment names a compiler for a target, whatever the language.
+pub fn variables(target: &Target) -> Vec<String> {
+    let tools = ["CC", "CXX"].into_iter();
+    tools
+        .flat_map(|tool| environment_names(tool, target))
+        .collect()
+}
+
 /// Finds a compiler that makes objects, or static programs, for a target.
 ///
 /// With a variable `CC_<target>` or `CXX_<target>` the user decides: if that compiler does not work, `find` tries no

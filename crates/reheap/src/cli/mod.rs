@@ -3,6 +3,7 @@
 pub(crate) mod adopt;
 mod attack;
 mod bench;
+mod cache;
 mod cargo;
 mod cargo_bench;
 mod cc;
@@ -107,6 +108,9 @@ enum Command {
     /// Set up a Rust project's allocator, check it, or take it out again
     #[command(after_help = adopt::EXAMPLES)]
     Adopt(Box<adopt::AdoptArguments>),
+    /// Show what reheap keeps in its cache, or remove it
+    #[command(after_help = cache::EXAMPLES)]
+    Cache(cache::CacheArguments),
     /// Show the catalogue of allocators
     #[command(after_help = list::EXAMPLES)]
     List(list::ListArguments),
@@ -220,6 +224,7 @@ fn run_reheap(arguments: Vec<OsString>) -> ExitCode {
         Command::Report(arguments) => report::run(&arguments),
         Command::Image(arguments) => image::run(&arguments),
         Command::Adopt(arguments) => adopt::run(&arguments),
+        Command::Cache(arguments) => cache::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Generate(arguments) => generate::run(&arguments),
