@@ -71,12 +71,26 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     let failure = error
         .chain()
         .find_map(|cause| cause.downcast_ref::<Failure>());
-    let mut text = format!("reheap: {error:#}\n");
+    let mut text = shortened(&format!("reheap: {error:#}\n"));
     if let Some(hint) = failure.and_then(|f| f.hint.as_ref()) {
         text.push_str(&format!("\nhint: {hint}\n"));
     }
     to_stderr(&text);
     ExitCode::from(failure.map_or(exit::FAILED, |f| f.code))
+}
+
+/// An error without its middle, if that is long. A compiler or a linker may have said megabytes: what failed is at the
+/// beginning of it, and why is at the end.
+fn shortened(text: &str) -> String {
+    const FRONT_BYTES: usize = 4_000;
+    const END_BYTES: usize = 8_000;
+    if text.len() <= 2 * (FRONT_BYTES + END_BYTES) {
+        return text.to_owned();
+    }
+    let front = &text[..text.floor_char_boundary(FRONT_BYTES)];
+    let end = &text[text.ceil_char_boundary(text.len() - END_BYTES)..];
+    let left_out = text.len() - front.len() - end.len();
+    format!("{front}\n[… {left_out} bytes left out …]\n{end}")
 }
 
 /// Prints a line that is neither data nor an error.
@@ -134,6 +148,16 @@ pub(crate) fn data(text: &str) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_error_keeps_its_beginning_and_its_end() {
+        let text = format!("cannot link: {}undefined: é", "é".repeat(1_000_000));
+        let short = shortened(&text);
+        assert!(short.len() < 20_000);
+        assert!(short.starts_with("cannot link: é") && short.ends_with("undefined: é"));
+        assert!(short.contains("bytes left out"));
+        assert_eq!(shortened("cannot link"), "cannot link");
+    }
 
     #[test]
     fn control_characters_of_a_hostile_name_do_not_reach_the_terminal() {
