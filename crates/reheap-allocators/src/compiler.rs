@@ -228,6 +228,7 @@ pub const REFUSES_ITSELF: &str = "reheap is not a compiler for itself";
 pub struct Search {
     environment: BTreeMap<OsString, OsString>,
     tools: Option<PathBuf>,
+    compiler: Option<OsString>,
     memory: Option<Cache>,
     /// Names of programs that were looked up, and files that were read, for a record of what is found.
     looked_at: RefCell<BTreeSet<PathBuf>>,
@@ -259,6 +260,13 @@ impl Search {
     #[must_use]
     pub fn with_tools(mut self, directory: PathBuf) -> Search {
         self.tools = Some(directory);
+        self
+    }
+
+    /// Takes only this compiler: `zig`, wherever it is, or a command in the form of `CC_<target>`.
+    #[must_use]
+    pub fn with_compiler(mut self, command: &OsStr) -> Search {
+        self.compiler = Some(command.to_owned());
         self
     }
 

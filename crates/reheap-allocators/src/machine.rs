@@ -314,11 +314,20 @@ impl Machine {
 
     fn compiler(&self, language: Language, purpose: Purpose) -> Result<String, String> {
         match compiler::find(&self.target, language, purpose, &self.search) {
-            Ok(compiler) => Ok(format!(
-                "{} ({})",
-                compiler.program.display(),
-                compiler.kind
-            )),
+            Ok(compiler) => {
+                let found = format!("{} ({})", compiler.program.display(), compiler.kind);
+                let lacks = match purpose {
+                    Purpose::Programs => compiler.lacks(&self.search),
+                    _ => Vec::new(),
+                };
+                Ok(match lacks[..] {
+                    [] => found,
+                    _ => format!(
+                        "{found}, without {}; for programs that need it: --compiler zig",
+                        lacks.join(" and ")
+                    ),
+                })
+            }
             Err(error) => Err(error.to_string()),
         }
     }
@@ -424,6 +433,11 @@ impl Machine {
             Item::Make => self.packages(|_| Some("make")),
             // musl-gcc is a small package. Where it needs root, Zig does not.
             Item::CObjects | Item::CPrograms => {
+                // Debian's lacks the kernel's headers and a function that the unwinder needs, which allocators do not
+                // miss and programs may.
+                if item == Item::CPrograms && self.manager() == Some(Manager::Apt) {
+                    return self.fix_zig();
+                }
                 let packages = self.packages(|manager| match manager {
                     Manager::Apk => Some("gcc musl-dev"),
                     Manager::Apt => Some("musl-tools"),
@@ -659,6 +673,13 @@ mod tests {
             )
         );
         assert_eq!(fix_of(&bench, Item::CxxPrograms), zig);
+    }
+
+    #[test]
+    fn c_programs_on_debian_are_better_made_with_zig_also_by_root() {
+        let scripts = [("apt-get", ""), ("python3", "[ \"$2\" = pip ]")];
+        let zig = fix_of(&machine_with(&scripts, Rights::Root), Item::CPrograms);
+        assert!(zig.starts_with("python3 -m pip install"), "{zig}");
     }
 
     #[test]

@@ -182,6 +182,18 @@ impl Workshop {
         Ok(Some(compiler.cxx_library(self.search(), self.cache()?)?))
     }
 
+    /// The compiler that the user asks for, for programs.
+    pub(crate) fn named_compiler(
+        &self,
+        command: &OsStr,
+        target: &Target,
+        language: Language,
+    ) -> anyhow::Result<Compiler> {
+        let search = self.search().clone().with_compiler(command);
+        let found = compiler::find(target, language, Purpose::Programs, &search);
+        Ok(found.map_err(|error| Failure::failed(error.to_string()))?)
+    }
+
     /// The first C compiler that was looked for and is not there.
     pub(crate) fn missing_c_compiler(&self) -> Option<Failure> {
         let compilers = self.compilers.borrow();

@@ -54,9 +54,11 @@ pub fn find(
         musl_gcc,
         host_gcc_with_musl_headers,
     ];
-    let subject = (target, language, purpose, &search.tools);
-    let found = remembered::or_search(subject, search, || {
-        trial.first_of(passes.into_iter().chain(OF_ZIG))
+    let subject = (target, language, purpose, &search.tools, &search.compiler);
+    let found = remembered::or_search(subject, search, || match search.compiler.as_deref() {
+        None => trial.first_of(passes.into_iter().chain(OF_ZIG)),
+        Some(name) if name == "zig" => trial.first_of(OF_ZIG),
+        Some(_) => trial.first_of([asked_for as Pass]),
     })?;
     Ok(found.compiler)
 }
@@ -131,6 +133,25 @@ impl Finding for Found {
 
     fn still_holds(&self, search: &Search) -> bool {
         self.version_of_script == version_of_script(&self.compiler, search)
+    }
+}
+
+impl Compiler {
+    /// What programs may need and cannot get with it.
+    pub fn lacks(&self, search: &Search) -> Vec<&'static str> {
+        let links = |text: &str| -> std::io::Result<bool> {
+            let directory = tempfile::tempdir()?;
+            let source = directory.path().join("trial.c");
+            fs::write(&source, text)?;
+            let mut command = self.command_in(search);
+            command.arg("-static").args(["-x", "c"]).arg(source);
+            command.arg("-o").arg(directory.path().join("trial"));
+            Ok(command.output()?.status.success())
+        };
+        let lacking = EXTRAS
+            .iter()
+            .filter(|(_, text)| links(text).is_ok_and(|links| !links));
+        lacking.map(|(name, _)| *name).collect()
     }
 }
 
@@ -237,16 +258,15 @@ fn from_environment(trial: &Trial<'_>) -> Outcome {
         let Some(value) = trial.search.variable(name) else {
             continue;
         };
-        let shown = format!("{name}={}", value.to_string_lossy());
-        let Some((program, arguments)) = split_command(value, trial.search) else {
-            return Outcome::RejectedForGood(rejected(shown, Reason::NotFound));
-        };
-        return match trial.run(trial.named(program, arguments)) {
-            Ok(compiler) => Outcome::Found(compiler),
-            Err(reason) => Outcome::RejectedForGood(rejected(shown, reason)),
-        };
+        return trial.only(&format!("{name}={}", value.to_string_lossy()), value);
     }
     Outcome::Rejected(vec![rejected(names[1].clone(), Reason::NotFound)])
+}
+
+/// The compiler of [`Search::with_compiler`].
+fn asked_for(trial: &Trial<'_>) -> Outcome {
+    let command = trial.search.compiler.as_deref().unwrap_or_default();
+    trial.only(&command.to_string_lossy(), command)
 }
 
 fn native(trial: &Trial<'_>) -> Outcome {
@@ -560,6 +580,17 @@ impl Trial<'_> {
         }
     }
 
+    /// The compiler that the user decides for.
+    fn only(&self, shown: &str, command: &OsStr) -> Outcome {
+        let Some((program, arguments)) = split_command(command, self.search) else {
+            return Outcome::RejectedForGood(rejected(shown, Reason::NotFound));
+        };
+        match self.run(self.named(program, arguments)) {
+            Ok(compiler) => Outcome::Found(compiler),
+            Err(reason) => Outcome::RejectedForGood(rejected(shown, reason)),
+        }
+    }
+
     /// The candidate that the user names.
     fn named(&self, program: PathBuf, arguments: Vec<OsString>) -> Candidate {
         let kind = Kind::FromEnvironment;
@@ -749,6 +780,19 @@ const TRIAL_CXX_PROGRAM: &str = "\
 #include <cstdlib>
 int main(int count, char **words) { try { throw std::string(words[0]); } catch (std::string &) { return count < 1; } }
 ";
+
+/// What a program may need and Debian's `musl-gcc` lacks, with a program that needs it. GCC's unwinder calls
+/// `_dl_find_object` since version 12, and musl has none.
+const EXTRAS: [(&str, &str); 2] = [
+    (
+        "the kernel's headers",
+        "#include <linux/limits.h>\nint main(void) { return PATH_MAX; }\n",
+    ),
+    (
+        "an unwinder",
+        "#include <unwind.h>\nint main(void) { return _Unwind_FindEnclosingFunction((void *) main) != 0; }\n",
+    ),
+];
 
 const OTHER_LIBCS: [(&str, &str); 5] = [
     ("reheap: not glibc", "another libc"),

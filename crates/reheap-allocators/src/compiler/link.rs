@@ -192,6 +192,20 @@ impl Compiler {
         })
     }
 
+    /// The first of these arguments, if there is one, with which Zig 0.14 cannot link a program: its driver knows neither
+    /// `--wrap` nor `-Map`, and it has no runtime for coverage.
+    pub fn unknown_to_its_linker<'a>(&self, arguments: &'a [OsString]) -> Option<&'a str> {
+        if self.linking != Linking::Zig {
+            return None;
+        }
+        let words = arguments.iter().filter_map(|argument| argument.to_str());
+        words.flat_map(|word| word.split(',')).find(|word| {
+            let name = word.trim_start_matches('-').split('=').next();
+            let is_known = matches!(name, Some("wrap" | "Map" | "coverage" | "fprofile-arcs"));
+            word.starts_with('-') && is_known
+        })
+    }
+
     /// The libc.a with which this compiler links static programs: the one to derive from.
     ///
     /// # Errors

@@ -5,6 +5,7 @@
 //! and `-t arget`.
 
 mod call;
+mod options;
 
 use crate::choice::{self, Choice, StaticArguments};
 use crate::env_vars;
@@ -47,13 +48,17 @@ pub(crate) struct CcArguments {
     /// The libc.a to derive from [default: the compiler's own]
     #[arg(long, value_name = "FILE")]
     libc: Option<PathBuf>,
+    /// The compiler: `zig`, or a command such as `musl-gcc` or `/opt/cross/bin/gcc -m64`
+    /// [default: see `reheap doctor`]
+    #[arg(long, value_name = "COMPILER")]
+    compiler: Option<OsString>,
     /// The compiler's arguments, all that follow
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
         value_name = "COMPILER ARGUMENTS"
     )]
-    compiler: Vec<OsString>,
+    given: Vec<OsString>,
 }
 
 #[derive(Debug, clap::Parser)]
@@ -137,7 +142,7 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
     let target = choice::musl_target(arguments.target.as_deref())?;
     refuse_missing(&linked_with.choice, &target)?;
     let workshop = Workshop::new(Network::AsConfigured);
-    let given = &arguments.compiler;
+    let given = &arguments.given;
     let read = call::with_response_files(given)?;
     refuse_late_target(&read)?;
     let call = Call::of(&read);
@@ -150,7 +155,10 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
         return Err(Failure::usage(text).hint(hint).into());
     }
     // Objects use the same compiler as links: another one may have other headers or another C++ library.
-    let compiler = workshop.compiler(&target, language, Purpose::Programs)?;
+    let compiler = match &arguments.compiler {
+        Some(command) => workshop.named_compiler(command, &target, language)?,
+        None => workshop.compiler(&target, language, Purpose::Programs)?,
+    };
     let pie = Pie::of_arguments(&read);
     let mut command = compiler.command_in(workshop.search());
     command.args(compiler.front_of(&read));
@@ -184,6 +192,13 @@ fn run(language: Language, arguments: &CcArguments) -> anyhow::Result<ExitCode> 
     }
     // Last, because the last of them may be a flag that lacks its value.
     let status = command.args(given).status().with_context(cannot_start)?;
+    if let Some(option) = compiler.unknown_to_its_linker(&read)
+        && !status.success()
+    {
+        let text = format!("Zig cannot link a program with `{option}`");
+        let hint = "choose another compiler: --compiler <COMPILER>";
+        return Err(Failure::failed(text).hint(hint).into());
+    }
     if status.success() {
         prove(&call::output_of(&read), &linked_with.choice, &target)?;
     }

@@ -3,6 +3,7 @@
 //! reheap has to know whether it makes an executable, and which file that is, before and after the compiler reads the same
 //! words. So it reads response files, too: what `@file` has counts as much as what stands beside it.
 
+use super::options::{COMPILE, Input, inputs, only_asks};
 use crate::ui::Failure;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -25,10 +26,11 @@ pub(super) enum Call {
 impl Call {
     pub(super) fn of(arguments: &[OsString]) -> Self {
         let has = |flags: &[&str]| arguments.iter().any(|a| flags.iter().any(|flag| a == flag));
-        if has(&COMPILE) {
-            Self::Compiles
-        } else if has(&["-###"]) || !has_input(arguments) {
+        let inputs = inputs(arguments);
+        if inputs.is_empty() || arguments.iter().any(only_asks) {
             Self::Other
+        } else if has(&COMPILE) || inputs.iter().all(|input| *input == Input::Header) {
+            Self::Compiles
         } else if has(&["-shared", "--shared"]) {
             // libtool gives `-nostdlib` as well, when the language is C++, and names the libraries itself.
             Self::LinksShared
@@ -39,22 +41,6 @@ impl Call {
         }
     }
 }
-
-/// Options that make no program, in GCC's spellings and Clang's.
-const COMPILE: [&str; 12] = [
-    "-c",
-    "--compile",
-    "-S",
-    "--assemble",
-    "-E",
-    "--preprocess",
-    "-M",
-    "--dependencies",
-    "-MM",
-    "--user-dependencies",
-    "-fsyntax-only",
-    "--syntax-only",
-];
 
 /// Options with which a driver adds no libc of its own accord.
 const ADD_NO_LIBC: [&str; 4] = [
@@ -75,47 +61,6 @@ fn names_libc(arguments: &[OsString]) -> bool {
     };
     let in_two_words = |words: &[OsString]| words[0] == "-l" && words[1] == "c";
     all.into_iter().any(of_linker) || arguments.windows(2).any(in_two_words)
-}
-
-/// Options of GCC and Clang whose value is the next argument.
-const TAKE_A_VALUE: [&str; 23] = [
-    "-o",
-    "--output",
-    "-I",
-    "-L",
-    "-D",
-    "-U",
-    "-x",
-    "-l",
-    "-u",
-    "-T",
-    "-z",
-    "-e",
-    "-include",
-    "-imacros",
-    "-isystem",
-    "-idirafter",
-    "-iquote",
-    "-MF",
-    "-MT",
-    "-MQ",
-    "-Xlinker",
-    "-specs",
-    "-target",
-];
-
-fn has_input(arguments: &[OsString]) -> bool {
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let is_option = argument.as_encoded_bytes().first() == Some(&b'-') && argument.len() > 1;
-        if !is_option {
-            return true;
-        }
-        if TAKE_A_VALUE.iter().any(|option| argument == option) {
-            rest.next();
-        }
-    }
-    false
 }
 
 /// The file that a link makes.
@@ -209,6 +154,11 @@ mod tests {
             (&["--compile", "a.c"], Call::Compiles),
             (&["a.o", "-lm"], Call::Links),
             (&["-###", "a.c"], Call::Other),
+            (&["--version", "a.c"], Call::Other),
+            (&["-c", "-print-file-name=libc.a", "a.c"], Call::Other),
+            (&["words.h", "-o", "words.h.gch"], Call::Compiles),
+            (&["words.h", "a.c"], Call::Links),
+            (&["--sysroot", "/opt", "-B", "/usr/bin", "-v"], Call::Other),
         ] {
             assert_eq!(Call::of(&strings(arguments)), call, "{arguments:?}");
         }
