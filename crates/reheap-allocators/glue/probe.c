@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 // The same in probe.rs. Another layout takes another magic.
-#define MAGIC "reheap3"
+#define MAGIC "reheap4"
 enum function { MALLOC, CALLOC, REALLOC, FREE, ALIGNED_ALLOC, POSIX_MEMALIGN, MEMALIGN, FUNCTIONS };
 enum { PATH_BYTES = 4096, ADD_TIME_EVERY = 1024 };
 

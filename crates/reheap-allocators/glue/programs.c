@@ -41,7 +41,7 @@ struct program {
     atomic_uint loaded;           // ran with this library, and with the malloc behind it
     atomic_uint without_variable; // of those that were started: LD_PRELOAD does not name this library
     atomic_uint own_malloc;       // ran with this library and a malloc in front of it
-    uint32_t unused;
+    atomic_uint unheard;          // were started with this library named, and cannot write into the recording
     uint64_t device;
     uint64_t inode;
     char path[PROGRAM_PATH_BYTES];
@@ -153,41 +153,52 @@ static const char *value_of(char *const *variables, const char *name) {
     return NULL;
 }
 
-// Whether a program with these variables can open the recording. Another user cannot, even where this process still has
-// rights that the program will not have.
+// Whether a program with these variables can open the recording. In a sandbox it cannot. Neither can another user, even
+// where this process still has rights that the program will not have.
 static int can_record(char *const *variables) {
     const char *path = value_of(variables, "REHEAP_PROBE");
+    int file = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    if (file < 0) return 0;
     struct stat status;
-    return path && stat(path, &status) == 0 && status.st_uid == geteuid();
+    int is_open_to_it = fstat(file, &status) == 0 && (status.st_uid == geteuid() || (status.st_mode & S_IWOTH));
+    close(file);
+    return is_open_to_it;
 }
 
 struct start {
-    struct program *program; // NULL if nothing is claimed about this one
-    unsigned without_variable;
+    struct program *program; // NULL if its file is not known
+    int has_variable;
+    int can_record;
 };
+
+// With the library and without the recording, it could not say that it has the library.
+static void count_start(struct start start, unsigned change) {
+    if (!start.program) return;
+    if (start.has_variable && !start.can_record) {
+        atomic_fetch_add(&start.program->unheard, change);
+        return;
+    }
+    atomic_fetch_add(&start.program->started, change);
+    if (!start.has_variable) atomic_fetch_add(&start.program->without_variable, change);
+}
 
 // Notes that a program is about to be started.
 static struct start starts(const char *path, char *const *variables) {
-    struct start start = {NULL, 0};
+    struct start start = {NULL, 0, 0};
     if (!__atomic_load_n(&programs, __ATOMIC_ACQUIRE) || !path) return start;
     int errno_before = errno;
     const char *preload = value_of(variables, "LD_PRELOAD");
-    start.without_variable = !preload || !strstr(preload, OWN_NAME);
-    // With the library and without the recording, it could not say that it has the library.
-    if (start.without_variable || can_record(variables)) start.program = place_of(path);
-    if (start.program) {
-        atomic_fetch_add(&start.program->started, 1);
-        atomic_fetch_add(&start.program->without_variable, start.without_variable);
-    }
+    start.has_variable = preload && strstr(preload, OWN_NAME);
+    start.can_record = can_record(variables);
+    start.program = place_of(path);
+    count_start(start, 1);
     errno = errno_before;
     return start;
 }
 
 // Takes that back if it was not started.
 static void did_not_start(struct start start) {
-    if (!start.program) return;
-    atomic_fetch_sub(&start.program->started, 1);
-    atomic_fetch_sub(&start.program->without_variable, start.without_variable);
+    count_start(start, -1u);
 }
 
 // Where execvp(3) finds a program. Without PATH, glibc and musl agree on the last two directories.
@@ -203,7 +214,7 @@ static struct start starts_named(const char *name, char *const *variables) {
         if (stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0) {
             return starts(path, variables);
         }
-        if (!directory[length]) return (struct start){NULL, 0};
+        if (!directory[length]) return (struct start){NULL, 0, 0};
         directory += length + 1;
     }
 }

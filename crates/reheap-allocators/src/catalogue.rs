@@ -225,8 +225,12 @@ pub const FAMILY_GLUE: Glue = Glue {
     name: "family",
     source: include_str!("../glue/family.c"),
 };
-/// Glue for every preload: what glibc has beside the family. For musl, these files are empty.
-pub const PRELOAD_GLUE: [Glue; 2] = [
+/// Glue for every preload: its own system calls, and what glibc has beside the family, which is nothing for musl.
+pub const PRELOAD_GLUE: [Glue; 3] = [
+    Glue {
+        name: "kernel",
+        source: include_str!("../glue/kernel.c"),
+    },
     Glue {
         name: "glibc",
         source: include_str!("../glue/glibc.c"),

@@ -13,6 +13,7 @@ use crate::catalogue::Glue;
 use crate::load::{self, LoadFailure, Loading, is_same_file};
 use crate::own_library::{Base, OwnLibrary};
 use crate::recording::{Layout, RecordingError, RecordingFile};
+use programs::Programs;
 pub use programs::{Because, Without};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -66,7 +67,7 @@ const COUNTERS: usize = 4 + COUNTED;
 const OBJECT_BYTES: usize = 4096;
 const LAYOUT: Layout = Layout {
     variable: "REHEAP_PROBE",
-    magic: b"reheap3\0",
+    magic: b"reheap4\0",
     bytes: 8 + 8 * COUNTERS + 2 * OBJECT_BYTES + programs::BYTES,
 };
 const WRITTEN: u32 = 2;
@@ -79,12 +80,12 @@ pub const GLIBC_CHECKS: &str = "libc_malloc_debug.so.0";
 pub struct Recording(RecordingFile);
 
 impl Recording {
-    /// Makes an empty one at that path, which the command and its children must be able to open.
+    /// Makes an empty one.
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn create(path: &Path) -> Result<Self, RecordingError> {
-        RecordingFile::create(path, LAYOUT).map(Self)
+    pub fn create() -> Result<Self, RecordingError> {
+        RecordingFile::create(LAYOUT).map(Self)
     }
 
     /// The variables that the run gets: `LD_PRELOAD` with the probe in front of what else is to be preloaded.
@@ -120,6 +121,9 @@ pub struct Observation {
     pub front: Option<PathBuf>,
     /// The programs that run without the preload, as far as one with the probe started them.
     pub without: Vec<Without>,
+    /// The programs that were to load the preload, and that cannot write into the recording: as another user, or in a
+    /// sandbox. What they do is not known.
+    pub unheard: Vec<PathBuf>,
     /// The processor time of the processes that get their memory through the probe. Of killed ones, the last part is
     /// missing.
     pub time: Duration,
@@ -140,6 +144,9 @@ pub enum WhyNot {
     /// The probe was loaded, and nobody called it.
     #[error("it was loaded, but never called: the program allocates nothing, or by itself")]
     NeverCalled,
+    /// The programs that can have called it cannot write into the recording.
+    #[error("{} cannot write down its calls, as another user or in a sandbox", names(.0))]
+    Unheard(Vec<PathBuf>),
     /// Another object answers.
     #[error("malloc comes from `{}`", .0.display())]
     OtherProvider(PathBuf),
@@ -158,9 +165,11 @@ impl WhyNot {
             Self::NeverLoaded | Self::OtherProvider(_) | Self::UnknownProvider => {
                 load::failure(loading, library).map_or(self, Self::NotLoadable)
             }
-            Self::NotLoadable(_) | Self::OwnAllocator(_) | Self::NeverCalled | Self::ChecksOff => {
-                self
-            }
+            Self::NotLoadable(_)
+            | Self::OwnAllocator(_)
+            | Self::NeverCalled
+            | Self::Unheard(_)
+            | Self::ChecksOff => self,
         }
     }
 }
@@ -175,7 +184,11 @@ impl Observation {
         };
         let (provider, objects) = objects.split_at_checked(OBJECT_BYTES)?;
         let (front, programs) = objects.split_at_checked(OBJECT_BYTES)?;
-        let (time, without) = programs::parse(programs)?;
+        let Programs {
+            time,
+            without,
+            unheard,
+        } = programs::parse(programs)?;
         Some(Self {
             processes: *processes,
             elsewhere: *elsewhere,
@@ -185,6 +198,7 @@ impl Observation {
             provider: object(provider),
             front: object(front),
             without,
+            unheard,
             time,
         })
     }
@@ -199,10 +213,13 @@ impl Observation {
     /// # Errors
     /// The reason, where no process of the command does.
     pub fn active(&self, library: &Path) -> Result<String, WhyNot> {
+        let calls = self.calls_total();
+        if calls == 0 && !self.unheard.is_empty() {
+            return Err(WhyNot::Unheard(self.unheard.clone()));
+        }
         if self.processes == 0 {
             return Err(WhyNot::NeverLoaded);
         }
-        let calls = self.calls_total();
         if let Some(front) = &self.front
             && (self.in_front == self.processes || calls == 0)
         {
@@ -243,6 +260,14 @@ impl Observation {
             name.display()
         ))
     }
+}
+
+fn names(programs: &[PathBuf]) -> String {
+    let names = programs.iter().map(|program| {
+        let name = program.file_name().unwrap_or(program.as_os_str());
+        format!("`{}`", name.display())
+    });
+    names.collect::<Vec<_>>().join(", ")
 }
 
 /// The path in a `struct object`, if it was written to its end.

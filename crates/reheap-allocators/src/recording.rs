@@ -1,11 +1,19 @@
 //! The file that all processes of one run write what they see into, by a library that is loaded into each
 //! (`glue/recording.c`): made here, named by a variable, and read back at any time.
+//!
+//! What root starts may go on as another user (`setpriv`, gosu, daemons), and then has to open it too. So root's are
+//! open to everybody who knows the name, which only the variable tells.
 
 use crate::preload;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// Nobody guesses a name of so many letters and digits.
+const NAME_BYTES: usize = 32;
 
 /// What a library and reheap agree on.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +31,7 @@ pub(crate) struct Layout {
 pub(crate) struct RecordingFile {
     path: PathBuf,
     layout: Layout,
+    _directory: TempDir,
 }
 
 /// Why a recording says nothing.
@@ -45,18 +54,31 @@ pub enum RecordingError {
 }
 
 impl RecordingFile {
-    /// Makes an empty one where no file is yet.
-    pub(crate) fn create(path: &Path, layout: Layout) -> Result<Self, RecordingError> {
-        let write = || -> io::Result<()> {
-            let mut file = File::create_new(path)?;
-            file.write_all(layout.magic)?;
-            file.set_len(layout.bytes as u64)
+    /// Makes an empty one, which goes when this value does.
+    pub(crate) fn create(layout: Layout) -> Result<Self, RecordingError> {
+        let file_error = |path: &Path| {
+            let path = path.to_owned();
+            move |source| RecordingError::File { path, source }
         };
-        let path = path.to_owned();
-        match write() {
-            Ok(()) => Ok(Self { path, layout }),
-            Err(source) => Err(RecordingError::File { path, source }),
-        }
+        let directory = tempfile::tempdir().map_err(file_error(&std::env::temp_dir()))?;
+        let mut builder = tempfile::Builder::new();
+        let builder = builder.prefix("").rand_bytes(NAME_BYTES);
+        let write = || -> io::Result<PathBuf> {
+            let (mut file, path) = builder.tempfile_in(directory.path())?.keep()?;
+            file.write_all(layout.magic)?;
+            file.set_len(layout.bytes as u64)?;
+            if rustix::process::geteuid().is_root() {
+                file.set_permissions(Permissions::from_mode(0o666))?;
+                fs::set_permissions(directory.path(), Permissions::from_mode(0o711))?;
+            }
+            Ok(path)
+        };
+        let path = write().map_err(file_error(directory.path()))?;
+        Ok(Self {
+            path,
+            layout,
+            _directory: directory,
+        })
     }
 
     /// The variables that the run gets: `LD_PRELOAD` with the library in front of what else is to be preloaded.

@@ -94,12 +94,12 @@ impl Seen {
 }
 
 impl Watch {
-    /// Makes an empty recording at that path, which the command and its children must be able to open.
+    /// Makes an empty recording.
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn create(path: &Path) -> Result<Self, RecordingError> {
-        RecordingFile::create(path, LAYOUT).map(Self)
+    pub fn create() -> Result<Self, RecordingError> {
+        RecordingFile::create(LAYOUT).map(Self)
     }
 
     /// The variables that the run gets: `LD_PRELOAD` with the watch in front of what else is to be preloaded.

@@ -50,7 +50,7 @@ impl Bench {
     }
 
     fn observe(&self, command: &mut Command, preload: Option<&Path>) -> (Observation, ExitStatus) {
-        let recording = Recording::create(&self.directory.path().join("recording")).unwrap();
+        let recording = Recording::create().unwrap();
         let preload = preload.map(Path::as_os_str);
         let outcome = run(command.envs(recording.environment(&self.probe, preload)));
         (recording.observation().unwrap(), outcome.status)
@@ -280,8 +280,6 @@ impl Starting {
 
     /// Names the programs that ran without the preload, when the starter gets these words.
     fn without(&self, words: &[&str], program: &Path) -> Vec<(PathBuf, Because)> {
-        let recording = self.bench.directory.path().join("recording");
-        let _ = std::fs::remove_file(recording);
         let mut command = Command::new(&self.starter);
         command.args(words).arg(program).arg("threads");
         let (observation, status) = self.bench.observe(&mut command, Some(&self.bench.preload));
@@ -360,11 +358,10 @@ fn the_processor_time_of_killed_programs_counts_too() {
 
 #[test]
 fn what_is_no_recording_is_refused() {
-    let directory = scratch_directory();
-    let path = directory.path().join("recording");
-    let recording = Recording::create(&path).unwrap();
+    let recording = Recording::create().unwrap();
     assert_eq!(recording.observation().unwrap().processes, 0);
-    std::fs::write(&path, "something else").unwrap();
+    let [(_, path), _] = recording.environment(Path::new("/library"), None);
+    std::fs::write(path, "something else").unwrap();
     let error = recording.observation().unwrap_err().to_string();
     assert!(error.contains("is damaged"), "{error}");
 }

@@ -6,7 +6,7 @@ use common::{cache, compile, compiler, program, run, scratch_directory, target, 
 use reheap_allocators::preload;
 use reheap_allocators::target::Libc;
 use reheap_allocators::watch::{self, Seen, Watch};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const BOTH: [Libc; 2] = [Libc::Glibc, Libc::Musl];
@@ -15,7 +15,7 @@ const SIGUSR1: i32 = 10;
 struct Bench {
     library: PathBuf,
     program: PathBuf,
-    directory: tempfile::TempDir,
+    _directory: tempfile::TempDir,
 }
 
 impl Bench {
@@ -32,14 +32,13 @@ impl Bench {
         Self {
             library,
             program: output,
-            directory,
+            _directory: directory,
         }
     }
 
     /// Runs `watched.c`, which must find that all is as without the watch.
     fn seen(&self, what: &str) -> Seen {
-        let path = self.directory.path().join(what);
-        let watch = Watch::create(&path).unwrap();
+        let watch = Watch::create().unwrap();
         let mut command = Command::new(&self.program);
         run(command
             .arg(what)
@@ -107,11 +106,10 @@ fn a_death_that_nobody_asks_of_is_an_end_out_of_order() {
 
 #[test]
 fn what_is_no_recording_is_refused() {
-    let directory = scratch_directory();
-    let path = directory.path().join("recording");
-    let watch = Watch::create(&path).unwrap();
+    let watch = Watch::create().unwrap();
     assert_eq!(watch.seen().unwrap(), Seen::default());
-    std::fs::write(&path, "something else").unwrap();
+    let [(_, path), _] = watch.environment(Path::new("/library"), None);
+    std::fs::write(path, "something else").unwrap();
     let error = watch.seen().unwrap_err().to_string();
     assert!(error.contains("is damaged"), "{error}");
 }

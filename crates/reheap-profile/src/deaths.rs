@@ -213,7 +213,7 @@ impl<'a> Watch<'a> {
                     continue;
                 }
             };
-            self.ended(thread, ended);
+            let ended = self.ended(thread, ended);
             if thread == self.first {
                 self.end = Some(ended);
                 let left: Vec<Pid> = self.alive.keys().copied().collect();
@@ -248,6 +248,9 @@ impl<'a> Watch<'a> {
             return;
         };
         (self.signalled)(fault.process);
+        if fault.is_lost_on_init {
+            kill(Pid::from_raw(fault.process));
+        }
         // A handler that reports a fault sends the same signal again. The fault itself says more.
         let is_repeated =
             |before: &Fault| before.signal == signal && before.is_by_kernel && !fault.is_by_kernel;
@@ -256,17 +259,23 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn ended(&mut self, thread: Pid, how: End) {
+    /// Gives how it would have ended without a tracer.
+    fn ended(&mut self, thread: Pid, how: End) -> End {
         let deaths_before = self.alive.remove(&thread).unwrap_or_default();
         let left = self.left.remove(&thread);
         self.killed
             .extend(left.filter(|_| how == End::Killed(libc::SIGKILL)));
-        let fault = self.faults.remove(&thread.as_raw());
-        if let Some(fault) = fault.filter(|fault| how == End::Killed(fault.signal)) {
-            let mut death = fault.death(&mut self.modules, &mut self.symbols);
-            death.deaths_before = deaths_before;
-            self.deaths.push(death);
+        let Some(fault) = self.faults.remove(&thread.as_raw()) else {
+            return how;
+        };
+        let end = End::Killed(fault.signal);
+        if how != end && !(fault.is_lost_on_init && how == End::Killed(libc::SIGKILL)) {
+            return how;
         }
+        let mut death = fault.death(&mut self.modules, &mut self.symbols);
+        death.deaths_before = deaths_before;
+        self.deaths.push(death);
+        end
     }
 
     fn kill(&mut self, thread: Pid) {
@@ -274,16 +283,51 @@ impl<'a> Watch<'a> {
         if is_process && let Some(program) = program_of(thread) {
             self.left.insert(thread, program);
         }
-        // It may have ended meanwhile.
-        let _ = nix::sys::signal::kill(thread, nix::sys::signal::Signal::SIGKILL);
+        kill(thread);
+    }
+}
+
+fn kill(thread: Pid) {
+    // It may have ended meanwhile.
+    let _ = nix::sys::signal::kill(thread, nix::sys::signal::Signal::SIGKILL);
+}
+
+/// What `/proc/PID/status` says of a thread (proc(5)).
+struct Status(String);
+
+impl Status {
+    fn of(thread: Pid) -> Option<Self> {
+        fs::read_to_string(format!("/proc/{thread}/status"))
+            .ok()
+            .map(Self)
+    }
+
+    fn field(&self, name: &str) -> Option<&str> {
+        let mut lines = self.0.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+    }
+
+    /// The process that it is of.
+    fn process(&self) -> Option<i32> {
+        self.field("Tgid")?.trim().parse().ok()
+    }
+
+    /// Whether it is of the init of a PID namespace: the last number is the one that it has there.
+    fn is_of_init(&self) -> bool {
+        let numbers = self.field("NStgid").unwrap_or_default();
+        numbers.split_whitespace().last() == Some("1")
+    }
+
+    /// Whether the process has a handler for a signal.
+    fn handles(&self, signal: i32) -> bool {
+        let mask = self.field("SigCgt").unwrap_or_default().trim();
+        u64::from_str_radix(mask, 16).is_ok_and(|mask| mask >> (signal - 1) & 1 == 1)
     }
 }
 
 /// The process that a thread is of.
 fn process_of(thread: Pid) -> Option<i32> {
-    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
-    let group = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
-    group.trim().parse().ok()
+    Status::of(thread)?.process()
 }
 
 /// The file of its program, or only its name if the process lets nobody look into it (`PR_SET_DUMPABLE`).
@@ -302,6 +346,9 @@ struct Fault {
     signal: i32,
     /// Not sent by a process.
     is_by_kernel: bool,
+    /// The init of a PID namespace dies of a fault only if nobody traces it: the kernel drops the signal that a tracer
+    /// passes on, and the faulting instruction runs again, for ever. So reheap kills it.
+    is_lost_on_init: bool,
     address: Option<u64>,
     is_deliberate: bool,
     registers: Registers,
@@ -312,19 +359,22 @@ struct Fault {
 impl Fault {
     fn of(thread: Pid, signal: i32) -> Option<Self> {
         let source = sys::source(thread).ok()?;
+        let status = Status::of(thread)?;
+        let is_by_kernel = source.code > 0;
         let registers = registers(&nix::sys::ptrace::getregs(thread).ok()?);
         // A process may let nobody look into it. Then only its stack is unknown.
         let memory = File::open(format!("/proc/{thread}/mem")).ok();
         let memory = memory.as_ref();
         let is_memory = matches!(signal, libc::SIGSEGV | libc::SIGBUS);
         Some(Self {
-            process: process_of(thread)?,
+            process: status.process()?,
             program: program_of(thread).unwrap_or_default(),
             signal,
-            is_by_kernel: source.code > 0,
-            address: (is_memory && source.code > 0 && source.code != SI_KERNEL)
+            is_by_kernel,
+            is_lost_on_init: is_by_kernel && status.is_of_init() && !status.handles(signal),
+            address: (is_memory && is_by_kernel && source.code != SI_KERNEL)
                 .then_some(source.address),
-            is_deliberate: source.code > 0
+            is_deliberate: is_by_kernel
                 && is_deliberate(memory, registers.program_counter, signal, source.address),
             stack: read(memory, registers.stack_pointer, STACK_BYTES_MAX),
             registers,

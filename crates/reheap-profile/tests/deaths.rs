@@ -81,6 +81,41 @@ fn a_child_dies_and_the_command_goes_on() {
     );
 }
 
+/// The same program as the init of a PID namespace, where a tracer's signals are lost.
+fn watched_as_init(arguments: &[&str]) -> Watched {
+    let directory = scratch_directory();
+    let program = compile("dies", Link::Dynamic, directory.path());
+    let mut command = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command.args(["--fork", "--pid"]).arg(program);
+    command.args(arguments).stdout(Stdio::null());
+    watch(command, &mut |_| {}).unwrap()
+}
+
+#[test]
+fn the_init_of_a_pid_namespace_dies_of_its_faults_too() {
+    for (arguments, signal) in [
+        (["here", "fault"], libc::SIGSEGV),
+        (["here", "trap"], libc::SIGILL),
+        (["thread", "fault"], libc::SIGSEGV),
+        // The kernel ignores its SIGABRT, so glibc's abort goes on to an instruction that faults.
+        (["here", "abort"], libc::SIGSEGV),
+    ] {
+        let watched = watched_as_init(&arguments);
+        let death = only_death(&watched);
+        assert_eq!(death.signal, signal, "{arguments:?}");
+        assert_eq!(functions(death)[..2], ["innermost", "middle"]);
+    }
+}
+
+#[test]
+fn a_fault_that_the_init_of_a_pid_namespace_handles_is_left_to_it() {
+    let watched = watched_as_init(&["survives"]);
+    assert_eq!((watched.end, watched.deaths), (End::Exited(5), Vec::new()));
+}
+
 #[test]
 fn a_survived_signal_is_no_death() {
     let watched = watched(Link::Dynamic, &["survives"]);

@@ -24,6 +24,7 @@ use crate::pulse;
 use crate::ui::{self, Failure};
 use crate::workshop::Workshop;
 use reheap_allocators::target::Libc;
+use reheap_bench::outlook::duration;
 use reheap_bench::results::LeftOut;
 use report::Checked;
 use run::Bench;
@@ -34,6 +35,9 @@ use std::time::Duration;
 
 pub(crate) use report::Report;
 
+/// How long the command may run as it is, unless the user gives a limit: after so long it seems that it never ends, and
+/// all runs together would take hours.
+const PATIENCE: Duration = Duration::from_secs(600);
 /// As `-a` takes it. `full` has all that glibc can look for.
 const GLIBCS_CHECKS: &str = "stock[debug=full]";
 
@@ -63,7 +67,11 @@ pub(crate) fn check(plan: &Plan<'_>, workshop: &Workshop) -> anyhow::Result<Repo
     let libraries: Vec<PathBuf> = libraries.collect::<anyhow::Result<_>>()?;
     let stock = Choice::of("stock", &[])?;
     let runs = plan.run("its own allocator", || {
-        bench.run_as_it_is(&stock, plan.time_limit)
+        let seen = bench.run_as_it_is(&stock, plan.time_limit.unwrap_or(PATIENCE))?;
+        match plan.time_limit {
+            None if seen.end.is_none() => Err(endless(&program).into()),
+            _ => Ok(seen),
+        }
     })?;
     let usual = Usual::of(&runs);
     let time_limit = plan.time_limit.or(usual.patience());
@@ -97,6 +105,15 @@ fn refusal(program: &Program) -> Option<Failure> {
         Some(way_out) => failure.hint(way_out),
         None => failure,
     })
+}
+
+fn endless(program: &Program) -> Failure {
+    let shown = program.route.file.display();
+    let limit = duration(PATIENCE);
+    Failure::failed(format!(
+        "cannot check `{shown}`: it did not end within {limit} without another allocator"
+    ))
+    .hint("for a server, or what needs longer: reheap check-memory --time-limit SECONDS")
 }
 
 impl Plan<'_> {

@@ -259,6 +259,38 @@ fn programs_that_were_not_checked_are_named() {
     .printed(&["misuses was not checked: it was started without LD_PRELOAD\n"]);
 }
 
+/// Counts the days of a month into a list that has no room for the last one.
+const CALENDAR: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+int main(void) {
+    short *days = malloc(30 * sizeof *days);
+    for (int day = 0; day <= 30; day++) days[day] = (short)(day + 1);
+    printf("%d\n", days[30]);
+    free(days);
+    free(days);
+    return 0;
+}
+"#;
+
+#[test]
+fn a_containers_first_process_is_checked_to_its_end() {
+    let programs = Programs::new();
+    let calendar = programs.compile("cc", "calendar", CALENDAR, &["-O0"]);
+    let user = match rustix::process::geteuid().is_root() {
+        true => "",
+        false => "--user --map-root-user",
+    };
+    let mut command = reheap("check-memory --runs 1 -a hardened_malloc -- unshare");
+    command
+        .args(user.split_whitespace())
+        .args(["--fork", "--pid"]);
+    run(command.arg(calendar))
+        .ended_with(3)
+        .printed(&["misuses memory: noticed by hardened_malloc"])
+        .printed(&["hardened_malloc stopped calendar in 1 of 1 run: "]);
+}
+
 #[test]
 fn a_daemon_that_is_ended_is_named() {
     let programs = Programs::new();

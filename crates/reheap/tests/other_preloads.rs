@@ -9,6 +9,7 @@ mod common;
 use common::command::run_within;
 use common::suite::{allocators, program, scratch_directory};
 use common::{Outcome, reheap, run};
+use reheap_allocators::catalogue::CATALOGUE;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -212,6 +213,165 @@ fn works_with_proxychains(allocator: &'static str, first: First) {
     );
 }
 
+#[track_caller]
+fn works_with_uid_wrapper(allocator: &'static str, first: First) {
+    let trial = Trial::new(allocator);
+    let library = installed("libuid-wrapper", "libuid_wrapper.so");
+    let mut command = trial.command(&library, first);
+    command.env("UID_WRAPPER", "1").env("UID_WRAPPER_ROOT", "1");
+    let outcome = run_within(command.arg("uid_wrapper"), DEADLINE);
+    says(&outcome, "uid_wrapper");
+}
+
+#[track_caller]
+fn works_with_torsocks(allocator: &'static str, first: First) {
+    let trial = Trial::new(allocator);
+    let library = installed("torsocks", "torsocks/libtorsocks.so");
+    let mut command = trial.command(&library, first);
+    says(&run_within(command.arg("torsocks"), DEADLINE), "torsocks");
+}
+
+/// Allocates in every function that is no more than a system call, and looks the libc's up under a lock, which no thread
+/// can take twice.
+const GREEDY: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void *behind(const char *name) {
+    pthread_mutex_lock(&lock);
+    free(malloc(300000));
+    void *function = dlsym(RTLD_NEXT, name);
+    pthread_mutex_unlock(&lock);
+    return function;
+}
+#define GREEDY(name)                                                              \
+    long greedy_##name(long, long, long, long, long, long, long) __asm__(#name);  \
+    long greedy_##name(long a, long b, long c, long d, long e, long f, long g) {  \
+        return ((__typeof__(&greedy_##name))behind(#name))(a, b, c, d, e, f, g);  \
+    }
+GREEDY(syscall) GREEDY(mmap) GREEDY(munmap) GREEDY(mremap) GREEDY(mprotect) GREEDY(madvise) GREEDY(mincore)
+GREEDY(open) GREEDY(creat) GREEDY(close) GREEDY(read) GREEDY(write) GREEDY(writev) GREEDY(fsync) GREEDY(access)
+GREEDY(readlink) GREEDY(prctl) GREEDY(getpid) GREEDY(gettid) GREEDY(getrusage) GREEDY(sched_yield)
+GREEDY(sched_getaffinity) GREEDY(sched_setaffinity) GREEDY(sleep) GREEDY(clock_gettime) GREEDY(getrandom)
+"#;
+
+#[track_caller]
+fn works_with_a_library_that_allocates_in_system_calls(allocator: &'static str, first: First) {
+    let trial = Trial::new(allocator);
+    let library = trial.compile_library("greedy", GREEDY);
+    let mut command = trial.command(&library, first);
+    says(&run_within(command.arg("greedy"), DEADLINE), "greedy");
+}
+
+/// What a preload may take from glibc: the glue, and any allocator. Of the functions that other preloads replace, these
+/// make no system call, or are called for an error, a fork, or an option that is off.
+const FROM_GLIBC: [&str; 33] = [
+    "__errno_location",
+    "__libc_single_threaded",
+    "abort",
+    "dlsym",
+    "fprintf",
+    "fputs",
+    "fwrite",
+    "getauxval",
+    "memchr",
+    "memcpy",
+    "memmove",
+    "memset",
+    "pthread_key_create",
+    "pthread_key_delete",
+    "pthread_mutex_destroy",
+    "pthread_mutex_init",
+    "pthread_mutex_lock",
+    "pthread_mutex_trylock",
+    "pthread_mutex_unlock",
+    "pthread_once",
+    "pthread_setspecific",
+    "secure_getenv",
+    "snprintf",
+    "stderr",
+    "stdout",
+    "strchr",
+    "strcmp",
+    "strlen",
+    "strncasecmp",
+    "strncmp",
+    "strstr",
+    "strtol",
+    "sysconf",
+];
+
+/// The same by allocator, as its name begins.
+const FROM_GLIBC_BY_ALLOCATOR: [(&str, &[&str]); 4] = [
+    // The thread that gives memory back is off unless `background_thread` turns it on.
+    (
+        "jemalloc",
+        &[
+            "__ctype_b_loc",
+            "__cxa_atexit",
+            "__sched_cpucount",
+            "gettimeofday",
+            "pthread_cond_signal",
+            "pthread_cond_timedwait",
+            "pthread_cond_wait",
+            "pthread_create",
+            "pthread_getname_np",
+            "pthread_join",
+            "pthread_mutexattr_destroy",
+            "pthread_mutexattr_init",
+            "pthread_mutexattr_settype",
+            "pthread_self",
+            "pthread_setname_np",
+            "pthread_sigmask",
+            "sbrk",
+            "sched_getcpu",
+            "sigfillset",
+            "strerror_r",
+            "strncpy",
+            "strtok",
+        ],
+    ),
+    (
+        "mimalloc",
+        &["__environ", "environ", "getenv", "pathconf", "realpath"],
+    ),
+    // It reads how large huge pages are, if it is to use them.
+    ("rpmalloc", &["fclose", "fgets", "fopen"]),
+    ("snmalloc", &["_setjmp", "longjmp"]),
+];
+
+/// A new name here is a function that another preload may have replaced, in the middle of a malloc. One that only makes
+/// a system call belongs into the glue `kernel.c`.
+#[test]
+fn a_preload_takes_no_system_call_from_the_libc() {
+    let directory = scratch_directory();
+    let built = CATALOGUE
+        .iter()
+        .filter(|allocator| allocator.build.is_some());
+    for name in built.map(|allocator| allocator.name) {
+        let mut command = reheap(&format!("preload -a {name} --libc glibc --json -o"));
+        let written = run(command.arg(directory.path())).succeeded();
+        let written: serde_json::Value = serde_json::from_str(&written.stdout).unwrap();
+        let mut nm = Command::new("nm");
+        nm.args(["--dynamic", "--undefined-only", "--format=posix"]);
+        let symbols = run(nm.arg(written["path"].as_str().unwrap())).succeeded();
+        let own = FROM_GLIBC_BY_ALLOCATOR.iter();
+        let own = own.filter(|(allocator, _)| name.starts_with(allocator));
+        let own: Vec<&str> = own.flat_map(|(_, names)| *names).copied().collect();
+        for line in symbols.stdout.lines() {
+            let (symbol, kind) = line.split_once(' ').unwrap();
+            let symbol = symbol.split('@').next().unwrap();
+            let is_weak = kind.starts_with('w');
+            assert!(
+                is_weak || FROM_GLIBC.contains(&symbol) || own.contains(&symbol),
+                "{name}: {symbol}"
+            );
+        }
+    }
+}
+
 /// As glibc's `debug/segfault.c` did: handlers on a stack of their own, and a trace, for which the first call of
 /// backtrace(3) loads a library.
 const CRASH_HANDLER: &str = r#"
@@ -365,6 +525,24 @@ macro_rules! other_preloads {
         fn works_with_proxychains_before_and_behind() {
             super::works_with_proxychains($allocator, Allocator);
             super::works_with_proxychains($allocator, Other);
+        }
+
+        #[test]
+        fn works_with_uid_wrapper_before_and_behind() {
+            super::works_with_uid_wrapper($allocator, Allocator);
+            super::works_with_uid_wrapper($allocator, Other);
+        }
+
+        #[test]
+        fn works_with_torsocks_before_and_behind() {
+            super::works_with_torsocks($allocator, Allocator);
+            super::works_with_torsocks($allocator, Other);
+        }
+
+        #[test]
+        fn works_with_a_library_that_allocates_in_system_calls_before_and_behind() {
+            super::works_with_a_library_that_allocates_in_system_calls($allocator, Allocator);
+            super::works_with_a_library_that_allocates_in_system_calls($allocator, Other);
         }
 
         #[test]

@@ -40,6 +40,7 @@ struct Counts {
     loaded: u32,
     without_variable: u32,
     own_malloc: u32,
+    unheard: u32,
 }
 
 impl Counts {
@@ -55,8 +56,15 @@ impl Counts {
     }
 }
 
-/// The processor time of the processes with the preload, and the programs without it.
-pub(super) fn parse(bytes: &[u8]) -> Option<(Duration, Vec<Without>)> {
+/// What was seen of all programs, each list in the order of their paths.
+pub(super) struct Programs {
+    /// The processor time of the processes with the preload.
+    pub(super) time: Duration,
+    pub(super) without: Vec<Without>,
+    pub(super) unheard: Vec<PathBuf>,
+}
+
+pub(super) fn parse(bytes: &[u8]) -> Option<Programs> {
     let (time, known) = bytes.split_first_chunk::<8>()?;
     let mut by_file: BTreeMap<[u8; 16], Counts> = BTreeMap::new();
     for program in known.chunks_exact(PROGRAM_BYTES) {
@@ -74,15 +82,20 @@ pub(super) fn parse(bytes: &[u8]) -> Option<(Duration, Vec<Without>)> {
         counts.loaded += number(2);
         counts.without_variable += number(3);
         counts.own_malloc += number(4);
+        counts.unheard += number(5);
     }
-    let without = by_file.into_values().filter_map(|counts| {
+    let mut all: Vec<Counts> = by_file.into_values().collect();
+    all.sort_by(|a, b| a.path.cmp(&b.path));
+    let without = all.iter().filter_map(|counts| {
         Some(Without {
             because: counts.because()?,
-            program: counts.path,
+            program: counts.path.clone(),
         })
     });
-    let mut without: Vec<Without> = without.collect();
-    without.sort_by(|a, b| a.program.cmp(&b.program));
-    let time = Duration::from_nanos(u64::from_le_bytes(*time));
-    Some((time, without))
+    let unheard = all.iter().filter(|counts| counts.unheard > 0);
+    Some(Programs {
+        time: Duration::from_nanos(u64::from_le_bytes(*time)),
+        without: without.collect(),
+        unheard: unheard.map(|counts| counts.path.clone()).collect(),
+    })
 }

@@ -309,8 +309,7 @@ impl<'a> Dynamic<'a> {
     /// Runs the command once with a probe in front of the library, and says how far the library reaches, and what came
     /// of the run.
     fn see(&self, ready: &ReadyVariant, library: &Path) -> anyhow::Result<(Reach, FirstRun)> {
-        let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
-        let recording = Recording::create(&directory.path().join("recording"))?;
+        let recording = Recording::create()?;
         let target = self
             .read
             .program

@@ -26,7 +26,8 @@ pub(crate) struct CheckMemoryArguments {
     /// How often to run the command with each
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     runs: u16,
-    /// End a run after this time, as of a server, and count what was found until then [default: no limit]
+    /// End a run after this time, as of a server, and count what was found until then [default: an
+    /// error after 10 minutes as the command is; then, 20 times as long as it takes, and at least a minute]
     #[arg(long, value_name = "SECONDS", value_parser = super::profile::seconds)]
     time_limit: Option<f64>,
     /// Print the findings as JSON

@@ -74,9 +74,9 @@ impl<'a> Bench<'a> {
     pub(super) fn run_as_it_is(
         &self,
         stock: &Choice,
-        time_limit: Option<Duration>,
+        time_limit: Duration,
     ) -> anyhow::Result<Seen> {
-        self.watch(Vec::new(), &stock.allocator.complaints, time_limit)
+        self.watch(Vec::new(), &stock.allocator.complaints, Some(time_limit))
     }
 
     /// A run with this allocator, which must have been there.
@@ -90,8 +90,7 @@ impl<'a> Bench<'a> {
         let preload = preloading::for_variable(library, &self.target, self.workshop)?;
         let mut environment = preloading::environment(choice, Some(&preload));
         let preload = preloading::take_out(&mut environment);
-        let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
-        let recording = Recording::create(&directory.path().join("calls"))?;
+        let recording = Recording::create()?;
         let probe = preloading::probe(&self.target, self.workshop)?;
         environment.extend(recording.environment(&probe, preload.as_deref()));
         environment.extend(

@@ -47,7 +47,7 @@ pub(super) struct Verification<'a> {
 /// If it cannot be run. What is wrong with it is in the finding.
 pub(super) fn verify(verification: &Verification<'_>) -> anyhow::Result<Finding> {
     let bench = Bench::prepare(verification)?;
-    let recording = Recording::create(&bench.file("calls"))?;
+    let recording = Recording::create()?;
     let mut census = Census::new(&bench.library, bench.target.libc());
     let with = bench.with(&recording, &mut census)?;
     let without = match is_trouble(&with) {
@@ -78,7 +78,6 @@ struct Bench<'a> {
     /// The file of the library, without links.
     library: PathBuf,
     watch: PathBuf,
-    directory: tempfile::TempDir,
     interrupted: Arc<AtomicBool>,
 }
 
@@ -93,13 +92,8 @@ impl<'a> Bench<'a> {
             library: workshop.preload(verification.choice, &target)?,
             watch: preloading::for_variable(&watch, &target, workshop)?,
             target,
-            directory: tempfile::tempdir().context("cannot make a temporary directory")?,
             interrupted: interrupt::on_signals()?,
         })
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
     }
 
     fn with(&self, recording: &Recording, census: &mut Census) -> anyhow::Result<Observed> {
@@ -116,24 +110,22 @@ impl<'a> Bench<'a> {
         let probe = preloading::probe(&self.target, workshop)?;
         environment.extend(variables.clone());
         environment.extend(recording.environment(&probe, preload.as_deref()));
-        self.run("with", environment, Stdio::inherit())?
+        self.run(environment, Stdio::inherit())?
             .observe(Some(census))
     }
 
     /// The same without the library, the probe and the allocator's options. Its output would repeat that of the first
     /// run.
     fn without(&self) -> anyhow::Result<Observed> {
-        self.run("without", Vec::new(), Stdio::null())?
-            .observe(None)
+        self.run(Vec::new(), Stdio::null())?.observe(None)
     }
 
     fn run(
         &self,
-        name: &str,
         mut environment: Vec<(OsString, OsString)>,
         stderr: Stdio,
     ) -> anyhow::Result<Run<'_>> {
-        let watch = Watch::create(&self.file(name))?;
+        let watch = Watch::create()?;
         let preload = preloading::take_out(&mut environment).or_else(preloading::present);
         environment.extend(watch.environment(&self.watch, preload.as_deref()));
         let (file, first_arguments) = self.verification.program.route.launch();

@@ -10,6 +10,7 @@
 #include <stdio_ext.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -112,6 +113,25 @@ static void identity_is_pretended(const char *file)
 	CHECK(real_uid() == uid);
 }
 
+// uid_wrapper: the same without files, and for a bare system call.
+static void user_is_pretended(const char *unused)
+{
+	(void)unused;
+	unsigned uid = real_uid();
+	CHECK(setresuid(4242, 4242, 4242) == 0);
+	CHECK(getuid() == 4242);
+	CHECK(syscall(SYS_getuid) == 4242);
+	CHECK(real_uid() == uid);
+}
+
+// torsocks: what Tor cannot carry is refused, also for a bare system call.
+static void only_streams_are_allowed(const char *unused)
+{
+	(void)unused;
+	CHECK(socket(AF_INET, SOCK_DGRAM, 0) == -1);
+	CHECK(syscall(SYS_socket, AF_INET, SOCK_DGRAM, 0) == -1);
+}
+
 // stdbuf: lines are written at once even to a pipe.
 static void output_is_by_lines(const char *unused)
 {
@@ -160,6 +180,9 @@ static const struct {
 	{ "proxychains", proxy_says },
 	{ "crash", crash_is_told },
 	{ "audit", nothing_more },
+	{ "uid_wrapper", user_is_pretended },
+	{ "torsocks", only_streams_are_allowed },
+	{ "greedy", nothing_more },
 };
 
 int main(int count, char **arguments)
