@@ -145,7 +145,7 @@ pub enum WhyNot {
     #[error("it was loaded, but never called: the program allocates nothing, or by itself")]
     NeverCalled,
     /// The programs that can have called it cannot write into the recording.
-    #[error("{} cannot write down its calls, as another user or in a sandbox", names(.0))]
+    #[error("as another user or in a sandbox, {} cannot write down what it calls", names(.0))]
     Unheard(Vec<PathBuf>),
     /// Another object answers.
     #[error("malloc comes from `{}`", .0.display())]

@@ -321,6 +321,34 @@ fn a_program_that_is_started_without_the_preload_is_known_however_it_is_started(
     }
 }
 
+/// The recording is given to somebody else, as it is for a program that goes on as another user. Only root can.
+#[test]
+fn a_program_that_cannot_write_into_the_recording_is_known() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    for libc in BOTH {
+        let starting = Starting::new(libc);
+        let worker = starting.bench.compile(&program("probed"), &[]);
+        let recording = Recording::create().unwrap();
+        let Bench { probe, preload, .. } = &starting.bench;
+        let variables = recording.environment(probe, Some(preload.as_os_str()));
+        let (_, path) = &variables[0];
+        std::os::unix::fs::chown(path, Some(65534), None).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let mut command = Command::new(&starting.starter);
+        run(command
+            .args(["execve"])
+            .arg(&worker)
+            .arg("threads")
+            .envs(variables))
+        .succeeded();
+        let observation = recording.observation().unwrap();
+        assert_eq!(observation.without, []);
+        assert_eq!(observation.unheard, [worker]);
+    }
+}
+
 #[test]
 fn a_script_stands_for_its_interpreter() {
     for libc in BOTH {

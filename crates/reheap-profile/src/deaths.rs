@@ -1,7 +1,7 @@
 //! How processes of a command die by signals: which one, by which signal, and with what stack.
 //!
 //! The command runs under ptrace(2) with all that it starts. Processes stop only when they begin, when they execute a
-//! program and when they get a signal, so they run at full speed between those. Rejected: core files (where they go is
+//! program, when they get a signal and when they end, so they run at full speed between those. Rejected: core files (where they go is
 //! the system's choice, and most systems pipe them away), a signal handler in a preload (programs install their own, and
 //! one that runs on a broken heap sees little).
 //!
@@ -96,16 +96,22 @@ pub enum WatchError {
     Trace(Errno),
 }
 
+/// When a process waits, with the process's number. Whatever it wrote before has been written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// Before it gets a signal that it may die of.
+    BeforeSignal(i32),
+    /// Before it ends, and `/proc` still shows its memory.
+    BeforeEnd(i32),
+}
+
 /// Runs a command and all that it starts, until its first process ends; what runs then is killed.
 ///
-/// If this process ends, so do all of them.
-///
-/// When a process waits for a signal that it may die of, `signalled` gets its number, in the thread that watches. Then
-/// whatever the process wrote before has been written.
+/// If this process ends, so do all of them. `look` is called in the thread that watches.
 ///
 /// # Errors
 /// When the command cannot be started or traced.
-pub fn watch(command: Command, signalled: &mut dyn FnMut(i32)) -> Result<Watched, WatchError> {
+pub fn watch(command: Command, look: &mut dyn FnMut(Stop)) -> Result<Watched, WatchError> {
     // The thread that seizes a process has to wait for it too, and `spawn` returns only after the exec. So another
     // thread spawns.
     let (mut child, gate) = sys::hold_before_exec(command)?;
@@ -121,7 +127,7 @@ pub fn watch(command: Command, signalled: &mut dyn FnMut(i32)) -> Result<Watched
         return Err(error);
     }
     executed.map_err(WatchError::Trace)?;
-    let mut watch = Watch::new(first, signalled);
+    let mut watch = Watch::new(first, look);
     let end = watch.until_all_ended();
     Ok(Watched {
         end: end.map_err(WatchError::Trace)?,
@@ -155,7 +161,7 @@ fn go_on(thread: Pid, event: Event) -> Result<(), Errno> {
         Event::Signal(signal) => ptrace::resume(thread, Resume::Continue, signal),
         Event::StoppedWithItsProcess => sys::listen(thread),
         Event::Exited(_) | Event::Killed(_) => Ok(()),
-        Event::Began | Event::Executed => ptrace::resume(thread, Resume::Continue, 0),
+        Event::Began | Event::Executed | Event::Ends => ptrace::resume(thread, Resume::Continue, 0),
     };
     match result {
         // Killed meanwhile: its end comes next.
@@ -166,7 +172,7 @@ fn go_on(thread: Pid, event: Event) -> Result<(), Errno> {
 
 /// All processes of a command.
 struct Watch<'a> {
-    signalled: &'a mut dyn FnMut(i32),
+    look: &'a mut dyn FnMut(Stop),
     first: Pid,
     /// How the first process ended.
     end: Option<End>,
@@ -183,9 +189,9 @@ struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    fn new(first: Pid, signalled: &'a mut dyn FnMut(i32)) -> Self {
+    fn new(first: Pid, look: &'a mut dyn FnMut(Stop)) -> Self {
         Self {
-            signalled,
+            look,
             first,
             end: None,
             alive: HashMap::from([(first, 0)]),
@@ -231,6 +237,9 @@ impl<'a> Watch<'a> {
         }
         match event {
             Event::Signal(signal) if SIGNALS.contains(&signal) => self.note(thread, signal),
+            Event::Ends if process_of(thread) == Some(thread.as_raw()) => {
+                (self.look)(Stop::BeforeEnd(thread.as_raw()));
+            }
             Event::Executed => {
                 let former = sys::former_number(thread)?;
                 if former != thread {
@@ -247,7 +256,7 @@ impl<'a> Watch<'a> {
         let Some(fault) = Fault::of(thread, signal) else {
             return;
         };
-        (self.signalled)(fault.process);
+        (self.look)(Stop::BeforeSignal(fault.process));
         if fault.is_lost_on_init {
             kill(Pid::from_raw(fault.process));
         }

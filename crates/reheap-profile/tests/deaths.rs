@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Link, compile, scratch_directory};
-use reheap_profile::deaths::{Death, End, WatchError, Watched, watch};
+use reheap_profile::deaths::{Death, End, Stop, WatchError, Watched, watch};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -59,6 +59,24 @@ fn a_death_is_seen_with_its_stack() {
             assert!(program.starts_with("dies-"), "{program}");
         }
     }
+}
+
+#[test]
+fn each_process_can_be_looked_at_before_it_ends() {
+    let mut command = Command::new("sh");
+    command.args(["-c", "true & wait; (exit 3); /bin/echo; kill -KILL $$"]);
+    let mut programs = Vec::new();
+    let mut look = |stop| {
+        if let Stop::BeforeEnd(process) = stop {
+            let memory = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
+            let first = memory.lines().next().unwrap_or_default();
+            programs.push(first.split('/').next_back().unwrap_or_default().to_owned());
+        }
+    };
+    command.stdout(Stdio::null());
+    watch(command, &mut look).unwrap();
+    let count = |name| programs.iter().filter(|program| *program == name).count();
+    assert_eq!((count("echo"), programs.len()), (1, 4), "{programs:?}");
 }
 
 #[test]

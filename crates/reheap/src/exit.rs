@@ -13,6 +13,8 @@ pub(crate) const THRESHOLD_VIOLATED: u8 = 3;
 pub(crate) const COMMAND_FAILED: u8 = 4;
 /// reheap cannot tell.
 pub(crate) const UNKNOWN: u8 = 5;
+/// `run --verify`: the command has the allocator, and something that it started runs without it.
+pub(crate) const PARTIAL: u8 = 6;
 
 /// The exit code of a command that did the work, or what a shell makes of the signal that ended it.
 pub(crate) fn passed_on(status: ExitStatus) -> ExitCode {

@@ -7,6 +7,7 @@ mod addresses;
 mod adopting;
 mod attacking;
 mod bench;
+mod census;
 mod choice;
 mod cli;
 mod container;

@@ -201,6 +201,9 @@ pub(crate) fn unreached_because(program: &Path, libc: Libc) -> Option<String> {
 
 /// Why it does not, if its file tells nothing and it was started without the variable.
 pub(crate) const NO_VARIABLE: &str = "it was started without LD_PRELOAD";
+/// Why nobody knows what a program does.
+pub(crate) const UNHEARD: &str =
+    "as another user or in a sandbox, it cannot write down what it calls";
 /// Why it does not, if nothing tells more.
 pub(crate) const NOT_LOADED: &str = "its dynamic linker did not load the library";
 

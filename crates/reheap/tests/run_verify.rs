@@ -8,6 +8,7 @@ use common::programs::Programs;
 use common::{Outcome, cache, reheap, run};
 use rustix::process::{Signal, kill_process};
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -288,8 +289,10 @@ fn a_wrapper_that_drops_the_variable_is_found_out() {
         "--json",
         &["sh", "-c", "env -i sleep 1000; true"],
     ))
-    .succeeded();
-    let without = &as_json(&json)["without_library"][0];
+    .ended_with(6);
+    let json = as_json(&json);
+    assert_eq!(json["verdict"], "partial");
+    let without = &json["without_library"][0];
     assert!(without["program"].as_str().unwrap().ends_with("/sleep"));
     assert_eq!(without["reason"], "it was started without LD_PRELOAD");
 }
@@ -300,11 +303,12 @@ fn a_static_program_below_a_command_is_named() {
     let source = "#include <unistd.h>\nint main(void) { pause(); return 0; }\n";
     let program = programs.compile("musl-gcc", "static", source, &["-static"]);
     let program = program.to_str().unwrap();
-    let outcome = verified(&["sh", "-c", "\"$0\"; true", program]).succeeded();
-    let line = format!("without mimalloc: `{program}` (process ");
-    assert!(outcome.stdout.contains(&line), "{}", outcome.stdout);
-    let reason = "it is static, so no dynamic linker reads LD_PRELOAD";
-    assert!(outcome.stdout.contains(reason), "{}", outcome.stdout);
+    verified(&["sh", "-c", "\"$0\"; true", program])
+        .ended_with(6)
+        .said(&[
+            &format!("a part of it runs without mimalloc: `{program}` (process "),
+            "it is static, so no dynamic linker reads LD_PRELOAD",
+        ]);
 }
 
 /// What stands in front of the library to look must not harm processes of the other libc either.
@@ -316,11 +320,113 @@ fn processes_of_the_other_libc_are_left_alone() {
     let musl = programs.compile("musl-gcc", "musl", starts, &[]);
     let musl = musl.to_str().unwrap();
     verified(&[musl, "/bin/true"]).succeeded();
-    let outcome = verified(&["sh", "-c", "\"$0\" 'sleep 1000'; true", musl]).succeeded();
-    let line = format!("without mimalloc: `{musl}` (process ");
-    assert!(outcome.stdout.contains(&line), "{}", outcome.stdout);
-    let reason = "it is linked with musl, and the library is for glibc";
-    assert!(outcome.stdout.contains(reason), "{}", outcome.stdout);
+    verified(&["sh", "-c", "\"$0\" 'sleep 1000'; true", musl])
+        .ended_with(6)
+        .said(&[
+            &format!("a part of it runs without mimalloc: `{musl}` (process "),
+            "it is linked with musl, and the library is for glibc",
+        ]);
+}
+
+/// Starts workers with an environment of its own, as supervisors do, and waits for them.
+const SUPERVISOR: &str = r#"
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    char *variables[] = {"PATH=/usr/bin:/bin", NULL};
+    free(malloc(5000));
+    for (int i = 0; i < 3; i++) {
+        if (fork() == 0) execve(words[1], words + 1, variables);
+    }
+    while (wait(NULL) > 0) {}
+    return count;
+}
+"#;
+
+#[test]
+fn a_daemon_whose_workers_lose_the_variable_is_verified_in_part() {
+    let programs = Programs::new();
+    let supervisor = programs.compile("cc", "supervisor", SUPERVISOR, &[]);
+    let supervisor = supervisor.to_str().unwrap();
+    verified(&[supervisor, "/bin/sleep", "1000"])
+        .ended_with(6)
+        .said(&[
+            "a part of it runs without mimalloc: `/",
+            "it was started without LD_PRELOAD",
+        ]);
+}
+
+/// Executes its words where no file can be opened for writing (seccomp(2)), as man does with its helpers.
+const SANDBOX: &str = r#"
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_WRONLY | O_RDWR, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EACCES),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    if (count < 2 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) return 2;
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) return 2;
+    execvp(words[1], words + 1);
+    return 127;
+}
+"#;
+
+#[test]
+fn a_program_that_may_write_nothing_is_seen_in_its_memory() {
+    let programs = Programs::new();
+    let sandbox = programs.compile("cc", "sandbox", SANDBOX, &[]);
+    let sandbox = sandbox.to_str().unwrap();
+    let json = run(&mut verify("--json", &[sandbox, "sleep", "1000"])).ended_with(5);
+    let json = as_json(&json.said(&[
+        "mimalloc is in the memory of `/",
+        "/sleep`, but its calls are not countable: as another user or in a sandbox",
+    ]));
+    assert_eq!(json["verdict"], "loaded");
+    // It may be over before its memory is seen.
+    verified(&[sandbox, "sort", "/etc/passwd"])
+        .ended_with(5)
+        .did_not_say("never called");
+
+    let mut command = reheap("check-memory --runs 1 -a mimalloc-secure --");
+    let checked = run(command.args([sandbox, "sort", "/etc/passwd"])).succeeded();
+    let said = "sort was checked, but its calls are not countable: ";
+    assert!(checked.stdout.contains(said), "{}", checked.stdout);
+
+    let shell = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+    let mut command = reheap("bench --rounds 1 --variant glibc,mimalloc --");
+    run(command.args([sandbox, "sh", "-c", shell])).succeeded();
+}
+
+/// As gosu, su-exec and the entry points of many images do. Only root can.
+#[test]
+fn a_program_that_goes_on_as_another_user_counts() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let programs = Programs::new();
+    fs::set_permissions(programs.directory(), fs::Permissions::from_mode(0o755)).unwrap();
+    let cache = common::cache_for_all(programs.directory());
+    let mut command = verify("--json", &["setpriv", "--reuid=65534", "--clear-groups"]);
+    command.args(["sort", "/etc/passwd"]);
+    let json = as_json(&run(command.env("REHEAP_CACHE_DIR", cache)).succeeded());
+    assert_eq!(json["verdict"], "verified");
+    assert!(
+        json["seen"].as_str().unwrap().contains("of 2 processes"),
+        "{json}"
+    );
 }
 
 fn runs(pid: &str) -> bool {

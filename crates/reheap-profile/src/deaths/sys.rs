@@ -22,6 +22,8 @@ pub(super) enum Event {
     StoppedWithItsProcess,
     /// A signal of that number is about to be delivered.
     Signal(i32),
+    /// It is about to end, and still has its memory.
+    Ends,
     /// It exited with that code.
     Exited(i32),
     /// That signal killed it.
@@ -72,6 +74,7 @@ fn decode(status: i32) -> Event {
     match (libc::WSTOPSIG(status), status >> 16) {
         (signal, 0) => Event::Signal(signal),
         (_, libc::PTRACE_EVENT_EXEC) => Event::Executed,
+        (_, libc::PTRACE_EVENT_EXIT) => Event::Ends,
         (signal, EVENT_STOP) if STOPS.contains(&signal) => Event::StoppedWithItsProcess,
         _ => Event::Began,
     }
@@ -83,6 +86,7 @@ pub(super) fn seize(pid: Pid) -> Result<(), Errno> {
     let options = Options::PTRACE_O_EXITKILL
         | Options::PTRACE_O_TRACECLONE
         | Options::PTRACE_O_TRACEEXEC
+        | Options::PTRACE_O_TRACEEXIT
         | Options::PTRACE_O_TRACEFORK
         | Options::PTRACE_O_TRACEVFORK;
     nix::sys::ptrace::seize(pid, options)

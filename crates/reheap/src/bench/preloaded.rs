@@ -8,6 +8,7 @@ use crate::bench::reach::{self, Reach, Unreachable};
 use crate::bench::ready::{ReadyVariant, command_line};
 use crate::bench::search::VariantSource;
 use crate::bench::variants::{self, OfLibc, OwnCommand, Typed};
+use crate::census::Census;
 use crate::choice::{Choice, Hardened};
 use crate::limits::{self, Shortage};
 use crate::preloading;
@@ -322,9 +323,16 @@ impl<'a> Dynamic<'a> {
         let preload = preloading::take_out(&mut environment);
         environment.extend(recording.environment(&probe, preload.as_deref()));
         command.environment = environment;
-        let first_run = measurement.try_out(&ready.name, command)?;
+        let first_run = measurement.try_out(&ready.name, command.clone())?;
         let observation = recording.observation()?;
-        let seen = observation.active(library).map_err(|why| {
+        let mut census = Census::new(library, self.libc);
+        if !observation.unheard.is_empty() {
+            // Once more, because only a running process shows its memory.
+            census.look_during(|| measurement.try_out(&ready.name, command))??;
+        }
+        let active = observation.active(library);
+        let seen = active.or_else(|why| census.loaded_by(&why).ok_or(why));
+        let seen = seen.map_err(|why| {
             let why = preloading::explained(why, &self.read.program, library);
             let text = format!("{} would not be active: {why}", ready.name);
             // A program that has failed early may not have come as far as to its first allocation.

@@ -4,6 +4,7 @@ use super::finding::{Finding, What, counted, grouped, in_words};
 use super::seen::{Seen, Usual, name_of_file};
 use crate::bench::variants;
 use crate::choice::Choice;
+use crate::preloading;
 use crate::ui;
 use reheap_bench::results::{LeftOut, Unreached};
 use reheap_profile::deaths::End;
@@ -35,6 +36,9 @@ pub(crate) struct Checked {
     /// The programs of the command that had another malloc.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unreached: Vec<Unreached>,
+    /// The programs that had loaded the allocator, and whose calls nobody could count.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    uncounted: BTreeSet<String>,
     /// The programs that still ran when the command had ended, and in how many runs.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     killed: BTreeMap<String, usize>,
@@ -67,6 +71,7 @@ impl Checked {
             not_checked: why_not.filter(|_| active.is_none()).cloned(),
             findings: grouped(all),
             unreached: unreached(runs),
+            uncounted: runs.iter().flat_map(|run| run.uncounted.clone()).collect(),
             killed: killed(runs),
             runs_to_time_limit: runs.iter().filter(is_cut_short).count(),
         }
@@ -196,6 +201,14 @@ impl Report {
                 "{program} still ran when the command had ended, and reheap killed it, in {times} of {runs}\n"
             );
         }
+        for program in self.uncounted() {
+            let program = ui::printable(program);
+            let because = preloading::UNHEARD;
+            let _ = writeln!(
+                text,
+                "{program} was checked, but its calls are not countable: {because}\n"
+            );
+        }
         let tried = self.checked.iter().filter(|it| it.active.is_some());
         let tried = tried.count();
         for (Unreached { program, reason }, allocators) in self.unreached() {
@@ -206,6 +219,12 @@ impl Report {
             };
             let _ = writeln!(text, "{program} was not checked{with}: {reason}\n");
         }
+    }
+
+    /// The programs that had loaded the allocators, whose calls nobody could count.
+    fn uncounted(&self) -> BTreeSet<&str> {
+        let all = self.all().flat_map(|it| &it.uncounted);
+        all.map(String::as_str).collect()
     }
 
     /// The programs that had another malloc, and with which allocators.

@@ -4,6 +4,7 @@ use super::GLIBCS_CHECKS;
 use super::seen::Seen;
 use super::stderr::Stderr;
 use crate::bench::reach::Unreachable;
+use crate::census::Census;
 use crate::choice::Choice;
 use crate::interrupt;
 use crate::preloading;
@@ -17,7 +18,7 @@ use reheap_allocators::recording::RecordingError;
 use reheap_allocators::target::Target;
 use reheap_bench::process_tree::signal_descendants;
 use reheap_bench::run::kill_everything;
-use reheap_profile::deaths::{self, WatchError};
+use reheap_profile::deaths::{self, Stop, WatchError};
 use rustix::process::{Signal, getpid};
 use std::ffi::OsString;
 use std::io;
@@ -76,7 +77,8 @@ impl<'a> Bench<'a> {
         stock: &Choice,
         time_limit: Duration,
     ) -> anyhow::Result<Seen> {
-        self.watch(Vec::new(), &stock.allocator.complaints, Some(time_limit))
+        let complaints = &stock.allocator.complaints;
+        self.watch(Vec::new(), complaints, Some(time_limit), &mut |_| {})
     }
 
     /// A run with this allocator, which must have been there.
@@ -98,7 +100,12 @@ impl<'a> Bench<'a> {
                 .variable
                 .map(|(name, value)| (name.into(), value.into())),
         );
-        let mut seen = self.watch(environment, complaints, time_limit)?;
+        let file = library
+            .canonicalize()
+            .unwrap_or_else(|_| library.to_owned());
+        let mut census = Census::new(&file, self.target.libc());
+        let mut before_end = |process: i32| census.look(process.unsigned_abs());
+        let mut seen = self.watch(environment, complaints, time_limit, &mut before_end)?;
         seen.leave_out(&probe);
         let observation = match recording.observation() {
             // It is in the memory of the command.
@@ -109,11 +116,16 @@ impl<'a> Bench<'a> {
             observation => observation?,
         };
         let active = observation.active(library);
-        seen.activity = Some(
-            active.map_err(|why| preloading::explained(why, self.program, library).to_string()),
-        );
+        seen.activity = Some(active.or_else(|why| {
+            census
+                .loaded_by(&why)
+                .ok_or_else(|| preloading::explained(why, self.program, library).to_string())
+        }));
         let unreachable = &self.unreachable;
         seen.unreached = unreachable.of(&observation, self.target.libc(), |read| read());
+        let (uncounted, unknown) = census.unheard(&observation);
+        seen.uncounted = uncounted;
+        seen.unreached.extend(unknown);
         Ok(seen)
     }
 
@@ -122,6 +134,7 @@ impl<'a> Bench<'a> {
         environment: Vec<(OsString, OsString)>,
         complaints: &Complaints,
         time_limit: Option<Duration>,
+        before_end: &mut dyn FnMut(i32),
     ) -> anyhow::Result<Seen> {
         let (file, words) = self.program.route.words(self.command);
         let (reader, writer) = io::pipe().context("cannot make a pipe")?;
@@ -141,7 +154,10 @@ impl<'a> Bench<'a> {
             let reading = read.spawn_scoped(scope, || stderr.read())?;
             let in_time = || end_in_time(time_limit, interrupted, &has_ended);
             let ending = end.spawn_scoped(scope, in_time)?;
-            let watched = deaths::watch(command, &mut |process| stderr.signalled(process));
+            let watched = deaths::watch(command, &mut |stop| match stop {
+                Stop::BeforeSignal(process) => stderr.signalled(process),
+                Stop::BeforeEnd(process) => before_end(process),
+            });
             has_ended.store(true, Ordering::SeqCst);
             ending.thread().unpark();
             Ok::<_, io::Error>((watched, joined(reading), joined(ending)))

@@ -23,6 +23,8 @@ pub(super) struct Seen {
     pub(super) activity: Option<Result<String, String>>,
     /// The programs that had another malloc.
     pub(super) unreached: Vec<Unreached>,
+    /// The programs that had the allocator in their memory, and whose calls nobody could count.
+    pub(super) uncounted: Vec<String>,
     /// Whether it wrote where the probe keeps in the command's memory what it sees.
     pub(super) overwrote_record: bool,
 }
@@ -37,6 +39,7 @@ impl Seen {
             killed: watched.killed,
             activity: None,
             unreached: Vec::new(),
+            uncounted: Vec::new(),
             overwrote_record: false,
         }
     }

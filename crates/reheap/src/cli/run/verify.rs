@@ -6,17 +6,16 @@
 //! went wrong, the same command runs again without the allocator, watched in the same way. reheap does not blame the
 //! allocator for what happens there too. It says nothing about programs that had not started yet.
 
-mod census;
 mod finding;
 mod observe;
 
+use crate::census::Census;
 use crate::choice::Choice;
 use crate::interrupt;
 use crate::preloading;
 use crate::program::Program;
 use crate::workshop::Workshop;
 use anyhow::Context as _;
-use census::Census;
 pub(super) use finding::Finding;
 use observe::{Observed, Run};
 use reheap_allocators::probe::Recording;

@@ -1,8 +1,8 @@
 //! Judges what `--verify` saw, and gives the result as lines and as JSON.
 
 use super::Verification;
-use super::census::{Census, Without};
 use super::observe::{Death, Lost, Observed};
+use crate::census::{Census, Uncounted, Without};
 use crate::exit;
 use crate::preloading;
 use crate::ui::{self, Failure};
@@ -11,7 +11,7 @@ use reheap_bench::results::{Outcome, signal_name};
 use rustix::process::Signal;
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A libc itself makes fewer calls than this when a program starts, prints and looks something up.
@@ -28,6 +28,24 @@ pub(super) struct Facts<'a> {
     pub(super) census: &'a Census,
     pub(super) with: Observed,
     pub(super) without: Option<Observed>,
+}
+
+impl Facts<'_> {
+    /// The program whose calls would count and cannot be counted: the one that the command became, or any where no calls
+    /// came at all.
+    fn uncounted(&self) -> Option<(PathBuf, Uncounted)> {
+        let unheard = self.observation.unheard.iter();
+        let is_command = |program: &&PathBuf| match &self.with.became {
+            Some(name) => name.is_of(program),
+            None => self.census.latest(self.with.command) == Some(program),
+        };
+        let nothing_came = self.observation.calls_total() == 0;
+        let program = unheard
+            .clone()
+            .find(is_command)
+            .or_else(|| unheard.clone().find(|_| nothing_came))?;
+        Some((program.clone(), self.census.uncounted(program)))
+    }
 }
 
 /// What was seen, and what it means.
@@ -61,6 +79,10 @@ pub(in super::super) struct Finding {
 #[serde(rename_all = "snake_case")]
 enum Verdict {
     Verified,
+    /// The command has it, and something that it started does not.
+    Partial,
+    /// The library is in the program's memory, and nobody can count the calls.
+    Loaded,
     Failed,
     /// It dies with any allocator, so this says nothing about the chosen one.
     Undecided,
@@ -128,19 +150,59 @@ impl Finding {
         if !matches!(why, Some(WhyNot::NotLoadable(_))) {
             finding.blame_for_exit_code(&facts.with, others);
         }
-        if let Some(why) = why {
-            finding.say_why_not(why);
-        } else {
-            finding.say_what_it_became(&facts.with);
+        let uncounted = facts.uncounted();
+        match why {
+            Some(why) if uncounted.is_none() => finding.say_why_not(why),
+            None if uncounted.is_none() => finding.say_what_it_became(&facts.with),
+            _ => {}
         }
         if !finding.problems.is_empty() {
             finding.verdict = Verdict::Failed;
         } else if finding.with.signals.iter().any(|it| it.leaves_doubt) {
             finding.say_that_it_dies_anyway();
+        } else if let Some((program, uncounted)) = uncounted {
+            finding.say_that_it_is_uncounted(&program, uncounted);
         } else if finding.calls < ENOUGH_CALLS && program.takes_no_malloc().is_some() {
             finding.say_that_it_is_too_little();
+        } else if finding.without_library.iter().any(|it| !it.is_hidden) {
+            finding.say_that_it_is_a_part();
         }
         finding
+    }
+
+    fn say_that_it_is_uncounted(&mut self, program: &Path, uncounted: Uncounted) {
+        let (shown, allocator) = (program.display(), self.allocator);
+        let (verdict, but) = match uncounted {
+            Uncounted::Loaded => (
+                Verdict::Loaded,
+                format!(
+                    "{allocator} is in the memory of `{shown}`, but its calls are not countable"
+                ),
+            ),
+            Uncounted::Unknown => (
+                Verdict::Unknown,
+                format!("it is not known whether `{shown}` loaded {allocator}"),
+            ),
+        };
+        self.verdict = verdict;
+        self.problems
+            .push(format!("{but}: {}", preloading::UNHEARD));
+    }
+
+    fn say_that_it_is_a_part(&mut self) {
+        self.verdict = Verdict::Partial;
+        let without = self.without_library.iter().filter(|it| !it.is_hidden);
+        let named = without.clone().take(NAMED_MAX).map(|it| {
+            let (program, process) = (it.program.display(), it.process);
+            format!("`{program}` (process {process}): {}", it.reason)
+        });
+        let named: Vec<String> = named.collect();
+        let more = and_more(without.count());
+        self.problems.push(format!(
+            "a part of it runs without {}: {}{more}",
+            self.allocator,
+            named.join("; ")
+        ));
     }
 
     fn say_that_it_dies_anyway(&mut self) {
@@ -262,7 +324,7 @@ impl Finding {
                 "the command became `{program}`, which does not have {allocator}: {reason}"
             ));
         } else if let Some(became) = &with.became {
-            let program = became.display();
+            let program = became.0.display();
             self.problems.push(format!(
                 "the command became `{program}`, which did not have {allocator}: it was static, or started without LD_PRELOAD"
             ));
@@ -273,6 +335,8 @@ impl Finding {
     pub(in super::super) fn failure(&self) -> Option<Failure> {
         let code = match self.verdict {
             Verdict::Verified => return None,
+            Verdict::Partial => exit::PARTIAL,
+            Verdict::Loaded => exit::UNKNOWN,
             Verdict::Failed => exit::FAILED,
             Verdict::Undecided => exit::COMMAND_FAILED,
             Verdict::Unknown => exit::UNKNOWN,
@@ -382,11 +446,14 @@ fn named(signalled: &[&Signalled]) -> String {
         .take(NAMED_MAX)
         .map(ToString::to_string)
         .collect();
-    let more = match signalled.len().saturating_sub(NAMED_MAX) {
+    format!("{}{}", shown.join(", "), and_more(signalled.len()))
+}
+
+fn and_more(all: usize) -> String {
+    match all.saturating_sub(NAMED_MAX) {
         0 => String::new(),
         more => format!(", and {more} more"),
-    };
-    format!("{}{more}", shown.join(", "))
+    }
 }
 
 fn name(signal: i32) -> String {

@@ -6,7 +6,7 @@
 //! before the parent asks for it. If the process that died had the library of the watch, reheap knows that it did not
 //! exit in order.
 
-use super::census::Census;
+use crate::census::Census;
 use crate::interrupt;
 use anyhow::Context as _;
 use reheap_allocators::watch::{Seen, Started, Watch};
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -51,9 +51,20 @@ pub(super) struct Observed {
     pub(super) time: Duration,
     pub(super) deaths: Vec<Death>,
     /// The name of the program that the command executed last, if that had no watch.
-    pub(super) became: Option<PathBuf>,
+    pub(super) became: Option<Name>,
     /// Processes that are gone, and nobody knows how they ended.
     pub(super) lost: Vec<Lost>,
+}
+
+/// A program's name, as far as the kernel keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Name(pub(super) PathBuf);
+
+impl Name {
+    pub(super) fn is_of(&self, program: &Path) -> bool {
+        let name = program.file_name().unwrap_or_default().as_bytes();
+        name[..name.len().min(NAME_BYTES)] == *self.0.as_os_str().as_bytes()
+    }
 }
 
 /// A process that ended like a crash: without the functions that end a program.
@@ -198,15 +209,12 @@ fn deaths(
 
 /// What the name alone tells about the command's last program. A program that ends by a system call without the libc
 /// looks like a crash too, and a program may rename itself. No known program does both.
-fn became(family: &Family, seen: &Seen) -> Option<PathBuf> {
+fn became(family: &Family, seen: &Seen) -> Option<Name> {
     let mut latest = seen.started.iter().rev();
     let started = latest.find(|started| started.process == family.command)?;
-    let name = family.names.get(&family.command)?;
-    let (known, name_bytes) = (started.program.file_name()?, name.as_os_str());
-    let known = known.as_bytes();
-    let is_same = known[..known.len().min(NAME_BYTES)] == *name_bytes.as_bytes();
+    let name = Name(family.names.get(&family.command)?.clone());
     let has_exited = family.ends.get(&family.command)?.code().is_some();
-    (has_exited && !started.is_over && !is_same).then(|| name.clone())
+    (has_exited && !started.is_over && !name.is_of(&started.program)).then_some(name)
 }
 
 /// The processes that are gone by now, except those whose end is known.

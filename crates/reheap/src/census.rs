@@ -1,26 +1,39 @@
-//! Finds the processes of a command that run without the library, and says why.
+//! Finds the processes of a command that run with a library, and those without it, and says why.
 //!
 //! A wrapper may drop the variable (`env -i`, a supervisor with an environment of its own), or start a program that no
 //! preload reaches. Neither says so. But a process that runs long enough shows its environment and its memory.
+//!
+//! A process with the library may be unable to say so: it runs as a user, or in a sandbox, who may not write into the
+//! probe's recording. Then its memory alone shows that it has loaded the library, and nobody counts its calls.
 
 use crate::env_vars::LD_PRELOAD;
 use crate::limits;
 use crate::preloading::{self, NOT_LOADED};
 use crate::process::{Denial, Process, ProcessError};
+use crate::ui::Failure;
 use reheap_allocators::load::is_same_file;
+use reheap_allocators::probe::{Observation, WhyNot};
 use reheap_allocators::target::Libc;
+use reheap_bench::process_tree::descendants;
+use reheap_bench::results::Unreached;
+use rustix::process::getpid;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
+/// Short programs run for a few milliseconds.
+const INTERVAL: Duration = Duration::from_millis(1);
 /// A process loads its preloads within its first milliseconds. After this many looks, it has had the time.
 const LOOKS: u32 = 20;
 
 /// What is known about each program that a process ran.
 #[derive(Debug)]
-pub(super) struct Census {
+pub(crate) struct Census {
     library: PathBuf,
     inode: Option<u64>,
     libc: Libc,
@@ -39,14 +52,31 @@ struct Sight {
 
 /// A process without the library.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Without {
-    pub(super) process: u32,
-    pub(super) program: PathBuf,
-    pub(super) reason: String,
+pub(crate) struct Without {
+    pub(crate) process: u32,
+    pub(crate) program: PathBuf,
+    pub(crate) reason: String,
+    /// Whether nobody can look into it, so that it may have the library.
+    #[serde(skip)]
+    pub(crate) is_hidden: bool,
+}
+
+/// What is known of a program whose calls nobody counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Uncounted {
+    /// A process of it had the library in its memory.
+    Loaded,
+    /// None was seen for long enough.
+    Unknown,
+}
+
+fn name_of(file: &Path) -> String {
+    let name = file.file_name().unwrap_or(file.as_os_str());
+    name.display().to_string()
 }
 
 impl Census {
-    pub(super) fn new(library: &Path, libc: Libc) -> Self {
+    pub(crate) fn new(library: &Path, libc: Libc) -> Self {
         Self {
             library: library.to_owned(),
             inode: library.metadata().map(|metadata| metadata.ino()).ok(),
@@ -58,7 +88,7 @@ impl Census {
     }
 
     /// Looks at a running process. One that ends meanwhile shows nothing.
-    pub(super) fn look(&mut self, pid: u32) {
+    pub(crate) fn look(&mut self, pid: u32) {
         let Ok(process) = Process::open(pid) else {
             return;
         };
@@ -138,8 +168,70 @@ impl Census {
         })
     }
 
+    /// What is known of a program that cannot say that it has the library.
+    pub(crate) fn uncounted(&self, program: &Path) -> Uncounted {
+        match self.with.iter().any(|(_, known)| known == program) {
+            true => Uncounted::Loaded,
+            false => Uncounted::Unknown,
+        }
+    }
+
+    /// How the library was seen in a command whose calls nobody can count.
+    pub(crate) fn loaded_by(&self, why: &WhyNot) -> Option<String> {
+        let WhyNot::Unheard(programs) = why else {
+            return None;
+        };
+        let is_loaded = |program: &&PathBuf| self.uncounted(program) == Uncounted::Loaded;
+        let program = name_of(programs.iter().find(is_loaded)?);
+        let library = name_of(&self.library);
+        Some(format!(
+            "`{program}` loaded {library}; its calls are not countable"
+        ))
+    }
+
+    /// The programs that the probe heard nothing of: those that had the library, and the others.
+    pub(crate) fn unheard(&self, observation: &Observation) -> (Vec<String>, Vec<Unreached>) {
+        let programs = observation.unheard.iter();
+        let (loaded, unknown): (Vec<&PathBuf>, Vec<&PathBuf>) =
+            programs.partition(|program| self.uncounted(program) == Uncounted::Loaded);
+        let loaded = loaded.into_iter().map(|program| name_of(program));
+        let unknown = unknown.into_iter().map(|program| Unreached {
+            program: name_of(program),
+            reason: format!(
+                "it is not known whether it loaded the library: {}",
+                preloading::UNHEARD
+            ),
+        });
+        (loaded.collect(), unknown.collect())
+    }
+
+    /// Looks at all that this process starts, while it does something.
+    pub(crate) fn look_during<T>(&mut self, work: impl FnOnce() -> T) -> Result<T, Failure> {
+        let is_over = AtomicBool::new(false);
+        let look = || {
+            while !is_over.load(Ordering::SeqCst) {
+                for pid in descendants(getpid()) {
+                    self.look(pid.as_raw_nonzero().get().unsigned_abs());
+                }
+                thread::sleep(INTERVAL);
+            }
+        };
+        let done = thread::scope(|scope| {
+            thread::Builder::new().spawn_scoped(scope, look)?;
+            let done = work();
+            is_over.store(true, Ordering::SeqCst);
+            Ok(done)
+        });
+        done.map_err(|error| Failure::no_thread("looks at the command's processes", &error))
+    }
+
+    /// The program that a process was seen to run last.
+    pub(crate) fn latest(&self, process: u32) -> Option<&Path> {
+        self.latest.get(&process).map(PathBuf::as_path)
+    }
+
     /// The processes whose last program ran without the library.
-    pub(super) fn without(&self) -> Vec<Without> {
+    pub(crate) fn without(&self) -> Vec<Without> {
         let is_latest = |pid: &u32, program: &PathBuf| self.latest.get(pid) == Some(program);
         let kept = self
             .without
@@ -150,6 +242,7 @@ impl Census {
                 process: *process,
                 program: program.clone(),
                 reason: self.reason(program, sight)?,
+                is_hidden: sight.denial.is_some(),
             })
         })
         .collect()
